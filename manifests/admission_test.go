@@ -214,7 +214,7 @@ var parsers = map[string]func(string) error{
 func inOneLine(parserError string) string {
 	what, _, notJSON := strings.Cut(parserError, " is not JSON: ")
 	if notJSON {
-		return what + " is not JSON, or is nested too deep; legal: an object with the fields gatherStrategy"
+		return what + " is not JSON, or is nested too deep; supported values: an object with the fields gatherStrategy"
 	}
 	return strings.ReplaceAll(parserError, "\n", "; ")
 }
@@ -395,7 +395,7 @@ func jsonText(value *rapid.Generator[[]string]) *rapid.Generator[string] {
 // TestPolicyLooksAtChanges: what was there before can still be changed otherwise.
 func TestPolicyLooksAtChanges(t *testing.T) {
 	d := newDoor(t)
-	const mode = domain + `mode: "strict" is not legal; legal: Strict, NonStrict`
+	const mode = domain + `mode: "strict" is invalid; supported values: Strict, NonStrict`
 	bad := pod("mode", "strict", "groups", "x")
 
 	patched := bad.DeepCopy()
@@ -436,13 +436,13 @@ func TestPolicyKeepsOut(t *testing.T) {
 func TestTotalNumber(t *testing.T) {
 	d := newDoor(t)
 	below := func(value, least string) string {
-		return domain + `total-number: "` + value + `" is not legal; legal: at least min-available, ` + least
+		return domain + `total-number: "` + value + `" is invalid; supported values: at least min-available, ` + least
 	}
 	require.Equal(t, below("1", "2"), d.enter(pod("min-available", "2", "total-number", "1"), nil).refused)
 	require.Empty(t, d.enter(pod("min-available", "2", "total-number", "2"), nil))
 	require.Empty(t, d.enter(pod("total-number", "1"), nil))
 	for _, bad := range []string{"", "0", "2147483648"} {
-		require.Equal(t, domain+`min-available: "`+bad+`" is not legal; legal: an integer ≥ 1`, d.enter(pod("min-available", bad, "total-number", "1"), nil).refused)
+		require.Equal(t, domain+`min-available: "`+bad+`" is invalid; supported values: an integer ≥ 1`, d.enter(pod("min-available", bad, "total-number", "1"), nil).refused)
 	}
 	require.Equal(t, below("3", "4"), d.enter(podGroup(sigs.PodGroups, "total-number", "3"), nil).refused)
 	require.Empty(t, d.enter(podGroup(sigs.PodGroups, "total-number", "4"), nil))
@@ -455,7 +455,7 @@ func TestTotalNumber(t *testing.T) {
 // TestPolicySaysAll at once, in less than a KiB.
 func TestPolicySaysAll(t *testing.T) {
 	d := newDoor(t)
-	require.Equal(t, domain+`mode: "" is not legal; legal: Strict, NonStrict; `+domain+`network-topology-index: "x" is not legal; legal: an integer ≥ 0`,
+	require.Equal(t, domain+`mode: "" is invalid; supported values: Strict, NonStrict; `+domain+`network-topology-index: "x" is invalid; supported values: an integer ≥ 0`,
 		d.enter(pod("mode", "", "network-topology-index", "x"), nil).refused)
 	long := d.enter(pod("network-topology-spec", `{"gatherStrategy":[`+strings.Repeat("{},", 99)+"7]}"), nil).refused
 	require.True(t, strings.HasSuffix(long, "…"))
@@ -476,14 +476,14 @@ func TestPolicyHasTheBudget(t *testing.T) {
 	}
 	groups := func(n int) string { return "[" + strings.Join(strings.Split(gangs, ",")[:n], ",") + "]" }
 	require.Contains(t, d.enter(pod("network-topology-spec", `{"gatherStrategy":[`+rules+"7]}"), nil).refused, "gatherStrategy[90]: 7 is not an object")
-	require.Contains(t, d.enter(pod("groups", `[`+gangs+`"ns/g650"]`), nil).refused, `groups[64]: "ns/g64" is not legal; legal: at most 64 gangs`)
+	require.Contains(t, d.enter(pod("groups", `[`+gangs+`"ns/g650"]`), nil).refused, `groups[64]: "ns/g64" is invalid; supported values: at most 64 gangs`)
 	require.Empty(t, d.enter(pod("groups", groups(64)), nil))
 	_, err := scheduling.ParseGroups(groups(65))
 	require.EqualError(t, err, d.enter(pod("groups", groups(65)), nil).refused)
 	long := strings.Repeat("x", 200)
 	require.Empty(t, d.enter(pod("groups", strings.ReplaceAll(groups(64), "ns/g", "ns/"+long)), nil))
 	many := d.enter(pod("groups", strings.ReplaceAll(groups(700), "ns/g", "ns/"+long)), nil).refused
-	require.Contains(t, many, "… is not legal; legal: at most 64 gangs")
+	require.Contains(t, many, "… is invalid; supported values: at most 64 gangs")
 	for _, part := range []string{"{", "[{", "1,", "{},", `""`, "x"} {
 		got := d.enter(pod("network-topology-spec", strings.Repeat(part, 8192/len(part))), nil).refused
 		require.Contains(t, got, "is not JSON")

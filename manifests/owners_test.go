@@ -18,7 +18,7 @@ func TestOwnersAdmission(t *testing.T) {
 		jobSet = "apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet"
 		least  = "gang.scheduling.koordinator.sh/min-available"
 		spec   = "gang.scheduling.koordinator.sh/network-topology-spec"
-		noGang = " has no effect on a Job whose pods are no gang: they are if spec.template.metadata.annotations has network-topology-spec or min-available"
+		noGang = " has no effect on a Job without a gang: they are if spec.template.metadata.annotations has network-topology-spec or min-available"
 		known  = " has no effect here: how many pods start together is known from the spec"
 	)
 	d := newDoor(t)

@@ -1,5 +1,5 @@
-// Command muster-controller writes gangs of one API as the objects that one scheduler reads: PodGangs,
-// LeaderWorkerSets and others as PodGroups of Muster, Koordinator, Volcano or Kubernetes itself.
+// Command muster-controller writes gangs of one API as the objects that one scheduler reads: for example
+// PodGangs and LeaderWorkerSets as PodGroups of Muster, Koordinator, Volcano or Kubernetes itself.
 package main
 
 import (

@@ -283,7 +283,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestBadValues: the message names the field, and often what is legal.
+// TestBadValues: the message names the field, and often the supported values.
 func TestBadValues(t *testing.T) {
 	for _, c := range []struct{ chart, values, want string }{
 		{"muster", "replicas=two", "'/replicas': got string, want integer"},
@@ -320,7 +320,7 @@ func TestBadValues(t *testing.T) {
 		{"muster", "nodeSelector.a=b/c", "'/nodeSelector/a': 'b/c' does not match pattern"},
 		{"muster", "serviceMonitor.labels.a=b c", "'/serviceMonitor/labels/a': 'b c' does not match pattern"},
 		{"muster", "podAnnotations.a b=c", "'/podAnnotations': additional properties 'a b' not allowed"},
-		{"muster", "podAnnotations.checksum/config=mine", "podAnnotations: checksum/config is the chart's own; legal is any other key"},
+		{"muster", "podAnnotations.checksum/config=mine", "podAnnotations: checksum/config is the chart's own; supported values: any other key"},
 		{"muster", "networkPolicy=null", "missing property 'networkPolicy'"},
 		{"muster", "networkPolicy.enabled=null", "'/networkPolicy': missing property 'enabled'"},
 		{"muster", "podDisruptionBudget=null", "missing property 'podDisruptionBudget'"},
@@ -339,7 +339,7 @@ func TestBadValues(t *testing.T) {
 		{"muster", "config.percentageOfNodesToScore=101", "'/config/percentageOfNodesToScore': maximum: got 101, want 100"},
 		{"muster", "config.clientConnection.qps=fast", "'/config/clientConnection/qps': got string, want number"},
 		{"muster", "config.extenders[0].url=http://x", "'/config/extenders/0'"},
-		{"muster", "config.podInitialBackoffSeconds=20", "config.podMaxBackoffSeconds: got 10, legal is 20 (podInitialBackoffSeconds) or more"},
+		{"muster", "config.podInitialBackoffSeconds=20", "config.podMaxBackoffSeconds: got 10, supported values: 20 (podInitialBackoffSeconds) or more"},
 		{"muster", "profiles[0].schedulerName=a,profiles[0].plugin=x", "'/profiles/0': additional properties 'plugin' not allowed"},
 		{"muster", "profiles[0].schedulerName=a,profiles[0].plugins.score.enabled={x}", "'/profiles/0/plugins/score/enabled/0': got string, want object"},
 		{"muster", "priorityClassName=a b", "'/priorityClassName': 'a b' does not match pattern"},

@@ -32,11 +32,11 @@ type askFlags struct {
 // askSource words what all questions have in common.
 const askSource = `
 
-A live cluster is read as the scheduler reads it, with the rights of whoever asks: one list of
-each kind, and nothing is written. Kinds that may not be listed are named on standard error.
-With -f the objects come from files, such as "kubectl get nodes,pods,podgroups,... -A -o yaml"
-prints. A scheduler in memory then takes them over as it does after a restart and goes on: what
-is said to happen happens, if nothing else does.
+The command reads a live cluster with your permissions: one list of each kind. It writes nothing.
+Kinds that you may not list are named on standard error. With -f the objects come from files, such
+as "kubectl get nodes,pods,podgroups,... -A -o yaml" prints. A scheduler in memory takes the
+objects over, as after a restart, and continues. Its answers hold as long as nothing else in the
+cluster changes.
 
 The exit code is 0 when there is an answer, 1 when there is none, 2 for a mistake in the
 command line or in a file.`
@@ -82,7 +82,7 @@ func (f *askFlags) read(cmd *cobra.Command, of func(context.Context, ask.Options
 	switch f.output {
 	case "table", "wide", "json", "yaml":
 	default:
-		return usageError("--output %s: legal: table, wide, json, yaml", f.output)
+		return usageError("--output %s: supported values: table, wide, json, yaml", f.output)
 	}
 	return f.emulated(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) error {
 		value, text, err := of(ctx, o, set)

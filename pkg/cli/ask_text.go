@@ -119,7 +119,7 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 	}
 	t.after(out)
 	if e.Unlike {
-		out.WriteString("Its members differ in size: where nothing else is known, slots are for those that need most.\n")
+		out.WriteString("Its members differ in size: where nothing else is known, slots are for the largest members.\n")
 	}
 }
 

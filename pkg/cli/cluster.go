@@ -68,8 +68,8 @@ Muster's CRDs and make-believe nodes on which pods run and leave as on real ones
 first start builds these programs from source, which takes several minutes.
 
 Deployments, Jobs, StatefulSets and what else kube-controller-manager serves work as
-everywhere, and pods whose owner does not exist are deleted. Only what it does to nodes
-is left out: theirs is KWOK's affair.
+everywhere, and pods without an existing owner are deleted. Its controllers for nodes are
+off: KWOK runs the nodes.
 
 Standard output is the path of the kubeconfig and nothing else. Ctrl-C ends
 everything and leaves nothing behind. There is no scheduler in the cluster yet.`,

@@ -52,7 +52,7 @@ func TestClusterUpRefuses(t *testing.T) {
 	pods := filepath.Join(t.TempDir(), "pods.yaml")
 	require.NoError(t, os.WriteFile(pods, []byte("apiVersion: v1\nkind: Pod\n"), 0o644))
 	for args, want := range map[string]string{
-		"--kubernetes-version 1.33":     `invalid argument "1.33" for "--kubernetes-version" flag: there is no Kubernetes "1.33" to run; legal: 1.34.4, 1.35.4, 1.36.3, 1.37.0, or a minor version such as 1.37`,
+		"--kubernetes-version 1.33":     `invalid argument "1.33" for "--kubernetes-version" flag: there is no Kubernetes "1.33" to run; supported values: 1.34.4, 1.35.4, 1.36.3, 1.37.0, or a minor version such as 1.37`,
 		"--spines 0":                    `invalid argument "0" for "--spines" flag: must be a whole number of at least 1`,
 		"--nodes-per-block many":        `invalid argument "many" for "--nodes-per-block" flag: must be a whole number of at least 1`,
 		"--leave-delay -1s":             `invalid argument "-1s" for "--leave-delay" flag: must be a duration of at least 0s, such as 5s or 1m30s`,

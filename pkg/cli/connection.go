@@ -22,7 +22,7 @@ func (c *connection) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "`PATH` of the kubeconfig (default: as kubectl has it)")
 	flags.StringVar(&c.context, "context", "", "`NAME` of the kubeconfig's context")
-	flags.StringVar(&c.as, "as", "", "`USER` as whom to read")
+	flags.StringVar(&c.as, "as", "", "`USER` to impersonate")
 }
 
 func (c *connection) client() clientcmd.ClientConfig {

@@ -16,19 +16,20 @@ import (
 // drainHow words what both commands mean by emptying a domain.
 const drainHow = `
 
-That is simulated: first the scheduler does what it would do anyway for those who wait; then the
-domain's nodes are cordoned; their pods leave, and with them all of a gang that cannot run
-without those; whoever made them makes them anew; the scheduler goes on. Pods that every node has (of a DaemonSet, or the node's own) stay. Where
-pods go that other schedulers place is not known. PodDisruptionBudgets are not asked.`
+The command simulates this. First the scheduler places the waiting gangs and pods. Then the domain's
+nodes are cordoned, and their pods are evicted, with all members of a gang that cannot run without
+them. Controllers recreate the pods, and the scheduler places them. Pods of a DaemonSet and static
+pods stay. The command does not know where other schedulers place their pods. It does not check
+PodDisruptionBudgets.`
 
 func newDrainPlanCommand() *cobra.Command {
 	f := askFlags{}
 	cmd := &cobra.Command{
 		Use:   "drain-plan DOMAIN",
 		Short: "What stops if a domain is taken out of service, where it goes, and what does not fit",
-		Long: `Say which gangs a maintenance of a domain would stop, where each would go, who would be
-evicted for them, and what would find no other place. DOMAIN is a path as "topology" prints it, also
-after the name of its layer, or the name of a node.` + drainHow + askSource,
+		Long: `List the gangs that maintenance of a domain stops, the domain where each gang restarts, the pods
+that are evicted for them, and the gangs and pods that do not fit elsewhere. DOMAIN is a path as
+"topology" prints it (LAYER/PATH also works), or the name of a node.` + drainHow + askSource,
 		Example: `  kubectl muster drain-plan spine-1/block-2
   kubectl muster drain-plan node-7 -o wide
   musterctl drain-plan SpineLayer/spine-1 -f cluster.yaml -o json`,
@@ -57,8 +58,8 @@ func newEmptyCommand() *cobra.Command {
 		Use:   "empty --layer LAYER",
 		Short: "The domain of a layer that can be emptied by moving the fewest pods",
 		Long: `Find the domain of a layer that can be emptied by moving the fewest pods, and say what
-"drain-plan" says of it. A domain can be emptied if all that leave find other places and nobody is
-evicted for them; of equals it is the first by name. If there is none, it is said of each why.` + drainHow + askSource,
+"drain-plan" says of it. A domain can be emptied if all its pods fit elsewhere without evicting
+other pods. Among equal domains the first name wins. If there is none, each domain's reason is listed.` + drainHow + askSource,
 		Example: `  kubectl muster empty --layer SpineLayer
   musterctl empty --layer BlockLayer -f cluster.yaml -o json`,
 		Args: cobra.NoArgs,
@@ -132,7 +133,7 @@ func drainText(d *ask.Drain, wide bool) string {
 			flow(what + severalNames(names, wide) + ".")
 		}
 	}
-	last("Evicted for those who come: ", d.Evicted)
+	last("Evicted for the moved pods: ", d.Evicted)
 	last("Without a controller, so that they are not recreated: ", d.Alone)
 	return out.String()
 }

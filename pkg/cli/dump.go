@@ -25,20 +25,20 @@ func newDumpCommand() *cobra.Command {
 		Use:   "dump",
 		Short: "Write a cluster as one file that explain, queue, topology, ui and simulate read with -f",
 		Long: `Write everything that the other commands read of a cluster as one YAML file, which begins with
-the gangs that wait and what they wait for. Its first object has the versions, the configuration
-if one was given, and what a scheduler knows that takes the cluster over: places that are held,
-plans, refusals, and the answers of the Filters for each template of pods that wait. With -f,
-explain, queue, topology and ui say of it what they would have said of the cluster, by the same
-configuration, and simulate goes on from there: a report of a bug that can be run.
+the waiting gangs and what each waits for. Its first object has the versions, the configuration
+if one was given, and the state of a scheduler that takes the cluster over: reservations, plans,
+failed attempts, and the Filters' results for each template of pending pods. With -f, explain,
+queue, topology and ui give the same answers as for the cluster, and simulate continues from
+there: a bug report that can be run.
 
-Secrets and ConfigMaps are never read. Left out is, too, what may hold secrets and nobody needs:
-environment, arguments, commands and probes of containers, what they said when they ended, what
-users applied last, parameters of volumes and devices. Names, labels, other annotations and
-images stay as they are: look through the file before you give it to somebody. Kinds that may not
-be listed are named in it.
+Secrets and ConfigMaps are never read. The file also leaves out fields that may hold secrets and
+that no command needs: environment, arguments, commands, probes and termination messages of
+containers, last-applied configurations, and parameters of volumes and devices. Names, labels, other
+annotations and images stay. Read the file before you share it. It names the kinds that you may
+not list.
 
-A live cluster is read with the rights of whoever asks: one list of each kind, and nothing is
-written to it. With -f the objects come from files.
+The command reads a live cluster with your permissions: one list of each kind. It writes nothing to
+the cluster. With -f the objects come from files.
 
 The exit code is 0 when the file is whole, 1 when it is not, 2 for a mistake in the command line
 or in a file.`,

@@ -225,7 +225,7 @@ stringData: {token: geheim}
 	require.NoError(t, os.WriteFile(bad, []byte("apiVersion: musterctl/v1\nkind: Dump\nat: noon\n"), 0o600))
 	var out bytes.Buffer
 	require.Equal(t, 2, cli.Main(t.Context(), []string{"queue", "-f", bad}, &out, &out))
-	require.Contains(t, out.String(), `bad.yaml: document 1, line 1: Dump: at: "noon" is no time; legal: such as 2026-01-01T00:00:00Z`)
+	require.Contains(t, out.String(), `bad.yaml: document 1, line 1: Dump: at: "noon" is no time; supported values: such as 2026-01-01T00:00:00Z`)
 }
 
 // TestDumpOfAnotherConfiguration: by the configuration by which a dump was made it is read, unless another one is

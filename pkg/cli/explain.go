@@ -13,12 +13,12 @@ func newExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain podgroup|pod NAME",
 		Short: "Why a gang waits and what would help, or where it runs and how near its members are",
-		Long: `Say of a gang, or of that of a pod, what it does and since when, what it waits for in
-one sentence, domain by domain how many places there are, what the nodes lack and what an
-eviction there would cost, what would help, who is before it in the queue, and who holds places
-that it must respect. Of a gang that runs: where, in how many domains of each layer, and in how
-many at least it would be on empty nodes. A live cluster's events of it come last: whom it
-evicted, what it waited for.` + askSource,
+		Long: `Explain a gang, or the gang of a pod: its state and since when, and in one sentence what it waits
+for. For each domain: the free slots, what the nodes lack, and the pods that an eviction there would
+cost. Then what would help, the gangs ahead of it in the queue, and the reservations that it must
+respect. For a running gang: its nodes, the number of domains of each layer, and the smallest number
+possible on empty nodes. The gang's events in a live cluster come last: evictions, and what it
+waited for.` + askSource,
 		Example: `  kubectl muster explain podgroup training
   musterctl explain pod training-0 -n research -o json
   musterctl explain podgroup/training -f cluster.yaml`,
@@ -60,11 +60,11 @@ func newQueueCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "Which gangs wait, in the order in which they will be tried, and for what",
-		Long: `List the gangs of which members wait in the order in which the scheduler tries them:
-since when, how many members are bound of how many that are needed, what they wait for, the
-places that are reserved for them and who has yet to leave these. The estimated start is when
-enough pods have reached their activeDeadlineSeconds, if gangs further ahead took nothing; a
-dash where pods do not say. Last come the gangs that nobody tries: their members are missing.` + askSource,
+		Long: `List the waiting gangs in the order in which the scheduler tries them: since when, bound and needed
+members, what each gang waits for, its reserved nodes, and the victims that still terminate there.
+The estimated start is when enough pods have reached their activeDeadlineSeconds, if gangs further
+ahead took nothing. A dash means that the pods have no deadline. Last come gangs that the scheduler
+does not try, because members are missing.` + askSource,
 		Example: `  kubectl muster queue -A
   musterctl queue -f cluster.yaml -o json`,
 		Args: cobra.NoArgs,
@@ -100,11 +100,11 @@ func newTopologyCommand() *cobra.Command {
 		Long: `Show the tree of the ClusterNetworkTopology with its slots: free, used by pods that run,
 or reserved for members that wait. A slot is room for a member of the gang that --for names, or
 for a pod with the --requests, as the scheduler's own Filters see it; without both it is a whole
-node. Of members that differ those that need most count, of who can be on a node at all. Nodes
+node. If members differ, a slot is for the largest member that fits a node at all. Nodes
 that are cordoned or not ready are broken.
 
-In the picture each pod of a gang is a letter, each other pod #, a place that is reserved x, a
-free slot a dot, a node with none of these -; ! stands before what is on a broken node. Up to 200 nodes are drawn, with
+In the picture each pod of a gang is a letter, each other pod #, a reserved slot x, a free slot
+a dot, and a node with none of these -. A broken node begins with !. Up to 200 nodes are drawn, with
 -o wide all; with --layer the domains down to that layer are listed instead.` + askSource,
 		Example: `  kubectl muster topology --requests cpu=8,nvidia.com/gpu=8 --layer SpineLayer
   musterctl topology --for podgroup/training -n research
@@ -131,7 +131,7 @@ free slot a dot, a node with none of these -; ! stands before what is on a broke
 	}
 	f.add(cmd)
 	f.addNamespace(cmd, "the gang that --for names")
-	cmd.Flags().StringVar(&of, "for", "", "`podgroup/NAME` for whose members room is counted")
+	cmd.Flags().StringVar(&of, "for", "", "`podgroup/NAME` of the gang to count slots for")
 	cmd.Flags().StringVar(&requests, "requests", "", "`REQUESTS` of a pod for which room is counted, such as cpu=8,nvidia.com/gpu=8")
 	cmd.Flags().StringVar(&layer, "layer", "", "`LAYER` down to which domains are listed")
 	return cmd

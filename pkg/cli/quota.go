@@ -23,7 +23,7 @@ func newQuotaCommand() *cobra.Command {
 		Short: "What each ElasticQuota uses, its fair share, and what it lends",
 		Long: `What each ElasticQuota uses, its fair share, and what it lends: the tree of quotas with what is used, what is reserved for
 gangs that are planned, what its gangs ask for, and its part of what there is (RUNTIME). Gangs that borrow more than the quota's
-min are marked with a question mark; those of a quota that wait stand in brackets. With NAMEs only these quotas are listed.` + askSource,
+min are marked with a question mark. Waiting gangs of a quota stand in brackets. With NAMEs only these quotas are listed.` + askSource,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return f.answer(cmd, func(_ context.Context, v *ask.View) (any, func(bool) string, error) {
 				all := v.Quotas()

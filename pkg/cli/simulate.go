@@ -40,17 +40,17 @@ func newSimulateCommand() *cobra.Command {
 		Use:   "simulate -f FILE|DIR|- ...|--from-cluster",
 		Short: "Run the scheduler in memory, over objects from files or a cluster",
 		Long: `Run Muster over objects from files: the same scheduler with the same plugins and the
-same configuration, and no cluster. What it would bind, refuse and evict is printed.
+same configuration, and no cluster. The command prints what Muster would bind, evict and leave
+pending.
 
-With --from-cluster the objects are those of a live cluster, which is read with the rights of
-whoever asks, one list of each kind; nothing is written. What files hold comes to it then. So
-what is printed is what the cluster's scheduler would do next, if nothing else happened; pods
-that are leaving have left, unless --victims-stay. A file that "dump" has written of a cluster
-is that cluster at that moment, also with -f.
+With --from-cluster the command reads a live cluster with your permissions: one list of each kind.
+It writes nothing. Objects from files are added. The output is what the cluster's scheduler would
+do next if nothing else happened. Terminating pods count as gone, unless --victims-stay. A file that
+"dump" has written stands for its cluster at that moment, also with -f.
 
 Each --what-if is done before the scheduler begins, in order:
-  evict=NAMESPACE/POD        the pod leaves; nobody makes it anew
-  evict=gang/NAMESPACE/NAME  all pods of the gang leave that are on nodes
+  evict=NAMESPACE/POD        the pod is evicted and not recreated
+  evict=gang/NAMESPACE/NAME  all bound pods of the gang are evicted
   cordon=NODE                the node takes no new pod
   add-nodes=N,like=NODE      N nodes come with the size, the labels and the devices of this one
 
@@ -63,12 +63,12 @@ Of Jobs, Deployments, ReplicaSets, StatefulSets, JobSets and LeaderWorkerSets th
 are made that their controllers would make, with their names, labels and indices; where
 a name ends in random letters, they are always the same. What comes one after the other
 in a cluster does so here: the pods of an OrderedReady StatefulSet, workers that wait for
-their leader. A workload with a metadata.uid comes from a cluster, and its pods are those
-that are listed. Other kinds are skipped, and named on standard error.
+their leader. A workload with a metadata.uid comes from a cluster, and has only the listed
+pods. Other kinds are skipped, and named on standard error.
 
 Each --then file is applied once everything before it has settled: what exists is
 replaced, what has a metadata.deletionTimestamp goes, and with a workload its pods. An
-evicted pod is made anew when its workload is applied once more. With --victims-stay a
+evicted pod is recreated when its workload is applied once more. With --victims-stay a
 pod that runs terminates first, and goes when a later file deletes it once more.
 
 The exit code is 0 when the simulation has settled, whatever it decided; 1 when it has
@@ -84,7 +84,7 @@ server would refuse.`,
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder of *.yaml, *.yml and *.json, or - for standard input; repeatable")
-	flags.BoolVar(&f.fromCluster, "from-cluster", false, "begin with the objects of a live cluster; those of files come to them")
+	flags.BoolVar(&f.fromCluster, "from-cluster", false, "begin with the objects of a live cluster, and add the objects from files")
 	f.connection.add(cmd)
 	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`CHANGE` made before the scheduler begins; repeatable, in order: "+simulate.ChangeForms)
 	flags.StringVar(&f.only, "only", "", "`WHICH` part of the result is shown: waiting, evicted or gang=NAMESPACE/NAME (default: all)")
@@ -103,7 +103,7 @@ server would refuse.`,
 
 func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
-		return usageError("--output %s: legal: table, json", f.output)
+		return usageError("--output %s: supported values: table, json", f.output)
 	}
 	if len(f.files) == 0 && !f.fromCluster {
 		return usageError("nothing to simulate: give at least one -f FILE, or --from-cluster")

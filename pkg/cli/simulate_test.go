@@ -42,10 +42,10 @@ func TestSimulateWarnings(t *testing.T) {
 	require.Contains(t, stdout, `
 WARNING             REASON
 Pod default/b-0     InvalidTopologyIndex
-    gang.scheduling.koordinator.sh/network-topology-index: "first" is not legal; legal: an
+    gang.scheduling.koordinator.sh/network-topology-index: "first" is invalid; supported values: an
     integer ≥ 0; it stands in warnings.yaml: document 2, line 8
 PodGroup default/b  InvalidAnnotation
-    gang.scheduling.koordinator.sh/mode: "strict" is not legal; legal: Strict, NonStrict; the
+    gang.scheduling.koordinator.sh/mode: "strict" is invalid; supported values: Strict, NonStrict; the
     default is used; it stands in warnings.yaml: document 1, line 1
 `)
 }
@@ -106,9 +106,9 @@ func TestSimulateExits(t *testing.T) {
 		"not admitted":   {[]string{"-f", "class.yaml"}, 2, "Error: class.yaml: document 1, line 1: no PriorityClass with name none was found"},
 		"no config":      {[]string{"-f", "cluster.yaml", "--config", "nowhere.yaml"}, 2, "Error: --config: open nowhere.yaml: no such file or directory"},
 		"bad config":     {[]string{"-f", "cluster.yaml", "--config", "cluster.yaml"}, 2, "Error: --config cluster.yaml: scheduler configuration: "},
-		"two configs":    {[]string{"-f", "cluster.yaml", "--config", "configs.yaml"}, 2, "Error: --config configs.yaml: scheduler configuration: second document at line 7, kind KubeSchedulerConfiguration; legal: one document, a KubeSchedulerConfiguration"},
+		"two configs":    {[]string{"-f", "cluster.yaml", "--config", "configs.yaml"}, 2, "Error: --config configs.yaml: scheduler configuration: second document at line 7, kind KubeSchedulerConfiguration; supported values: one document, a KubeSchedulerConfiguration"},
 		"bad workload":   {[]string{"-f", "workload.yaml"}, 2, `Error: workload.yaml: document 1, line 1: Job.batch "j" is invalid: spec.parallelism: Invalid value: -2: must be greater than or equal to 0`},
-		"unknown output": {[]string{"-f", "cluster.yaml", "-o", "wide"}, 2, "Error: --output wide: legal: table, json"},
+		"unknown output": {[]string{"-f", "cluster.yaml", "-o", "wide"}, 2, "Error: --output wide: supported values: table, json"},
 		"bad timeout":    {[]string{"-f", "cluster.yaml", "--timeout", "soon"}, 2, "Error: invalid argument \"soon\" for \"--timeout\" flag: must be a duration"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func simulated(cmd *cobra.Command, named string, set *simulate.Set) (*version.Ve
 			v = version.MajorMinor(v.Major(), v.Minor())
 		}
 		if err != nil || connect.Supported(v) != nil {
-			return nil, usageError("--kubernetes-version %s: legal: %s to %s", named, connect.Oldest, connect.Newest)
+			return nil, usageError("--kubernetes-version %s: supported values: %s to %s", named, connect.Oldest, connect.Newest)
 		}
 		return v, nil
 	}

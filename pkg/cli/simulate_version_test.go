@@ -56,7 +56,7 @@ func TestSimulateVersion(t *testing.T) {
 		t.Run(bad, func(t *testing.T) {
 			code, _, stderr := simulate(t, "-f", file, "--kubernetes-version", bad)
 			require.Equal(t, 2, code)
-			require.Contains(t, stderr, "--kubernetes-version "+bad+": legal: 1.34 to 1.37")
+			require.Contains(t, stderr, "--kubernetes-version "+bad+": supported values: 1.34 to 1.37")
 		})
 	}
 }

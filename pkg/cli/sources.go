@@ -26,12 +26,12 @@ func newSourcesCommand() *cobra.Command {
 	f := sourcesFlags{schedulers: []string{"muster-scheduler", "koord-scheduler"}, output: "table", timeout: delay(30 * time.Second)}
 	cmd := &cobra.Command{
 		Use:   "sources",
-		Short: "Which APIs make gangs in a cluster, how many each, and whose rule counts",
+		Short: "Which APIs make gangs in a cluster, how many each, and which object's topology constraint counts",
 		Long: `Read a cluster as the scheduler does, and say which of the APIs that make gangs are
-served and may be read, how many gangs and members each has, and of each gang where
-the rule comes from by which its members gather. Nothing is written.
+served and may be read, how many gangs and members each has, and which object each gang's
+topology constraint comes from. The command writes nothing.
 
-With --as it is asked what somebody else may read, such as the scheduler itself:
+With --as the command reads with the permissions of another user, such as the scheduler:
 system:serviceaccount:muster-system:muster-scheduler.
 
 The exit code is 0 when the cluster could be read, 1 when it could not, 2 for a mistake
@@ -44,7 +44,7 @@ in the command line.`,
 	flags := cmd.Flags()
 	f.connection.add(cmd)
 	flags.StringArrayVar(&f.schedulers, "scheduler-name", f.schedulers, "`NAME` that the scheduler serves; repeatable")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "`NAMESPACE` whose gangs are listed (default: all)")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "`NAMESPACE` of the gangs to list (default: all)")
 	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: table or json")
 	flags.Var(&f.timeout, "timeout", "how long reading may take")
 	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL`, on standard error (default: nothing is logged)")
@@ -53,7 +53,7 @@ in the command line.`,
 
 func (f *sourcesFlags) run(cmd *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
-		return usageError("--output %s: legal: table, json", f.output)
+		return usageError("--output %s: supported values: table, json", f.output)
 	}
 	config, err := f.rest()
 	if err != nil {

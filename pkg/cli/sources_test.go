@@ -49,7 +49,7 @@ func TestSourcesMistakes(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"sources", "-o", "yaml"}, exitUsage, "--output yaml: legal: table, json"},
+		{[]string{"sources", "-o", "yaml"}, exitUsage, "--output yaml: supported values: table, json"},
 		{[]string{"sources", "--kubeconfig", "/does/not/exist"}, exitFailed, "/does/not/exist"},
 		{[]string{"sources", "--timeout", "soon"}, exitUsage, "--timeout"},
 		{[]string{"sources", "x"}, exitUsage, "x"},

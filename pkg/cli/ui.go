@@ -28,14 +28,14 @@ func newUICommand() *cobra.Command {
 	var of, requests string
 	cmd := &cobra.Command{
 		Use:   "ui",
-		Short: "A page for the browser: the network, who is where, which gangs wait and why",
+		Short: "A page for the browser: the network, the gangs on its nodes, and why gangs wait",
 		Long: `Serve a page that shows the network as nested boxes, the gangs on its nodes, free and
-reserved places, broken nodes, and the gangs that wait with what they wait for. Click a gang to see
-what each domain has for it, a domain to see who is in it and what fits. It goes on to show what is
-so: while somebody looks, the cluster is read again every few seconds, or the files when they change.
+reserved slots, broken nodes, and the waiting gangs with what they wait for. Click a gang to see
+each domain's slots for it, or a domain to see its gangs and what fits. While the page is open, the
+cluster is read again every few seconds, and files are read again when they change.
 
-The page is served to this machine only, unless --address says otherwise; whoever can reach it sees
-what you may see. It fetches nothing from elsewhere, and nothing can be changed with it.` + askSource,
+The page is served to this machine only, unless --address says otherwise. Every client that can
+reach the page sees what you may see. The page fetches nothing from elsewhere and changes nothing.` + askSource,
 		Example: `  kubectl muster ui
   musterctl ui -f cluster.yaml --port 8080`,
 		Args: cobra.NoArgs,
@@ -45,7 +45,7 @@ what you may see. It fetches nothing from elsewhere, and nothing can be changed 
 				return err
 			}
 			if port < 0 || port > 65535 {
-				return usageError("--port %d: legal: 0 to 65535", port)
+				return usageError("--port %d: supported values: 0 to 65535", port)
 			}
 			w := &watched{flags: &f, cmd: cmd, want: want, turn: make(chan struct{}, 1)}
 			return w.serve(cmd.Context(), net.JoinHostPort(strings.Trim(address, "[]"), strconv.Itoa(port)), time.Duration(refresh))
@@ -57,11 +57,11 @@ what you may see. It fetches nothing from elsewhere, and nothing can be changed 
 	if err := flags.MarkHidden("output"); err != nil {
 		panic(err) // the flag was added above
 	}
-	flags.StringVar(&address, "address", address, "`ADDRESS` to serve on; one that others can reach shows them what you may see")
+	flags.StringVar(&address, "address", address, "`ADDRESS` to serve on; clients that can reach it see what you may see")
 	flags.IntVar(&port, "port", port, "`PORT` to serve on; 0 is one that is free")
 	flags.Var(&refresh, "refresh", "how long after an answer the cluster is read again, at least")
-	flags.StringVar(&of, "for", "", "`podgroup/NAME` for whose members room is counted")
-	flags.StringVar(&requests, "requests", "", "`REQUESTS` of a pod for which room is counted, such as cpu=8,nvidia.com/gpu=8")
+	flags.StringVar(&of, "for", "", "`podgroup/NAME` of the gang to count slots for")
+	flags.StringVar(&requests, "requests", "", "`REQUESTS` of a pod to count slots for, such as cpu=8,nvidia.com/gpu=8")
 	return cmd
 }
 

@@ -219,7 +219,7 @@ func TestUIRefused(t *testing.T) {
 		says string
 	}{
 		{[]string{"-f", "testdata/none.yaml"}, 2, "no such file"},
-		{[]string{"-f", "testdata/simulate/cluster.yaml", "--port", "70000"}, 2, "--port 70000: legal: 0 to 65535"},
+		{[]string{"-f", "testdata/simulate/cluster.yaml", "--port", "70000"}, 2, "--port 70000: supported values: 0 to 65535"},
 		{[]string{"-f", "testdata/simulate/cluster.yaml", "--for", "podgroup/a", "--requests", "cpu=1"}, 2, "exclude one another"},
 		{[]string{"-f", "testdata/simulate/cluster.yaml", "--requests", "cpu"}, 2, "--requests"},
 		{[]string{"-f", "testdata/simulate/cluster.yaml", "--for", "podgroup/none"}, 1, "there is no gang default/none"},

@@ -179,9 +179,9 @@ func disruptionTarget(list string) []check {
 // left before.
 func gone(out string) []check {
 	if out == "" {
-		return []check{{what: "the victim has left", ok: true}}
+		return []check{{what: "the victim has terminated", ok: true}}
 	}
-	return []check{equal("the victim has left", "pod/low-priority-pod-5 condition met\n", out)}
+	return []check{equal("the victim has terminated", "pod/low-priority-pod-5 condition met\n", out)}
 }
 
 // oneEviction expects of all pods and events that nobody else left than who should.

@@ -41,7 +41,7 @@ func example3(c *localcluster.Cluster) []step {
 		say("A gang of 4 pods comes, with 2 GPUs each and the NIC of the switch that both are on:"),
 		do("apply", "-f", file("gang.yaml")),
 		look(rows("all 4 run, two on each node", devicesPods, podsSettled...), "get", "pods", "-o", "wide", "-l", "pod-group.scheduling.sigs.k8s.io=gpu-training"),
-		say("Who has what is written in the pods, by the request that bound them. a is gpu-training-pod-0, b the next one, and so on; a line is a switch:"),
+		say("The devices of each pod are written in the pod, by the request that bound it. a is gpu-training-pod-0, b the next one, and so on; a line is a switch:"),
 		drawDevices,
 	}
 }
@@ -61,7 +61,7 @@ func addGPUNodes(c *localcluster.Cluster) step {
 		if err := c.AddNodes(ctx, nodes); err != nil {
 			return err
 		}
-		d.say(fmt.Sprintf("%d more nodes come, those of %s: 4 GPUs and 2 NICs each, on 2 switches.", len(nodes), example("devices/nodes.yaml")))
+		d.say(fmt.Sprintf("%d more nodes come, from %s: 4 GPUs and 2 NICs each, on 2 switches.", len(nodes), example("devices/nodes.yaml")))
 		return nil
 	}
 }

@@ -69,7 +69,7 @@ func example4(c *localcluster.Cluster) []step {
 		before.read,
 		say("Now serving needs 4 nodes in one spine. 4 are free, but not in one. What it asks for is within its min, so quotas that borrow must give back:"),
 		do("apply", "-f", file("model.yaml")),
-		look(rows("the gang that borrowed has left, whole; the other one runs on; the spine is serving's", quotasAfter, afterwards(c)...), pods...),
+		look(rows("the gang that borrowed is evicted whole; the other one runs on; the spine belongs to serving", quotasAfter, afterwards(c)...), pods...),
 		quotas("each has what is sure for it", quotasTakenBack),
 		say("The tree now:"),
 		draw(&after),

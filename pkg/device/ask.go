@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The resources by which pods ask for devices.
+// The resources in which pods request devices.
 const (
 	NvidiaGPU  = "nvidia.com/gpu"
 	AMDGPU     = "amd.com/gpu"
@@ -25,108 +25,108 @@ const (
 	maxPercent = 1 << 20
 )
 
-// The annotations in which pods say more.
+// The annotations in which pods request more.
 const (
 	HintField      = "scheduling.koordinator.sh/device-allocate-hint"
 	JointField     = "scheduling.koordinator.sh/device-joint-allocate"
 	PartitionField = "scheduling.koordinator.sh/gpu-partition-spec"
 )
 
-// Ask is what a pod says of devices, in its own words: Request reads them.
+// Ask is what a pod requests of devices, unparsed: Request parses it.
 type Ask struct {
-	Resources []Resource // others than those of devices are left alone
-	Hints     []Hint     // one for a type
+	Resources []Resource // other resources are ignored
+	Hints     []Hint     // one for each type
 	Joint     *JointAsk
 	Partition *PartitionAsk
 	Isolation string // gpu-isolation-provider
 }
 
-// Resource is so much of a resource: percent or a number of devices, memory in bytes.
+// Resource is an amount of a resource: percent or a number of devices, memory in bytes.
 type Resource struct {
 	Name  string
 	Value int64
 }
 
-// Hint is what device-allocate-hint says of a type.
+// Hint is the device-allocate-hint of a type.
 type Hint struct {
 	Type      Type
 	Selector  *Selector
-	VFs       *Selector // of VFs; nil if none are wanted
+	VFs       *Selector // of VFs; nil if the pod wants none
 	Strategy  string    // ApplyForAll, RequestsAsCount or ""
 	Scope     string    // Device, PCIe, NUMANode, Node or ""
 	Exclusive string    // DeviceLevel, PCIeLevel or ""
 }
 
-// JointAsk is what device-joint-allocate says.
+// JointAsk is the annotation device-joint-allocate.
 type JointAsk struct {
 	Types []Type
 	Scope string // SamePCIe or ""
 }
 
-// PartitionAsk is what gpu-partition-spec says.
+// PartitionAsk is the annotation gpu-partition-spec.
 type PartitionAsk struct {
 	Policy    string // Restricted, BestEffort or ""
-	Bandwidth int64  // ringBusBandwidth, at least; 0 for any
+	Bandwidth int64  // the minimal ringBusBandwidth; 0 for any
 }
 
-// Request is what one member wants of a node's devices. It never changes.
+// Request is what one member requests of a node's devices. It never changes.
 type Request struct {
 	key   string
-	wants []want // of one type each; the first of a joint request before its others
+	wants []want // one for each type; types of a joint request come first
 
-	joint     int  // how many of the wants are chosen beside the first, with it; 0 if none
-	samePCIe  bool // on the very switches of the first
+	joint     int  // how many wants after the first are chosen together with it; 0 for none
+	samePCIe  bool // on exactly the switches of the first
 	partition *PartitionAsk
 	isolation string
-	vendor    bool // asks by a vendor's resource, and for nothing else
+	vendor    bool // requests a vendor's resource and no other device
 }
 
-// want is what a member wants of one type.
+// want is what a member requests of one type.
 type want struct {
-	of       Type
-	resource string // by which it asks, the first
-	each     Amount // of each device
-	count    int    // of devices; 0 for all that match
-	shared   bool   // GPUs: less than a whole card
-	scope    Scope
-	alone    Exclusive
-	selector *Selector
-	vfs      *Selector
+	deviceType Type
+	resource   string // the first resource that requests it
+	perDevice  Amount // of each device
+	count      int    // of devices; 0 for all that match
+	shared     bool   // GPUs: less than a whole card
+	scope      Scope
+	exclusive  Exclusive
+	selector   *Selector
+	vfs        *Selector
 }
 
-// Types lists the types that are wanted.
+// Types lists the requested types.
 func (r *Request) Types() (types []Type) {
 	for i := range r.wants {
-		types = append(types, r.wants[i].of)
+		types = append(types, r.wants[i].deviceType)
 	}
 	return types
 }
 
-// Vendor says that a member asks for a vendor's GPUs and nothing else: on a node without a Device
-// object somebody else counts them.
+// Vendor says that a member requests only a vendor's GPUs: on a node without a Device object, plugin NodeResourcesFit counts
+// them.
 func (r *Request) Vendor() bool { return r.vendor }
 
-// Alone says whom the member does not share devices of a type with. A nil request shares.
+// Alone returns the exclusivity that the member requests for a type. A nil request shares.
 func (r *Request) Alone(t Type) Exclusive {
 	if r == nil {
 		return Sharing
 	}
 	for i := range r.wants {
-		if r.wants[i].of == t {
-			return r.wants[i].alone
+		if r.wants[i].deviceType == t {
+			return r.wants[i].exclusive
 		}
 	}
 	return Sharing
 }
 
-// Key names what is wanted: members whose requests have equal keys are alike.
+// Key identifies the request: members with equal keys are interchangeable.
 func (r *Request) Key() string { return r.key }
 
-// name names what is wanted.
+// name returns the text of Key.
 func (r *Request) name() string {
 	var b strings.Builder
 	for _, w := range r.wants {
-		fmt.Fprintf(&b, "%q %v %d %v %d %d %s vf %s;", w.of, w.each, w.count, w.shared, w.scope, w.alone, w.selector, w.vfs)
+		fmt.Fprintf(&b, "%q %v %d %v %d %d %s vf %s;", w.deviceType, w.perDevice, w.count, w.shared, w.scope, w.exclusive, w.selector, w.vfs)
 	}
 	fmt.Fprintf(&b, "%d %v %q", r.joint, r.samePCIe, r.isolation)
 	if r.partition != nil {
@@ -135,12 +135,13 @@ func (r *Request) name() string {
 	return b.String()
 }
 
-// Request reads what a pod says. It returns nil if the pod asks for no devices.
+// Request parses what a pod requests. It returns nil if the pod requests no devices.
 func (a Ask) Request() (*Request, *Invalid) {
 	sums := map[string]int64{}
 	for _, r := range a.Resources {
 		if strings.HasPrefix(r.Name, npuPrefix) && r.Value != 0 {
-			return nil, &Invalid{Resources: []string{r.Name}, Field: r.Name, Value: strconv.FormatInt(r.Value, 10), Legal: "left out: templates of NPUs are not supported"}
+			return nil, &Invalid{Resources: []string{r.Name}, Field: r.Name, Value: strconv.FormatInt(r.Value, 10),
+				Legal: "left out: templates of NPUs are not supported"}
 		}
 		sums[r.Name] += r.Value
 	}
@@ -165,7 +166,7 @@ func (a Ask) Request() (*Request, *Invalid) {
 	if len(wants) == 0 {
 		return nil, nil
 	}
-	slices.SortFunc(wants, func(x, y want) int { return cmp.Compare(x.of, y.of) })
+	slices.SortFunc(wants, func(x, y want) int { return cmp.Compare(x.deviceType, y.deviceType) })
 	r := &Request{wants: wants, isolation: a.Isolation}
 	r.vendor = len(wants) == 1 && (wants[0].resource == NvidiaGPU || wants[0].resource == AMDGPU || wants[0].resource == HygonDCU)
 	for _, read := range []func(*Request) *Invalid{a.readHints, a.readJoint, a.readPartition} {
@@ -187,7 +188,7 @@ func (a Ask) strategy(t Type) Hint {
 	return Hint{}
 }
 
-// combinations lists the resources that may stand together for GPUs; the first of each is said.
+// combinations lists the valid sets of GPU resources.
 var combinations = [][]string{
 	{NvidiaGPU},
 	{AMDGPU},
@@ -205,7 +206,7 @@ var combinations = [][]string{
 
 var gpuResources = []string{NvidiaGPU, AMDGPU, HygonDCU, WholeGPU, SharedGPU, GPUCore, GPUMemory, GPURatio}
 
-// gpuWant reads the resources of GPUs.
+// gpuWant parses the GPU resources.
 func gpuWant(sums map[string]int64) ([]want, *Invalid) {
 	var asked []string
 	for _, name := range gpuResources {
@@ -239,15 +240,16 @@ func gpuWant(sums map[string]int64) ([]want, *Invalid) {
 		}
 	}
 	count := max(sums[SharedGPU], sums[GPURatio]/100*int64(b2i(sums[SharedGPU] == 0)), 1)
-	w := want{of: GPU, resource: asked[0], count: int(count), each: Amount{Core: sums[GPUCore] / count, Memory: sums[GPUMemory] / count, Ratio: sums[GPURatio] / count}}
-	w.shared = w.each.Ratio < 100
+	w := want{deviceType: GPU, resource: asked[0], count: int(count),
+		perDevice: Amount{Core: sums[GPUCore] / count, Memory: sums[GPUMemory] / count, Ratio: sums[GPURatio] / count}}
+	w.shared = w.perDevice.Ratio < 100
 	if sums[GPUCore]%count != 0 {
 		return nil, invalid(asked, GPUCore, sums[GPUCore], fmt.Sprintf("the same for each of %d GPUs", count))
 	}
-	if w.each.Core > 100 {
+	if w.perDevice.Core > 100 {
 		return nil, invalid(asked, GPUCore, sums[GPUCore], fmt.Sprintf("at most 100 for each GPU, and memory is asked of %d", count))
 	}
-	if w.each.Memory == 0 && w.each.Ratio == 0 {
+	if w.perDevice.Memory == 0 && w.perDevice.Ratio == 0 {
 		return nil, invalid(asked, GPUMemory, sums[GPUMemory], fmt.Sprintf("at least 1 byte for each of %d GPUs", count))
 	}
 	return []want{w}, nil
@@ -263,28 +265,28 @@ func combinationText() string {
 	return strings.Join(list, ", ")
 }
 
-// unitWant reads a resource that is percent of one device.
+// unitWant parses a resource that counts percent of one device.
 func unitWant(t Type, resource string, v int64, h Hint) (want, *Invalid) {
-	w := want{of: t, resource: resource, count: 1, each: Amount{Core: v}}
+	w := want{deviceType: t, resource: resource, count: 1, perDevice: Amount{Core: v}}
 	switch {
 	case v < 0 || v > maxPercent:
 		return w, invalid([]string{resource}, resource, v, "a number that a node may have")
 	case v > 100 && v%100 != 0:
 		return w, &Invalid{Unit: true, Field: resource, Value: strconv.FormatInt(v, 10), Legal: percentText}
 	case v > 100:
-		w.count, w.each.Core = int(v/100), 100
+		w.count, w.perDevice.Core = int(v/100), 100
 	case h.Strategy == "ApplyForAll":
 		w.count = 0
 	case h.Strategy == "RequestsAsCount":
-		w.count, w.each.Core = int(v), 1
+		w.count, w.perDevice.Core = int(v), 1
 		if h.Exclusive == "DeviceLevel" {
-			w.each.Core = 100
+			w.perDevice.Core = 100
 		}
 	}
 	return w, nil
 }
 
-// check says that a type is none that a pod can ask for: a misspelt one would be a rule for nothing.
+// check rejects types that a pod cannot request: a misspelt type would silently have no effect.
 func (t Type) check(field string) *Invalid {
 	if t == GPU || t == RDMA || t == FPGA {
 		return nil
@@ -292,7 +294,7 @@ func (t Type) check(field string) *Invalid {
 	return &Invalid{Field: field, Value: string(t), Legal: "gpu, rdma or fpga"}
 }
 
-// readHints reads what is said of the types that are wanted. What is said of others is checked, too.
+// readHints applies the hints of requested types. Hints of other types are validated, too.
 func (a Ask) readHints(r *Request) *Invalid {
 	for _, h := range a.Hints {
 		path := HintField + ": " + string(h.Type)
@@ -322,16 +324,16 @@ func (a Ask) readHints(r *Request) *Invalid {
 			}
 		}
 		for i := range r.wants {
-			if w := &r.wants[i]; w.of == h.Type {
-				w.scope, w.alone, w.selector, w.vfs = scope, alone, h.Selector, h.VFs
+			if w := &r.wants[i]; w.deviceType == h.Type {
+				w.scope, w.exclusive, w.selector, w.vfs = scope, alone, h.Selector, h.VFs
 			}
 		}
 	}
 	return nil
 }
 
-// readJoint puts the types that are chosen together first. Types that nobody asks for are left out; a
-// request of one type is chosen by its own rules.
+// readJoint moves the types that are chosen together to the front. Types without a request are left out; a request of one type
+// is not joint.
 func (a Ask) readJoint(r *Request) *Invalid {
 	j := a.Joint
 	if j == nil {
@@ -349,13 +351,13 @@ func (a Ask) readJoint(r *Request) *Invalid {
 		return nil
 	}
 	rank := func(w want) int {
-		if i := slices.Index(j.Types, w.of); i >= 0 {
+		if i := slices.Index(j.Types, w.deviceType); i >= 0 {
 			return i
 		}
 		return len(j.Types)
 	}
 	slices.SortStableFunc(r.wants, func(x, y want) int { return cmp.Compare(rank(x), rank(y)) })
-	if r.wants[0].of != j.Types[0] {
+	if r.wants[0].deviceType != j.Types[0] {
 		return &Invalid{Field: JointField + ": deviceTypes[0]", Value: string(j.Types[0]), Legal: "a type of which the pod requests devices"}
 	}
 	for _, w := range r.wants[1:] {

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/device"
 )
 
-// TestAsk: what pods may say of devices, and what they are told who say something else.
+// TestAsk: valid requests of pods, and the messages for invalid ones.
 func TestAsk(t *testing.T) {
 	for _, c := range []struct{ ask, want string }{
 		// GPUs: number, amounts of each (core, memory, ratio), whether shared.
@@ -122,7 +122,7 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// TestMissing: without a Device object only a vendor's resource may be counted by somebody else.
+// TestMissing: without a Device object only a vendor's resource may be counted by another plugin.
 func TestMissing(t *testing.T) {
 	for ask1, want := range map[string]string{
 		"nvidia.com/gpu=2":        "",

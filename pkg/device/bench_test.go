@@ -101,7 +101,7 @@ func BenchmarkKey(b *testing.B) {
 	}
 }
 
-// BenchmarkWhy says why nobody fits.
+// BenchmarkWhy returns why no member fits.
 func BenchmarkWhy(b *testing.B) {
 	s, request := bench(b, nil, d8)
 	members := []*device.Request{request("gpu=800")}

@@ -2,21 +2,22 @@ package device
 
 import "slices"
 
-// Crowd is the members that are put on a node one after the other, each asked for beside those before it:
+// Crowd is a set of members that are added to a node one by one:
 //
-//	st     what others have taken, who stay where they are
-//	with   that, and what the members get in one way in which all fit
+// \tst devices in use by other pods, which keep them
+// \twith st, and the devices of the members in one assignment that fits
 //
-// Who comes next mostly fits beside the others as they are; only if it does not are all of them placed anew. So the answers are
-// those of Solver.Fits, and a member more costs what one member costs.
+// A new member mostly fits beside the others' present devices; only if it does not, all members are assigned again. So the
+// answers equal Solver.Fits, and each member costs about the same.
 type Crowd struct {
-	st, with *State
-	members  []*Request
-	gets     []Allocation // without what there is beyond
-	lost     []*Request   // who were there and do not fit themselves: of their types nobody gets any
+	st, with    *State
+	members     []*Request
+	allocations []Allocation // without spare devices
+	unplaced    []*Request   // initial members that do not fit: no member gets devices of their types
 }
 
-// NewCrowd puts on a node those who have chosen nothing yet. The state is not changed, and must not be while the crowd is asked.
+// NewCrowd assigns the open members to a node. The state stays unchanged, and the caller must not change it while it uses the
+// crowd.
 func (s *Solver) NewCrowd(st *State, open []*Request) *Crowd {
 	c := &Crowd{st: st, with: st.Clone()}
 	for rest := open; len(rest) > 0; {
@@ -24,44 +25,44 @@ func (s *Solver) NewCrowd(st *State, open []*Request) *Crowd {
 		rest = slices.DeleteFunc(slices.Clone(rest), func(r *Request) bool { return slices.Contains(part, r) })
 		gets, ok := s.place(c.with, part)
 		if !ok {
-			c.lost = append(c.lost, part...)
+			c.unplaced = append(c.unplaced, part...)
 			continue
 		}
 		for _, a := range gets {
 			c.with.Take(a)
 		}
-		c.members, c.gets = append(c.members, part...), append(c.gets, gets...)
+		c.members, c.allocations = append(c.members, part...), append(c.allocations, gets...)
 	}
 	return c
 }
 
-// Members are those who are there.
-func (c *Crowd) Members() []*Request { return slices.Concat(c.lost, c.members) }
+// Members returns all members, including the ones that do not fit.
+func (c *Crowd) Members() []*Request { return slices.Concat(c.unplaced, c.members) }
 
-// Concerned are those of some members on whom it depends whether others fit, in order: who want something of the types that
-// those want, or that such want. Who wants nothing but other types is in nobody's way, and if there is not enough for him it
-// is nobody else's want.
-func Concerned(some, others []*Request) (all []*Request) {
+// Concerned returns the candidates that influence whether the requests fit, in order: the ones that want a type of the
+// requests, and transitively a type of such candidates. Other candidates neither compete with the requests nor fail because of
+// them.
+func Concerned(candidates, requests []*Request) (all []*Request) {
 	types := map[Type]bool{}
-	for _, r := range others {
+	for _, r := range requests {
 		for i := range r.wants {
-			types[r.wants[i].of] = true
+			types[r.wants[i].deviceType] = true
 		}
 	}
-	in := make([]bool, len(some))
+	in := make([]bool, len(candidates))
 	for more := true; more; {
 		more = false
-		for i, r := range some {
-			if in[i] || !slices.ContainsFunc(r.wants, func(w want) bool { return types[w.of] }) {
+		for i, r := range candidates {
+			if in[i] || !slices.ContainsFunc(r.wants, func(w want) bool { return types[w.deviceType] }) {
 				continue
 			}
 			in[i], more = true, true
 			for j := range r.wants {
-				types[r.wants[j].of] = true
+				types[r.wants[j].deviceType] = true
 			}
 		}
 	}
-	for i, r := range some {
+	for i, r := range candidates {
 		if in[i] {
 			all = append(all, r)
 		}
@@ -69,31 +70,31 @@ func Concerned(some, others []*Request) (all []*Request) {
 	return all
 }
 
-// barred says that a member wants something of which there is not even enough for those who were there.
-func (c *Crowd) barred(r *Request) bool { return len(Concerned(c.lost, []*Request{r})) > 0 }
+// blocked says that a member wants a type of which the initial members already lack devices.
+func (c *Crowd) blocked(r *Request) bool { return len(Concerned(c.unplaced, []*Request{r})) > 0 }
 
-// Add puts one member more there, and says whether it fits: if not, nothing changes.
+// Add adds one member, and says whether it fits: if not, nothing changes.
 func (c *Crowd) Add(s *Solver, r *Request) bool {
-	if c.barred(r) {
+	if c.blocked(r) {
 		return false
 	}
 	if got, ok := s.place(c.with, []*Request{r}); ok {
 		c.with.Take(got[0])
-		c.members, c.gets = append(c.members, r), append(c.gets, got[0])
+		c.members, c.allocations = append(c.members, r), append(c.allocations, got[0])
 		return true
 	}
-	return len(c.members) > 0 && c.anew(s, c.and(r))
+	return len(c.members) > 0 && c.assignAgain(s, c.and(r))
 }
 
-// Drop takes the last member away again.
+// Drop removes the last member.
 func (c *Crowd) Drop() {
 	last := len(c.members) - 1
-	c.with.Free(c.gets[last])
-	c.members, c.gets = c.members[:last], c.gets[:last]
+	c.with.Free(c.allocations[last])
+	c.members, c.allocations = c.members[:last], c.allocations[:last]
 }
 
-// anew finds another way in which members fit, and says whether there is one: if not, nothing changes.
-func (c *Crowd) anew(s *Solver, members []*Request) bool {
+// assignAgain assigns all members again, and says whether they fit: if not, nothing changes.
+func (c *Crowd) assignAgain(s *Solver, members []*Request) bool {
 	if alike(members) {
 		if n := s.Slots(c.st, members[0], len(members)); n.Exact && n.Slots < len(members) {
 			return false
@@ -107,35 +108,35 @@ func (c *Crowd) anew(s *Solver, members []*Request) bool {
 	for _, a := range gets {
 		c.with.Take(a)
 	}
-	c.members, c.gets = members, gets
+	c.members, c.allocations = members, gets
 	return true
 }
 
-// Count says how many members like one more fit, at most so many. The crowd stays as it is.
-func (c *Crowd) Count(s *Solver, r *Request, most int) (n int) {
-	if c.barred(r) {
+// Count returns how many more members like r fit, at most limit. The crowd stays as it is.
+func (c *Crowd) Count(s *Solver, r *Request, limit int) (n int) {
+	if c.blocked(r) {
 		return 0
 	}
 	if alike(c.and(r)) {
-		if all := s.Slots(c.st, r, len(c.members)+most); all.Exact {
+		if all := s.Slots(c.st, r, len(c.members)+limit); all.Exact {
 			return all.Slots - len(c.members)
 		}
 	}
-	defer s.trying(crowdPart)()
-	for at := c; ; n++ { // as they are, then all of them and one more anew
-		some := s.Slots(at.with, r, most-n)
-		if n += some.Slots; n == most || !some.Exact {
+	defer s.limitWork(crowdDivisor)()
+	for at := c; ; n++ { // first beside the present assignment, then all with one more again
+		beside := s.Slots(at.with, r, limit-n)
+		if n += beside.Slots; n == limit || !beside.Exact {
 			return n
 		}
 		next := &Crowd{st: c.st}
-		if !next.anew(s, slices.Concat(c.members, slices.Repeat([]*Request{r}, n+1))) {
+		if !next.assignAgain(s, slices.Concat(c.members, slices.Repeat([]*Request{r}, n+1))) {
 			return n
 		}
 		at = next
 	}
 }
 
-// and is the members and one more.
+// and returns the members and one more.
 func (c *Crowd) and(r *Request) []*Request { return slices.Concat(c.members, []*Request{r}) }
 
 func alike(members []*Request) bool {
@@ -147,7 +148,7 @@ func alike(members []*Request) bool {
 	return true
 }
 
-// place is Choose without what there is beyond.
+// place is Choose without spare devices.
 func (s *Solver) place(st *State, members []*Request) (all []Allocation, ok bool) {
 	demands, kinds, bad := s.demands(st.node, members)
 	if bad != nil {
@@ -157,6 +158,6 @@ func (s *Solver) place(st *State, members []*Request) (all []Allocation, ok bool
 	if ok, _ = x.somehow(kinds); ok {
 		all = x.allocations()
 	}
-	x.forget()
+	x.release()
 	return all, ok
 }

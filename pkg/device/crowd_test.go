@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/device"
 )
 
-// fragmented is a node with eight GPUs and four NICs, of each of which somebody has a part.
+// fragmented is a node with eight GPUs and four NICs, with a part of each in use.
 func fragmented(r *rand.Rand) string {
 	var b strings.Builder
 	for at := range 4 {
@@ -31,8 +31,7 @@ func fragmented(r *rand.Rand) string {
 	return b.String()
 }
 
-// hard are members of which nobody can say by arithmetic how many fit: parts of several GPUs, and of the NICs of the same
-// switches.
+// hard are members that need a search to count how many fit: parts of several GPUs, and of the NICs of the same switches.
 func hard(t testing.TB) (all []*device.Request) {
 	for _, text := range []string{
 		"gpu.shared=2 gpu-core=40 gpu-memory-ratio=40 rdma=10 joint=gpu+rdma same",
@@ -48,8 +47,8 @@ func hard(t testing.TB) (all []*device.Request) {
 	return all
 }
 
-// TestCrowdOfMany: where a count tries few of all ways, as many members as it promises can still come, one after the other
-// or all at once; and it promises nearly as many as who tries more.
+// TestCrowdOfMany: where a count tries few of all ways, as many members as it promises can still come, one after the other or
+// all at once; and it promises nearly as many as a larger budget.
 func TestCrowdOfMany(t *testing.T) {
 	kinds := hard(t)
 	r := rand.New(rand.NewSource(5))

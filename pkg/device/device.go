@@ -1,16 +1,16 @@
-// Package device says which devices of one node the members of a gang get: GPUs, NICs, FPGAs,
-// whole or shared, by switch, NUMA node and partition, one type beside another.
+// Package device chooses devices of one node for the members of a gang: GPUs, NICs, FPGAs, whole or shared, by switch, NUMA
+// node and partition, several types together.
 //
-//	        node
-//	   numa0         numa1            what a node has      New(Inventory)  *Node, never changes
-//	 p0     p1     p2     p3          what is taken of it  NewState(node)  Take, Free: undo is Free
-//	0 1 n  2 3 n  4 5 n  6 7 n        what a member wants  Ask.Request()   or an Invalid
-//	                                  what it gets         Solver.Choose   in rank order, all or nobody
-//	                                  how many it takes    Solver.Slots
+// \t node
+// \t numa0 numa1 the devices of a node New(Inventory) *Node, never changes
+// \t p0 p1 p2 p3 the devices in use NewState(node) Take, Free: undo is Free
+// \t0 1 n 2 3 n 4 5 n 6 7 n what a member requests Ask.Request() or an Invalid
+// \t the members' devices Solver.Choose in rank order, all or nothing
+// \t how many members fit Solver.Slots
 //
-// The words, rules and refusals are those of Koordinator's DeviceShare, where these are not in the
-// way of members that fit; docs/decisions/0023-devices.md lists the differences. The package knows
-// no pods, no other resources of a node, and nobody who asks.
+// The annotations, rules and messages are Koordinator DeviceShare's, unless these reject members that fit;
+// docs/decisions/0023-devices.md lists the differences. The package knows no pods, no other resources of a node, and none of
+// its callers. Invariant: Node and Request never change.
 package device
 
 import (
@@ -18,24 +18,24 @@ import (
 	"strconv"
 )
 
-// Type is a type of devices as Koordinator's Device object names it.
+// Type is a type of device, by its name in Koordinator's Device object.
 type Type string
 
-// The types that members can ask for. A node may have others.
+// The types that members can request. A node may have further types.
 const (
 	GPU  Type = "gpu"
 	RDMA Type = "rdma"
 	FPGA Type = "fpga"
 )
 
-// Amount is what a device has, or what is taken of it.
+// Amount is the capacity of a device, or a part of it.
 type Amount struct {
 	Core   int64 // percent of one device: of a GPU's compute, of a NIC, of an FPGA
 	Memory int64 // bytes; GPUs only
 	Ratio  int64 // percent of one GPU's memory
 }
 
-// Check says what of an amount cannot be: whoever writes a number below 0 would give away what others hold.
+// Check returns an error for an impossible amount. A negative one would free what other members hold.
 func (a Amount) Check() error {
 	if a.Core < 0 || a.Memory < 0 || a.Ratio < 0 || max(a.Core, a.Ratio) > maxPercent || a.Memory > maxMemory {
 		return fmt.Errorf("resources that cannot be: %+v", a)
@@ -51,19 +51,19 @@ func (a Amount) minus(b Amount) Amount {
 	return Amount{a.Core - b.Core, a.Memory - b.Memory, a.Ratio - b.Ratio}
 }
 
-// times says how often a goes into free, at most so often.
-func (a Amount) times(free Amount, most int) int {
+// times returns how often a fits into free, at most limit.
+func (a Amount) times(free Amount, limit int) int {
 	for _, x := range [3][2]int64{{a.Core, free.Core}, {a.Memory, free.Memory}, {a.Ratio, free.Ratio}} {
 		if x[0] > 0 {
-			most = int(min(int64(most), max(x[1], 0)/x[0]))
+			limit = int(min(int64(limit), max(x[1], 0)/x[0]))
 		}
 	}
-	return most
+	return limit
 }
 
-// of completes an amount that is asked of a device: memory in bytes is so many percent of what
-// this device has, rounded down, and the other way round.
-func (a Amount) of(has Amount) Amount {
+// complete sets the missing one of Ratio and Memory of a request, for a device with capacity has: Ratio is the percentage of
+// has.Memory, rounded down.
+func (a Amount) complete(has Amount) Amount {
 	switch {
 	case a.Memory > 0 && has.Memory > 0:
 		a.Ratio = a.Memory * 100 / has.Memory
@@ -73,10 +73,10 @@ func (a Amount) of(has Amount) Amount {
 	return a
 }
 
-// Place is where a device is plugged in.
+// Place is the position of a device in the node's tree.
 type Place struct {
-	Known  bool   // false if nobody says
-	NUMA   int    // those without a number of their own share -1
+	Known  bool   // false if the position is unknown
+	NUMA   int    // devices without a NUMA node share -1
 	Switch string // PCIe switch; "" if unknown
 }
 
@@ -85,7 +85,7 @@ type Device struct {
 	Type    Type
 	Minor   int
 	ID      string // UUID or PCI address
-	Healthy bool   // else nobody gets it; who has it keeps it
+	Healthy bool   // an unhealthy device is not given to further members; its users keep it
 	Has     Amount
 	Place   Place
 	Labels  map[string]string
@@ -111,34 +111,32 @@ type Partition struct {
 	Bandwidth int64 // ringBusBandwidth; 0 if unknown
 }
 
-// Inventory is what a node has, as its Device object and its labels say.
+// Inventory is what a node's Device object and labels declare.
 type Inventory struct {
 	Devices []Device
-	// Table holds the partitions by their number of GPUs. If nil, the one that is built in for
-	// Vendor and Model is used, if any; an empty table is one without partitions.
+	// Table holds the partitions by their number of GPUs. If nil, the built-in table of Vendor and Model is used, if there is
+	// one; an empty table is a table without partitions.
 	Table         map[int][]Partition
 	Vendor, Model string
 	Honor         bool   // gpu-partition-policy: whole GPUs in partitions only, else where possible
 	Isolation     string // gpu-isolation-provider; "" if none
 }
 
-// Share is what a member holds of one device.
+// Share is a member's part of one device.
 type Share struct {
 	Type   Type
 	Minor  int
 	ID     string
 	Amount Amount
 	VFs    []VF
-	// Alone says who else may not use the device: nobody else (DeviceLevel), or nobody else any
-	// device of the type on its switch (PCIeLevel).
+	// Alone excludes other members from the device (DeviceLevel), or from the type's devices on its switch (PCIeLevel).
 	Alone Exclusive
 }
 
-// Allocation is what one member holds of a node's devices, by type in the order in which they were
-// chosen, then by minor.
+// Allocation is what one member holds of a node's devices, by type in the order of the choice, then by minor.
 type Allocation []Share
 
-// Exclusive says whom a member does not share with.
+// Exclusive is what a member does not share with other members.
 type Exclusive uint8
 
 // The levels of exclusivePolicy.
@@ -148,10 +146,10 @@ const (
 	PCIeLevel
 )
 
-// Scope is how far apart the devices of one type may be: the larger, the closer.
+// Scope limits how far apart the devices of one type may be: the larger, the closer.
 type Scope uint8
 
-// The scopes of requiredTopologyScope. AnyScope asks for nothing.
+// The scopes of requiredTopologyScope. AnyScope requires nothing.
 const (
 	AnyScope Scope = iota
 	NodeScope
@@ -160,7 +158,7 @@ const (
 	DeviceScope
 )
 
-// builtin is the partition table of those vendors and models whose table Koordinator knows.
+// builtin returns Koordinator's partition table of a vendor's model; nil if it has none.
 func builtin(vendor, model string) map[int][]Partition {
 	if vendor != "" && vendor != "nvidia" || model != "H100" && model != "H800" && model != "H20" {
 		return nil
@@ -178,5 +176,5 @@ func builtin(vendor, model string) map[int][]Partition {
 	return table
 }
 
-// name names a device as people do: gpu3.
+// name returns the device's usual name: gpu3.
 func (d Device) name() string { return string(d.Type) + strconv.Itoa(d.Minor) }

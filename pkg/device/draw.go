@@ -7,21 +7,20 @@ import (
 	"strings"
 )
 
-// Held is what somebody holds of a node, drawn with a mark.
+// Held is an allocation, drawn with a mark.
 type Held struct {
 	Mark string
 	Allocation
 }
 
-// Draw draws a node, a line for a switch:
+// Draw draws a node, one line for each switch:
 //
 //	numa0
 //	  p0  gpu0 a  gpu1 a         rdma0 a
 //	  p1  gpu2 .  gpu3 a40 #30   rdma1! .
 //
-// A dot is free, a mark holds all of a device or so many percent of it, # is held by others than
-// those who are named, ! is unhealthy. Of a GPU the percent are those of memory; where it gives
-// another part of its compute, that stands before: a0/50. A VF follows @.
+// A dot is free, a mark holds a whole device or a percentage of it, # is in use by an allocation that is not in held, ! is
+// unhealthy. GPUs show the percentage of memory; a different compute percentage comes first: a0/50. A VF follows @.
 func (s *State) Draw(held []Held) string {
 	n := s.node
 	type line struct {
@@ -30,7 +29,7 @@ func (s *State) Draw(held []Held) string {
 	}
 	var lines []line
 	var widths []int
-	for _, root := range n.drawn() {
+	for _, root := range n.drawing() {
 		lines = append(lines, line{name: root.name})
 		for _, b := range root.branches {
 			l := line{name: "  " + b.name}
@@ -77,8 +76,8 @@ type drawnBranch struct {
 	devices []int
 }
 
-// drawn lists what is drawn, by NUMA node and switch; last what nobody knows the place of.
-func (n *Node) drawn() (roots []drawnRoot) {
+// drawing lists the devices by NUMA node and switch; devices with an unknown position come last.
+func (n *Node) drawing() (roots []drawnRoot) {
 	order := make([]int, len(n.devices))
 	for i := range order {
 		order[i] = i
@@ -88,19 +87,20 @@ func (n *Node) drawn() (roots []drawnRoot) {
 		if !u.Place.Known {
 			return "?", "?"
 		}
-		if u.at < 0 {
+		if u.switchIndex < 0 {
 			return "numa" + strconv.Itoa(u.Place.NUMA), "?"
 		}
 		return "numa" + strconv.Itoa(u.Place.NUMA), u.Place.Switch
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		u, v := n.devices[a], n.devices[b]
-		for _, d := range []int{b2i(v.Place.Known) - b2i(u.Place.Known), u.Place.NUMA - v.Place.NUMA, b2i(u.at < 0) - b2i(v.at < 0), u.at - v.at} {
+		for _, d := range []int{b2i(v.Place.Known) - b2i(u.Place.Known), u.Place.NUMA - v.Place.NUMA,
+			b2i(u.switchIndex < 0) - b2i(v.switchIndex < 0), u.switchIndex - v.switchIndex} {
 			if d != 0 {
 				return d
 			}
 		}
-		return drawnType(u.Type) - drawnType(v.Type)
+		return drawOrder(u.Type) - drawOrder(v.Type)
 	})
 	for _, i := range order {
 		root, branch := key(i)
@@ -117,8 +117,8 @@ func (n *Node) drawn() (roots []drawnRoot) {
 	return roots
 }
 
-// drawnType draws GPUs first.
-func drawnType(t Type) int { return b2i(t != GPU) }
+// drawOrder draws GPUs first.
+func drawOrder(t Type) int { return b2i(t != GPU) }
 
 // cell draws a device.
 func (s *State) cell(at int, held []Held) string {
@@ -134,7 +134,7 @@ func (s *State) cell(at int, held []Held) string {
 				continue
 			}
 			free = false
-			text += " " + h.Mark + u.part(share.Amount)
+			text += " " + h.Mark + u.shareText(share.Amount)
 			for _, vf := range share.VFs {
 				text += "@" + strconv.Itoa(vf.Minor)
 			}
@@ -144,15 +144,15 @@ func (s *State) cell(at int, held []Held) string {
 	}
 	switch {
 	case rest.users > 0:
-		return text + " #" + u.part(rest.Amount)
+		return text + " #" + u.shareText(rest.Amount)
 	case free:
 		return text + " ."
 	}
 	return text
 }
 
-// part draws how much of a device it is; nothing if it is all.
-func (u *unit) part(a Amount) string {
+// shareText returns the percentage of a device; "" for all of it.
+func (u *unit) shareText(a Amount) string {
 	switch {
 	case u.Type != GPU && a.Core == 100, u.Type == GPU && a.Core == 100 && a.Ratio == 100:
 		return ""

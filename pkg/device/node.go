@@ -10,22 +10,22 @@ import (
 	"strings"
 )
 
-// most is how many devices of one type, and how many switches, a node may have.
-const most = 64
+// maxPerType is the maximal number of devices of one type, and of switches, on a node.
+const maxPerType = 64
 
-// set is a set of the devices of one type, by their order on the node; or of switches.
+// set is a set of devices of one type, by their order on the node; or of switches.
 type set uint64
 
-func only(i int) set                 { return 1 << i }
+func single(i int) set               { return 1 << i }
 func (s set) has(i int) bool         { return s>>i&1 == 1 }
 func (s set) len() int               { return bits.OnesCount64(uint64(s)) }
 func (s set) first() int             { return bits.TrailingZeros64(uint64(s)) }
-func (s set) within(o set) bool      { return s&^o == 0 }
-func (s set) without(i int) set      { return s &^ (1 << i) }
-func (s set) next() (int, set)       { i := s.first(); return i, s.without(i) }
-func (d domain) contains(s set) bool { return s.within(d.devices) }
+func (s set) subsetOf(o set) bool    { return s&^o == 0 }
+func (s set) remove(i int) set       { return s &^ (1 << i) }
+func (s set) next() (int, set)       { i := s.first(); return i, s.remove(i) }
+func (d domain) contains(s set) bool { return s.subsetOf(d.devices) }
 
-// Node is what a node has, made ready to be asked. It never changes.
+// Node is a node's inventory, indexed. It never changes.
 type Node struct {
 	devices  []unit // by type, then by minor
 	kinds    []kind // by type
@@ -33,41 +33,41 @@ type Node struct {
 	groups   []vfGroup
 
 	table     map[int][]partition // by number of GPUs; nil if there is none
-	sizes     []int               // of the table's partitions, the largest first
+	sizes     []int               // the table's numbers of GPUs, the largest first
 	honor     bool
 	isolation string
 
-	names    [][]byte // of devices, for keys by position
-	static   string   // what nodes must have in common to be equal; see State.Key
-	branches [][]int  // devices by switch and NUMA node, and
-	roots    [][]int  // the branches of each NUMA node: the tree without names; nil if it is no tree
+	names     [][]byte // of devices, for keys by position
+	staticKey string   // equal for interchangeable nodes; see State.Key
+	branches  [][]int  // devices by switch and NUMA node
+	roots     [][]int  // the branches of each NUMA node; nil if the devices are no tree
 }
 
-// unit is a device as the node keeps it.
+// unit is an indexed device.
 type unit struct {
 	Device
-	class  int    // of devices that differ in minor, ID and place at most
-	at     int    // switch, -1 if unknown
-	groups [2]int // its groups of VFs, from and to
+	class       int    // equal for devices that differ at most in minor, ID and place
+	switchIndex int    // switch, -1 if unknown
+	groups      [2]int // its range of VF groups
 }
 
 // vfGroup is a group of VFs of a device.
 type vfGroup struct {
 	labels map[string]string
-	vfs    [2]int // from and to, among those of all groups
+	vfs    [2]int // its range among the VFs of all groups
 	list   []VF
 }
 
 // kind holds the devices of one type.
 type kind struct {
-	of      Type
-	first   int // of its devices among those of the node
-	n       int
-	healthy set
-	tree    bool     // each device says where it is
-	pcie    []domain // switches of each NUMA node, and
-	numa    []domain // NUMA nodes, in order
-	at      []set    // devices by switch of the node
+	deviceType Type
+	first      int // index of its first device
+	n          int
+	healthy    set
+	tree       bool     // the position of each device is known
+	pcie       []domain // switches of each NUMA node
+	numa       []domain // NUMA nodes, in order
+	bySwitch   []set    // devices by switch of the node
 }
 
 func (k *kind) all() set { return 1<<k.n - 1 }
@@ -75,18 +75,18 @@ func (k *kind) all() set { return 1<<k.n - 1 }
 // domain is a part of the node's tree, for devices of one type.
 type domain struct {
 	devices set
-	numa    int // the NUMA node it is in
+	numa    int // index of its NUMA node
 }
 
-// partition is a Partition as the node keeps it.
+// partition is an indexed Partition.
 type partition struct {
 	gpus      set
 	score     int
 	bandwidth int64
 }
 
-// New makes a node of what it has. An error names what cannot be: minors that are there twice,
-// more devices than can be counted, partitions of another number than the table says.
+// New indexes an inventory. It returns an error for duplicate minors, for more than maxPerType devices, and for partitions with
+// another size than the table's.
 func New(inv Inventory) (*Node, error) {
 	n := &Node{honor: inv.Honor, isolation: inv.Isolation}
 	list := slices.Clone(inv.Devices)
@@ -114,11 +114,11 @@ func New(inv Inventory) (*Node, error) {
 	if table == nil {
 		table = builtin(inv.Vendor, inv.Model)
 	}
-	if err := n.partitions(table); err != nil {
+	if err := n.readPartitions(table); err != nil {
 		return nil, err
 	}
 	n.classify()
-	n.grow()
+	n.buildTree()
 	for i := range n.devices {
 		n.names = append(n.names, n.name(i))
 	}
@@ -126,7 +126,7 @@ func New(inv Inventory) (*Node, error) {
 }
 
 func (n *Node) add(d Device) {
-	u := unit{Device: d, at: -1}
+	u := unit{Device: d, switchIndex: -1}
 	u.groups[0] = len(n.groups)
 	vfs := 0
 	if len(n.groups) > 0 {
@@ -142,7 +142,7 @@ func (n *Node) add(d Device) {
 	n.devices = append(n.devices, u)
 }
 
-// index finds the devices of each type, and where they are.
+// index finds the devices of each type, and their positions.
 func (n *Node) index() error {
 	names := map[string]bool{}
 	for _, u := range n.devices {
@@ -151,37 +151,37 @@ func (n *Node) index() error {
 		}
 	}
 	n.switches = slices.Sorted(maps.Keys(names))
-	if len(n.switches) > most {
-		return fmt.Errorf("%d PCIe switches: at most %d can be counted", len(n.switches), most)
+	if len(n.switches) > maxPerType {
+		return fmt.Errorf("%d PCIe switches: at most %d can be counted", len(n.switches), maxPerType)
 	}
 	for i := range n.devices {
 		u := &n.devices[i]
 		if i == 0 || n.devices[i-1].Type != u.Type {
-			n.kinds = append(n.kinds, kind{of: u.Type, first: i, tree: true, at: make([]set, len(n.switches))})
+			n.kinds = append(n.kinds, kind{deviceType: u.Type, first: i, tree: true, bySwitch: make([]set, len(n.switches))})
 		}
 		k := &n.kinds[len(n.kinds)-1]
-		if k.n == most {
-			return fmt.Errorf("more than %d devices of type %s", most, u.Type)
+		if k.n == maxPerType {
+			return fmt.Errorf("more than %d devices of type %s", maxPerType, u.Type)
 		}
 		if u.Healthy {
-			k.healthy |= only(k.n)
+			k.healthy |= single(k.n)
 		}
 		if u.Place.Known && u.Place.Switch != "" {
-			u.at, _ = slices.BinarySearch(n.switches, u.Place.Switch)
-			k.at[u.at] |= only(k.n)
+			u.switchIndex, _ = slices.BinarySearch(n.switches, u.Place.Switch)
+			k.bySwitch[u.switchIndex] |= single(k.n)
 		} else {
 			k.tree = false
 		}
 		k.n++
 	}
 	for i := range n.kinds {
-		n.domains(&n.kinds[i])
+		n.findDomains(&n.kinds[i])
 	}
 	return nil
 }
 
-// domains lists the parts of the tree in which a type has devices.
-func (n *Node) domains(k *kind) {
+// findDomains lists the parts of the tree in which a type has devices.
+func (n *Node) findDomains(k *kind) {
 	type part struct {
 		numa int
 		at   int
@@ -193,9 +193,9 @@ func (n *Node) domains(k *kind) {
 		if !u.Place.Known {
 			continue
 		}
-		numas[u.Place.NUMA] |= only(i)
-		if u.at >= 0 {
-			where[part{u.Place.NUMA, u.at}] |= only(i)
+		numas[u.Place.NUMA] |= single(i)
+		if u.switchIndex >= 0 {
+			where[part{u.Place.NUMA, u.switchIndex}] |= single(i)
 		}
 	}
 	order := slices.Sorted(maps.Keys(numas))
@@ -209,9 +209,8 @@ func (n *Node) domains(k *kind) {
 	}
 }
 
-// partitions reads the table of partitions. One with a GPU that the node does not have is never
-// free, and left out; its number stays legal.
-func (n *Node) partitions(table map[int][]Partition) error {
+// readPartitions reads the partition table. A partition with a missing GPU is never free; its size stays valid.
+func (n *Node) readPartitions(table map[int][]Partition) error {
 	if table == nil {
 		return nil
 	}
@@ -228,7 +227,7 @@ func (n *Node) partitions(table map[int][]Partition) error {
 			part := partition{score: p.Score, bandwidth: p.Bandwidth}
 			for _, minor := range minors {
 				if at := n.find(GPU, minor); at >= 0 {
-					part.gpus |= only(at - n.kinds[gpus].first)
+					part.gpus |= single(at - n.kinds[gpus].first)
 				}
 			}
 			if part.gpus.len() < number {
@@ -242,10 +241,10 @@ func (n *Node) partitions(table map[int][]Partition) error {
 	return nil
 }
 
-// kind returns the index of a type, -1 if the node has none of it.
+// kind returns the index of a type, -1 if the node has no such device.
 func (n *Node) kind(t Type) int {
 	for i := range n.kinds {
-		if n.kinds[i].of == t {
+		if n.kinds[i].deviceType == t {
 			return i
 		}
 	}
@@ -266,8 +265,8 @@ func (n *Node) find(t Type, minor int) int {
 	return n.kinds[k].first + i
 }
 
-// classify numbers devices by what they are, whatever they are called and wherever they are, in an
-// order that depends on nothing else. What it writes of them belongs to the key of the node.
+// classify numbers devices by their properties, regardless of name and position, in a canonical order. The properties are part
+// of the node's key.
 func (n *Node) classify() {
 	texts := make([]string, len(n.devices))
 	for i, u := range n.devices {
@@ -292,7 +291,7 @@ func (n *Node) classify() {
 	} else if n.honor {
 		b.WriteString(" no table")
 	}
-	n.static = b.String()
+	n.staticKey = b.String()
 }
 
 func labelText(labels map[string]string) string {
@@ -303,9 +302,9 @@ func labelText(labels map[string]string) string {
 	return "{" + b.String() + "}"
 }
 
-// grow makes the tree without names: branches are the devices of a switch and of a NUMA node.
-// There is none where a switch is in two NUMA nodes.
-func (n *Node) grow() {
+// buildTree makes the tree without names: branches are the devices of a switch and of a NUMA node. There is no tree if a switch
+// is in two NUMA nodes.
+func (n *Node) buildTree() {
 	type part struct {
 		known    bool
 		numa, at int
@@ -313,18 +312,18 @@ func (n *Node) grow() {
 	inside := map[part][]int{}
 	home := map[int]int{}
 	for i, u := range n.devices {
-		p := part{u.Place.Known, u.Place.NUMA, u.at}
+		p := part{u.Place.Known, u.Place.NUMA, u.switchIndex}
 		if !p.known {
 			p.numa = 0
 		}
 		inside[p] = append(inside[p], i)
-		if u.at < 0 {
+		if u.switchIndex < 0 {
 			continue
 		}
-		if numa, ok := home[u.at]; ok && numa != u.Place.NUMA {
+		if numa, ok := home[u.switchIndex]; ok && numa != u.Place.NUMA {
 			return // no tree
 		}
-		home[u.at] = u.Place.NUMA
+		home[u.switchIndex] = u.Place.NUMA
 	}
 	roots := map[[2]int][]int{}
 	parts := slices.SortedFunc(maps.Keys(inside), func(a, b part) int {

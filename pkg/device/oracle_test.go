@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// twin knows a node as a list of devices with who holds them, and tries everything.
+// twin knows a node as a list of devices with their holders, and tries every choice.
 type twin struct {
 	inv  device.Inventory
 	held []device.Allocation
@@ -438,8 +438,7 @@ func (w *twin) legal(m *wish) (out []device.Allocation) {
 	return out
 }
 
-// touches says whether the devices of the last who came are all right: what somebody else has of them, and
-// beside whom they are.
+// touches says whether the devices of the last member obey the rules beside the other holders.
 func (w *twin) touches(a device.Allocation) bool {
 	last := len(w.held) - 1
 	for _, s := range a {
@@ -528,8 +527,8 @@ func (w *twin) String() string {
 	return b.String()
 }
 
-// TestSlots: as many as trying everything finds, and that many get devices that obey every rule; nobody's
-// order of asking changes the state.
+// TestSlots: as many as trying everything finds, and that many get devices that obey every rule; no member's order of asking
+// changes the state.
 func TestSlots(t *testing.T) {
 	kinds := []string{"none", "one", "several", "searched", "joint", "same switches", "partitioned", "alone", "VFs", "all NICs", "taken", "lost", "several kinds of VFs"}
 	worlds.Check(t, 1000, kinds, func(t *rapid.T, y worlds.Tally) {
@@ -567,7 +566,7 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// refused checks why members do not fit, if they do not: whether it would help if everybody left.
+// refused checks why members do not fit, if they do not: whether an empty node would help.
 func (w *twin) refused(t *rapid.T, solver *device.Solver, s *device.State, members []*wish, refused bool) {
 	var asked []*device.Request
 	for _, m := range members {
@@ -605,7 +604,7 @@ func (w *twin) chosen(t *rapid.T, s *device.State, solver *device.Solver, member
 	w.apart(t, all)
 }
 
-// apart checks that nobody has what somebody else has, with what they got beyond what they asked for.
+// apart checks that no device is held twice, including spare devices.
 func (w *twin) apart(t *rapid.T, all []device.Allocation) {
 	before := w.held
 	for i, a := range all {
@@ -617,8 +616,8 @@ func (w *twin) apart(t *rapid.T, all []device.Allocation) {
 	w.held = before
 }
 
-// best checks that the first of the members gets the best that leaves room for the others: whole GPUs of a
-// partition of the highest score, or as close as can be; shared ones where most is in use around them.
+// best checks that the first of the members gets the best that allows the other members to fit: whole GPUs of a partition of
+// the highest score, or as close as can be; shared ones where most is in use around them.
 func (w *twin) best(t *rapid.T, members []*wish, got device.Allocation) {
 	m := members[0]
 	if m.gpu == nil || m.joint == "rdma" || m.gpu.shared && m.gpu.count > 1 {
@@ -654,7 +653,7 @@ func (w *twin) best(t *rapid.T, members []*wish, got device.Allocation) {
 	}
 }
 
-// spread is 0 for GPUs of one switch, 1 for those of one NUMA node.
+// spread is 0 for GPUs of one switch, 1 for GPUs of one NUMA node.
 func (w *twin) spread(a device.Allocation) (far int) {
 	first := w.device(a[0].Type, a[0].Minor)
 	for _, s := range a {
@@ -672,7 +671,7 @@ func (w *twin) spread(a device.Allocation) (far int) {
 	return far
 }
 
-// empty is 0 for a GPU where others of its switch are in use, 1 where others of its NUMA node are.
+// empty is 0 for a GPU if further GPUs of its switch are in use, 1 if further GPUs of its NUMA node are.
 func (w *twin) empty(a device.Allocation) int {
 	var mine *device.Device
 	for _, s := range a {

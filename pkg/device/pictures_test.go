@@ -17,7 +17,7 @@ import (
 //	node [word…]           reads a picture of a node, which holds until the next one
 //	slots ask…             how many such members it takes, at most most=…
 //	place ask… [n=…]       what members get; more lines ask for more members; keep leaves it taken
-//	free mark…             members leave
+//	free mark…             members free their devices
 //
 // Run with -rewrite to redraw the expected answers; then read the diff.
 func TestPictures(t *testing.T) {
@@ -97,8 +97,7 @@ func (s *scene) do(cmd string, words []string, input string) (string, error) {
 	return "", fmt.Errorf("unknown command %s", cmd)
 }
 
-// requests reads what members ask for: those of the command's own line, so many of them, or of each line
-// of the input.
+// requests reads what members request: the members of the command's own line, so many of them, or of each line of the input.
 func requests(words []string, input string, n int) (out []*device.Request, bad *device.Invalid, err error) {
 	lines := []string{strings.Join(words, " ")}
 	if input != "" {
@@ -142,7 +141,7 @@ func (s *scene) count(solver *device.Solver, slots int, exact bool, members []*d
 	return out + "\n"
 }
 
-// placed draws members with the next marks that nobody has.
+// placed draws members with the next free marks.
 func (s *scene) placed(all []device.Allocation, keep bool) string {
 	var marks []string
 	for _, a := range all {

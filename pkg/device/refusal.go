@@ -2,59 +2,57 @@ package device
 
 import "strings"
 
-// Reason is why a node's devices do not do.
+// Reason is why a node's devices do not suffice.
 type Reason uint8
 
 // The reasons, most of them Koordinator's.
 const (
-	MissingDevice      Reason = iota + 1 // nobody says what the node has
-	UnreadableDevice                     // somebody does, and it cannot be
-	OfferedTwice                         // by somebody else, too, who counts for himself
-	OtherIsolation                       // the pod asks for another provider of isolation than the node has
+	MissingDevice      Reason = iota + 1 // no object declares the devices of the node
+	UnreadableDevice                     // the Device object is invalid
+	OfferedTwice                         // the node also offers them in another way, with its own count
+	OtherIsolation                       // the pod requests another isolation provider than the node has
 	TooFew                               // devices of the type
 	TooFewVFs                            // VFs of the type's devices
-	TooFewInScope                        // GPUs as close as they must be
-	TooFewPartitioned                    // GPUs in a partition that is free
+	TooFewInScope                        // GPUs within the required scope
+	TooFewPartitioned                    // GPUs in a free partition
 	NoTable                              // of partitions
 	NotInTable                           // no partition has so many GPUs
-	NoTree                               // nobody says where the GPUs are
+	NoTree                               // the positions of the GPUs are unknown
 	SharedInScope                        // several shared GPUs with a scope
-	JointRules                           // each type would do by itself
-	TogetherWithOthers                   // each member would do by itself
+	JointRules                           // each type fits alone
+	TogetherWithOthers                   // each member fits alone
 )
 
-// Refusal says why a node has no room for a member, with those of its gang that come before it.
+// Refusal is why a member does not fit on a node together with the earlier members of its gang.
 type Refusal struct {
 	Reason Reason
 	Type   Type
-	// Resource is what is offered twice.
+	// Resource is the resource that is offered twice.
 	Resource string
-	// Lasting says that the member would find no room if nobody else were there: nobody needs to
-	// leave for it.
+	// Lasting says that the member would not fit on the empty node either: evicting pods does not help.
 	Lasting bool
 }
 
-// Missing says why a node has no room for a member of whose devices nobody says anything; nil if the member
-// asks for a vendor's devices, which are counted as any other resource there.
+// Missing returns the reason for a node without declared devices; nil if the member requests a vendor's devices, which are
+// counted as any other resource there.
 func Missing(r *Request) *Refusal {
 	if r.vendor {
 		return nil
 	}
-	return &Refusal{Reason: MissingDevice, Type: r.wants[0].of, Lasting: true}
+	return &Refusal{Reason: MissingDevice, Type: r.wants[0].deviceType, Lasting: true}
 }
 
-// Unreadable says why a node has no room for a member, whatever it asks for: somebody counts devices there in
-// a way that cannot be.
+// Unreadable returns the reason for a node with invalid devices, whatever the member requests.
 func Unreadable(r *Request) *Refusal {
-	return &Refusal{Reason: UnreadableDevice, Type: r.wants[0].of, Lasting: true}
+	return &Refusal{Reason: UnreadableDevice, Type: r.wants[0].deviceType, Lasting: true}
 }
 
-// Twice says that somebody else gives away what a member asks for, who does not know what is taken here.
+// Twice returns the reason for a node on which another allocator offers the resource without knowledge of this package's state.
 func Twice(r *Request, resource string) *Refusal {
-	return &Refusal{Reason: OfferedTwice, Type: r.wants[0].of, Resource: resource, Lasting: true}
+	return &Refusal{Reason: OfferedTwice, Type: r.wants[0].deviceType, Resource: resource, Lasting: true}
 }
 
-// Text says a refusal in Koordinator's words.
+// Text returns the reason in Koordinator's words.
 func (r *Refusal) Text() string {
 	switch r.Reason {
 	case MissingDevice:
@@ -90,15 +88,15 @@ func (r *Refusal) Text() string {
 	return "Insufficient " + string(r.Type) + " devices"
 }
 
-// Invalid says what of a pod's words cannot be meant. Nothing but another pod cures it.
+// Invalid is an invalid request of a pod. Only another pod spec helps.
 type Invalid struct {
-	Resources    []string // that do not go together, or with this value; nil if an annotation is wrong
-	Unit         bool     // one resource has a value that is no percentage
-	Field, Value string   // "" where it is the resources altogether
+	Resources    []string // an invalid combination, or the resources that the value is invalid with; nil if an annotation is invalid
+	Unit         bool     // the value of one resource is no percentage
+	Field, Value string   // "" if the combination of the resources is invalid
 	Legal        string
 }
 
-// Text says it in Koordinator's words, then which value it is and what is legal.
+// Text returns Koordinator's message, then the value and the supported values.
 func (i *Invalid) Text() string {
 	switch {
 	case i.Unit:
@@ -111,7 +109,6 @@ func (i *Invalid) Text() string {
 	return "invalid resource device requests: [" + strings.Join(i.Resources, " ") + "]: " + i.Field + "=" + i.Value + ": must be " + i.Legal
 }
 
-// Error is Text.
 func (i *Invalid) Error() string { return i.Text() }
 
 func quote(s string) string { return `"` + s + `"` }

@@ -2,30 +2,29 @@ package device
 
 import "slices"
 
-// demand is a kind of members, as one node sees it.
+// demand is a kind of members with equal requests, as one node sees it.
 type demand struct {
 	r     *Request
 	needs []need
 }
 
-// search tries what each member may get, the best first, and goes back where a later member finds
-// nothing. It does not try twice what differs only in devices that are alike: states that failed are
-// known by their keys.
+// search tries the choices of each member, best first, and goes back if a later member finds nothing. It does not try choices
+// twice that differ only in alike devices: failed states are remembered by their keys.
 type search struct {
 	*Solver
-	st      *State
-	demands []demand
-	members []int   // the kind of each
-	left    [][]int // of each kind, from each member on
-	taken   [][]pick
+	st        *State
+	demands   []demand
+	members   []int   // the demand of each
+	remaining [][]int // by demand, the number of members from each member on
+	taken     [][]pick
 
-	byPosition bool            // partitions make GPUs differ that are alike otherwise
-	dead       map[string]bool // states beside which the members left find nothing: every member takes something, so they are the same
-	keys       canon
+	byPosition bool            // partitions make otherwise alike GPUs differ
+	deadEnds   map[string]bool // states in which the remaining members find nothing; equal states have as many of them
+	keys       keyWriter
 	work       int  // choices that may still fail
-	steps      int  // that subsets have taken
-	cut        bool // the work was used up
-	deepest    int  // so many members found something
+	steps      int  // steps that subsets took
+	gaveUp     bool // the work was used up
+	deepest    int  // the most members that found devices at once
 }
 
 // pick is a device that a member gets.
@@ -38,65 +37,65 @@ type pick struct {
 }
 
 func (s *Solver) search(st *State, demands []demand) *search {
-	x := &search{Solver: s, st: st, demands: demands, dead: map[string]bool{}, work: s.budget()}
+	x := &search{Solver: s, st: st, demands: demands, deadEnds: map[string]bool{}, work: s.budget()}
 	for _, d := range demands {
 		for i := range d.needs {
-			x.byPosition = x.byPosition || d.needs[i].must
+			x.byPosition = x.byPosition || d.needs[i].partitionOnly
 		}
 	}
 	return x
 }
 
-// most returns how many members of one kind fit, at most so many, and whether no more do. somehow finds devices for
-// as many. Where a search for all of them gives up it is asked for one more than found something, and so on: that
-// another one fits is found sooner than that none does.
-func (x *search) most(bound int) (int, bool) {
-	k, found := 0, 0 // that many are possible, and all found devices for so many
-	for want := bound; ; want = k + 1 {
-		ok := x.all(make([]int, want))
-		if x.forget(); ok {
+// countMembers returns how many members of one kind fit, at most limit, and whether no more do. somehow finds devices for as
+// many. When the search for all gives up, it continues with one more than the members found so far: that is faster than proving
+// that all do not fit.
+func (x *search) countMembers(limit int) (int, bool) {
+	k, found := 0, 0 // k members are possible, and searchAll found devices for found members
+	for want := limit; ; want = k + 1 {
+		ok := x.searchAll(make([]int, want))
+		if x.release(); ok {
 			found = want
 		}
 		k = max(k, x.deepest)
-		if x.cut && want == bound && k < bound-1 {
-			if k = max(k, x.greedy(make([]int, bound))); k == bound {
+		if x.gaveUp && want == limit && k < limit-1 {
+			if k = max(k, x.countGreedy(make([]int, limit))); k == limit {
 				return k, true
 			}
-			x.renew()
+			x.resetWork()
 			continue
 		}
-		if k == bound || x.cut || !ok && want == k+1 {
+		if k == limit || x.gaveUp || !ok && want == k+1 {
 			break
 		}
 	}
-	exact := !x.cut
+	exact := !x.gaveUp
 	if k > found { // Choose must find as many
-		x.renew()
-		ok := x.all(make([]int, k))
-		if x.forget(); !ok {
-			k = max(found, x.greedy(make([]int, k)))
-			exact = k == bound
+		x.resetWork()
+		ok := x.searchAll(make([]int, k))
+		if x.release(); !ok {
+			k = max(found, x.countGreedy(make([]int, k)))
+			exact = k == limit
 		}
 	}
 	return k, exact
 }
 
-// greedy gives members the best that is there when their turn comes, until one finds nothing, and returns how many
-// do. It leaves nothing taken.
-func (x *search) greedy(members []int) (n int) {
-	x.first(members)
-	defer x.forget()
+// countGreedy gives members the best free devices in turn, until one finds nothing, and returns how many found devices. It
+// releases all of them.
+func (x *search) countGreedy(members []int) (n int) {
+	x.takeGreedy(members)
+	defer x.release()
 	for n < len(members) && x.taken[n] != nil {
 		n++
 	}
 	return n
 }
 
-// first gives members the best that is there when their turn comes, until one finds nothing.
-func (x *search) first(members []int) {
+// takeGreedy gives members the best free devices in turn, until one finds nothing.
+func (x *search) takeGreedy(members []int) {
 	x.members, x.taken = members, make([][]pick, len(members))
 	for i, k := range members {
-		x.renew()
+		x.resetWork()
 		x.options(&x.demands[k], 0, nil, func(picks []pick) bool {
 			x.taken[i] = slices.Clone(picks)
 			return true
@@ -108,93 +107,91 @@ func (x *search) first(members []int) {
 	}
 }
 
-// renew begins another search, with as much work.
-func (x *search) renew() { x.work, x.steps, x.cut = x.budget(), 0, false }
+// resetWork begins another search with the full budget.
+func (x *search) resetWork() { x.work, x.steps, x.gaveUp = x.budget(), 0, false }
 
-// budget is how many choices a search tries.
+// budget returns how many choices a search tries.
 func (s *Solver) budget() int {
 	work := s.Work
 	if work == 0 {
 		work = DefaultWork
 	}
-	return work / max(s.part, 1)
+	return work / max(s.workDivisor, 1)
 }
 
-// somehow finds devices for members and leaves them taken: the best by all, or what each finds when its turn comes
-// if that takes too long.
+// somehow finds devices for members and leaves them taken: the best for all together, or greedily if that takes too long.
 func (x *search) somehow(members []int) (ok, exact bool) {
-	if x.all(members) {
+	if x.searchAll(members) {
 		return true, true
 	}
-	if !x.cut {
+	if !x.gaveUp {
 		return false, true
 	}
-	if x.first(members); len(members) > 0 && x.taken[len(members)-1] == nil {
-		x.forget()
+	if x.takeGreedy(members); len(members) > 0 && x.taken[len(members)-1] == nil {
+		x.release()
 		return false, false
 	}
 	return true, false
 }
 
-// all finds devices for members, whose kinds are given, and leaves them taken if it does.
-func (x *search) all(members []int) bool {
+// searchAll finds devices for members, given by demand, and leaves them taken on success.
+func (x *search) searchAll(members []int) bool {
 	x.members, x.deepest = members, 0
 	x.taken = make([][]pick, len(members))
-	x.left = make([][]int, len(members)+1)
-	x.left[len(members)] = make([]int, len(x.demands))
+	x.remaining = make([][]int, len(members)+1)
+	x.remaining[len(members)] = make([]int, len(x.demands))
 	for i := len(members) - 1; i >= 0; i-- {
-		x.left[i] = slices.Clone(x.left[i+1])
-		x.left[i][members[i]]++
+		x.remaining[i] = slices.Clone(x.remaining[i+1])
+		x.remaining[i][members[i]]++
 	}
-	clear(x.dead)
-	return x.place(0)
+	clear(x.deadEnds)
+	return x.placeFrom(0)
 }
 
-// forget gives back what was taken.
-func (x *search) forget() {
+// release frees the devices of all members.
+func (x *search) release() {
 	for i := range x.taken {
 		x.give(x.taken[i], -1)
 		x.taken[i] = nil
 	}
 }
 
-// place finds devices for the members from i on.
-func (x *search) place(i int) bool {
+// placeFrom finds devices for the members from i on.
+func (x *search) placeFrom(i int) bool {
 	if x.deepest = max(x.deepest, i); i == len(x.members) {
 		return true
 	}
-	if !x.hope(i) {
+	if !x.mayFit(i) {
 		return false
 	}
-	if len(x.dead) > 0 && x.dead[string(x.keys.key(x.st, x.byPosition))] {
+	if len(x.deadEnds) > 0 && x.deadEnds[string(x.keys.key(x.st, x.byPosition))] {
 		return false
 	}
 	d := &x.demands[x.members[i]]
 	found := x.options(d, 0, nil, func(picks []pick) bool {
 		x.taken[i] = slices.Clone(picks)
 		x.give(x.taken[i], 1)
-		if x.place(i + 1) {
+		if x.placeFrom(i + 1) {
 			return true
 		}
 		x.give(x.taken[i], -1)
 		x.taken[i] = nil
 		x.work--
-		x.cut = x.cut || x.work < 0
-		return x.cut
+		x.gaveUp = x.gaveUp || x.work < 0
+		return x.gaveUp
 	})
-	if found && !x.cut {
+	if found && !x.gaveUp {
 		return true
 	}
-	if !x.cut {
-		x.dead[string(x.keys.key(x.st, x.byPosition))] = true
+	if !x.gaveUp {
+		x.deadEnds[string(x.keys.key(x.st, x.byPosition))] = true
 	}
 	return false
 }
 
-// hope says whether the members from i on may fit, by what is free altogether and by what each kind can
-// have without the others.
-func (x *search) hope(i int) bool {
-	for k, n := range x.left[i] {
+// mayFit says whether the members from i on may fit, by the total free amount and by each kind alone.
+func (x *search) mayFit(i int) bool {
+	for k, n := range x.remaining[i] {
 		if n == 0 {
 			continue
 		}
@@ -203,10 +200,10 @@ func (x *search) hope(i int) bool {
 			return false
 		}
 	}
-	return len(x.demands) == 1 || x.enough(x.left[i])
+	return len(x.demands) == 1 || x.enough(x.remaining[i])
 }
 
-// enough says whether members do not ask for more than is free altogether.
+// enough says whether members request no more than the total free amount.
 func (x *search) enough(left []int) bool {
 	var want [maxWants]Amount
 	var kinds [maxWants]*kind
@@ -216,7 +213,7 @@ func (x *search) enough(left []int) bool {
 			slot := slices.IndexFunc(kinds[:], func(o *kind) bool { return o == d.kind || o == nil })
 			kinds[slot] = d.kind
 			times := int64(n * max(d.count, 1))
-			want[slot] = want[slot].plus(Amount{d.each.Core * times, d.each.Memory * times, d.each.Ratio * times})
+			want[slot] = want[slot].plus(Amount{d.perDevice.Core * times, d.perDevice.Memory * times, d.perDevice.Ratio * times})
 		}
 	}
 	for slot, k := range kinds {
@@ -237,7 +234,7 @@ func (x *search) enough(left []int) bool {
 	return true
 }
 
-// give takes devices for a member, or gives them back.
+// give takes devices for a member, or frees them (sign -1).
 func (x *search) give(picks []pick, sign int) {
 	for i := range picks {
 		p := &picks[i]
@@ -245,20 +242,20 @@ func (x *search) give(picks []pick, sign int) {
 			from := x.st.node.groups[p.group].vfs
 			p.vf = from[0] + slices.Index(x.st.vfs[from[0]:from[1]], 0)
 		}
-		x.st.use(p.at, p.amount, p.need.alone, sign)
+		x.st.use(p.at, p.amount, p.need.exclusive, sign)
 		if p.group >= 0 {
 			x.st.useVF(p.group, p.vf, sign)
 		}
 	}
 }
 
-// allocations says what members get of whom all found something.
+// allocations returns the devices of all members. All have found devices.
 func (x *search) allocations() []Allocation {
 	out := make([]Allocation, len(x.taken))
 	for i, picks := range x.taken {
 		for _, p := range picks {
 			u := &x.st.node.devices[p.at]
-			s := Share{Type: u.Type, Minor: u.Minor, ID: u.ID, Amount: p.amount, Alone: p.need.alone}
+			s := Share{Type: u.Type, Minor: u.Minor, ID: u.ID, Amount: p.amount, Alone: p.need.exclusive}
 			if p.group >= 0 {
 				g := &x.st.node.groups[p.group]
 				s.VFs = []VF{g.list[p.vf-g.vfs[0]]}
@@ -266,7 +263,7 @@ func (x *search) allocations() []Allocation {
 			out[i] = append(out[i], s)
 		}
 		order := x.demands[x.members[i]].r.wants
-		rank := func(t Type) int { return slices.IndexFunc(order, func(w want) bool { return w.of == t }) }
+		rank := func(t Type) int { return slices.IndexFunc(order, func(w want) bool { return w.deviceType == t }) }
 		slices.SortStableFunc(out[i], func(a, b Share) int {
 			if d := rank(a.Type) - rank(b.Type); d != 0 {
 				return d
@@ -277,27 +274,27 @@ func (x *search) allocations() []Allocation {
 	return out
 }
 
-// beyond gives members what there is beyond: where NICs go with GPUs, one on each of a member's switches that nobody else
-// of them needs.
-func (x *search) beyond() {
+// addSpare gives members spare devices: for NICs that go with GPUs, one on each of a member's switches that no other member
+// needs.
+func (x *search) addSpare() {
 	for i := range x.taken {
-		x.more(i)
+		x.addSpareOf(i)
 	}
 }
 
-// more gives a member further devices of the types that go with its first.
-func (x *search) more(i int) {
+// addSpareOf gives a member spare devices of the types that go with its first.
+func (x *search) addSpareOf(i int) {
 	d := &x.demands[x.members[i]]
 	if d.r.samePCIe {
 		return
 	}
 	for j := 1; j <= d.r.joint; j++ {
 		n := &d.needs[j]
-		if n.of == GPU || n.count == 0 || n.scope > NodeScope {
+		if n.deviceType == GPU || n.count == 0 || n.scope > NodeScope {
 			continue
 		}
-		wanted := x.on(x.taken[i], &d.needs[0])
-		missing := wanted &^ x.on(x.taken[i], n)
+		wanted := x.switchesOf(x.taken[i], &d.needs[0])
+		missing := wanted &^ x.switchesOf(x.taken[i], n)
 		have := 0
 		for _, p := range x.taken[i] {
 			have += b2i(p.need == n)
@@ -305,9 +302,9 @@ func (x *search) more(i int) {
 		for ; missing != 0 && have < wanted.len(); have++ {
 			var at int
 			at, missing = missing.next()
-			var caps [most]int
-			can := n.room(x.st, 1, &caps) & n.kind.at[at]
-			for _, dev := range x.ordered(n, can, nil) {
+			var caps [maxPerType]int
+			can := n.capacity(x.st, 1, &caps) & n.kind.bySwitch[at]
+			for _, dev := range x.sorted(n, can, nil) {
 				p := []pick{x.pick(n, dev)}
 				x.give(p, 1)
 				x.taken[i] = append(x.taken[i], p...)
@@ -317,22 +314,22 @@ func (x *search) more(i int) {
 	}
 }
 
-// on returns the switches on which a member has devices of a type.
-func (x *search) on(picks []pick, n *need) (switches set) {
+// switchesOf returns the switches on which a member has devices of a type.
+func (x *search) switchesOf(picks []pick, n *need) (switches set) {
 	for _, p := range picks {
-		if at := x.st.node.devices[p.at].at; p.need == n && at >= 0 {
-			switches |= only(at)
+		if at := x.st.node.devices[p.at].switchIndex; p.need == n && at >= 0 {
+			switches |= single(at)
 		}
 	}
 	return switches
 }
 
-// pick is one device, with a VF of the first group that has one.
+// pick returns one device, with a VF of the first group that has one.
 func (x *search) pick(n *need, dev int) pick {
 	at := n.kind.first + dev
-	p := pick{need: n, at: at, amount: n.each.of(x.st.node.devices[at].Has), group: -1}
-	if n.of != GPU {
-		p.amount = n.each
+	p := pick{need: n, at: at, amount: n.perDevice.complete(x.st.node.devices[at].Has), group: -1}
+	if n.deviceType != GPU {
+		p.amount = n.perDevice
 	}
 	if n.vfs != nil {
 		for _, g := range x.vfGroups(n, at) {
@@ -343,7 +340,7 @@ func (x *search) pick(n *need, dev int) pick {
 	return p
 }
 
-// vfGroups returns the groups of a device with VFs to choose from, one of those that are alike.
+// vfGroups returns the groups of a device with free VFs to choose from.
 func (x *search) vfGroups(n *need, at int) (out []int) {
 	node := x.st.node
 	for g := node.devices[at].groups[0]; g < node.devices[at].groups[1]; g++ {

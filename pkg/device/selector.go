@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Selector is a label selector: all requirements hold. The empty one matches everything.
+// Selector is a label selector: all requirements must match. The empty selector matches everything.
 type Selector struct{ Requirements []Requirement }
 
-// Requirement is one of a selector's: as in Kubernetes, NotIn also matches what lacks the key.
+// Requirement is one requirement of a selector: as in Kubernetes, NotIn also matches labels without the key.
 type Requirement struct {
 	Key      string
 	Operator string // In, NotIn, Exists or DoesNotExist
@@ -32,7 +32,7 @@ func (s *Selector) Matches(labels map[string]string) bool {
 	return true
 }
 
-// String names what is selected: selectors with equal names select the same.
+// String identifies what is selected: selectors with equal strings select the same.
 func (s *Selector) String() string {
 	if s == nil {
 		return "-"

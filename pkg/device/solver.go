@@ -1,61 +1,58 @@
 package device
 
-// Solver answers what fits on nodes, one question after the other, in memory that it keeps: one
-// goroutine may ask at a time.
+// Solver answers what fits on nodes, one question at a time, in reused memory: only one goroutine may use it.
 type Solver struct {
-	// Packed prefers shared devices of which much is taken (MostAllocated) to those of which little
-	// is (LeastAllocated).
+	// Packed prefers shared devices with a large part in use (MostAllocated) to devices with a small part (LeastAllocated).
 	Packed bool
-	// Work is how many choices of a search may fail before it gives each member the best that is
-	// left; 0 for DefaultWork.
+	// Work is how many choices of a search may fail before it turns greedy; 0 for DefaultWork.
 	Work int
 
-	part  int // of the work is one search's; 0 is all of it
-	needs []need
-	caps  [maxWants][most]int
+	workDivisor int // a search gets Work divided by it; 0 for all
+	needs       []need
+	caps        [maxWants][maxPerType]int
 }
 
 // DefaultWork keeps a search below some tens of milliseconds.
 const DefaultWork = 2000
 
-// Whoever counts asks many nodes of which few are taken, and tries a part of the choices. What is found so is found by who
-// tries all of them, too.
+// Counting concerns many nodes of which few are used, so it gets a part of the budget. What it finds, a search with the full
+// budget finds, too.
 const (
-	countPart = 4  // how many fit on a node
-	crowdPart = 32 // and how many beside each crowd that might come there
+	countDivisor = 4  // for the number of members on a node
+	crowdDivisor = 32 // for the number beside each possible crowd
 )
 
-// maxWants is how many types a member can ask for.
+// maxWants is the number of types that a member can request.
 const maxWants = 3
 
 // Count is how many members of a kind fit on a node together.
 type Count struct {
 	Slots int
-	// Exact says that no more fit, or as many as were asked for. Else a search took too long, and
-	// at least so many do: Choose finds devices for them.
+	// Exact says that no more fit, or that the limit is reached. Else a search took too long, and at least Slots fit: Choose
+	// finds devices for them.
 	Exact bool
 }
 
 // need is what a member wants of one type, as one node sees it.
 type need struct {
 	*want
-	kind  *kind
-	match set         // devices that the selector matches
-	must  bool        // in a partition only
-	parts []partition // of that many GPUs that may do; where none is a must, for who chooses
-	vfs   []bool      // groups of the node whose VFs match; nil if no VF is wanted
+	kind          *kind
+	match         set         // devices that the selector matches
+	partitionOnly bool        // in a partition only
+	partitions    []partition // usable partitions of count GPUs; without partitionOnly, only a preference of Choose
+	vfs           []bool      // by group of the node, whether its VFs match; nil without VFs
 }
 
-// read returns what a member wants of a node, or why the node never has it.
-func read(n *Node, r *Request, out []need) ([]need, *Refusal) {
+// readNeeds appends what a member wants of a node, or returns why the node never has it.
+func readNeeds(n *Node, r *Request, out []need) ([]need, *Refusal) {
 	if r.isolation != "" && r.isolation != n.isolation {
 		return nil, &Refusal{Reason: OtherIsolation, Lasting: true}
 	}
 	for i := range r.wants {
 		w := &r.wants[i]
-		k := n.kind(w.of)
+		k := n.kind(w.deviceType)
 		if k < 0 {
-			return nil, &Refusal{Reason: TooFew, Type: w.of, Lasting: true}
+			return nil, &Refusal{Reason: TooFew, Type: w.deviceType, Lasting: true}
 		}
 		d := need{want: w, kind: &n.kinds[k]}
 		d.match = d.kind.all()
@@ -63,48 +60,48 @@ func read(n *Node, r *Request, out []need) ([]need, *Refusal) {
 			d.match = 0
 			for j := range d.kind.n {
 				if w.selector.Matches(n.devices[d.kind.first+j].Labels) {
-					d.match |= only(j)
+					d.match |= single(j)
 				}
 			}
 		}
 		if reason := d.read(n, r); reason != 0 {
-			return nil, &Refusal{Reason: reason, Type: w.of, Lasting: true}
+			return nil, &Refusal{Reason: reason, Type: w.deviceType, Lasting: true}
 		}
 		out = append(out, d)
 	}
 	return out, nil
 }
 
-// read looks at VFs, partitions and scopes.
+// read checks VFs, partitions and scopes.
 func (d *need) read(n *Node, r *Request) Reason {
 	if d.want.vfs != nil {
-		some := false
+		found := false
 		d.vfs = make([]bool, len(n.groups))
 		for _, u := range n.devices[d.kind.first:][:d.kind.n] {
 			for g := u.groups[0]; g < u.groups[1]; g++ {
 				d.vfs[g] = d.want.vfs.Matches(n.groups[g].labels)
-				some = some || d.vfs[g] && len(n.groups[g].list) > 0
+				found = found || d.vfs[g] && len(n.groups[g].list) > 0
 			}
 		}
-		if !some {
+		if !found {
 			return TooFewVFs
 		}
 	}
-	if d.of == GPU && !d.shared {
-		d.must = n.honor || r.partition != nil
-		parts, legal := n.table[d.count]
+	if d.deviceType == GPU && !d.shared {
+		d.partitionOnly = n.honor || r.partition != nil
+		parts, inTable := n.table[d.count]
 		switch {
-		case d.must && n.table == nil:
+		case d.partitionOnly && n.table == nil:
 			return NoTable
-		case d.must && !legal:
+		case d.partitionOnly && !inTable:
 			return NotInTable
 		}
-		if d.must {
+		if d.partitionOnly {
 			d.usable(parts, r.partition)
 		}
 	}
 	switch {
-	case d.scope != AnyScope && !d.kind.tree && d.of == GPU:
+	case d.scope != AnyScope && !d.kind.tree && d.deviceType == GPU:
 		return NoTree
 	case d.scope != AnyScope && !d.kind.tree:
 		return TooFewInScope
@@ -116,8 +113,8 @@ func (d *need) read(n *Node, r *Request) Reason {
 	return 0
 }
 
-// usable keeps the partitions that the pod may have: of the highest score there is if it is
-// restricted, with the bandwidth that it asks for, and in its scope.
+// usable keeps the partitions that the pod may have: the highest score if it is restricted, with its bandwidth, and in its
+// scope.
 func (d *need) usable(parts []partition, spec *PartitionAsk) {
 	best := 0
 	for i, p := range parts {
@@ -130,12 +127,12 @@ func (d *need) usable(parts []partition, spec *PartitionAsk) {
 		case spec != nil && (spec.Policy == "Restricted" && p.score < best || p.bandwidth < spec.Bandwidth):
 		case p.gpus == 0 || !d.inScope(p.gpus):
 		default:
-			d.parts = append(d.parts, p)
+			d.partitions = append(d.partitions, p)
 		}
 	}
 }
 
-// inScope says whether devices are as close as they must be.
+// inScope says whether devices are within the required scope.
 func (d *need) inScope(s set) bool {
 	if d.scope == PCIeScope || d.scope == DeviceScope {
 		return anyContains(d.kind.pcie, s)
@@ -152,34 +149,34 @@ func anyContains(domains []domain, s set) bool {
 	return false
 }
 
-// open returns the healthy devices that match and that nobody keeps for himself, or that nobody has
-// at all where this member does not share.
+// open returns the healthy devices that match and are not exclusive to another member; without any users if this member is
+// exclusive.
 func (d *need) open(st *State) set {
 	s := d.match & d.kind.healthy
 	for i := range d.kind.n {
 		u := &st.used[d.kind.first+i]
 		switch {
-		case u.fence > 0 || u.users > 0 && d.alone == PCIeLevel:
-			s &^= d.kind.besides(st.node, i)
-		case u.alone > 0 || u.users > 0 && d.alone == DeviceLevel:
-			s &^= only(i)
+		case u.exclusiveSwitch > 0 || u.users > 0 && d.exclusive == PCIeLevel:
+			s &^= d.kind.onSwitchOf(st.node, i)
+		case u.exclusive > 0 || u.users > 0 && d.exclusive == DeviceLevel:
+			s &^= single(i)
 		}
 	}
 	return s
 }
 
-// besides returns the devices on a device's switch.
-func (k *kind) besides(n *Node, i int) set {
-	if at := n.devices[k.first+i].at; at >= 0 {
-		return k.at[at]
+// onSwitchOf returns the devices on a device's switch.
+func (k *kind) onSwitchOf(n *Node, i int) set {
+	if at := n.devices[k.first+i].switchIndex; at >= 0 {
+		return k.bySwitch[at]
 	}
-	return only(i)
+	return single(i)
 }
 
-// room fills in of how many members, at most so many, each device can be a part, and returns the
-// devices that can.
-func (d *need) room(st *State, upTo int, caps *[most]int) (can set) {
-	if d.alone != Sharing {
+// capacity sets caps to the number of members, at most upTo, that each device can serve, and returns the devices that can serve
+// one.
+func (d *need) capacity(st *State, upTo int, caps *[maxPerType]int) (can set) {
+	if d.exclusive != Sharing {
 		upTo = 1
 	}
 	open := d.open(st)
@@ -189,16 +186,16 @@ func (d *need) room(st *State, upTo int, caps *[most]int) (can set) {
 			continue
 		}
 		at := d.kind.first + i
-		n := d.each.of(st.node.devices[at].Has).times(st.free(at), upTo)
+		n := d.perDevice.complete(st.node.devices[at].Has).times(st.free(at), upTo)
 		if d.vfs != nil {
 			n = min(n, d.freeVFs(st, at))
 		}
 		if caps[i] = n; n > 0 {
-			can |= only(i)
+			can |= single(i)
 		}
 	}
-	if d.must {
-		can &= d.inParts(st, can)
+	if d.partitionOnly {
+		can &= d.inFreePartitions(st, can)
 		for i := range d.kind.n {
 			caps[i] *= b2i(can.has(i))
 		}
@@ -215,18 +212,18 @@ func (d *need) freeVFs(st *State, at int) (n int) {
 	return n
 }
 
-// inParts returns the devices of partitions that are free.
-func (d *need) inParts(st *State, can set) (s set) {
-	for _, p := range d.parts {
-		if d.partFree(st, p.gpus, can) {
+// inFreePartitions returns the devices of free partitions.
+func (d *need) inFreePartitions(st *State, can set) (s set) {
+	for _, p := range d.partitions {
+		if d.partitionFree(st, p.gpus, can) {
 			s |= p.gpus
 		}
 	}
 	return s
 }
 
-func (d *need) partFree(st *State, gpus, can set) bool {
-	if !gpus.within(can) {
+func (d *need) partitionFree(st *State, gpus, can set) bool {
+	if !gpus.subsetOf(can) {
 		return false
 	}
 	for s := gpus; s != 0; {
@@ -238,32 +235,31 @@ func (d *need) partFree(st *State, gpus, can set) bool {
 	return true
 }
 
-// bound returns how many members fit together at most, if all that is wanted of one type may be had
-// together; exact says that so many do.
+// bound returns an upper limit of the members that fit together, at most upTo; exact says that so many fit.
 func (s *Solver) bound(st *State, r *Request, needs []need, upTo int) (k int, exact bool) {
 	var can [maxWants]set
 	k, exact = upTo, true
 	for i := range needs {
-		can[i] = needs[i].room(st, upTo, &s.caps[i])
+		can[i] = needs[i].capacity(st, upTo, &s.caps[i])
 	}
 	joint := 0
 	if r.samePCIe {
 		joint = r.joint + 1
-		k, exact = s.onSwitches(st.node, needs[:joint], &can, k)
+		k, exact = s.boundBySwitches(st.node, needs[:joint], &can, k)
 	}
 	for i := joint; i < len(needs) && k > 0; i++ {
 		var alone bool
-		k, alone = s.apart(&needs[i], &s.caps[i], can[i], k)
+		k, alone = s.boundByType(&needs[i], &s.caps[i], can[i], k)
 		exact = exact && alone
 	}
 	return k, exact || k == 0
 }
 
-// apart counts members by one type.
-func (s *Solver) apart(d *need, caps *[most]int, can set, upTo int) (k int, exact bool) {
-	exact = !d.must
-	if d.alone == PCIeLevel {
-		upTo = min(upTo, d.kind.fences(can))
+// boundByType is bound for one type.
+func (s *Solver) boundByType(d *need, caps *[maxPerType]int, can set, upTo int) (k int, exact bool) {
+	exact = !d.partitionOnly
+	if d.exclusive == PCIeLevel {
+		upTo = min(upTo, d.kind.switchCount(can))
 		exact = exact && d.count == 1
 	}
 	if d.count == 0 {
@@ -282,29 +278,28 @@ func (s *Solver) apart(d *need, caps *[most]int, can set, upTo int) (k int, exac
 	case d.scope == NUMAScope:
 		domains = d.kind.numa
 	case d.scope != PCIeScope:
-		return together(caps, can, d.count, upTo), exact
+		return maxMembers(caps, can, d.count, upTo), exact
 	}
 	for _, dom := range domains {
-		if k += together(caps, can&dom.devices, d.count, upTo); k >= upTo {
+		if k += maxMembers(caps, can&dom.devices, d.count, upTo); k >= upTo {
 			return upTo, exact
 		}
 	}
 	return k, exact
 }
 
-// fences counts the switches that devices are on; who is on none is by himself.
-func (k *kind) fences(can set) (n int) {
-	for _, there := range k.at {
-		n += b2i(can&there != 0)
-		can &^= there
+// switchCount counts the switches of devices; a device without a switch counts as one.
+func (k *kind) switchCount(can set) (n int) {
+	for _, onSwitch := range k.bySwitch {
+		n += b2i(can&onSwitch != 0)
+		can &^= onSwitch
 	}
 	return n + can.len()
 }
 
-// together returns the largest k such that k members get n devices each, different ones, where device
-// i can be a part of caps[i] of them. They can if, and only if, what the devices give to k members
-// is k·n altogether.
-func together(caps *[most]int, can set, n, upTo int) (k int) {
+// maxMembers returns the largest k such that k members get n different devices each, if device i can serve caps[i] members. By
+// Hall's theorem that holds if, and only if, the devices can serve k members k·n times altogether.
+func maxMembers(caps *[maxPerType]int, can set, n, upTo int) (k int) {
 	if can.len() < n {
 		return 0
 	}
@@ -323,65 +318,65 @@ func together(caps *[most]int, can set, n, upTo int) (k int) {
 	return 0
 }
 
-// onSwitches counts members whose types share switches. With one device of the first type a member is
-// on one switch, and the switches add up; else it is not more than each type allows on those switches
-// that have something of all.
-func (s *Solver) onSwitches(n *Node, needs []need, can *[maxWants]set, upTo int) (k int, exact bool) {
+// boundBySwitches is bound for types that share switches. With one device of the first type, a member is on one switch, and the
+// counts of switches add up. Else each type limits the members on the switches that have devices of all types.
+func (s *Solver) boundBySwitches(n *Node, needs []need, can *[maxWants]set, upTo int) (k int, exact bool) {
 	first := &needs[0]
 	exact = first.count == 1 && n.roots != nil
-	var in [maxWants]set
+	var shared [maxWants]set
 	for at := range n.switches {
-		here, all := upTo, true
+		onSwitch, all := upTo, true
 		for i := range needs {
 			d := &needs[i]
-			on := can[i] & d.kind.at[at]
-			all = all && on != 0
-			here = min(here, together(&s.caps[i], on, max(d.count, 1), upTo))
+			devices := can[i] & d.kind.bySwitch[at]
+			all = all && devices != 0
+			onSwitch = min(onSwitch, maxMembers(&s.caps[i], devices, max(d.count, 1), upTo))
 		}
 		if all {
-			k += here
+			k += onSwitch
 			for i := range needs {
-				in[i] |= can[i] & needs[i].kind.at[at]
+				shared[i] |= can[i] & needs[i].kind.bySwitch[at]
 			}
 		}
 	}
 	for i := range needs {
 		d := &needs[i]
-		exact = exact && d.count > 0 && !d.must && d.alone != PCIeLevel
+		exact = exact && d.count > 0 && !d.partitionOnly && d.exclusive != PCIeLevel
 	}
 	if exact {
 		return min(k, upTo), true
 	}
 	k = upTo
 	for i := range needs {
-		k, _ = s.apart(&needs[i], &s.caps[i], in[i], k)
+		k, _ = s.boundByType(&needs[i], &s.caps[i], shared[i], k)
 	}
 	return k, false
 }
 
-// Slots returns how many members of one kind fit on a node together, at most so many.
+// Slots returns how many members of one kind fit on a node together, at most upTo.
 func (s *Solver) Slots(st *State, r *Request, upTo int) Count {
 	var bad *Refusal
-	if s.needs, bad = read(st.node, r, s.needs[:0]); bad != nil {
+	if s.needs, bad = readNeeds(st.node, r, s.needs[:0]); bad != nil {
 		return Count{Exact: true}
 	}
 	k, exact := s.bound(st, r, s.needs, upTo)
 	if !exact {
-		defer s.trying(countPart)()
-		k, exact = s.search(st, []demand{{r, s.needs}}).most(k)
+		defer s.limitWork(countDivisor)()
+		k, exact = s.search(st, []demand{{r, s.needs}}).countMembers(k)
 	}
 	return Count{Slots: k, Exact: exact}
 }
 
-// trying has searches take a part of the work, or a smaller one that they have taken so far, until what it returns is called.
-func (s *Solver) trying(part int) (done func()) {
-	was := s.part
-	s.part = max(was, part)
-	return func() { s.part = was }
+// limitWork gives searches 1/divisor of the work, or less if the present divisor is larger, until the returned function is
+// called.
+func (s *Solver) limitWork(divisor int) (done func()) {
+	former := s.workDivisor
+	s.workDivisor = max(former, divisor)
+	return func() { s.workDivisor = former }
 }
 
-// Fits says whether members of any kinds fit on a node together. exact is false if the search gave up: then
-// they may fit although it says no.
+// Fits says whether members of any kinds fit on a node together. exact is false if the search gave up: then they may fit
+// although fits is false.
 func (s *Solver) Fits(st *State, members []*Request) (fits, exact bool) {
 	demands, kinds, bad := s.demands(st.node, members)
 	if bad != nil {
@@ -394,13 +389,13 @@ func (s *Solver) Fits(st *State, members []*Request) (fits, exact bool) {
 	}
 	x := s.search(st, demands)
 	fits, exact = x.somehow(kinds)
-	x.forget()
+	x.release()
 	return fits, fits || exact
 }
 
-// Choose returns what each of the members gets of a node, in rank order, all or nobody: the first gets the
-// best that leaves room for the others, then the second, and so on. If that takes too long exact is false: then each
-// got the best that was there at its turn, or ok is false though they might fit. The state stays as it is.
+// Choose returns the devices of each member on a node, in rank order, all or nothing: the first member gets the best that
+// allows the other members to fit, then the second, and so on. If that takes too long, exact is false: then the choice was
+// greedy, or ok is false although they might fit. The state stays as it is.
 func (s *Solver) Choose(st *State, members []*Request) (all []Allocation, ok, exact bool) {
 	demands, kinds, bad := s.demands(st.node, members)
 	if bad != nil {
@@ -408,14 +403,14 @@ func (s *Solver) Choose(st *State, members []*Request) (all []Allocation, ok, ex
 	}
 	x := s.search(st, demands)
 	if ok, exact = x.somehow(kinds); ok {
-		x.beyond()
+		x.addSpare()
 		all = x.allocations()
 	}
-	x.forget()
+	x.release()
 	return all, ok, exact
 }
 
-// Why says why members do not fit on a node together, nil if they do.
+// Why returns why members do not fit on a node together, nil if they do.
 func (s *Solver) Why(st *State, members []*Request) *Refusal {
 	demands, kinds, bad := s.demands(st.node, members)
 	if bad != nil {
@@ -428,9 +423,9 @@ func (s *Solver) Why(st *State, members []*Request) *Refusal {
 	return why
 }
 
-// why says what the first lacks that finds nothing beside those before it.
+// why returns what the first member lacks that does not fit beside the earlier ones.
 func (s *Solver) why(st *State, members []*Request, demands []demand, kinds []int) *Refusal {
-	for k, d := range demands { // some kind may find nothing at all
+	for k, d := range demands { // some kind may not fit at all
 		if reason, t := s.lacks(st, d); reason != 0 {
 			for i := range kinds {
 				if kinds[i] == k {
@@ -441,24 +436,24 @@ func (s *Solver) why(st *State, members []*Request, demands []demand, kinds []in
 	}
 	x := s.search(st, demands)
 	fit := 0
-	for fit < len(kinds) && x.all(kinds[:fit+1]) {
-		x.forget()
-		x.renew()
+	for fit < len(kinds) && x.searchAll(kinds[:fit+1]) {
+		x.release()
+		x.resetWork()
 		fit++
 	}
 	if fit == len(kinds) {
 		return nil
 	}
-	if last := demands[kinds[fit]]; x.all(kinds[:fit]) {
-		defer x.forget()
+	if last := demands[kinds[fit]]; x.searchAll(kinds[:fit]) {
+		defer x.release()
 		if reason, t := s.lacks(st, last); reason != 0 {
 			return &Refusal{Reason: reason, Type: t}
 		}
 	}
-	return &Refusal{Reason: TogetherWithOthers, Type: members[fit].wants[0].of}
+	return &Refusal{Reason: TogetherWithOthers, Type: members[fit].wants[0].deviceType}
 }
 
-// demands returns the kinds of members, and of which kind each is.
+// demands returns the kinds of members, and the kind of each member.
 func (s *Solver) demands(n *Node, members []*Request) (demands []demand, kinds []int, bad *Refusal) {
 	for _, r := range members {
 		k := 0
@@ -466,12 +461,12 @@ func (s *Solver) demands(n *Node, members []*Request) (demands []demand, kinds [
 			k++
 		}
 		if k == len(demands) {
-			needs, bad := read(n, r, nil)
+			needs, bad := readNeeds(n, r, nil)
 			if bad != nil {
 				return nil, nil, bad
 			}
 			for i := range needs {
-				if d := &needs[i]; d.of == GPU && !d.shared && !d.must {
+				if d := &needs[i]; d.deviceType == GPU && !d.shared && !d.partitionOnly {
 					d.usable(n.table[d.count], nil)
 				}
 			}
@@ -482,33 +477,33 @@ func (s *Solver) demands(n *Node, members []*Request) (demands []demand, kinds [
 	return demands, kinds, nil
 }
 
-// lacks says what one member lacks; 0 if it fits, or if nobody knows.
+// lacks returns what one member lacks; 0 if it fits, or if the search gave up.
 func (s *Solver) lacks(st *State, d demand) (Reason, Type) {
 	for _, n := range d.needs {
-		var caps [most]int
-		if k, _ := s.apart(&n, &caps, n.room(st, 1, &caps), 1); k > 0 {
+		var caps [maxPerType]int
+		if k, _ := s.boundByType(&n, &caps, n.capacity(st, 1, &caps), 1); k > 0 {
 			continue
 		}
 		switch {
-		case n.must:
-			return TooFewPartitioned, n.of
-		case n.scope != AnyScope && n.of == GPU:
-			return TooFewInScope, n.of
+		case n.partitionOnly:
+			return TooFewPartitioned, n.deviceType
+		case n.scope != AnyScope && n.deviceType == GPU:
+			return TooFewInScope, n.deviceType
 		case n.vfs != nil:
 			n.vfs = nil
-			if k, _ := s.apart(&n, &caps, n.room(st, 1, &caps), 1); k > 0 {
-				return TooFewVFs, n.of
+			if k, _ := s.boundByType(&n, &caps, n.capacity(st, 1, &caps), 1); k > 0 {
+				return TooFewVFs, n.deviceType
 			}
 		}
-		return TooFew, n.of
+		return TooFew, n.deviceType
 	}
 	x := s.search(st, []demand{d})
-	defer x.forget()
+	defer x.release()
 	switch {
-	case x.all([]int{0}) || x.cut:
+	case x.searchAll([]int{0}) || x.gaveUp:
 		return 0, ""
 	case d.r.joint > 0:
-		return JointRules, d.needs[0].of
+		return JointRules, d.needs[0].deviceType
 	}
-	return TooFew, d.needs[0].of
+	return TooFew, d.needs[0].deviceType
 }

@@ -2,23 +2,23 @@ package device
 
 import "slices"
 
-// State is what is taken of a node's devices. It belongs to whoever asks.
+// State is the devices of a node in use. It belongs to the caller.
 type State struct {
 	node   *Node
 	used   []use // by device
-	vfs    []int // who has each VF: 0 or 1, more only where somebody else gave it twice
+	vfs    []int // users of each VF: 0 or 1, more only if another allocator gave it twice
 	vfUsed []int // VFs in use, by group
 }
 
-// use is what is taken of one device, and by how many.
+// use is the amount of one device in use, and the number of its users.
 type use struct {
 	Amount
-	users int
-	alone int // of whom share the device with nobody
-	fence int // of whom share the type's devices on this switch with nobody
+	users           int
+	exclusive       int // users with DeviceLevel
+	exclusiveSwitch int // users with PCIeLevel
 }
 
-// NewState returns the state of a node of which nothing is taken.
+// NewState returns the state of a node without users.
 func NewState(n *Node) *State {
 	s := &State{node: n, used: make([]use, len(n.devices)), vfUsed: make([]int, len(n.groups))}
 	if len(n.groups) > 0 {
@@ -35,11 +35,11 @@ func (s *State) Clone() *State {
 	return &State{node: s.node, used: slices.Clone(s.used), vfs: slices.Clone(s.vfs), vfUsed: slices.Clone(s.vfUsed)}
 }
 
-// Take counts what a member holds. What the node does not have, or no longer, is not counted. More
-// than the node has is counted, too: then nobody gets any of it before somebody leaves.
+// Take adds what a member holds. Devices that the node lacks are ignored. Overcommitment is counted: then the device has no
+// free amount until enough of it is freed.
 func (s *State) Take(a Allocation) { s.count(a, 1) }
 
-// Free is the inverse of Take: the member has left, or has never come.
+// Free is the inverse of Take.
 func (s *State) Free(a Allocation) { s.count(a, -1) }
 
 func (s *State) count(a Allocation, sign int) {
@@ -50,8 +50,8 @@ func (s *State) count(a Allocation, sign int) {
 			continue
 		}
 		amount := h.Amount
-		if amount.Memory == 0 || amount.Ratio == 0 { // some write one of them only
-			amount = amount.of(s.node.devices[at].Has)
+		if amount.Memory == 0 || amount.Ratio == 0 { // some allocators write only one of them
+			amount = amount.complete(s.node.devices[at].Has)
 		}
 		s.use(at, amount, h.Alone, sign)
 		for _, vf := range h.VFs {
@@ -72,19 +72,19 @@ func (s *State) use(at int, a Amount, alone Exclusive, sign int) {
 	u.users += sign
 	switch alone {
 	case DeviceLevel:
-		u.alone += sign
+		u.exclusive += sign
 	case PCIeLevel:
-		u.fence += sign
+		u.exclusiveSwitch += sign
 	}
 }
 
 func (s *State) useVF(group, vf, sign int) {
-	was := s.vfs[vf]
+	former := s.vfs[vf]
 	s.vfs[vf] += sign
-	s.vfUsed[group] += b2i(s.vfs[vf] > 0) - b2i(was > 0)
+	s.vfUsed[group] += b2i(s.vfs[vf] > 0) - b2i(former > 0)
 }
 
-// vf finds a VF of a device by its bus ID, or by its minor if nobody wrote one.
+// vf finds a VF of a device by its bus ID, or by its minor if the bus ID is unknown.
 func (n *Node) vf(at int, v VF) (group, vf int) {
 	for g := n.devices[at].groups[0]; g < n.devices[at].groups[1]; g++ {
 		for k, have := range n.groups[g].list {
@@ -98,40 +98,39 @@ func (n *Node) vf(at int, v VF) (group, vf int) {
 
 func (s *State) free(at int) Amount { return s.node.devices[at].Has.minus(s.used[at].Amount) }
 
-// vfFree counts the VFs of a group that nobody has.
+// vfFree returns the number of free VFs of a group.
 func (s *State) vfFree(group int) int { return len(s.node.groups[group].list) - s.vfUsed[group] }
 
-// Key names a state so that nodes with equal keys have room for the same members, whatever their
-// devices are called and in which order they are plugged in.
+// Key identifies a state: the same members fit on nodes with equal keys, whatever the names and the order of their devices.
 func (s *State) Key() string {
-	var c canon
-	return s.node.static + "\n" + string(c.key(s, s.node.table != nil))
+	var c keyWriter
+	return s.node.staticKey + "\n" + string(c.key(s, s.node.table != nil))
 }
 
-// canon makes keys, in memory that it keeps: texts of devices, of branches made of them, of roots made of these.
-type canon struct {
-	devices, branches, roots texts
+// keyWriter writes keys into reused memory: texts of devices, of branches made of devices, of roots made of branches.
+type keyWriter struct {
+	devices, branches, roots textList
 	out                      []byte
 }
 
-// texts is a list of texts.
-type texts struct {
+// textList is a list of texts.
+type textList struct {
 	all   []byte
 	spans [][2]int
 }
 
-func (t *texts) reset() { t.all, t.spans = t.all[:0], t.spans[:0] }
+func (t *textList) reset() { t.all, t.spans = t.all[:0], t.spans[:0] }
 
-// end ends a text that began there.
-func (t *texts) end(from int) { t.spans = append(t.spans, [2]int{from, len(t.all)}) }
+// end ends the text that begins at from.
+func (t *textList) end(from int) { t.spans = append(t.spans, [2]int{from, len(t.all)}) }
 
-func (t *texts) sort(spans [][2]int) {
+func (t *textList) sort(spans [][2]int) {
 	slices.SortFunc(spans, func(a, b [2]int) int { return slices.Compare(t.all[a[0]:a[1]], t.all[b[0]:b[1]]) })
 }
 
-// key returns what is taken of a node. By position, each device has a text of its own, in order; else like devices
-// of a switch may be exchanged, and like switches, and NUMA nodes. The bytes are those of the next key as well.
-func (c *canon) key(s *State, byPosition bool) []byte {
+// key returns the use of a node as text. By position, each device has its own text, in order; else alike devices of a switch
+// may be exchanged, and alike switches, and NUMA nodes. The next call overwrites the bytes.
+func (c *keyWriter) key(s *State, byPosition bool) []byte {
 	n := s.node
 	c.out = c.out[:0]
 	if byPosition || n.roots == nil {
@@ -162,9 +161,9 @@ func (c *canon) key(s *State, byPosition bool) []byte {
 	return c.out
 }
 
-// branch writes the devices of one switch. No text of a device begins as a branch or ends as a root does, since
-// numbers of classes are written as even ones.
-func (c *canon) branch(s *State, devices []int) {
+// branch writes the devices of one switch. No text of a device begins as a branch does or ends as a root does, since numbers of
+// classes are written as even numbers.
+func (c *keyWriter) branch(s *State, devices []int) {
 	c.devices.reset()
 	for _, i := range devices {
 		from := len(c.devices.all)
@@ -174,7 +173,7 @@ func (c *canon) branch(s *State, devices []int) {
 	c.devices.sort(c.devices.spans)
 	from := len(c.branches.all)
 	mark := byte('!')
-	if s.node.devices[devices[0]].at < 0 {
+	if s.node.devices[devices[0]].switchIndex < 0 {
 		mark = '?'
 	}
 	c.branches.all = append(c.branches.all, mark)
@@ -184,13 +183,12 @@ func (c *canon) branch(s *State, devices []int) {
 	c.branches.end(from)
 }
 
-// name says which device it is: its minor, and the first device that is in the same place, on the same switch, in the
-// same NUMA node.
+// name identifies a device by its minor, and by the first device on the same switch and the first in the same NUMA node.
 func (n *Node) name(i int) (out []byte) {
 	u := n.devices[i]
 	out = number(out, int64(u.Minor))
 	for _, same := range []func(v *unit) bool{
-		func(v *unit) bool { return v.at == u.at },
+		func(v *unit) bool { return v.switchIndex == u.switchIndex },
 		func(v *unit) bool { return v.Place.Known == u.Place.Known && v.Place.NUMA == u.Place.NUMA },
 	} {
 		j := 0
@@ -199,21 +197,21 @@ func (n *Node) name(i int) (out []byte) {
 		}
 		out = number(out, int64(j))
 	}
-	return number(out, int64(b2i(u.Place.Known)+2*b2i(u.at >= 0)))
+	return number(out, int64(b2i(u.Place.Known)+2*b2i(u.switchIndex >= 0)))
 }
 
-func (c *canon) device(out []byte, s *State, i int) []byte {
+func (c *keyWriter) device(out []byte, s *State, i int) []byte {
 	u, d := s.used[i], s.node.devices[i]
 	out = number(out, int64(d.class))
 	out = number(number(number(out, u.Core), u.Memory), u.Ratio)
-	out = append(out, byte(b2i(u.users > 0)|b2i(u.alone > 0)<<1|b2i(u.fence > 0)<<2))
+	out = append(out, byte(b2i(u.users > 0)|b2i(u.exclusive > 0)<<1|b2i(u.exclusiveSwitch > 0)<<2))
 	for g := d.groups[0]; g < d.groups[1]; g++ {
 		out = number(out, int64(s.vfUsed[g]))
 	}
 	return out
 }
 
-// number appends a number so that what follows cannot be taken for a part of it.
+// number appends a number in a prefix-free code.
 func number(out []byte, v int64) []byte {
 	u := uint64(v)<<1 ^ uint64(v>>63)
 	for u >= 0x80 {

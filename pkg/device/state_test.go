@@ -57,8 +57,7 @@ func (w *twin) relabelled(t *rapid.T) *twin {
 	return out
 }
 
-// other returns nearly the same node: one device is elsewhere, or one of those who hold something holds it in another
-// way.
+// other returns nearly the same node: one device is elsewhere, or one holder holds its devices in another way.
 func (w *twin) other(t *rapid.T) *twin {
 	out := w.relabelled(t)
 	d := &out.inv.Devices[worlds.Even(t, len(out.inv.Devices), "which")]
@@ -191,7 +190,7 @@ func TestUndo(t *testing.T) {
 	assert.Equal(t, before, s.Key())
 }
 
-// TestGivenTwice: a VF that somebody gave to two pods is one VF less, and free when both have left.
+// TestGivenTwice: a VF that was given to two pods is one VF less, and free when both have terminated.
 func TestGivenTwice(t *testing.T) {
 	vfs := []device.VF{{Minor: 0, BusID: "0000:1f:00.4"}, {Minor: 1, BusID: "0000:1f:00.5"}}
 	n, err := device.New(device.Inventory{Devices: []device.Device{
@@ -213,7 +212,7 @@ func TestGivenTwice(t *testing.T) {
 	}
 }
 
-// TestHalfSaid: who holds a part of a card holds it of all that the card has, though only one part was written.
+// TestHalfSaid: a holder of a part of a card holds the same part of each amount, though only one amount was written.
 func TestHalfSaid(t *testing.T) {
 	n, err := device.New(device.Inventory{Devices: []device.Device{{Type: device.GPU, Healthy: true, Has: device.Amount{Core: 100, Memory: 80 * gib, Ratio: 100}}}})
 	assert.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/device"
 )
 
-// scene is a node as a picture draws it, and who holds what by their marks.
+// scene is a node as a picture draws it, and the holders by their marks.
 type scene struct {
 	inv   device.Inventory
 	state *device.State

@@ -381,7 +381,7 @@ func (w gangWorld) compare(t *rapid.T, y worlds.Tally, choose chooser, fits func
 		return false
 	}
 	if cost, ok := w.costOf(e.Victims); !ok || cost != least || e.Cost != least {
-		t.Fatalf("%v cost %+v (%+v, legal: %v), %v would cost %+v\n%s", e.Victims, cost, e.Cost, ok, sets[0], least, w)
+		t.Fatalf("%v cost %+v (%+v, supported values: %v), %v would cost %+v\n%s", e.Victims, cost, e.Cost, ok, sets[0], least, w)
 	}
 	if !slices.ContainsFunc(sets, func(s []evict.Pick) bool { return slices.Equal(s, e.Victims) }) {
 		t.Fatalf("%v is none of %v\n%s", e.Victims, sets, w)
@@ -623,7 +623,7 @@ func (w gangWorld) checkFew(t *rapid.T, y worlds.Tally, e *evict.Eviction, fits 
 		return
 	}
 	if cost, ok := w.costOf(e.Victims); !ok || cost != e.Cost {
-		t.Fatalf("%v cost %+v, not %+v, legal: %v\n%s", e.Victims, cost, e.Cost, ok, w)
+		t.Fatalf("%v cost %+v, not %+v, supported values: %v\n%s", e.Victims, cost, e.Cost, ok, w)
 	}
 	w.checkUse(t, e.Victims, fits)
 	y.Count("the cheapest", e.Cost == least)

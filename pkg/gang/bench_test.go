@@ -12,8 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// throng is a number of gangs of one size whose members have no rank: names decide, which
-// costs the most.
+// throng is a number of gangs of one size whose members have no rank. Sorting by name costs the most.
 type throng struct {
 	gangs   []string
 	members []gang.Member   // gang by gang, in the order in which they speak
@@ -55,9 +54,8 @@ type part struct {
 	do   func(*throng)
 }
 
-// come takes gangs until they are whole, to the end from the first word of them to the
-// last. back is the way of those whose members enter in turn, until one is refused the
-// place that it should have; then they do not fit at all.
+// come takes gangs from their first member to complete, end to their last event. back is for members that enter in
+// turn, until a node does not accept one of them.
 var (
 	come = []part{{"declared", (*throng).declare}, {"seen", (*throng).see}}
 	hold = slices.Concat(come, []part{{"admit", (*throng).admit}, {"planned", (*throng).plan}})
@@ -182,7 +180,7 @@ func perMember(b *testing.B, way []part) {
 	})
 }
 
-// BenchmarkView is what a planner and those who report ask of a gang.
+// BenchmarkView reads what a planner and a reporter read of a gang.
 func BenchmarkView(b *testing.B) {
 	for _, size := range []int{100, 1_000, 10_000} {
 		c := newThrong(1, size)
@@ -205,8 +203,7 @@ func BenchmarkView(b *testing.B) {
 	}
 }
 
-// BenchmarkTick is a second that passes while gangs are refused, without and with places
-// saved for those that starve.
+// BenchmarkTick lets a second pass while gangs are unschedulable, without and with capacity holds.
 func BenchmarkTick(b *testing.B) {
 	for _, starve := range []time.Duration{0, time.Hour, time.Second} {
 		b.Run(fmt.Sprint("starve=", starve), func(b *testing.B) {

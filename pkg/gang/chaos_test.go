@@ -109,9 +109,9 @@ func (c chaos) event() gang.Event {
 	return gang.Tick{}
 }
 
-// TestWhatIsKeptIsWhatIsCounted: whatever is said in whatever order, what the book keeps
+// TestDerivedStateMatchesRecount: whatever is said in whatever order, what the book keeps
 // up to date is what a slow count finds.
-func TestWhatIsKeptIsWhatIsCounted(t *testing.T) {
+func TestDerivedStateMatchesRecount(t *testing.T) {
 	said := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		c := chaos{T: t, book: gang.New(strings.Compare)}

@@ -32,10 +32,10 @@ func (b *Book) Check() error {
 		if !b.isKey(key) {
 			return fmt.Errorf("something is kept of %s, which is no group", key)
 		}
-		if len(g.saved) > 0 && (b.Saves(key) == !g.until.IsZero() || len(g.plan) > 0) {
+		if len(g.heldNodes) > 0 && (b.Saves(key) == !g.holdUntil.IsZero() || len(g.plan) > 0) {
 			return fmt.Errorf("places are saved for group %s out of turn, or beside a plan", key)
 		}
-		for pod, node := range g.saved {
+		for pod, node := range g.heldNodes {
 			if m := b.pods[pod]; m == nil || m.Node != "" || b.groupKey(m.Gang) != key {
 				return fmt.Errorf("a place is saved for %s of %s, which does not wait for it", pod, key)
 			}
@@ -46,13 +46,13 @@ func (b *Book) Check() error {
 		}
 	}
 	standIns := 0
-	for key, a := range b.ahead {
+	for key, a := range b.futures {
 		if !b.isKey(key) {
 			return fmt.Errorf("places are kept ahead for %s, which is no group", key)
 		}
-		standIns += len(a.places)
-		for pod, node := range a.places {
-			if b.pods[pod] != nil || b.standIns[pod] != key {
+		standIns += len(a.nodes)
+		for pod, node := range a.nodes {
+			if b.pods[pod] != nil || b.placeholders[pod] != key {
 				return fmt.Errorf("a place is kept ahead for %s of %s, which is somebody else", pod, key)
 			}
 			if want[node] == nil {
@@ -64,16 +64,16 @@ func (b *Book) Check() error {
 			return fmt.Errorf("places are kept ahead for %s, of which nobody is placed", key)
 		}
 	}
-	if standIns != len(b.standIns) {
-		return fmt.Errorf("%d places are kept ahead, %d are known by name", standIns, len(b.standIns))
+	if standIns != len(b.placeholders) {
+		return fmt.Errorf("%d places are kept ahead, %d are known by name", standIns, len(b.placeholders))
 	}
-	for namespace, key := range b.savers {
+	for namespace, key := range b.holders {
 		if b.groups[key] == nil || key.Namespace != namespace {
 			return fmt.Errorf("places are saved for %s in %s, which is not known there", key, namespace)
 		}
 	}
-	if !maps.EqualFunc(want, b.places, b.sameNames) {
-		return fmt.Errorf("places are %v, the plans say %v", b.places, want)
+	if !maps.EqualFunc(want, b.unassumed, b.sameNames) {
+		return fmt.Errorf("places are %v, the plans say %v", b.unassumed, want)
 	}
 	members := 0
 	for name, g := range b.gangs {
@@ -96,7 +96,7 @@ func (b *Book) Check() error {
 	if members != len(b.pods) {
 		return fmt.Errorf("%d members in gangs, %d pods", members, len(b.pods))
 	}
-	for listed, by := range b.listed {
+	for listed, by := range b.listedBy {
 		for name := range by {
 			if g := b.gangs[name]; g == nil || g.spec == nil || !slices.Contains(g.spec.Group, listed) {
 				return fmt.Errorf("%s is said to be listed by %s", listed, name)
@@ -111,11 +111,11 @@ func (b *Book) sameNames(want map[string]bool, have []string) bool {
 	return slices.Equal(slices.SortedFunc(maps.Keys(want), b.names), have)
 }
 
-// CheckEmpty says what is kept although nobody is known.
+// CheckEmpty returns what the book still holds although it knows no gang.
 func (b *Book) CheckEmpty() error {
-	if n := len(b.gangs) + len(b.pods) + len(b.groups) + len(b.listed) + len(b.places) + len(b.resumed) + len(b.savers) + len(b.ahead) + len(b.standIns); n > 0 {
+	if n := len(b.gangs) + len(b.pods) + len(b.groups) + len(b.listedBy) + len(b.unassumed) + len(b.resumed) + len(b.holders) + len(b.futures) + len(b.placeholders); n > 0 {
 		return fmt.Errorf("gangs %d, pods %d, groups %d, listed %d, places %d, resumed %d, savers %d",
-			len(b.gangs), len(b.pods), len(b.groups), len(b.listed), len(b.places), len(b.resumed), len(b.savers))
+			len(b.gangs), len(b.pods), len(b.groups), len(b.listedBy), len(b.unassumed), len(b.resumed), len(b.holders))
 	}
 	return nil
 }

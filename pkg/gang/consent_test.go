@@ -15,9 +15,8 @@ func lists(names ...string) func(*gang.Spec) {
 	return func(s *gang.Spec) { s.Group = refs(names...) }
 }
 
-// TestAStrangerIsNotTouched (case 41): who lists a gang that does not list it waits, and the
-// gang does not.
-func TestAStrangerIsNotTouched(t *testing.T) {
+// Case 41: a gang that lists a gang which does not list it waits. The listed gang does not.
+func TestForeignGangStartsThoughAnotherListsIt(t *testing.T) {
 	s := newStory(t)
 	require.Equal(t, []string{"wake victim/train-0"}, s.do(declared("victim/train", 2), seen("victim/train-0", 0, ""), seen("victim/train-1", 1, "")))
 	require.Empty(t, s.do(declared("attacker/x", 1000, lists("attacker/x", "victim/train"))))
@@ -36,8 +35,7 @@ func TestAStrangerIsNotTouched(t *testing.T) {
 	require.Equal(t, []string{"victim/train-0"}, s.book.PlacesOn("n0"))
 }
 
-// TestConsentComesAndGoes: the group forms when the other lists it, too, and ends when one
-// stops; those that are free to go are sent.
+// The group forms when the second gang lists the first one, and ends when one stops. The free gangs are woken.
 func TestConsentComesAndGoes(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 1, lists("ns/a", "ns/b")), seen("ns/a-0", 0, ""))
@@ -61,8 +59,7 @@ func TestConsentComesAndGoes(t *testing.T) {
 	require.Equal(t, "gang ns/b of the group is missing", s.admits("ns/a-0"))
 }
 
-// TestRegroupingLeavesNoNomination: whoever forms another group gives back the places that
-// the old one had reserved, whichever of the gangs says so.
+// A gang that joins another group releases the reservation of the old one, whichever gang changed.
 func TestRegroupingLeavesNoNomination(t *testing.T) {
 	both := lists("ns/a", "ns/b")
 	for name, c := range map[string]struct {
@@ -100,9 +97,8 @@ func TestRegroupingLeavesNoNomination(t *testing.T) {
 	}
 }
 
-// TestGroupsHaveAnEnd: who lists too many waits alone, and so do those of a chain that is too
-// long.
-func TestGroupsHaveAnEnd(t *testing.T) {
+// A gang that lists too many gangs waits alone, and so do the gangs of a chain that is too long.
+func TestGroupSizeIsLimited(t *testing.T) {
 	name := func(i int) string { return fmt.Sprintf("ns/g%03d", i) }
 	s := newStory(t)
 	var many []string
@@ -110,7 +106,7 @@ func TestGroupsHaveAnEnd(t *testing.T) {
 		many = append(many, name(i))
 	}
 	s.do(declared("ns/x", 1, lists(many...)), seen("ns/x-0", 0, ""))
-	require.Equal(t, "rejected: it lists 65 gangs; legal: at most 64", s.admits("ns/x-0"))
+	require.Equal(t, "rejected: it lists 65 gangs; supported values: at most 64", s.admits("ns/x-0"))
 
 	link := func(i int) gang.Event { return declared(name(i), 1, lists(name(i-1), name(i), name(i+1))) }
 	s.book.Apply(declared(name(0), 1, lists(name(0), name(1))), s.now)

@@ -1,27 +1,26 @@
 package gang
 
-// A gang of thousands is asked about for every pod that moves. So what is asked most, how
-// many members are in which state, is counted as they change. That state changes in this
-// file and nowhere else: by enter, change and leave.
+// A gang of thousands is queried on every pod event, so its members are counted as they change.
+// Invariant: member state changes only in enter, change and leave.
 
-// counts says how many members of a gang are in which state.
+// counts counts the members of a gang by state.
 type counts struct {
 	exist     int // for the scheduler: bound, or free to be
 	bound     int // and not done
 	done      int
 	succeeded int // of the done
-	held      int // at the barrier, or through it and not bound yet
+	held      int // at the barrier or past it, and not bound
 	waiting   int // at the barrier
-	planned   int // have a place in the plan
+	planned   int // have an assignment
 	assumed   int // pending, and the scheduler counts them on a node
-	arrived   int // of those assumed, the planned
-	evicted   int // run, and are to leave with their group
+	arrived   int // assumed and planned
+	evicted   int // run, and are being evicted
 }
 
 // add counts a member n times.
 func (c *counts) add(m *member, n int) {
-	note := func(count *int, is bool) {
-		if is {
+	note := func(count *int, matches bool) {
+		if matches {
 			*count += n
 		}
 	}
@@ -37,7 +36,6 @@ func (c *counts) add(m *member, n int) {
 	note(&c.evicted, m.evicted && m.runs())
 }
 
-// plus adds the counts of another gang.
 func (c *counts) plus(o counts) {
 	c.exist += o.exist
 	c.bound += o.bound
@@ -51,7 +49,6 @@ func (c *counts) plus(o counts) {
 	c.evicted += o.evicted
 }
 
-// count counts the members of a group.
 func (b *Book) count(key Ref) (all counts) {
 	for _, ref := range b.groupOf(key) {
 		if g := b.gangs[ref]; g != nil {
@@ -61,45 +58,45 @@ func (b *Book) count(key Ref) (all counts) {
 	return all
 }
 
-// enter files a member that was not known.
-func (b *Book) enter(as Member) *member {
-	m := &member{Member: as}
+// enter adds a new member.
+func (b *Book) enter(state Member) *member {
+	m := &member{Member: state}
 	g := b.gang(m.Gang)
 	b.pods[m.Pod], g.members[m.Pod] = m, m
-	b.notePlace(m)
+	b.notePlanned(m)
 	g.counts.add(m, 1)
-	g.own(m, 1)
+	g.countOwner(m, 1)
 	g.pending.update(m, false)
-	if b.Follow && m.has() {
-		b.moved = append(b.moved, m.Pod)
+	if b.Follow && m.hasNode() {
+		b.movedPods = append(b.movedPods, m.Pod)
 	}
 	return m
 }
 
-// change is how the state of a member changes.
-func (b *Book) change(m *member, to func(*member)) {
-	g, was, has := b.gangs[m.Gang], m.Member, m.has()
+// change applies a function to a member and updates all counts.
+func (b *Book) change(m *member, update func(*member)) {
+	g, was, had := b.gangs[m.Gang], m.Member, m.hasNode()
 	g.counts.add(m, -1)
-	to(m)
+	update(m)
 	g.counts.add(m, 1)
-	if b.Follow && m.has() != has {
-		b.moved = append(b.moved, m.Pod)
+	if b.Follow && m.hasNode() != had {
+		b.movedPods = append(b.movedPods, m.Pod)
 	}
 	if m.Done != was.Done || m.Owner != was.Owner {
-		g.own(&member{Member: was}, -1)
-		g.own(m, 1)
+		g.countOwner(&member{Member: was}, -1)
+		g.countOwner(m, 1)
 	}
 	g.pending.update(m, m.Rank != was.Rank || m.Row != was.Row)
 }
 
-// has says that the member has a place in a plan, or a node.
-func (m *member) has() bool { return m.planned || m.assumed || m.runs() }
+// hasNode says whether the member has an assignment or a node.
+func (m *member) hasNode() bool { return m.planned || m.assumed || m.runs() }
 
-// leave forgets a member.
+// leave deletes a member.
 func (b *Book) leave(m *member) {
 	g := b.gangs[m.Gang]
 	g.counts.add(m, -1)
-	g.own(m, -1)
+	g.countOwner(m, -1)
 	g.pending.remove(m)
 	delete(g.members, m.Pod)
 	delete(b.pods, m.Pod)

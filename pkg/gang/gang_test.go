@@ -17,7 +17,7 @@ type story struct {
 	*testing.T
 	book  *gang.Book
 	now   time.Time
-	freed int // how often places were said to be free
+	freed int // how often Freed was returned
 }
 
 func newStory(t *testing.T) *story {
@@ -26,7 +26,7 @@ func newStory(t *testing.T) *story {
 
 func (s *story) after(d time.Duration) []string { s.now = s.now.Add(d); return s.do(gang.Tick{}) }
 
-// do returns the effects as words; reports are left out, and that places are free.
+// do returns the effects as words, without Report and Freed.
 func (s *story) do(events ...gang.Event) (out []string) {
 	s.Helper()
 	for _, ev := range events {
@@ -103,9 +103,8 @@ func (s *story) admits(pod string) string {
 	return why
 }
 
-// TestRows: members that others number come row by row, after those of no row and before those
-// without a rank.
-func TestRows(t *testing.T) {
+// Members with a row sort row by row, after members without a row and before members without a rank.
+func TestMembersSortByRow(t *testing.T) {
 	inOrder := []gang.Member{
 		{Rank: 7}, {Row: "r", Rank: 0}, {Row: "r", Rank: 1}, {Row: "s", Rank: 0}, {Row: "s", Rank: gang.NoRank},
 	}
@@ -152,8 +151,8 @@ func TestAGangFromFirstMemberToBound(t *testing.T) {
 	require.Equal(t, 2, s.book.State(ref("ns/a")).Bound)
 }
 
-// TestPlacesThatAreGivenBackAreSaid: others may have waited for them, and no pod leaves.
-func TestPlacesThatAreGivenBackAreSaid(t *testing.T) {
+// Other groups may wait for the released nodes, and no pod event wakes them.
+func TestReleasedNodesWakeOtherGroups(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"))
 	require.Zero(t, s.freed)
@@ -183,9 +182,9 @@ func TestHoldingEndsInTime(t *testing.T) {
 	require.Zero(t, mustGroup(t, s, "ns/a-0").InFlight)
 }
 
-// TestAFailedRequestIsNoRefusal: who was not bound although the barrier let it go tries the
-// same place again; its node is not avoided, and the others keep theirs.
-func TestAFailedRequestIsNoRefusal(t *testing.T) {
+// A member whose binding request failed tries the same node again. The node is not avoided, and the other members
+// keep theirs.
+func TestFailedBindingRequestKeepsAssignment(t *testing.T) {
 	for _, nonStrict := range []bool{false, true} {
 		s := newStory(t)
 		s.do(declared("ns/a", 2, func(s *gang.Spec) { s.NonStrict = nonStrict }), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""))
@@ -205,9 +204,8 @@ func TestAFailedRequestIsNoRefusal(t *testing.T) {
 	}
 }
 
-// TestWhoeverPreparesANodeMayFailSomeTimes: where it is not known whether a request has failed
-// or the node is not fit, the place is given up in the end.
-func TestWhoeverPreparesANodeMayFailSomeTimes(t *testing.T) {
+// If it is unknown whether the request or the node failed, the assignment is dropped after some failures.
+func TestBindingFailureIsRetriedAFewTimes(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 1), seen("ns/a-0", 0, ""), planned("ns/a", "ns/a-0@n0"))
 	for range 2 {
@@ -241,9 +239,8 @@ func TestStep(t *testing.T) {
 	at(gang.Away)
 }
 
-// TestWhatWasLearnedIsTriedAtOnce: a plan is given up for a better one; no node is avoided, and
-// nobody waits.
-func TestWhatWasLearnedIsTriedAtOnce(t *testing.T) {
+// A plan is dropped for a better one: no node is avoided and the retry is immediate.
+func TestBetterPlanIsSearchedAtOnce(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 3), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), seen("ns/a-2", 2, ""))
 	learned := gang.Dropped{Group: ref("ns/a"), Node: "n0", Why: "test", Learned: true}
@@ -463,7 +460,7 @@ func TestPlacesAreSavedForAStarvingGroup(t *testing.T) {
 	require.Contains(t, s.after(time.Second), "wake ns/b-0", "and twice that")
 }
 
-// TestPlacesAreSavedForAMoment: for a group whose turn it is not, for as long as it says; it may say so again. A plan ends that.
+// The hold is for a group whose turn it is not, and may be renewed. A plan ends it.
 func TestPlacesAreSavedForAMoment(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 0, ""))
@@ -484,8 +481,7 @@ func TestPlacesAreSavedForAMoment(t *testing.T) {
 	s.after(time.Minute)
 }
 
-// TestPlacesAreSavedForOneInANamespace: whoever has many groups keeps no more from others than
-// whoever has one.
+// A user with many groups holds no more capacity than a user with one.
 func TestPlacesAreSavedForOneInANamespace(t *testing.T) {
 	s := newStory(t)
 	s.book.Starve = time.Minute
@@ -497,8 +493,8 @@ func TestPlacesAreSavedForOneInANamespace(t *testing.T) {
 	require.False(t, mustGroup(t, s, "x/b-0").Starving)
 }
 
-// TestPartiallyBoundGroupsComeFirstForAWhile: after a restart each is tried once before all
-// others, who do not wait for longer than ten seconds, nor for groups that cannot be tried.
+// After a restart each such group is tried once before all others. The others wait at most ten seconds, and not for
+// groups that cannot be tried.
 func TestPartiallyBoundGroupsComeFirstForAWhile(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 3), seen("ns/a-0", 0, "n0"), seen("ns/a-1", 1, ""), seen("ns/a-2", 2, ""))
@@ -521,8 +517,7 @@ func TestPartiallyBoundGroupsComeFirstForAWhile(t *testing.T) {
 	require.False(t, s.book.Resuming(), "it was tried")
 }
 
-// TestAPartiallyBoundGroupComesFirstUntilItIsPlaced: whoever is more important could come between the plan and its
-// members, take a place of it, and leave those who run to wait for ever.
+// A preemptor could take a node between the plan and the binding. The running members would wait for ever.
 func TestAPartiallyBoundGroupComesFirstUntilItIsPlaced(t *testing.T) {
 	resumes := func(t *testing.T) *story {
 		s := newStory(t)
@@ -581,8 +576,8 @@ func TestARestoredReservationGetsItsTurnWhenItIsConfirmed(t *testing.T) {
 	require.Equal(t, []string{"wake ns/a-0"}, s.do(assumed("ns/a-1"), held("ns/a-1")))
 }
 
-// TestAReservationOfAGroupThatCannotStartIsNotRestored: the process before knew that gang a was whole once; this one
-// does not, and lets nobody of the group in. The places would be kept where nobody comes.
+// The earlier process knew that gang a was complete once. This process does not, so no member may enter, and the
+// reservation would be useless.
 func TestAReservationOfAGroupThatCannotStartIsNotRestored(t *testing.T) {
 	s := newStory(t)
 	a, b := declared("ns/a", 2), declared("ns/b", 2)

@@ -35,7 +35,7 @@ type truth struct {
 	assumed, held, allowed bool
 	since                  time.Time
 	nominated              string // for a reservation
-	evicted                bool   // it runs, and is to leave with its group
+	evicted                bool   // it runs, and is being evicted
 }
 
 // apply plays one event, carries out the effects and checks the book.
@@ -72,7 +72,7 @@ func (w *world) apply(t *rapid.T, ev gang.Event) {
 	}
 }
 
-// wholeOrFatal: whoever passes the barrier is one of at least minMember.
+// wholeOrFatal checks that at least minMember members pass the barrier.
 func (w *world) wholeOrFatal(t *rapid.T, name string) {
 	n := 0
 	for _, p := range w.pods {
@@ -85,7 +85,7 @@ func (w *world) wholeOrFatal(t *rapid.T, name string) {
 	}
 }
 
-// allowed lists, by group, who may bind.
+// allowed counts, by group, the members that may bind.
 func (w *world) allowed() map[gang.Ref]int {
 	n := map[gang.Ref]int{}
 	for key, p := range w.pods {
@@ -96,8 +96,7 @@ func (w *world) allowed() map[gang.Ref]int {
 	return n
 }
 
-// completeOrFatal: where it matters how many go where, the first do not go before all with a
-// place are there.
+// completeOrFatal checks that a plan in multiples opens the barrier only when all its members have arrived.
 func (w *world) completeOrFatal(t *rapid.T, name gang.Ref, before map[gang.Ref]int) {
 	var g *gang.Group
 	for key, p := range w.pods {
@@ -109,13 +108,13 @@ func (w *world) completeOrFatal(t *rapid.T, name gang.Ref, before map[gang.Ref]i
 		return
 	}
 	for pod := range g.Places {
-		if p := w.pods[pod]; p != nil && !p.held { // places may be kept for members that are still to come
+		if p := w.pods[pod]; p != nil && !p.held { // nodes may be reserved for future members
 			t.Fatalf("members of %s go without %s", g.Key, pod)
 		}
 	}
 }
 
-// nominatedOrFatal: whoever waits and is nominated for a node has its place there.
+// nominatedOrFatal checks that a pending nominated pod is assigned that node.
 func (w *world) nominatedOrFatal(t *rapid.T) {
 	for key, p := range w.pods {
 		if place, _ := w.book.Place(key); p.Node == "" && p.nominated != "" && place != p.nominated {
@@ -372,7 +371,7 @@ func TestHistories(t *testing.T) {
 				}
 				if rapid.IntRange(0, 9).Draw(t, "fails") == 0 {
 					p.assumed, p.held, p.allowed = false, false, false
-					if nonStrict { // the barrier was open: those who fit follow, whatever becomes of this one
+					if nonStrict { // the barrier was open: the members that fit follow
 						w.least[p.Gang.String()+"/ran"] = 1
 					}
 					w.apply(t, gang.Released{Pod: p.Pod, Why: "bind failed", By: rapid.SampledFrom([]gang.Refuser{gang.Nobody, gang.API}).Draw(t, "by")})
@@ -397,7 +396,7 @@ func TestHistories(t *testing.T) {
 					}
 				}
 				w.oneSpeaks(t)
-				w.nobodyJoins(t)
+				w.noReplacement(t)
 			},
 		}
 		// What takes a gang on is drawn more often, or hardly any gang would get there.
@@ -420,9 +419,8 @@ func TestHistories(t *testing.T) {
 	t.Logf("steps played: %v", played)
 }
 
-// nobodyJoins: as long as members run who are to leave with their group, nobody of it has a
-// place or may enter.
-func (w *world) nobodyJoins(t *rapid.T) {
+// noReplacement checks that a group with evicted running members has no assignment and no admitted member.
+func (w *world) noReplacement(t *rapid.T) {
 	for key := range w.pods {
 		g, ok := w.book.Group(key)
 		if !ok || !slices.ContainsFunc(g.Bound, func(m gang.Member) bool { return w.pods[m.Pod].evicted }) {

@@ -2,30 +2,29 @@ package gang
 
 import "slices"
 
-// declare adds a gang or changes its spec. A change of who belongs together ends
-// what was planned for the old group.
+// declare adds a gang or changes its spec. If the gang lists other gangs now, the plan of the old group is dropped.
 func (b *Book) declare(spec Spec) []Effect {
 	g := b.gang(spec.Ref)
-	was, is := g.lists(), (&gang{spec: &spec}).lists()
+	previous, current := g.groupList(), (&gang{spec: &spec}).groupList()
 	known := g.spec != nil
 	g.spec = &spec
 	g.reach()
-	if known && slices.Equal(was, is) {
-		b.noteStrangers(spec.Ref)
+	if known && slices.Equal(previous, current) {
+		b.noteGroupProblem(spec.Ref)
 		return append(b.recheck(g), b.Review(spec.Ref)...)
 	}
-	touched := b.list(spec.Ref, was, is)
+	touched := b.setListed(spec.Ref, previous, current)
 	if !known {
 		touched = append(touched, b.listersOf(spec.Ref)...)
 	}
 	return append(b.rearrange(touched), b.recheck(g)...)
 }
 
-// recheck gives up the plan of a gang that was changed and has to wait for something now.
+// recheck drops the plan of a changed gang that cannot start any more.
 func (b *Book) recheck(g *gang) []Effect {
 	if group := b.groups[g.key]; group != nil && len(group.plan) > 0 {
-		why := b.waitsFor(g.key)
-		if !why.Is() && b.falters(g.key) {
+		why := b.obstacle(g.key)
+		if !why.Is() && b.planBroken(g.key) {
 			why = missing("other gangs are needed now")
 		}
 		if why.Is() {
@@ -35,12 +34,12 @@ func (b *Book) recheck(g *gang) []Effect {
 	return nil
 }
 
-// rearrange is for when the groups of gangs may be others now, or what they wait for.
+// rearrange finds the groups of gangs whose lists changed, and reviews them.
 func (b *Book) rearrange(touched []Ref) []Effect {
 	changed, out := b.regroup(touched)
 	touched = append(touched, changed...)
 	for _, ref := range touched {
-		b.noteStrangers(ref)
+		b.noteGroupProblem(ref)
 	}
 	done := map[Ref]bool{}
 	for _, ref := range touched {
@@ -52,7 +51,7 @@ func (b *Book) rearrange(touched []Ref) []Effect {
 	return out
 }
 
-// remove forgets that a gang is declared. Its members wait until it is again.
+// remove deletes a gang's spec. Its members wait until it is declared again.
 func (b *Book) remove(ref Ref) []Effect {
 	g := b.gangs[ref]
 	if g == nil || g.spec == nil {
@@ -60,35 +59,34 @@ func (b *Book) remove(ref Ref) []Effect {
 	}
 	delete(b.resumed, g.key)
 	out := b.forget(g.key, "gang "+ref.String()+" was removed")
-	was := g.lists()
-	g.spec = nil // its members may go on when it is declared again
-	touched := append(b.list(ref, was, nil), b.listersOf(ref)...)
+	previous := g.groupList()
+	g.spec = nil
+	touched := append(b.setListed(ref, previous, nil), b.listersOf(ref)...)
 	out = append(out, b.rearrange(touched)...)
 	b.tidy(ref)
 	return out
 }
 
-// seen records the state of a pod. A pod of the same name with another UID is
-// another pod.
-func (b *Book) seen(m Member) (out []Effect) {
+// observe records the state of a pod. A different UID under the same name is a different pod.
+func (b *Book) observe(m Member) (out []Effect) {
 	old := b.pods[m.Pod]
 	if old != nil && (old.UID != m.UID || old.Gang != m.Gang) {
-		out = b.left(Left{Pod: old.Pod, UID: old.UID})
+		out = b.removeMember(Left{Pod: old.Pod, UID: old.UID})
 		old = nil
 	}
 	if old != nil && old.Node != "" && m.Node == "" {
 		return out // a late delivery: a bound pod stays bound
 	}
 	if old != nil && old.Done && !m.Done {
-		return out // and one that has finished is finished
+		return out // a finished pod stays finished
 	}
 	switch {
 	case old == nil:
 		g := b.gang(m.Gang)
-		if g.anew(m) {
+		if g.startsNewRun(m) {
 			g.satisfied = false
 		}
-		g.comesBack(m)
+		g.restoreSatisfied(m)
 		old = b.enter(m)
 	case old.Member == m:
 		return out
@@ -96,32 +94,30 @@ func (b *Book) seen(m Member) (out []Effect) {
 		b.change(old, func(old *member) { old.Member = m })
 	}
 	if m.Node != "" {
-		out = append(out, b.bound(old)...)
+		out = append(out, b.noteBound(old)...)
 	}
 	return append(out, b.Review(m.Gang)...)
 }
 
-// confirm notes that a member that is known was bound. What is known of it otherwise comes
-// from elsewhere: a pod that was deleted meanwhile does not come back.
+// confirm records a binding of a known member. It never restores a deleted pod.
 func (b *Book) confirm(ev Bound) []Effect {
 	m := b.pods[ev.Pod]
 	if m == nil || m.UID != ev.UID || m.Node != "" {
 		return nil
 	}
 	b.change(m, func(m *member) { m.Node = ev.Node })
-	return append(b.bound(m), b.Review(m.Gang)...)
+	return append(b.noteBound(m), b.Review(m.Gang)...)
 }
 
-// bound takes a member out of its group's plan. Bound elsewhere than planned (by
-// hand, by another scheduler), it makes the rest of the plan void.
-func (b *Book) bound(m *member) (out []Effect) {
-	b.change(m, (*member).free)
-	m.failed = 0
+// noteBound takes a bound member out of its group's plan. A binding to another node than planned drops the plan.
+func (b *Book) noteBound(m *member) (out []Effect) {
+	b.change(m, (*member).detach)
+	m.bindFailures = 0
 	key := b.groupKey(m.Gang)
 	if g := b.groups[key]; g != nil {
 		node, planned := g.plan[m.Pod]
-		b.unplace(g, m.Pod)
-		out = b.unsave(g, m.Pod)
+		b.unassign(g, m.Pod)
+		out = b.releaseNodeHold(g, m.Pod)
 		g.failures = 0
 		delete(g.avoid, m.Node)
 		if planned && node != m.Node {
@@ -132,61 +128,60 @@ func (b *Book) bound(m *member) (out []Effect) {
 	return out
 }
 
-// left removes a pod. The plan goes on without it as long as the group stays whole.
-func (b *Book) left(ev Left) (out []Effect) {
+// removeMember deletes a pod. The plan continues while the group can start without it.
+func (b *Book) removeMember(ev Left) (out []Effect) {
 	m := b.pods[ev.Pod]
 	if m == nil || m.UID != ev.UID {
 		return nil
 	}
 	key := b.groupKey(m.Gang)
-	if m.held && !m.allowed || m.back {
+	if m.held && !m.allowed || m.sentBack {
 		out = []Effect{{Verb: Reject, Pod: m.Pod, UID: m.UID, Why: "the pod was deleted"}}
 	}
-	lost, had := b.lose(key, m.Pod)
+	lost, had := b.unplan(key, m.Pod)
 	out = append(out, lost...)
 	if g := b.groups[key]; g != nil {
-		out = append(out, b.unsave(g, m.Pod)...)
+		out = append(out, b.releaseNodeHold(g, m.Pod)...)
 	}
 	b.leave(m)
 	if g := b.gangs[m.Gang]; len(g.members) == 0 {
-		g.empty(m.UID)
+		g.resetEmpty(m.UID)
 	} else {
-		g.idles()
+		g.resetIdle()
 	}
 	if grp := b.groups[key]; grp != nil {
 		switch {
-		case b.waitsFor(key).Is() || b.falters(key):
+		case b.obstacle(key).Is() || b.planBroken(key):
 			out = append(out, b.forget(key, m.Pod+" left and the rest is too few")...)
-		case had && b.mayBreak(key):
-			out = append(out, b.again(key, m.Pod+" left and the rest may break a rule")...)
+		case had && b.mayViolate(key):
+			out = append(out, b.replan(key, m.Pod+" left and the rest may break a rule")...)
 		default:
 			out = append(out, grp.wakeNext()...)
-			if rep := b.representative(key); grp.waiting && rep != nil { // who may speak for the group now
+			if rep := b.representative(key); grp.unconfirmed && rep != nil { // the representative may have changed
 				out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 			}
 		}
 	}
-	out = append(out, b.endAheadOfNobody(key)...)
+	out = append(out, b.releaseOrphanedFuture(key)...)
 	out = append(out, b.Review(m.Gang)...)
 	b.tidy(m.Gang)
 	return out
 }
 
-// Review is called when something about a gang has changed: whoever watches it is
-// told, and a group that can be planned sends its representative.
+// Review reports a gang that changed, and wakes the representative if its group can be planned.
 func (b *Book) Review(ref Ref) (out []Effect) {
 	key := b.groupKey(ref)
 	for _, other := range b.groupOf(ref) {
 		out = append(out, Effect{Verb: Report, Gang: other})
 	}
 	if g := b.groups[key]; g != nil && len(g.plan) > 0 {
-		return append(out, b.newSpeaker(key, g)...)
+		return append(out, b.wakeNewRepresentative(key, g)...)
 	}
 	rep := b.representative(key)
-	ready := rep != nil && !b.waitsFor(key).Is()
-	out = append(out, b.unplanned(key, ready)...)
+	ready := rep != nil && !b.obstacle(key).Is()
+	out = append(out, b.resetUnplanned(key, ready)...)
 	if g := b.groups[key]; g != nil && rep == nil {
-		g.avoid = nil // nobody is left to place
+		g.avoid = nil // no member is left to place
 	}
 	if !ready {
 		delete(b.resumed, key)
@@ -195,16 +190,18 @@ func (b *Book) Review(ref Ref) (out []Effect) {
 	return append(out, Effect{Verb: Wake, Pod: rep.Pod})
 }
 
-// unplanned forgets of a group without a plan what only matters with one, and all of it
-// if nothing is left to remember.
-func (b *Book) unplanned(key Ref, ready bool) (out []Effect) {
+// resetUnplanned clears the plan state of a group without a plan, and deletes the group if nothing is left.
+func (b *Book) resetUnplanned(key Ref, ready bool) (out []Effect) {
 	g := b.groups[key]
 	if g == nil {
 		return nil
 	}
-	*g = group{refusal: g.refusal, retry: g.retry, failures: g.failures, avoid: g.avoid, since: g.since, saved: g.saved, grown: g.grown, until: g.until, vain: g.vain}
+	*g = group{
+		refusal: g.refusal, retryAt: g.retryAt, failures: g.failures, avoid: g.avoid, unschedulableSince: g.unschedulableSince,
+		heldNodes: g.heldNodes, holdGrown: g.holdGrown, holdUntil: g.holdUntil, vainHolds: g.vainHolds,
+	}
 	if !ready {
-		out = b.fed(key, g)
+		out = b.endStarvation(key, g)
 	}
 	if g.idle() {
 		delete(b.groups, key)
@@ -212,26 +209,26 @@ func (b *Book) unplanned(key Ref, ready bool) (out []Effect) {
 	return out
 }
 
-// gang returns a gang, which it makes if need be.
+// gang returns a gang, creating it if it does not exist.
 func (b *Book) gang(ref Ref) *gang {
 	g := b.gangs[ref]
 	if g == nil {
-		g = &gang{members: map[string]*member{}, pending: line{names: b.names}}
+		g = &gang{members: map[string]*member{}, pending: pendingQueue{names: b.names}}
 		b.gangs[ref] = g
 		b.regroup([]Ref{ref})
 	}
 	return g
 }
 
-// stays says that the gang was whole and that this is enough: members may follow one by
-// one. A gang that its group may do without begins anew when nobody of it is left.
-func (g *gang) stays() bool {
+// remainsSatisfied says whether members may start one by one because the gang was complete once. An optional gang
+// starts over when none of its members is left.
+func (g *gang) remainsSatisfied() bool {
 	return g.satisfied && g.spec.Policy == OnceSatisfied && (!g.optional() || g.started() > 0)
 }
 
 func (g *gang) nonStrict() bool { return g.spec != nil && g.spec.NonStrict }
 
-// tidy drops a gang that nobody declares and that has no member.
+// tidy deletes a gang that has neither spec nor members.
 func (b *Book) tidy(ref Ref) {
 	if g := b.gangs[ref]; g != nil && g.spec == nil && len(g.members) == 0 {
 		delete(b.gangs, ref)

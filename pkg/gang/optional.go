@@ -6,15 +6,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/choice"
 )
 
-// Of the gangs of a group some may be left out (Spec.Above). Who cannot be whole yet is not
-// waited for, and who is not in the group's plan stands in nobody's way: both start later, whole,
-// in a plan of their own beside those who run.
+// Some gangs of a group may be optional (Spec.Above). The group does not wait for an incomplete optional gang. An
+// optional gang outside of the group's plan starts later, complete, in a plan of its own.
 
-// optional says whether a group may do without a gang: others may be enough.
+// optional says whether the group may start without the gang.
 func (g *gang) optional() bool { return g.spec != nil && len(g.spec.Above) > 0 }
 
-// DoesWithout says whether a gang's group has what it needs without the gang: it starts when there is room
-// for it, and is missed by nobody.
+// DoesWithout says whether the group of the gang has what it needs without the gang.
 func (b *Book) DoesWithout(ref Ref) bool {
 	g := b.gangs[ref]
 	if g == nil || !g.optional() || g.satisfied {
@@ -24,14 +22,13 @@ func (b *Book) DoesWithout(ref Ref) bool {
 	return ok && v.Need() == 0
 }
 
-// complete says whether a gang has as many members as it needs, or goes on without.
+// complete says whether the gang has minMember members, or continues with fewer.
 func (g *gang) complete() bool {
-	return g.stays() || g.counts.exist+g.standIns() >= g.spec.Min
+	return g.remainsSatisfied() || g.counts.exist+g.absentFinished() >= g.spec.Min
 }
 
-// under says whether so few members wait that the match policy keeps them from being tried: it
-// does not count those who run.
-func (g *gang) under() bool {
+// tooFewWaiting says whether match policy OnlyWaiting excludes the waiting members: they are fewer than minMember.
+func (g *gang) tooFewWaiting() bool {
 	if g.spec == nil || g.spec.Policy != OnlyWaiting {
 		return false
 	}
@@ -39,95 +36,95 @@ func (g *gang) under() bool {
 	return 0 < waiting && waiting < g.spec.Min
 }
 
-// out says whether a gang takes no part in what its group does next: it is not whole, or is below
-// a level that has too few gangs which are.
-func (b *Book) out(g *gang) bool {
-	return g.optional() && (!g.complete() || g.under() || !g.stays() && (g.spec.Lacks.Is() || b.lacking(g) != ""))
+// excluded says whether the gang takes no part in its group's next plan: it is incomplete, or a level above it has
+// too few complete gangs.
+func (b *Book) excluded(g *gang) bool {
+	return g.optional() && (!g.complete() || g.tooFewWaiting() || !g.remainsSatisfied() && (g.spec.Lacks.Is() || b.incompleteLevel(g) != ""))
 }
 
-// goesOn says that members wait of a gang in a tree that runs. They need not wait for gangs of it that are no more.
-func (b *Book) goesOn(key Ref) bool {
+// continues says whether members wait in a started tree. They need not wait for missing gangs of it.
+func (b *Book) continues(key Ref) bool {
 	return slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool {
 		g := b.gangs[ref]
-		return g != nil && g.optional() && g.stays() && g.pending.first() != nil
+		return g != nil && g.optional() && g.remainsSatisfied() && g.pending.first() != nil
 	})
 }
 
-// lacking is the level above a gang that has too few gangs which are whole; "" if none has.
-func (b *Book) lacking(of *gang) string {
-	if len(of.spec.Above) < 2 {
-		return "" // that is the group itself
+// incompleteLevel returns the level above a gang that has too few complete gangs; "" if none.
+func (b *Book) incompleteLevel(excludedGang *gang) string {
+	if len(excludedGang.spec.Above) < 2 {
+		return "" // the only level is the group itself
 	}
-	c, at := b.counted(of.key), -1
+	c, index := b.optionalGangs(excludedGang.key), -1
 	set := make(choice.Set, len(c.Gangs))
-	for i, g := range c.of {
+	for i, g := range c.gangs {
 		set[i] = g.complete()
-		if g == of {
-			at = i
+		if g == excludedGang {
+			index = i
 		}
 	}
-	last := c.Lasting(set)
-	if at < 0 || !set[at] || last[at] {
+	lasting := c.Lasting(set)
+	if index < 0 || !set[index] || lasting[index] {
 		return ""
 	}
-	for _, l := range of.spec.Above {
-		alone := false // whoever is below it is out
-		for i, g := range c.of {
-			alone = alone || last[i] && slices.ContainsFunc(g.spec.Above, func(o choice.Level) bool { return o.Name == l.Name })
+	for _, l := range excludedGang.spec.Above {
+		hasLastingGang := false
+		for i, g := range c.gangs {
+			hasLastingGang = hasLastingGang || lasting[i] && slices.ContainsFunc(g.spec.Above, func(o choice.Level) bool { return o.Name == l.Name })
 		}
-		if !alone {
+		if !hasLastingGang {
 			return l.Name
 		}
 	}
 	return ""
 }
 
-// counted are the gangs of a group that it may do without, as a choice between them.
-type counted struct {
+// optionalGangs is the optional gangs of a group, as a choice between them.
+type optionalGangs struct {
 	choice.Choice
-	of []*gang
+	gangs []*gang
 }
 
-func (b *Book) counted(key Ref) (c counted) {
+func (b *Book) optionalGangs(key Ref) (c optionalGangs) {
 	for _, ref := range b.groupOf(key) {
 		if g := b.gangs[ref]; g != nil && g.optional() {
-			c.Gangs, c.of = append(c.Gangs, choice.Gang{Above: g.spec.Above, Open: true}), append(c.of, g)
+			c.Gangs, c.gangs = append(c.Gangs, choice.Gang{Above: g.spec.Above, Open: true}), append(c.gangs, g)
 		}
 	}
 	return c
 }
 
-// ran says that a gang of those counts as having started.
-func (g *gang) ran() bool { return g.stays() || g.started() >= g.spec.Min }
+// countsAsStarted says whether a gang counts as started in a choice.
+func (g *gang) countsAsStarted() bool { return g.remainsSatisfied() || g.started() >= g.spec.Min }
 
-// inPlan says whether members of a gang have a place, or hold one.
+// inPlan says whether members of the gang have an assignment or are at the barrier.
 func (g *gang) inPlan() bool { return g.counts.planned+g.counts.held > 0 }
 
-// newSpeaker sends the representative of a group whose places are reserved, if it has become that when
-// its gang became whole: it was kept out until then, and nobody else is let in.
-func (b *Book) newSpeaker(key Ref, g *group) []Effect {
+// wakeNewRepresentative wakes the representative of a group with a reservation if it was never tried. It could not
+// enter before its optional gang was complete.
+func (b *Book) wakeNewRepresentative(key Ref, g *group) []Effect {
 	rep := b.representative(key)
-	if !g.waiting || rep == nil || rep.tried || !b.gangs[rep.Gang].optional() {
+	if !g.unconfirmed || rep == nil || rep.tried || !b.gangs[rep.Gang].optional() {
 		return nil
 	}
 	return []Effect{{Verb: Wake, Pod: rep.Pod}}
 }
 
-// holds says whether the gangs of a group that are meant may run without the others.
-func (b *Book) holds(key Ref, are func(*gang) bool) bool {
-	c := b.counted(key)
+// mayRunWith says whether the selected gangs may run without the other gangs of the group.
+func (b *Book) mayRunWith(key Ref, selected func(*gang) bool) bool {
+	c := b.optionalGangs(key)
 	set := make(choice.Set, len(c.Gangs))
-	for i, g := range c.of {
-		set[i] = are(g)
+	for i, g := range c.gangs {
+		set[i] = selected(g)
 	}
 	return len(set) == 0 || c.Holds(set)
 }
 
-// tooFewGangs says which gang a group waits for that could do without some.
+// tooFewGangs names an incomplete gang if too few optional gangs are complete.
 func (b *Book) tooFewGangs(key Ref) Refusal {
-	c := b.counted(key)
+	c := b.optionalGangs(key)
 	set := make(choice.Set, len(c.Gangs))
-	for i, g := range c.of {
+	for i, g := range c.gangs {
 		set[i] = g.complete()
 	}
 	if c.Holds(c.Lasting(set)) {
@@ -141,8 +138,8 @@ func (b *Book) tooFewGangs(key Ref) Refusal {
 	return missing("fewer gangs exist than are needed")
 }
 
-// falters says that a plan is not one any more for a gang that has a part in it, or for too few.
-func (b *Book) falters(key Ref) bool {
+// planBroken says whether the plan contains an incomplete gang, or too few gangs.
+func (b *Book) planBroken(key Ref) bool {
 	if g := b.groups[key]; g == nil || len(g.plan) == 0 {
 		return false
 	}
@@ -154,69 +151,68 @@ func (b *Book) falters(key Ref) bool {
 	return !b.mayRun(key)
 }
 
-// mayRun says whether those who run and who are in the plan may run without the others. Who has
-// started goes on, whoever is left of its group.
+// mayRun says whether the started and planned gangs may run without the others. A started gang always continues.
 func (b *Book) mayRun(key Ref) bool {
-	if b.holds(key, func(g *gang) bool { return g.inPlan() || g.ran() }) {
+	if b.mayRunWith(key, func(g *gang) bool { return g.inPlan() || g.countsAsStarted() }) {
 		return true
 	}
 	return !slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool {
 		g := b.gangs[ref]
-		return g != nil && g.inPlan() && !g.ran()
+		return g != nil && g.inPlan() && !g.countsAsStarted()
 	})
 }
 
-// choice notes what may be left out of a group, gang by gang.
-func (b *Book) choice(v *Group) {
+// addChoice adds to a Group which of its gangs are optional.
+func (b *Book) addChoice(v *Group) {
 	c := &choice.Choice{}
-	any := false
-	for _, of := range v.Gangs {
-		g := b.gangs[of.Ref]
-		any = any || g.optional()
-		gang := choice.Gang{Above: of.Above, Need: of.Need, Open: g.optional() && !g.ran() && !g.inPlan()}
+	hasOptional := false
+	for _, declared := range v.Gangs {
+		g := b.gangs[declared.Ref]
+		hasOptional = hasOptional || g.optional()
+		gang := choice.Gang{Above: declared.Above, Need: declared.Need, Open: g.optional() && !g.countsAsStarted() && !g.inPlan()}
 		c.Gangs = append(c.Gangs, gang)
 	}
-	if any {
+	if hasOptional {
 		v.Choice = c
 		v.Count()
 	}
 }
 
-// Count counts the members that wait, for the choice.
+// Count counts the pending members for the choice.
 func (g *Group) Count() {
-	at := map[Ref]int{}
-	for i, of := range g.Gangs {
-		at[of.Ref], g.Choice.Gangs[i].Members = i, 0
+	index := map[Ref]int{}
+	for i, declared := range g.Gangs {
+		index[declared.Ref], g.Choice.Gangs[i].Members = i, 0
 	}
 	for _, m := range g.Pending {
-		if i, ok := at[m.Gang]; ok {
+		if i, ok := index[m.Gang]; ok {
 			g.Choice.Gangs[i].Members++
 		}
 	}
 }
 
-// leastTries bounds how many sets of gangs are looked at to find the least.
+// leastTries limits the sets of gangs that are searched for the smallest.
 const leastTries = 1 << 10
 
-// least is the group with as few gangs as it can do with: it is itself if it has no choice.
-func (g *Group) least() *Group {
-	if sets := g.sets(1, func(int) string { return "as many" }); len(sets) > 0 { // nothing else matters here
+// smallest returns the group with as few gangs as it needs. Without a choice that is the group itself.
+func (g *Group) smallest() *Group {
+	if sets := g.sets(1, func(int) string { return "as many" }); len(sets) > 0 { // their classes do not matter for one set
 		return sets[0]
 	}
 	return g
 }
 
-// sets returns the group with only the gangs of a set, for each set of gangs of which none can be left out; gangs that are like each other are
-// not told apart, by their indexes. A group that needs all of its gangs is itself.
-func (g *Group) sets(most int, like func(int) string) (all []*Group) {
+// sets returns the group restricted to each minimal set of gangs. Gangs of one class (by index) are
+// interchangeable. A group without a choice returns itself.
+func (g *Group) sets(limit int, classOf func(int) string) (all []*Group) {
 	if !g.Choice.Any() {
 		return []*Group{g}
 	}
 	c := &choice.Choice{Gangs: slices.Clone(g.Choice.Gangs), Totals: g.Choice.Totals}
 	for i := range c.Gangs {
-		c.Gangs[i].Like = like(i)
+		c.Gangs[i].Like = classOf(i)
 	}
-	for _, set := range c.Least(most, leastTries, nil) {
+	for _, set := range c.Least(limit, leastTries, nil) {
 		if only, ok := g.Only(set); ok {
 			all = append(all, only)
 		}
@@ -224,7 +220,7 @@ func (g *Group) sets(most int, like func(int) string) (all []*Group) {
 	return all
 }
 
-// Startable returns some members without those of gangs that may be left out and of which they are too few to start.
+// Startable returns the members without those of optional gangs that have too few members among them.
 func (g *Group) Startable(members []Member) []Member {
 	if !g.Choice.Any() {
 		return members
@@ -234,30 +230,30 @@ func (g *Group) Startable(members []Member) []Member {
 		count[m.Gang]++
 	}
 	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool {
-		of := g.Choice.Gangs[slices.IndexFunc(g.Gangs, func(x Gang) bool { return x.Ref == m.Gang })]
-		return of.Open && count[m.Gang] < of.Need
+		option := g.Choice.Gangs[slices.IndexFunc(g.Gangs, func(x Gang) bool { return x.Ref == m.Gang })]
+		return option.Open && count[m.Gang] < option.Need
 	})
 }
 
-// Sets returns the group with only the gangs of a set, for each set that may start alone and of which none can be left out. Of a group that has
-// what it needs these are its further gangs, each with those that run. Gangs are told apart by what like returns for a group with only their members.
-func (g *Group) Sets(most int, like func(*Group) string) (all []*Group) {
+// Sets returns the group restricted to each minimal set of gangs that may start alone. A group that has what it
+// needs returns each further gang. classOf returns equal strings for interchangeable gangs.
+func (g *Group) Sets(limit int, classOf func(*Group) string) (all []*Group) {
 	known := map[string]bool{}
-	likeOf := func(i int) string {
-		one := *g
-		one.Pending = slices.DeleteFunc(slices.Clone(g.Pending), func(m Member) bool { return m.Gang != g.Gangs[i].Ref })
-		return like(&one)
+	gangClass := func(i int) string {
+		alone := *g
+		alone.Pending = slices.DeleteFunc(slices.Clone(g.Pending), func(m Member) bool { return m.Gang != g.Gangs[i].Ref })
+		return classOf(&alone)
 	}
-	all = slices.DeleteFunc(g.sets(most, likeOf), func(only *Group) bool { return len(only.Pending) == 0 })
+	all = slices.DeleteFunc(g.sets(limit, gangClass), func(only *Group) bool { return len(only.Pending) == 0 })
 	if len(all) > 0 || !g.Choice.Any() {
 		return all
 	}
-	for i, of := range g.Choice.Gangs {
+	for i, option := range g.Choice.Gangs {
 		set := g.Choice.Nobody()
 		set[i] = true
-		is := likeOf(i)
-		if only, ok := g.Only(set); of.Open && ok && len(only.Pending) > 0 && !known[is] && len(all) < most {
-			known[is] = true
+		class := gangClass(i)
+		if only, ok := g.Only(set); option.Open && ok && len(only.Pending) > 0 && !known[class] && len(all) < limit {
+			known[class] = true
 			all = append(all, only)
 		}
 	}
@@ -267,26 +263,26 @@ func (g *Group) Sets(most int, like func(*Group) string) (all []*Group) {
 	return all
 }
 
-// Only is the group as if nobody waited of the gangs that are not in a set, all of whom it needs;
-// ok is false if these must not run without the others.
+// Only returns the group as if the gangs outside of the set had no pending members. ok is false if the set must not
+// run alone.
 func (g *Group) Only(set choice.Set) (only *Group, ok bool) {
 	needs, ok := g.Choice.Needs(set)
 	if !ok {
 		return nil, false
 	}
-	some := *g
-	some.Choice, some.Pending, some.Gangs = nil, nil, append([]Gang(nil), g.Gangs...)
-	in := map[Ref]bool{}
-	for i := range some.Gangs {
-		of := &some.Gangs[i]
-		in[of.Ref] = set[i]
-		of.Need = needs[i]
-		of.Min += max(0, needs[i]-g.Choice.Gangs[i].Need) // that a total asks for
+	restricted := *g
+	restricted.Choice, restricted.Pending, restricted.Gangs = nil, nil, append([]Gang(nil), g.Gangs...)
+	selected := map[Ref]bool{}
+	for i := range restricted.Gangs {
+		declared := &restricted.Gangs[i]
+		selected[declared.Ref] = set[i]
+		declared.Need = needs[i]
+		declared.Min += max(0, needs[i]-g.Choice.Gangs[i].Need) // a total requires more
 	}
 	for _, m := range g.Pending {
-		if in[m.Gang] {
-			some.Pending = append(some.Pending, m)
+		if selected[m.Gang] {
+			restricted.Pending = append(restricted.Pending, m)
 		}
 	}
-	return &some, true
+	return &restricted, true
 }

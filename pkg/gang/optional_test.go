@@ -58,7 +58,7 @@ func (s *some) come(node string, pods ...string) (out []string) {
 	return out
 }
 
-// plan gives members places of their own.
+// plan assigns a node of its own to each pod.
 func (s *some) plan(pods ...string) []string {
 	ev := gang.Planned{Group: ref("ns/a")}
 	for _, p := range pods {
@@ -94,8 +94,8 @@ func (s *some) why(pod string) string {
 	return why
 }
 
-// TestSomeGangs: two of three gangs start while a member of the third one is missing; it starts later,
-// whole, and nobody waits for it.
+// Two of three gangs start while a member of the third is missing. The third starts later, complete, and the two do
+// not wait for it.
 func TestSomeGangs(t *testing.T) {
 	s := newSome(map[string]int{"root": 2}, "a<root", "b<root", "c<root")
 	s.come("", "c0", "b0", "b1", "a0")
@@ -118,8 +118,8 @@ func TestSomeGangs(t *testing.T) {
 	require.Len(t, s.arrive("c1"), 2)
 }
 
-// TestOneOfSomeGangsLeft: a plan is given up when a gang that has a part in it is not whole any more, and
-// also when too few others remain; not when a gang is short that has none.
+// A plan is dropped when a gang in it is incomplete, or when too few gangs remain. A gang outside of it does not
+// matter.
 func TestOneOfSomeGangsLeft(t *testing.T) {
 	begin := func() *some {
 		s := newSome(map[string]int{"root": 1}, "a<root", "b<root", "c<root")
@@ -139,7 +139,7 @@ func TestOneOfSomeGangsLeft(t *testing.T) {
 	require.Len(t, s.arrive("a1"), 4)
 }
 
-// TestSomeBranches: a branch that cannot start keeps nobody waiting; its gangs are told why they do.
+// A branch that cannot start does not delay the others. Its gangs report why they wait.
 func TestSomeBranches(t *testing.T) {
 	s := newSome(map[string]int{"root": 1, "p": 2, "q": 1}, "a<p<root", "b<p<root", "c<q<root")
 	s.come("", "a0", "a1", "b0")
@@ -160,9 +160,9 @@ func TestSomeBranches(t *testing.T) {
 	require.False(t, ok, "p starts with two, or not at all")
 }
 
-// TestWhoSpeaksThen: the places of a group are reserved; a gang becomes whole whose first member comes
-// before the others, and is let in to ask whether the victims have left.
-func TestWhoSpeaksThen(t *testing.T) {
+// A group has a reservation, and a further gang becomes complete. Its first member sorts first and is let in to
+// check the victims.
+func TestNewRepresentativeOfReservationIsWoken(t *testing.T) {
 	s := newSome(map[string]int{"root": 1}, "a<root", "b<root")
 	s.come("", "b0", "b1")
 	s.apply(gang.Planned{Group: ref("ns/a"), Places: []gang.Place{{Pod: "b0", Node: "n"}, {Pod: "b1", Node: "n"}}, Reserved: true})
@@ -173,9 +173,9 @@ func TestWhoSpeaksThen(t *testing.T) {
 	require.Empty(t, s.come("", "a1"), "what it knows is nothing new")
 }
 
-// TestSomeGangsThatOnlyCountWhoWaits: a gang that has started has another member, and of its group too few could
-// start now, since who runs does not count for them. The member follows, as the plan says: the barrier opens.
-func TestSomeGangsThatOnlyCountWhoWaits(t *testing.T) {
+// A started gang gets another member. Policy OnlyWaiting does not count its running members, and too few gangs
+// could start now. The member still follows the plan: the barrier opens.
+func TestOptionalGangWithOnlyWaitingStarts(t *testing.T) {
 	s := newSome(map[string]int{"root": 2}, "a<root", "b<root", "c<root")
 	s.declare(map[string]int{"root": 2}, gang.OnlyWaiting, "a<root", "b<root", "c<root")
 	s.come("n", "a0", "b0", "b1")
@@ -186,8 +186,8 @@ func TestSomeGangsThatOnlyCountWhoWaits(t *testing.T) {
 	require.Equal(t, []string{"allow b2", "allow b3"}, s.arrive("b3"))
 }
 
-// TestSomeGangsBeginAnew: all who ran of a group have left. A gang of it that is whole waits for as many others as
-// the group needs, as before its first start.
+// All running members of a group were deleted. A complete gang of it waits for as many gangs as before the first
+// start.
 func TestSomeGangsBeginAnew(t *testing.T) {
 	s := newSome(map[string]int{"root": 2}, "a<root", "b<root")
 	s.come("n", "a0", "a1", "b0", "b1")
@@ -199,8 +199,8 @@ func TestSomeGangsBeginAnew(t *testing.T) {
 	require.Equal(t, "0 of 2 members of gang ns/a exist", s.why("b2"))
 }
 
-// TestSomeGangsBeginAnewTogether: of two gangs that run in part, one has failed and the other has lost its node. A
-// member of each waits, of whom the group needs both: one place alone is no plan.
+// Two gangs run in part: one failed, the other lost its node. The group needs the pending member of each, so one
+// assignment alone is no plan.
 func TestSomeGangsBeginAnewTogether(t *testing.T) {
 	s := newSome(map[string]int{"root": 2}, "a<root", "b<root")
 	s.come("n", "a0", "a1", "b0", "b1")

@@ -10,43 +10,43 @@ import (
 const (
 	firstRetry = time.Second
 	lastRetry  = 10 * time.Second
-	// lastFailure is when a reservation is given up: its places look free and are not.
+	// lastFailure is the number of failures after which a reservation is dropped: its nodes only look free.
 	lastFailure = 3
-	// A node that refused a member is avoided, twice as long each time.
+	// A node that did not accept a member is avoided, twice as long each time.
 	firstAvoided = 30 * time.Second
 	lastAvoided  = 5 * time.Minute
 )
 
-// planned gives the members of a group their places and wakes those that have one.
-func (b *Book) planned(ev Planned, now time.Time) []Effect {
-	if !b.isKey(ev.Group) || b.leaves(ev.Group) {
-		return nil // the gangs have formed other groups meanwhile, or somebody evicts them
+// adoptPlan gives a group its plan and wakes the members that may enter.
+func (b *Book) adoptPlan(ev Planned, now time.Time) []Effect {
+	if !b.isKey(ev.Group) || b.terminating(ev.Group) {
+		return nil // the groups changed meanwhile, or are being evicted
 	}
-	if ev.Restored && (b.waitsFor(ev.Group).Is() || b.tooFewWait(ev.Group).Is()) {
-		return nil // it could not be carried out: nobody of the group is let in
+	if ev.Restored && (b.obstacle(ev.Group).Is() || b.tooFewWait(ev.Group).Is()) {
+		return nil // it could not be carried out
 	}
-	if b.lacks(ev.Group) && !ev.Reserved {
-		return b.complete(ev)
+	if b.hasVacancy(ev.Group) && !ev.Reserved {
+		return b.fillVacancy(ev)
 	}
-	ahead := b.keepAhead(ev.Group, ev.Ahead, now.Add(b.patience(ev.Group)))
+	ahead := b.reserveFuture(ev.Group, ev.Ahead, now.Add(b.waitLimit(ev.Group)))
 	g := b.group(ev.Group)
 	switch {
 	case !ev.Reserved:
-		b.placesResumed(ev.Group)
+		b.startResumed(ev.Group)
 	case !ev.Restored:
 		delete(b.resumed, ev.Group)
 	}
-	was := g.plan
-	g.plan = maps.Clone(was)
-	for pod := range was {
-		b.unplace(g, pod)
+	old := g.plan
+	g.plan = maps.Clone(old)
+	for pod := range old {
+		b.unassign(g, pod)
 	}
-	out := append(ahead, b.fed(ev.Group, g)...)
+	out := append(ahead, b.endStarvation(ev.Group, g)...)
 	g.plan = make(map[string]string, len(ev.Places))
-	g.reserved, g.waiting, g.opened = ev.Reserved, ev.Reserved, false
+	g.reserved, g.unconfirmed, g.barrierOpen = ev.Reserved, ev.Reserved, false
 	g.refusal, g.deadline = Refusal{}, ev.Until
 	if !ev.Reserved {
-		g.deadline = now.Add(b.patience(ev.Group))
+		g.deadline = now.Add(b.waitLimit(ev.Group))
 	}
 	var turn []string
 	for _, p := range ev.Places {
@@ -54,28 +54,28 @@ func (b *Book) planned(ev Planned, now time.Time) []Effect {
 		if m == nil || m.Node != "" || b.groupKey(m.Gang) != ev.Group {
 			continue
 		}
-		b.place(g, m, p.Node)
+		b.assign(g, m, p.Node)
 		m.nominated = m.nominated || ev.Reserved
 		if ev.InOrder {
 			turn = append(turn, p.Pod)
 		}
 	}
-	b.inTurn(g, turn)
+	b.setTurn(g, turn)
 	out = append(out, b.report(ev.Group)...)
-	for _, pod := range slices.SortedFunc(maps.Keys(was), b.names) {
-		if node, ok := g.plan[pod]; !ok || node != was[pod] && !ev.Reserved {
+	for _, pod := range slices.SortedFunc(maps.Keys(old), b.names) {
+		if node, ok := g.plan[pod]; !ok || node != old[pod] && !ev.Reserved {
 			out = append(out, b.denominate(pod)...)
 		}
 	}
-	out = append(out, b.endAheadOfNobody(ev.Group)...) // of those who were planned nobody may be left
+	out = append(out, b.releaseOrphanedFuture(ev.Group)...) // the planned members may all be gone
 	if ev.Reserved {
 		return out
 	}
 	return append(out, b.wakePlanned(ev.Group)...)
 }
 
-// complete gives places to members that have none in a plan that is being carried out.
-func (b *Book) complete(ev Planned) []Effect {
+// fillVacancy assigns nodes to members that have none in a plan that is being carried out.
+func (b *Book) fillVacancy(ev Planned) []Effect {
 	g := b.groups[ev.Group]
 	g.refusal = Refusal{}
 	var turn []string
@@ -84,26 +84,26 @@ func (b *Book) complete(ev Planned) []Effect {
 		if m == nil || !pending(m) || m.planned || m.assumed || b.groupKey(m.Gang) != ev.Group {
 			continue
 		}
-		b.place(g, m, p.Node)
+		b.assign(g, m, p.Node)
 		if ev.InOrder {
 			turn = append(turn, p.Pod)
 		}
 	}
-	b.inTurn(g, turn)
+	b.setTurn(g, turn)
 	return append(b.report(ev.Group), b.wakePlanned(ev.Group)...)
 }
 
-// confirmed carries out a reservation.
-func (b *Book) confirmed(ev Confirmed, now time.Time) []Effect {
+// startPlan carries out a reservation.
+func (b *Book) startPlan(ev Confirmed, now time.Time) []Effect {
 	key := ev.Group
 	g := b.groups[key]
-	if g == nil || !g.waiting {
+	if g == nil || !g.unconfirmed {
 		return nil
 	}
-	b.inTurn(g, ev.Turn)
-	g.waiting = false
-	b.placesResumed(key)
-	g.deadline = now.Add(b.patience(key))
+	b.setTurn(g, ev.Turn)
+	g.unconfirmed = false
+	b.startResumed(key)
+	g.deadline = now.Add(b.waitLimit(key))
 	return b.wakePlanned(key)
 }
 
@@ -120,41 +120,41 @@ func (b *Book) wakePlanned(key Ref) (out []Effect) {
 	return out
 }
 
-// refusedBy notes that a node refused a member.
-func (g *group) refusedBy(node, why string, now time.Time) {
+// avoidNode records that a node did not accept a member.
+func (g *group) avoidNode(node, why string, now time.Time) {
 	if node == "" {
 		return
 	}
 	if g.avoid == nil {
-		g.avoid = map[string]avoided{}
+		g.avoid = map[string]avoidedNode{}
 	}
 	times := g.avoid[node].times
-	g.avoid[node] = avoided{why: why, until: now.Add(min(firstAvoided<<min(times, 10), lastAvoided)), times: times + 1}
+	g.avoid[node] = avoidedNode{why: why, until: now.Add(min(firstAvoided<<min(times, 10), lastAvoided)), times: times + 1}
 }
 
-// nodeGone is about groups that have places there, which must be planned anew: those with a
-// reservation at once, others when whoever holds a place is back.
-func (b *Book) nodeGone(node string, now time.Time) (out []Effect) {
+// removeNode drops the plans that use a deleted node. Groups with a reservation retry at once, others when their
+// members are back in the queue.
+func (b *Book) removeNode(node string, now time.Time) (out []Effect) {
 	why := "node " + node + " is gone"
 	for _, key := range b.groupsWhere(func(g *group) bool { return g.uses(node) }) {
 		g, rep := b.groups[key], b.representative(key)
 		if rep == nil {
 			continue
 		}
-		if g.waiting { // its cycle might not come: without any node the scheduler has none
+		if g.unconfirmed { // without nodes the scheduler runs no cycle that would notice
 			out = append(out, b.forget(key, why)...)
 			out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 			continue
 		}
-		out = append(out, b.dropped(Dropped{Group: key, Why: why}, now)...)
+		out = append(out, b.dropPlan(Dropped{Group: key, Why: why}, now)...)
 	}
 	return out
 }
 
-// nodeClosed has the groups tried that wait for places on a node: whether their members tolerate it Filters know. Members of a plan that is carried out
-// hear it from these in their own cycles.
-func (b *Book) nodeClosed(node string) (out []Effect) {
-	for _, key := range b.groupsWhere(func(g *group) bool { return g.waiting && g.uses(node) }) {
+// closeNode wakes the groups whose reservation uses the node: only Filters know whether members tolerate the taint.
+// Members of a confirmed plan learn it in their own cycles.
+func (b *Book) closeNode(node string) (out []Effect) {
+	for _, key := range b.groupsWhere(func(g *group) bool { return g.unconfirmed && g.uses(node) }) {
 		if rep := b.representative(key); rep != nil {
 			out = append(out, Effect{Verb: Again, Pod: rep.Pod})
 		}
@@ -162,7 +162,7 @@ func (b *Book) nodeClosed(node string) (out []Effect) {
 	return out
 }
 
-// uses says whether the plan puts a member on a node.
+// uses says whether the plan assigns the node.
 func (g *group) uses(node string) bool {
 	for _, n := range g.plan {
 		if n == node {
@@ -172,15 +172,15 @@ func (g *group) uses(node string) bool {
 	return false
 }
 
-// refused remembers why a group has no plan.
-func (b *Book) refused(ev Refused, now time.Time) []Effect {
+// noteRefusal remembers why a group has no plan.
+func (b *Book) noteRefusal(ev Refused, now time.Time) []Effect {
 	if !b.isKey(ev.Group) {
 		return nil
 	}
 	g := b.group(ev.Group)
 	delete(b.resumed, ev.Group)
-	if g.since.IsZero() {
-		g.since = now
+	if g.unschedulableSince.IsZero() {
+		g.unschedulableSince = now
 	}
 	if g.refusal.Equal(ev.Refusal) {
 		return nil
@@ -189,18 +189,18 @@ func (b *Book) refused(ev Refused, now time.Time) []Effect {
 	return b.report(ev.Group)
 }
 
-// dropped gives a plan up after a failure: who waits at the barrier is rejected, and
-// the representative tries again after a while. A reservation keeps its places.
-func (b *Book) dropped(ev Dropped, now time.Time) []Effect {
+// dropPlan drops a plan after a failure: members at the barrier are rejected, and the representative retries later.
+// A reservation keeps its nodes.
+func (b *Book) dropPlan(ev Dropped, now time.Time) []Effect {
 	key := ev.Group
 	g := b.groups[key]
 	if g == nil || len(g.plan) == 0 {
 		return nil
 	}
 	if ev.Learned {
-		return b.again(key, ev.Why)
+		return b.replan(key, ev.Why)
 	}
-	g.refusedBy(ev.Node, ev.Why, now)
+	g.avoidNode(ev.Node, ev.Why, now)
 	out := b.rejectHeld(key, ev.Why)
 	if g.reserved && g.failures < lastFailure {
 		for pod, node := range g.plan {
@@ -208,16 +208,16 @@ func (b *Book) dropped(ev Dropped, now time.Time) []Effect {
 				b.occupy(node, pod)
 			}
 		}
-		g.waiting, g.opened = true, false
+		g.unconfirmed, g.barrierOpen = true, false
 	} else {
 		out = append(out, b.clearPlan(key)...)
 	}
-	b.later(g, now)
+	b.retryLater(g, now)
 	return append(out, b.report(key)...)
 }
 
-// again gives a plan up for another one, which is made when the last member is back.
-func (b *Book) again(key Ref, why string) []Effect {
+// replan drops a plan for a different one, which is searched when the last member is back.
+func (b *Book) replan(key Ref, why string) []Effect {
 	out := append(b.rejectHeld(key, why), b.clearPlan(key)...)
 	if rep := b.representative(key); rep != nil && b.inFlight(key) == 0 {
 		out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
@@ -225,24 +225,24 @@ func (b *Book) again(key Ref, why string) []Effect {
 	return append(out, b.report(key)...)
 }
 
-// kept gives a reservation up that waits for a victim that stays, and sends the
-// representative for a plan without that node, if there is one.
-func (b *Book) kept(ev Kept, now time.Time) []Effect {
+// abandonReservation drops a reservation whose victim stays, and wakes the representative for a plan that avoids
+// the node, if given.
+func (b *Book) abandonReservation(ev Kept, now time.Time) []Effect {
 	g := b.groups[ev.Group]
-	if g == nil || !g.waiting {
+	if g == nil || !g.unconfirmed {
 		return nil
 	}
 	if ev.Node != "" {
-		g.refusedBy(ev.Node, ev.Why, now)
+		g.avoidNode(ev.Node, ev.Why, now)
 	}
 	out := b.forget(ev.Group, ev.Why)
-	if rep := b.representative(ev.Group); rep != nil && !b.waitsFor(ev.Group).Is() {
+	if rep := b.representative(ev.Group); rep != nil && !b.obstacle(ev.Group).Is() {
 		out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 	}
 	return out
 }
 
-// forget gives a plan up for good, reserved or not.
+// forget drops a plan for good, reserved or not.
 func (b *Book) forget(key Ref, why string) []Effect {
 	g := b.groups[key]
 	if g == nil {
@@ -250,15 +250,14 @@ func (b *Book) forget(key Ref, why string) []Effect {
 	}
 	out := b.rejectHeld(key, why)
 	out = append(out, b.clearPlan(key)...)
-	out = append(out, b.fed(key, g)...)
+	out = append(out, b.endStarvation(key, g)...)
 	return append(out, b.report(key)...)
 }
 
-// Forget is the answer to a reservation that can no longer be kept: its nodes are
-// gone, or its victims do not leave.
-func (b *Book) Forget(key Ref, why string) []Effect { return b.tell(b.forget(key, why)) }
+// Forget drops a reservation that cannot be kept, because nodes are deleted or victims do not terminate.
+func (b *Book) Forget(key Ref, why string) []Effect { return b.addMoves(b.forget(key, why)) }
 
-// clearPlan takes all places back; nominations that stand for them are void.
+// clearPlan removes all assignments and their nominations.
 func (b *Book) clearPlan(key Ref) (out []Effect) {
 	g := b.groups[key]
 	if len(g.plan) > 0 {
@@ -266,13 +265,13 @@ func (b *Book) clearPlan(key Ref) (out []Effect) {
 	}
 	for _, pod := range slices.SortedFunc(maps.Keys(g.plan), b.names) {
 		out = append(out, b.denominate(pod)...)
-		b.unplace(g, pod)
+		b.unassign(g, pod)
 	}
-	g.plan, g.turn, g.next, g.reserved, g.waiting, g.opened, g.deadline = nil, nil, 0, false, false, false, time.Time{}
-	return append(out, b.endAhead(key)...)
+	g.plan, g.turn, g.next, g.reserved, g.unconfirmed, g.barrierOpen, g.deadline = nil, nil, 0, false, false, false, time.Time{}
+	return append(out, b.releaseFuture(key)...)
 }
 
-// denominate takes back that a member is nominated for a node.
+// denominate asks to remove the nomination of a pod, if it has one.
 func (b *Book) denominate(pod string) []Effect {
 	m := b.pods[pod]
 	if m == nil || !m.nominated {
@@ -282,9 +281,9 @@ func (b *Book) denominate(pod string) []Effect {
 	return []Effect{{Verb: Clear, Pod: pod}}
 }
 
-// later sets when the representative tries again.
-func (b *Book) later(g *group, now time.Time) {
-	g.retry = now.Add(min(firstRetry<<min(g.failures, 10), lastRetry))
+// retryLater sets when the representative tries again.
+func (b *Book) retryLater(g *group, now time.Time) {
+	g.retryAt = now.Add(min(firstRetry<<min(g.failures, 10), lastRetry))
 	g.failures++
 }
 
@@ -295,7 +294,7 @@ func (b *Book) report(key Ref) (out []Effect) {
 	return out
 }
 
-// group returns what is remembered of a group, which it starts if need be.
+// group returns the state of a group, creating it if it does not exist.
 func (b *Book) group(key Ref) *group {
 	g := b.groups[key]
 	if g == nil {

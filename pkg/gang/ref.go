@@ -5,20 +5,18 @@ import (
 	"strings"
 )
 
-// Ref names a gang: which API it comes from, and which object there. Equal names of two
-// APIs are two gangs.
+// Ref names a gang by its API and object. Equal names of two APIs are two gangs.
 type Ref struct {
-	// Source is the name space that the name is of, as its reader gives it. Ways in which
-	// the users of one API name the same gang (a label, an annotation) have one source.
+	// Source is the name space of the name, as its integration gives it. All ways of one API to name a gang (label,
+	// annotation) share one source.
 	Source          string
 	Namespace, Name string
-	// UID is that of the object where members themselves say which object they mean (by an
-	// owner reference); "" where they know a name only: whatever is made anew under that
-	// name is the same gang to them.
+	// UID is set if members refer to the object by owner reference. It is "" if members know only a name: a
+	// recreated object of that name is the same gang.
 	UID string
 }
 
-// String is how people name the gang: namespace/name.
+// String returns namespace/name, as users name the gang.
 func (r Ref) String() string {
 	if r.Namespace == "" {
 		return r.Name
@@ -26,11 +24,10 @@ func (r Ref) String() string {
 	return r.Namespace + "/" + r.Name
 }
 
-// ID is a text that is different for every gang: for keys that are texts, and for no
-// reader's eyes.
+// ID returns a text that is unique per gang, for use as a key.
 func (r Ref) ID() string { return r.Source + " " + r.String() + " " + r.UID }
 
-// IsZero says that this names no gang.
+// IsZero says whether the Ref names no gang.
 func (r Ref) IsZero() bool { return r == Ref{} }
 
 // Compare orders gangs by namespace and name, as names orders them, then by source and UID.
@@ -44,23 +41,23 @@ func (r Ref) Compare(o Ref, names func(a, b string) int) int {
 	return cmp.Or(names(r.Name, o.Name), strings.Compare(r.Source, o.Source), strings.Compare(r.UID, o.UID))
 }
 
-// part separates the source of a gang from the name of one of its parts: sources have no slash.
+// part separates the source of a gang from the name of a part. Sources contain no slash.
 const part = "/"
 
-// Part names a part of the gang: members that gather by themselves, and of which enough must be
-// placed. Only groups as planners see them have parts (Group); the book knows whole gangs.
+// Part returns the Ref of a part of the gang: members with a topology constraint and minimum of their own. Only the
+// Groups of planners have parts; the book knows whole gangs.
 func (r Ref) Part(name string) Ref {
 	r.Source += part + name
 	return r
 }
 
-// PartName is the name of the part; "" of a whole gang.
+// PartName returns the name of the part; "" for a whole gang.
 func (r Ref) PartName() string {
 	_, name, _ := strings.Cut(r.Source, part)
 	return name
 }
 
-// Whole is the gang that a part is of. A gang that is no part is itself whole.
+// Whole returns the gang that contains the part. A whole gang returns itself.
 func (r Ref) Whole() Ref {
 	r.Source, _, _ = strings.Cut(r.Source, part)
 	return r

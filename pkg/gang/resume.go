@@ -2,66 +2,64 @@ package gang
 
 import "time"
 
-// A process that begins finds groups that another one has left partially bound. Until each of
-// them was tried once, they come before all others: their members run and wait, and the
-// places of the rest were theirs. One that is placed then comes first until the scheduler counts
-// all of its members on their nodes: whoever is more important could take a place before its
-// member has its turn, and those who run would wait for ever. Others do not wait for that for long.
+// A process that starts may find partially bound groups: an earlier process did not finish them. Their running
+// members wait for the rest, so these groups come before all others until each was tried. A group that gets a plan
+// comes first until the scheduler counts all its members. Otherwise a pod of higher priority could take a node of
+// the plan. Other groups wait at most longestResume.
 
-// longestResume is how long others wait at the most.
 const longestResume = 10 * time.Second
 
-// Resume notes which groups are partially bound now and can be tried.
+// Resume records the partially bound groups that can be tried.
 func (b *Book) Resume(now time.Time) {
 	for _, g := range b.gangs {
 		key := g.key
-		if b.partiallyBound(key) && b.representative(key) != nil && !b.waitsFor(key).Is() && !b.tooFewWait(key).Is() {
+		if b.partiallyBound(key) && b.representative(key) != nil && !b.obstacle(key).Is() && !b.tooFewWait(key).Is() {
 			b.resumed[key] = untried
 		}
 	}
 	b.resumeUntil = now.Add(longestResume)
 }
 
-// resumption is how far a group is that was partially bound at the start.
+// resumption is the progress of a group that was partially bound at the start.
 type resumption string
 
 const (
 	untried resumption = "untried"
-	placing resumption = "placing" // it has a plan, which is carried out
+	placing resumption = "placing" // its plan is being carried out
 )
 
-// placesResumed notes that the plan of such a group is carried out now.
-func (b *Book) placesResumed(key Ref) {
+// startResumed records that the plan of a resumed group is being carried out.
+func (b *Book) startResumed(key Ref) {
 	if b.resumed[key] == untried {
 		b.resumed[key] = placing
 	}
 }
 
-// resumedIsPlaced forgets the groups of which all members have come that were placed, or whose plan was given up.
-func (b *Book) resumedIsPlaced() {
-	for key, is := range b.resumed {
-		if n := b.count(key); is == placing && n.planned == n.arrived {
+// endPlacedResumptions forgets the groups whose plan was completed or dropped.
+func (b *Book) endPlacedResumptions() {
+	for key, progress := range b.resumed {
+		if n := b.count(key); progress == placing && n.planned == n.arrived {
 			delete(b.resumed, key)
 		}
 	}
 }
 
-// resumedLongEnough lets others go on when groups were not placed in time.
-func (b *Book) resumedLongEnough(now time.Time) {
+// expireResumptions ends the waiting of other groups when its time is over.
+func (b *Book) expireResumptions(now time.Time) {
 	if !now.Before(b.resumeUntil) {
 		clear(b.resumed)
 	}
 }
 
-// Resuming says whether some group that was partially bound is still to be tried, or being placed.
+// Resuming says whether some partially bound group is still to be tried or placed.
 func (b *Book) Resuming() bool { return len(b.resumed) > 0 }
 
-// Resumed says whether a gang is of such a group.
+// Resumed says whether the gang belongs to such a group.
 func (b *Book) Resumed(ref Ref) bool {
 	return len(b.resumed) > 0 && b.resumed[b.groupKey(ref)] != ""
 }
 
-// partiallyBound says whether some members of a group run although it was never whole.
+// partiallyBound says whether some members of the group run although it was never complete.
 func (b *Book) partiallyBound(key Ref) bool {
 	for _, ref := range b.groupOf(key) {
 		if g := b.gangs[ref]; g != nil && g.spec != nil && !g.satisfied && g.counts.bound > 0 {

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// tick ends waits that took too long and wakes those that were told to come later.
+// tick ends waits that took too long, and wakes the groups whose retry is due.
 func (b *Book) tick(now time.Time) (out []Effect) {
-	b.resumedLongEnough(now)
-	out = append(b.feed(now), b.lateAhead(now)...)
+	b.expireResumptions(now)
+	out = append(b.rotateHolds(now), b.expireFuture(now)...)
 	for _, key := range b.groupsWhere(func(g *group) bool { return g.due(now) }) {
 		g := b.groups[key]
 		if passed(g.deadline, now) {
 			out = append(out, b.expire(key, now)...)
 			continue
 		}
-		if passed(g.until, now) {
-			out = append(out, b.giveBack(key, g)...)
+		if passed(g.holdUntil, now) {
+			out = append(out, b.releaseHold(key, g)...)
 		}
-		again := g.tryAgain(now) && (len(g.plan) == 0 || b.lacks(key))
-		if passed(g.retry, now) {
-			g.retry, again = time.Time{}, true
+		retry := g.readmitNodes(now) && (len(g.plan) == 0 || b.hasVacancy(key))
+		if passed(g.retryAt, now) {
+			g.retryAt, retry = time.Time{}, true
 		}
-		if again {
-			if m := b.speaker(key); m != nil {
+		if retry {
+			if m := b.triedMember(key); m != nil {
 				out = append(out, Effect{Verb: Wake, Pod: m.Pod})
 			}
 		}
@@ -31,22 +31,22 @@ func (b *Book) tick(now time.Time) (out []Effect) {
 	return out
 }
 
-// tryAgain says whether some node need not be avoided any longer.
-func (g *group) tryAgain(now time.Time) (any bool) {
+// readmitNodes says whether the avoidance of some node ended, and ends it.
+func (g *group) readmitNodes(now time.Time) (readmitted bool) {
 	for node, a := range g.avoid {
 		if passed(a.until, now) {
 			a.until = time.Time{}
 			g.avoid[node] = a
-			any = true
+			readmitted = true
 		}
 	}
-	return any
+	return readmitted
 }
 
-// groupsWhere returns, sorted, the keys of the groups for which is holds.
-func (b *Book) groupsWhere(is func(*group) bool) (keys []Ref) {
+// groupsWhere returns the sorted keys of the groups that match.
+func (b *Book) groupsWhere(match func(*group) bool) (keys []Ref) {
 	for key, g := range b.groups {
-		if is(g) {
+		if match(g) {
 			keys = append(keys, key)
 		}
 	}
@@ -54,9 +54,9 @@ func (b *Book) groupsWhere(is func(*group) bool) (keys []Ref) {
 	return keys
 }
 
-// due says whether a tick has something to do for the group.
+// due says whether a tick changes the group.
 func (g *group) due(now time.Time) bool {
-	if passed(g.deadline, now) || passed(g.retry, now) || passed(g.until, now) {
+	if passed(g.deadline, now) || passed(g.retryAt, now) || passed(g.holdUntil, now) {
 		return true
 	}
 	for _, a := range g.avoid {
@@ -67,20 +67,19 @@ func (g *group) due(now time.Time) bool {
 	return false
 }
 
-// passed says whether a time was set and has come.
+// passed says whether t is set and has come.
 func passed(t, now time.Time) bool { return !t.IsZero() && !now.Before(t) }
 
-// expire returns every member of a group that waited too long to the queue. Where
-// victims did not leave, another place is sought at once; else the group comes back
-// after a while, as after any failure, so that others have their turn.
+// expire sends the members of a group that waited too long back to the queue. If victims did not terminate, the
+// group retries at once. Otherwise it retries after a delay, so that other groups have their turn.
 func (b *Book) expire(key Ref, now time.Time) (out []Effect) {
 	g := b.groups[key]
 	g.deadline = time.Time{}
 	if b.count(key).waiting == 0 && len(g.plan) == 0 {
 		return nil
 	}
-	why := "waited " + b.patience(key).String() + " for the gang to be whole"
-	overdue := g.waiting
+	why := "waited " + b.waitLimit(key).String() + " for the gang to be whole"
+	overdue := g.unconfirmed
 	if overdue {
 		why = "the victims did not leave in time"
 		out = append(out, Effect{Verb: Overdue, Gang: key})
@@ -91,22 +90,22 @@ func (b *Book) expire(key Ref, now time.Time) (out []Effect) {
 	out = append(out, b.forget(key, why)...)
 	rep := b.representative(key)
 	switch {
-	case rep == nil || b.waitsFor(key).Is():
+	case rep == nil || b.obstacle(key).Is():
 	case !overdue:
-		b.later(g, now)
+		b.retryLater(g, now)
 	default:
 		out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 	}
 	return out
 }
 
-// patience is the shortest wait of a group's gangs.
-func (b *Book) patience(key Ref) time.Duration {
-	var least time.Duration
+// waitLimit returns the shortest wait of the group's gangs.
+func (b *Book) waitLimit(key Ref) time.Duration {
+	var shortest time.Duration
 	for _, ref := range b.groupOf(key) {
-		if g := b.gangs[ref]; g != nil && g.spec != nil && (least == 0 || g.spec.Wait < least) {
-			least = g.spec.Wait
+		if g := b.gangs[ref]; g != nil && g.spec != nil && (shortest == 0 || g.spec.Wait < shortest) {
+			shortest = g.spec.Wait
 		}
 	}
-	return least
+	return shortest
 }

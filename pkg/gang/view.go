@@ -8,31 +8,31 @@ import (
 	"github.com/muster-scheduler/muster/pkg/choice"
 )
 
-// Admit says whether a pod may enter the scheduler, or what it waits for.
+// Admit says whether a pod may enter the scheduler, and if not, why.
 func (b *Book) Admit(pod string) (ok bool, why string) {
 	m := b.pods[pod]
 	if m == nil {
 		return false, "the scheduler has not seen the pod yet"
 	}
-	switch { // the scheduler's queue may hear of a change before or after the book does
+	switch { // the scheduler's queue may learn of a change before or after the book
 	case m.Node != "":
 		return false, "it is bound to " + m.Node
 	case m.Gated:
 		return false, "it has scheduling gates or another scheduler, or waits for claims to be made, as far as is known by now"
 	}
 	key := b.groupKey(m.Gang)
-	if why := b.waitsFor(key); why.Is() {
+	if why := b.obstacle(key); why.Is() {
 		return false, why.String()
 	}
-	if of := b.gangs[m.Gang]; b.out(of) && !of.inPlan() {
-		return false, b.notNow(m.Gang).String()
+	if member := b.gangs[m.Gang]; b.excluded(member) && !member.inPlan() {
+		return false, b.exclusion(m.Gang).String()
 	}
 	g := b.groups[key]
-	if g != nil && len(g.plan) > 0 && !g.waiting {
+	if g != nil && len(g.plan) > 0 && !g.unconfirmed {
 		if _, ok := g.plan[pod]; ok {
-			return g.lets(m)
+			return g.mayEnter(m)
 		}
-		if b.lacks(key) && b.speaker(key) == m {
+		if b.hasVacancy(key) && b.triedMember(key) == m {
 			return true, ""
 		}
 		return false, "waits until the plan of its gang is carried out"
@@ -46,14 +46,14 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	return true, ""
 }
 
-// Waits says whether those who wait of a gang cannot start whatever is free: its group is not whole, or they are too few.
-func (b *Book) Waits(of Ref) bool {
-	key := b.groupKey(of)
-	if b.waitsFor(key).Is() {
+// Waits says whether the waiting members of a gang cannot start, whatever capacity is free.
+func (b *Book) Waits(ref Ref) bool {
+	key := b.groupKey(ref)
+	if b.obstacle(key).Is() {
 		return true
 	}
 	g := b.groups[key]
-	return (g == nil || len(g.plan) == 0 || g.waiting) && b.tooFewWait(key).Is()
+	return (g == nil || len(g.plan) == 0 || g.unconfirmed) && b.tooFewWait(key).Is()
 }
 
 // Assumed says whether the scheduler counts a member on its node.
@@ -62,12 +62,12 @@ func (b *Book) Assumed(pod string) bool {
 	return m != nil && m.assumed
 }
 
-// Step says how far a member has come on its way to its node; Away if it is gone.
+// Step says how far a member is on its way to its node; Away if it is deleted.
 func (b *Book) Step(pod, uid string) Step {
-	switch m := b.known(pod, uid); {
+	switch m := b.memberWithUID(pod, uid); {
 	case m == nil:
 		return Away
-	case m.back:
+	case m.sentBack:
 		return SentBack
 	case m.allowed:
 		return PastBarrier
@@ -79,16 +79,15 @@ func (b *Book) Step(pod, uid string) Step {
 	return Away
 }
 
-// Tried says whether a plan was ever looked for in this member's cycle. Those that were
-// not tried are woken by the book, whatever happens in the cluster.
+// Tried says whether a plan was ever searched in this member's cycle. The book itself wakes untried members.
 func (b *Book) Tried(pod string) bool {
 	m := b.pods[pod]
 	return m != nil && m.tried
 }
 
-// waitsFor says what a group waits for before it can be planned.
-func (b *Book) waitsFor(key Ref) Refusal {
-	refs, goesOn := b.groupOf(key), b.goesOn(key)
+// obstacle returns what a group waits for before it can be planned.
+func (b *Book) obstacle(key Ref) Refusal {
+	refs, continues := b.groupOf(key), b.continues(key)
 	for _, ref := range refs {
 		g := b.gangs[ref]
 		switch {
@@ -96,65 +95,66 @@ func (b *Book) waitsFor(key Ref) Refusal {
 			return missing("PodGroup %s does not exist", ref)
 		case g.spec.Problem.Is():
 			return g.spec.Problem
-		case g.spec.Lacks.Is() && !goesOn:
+		case g.spec.Lacks.Is() && !continues:
 			return g.spec.Lacks
-		case g.stranger.Is():
-			return g.stranger
+		case g.groupProblem.Is():
+			return g.groupProblem
 		}
 	}
-	some := false
+	hasOptional := false
 	for _, ref := range refs {
 		switch g := b.gangs[ref]; {
 		case g.complete():
 		case g.optional():
-			some = true
+			hasOptional = true
 		default:
 			return b.incomplete(ref)
 		}
 	}
-	if some && !goesOn {
+	if hasOptional && !continues {
 		if why := b.tooFewGangs(key); why.Is() {
 			return why
 		}
 	}
-	if b.leaves(key) {
+	if b.terminating(key) {
 		return missing("the gang is being evicted, and members of it have yet to leave")
 	}
 	return Refusal{}
 }
 
-// incomplete says how many members a gang has of those that it needs.
+// incomplete says how many of its needed members a gang has.
 func (b *Book) incomplete(ref Ref) Refusal {
-	g, of := b.gangs[ref], ""
+	g, gangName := b.gangs[ref], ""
 	if len(b.groupOf(ref)) > 1 {
-		of = " of gang " + ref.String()
+		gangName = " of gang " + ref.String()
 	}
-	why := missing("%d of %d members%s exist", g.counts.exist+g.standIns(), g.spec.Min, of)
+	why := missing("%d of %d members%s exist", g.counts.exist+g.absentFinished(), g.spec.Min, gangName)
 	why.Words += Uncounted(len(g.members) - g.counts.exist - g.counts.done)
 	return why
 }
 
-// Uncounted says that there are so many members more, which may not be placed yet; "" if there are none.
+// Uncounted describes further members that cannot be placed yet; "" if there are none.
 func Uncounted(members int) string {
 	if members <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(", and %d that cannot be placed yet: they have scheduling gates or another schedulerName, or their ResourceClaims do not exist", members)
+	return fmt.Sprintf(", and %d that cannot be placed yet: "+
+		"they have scheduling gates or another schedulerName, or their ResourceClaims do not exist", members)
 }
 
-// notNow says why a gang takes no part in what its group does, which can do without it.
-func (b *Book) notNow(ref Ref) Refusal {
+// exclusion says why an optional gang takes no part in its group's next plan.
+func (b *Book) exclusion(ref Ref) Refusal {
 	switch g := b.gangs[ref]; {
-	case g == nil || !b.out(g):
+	case g == nil || !b.excluded(g):
 		return Refusal{}
 	case !g.complete():
 		return b.incomplete(ref)
-	case g.under():
+	case g.tooFewWaiting():
 		return b.fewWait(ref)
 	case g.spec.Lacks.Is():
 		return g.spec.Lacks
 	default:
-		return missing("too few gangs of %s are whole", b.lacking(g))
+		return missing("too few gangs of %s are whole", b.incompleteLevel(g))
 	}
 }
 
@@ -162,12 +162,12 @@ func missing(format string, args ...any) Refusal {
 	return Refusal{By: Missing, Words: fmt.Sprintf(format, args...)}
 }
 
-// tooFewWait says why members of a group without a plan need not be tried: those who run
-// do not count for the match policy, and without them there are too few.
+// tooFewWait says why members of a group without a plan need not be tried: the match policy does not count running
+// members.
 func (b *Book) tooFewWait(key Ref) Refusal {
 	for _, ref := range b.groupOf(key) {
 		g := b.gangs[ref]
-		if g != nil && g.under() && !g.optional() {
+		if g != nil && g.tooFewWaiting() && !g.optional() {
 			return b.fewWait(ref)
 		}
 	}
@@ -176,45 +176,45 @@ func (b *Book) tooFewWait(key Ref) Refusal {
 
 func (b *Book) fewWait(ref Ref) Refusal {
 	g := b.gangs[ref]
-	return missing("%d of %d members of gang %s wait: match-policy %s does not count those who run", g.counts.exist-g.counts.bound, g.spec.Min, ref, OnlyWaiting)
+	return missing("%d of %d members of gang %s wait: match-policy %s does not count running members",
+		g.counts.exist-g.counts.bound, g.spec.Min, ref, OnlyWaiting)
 }
 
-// Group is what a planner needs to know of a group.
+// Group is what a planner needs to know about a gang group.
 type Group struct {
 	Key     Ref
 	Gangs   []Gang
 	Pending []Member // by rank
 	Bound   []Member
 	Places  map[string]string // pod -> node; empty without a plan
-	Turn    []string          // the order in which members must take their places; nil if there is none
-	Waiting bool              // the places are reserved, but not confirmed
+	Turn    []string          // the order in which members must enter; nil if any is good
+	Waiting bool              // the nodes are reserved, but not confirmed
 	Held    int               // members at the barrier
-	// InFlight members are on their way back to the queue after a plan was given up;
-	// planning must wait for them, since the scheduler counts them on a node.
+	// InFlight members return to the queue after a plan was dropped. A search must wait for them, since the
+	// scheduler still counts them on a node.
 	InFlight int
-	Avoid    map[string]string // nodes that refused a member of a plan, and why
-	// Holding says that a plan is being carried out in which Pending have no place. Bound
-	// are those, too, that hold a place, and only free places can help: who gives theirs back
-	// would be planned anew with the others.
+	Avoid    map[string]string // nodes that did not accept a member of a plan, and why
+	// Holding says that a plan with a vacancy is being carried out: Pending have no assignment, Bound includes the
+	// assigned members. Only free capacity helps: an eviction would plan them all again.
 	Holding bool
-	// Starving says that places are to be saved for the group although there are not
-	// enough; Saved are those that are now.
+	// Starving says that capacity is held for the group although it is not enough. Saved is what is held.
 	Starving bool
 	Saved    map[string]string // pod -> node
-	// Choice says which gangs a plan may leave out, in the order of Gangs; nil if none. Need is
-	// what each needs that is not left out.
+	// Choice says which gangs a plan may leave out, in the order of Gangs; nil if none. Need is what each gang in
+	// the plan needs.
 	Choice *choice.Choice
 }
 
 // Gang is one gang of a Group.
 type Gang struct {
 	Spec
-	Need int // how many pending members must be placed for the gang to be whole
-	// Started is how many members have a node, or have finished on one. Finished of them stand for members that do not exist.
+	Need int // pending members that must be placed to complete the gang
+	// Started counts the members that have a node or finished on one. Finished of them count for members that do
+	// not exist.
 	Started, Finished int
 }
 
-// Whole lists the gangs that were declared, each once, whatever parts of them there are.
+// Whole lists the declared gangs, each once, whatever parts they have.
 func (g *Group) Whole() (refs []Ref) {
 	for _, gang := range g.Gangs {
 		if ref := gang.Ref.Whole(); !slices.Contains(refs, ref) {
@@ -224,30 +224,27 @@ func (g *Group) Whole() (refs []Ref) {
 	return refs
 }
 
-// Need is how many pending members must be placed for the group to be whole, with as few gangs
-// as it can do with.
+// Need returns how many pending members must be placed to complete the group with as few gangs as possible.
 func (g *Group) Need() (n int) {
-	for _, gang := range g.least().Gangs {
+	for _, gang := range g.smallest().Gangs {
 		n += gang.Need
 	}
 	return n
 }
 
-// Reached says whether the gang has its minMember, whatever its match policy asks of those who
-// wait.
+// Reached says whether the gang has minMember, whatever its match policy.
 func (g *Gang) Reached() bool { return g.Started >= g.Min }
 
-// Needed are the pending members without whom the group is not whole: of each gang that has not
-// reached its minMember the first by rank, and of one that has started before as many as it has
-// lost of them. Only for them may others be evicted.
+// Needed returns the pending members that complete the group: for each gang below minMember the first by rank. Only
+// for them may pods be evicted. A gang that was started before needs as many as it lost.
 func (g *Group) Needed() []Member {
-	needed, _ := g.least().split()
+	needed, _ := g.smallest().split()
 	return needed
 }
 
-// Surplus are the other pending members. They take free places only.
+// Surplus returns the other pending members. They use free capacity only.
 func (g *Group) Surplus() []Member {
-	_, surplus := g.least().split()
+	_, surplus := g.smallest().split()
 	return surplus
 }
 
@@ -269,25 +266,25 @@ func (g *Group) split() (needed, surplus []Member) {
 	return needed, surplus
 }
 
-// On is the group as if nobody waited but those who have a place on a node.
+// On returns the group as if only the members assigned to the node were pending.
 func (g *Group) On(node string) Group {
-	some := *g
-	some.Pending = nil
+	restricted := *g
+	restricted.Pending = nil
 	for _, m := range slices.Concat(g.Pending, g.Bound) {
 		if g.Places[m.Pod] == node {
 			m.Node = ""
-			some.Pending = append(some.Pending, m)
+			restricted.Pending = append(restricted.Pending, m)
 		}
 	}
-	return some
+	return restricted
 }
 
-// IsPending says whether a pod is one of those that need a place.
+// IsPending says whether a pod is one of Pending.
 func (g *Group) IsPending(pod string) bool {
 	return slices.ContainsFunc(g.Pending, func(m Member) bool { return m.Pod == pod })
 }
 
-// GroupKey names the group of a pod.
+// GroupKey returns the group of a pod.
 func (b *Book) GroupKey(pod string) (key Ref, ok bool) {
 	m := b.pods[pod]
 	if m == nil {
@@ -296,15 +293,14 @@ func (b *Book) GroupKey(pod string) (key Ref, ok bool) {
 	return b.groupKey(m.Gang), true
 }
 
-// Together lists the gangs that start, and leave, together with one, itself among them.
-// The slice is shared.
+// Together returns the gangs that start, and are evicted, together with ref, which is included. The slice is
+// shared.
 func (b *Book) Together(ref Ref) []Ref { return b.groupOf(ref) }
 
-// Speaker is the member that enters the scheduler for a gang's group; "" if nobody does, or if there is a plan,
-// whose members each enter for themselves.
+// Speaker returns the representative of a gang's group; "" if there is none or a confirmed plan exists.
 func (b *Book) Speaker(ref Ref) string {
 	key := b.groupKey(ref)
-	if g := b.groups[key]; g != nil && len(g.plan) > 0 && !g.waiting {
+	if g := b.groups[key]; g != nil && len(g.plan) > 0 && !g.unconfirmed {
 		return ""
 	}
 	if rep := b.representative(key); rep != nil {
@@ -322,13 +318,13 @@ func (b *Book) Group(pod string) (*Group, bool) {
 	return b.GroupOf(b.groupKey(m.Gang))
 }
 
-// GroupOf returns the group of that name, if all its gangs are declared.
+// GroupOf returns the group with that key, if all its gangs are declared.
 func (b *Book) GroupOf(key Ref) (*Group, bool) {
 	if !b.isKey(key) {
 		return nil, false
 	}
 	v := &Group{Key: key}
-	v.Holding = b.lacks(v.Key)
+	v.Holding = b.hasVacancy(v.Key)
 	for _, ref := range b.groupOf(v.Key) {
 		g := b.gangs[ref]
 		if g == nil || g.spec == nil {
@@ -343,10 +339,10 @@ func (b *Book) GroupOf(key Ref) (*Group, bool) {
 		if v.Holding {
 			need = max(0, need-g.counts.arrived)
 		}
-		if g.stays() {
+		if g.remainsSatisfied() {
 			need = 0
 		}
-		v.Gangs = append(v.Gangs, Gang{Spec: *g.spec, Need: need, Started: g.started(), Finished: g.standIns()})
+		v.Gangs = append(v.Gangs, Gang{Spec: *g.spec, Need: need, Started: g.started(), Finished: g.absentFinished()})
 	}
 	for _, m := range b.sorted(v.Key, func(m *member) bool { return m.runs() || pending(m) }) {
 		if m.Node != "" {
@@ -354,12 +350,12 @@ func (b *Book) GroupOf(key Ref) (*Group, bool) {
 			continue
 		}
 		if v.Holding && m.planned {
-			at := m.Member
-			at.Node = b.groups[v.Key].plan[m.Pod]
-			v.Bound, v.Held = append(v.Bound, at), v.Held+1
+			assigned := m.Member
+			assigned.Node = b.groups[v.Key].plan[m.Pod]
+			v.Bound, v.Held = append(v.Bound, assigned), v.Held+1
 			continue
 		}
-		if g := b.gangs[m.Gang]; b.out(g) && !g.inPlan() {
+		if g := b.gangs[m.Gang]; b.excluded(g) && !g.inPlan() {
 			continue
 		}
 		v.Pending = append(v.Pending, m.Member)
@@ -367,11 +363,11 @@ func (b *Book) GroupOf(key Ref) (*Group, bool) {
 			v.Held++
 		}
 	}
-	b.choice(v)
+	b.addChoice(v)
 	v.InFlight = b.inFlight(v.Key)
-	v.Starving = b.savers[v.Key.Namespace] == v.Key
+	v.Starving = b.holders[v.Key.Namespace] == v.Key
 	if g := b.groups[v.Key]; g != nil {
-		v.Places, v.Waiting = maps.Clone(g.plan), g.waiting
+		v.Places, v.Waiting = maps.Clone(g.plan), g.unconfirmed
 		for node, a := range g.avoid {
 			if !a.until.IsZero() {
 				if v.Avoid == nil {
@@ -380,55 +376,54 @@ func (b *Book) GroupOf(key Ref) (*Group, bool) {
 				v.Avoid[node] = a.why
 			}
 		}
-		if a := b.ahead[v.Key]; a != nil && len(g.plan) > 0 {
-			maps.Copy(v.Places, a.places)
+		if a := b.futures[v.Key]; a != nil && len(g.plan) > 0 {
+			maps.Copy(v.Places, a.nodes)
 		}
-		v.Turn, v.Saved = slices.Clone(g.turn), maps.Clone(g.saved)
+		v.Turn, v.Saved = slices.Clone(g.turn), maps.Clone(g.heldNodes)
 	}
 	return v, true
 }
 
-// Reserved says whether a group's places are reserved, and not confirmed.
+// Reserved says whether a group's nodes are reserved and not confirmed.
 func (b *Book) Reserved(key Ref) bool {
 	g := b.groups[key]
-	return g != nil && g.waiting
+	return g != nil && g.unconfirmed
 }
 
-// SameGroup says whether two pods belong to one group.
+// SameGroup says whether two pods, or placeholders, belong to one group.
 func (b *Book) SameGroup(x, y string) bool {
 	m, n := b.pods[x], b.pods[y]
 	if m != nil && n != nil {
 		return m.Gang == n.Gang || b.groupKey(m.Gang) == b.groupKey(n.Gang)
 	}
-	if len(b.standIns) == 0 {
+	if len(b.placeholders) == 0 {
 		return false
 	}
-	of, known := b.groupKeyOf(x)
-	other, too := b.groupKeyOf(y)
-	return known && too && of == other
+	group, known := b.groupKeyOf(x)
+	other, knownOther := b.groupKeyOf(y)
+	return known && knownOther && group == other
 }
 
-// State is what people are told about a gang.
+// State is what users see of a gang.
 type State struct {
 	Gang    Ref
 	Min     int
 	Exist   int // members that exist for the scheduler
 	Bound   int
-	Done    int // have finished on a node
+	Done    int // finished on a node
 	Planned int
-	Started bool // it was whole once, and some member is left
-	// Refusal says what the gang waits for before it can be planned, or why the last
-	// attempt found no plan.
+	Started bool // it was complete once, and some member is left
+	// Refusal says what the gang waits for before it can be planned, or why the last search failed.
 	Refusal  Refusal
 	Reserved bool
 }
 
-// Numbers returns the state of a gang without the Refusal, for which words would have to be made.
+// Numbers returns the state of a gang without its Refusal, whose text costs time.
 func (b *Book) Numbers(ref Ref) State {
 	s := State{Gang: ref}
 	group := b.groups[b.groupKey(ref)]
 	if group != nil {
-		s.Reserved = group.waiting
+		s.Reserved = group.unconfirmed
 	}
 	if g := b.gangs[ref]; g != nil {
 		s.Exist, s.Bound, s.Done, s.Started = g.counts.exist, g.counts.bound, g.finished(), g.satisfied
@@ -447,11 +442,11 @@ func (b *Book) State(ref Ref) State {
 	s, key := b.Numbers(ref), b.groupKey(ref)
 	group := b.groups[key]
 	planned := group != nil && len(group.plan) > 0
-	if s.Refusal = b.waitsFor(key); !s.Refusal.Is() && !planned {
+	if s.Refusal = b.obstacle(key); !s.Refusal.Is() && !planned {
 		s.Refusal = b.tooFewWait(key)
 	}
 	if !s.Refusal.Is() && b.gangs[ref] != nil && !b.gangs[ref].inPlan() {
-		s.Refusal = b.notNow(ref)
+		s.Refusal = b.exclusion(ref)
 	}
 	if group != nil && !s.Refusal.Is() {
 		s.Refusal = group.refusal

@@ -23,7 +23,7 @@ func KubernetesVersion(name string) (string, error) {
 			return v, nil
 		}
 	}
-	return "", fmt.Errorf("there is no Kubernetes %q to run; legal: %s, or a minor version such as %s", name, strings.Join(KubernetesVersions, ", "), minor(newest))
+	return "", fmt.Errorf("there is no Kubernetes %q to run; supported values: %s, or a minor version such as %s", name, strings.Join(KubernetesVersions, ", "), minor(newest))
 }
 
 // minor is "1.34" of "1.34.4".

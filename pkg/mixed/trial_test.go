@@ -243,7 +243,7 @@ func (o *jobTwin) checkPuts(t *rapid.T, p *mixed.Plan) {
 		}
 	}
 	if at := o.way(p.Puts); !o.legal(at) || o.domain(at) != p.Domain {
-		t.Fatalf("%+v is not legal, or not in that domain\n%s", p, o)
+		t.Fatalf("%+v is invalid, or not in that domain\n%s", p, o)
 	}
 }
 

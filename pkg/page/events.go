@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	// patience is how long a browser may take to read one event before it is given up; it asks again.
+	// patience is the time limit for sending one event; a browser that is disconnected reconnects.
 	patience = 30 * time.Second
-	// quiet is how long nothing is sent before it is said that somebody is still there.
+	// quiet is the time without events after which a comment keeps the connection alive.
 	quiet = 15 * time.Second
 )
 
-// events sends all of the State first, then what changes. Nothing is kept for a browser that reads
-// slowly: when it is ready for more it is sent what lies between what it has and what is shown by
-// then, whatever was shown in between.
+// events sends the whole State first, then the changes. Nothing is buffered for a slow browser: each event is the difference
+// between the State that the browser has and the current one.
 //
 //	id: 7                       the number of the State
 //	event: state | patch
@@ -27,33 +26,33 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	p.look(1)
-	defer p.look(-1)
+	p.addStreams(1)
+	defer p.addStreams(-1)
 	control := http.NewResponseController(w)
 	send := func(text []byte) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(patience)) // not each writer has one
+		_ = control.SetWriteDeadline(time.Now().Add(patience)) // some writers have no deadline
 		if _, err := w.Write(text); err != nil {
 			return false
 		}
 		return control.Flush() == nil
 	}
-	var has *version
+	var sent *version
 	alive := time.NewTicker(quiet)
 	defer alive.Stop()
 	for {
-		is, more := p.now()
-		if is != has {
-			text, err := p.event(has, is)
+		latest, more := p.current()
+		if latest != sent {
+			text, err := p.event(sent, latest)
 			if err != nil || !send(text) {
 				return
 			}
-			has = is
+			sent = latest
 		}
 		if !more {
 			return
 		}
 		select {
-		case <-is.next:
+		case <-latest.next:
 		case <-alive.C:
 			if !send([]byte(": still here\n\n")) {
 				return
@@ -64,15 +63,15 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// event is what a browser is sent that has one version, or none, and is to have another.
-func (p *Page) event(has, is *version) ([]byte, error) {
-	name, value := "state", any(is.state)
-	if has != nil {
+// event returns the event that turns version old, or none, into version latest.
+func (p *Page) event(sent, latest *version) ([]byte, error) {
+	name, value := "state", any(latest.state)
+	if sent != nil {
 		p.mu.Lock()
-		patch, follows := is.patch, is.before == has
+		patch, follows := latest.patch, latest.previous == sent
 		p.mu.Unlock()
 		if !follows {
-			patch = Diff(has.state, is.state)
+			patch = Diff(sent.state, latest.state)
 		}
 		name, value = "patch", patch
 	}
@@ -81,7 +80,7 @@ func (p *Page) event(has, is *version) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "id: %d\nevent: %s\ndata: ", is.number, name)
+	fmt.Fprintf(&out, "id: %d\nevent: %s\ndata: ", latest.number, name)
 	out.Write(data) // JSON has no line breaks
 	out.WriteString("\n\n")
 	return out.Bytes(), nil

@@ -1,29 +1,27 @@
 package page
 
-// alphabet is that of the pictures of the command line, where x marks a place that is reserved.
+// alphabet is that of the command line's pictures, where x marks a reserved slot.
 const alphabet = "abcdefghijklmnopqrstuvwyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// letters remembers which number stands for which gang, so that a gang keeps its letter and its
-// colour as long as it is shown.
+// letters remembers the number of each gang, so that a gang keeps its letter and its colour as long as it is shown.
 type letters map[string]int
 
-// give numbers the gangs of a State: those that are known as they were, the others in their order
-// with the lowest that are free. What it returns is a new list.
+// give returns a copy of gangs with numbers: known gangs keep theirs, new gangs get the lowest free ones in order.
 func (l *letters) give(gangs []Gang) []Gang {
-	kept, taken := letters{}, map[int]bool{}
+	kept, used := letters{}, map[int]bool{}
 	for _, g := range gangs {
 		if n, ok := (*l)[g.Name]; ok {
-			kept[g.Name], taken[n] = n, true
+			kept[g.Name], used[n] = n, true
 		}
 	}
 	out, next := make([]Gang, len(gangs)), 0
 	for i, g := range gangs {
 		n, ok := kept[g.Name]
 		if !ok {
-			for taken[next] {
+			for used[next] {
 				next++
 			}
-			n, taken[next], kept[g.Name] = next, true, next
+			n, used[next], kept[g.Name] = next, true, next
 		}
 		g.Number, g.Letter = n, letter(n)
 		out[i] = g

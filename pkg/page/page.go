@@ -16,7 +16,7 @@ import (
 //go:embed site
 var site embed.FS
 
-// files are all that is served as it stands, by path.
+// files are the static files by path.
 var files = map[string]struct{ file, kind string }{
 	"/":           {"site/index.html", "text/html; charset=utf-8"},
 	"/page.css":   {"site/page.css", "text/css; charset=utf-8"},
@@ -28,63 +28,61 @@ var files = map[string]struct{ file, kind string }{
 	"/icon.svg":   {"site/icon.svg", "image/svg+xml"},
 }
 
-// policy has the browser fetch and run nothing that does not come from this handler.
+// policy makes the browser load and run only what comes from this handler.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// ErrUnknown says that there is no such gang, or no such domain.
+// ErrUnknown says that a gang or a domain does not exist.
 var ErrUnknown = errors.New("there is no such thing")
 
-// Asked answers what the page asks only when somebody looks. What it returns is sent as JSON; an
-// error that is ErrUnknown is the asker's fault.
+// Asked answers the page's questions on demand. A result is sent as JSON; ErrUnknown means that the request is wrong.
 type Asked interface {
-	// Explain says why a gang, namespace/name, waits, or where it is.
+	// Explain says why a gang, namespace/name, waits, or where it runs.
 	Explain(ctx context.Context, gang string) (any, error)
-	// Fits says what a domain, by its path, has for each gang that waits; "" is the cluster.
+	// Fits returns the capacity of a domain, by its path, for each waiting gang; "" is the cluster.
 	Fits(ctx context.Context, domain string) ([]Fit, error)
 }
 
-// Options say how a page is served.
+// Options are the options of a page.
 type Options struct {
-	// Address is where it listens. Requests that name another host are refused: else a name that
-	// somebody lets point here would have a foreign page read the cluster in the user's browser.
+	// Address is the address of the page. Requests that name another host are rejected: otherwise a foreign page whose name
+	// resolves to this address could read the cluster in the user's browser.
 	Address string
-	// First is what is shown until Show is called.
+	// First is shown until Show is called.
 	First State
 	Asked Asked
 }
 
-// Page is the handler. Show may be called at any time.
+// Page is the handler. Show may be called concurrently.
 type Page struct {
-	hosts func(host string) bool
-	asked Asked
+	hosts   func(host string) bool
+	queries Asked
 
 	mu      sync.Mutex
 	letters letters
 	latest  *version
 	closed  bool
-	looking int // who listens to events
+	streams int // number of open event streams
 }
 
-// version is a State that was shown, with what it takes to come to it from the one before.
+// version is a State that was shown, with the patch from the version before.
 type version struct {
-	number int
-	state  *State
-	before *version      // nil once nobody needs it
-	patch  *Patch        // from before
-	next   chan struct{} // closed when there is a later one, or none will come
+	number   int
+	state    *State
+	previous *version      // nil when no longer needed
+	patch    *Patch        // from before
+	next     chan struct{} // closed when a later version exists, or none will come
 }
 
 // New makes a page. The address must be like 127.0.0.1:8080.
 func New(o Options) *Page {
-	p := &Page{hosts: hosts(o.Address), asked: o.Asked, letters: letters{}}
+	p := &Page{hosts: hosts(o.Address), queries: o.Asked, letters: letters{}}
 	first := o.First
 	p.latest = &version{number: 1, state: p.dress(&first), next: make(chan struct{})}
 	return p
 }
 
-// dress gives gangs their letters, and lists that are empty a length: p.mu is held, or nobody else
-// knows of p.
+// dress returns a copy of s with letters for gangs and no nil lists. p.mu is held, or p is not shared yet.
 func (p *Page) dress(s *State) *State {
 	out := *s
 	out.Gangs = p.letters.give(s.Gangs)
@@ -100,7 +98,7 @@ func (p *Page) dress(s *State) *State {
 	return &out
 }
 
-// Show shows a State from now on. It must not be changed later.
+// Show shows a State from now on. The State must not change any more.
 func (p *Page) Show(s *State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,35 +106,35 @@ func (p *Page) Show(s *State) {
 		return
 	}
 	old := p.latest
-	now := p.dress(s)
-	v := &version{number: old.number + 1, state: now, before: old, patch: Diff(old.state, now), next: make(chan struct{})}
-	old.before, old.patch = nil, nil // who is further behind is told all differences at once
+	current := p.dress(s)
+	v := &version{number: old.number + 1, state: current, previous: old, patch: Diff(old.state, current), next: make(chan struct{})}
+	old.previous, old.patch = nil, nil // a browser that is further behind gets one combined patch
 	p.latest = v
 	close(old.next)
 }
 
-// Trouble shows what was shown with a problem, until Show is called again.
+// Trouble adds a problem to the State that is shown, until the next Show.
 func (p *Page) Trouble(words string) {
-	v, _ := p.now()
+	v, _ := p.current()
 	s := *v.state
 	s.Problem = words
 	p.Show(&s)
 }
 
-// Watched is how many look at it.
+// Watched returns the number of connected browsers.
 func (p *Page) Watched() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.looking
+	return p.streams
 }
 
-func (p *Page) look(more int) {
+func (p *Page) addStreams(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.looking += more
+	p.streams += n
 }
 
-// Close ends what is still being sent.
+// Close ends the open event streams.
 func (p *Page) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,8 +144,8 @@ func (p *Page) Close() {
 	}
 }
 
-// now is what is shown, and whether more may come.
-func (p *Page) now() (*version, bool) {
+// current returns the latest version, and whether more may come.
+func (p *Page) current() (*version, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.latest, !p.closed
@@ -175,7 +173,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.URL.Path {
 	case "/state":
-		v, _ := p.now()
+		v, _ := p.current()
 		answer(w, v.state, nil)
 	case "/events":
 		p.events(w, r)
@@ -185,10 +183,10 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "Say gang=namespace/name.", http.StatusBadRequest)
 			return
 		}
-		value, err := p.asked.Explain(r.Context(), name)
+		value, err := p.queries.Explain(r.Context(), name)
 		answer(w, value, err)
 	case "/fits":
-		fits, err := p.asked.Fits(r.Context(), r.URL.Query().Get("domain"))
+		fits, err := p.queries.Fits(r.Context(), r.URL.Query().Get("domain"))
 		if fits == nil {
 			fits = []Fit{}
 		}
@@ -201,10 +199,10 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		data, err := fs.ReadFile(site, f.file)
 		if err != nil {
-			panic(err) // it is part of the program
+			panic(err) // the file is embedded
 		}
 		h.Set("Content-Type", f.kind)
-		_, _ = w.Write(data) // who has gone away needs no answer
+		_, _ = w.Write(data) // the browser may have disconnected
 	}
 }
 
@@ -224,28 +222,26 @@ func answer(w http.ResponseWriter, value any, err error) {
 	}
 }
 
-// foreign says whether a browser asks for another page than ours. One that does not say so, and
-// whatever is no browser, has only the host to show.
+// foreign reports whether the request comes from another site's page. A request without that header is judged by its host only.
 func foreign(site string) bool { return site != "" && site != "same-origin" && site != "none" }
 
-// hosts says which hosts a request may name, with or without a port: that of the address; for one
-// of this machine all of these, and "localhost"; for all addresses of it each address, as no
-// name has to be looked up for that.
+// hosts returns a check of the host that a request names, with or without a port. Valid are the host of the address, for a loopback
+// address all loopback addresses and "localhost", and for the unspecified address every IP address, which needs no name lookup.
 func hosts(address string) func(string) bool {
 	own := hostOf(address)
 	ip, err := netip.ParseAddr(own)
 	return func(host string) bool {
 		host = hostOf(host)
-		other, no := netip.ParseAddr(host)
+		other, invalid := netip.ParseAddr(host)
 		switch {
 		case strings.EqualFold(host, own):
 			return host != ""
 		case own == "" || err == nil && ip.IsUnspecified():
-			return no == nil || strings.EqualFold(host, "localhost")
+			return invalid == nil || strings.EqualFold(host, "localhost")
 		case err == nil && ip.IsLoopback() || strings.EqualFold(own, "localhost"):
-			return no == nil && other.IsLoopback() || strings.EqualFold(host, "localhost")
+			return invalid == nil && other.IsLoopback() || strings.EqualFold(host, "localhost")
 		}
-		return no == nil && err == nil && other == ip
+		return invalid == nil && err == nil && other == ip
 	}
 }
 

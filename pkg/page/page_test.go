@@ -85,7 +85,7 @@ func TestFiles(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(t, p, "/site/index.html").Code)
 }
 
-// TestHosts: a request under a name that somebody else may have made point here is refused.
+// TestHosts: a request under a foreign name that resolves to this address is rejected.
 func TestHosts(t *testing.T) {
 	for _, c := range []struct {
 		address, host string
@@ -125,7 +125,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestForeign: other pages may open this one and read nothing of it; nobody may change anything.
+// TestForeign: other pages may open this one, but can neither read nor change anything.
 func TestForeign(t *testing.T) {
 	p := page.New(page.Options{Address: address, Asked: &asked{explain: map[string]any{"a/b": 1}}})
 	from := func(site string) func(*http.Request) {
@@ -233,8 +233,8 @@ func become(t require.TestingT, had *page.State, e event) *page.State {
 	return p.Apply(had)
 }
 
-// TestEvents: who listens is sent all first, then each change, in order, and has after each what
-// /state says; who comes later is sent all again.
+// TestEvents: a browser gets the whole state first, then each change in order, and always has the state that
+// /state returns. A later browser gets the whole state again.
 func TestEvents(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	rapid.Check(t, func(rt *rapid.T) {
@@ -288,7 +288,7 @@ func (s *slow) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// TestSlow: nothing is kept for who reads slowly. What is sent next leads to what is shown by then.
+// TestSlow: nothing is buffered for a slow browser. The next event leads to the current state.
 func TestSlow(t *testing.T) {
 	p := page.New(page.Options{Address: address, First: page.State{Nodes: []page.Node{{Path: "n"}}}})
 	s := &slow{httptest.NewRecorder(), make(chan string), make(chan struct{})}

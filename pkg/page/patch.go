@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Patch makes a State into another one. What is nil stays as it is.
+// Patch turns a State into another one. A nil field means no change.
 type Patch struct {
 	At      *time.Time     `json:"at,omitempty"`
 	Source  *string        `json:"source,omitempty"`
@@ -18,87 +18,85 @@ type Patch struct {
 	Problem *string        `json:"problem,omitempty"`
 }
 
-// Edits make a list into another one: first those go that are gone, by where they were in the
-// old list, then those come that are new, by where they are in the new one, from the front; last
-// those change that are in both.
+// Edits turn a list into another one, in this order: Gone removes entries by their position in the old list, Came inserts entries
+// by their position in the new list, from the front, and Changed replaces entries that are in both.
 type Edits[T any] struct {
 	Gone    []int   `json:"gone,omitempty"`
 	Came    []At[T] `json:"came,omitempty"`
 	Changed []At[T] `json:"changed,omitempty"`
 }
 
-// At is an entry, and where it is in the new list.
+// At is an entry and its position in the new list.
 type At[T any] struct {
 	At int `json:"at"`
 	Is T   `json:"is"`
 }
 
-// Diff is the patch that makes old into now.
-func Diff(old, now *State) *Patch {
+// Diff returns the patch that turns old into current.
+func Diff(old, current *State) *Patch {
 	p := &Patch{
-		Source: changed(old.Source, now.Source), For: changed(old.For, now.For), Problem: changed(old.Problem, now.Problem),
-		Nodes:   edits(old.Nodes, now.Nodes, func(n Node) string { return n.Path }),
-		Gangs:   edits(old.Gangs, now.Gangs, func(g Gang) string { return g.Name }),
-		Waiting: edits(old.Waiting, now.Waiting, func(w Waiter) string { return w.Gang }),
+		Source: changed(old.Source, current.Source), For: changed(old.For, current.For), Problem: changed(old.Problem, current.Problem),
+		Nodes:   edits(old.Nodes, current.Nodes, func(n Node) string { return n.Path }),
+		Gangs:   edits(old.Gangs, current.Gangs, func(g Gang) string { return g.Name }),
+		Waiting: edits(old.Waiting, current.Waiting, func(w Waiter) string { return w.Gang }),
 	}
-	if !old.At.Equal(now.At) {
-		p.At = &now.At
+	if !old.At.Equal(current.At) {
+		p.At = &current.At
 	}
-	if !slices.Equal(old.Layers, now.Layers) {
-		p.Layers = &now.Layers
+	if !slices.Equal(old.Layers, current.Layers) {
+		p.Layers = &current.Layers
 	}
 	return p
 }
 
-// Apply returns what a patch makes of a State, which stays as it is.
+// Apply returns the patched copy of a State.
 func (p *Patch) Apply(old *State) *State {
-	now := *old
+	out := *old
 	if p.At != nil {
-		now.At = *p.At
+		out.At = *p.At
 	}
-	for field, to := range map[*string]*string{&now.Source: p.Source, &now.For: p.For, &now.Problem: p.Problem} {
+	for field, to := range map[*string]*string{&out.Source: p.Source, &out.For: p.For, &out.Problem: p.Problem} {
 		if to != nil {
 			*field = *to
 		}
 	}
 	if p.Layers != nil {
-		now.Layers = *p.Layers
+		out.Layers = *p.Layers
 	}
-	now.Nodes, now.Gangs, now.Waiting = p.Nodes.apply(old.Nodes), p.Gangs.apply(old.Gangs), p.Waiting.apply(old.Waiting)
-	return &now
+	out.Nodes, out.Gangs, out.Waiting = p.Nodes.apply(old.Nodes), p.Gangs.apply(old.Gangs), p.Waiting.apply(old.Waiting)
+	return &out
 }
 
-func changed(old, now string) *string {
-	if old == now {
+func changed(old, current string) *string {
+	if old == current {
 		return nil
 	}
-	return &now
+	return &current
 }
 
-// edits are nil if the lists are equal. An entry that is further to the front than it was, past
-// one that stays, is gone and comes again.
-func edits[T any](old, now []T, name func(T) string) *Edits[T] {
-	where := make(map[string]int, len(old))
+// edits is nil if the lists are equal. An entry that moves to the front past a remaining entry is removed and inserted.
+func edits[T any](old, current []T, name func(T) string) *Edits[T] {
+	positions := make(map[string]int, len(old))
 	for i := range old {
-		where[name(old[i])] = i
+		positions[name(old[i])] = i
 	}
 	var e Edits[T]
-	next := 0 // of the old list
-	for i := range now {
-		was, known := where[name(now[i])]
-		if next < len(old) && name(old[next]) == name(now[i]) {
-			was, known = next, true // also of several of one name
+	next := 0 // position in the old list
+	for i := range current {
+		position, found := positions[name(current[i])]
+		if next < len(old) && name(old[next]) == name(current[i]) {
+			position, found = next, true // also for several entries of one name
 		}
-		if !known || was < next {
-			e.Came = append(e.Came, At[T]{i, now[i]})
+		if !found || position < next {
+			e.Came = append(e.Came, At[T]{i, current[i]})
 			continue
 		}
-		for ; next < was; next++ {
+		for ; next < position; next++ {
 			e.Gone = append(e.Gone, next)
 		}
 		next++
-		if !reflect.DeepEqual(old[was], now[i]) {
-			e.Changed = append(e.Changed, At[T]{i, now[i]})
+		if !reflect.DeepEqual(old[position], current[i]) {
+			e.Changed = append(e.Changed, At[T]{i, current[i]})
 		}
 	}
 	for ; next < len(old); next++ {
@@ -114,23 +112,23 @@ func (e *Edits[T]) apply(old []T) []T {
 	if e == nil {
 		return old
 	}
-	now := make([]T, 0, len(old)-len(e.Gone)+len(e.Came))
-	gone, came := e.Gone, e.Came
+	out := make([]T, 0, len(old)-len(e.Gone)+len(e.Came))
+	removals, insertions := e.Gone, e.Came
 	for i := range old {
-		if len(gone) > 0 && gone[0] == i {
-			gone = gone[1:]
+		if len(removals) > 0 && removals[0] == i {
+			removals = removals[1:]
 			continue
 		}
-		for len(came) > 0 && came[0].At == len(now) {
-			now, came = append(now, came[0].Is), came[1:]
+		for len(insertions) > 0 && insertions[0].At == len(out) {
+			out, insertions = append(out, insertions[0].Is), insertions[1:]
 		}
-		now = append(now, old[i])
+		out = append(out, old[i])
 	}
-	for _, c := range came {
-		now = append(now, c.Is)
+	for _, c := range insertions {
+		out = append(out, c.Is)
 	}
 	for _, c := range e.Changed {
-		now[c.At] = c.Is
+		out[c.At] = c.Is
 	}
-	return now
+	return out
 }

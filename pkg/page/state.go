@@ -1,66 +1,65 @@
-// Package page shows a cluster in a browser: the network as nested boxes, who is on which node,
-// and which gangs wait for what. Values go in (a State), an http.Handler comes out.
+// Package page shows a cluster in a browser: the network as nested boxes, the pods of each node, and the cause of waiting of each
+// gang. A State goes in, an http.Handler comes out.
 //
 //	state.go    State: what is shown
-//	patch.go    what has changed between two States, and how to make it so
-//	letters.go  which letter stands for which gang
-//	page.go     the handler, and who may ask it
+//	patch.go    the difference between two States
+//	letters.go  the letters of gangs
+//	page.go     the handler and its access rules
 //	events.go   server-sent events
-//	site/       what the browser runs: no build step, nothing from elsewhere
+//	site/       the browser's files: no build step, no external resources
 //
-// It knows no Kubernetes, no clock and no scheduler: it never says what is true of a cluster, and
-// shows what it is told. Whoever fills a State asks package ask.
+// It knows no Kubernetes, no clock and no scheduler, and only shows the State that its caller fills from package ask.
 package page
 
 import "time"
 
-// State is a cluster at one moment. It must not be changed once it is shown.
+// State is a cluster at one moment. It must not change after Show.
 type State struct {
 	At     time.Time `json:"at"`
-	Source string    `json:"source"` // of what: a context, or files
-	For    string    `json:"for"`    // what a slot is room for
+	Source string    `json:"source"` // the context, or the files
+	For    string    `json:"for"`    // what a slot is for
 	// Layers are the names of the layers from the top down: the cluster first, nodes last.
 	Layers  []string `json:"layers"`
-	Nodes   []Node   `json:"nodes"`   // in the order in which they are drawn
-	Gangs   []Gang   `json:"gangs"`   // all that have members, the largest first
-	Waiting []Waiter `json:"waiting"` // in the order in which they will be tried
+	Nodes   []Node   `json:"nodes"`   // in drawing order
+	Gangs   []Gang   `json:"gangs"`   // all gangs with members, the largest first
+	Waiting []Waiter `json:"waiting"` // in scheduling order
 	Problem string   `json:"problem"` // with the topology, or with reading the cluster
 }
 
-// Node is a node, and who is on it.
+// Node is a node with its pods.
 type Node struct {
-	// Path is the names of the domains that hold it, from the top down, and its own, with slashes
-	// between; - is one without a name. It has as many names as there are layers below the cluster.
+	// Path is the names of the node's domains, from the top down, and its own, joined by slashes; - is a missing name. It has as
+	// many names as there are layers below the cluster.
 	Path   string  `json:"path"`
 	Free   int     `json:"free"` // slots
 	Broken bool    `json:"broken,omitempty"`
 	Places []Place `json:"places,omitempty"`
 }
 
-// Place is so many pods of one gang on a node.
+// Place is a number of pods of one gang on a node.
 type Place struct {
 	Gang string `json:"gang,omitempty"` // "" is none
 	Kind Kind   `json:"kind"`
 	Pods int    `json:"pods"`
 }
 
-// Kind says what pods do with a place.
+// Kind is what pods do with a slot.
 type Kind string
 
 // The kinds.
 const (
 	Runs     Kind = "runs"
-	Leaves   Kind = "leaves"   // they were asked to end
-	Reserved Kind = "reserved" // they have yet to come
+	Leaves   Kind = "leaves"   // the pods terminate
+	Reserved Kind = "reserved" // the node is reserved for the pods
 )
 
 // Gang is a gang.
 type Gang struct {
 	Name   string `json:"name"`             // namespace/name
-	Letter string `json:"letter,omitempty"` // that stands for it; the handler's own, see letters
-	Number int    `json:"number"`           // of the letter, from 0: what its colour comes from
-	Pods   int    `json:"pods"`             // that have a node
-	Domain string `json:"domain,omitempty"` // that holds them all; "" is the whole cluster
+	Letter string `json:"letter,omitempty"` // set by the handler, see letters
+	Number int    `json:"number"`           // of the letter, from 0; determines its colour
+	Pods   int    `json:"pods"`             // pods with a node
+	Domain string `json:"domain,omitempty"` // the deepest that holds all its pods; "" is the whole cluster
 }
 
 // Waiter is a gang that waits.
@@ -75,10 +74,10 @@ type Waiter struct {
 	Starts   *time.Time `json:"starts,omitempty"`
 }
 
-// Fit is what a domain has for a gang that waits.
+// Fit is the capacity of a domain for a waiting gang.
 type Fit struct {
 	Gang  string `json:"gang"`
-	Needs int    `json:"needs"` // places for those who start together
-	Slots int    `json:"slots"` // so many of them have room in the domain
+	Needs int    `json:"needs"` // members that start together
+	Slots int    `json:"slots"` // so many of them fit in the domain
 	Fits  bool   `json:"fits"`
 }

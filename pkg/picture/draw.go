@@ -10,8 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// A line that would be longer is continued on the next one; a longer run of one mark
-// is drawn as a number.
+// A longer line is continued on the next one; a longer run of one mark is drawn as a number.
 const (
 	lineWidth = 100
 	longRun   = 16
@@ -60,8 +59,8 @@ func (k Kind) String() string {
 	return s
 }
 
-// Draw draws a tree with the marks of each node, by node index. No line is longer
-// than 100 columns, unless a single node needs more.
+// Draw draws a tree with the marks of each node, by node index. No line is longer than 100 columns, unless a
+// single node needs more.
 func Draw(t *topology.Tree, nodes []Marks) string {
 	var out strings.Builder
 	if layers := t.LayerNames()[1:]; !slices.Equal(layers, defaultLayers) {
@@ -72,8 +71,8 @@ func Draw(t *topology.Tree, nodes []Marks) string {
 	return out.String()
 }
 
-// Slots returns the marks of a node with so many slots that are taken, placed by the
-// plan that is shown, and free.
+// Slots returns the marks of a node with so many slots that are taken, placed by the plan that is shown, and
+// free.
 func Slots(taken, placed, free offer.Slots) Marks {
 	return slices.Concat(
 		slices.Repeat(Marks{Taken}, int(taken)),
@@ -88,7 +87,7 @@ type drawing struct {
 	out   *strings.Builder
 }
 
-// below draws what is below d; head begins its line.
+// below draws the domains below id; head begins the first line.
 func (d *drawing) below(id topology.ID, head string) {
 	if d.tree.Layer(id) == d.tree.Depth()-1 {
 		d.line(id, head)

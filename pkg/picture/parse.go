@@ -21,7 +21,7 @@ func Parse(text string) (*Cluster, error) {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
 	}
-	if err := p.close(0); err != nil {
+	if err := p.closeDomains(0); err != nil {
 		return nil, err
 	}
 	if len(p.nodes) == 0 {
@@ -37,17 +37,17 @@ func Parse(text string) (*Cluster, error) {
 
 type parser struct {
 	layers []string
-	path   []open // the domains that the line is in
+	path   []openDomain // the domains that contain the line
 	nodes  []topology.Node
 	marks  map[string]Marks // by node name
 	pods   map[string]Kind
 }
 
-// open is a domain whose lines are being read.
-type open struct {
+// openDomain is a domain whose lines are being read.
+type openDomain struct {
 	name   string // "" if it has none
 	indent int
-	nodes  int // how many nodes had been read before it
+	nodes  int // number of nodes before it
 }
 
 // depth counts the layers above the nodes.
@@ -69,7 +69,7 @@ func (p *parser) line(line string, first bool) error {
 		return p.kind(key, words[1:])
 	}
 	indent := len(line) - len(strings.TrimLeft(line, " "))
-	if err := p.close(indent); err != nil {
+	if err := p.closeDomains(indent); err != nil {
 		return err
 	}
 	if len(p.path) < p.depth() {
@@ -77,7 +77,7 @@ func (p *parser) line(line string, first bool) error {
 		if name == "-" {
 			name = ""
 		}
-		p.path = append(p.path, open{name, indent, len(p.nodes)})
+		p.path = append(p.path, openDomain{name, indent, len(p.nodes)})
 		words = words[1:]
 		if len(p.path) < p.depth() && len(words) > 0 {
 			return fmt.Errorf("%q stands at %s, only a domain of the lowest layer holds nodes", words[0], p.layers[len(p.path)-1])
@@ -86,8 +86,8 @@ func (p *parser) line(line string, first bool) error {
 	return p.pairs(words)
 }
 
-// close leaves the domains that are not to the left of indent.
-func (p *parser) close(indent int) error {
+// closeDomains removes the domains that do not contain a line with this indent.
+func (p *parser) closeDomains(indent int) error {
 	for len(p.path) > 0 && p.path[len(p.path)-1].indent >= indent {
 		last := p.path[len(p.path)-1]
 		if last.nodes == len(p.nodes) {
@@ -122,7 +122,7 @@ func (p *parser) pairs(words []string) error {
 	return nil
 }
 
-// kind reads what is declared of a letter.
+// kind reads the declaration of a letter.
 func (p *parser) kind(letter string, words []string) error {
 	if len(letter) != 1 || !isVictim(letter) {
 		return fmt.Errorf("%q is not a victim's letter", letter)
@@ -140,9 +140,9 @@ func (p *parser) kind(letter string, words []string) error {
 		case w == "waits":
 			k.Waits = true
 		case key == "pdb":
-			k.Share.Name, k.Share.Allowed, err = named(value)
+			k.Share.Name, k.Share.Allowed, err = nameAndNumber(value)
 		case key == "gang":
-			k.Gang.Name, k.Gang.Min, err = named(value)
+			k.Gang.Name, k.Gang.Min, err = nameAndNumber(value)
 		case key == "priority":
 			var n int64
 			n, err = strconv.ParseInt(value, 10, 32)
@@ -160,8 +160,8 @@ func (p *parser) kind(letter string, words []string) error {
 	return nil
 }
 
-// named reads NAME:NUMBER.
-func named(value string) (name string, n int, err error) {
+// nameAndNumber reads NAME:NUMBER.
+func nameAndNumber(value string) (name string, n int, err error) {
 	name, number, _ := strings.Cut(value, ":")
 	n, err = strconv.Atoi(number)
 	if name == "" || err != nil || n < 1 {

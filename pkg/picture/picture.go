@@ -1,5 +1,5 @@
-// Package picture draws clusters as text and reads them back. Tests, the command
-// line, the documentation and bug reports speak this one language:
+// Package picture draws clusters as text and reads them back. Tests, the command line, the documentation and
+// bug reports share this language:
 //
 //	layers: SpineLayer BlockLayer NodeTopologyLayer
 //	spine-0
@@ -9,29 +9,28 @@
 //	a: priority=500 started=7 pdb
 //	b: gang=old:4 pdb=web:1
 //
-// Indentation is the tree; the line of a lowest domain holds its nodes, each followed
-// by its marks, and may be continued on deeper lines. A domain without a name is
-// drawn as "-". One mark is one slot, which is room for one member:
+// Indentation is the tree. The line of a lowest domain holds its nodes, each followed by its marks, and may
+// continue on deeper lines. A domain without a name is drawn as "-". One mark is one slot, which is capacity
+// for one member:
 //
 //	.     free
 //	#     taken by something that stays
 //	x     taken by the plan that is shown
 //	=     taken by a member of the gang that was bound before
 //	@     taken by a pod that attracts the gang (same network-topology-selector)
-//	a     any other letter: taken by a pod that may be evicted; the marks of one
-//	      letter on one node are one pod, on several nodes they are pods alike
-//	(ab)  a slot that several pods share; it is free when all of them have left
+//	a     any other letter: taken by a possible victim; the marks of one letter
+//	      on one node are one pod, on several nodes they are equal pods
+//	(ab)  a slot that several pods share; it is free without all of them
 //	24.   a number repeats the mark behind it; runs of more than 16 are drawn so
 //
-// The first line may name the layers from the top down; without it they are the three
-// above. Last come the letters that are not ordinary: an ordinary victim has priority
-// 1000, started at time 0, belongs to no gang, and no disruption budget protects it.
-// With gang=old:4 the letter's pods are members of the running gang old, which needs four;
-// with pdb they may not leave, with pdb=web:1 one of those under the budget web may; with
-// waits they do not run yet, and only go back to the queue.
+// The first line may name the layers from the top down; without it they are the three above. Last come the
+// letters that are not ordinary: an ordinary victim has priority 1000, started at time 0, belongs to no gang,
+// and no disruption budget protects it. With gang=old:4 the letter's pods are members of the running gang
+// old, which needs four. With pdb no pod may be evicted, with pdb=web:1 one pod under the budget web may be.
+// With waits they do not run yet, and are only requeued.
 //
-// What is drawn can be read again. The package knows the core's types, and nothing of
-// pods or files.
+// Invariant: a drawn cluster can be read again. The package knows the core's types, and must not know pods or
+// files.
 package picture
 
 import (
@@ -56,25 +55,25 @@ const (
 	Other  = "@"
 )
 
-// Cluster is a picture that was read.
+// Cluster is a parsed picture.
 type Cluster struct {
 	Tree  *topology.Tree
 	Nodes []Marks         // by node index
 	Pods  map[string]Kind // by letter; a letter without an entry is ordinary
 }
 
-// Marks are a node's slots, one mark each; a shared slot is all its letters.
+// Marks are a node's slots, one mark each; the mark of a shared slot is all its letters.
 type Marks []string
 
-// Kind is what is declared of a letter's pods.
+// Kind is the declaration of a letter's pods.
 type Kind struct {
 	Priority int32
 	Started  int64
 	Budget   bool // a disruption budget forbids evicting them
-	// Share is a budget that allows some to leave; without a name there is none.
+	// Share is a budget that allows some evictions; without a name there is none.
 	Share evict.Budget
-	Gang  Gang // that they run in; without a name there is none
-	Waits bool // they do not run yet: as victims they go back to the queue
+	Gang  Gang // the gang that they belong to; without a name there is none
+	Waits bool // they do not run yet: as victims they are requeued
 }
 
 // Gang is a running gang and how many members it needs.
@@ -85,7 +84,7 @@ type Gang struct {
 
 var ordinary = Kind{Priority: 1000}
 
-// Kind returns what holds for a letter's pods.
+// Kind returns the declaration of a letter, or the ordinary one.
 func (c *Cluster) Kind(letter string) Kind {
 	if k, ok := c.Pods[letter]; ok {
 		return k
@@ -106,13 +105,12 @@ func (c *Cluster) count(mark string) []offer.Slots {
 	return out
 }
 
-// World is what a plan is made on.
+// World returns the input of a plan.
 func (c *Cluster) World() plan.World {
 	return plan.World{Tree: c.Tree, Free: c.count(Free), Bound: c.count(Bound), Attract: c.count(Other)}
 }
 
-// Victims is what an eviction is made on, by node index; most is as for
-// evict.NewNode.
+// Victims returns the input of an eviction, by node index; most is the argument of evict.NewNode.
 func (c *Cluster) Victims(most offer.Slots) []evict.Node {
 	out := make([]evict.Node, len(c.Nodes))
 	nodes, _ := c.Running()
@@ -122,10 +120,10 @@ func (c *Cluster) Victims(most offer.Slots) []evict.Node {
 	return out
 }
 
-// Running is what an eviction is made on that knows gangs, by node index.
+// Running returns the input of an eviction that considers gangs, by node index.
 func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
 	nodes = make([]evict.RawNode, len(c.Nodes))
-	numbers, least := map[string]int{}, []int(nil)
+	numbers, minMembers := map[string]int{}, []int(nil)
 	for i, marks := range c.Nodes {
 		letters := marks.letters()
 		nodes[i].Victims = make([]evict.Victim, len(letters))
@@ -133,7 +131,7 @@ func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
 			victim := c.victim(marks, l)
 			if g := c.Kind(l).Gang; g.Name != "" {
 				if numbers[g.Name] == 0 {
-					gangs, least = append(gangs, evict.Gang{Whole: true}), append(least, g.Min)
+					gangs, minMembers = append(gangs, evict.Gang{Whole: true}), append(minMembers, g.Min)
 					numbers[g.Name] = len(gangs)
 				}
 				victim.Gang = numbers[g.Name]
@@ -142,8 +140,8 @@ func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
 			}
 			nodes[i].Victims[v] = victim
 		}
-		nodes[i].Slots = func(gone []int) (free offer.Slots) {
-			for _, m := range marks.without(gone) {
+		nodes[i].Slots = func(evicted []int) (free offer.Slots) {
+			for _, m := range marks.without(evicted) {
 				if m == Free {
 					free++
 				}
@@ -152,7 +150,7 @@ func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
 		}
 	}
 	for i := range gangs {
-		gangs[i].Spare = bundle.Spare(gangs[i].Cost.Pods, gangs[i].Cost.Back, least[i])
+		gangs[i].Spare = bundle.Spare(gangs[i].Cost.Pods, gangs[i].Cost.Back, minMembers[i])
 	}
 	return nodes, gangs
 }
@@ -173,18 +171,18 @@ func (c *Cluster) Letter(p evict.Pick) string { return c.Nodes[p.Node].letters()
 
 // letters lists the pods of a node, in alphabetical order.
 func (m Marks) letters() []string {
-	seen := map[string]bool{}
+	found := map[string]bool{}
 	for _, slot := range m {
 		if isVictim(slot) {
 			for _, l := range strings.Split(slot, "") {
-				seen[l] = true
+				found[l] = true
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(seen))
+	return slices.Sorted(maps.Keys(found))
 }
 
-// shape is the size of a pod that shares no slot, and "" for the others.
+// shape is the size of a pod that shares no slot, "" otherwise.
 func (m Marks) shape(letter string) string {
 	size := 0
 	for _, slot := range m {
@@ -197,16 +195,15 @@ func (m Marks) shape(letter string) string {
 	return fmt.Sprint(size)
 }
 
-// without returns the marks as they are when some of the letters (by their place in
-// m.letters) have left.
-func (m Marks) without(gone []int) Marks {
+// without returns the marks without the evicted letters, which are given by their index in m.letters.
+func (m Marks) without(evicted []int) Marks {
 	out := slices.Clone(m)
 	letters := m.letters()
 	for i, slot := range out {
 		if !isVictim(slot) {
 			continue
 		}
-		for _, g := range gone {
+		for _, g := range evicted {
 			slot = strings.ReplaceAll(slot, letters[g], "")
 		}
 		if slot == "" {
@@ -238,15 +235,15 @@ func (c *Cluster) Place(p *plan.Plan) *Cluster {
 	return out
 }
 
-// Evict returns the cluster with victims gone.
+// Evict returns the cluster without the victims.
 func (c *Cluster) Evict(victims []evict.Pick) *Cluster {
 	out := c.clone()
-	gone := map[int][]int{}
+	evicted := map[int][]int{}
 	for _, v := range victims {
-		gone[v.Node] = append(gone[v.Node], v.Victim)
+		evicted[v.Node] = append(evicted[v.Node], v.Victim)
 	}
-	for node, some := range gone {
-		out.Nodes[node] = c.Nodes[node].without(some)
+	for node, indices := range evicted {
+		out.Nodes[node] = c.Nodes[node].without(indices)
 	}
 	return out
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// GroveGate is Grove's own gate, which nobody else touches.
+// GroveGate is Grove's own gate, which Muster does not touch.
 const GroveGate = "grove.io/podgang-pending-creation"
 
-// packed is a topologyConstraint of a PodGang; nil if it names no label key.
+// packed returns a topologyConstraint of a PodGang; nil if it names no label key.
 func packed(c workloads.TopologyConstraint, where string) *TopologyConstraint {
 	if c.PackConstraint.Required == "" && c.PackConstraint.Preferred == "" {
 		return nil
@@ -26,7 +26,7 @@ func packed(c workloads.TopologyConstraint, where string) *TopologyConstraint {
 	}
 }
 
-// FromPodGang builds the gang of a PodGang. Errors are those of an object that no API server would have taken.
+// FromPodGang returns the gang of a PodGang. An error means that the API server should have rejected the object.
 func FromPodGang(pg *unstructured.Unstructured) (*PodGangInfo, error) {
 	var spec workloads.PodGangSpec
 	if err := read(pg, &spec); err != nil {
@@ -43,7 +43,7 @@ func FromPodGang(pg *unstructured.Unstructured) (*PodGangInfo, error) {
 	}
 	for i, g := range spec.PodGroups {
 		if g.Name == "" || out.group(g.Name) != nil {
-			return nil, illegal(pg, "spec.podgroups[%d].name: %q is not legal; legal: a name that no other podgroup has", i, g.Name)
+			return nil, illegal(pg, "spec.podgroups[%d].name: %q is invalid; supported values: a name that no other podgroup has", i, g.Name)
 		}
 		group := PodGroupInfo{
 			Name: g.Name, MinReplicas: g.MinReplicas, Selector: groveSelector(pg.GetName(), g.Name),
@@ -52,7 +52,7 @@ func FromPodGang(pg *unstructured.Unstructured) (*PodGangInfo, error) {
 		for _, ref := range g.PodReferences {
 			group.PodReferences = append(group.PodReferences, types.NamespacedName(ref))
 		}
-		if n := int32(len(g.PodReferences)); n > 0 && n >= g.MinReplicas { // else not all of them are there yet
+		if n := int32(len(g.PodReferences)); n > 0 && n >= g.MinReplicas { // else some pods do not exist yet
 			group.Total = n
 		}
 		out.PodGroups = append(out.PodGroups, group)
@@ -65,17 +65,17 @@ func FromPodGang(pg *unstructured.Unstructured) (*PodGangInfo, error) {
 	return out, nil
 }
 
-// groveSelector selects the pods of a podgroup: of one scaling group several gangs may have a podgroup of one name.
+// groveSelector selects the pods of a podgroup. Several gangs of one scaling group may have a podgroup of the same name.
 func groveSelector(gang, group string) map[string]string {
 	return map[string]string{workloads.LabelPodGang: gang, workloads.LabelPodClique: group}
 }
 
-// Domains are the label keys of the domains that PodCliqueSets name, by the name of a ClusterTopologyBinding and of the
-// domain. That of the name "" is for PodCliqueSets that name none.
+// Domains are the label keys of PodCliqueSets' topology domains, by the name of a ClusterTopologyBinding and of the domain. The
+// name "" is for PodCliqueSets that name no binding.
 type Domains map[string]map[string]string
 
-// DomainsFrom reads ClusterTopologyBindings, or ClusterTopologies as they were called before. A single one is also that
-// of PodCliqueSets that name none.
+// DomainsFrom reads ClusterTopologyBindings, or ClusterTopologies as they were called before. A single one also has the name
+// "".
 func DomainsFrom(bindings []*unstructured.Unstructured) (Domains, error) {
 	out := Domains{}
 	for _, u := range bindings {
@@ -102,7 +102,7 @@ func DomainsFrom(bindings []*unstructured.Unstructured) (Domains, error) {
 	return out, nil
 }
 
-// packDomain is a topologyConstraint of a PodCliqueSet: domains, by name.
+// packDomain is a topologyConstraint of a PodCliqueSet, by domain names.
 type packDomain struct {
 	TopologyName string `json:"topologyName"`
 	Pack         *struct {
@@ -112,7 +112,7 @@ type packDomain struct {
 	PackDomain string `json:"packDomain"`
 }
 
-// domains are those that it requires and prefers; "" is none.
+// domains returns the required and the preferred domain; "" for none.
 func (p *packDomain) domains() (required, preferred string) {
 	if p == nil {
 		return "", ""
@@ -155,7 +155,7 @@ type podCliqueSet struct {
 	} `json:"template"`
 }
 
-// cliqueSet is a PodCliqueSet on its way to gangs.
+// cliqueSet is the state of building gangs from a PodCliqueSet.
 type cliqueSet struct {
 	object    *unstructured.Unstructured
 	in        podCliqueSet
@@ -164,9 +164,8 @@ type cliqueSet struct {
 	pods      map[[2]string][]types.NamespacedName // by podgang and podclique
 }
 
-// FromPodCliqueSet builds the gangs of a PodCliqueSet as Grove's operator would make PodGangs of it: for each of its
-// replicas a base gang and one for each replica of a scaling group above minAvailable. pods are those that exist, by
-// Grove's labels.
+// FromPodCliqueSet returns the gangs of a PodCliqueSet, as Grove's operator would make PodGangs: for each replica a base gang,
+// and one for each replica of a scaling group above minAvailable. pods are the existing pods, by Grove's labels.
 //
 //	demo, 1 replica, a clique router and a scaling group prefill of leader and worker, 3 replicas, minAvailable 2
 //	demo-0            demo-0-router demo-0-prefill-0-leader demo-0-prefill-0-worker demo-0-prefill-1-leader ...
@@ -198,7 +197,7 @@ func FromPodCliqueSet(pcs *unstructured.Unstructured, domains Domains, pods []me
 	return out, nil
 }
 
-// check looks at what is the same for all replicas.
+// check validates what all replicas have in common.
 func (s *cliqueSet) check() error {
 	names := SchedulerNames(s.object)
 	if len(names) > 1 {
@@ -215,7 +214,7 @@ func (s *cliqueSet) check() error {
 	return tooMany(s.object, "spec.replicas, spec.template.podCliqueScalingGroups[].replicas", few(s.in.Replicas)*min(parts, MaxGangs+1))
 }
 
-// replica builds the gangs of one replica: the base, and those that scale it.
+// replica returns the gangs of one replica: the base, and the scaled ones.
 func (s *cliqueSet) replica(base string) (out []*PodGangInfo, err error) {
 	first, err := s.gang(base, "")
 	if err != nil {
@@ -250,7 +249,7 @@ func (s *cliqueSet) replica(base string) (out []*PodGangInfo, err error) {
 	return out, nil
 }
 
-// gang is one without groups; base is "" of a base gang.
+// gang returns a gang without groups; base is "" for a base gang.
 func (s *cliqueSet) gang(name, base string) (*PodGangInfo, error) {
 	out := newInfo(s.object, PodCliqueSet, name)
 	out.Labels = map[string]string{workloads.LabelPodGang: Short(name, MaxName)}
@@ -272,7 +271,7 @@ func (s *cliqueSet) add(into *PodGangInfo, c *cliqueTemplate, name string) error
 	if err != nil {
 		return err
 	}
-	if all == 0 { // the clique is idle: nobody waits for it
+	if all == 0 { // the clique is idle
 		return nil
 	}
 	into.PodGroups = append(into.PodGroups, PodGroupInfo{
@@ -282,7 +281,7 @@ func (s *cliqueSet) add(into *PodGangInfo, c *cliqueTemplate, name string) error
 	return nil
 }
 
-// addScaled adds the groups of one replica of a scaling group, which may gather with one another.
+// addScaled adds the groups of one replica of a scaling group, which may have a constraint together.
 func (s *cliqueSet) addScaled(into *PodGangInfo, g *scalingGroup, name string) error {
 	var names []string
 	for _, clique := range g.CliqueNames {
@@ -303,7 +302,7 @@ func (s *cliqueSet) addScaled(into *PodGangInfo, g *scalingGroup, name string) e
 	return nil
 }
 
-// constraint takes the label keys of domains. The topology is the one that is named, or that which is named above.
+// constraint returns the label keys of domains. The topology is p's, else the one of above.
 func (s *cliqueSet) constraint(where string, p, above *packDomain) (*TopologyConstraint, error) {
 	required, preferred := p.domains()
 	if required == "" && preferred == "" {
@@ -330,7 +329,7 @@ func (s *cliqueSet) constraint(where string, p, above *packDomain) (*TopologyCon
 	return out, nil
 }
 
-// SchedulerNames are those of the pods of a PodCliqueSet, each once.
+// SchedulerNames returns the scheduler names of a PodCliqueSet's pods, sorted and unique.
 func SchedulerNames(pcs *unstructured.Unstructured) (out []string) {
 	var in podCliqueSet
 	if read(pcs, &in) != nil {

@@ -12,16 +12,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// FromJobSet builds the gangs of a JobSet: one of all ReplicatedJobs, or one for each of them where one waits for
-// another, or one for each Job with exclusive topology, whose first pod comes before the others. pods are those of the
-// JobSet.
+// FromJobSet returns the gangs of a JobSet: one for all ReplicatedJobs, or one for each if they start in order, or one for each
+// Job with exclusive topology, in which the leader comes first. pods are the JobSet's pods.
 func FromJobSet(js *unstructured.Unstructured, pods []metav1.Object) ([]*PodGangInfo, error) {
 	var spec workloads.JobSetSpec
 	if err := read(js, &spec); err != nil {
 		return nil, err
 	}
 	var status workloads.JobSetStatus
-	_ = workloads.Read(js, "status", &status) // no user writes it
+	_ = workloads.Read(js, "status", &status) // the user does not write it
 	_, exclusive := js.GetAnnotations()[workloads.JobSetExclusive]
 	_, selects := js.GetAnnotations()[workloads.JobSetSelects]
 	var out []*PodGangInfo
@@ -43,7 +42,7 @@ func FromJobSet(js *unstructured.Unstructured, pods []metav1.Object) ([]*PodGang
 			info.addJobs(js, j)
 			out = append(out, info)
 		case len(all.PodGroups) > 0 && cmp.Or(all.SchedulerName, corev1.DefaultSchedulerName) != cmp.Or(scheduler(j), corev1.DefaultSchedulerName):
-			return nil, illegal(js, "spec.replicatedJobs[].template.spec.template.spec.schedulerName: %q and %q; legal: one scheduler for all that start together", all.SchedulerName, scheduler(j))
+			return nil, illegal(js, "spec.replicatedJobs[].template.spec.template.spec.schedulerName: %q and %q; supported values: one scheduler for all that start together", all.SchedulerName, scheduler(j))
 		default:
 			all.addJobs(js, j)
 		}
@@ -60,16 +59,16 @@ func FromJobSet(js *unstructured.Unstructured, pods []metav1.Object) ([]*PodGang
 	return out, nil
 }
 
-// incarnate says of which attempt the groups are: of the last that has pods which stay. All pods of an attempt are new.
+// incarnate sets the attempt of each group: the last one with pods that are not being deleted. All pods of an attempt are new.
 func incarnate(infos []*PodGangInfo, restarts int32, pods []metav1.Object) {
-	groups := map[[2]string]*PodGroupInfo{} // by part, and by Job where each is a gang
+	groups := map[[2]string]*PodGroupInfo{} // by ReplicatedJob, and by Job if each Job is a gang
 	last := map[*PodGroupInfo]int{}
 	for _, info := range infos {
 		for i := range info.PodGroups {
 			g := &info.PodGroups[i]
 			groups[[2]string{g.Selector[workloads.JobSetReplicated], g.Selector[workloads.JobSetIndex]}] = g
 			if restarts == 0 {
-				last[g] = 0 // before there are pods
+				last[g] = 0 // before pods exist
 			}
 		}
 	}
@@ -90,7 +89,7 @@ func incarnate(infos []*PodGangInfo, restarts int32, pods []metav1.Object) {
 	}
 }
 
-// scheduler is that of its pods.
+// scheduler returns the scheduler name of its pods.
 func scheduler(j *workloads.ReplicatedJob) string { return j.Template.Spec.Template.Spec.SchedulerName }
 
 // addJobs adds the group of a ReplicatedJob.
@@ -105,7 +104,7 @@ func (i *PodGangInfo) addJobs(js *unstructured.Unstructured, j *workloads.Replic
 	})
 }
 
-// oneJob is the gang of one Job with exclusive topology.
+// oneJob returns the gang of one Job with exclusive topology.
 func oneJob(j *workloads.ReplicatedJob, js *unstructured.Unstructured, index int32, leaderFirst bool) *PodGangInfo {
 	out := newInfo(js, JobSet, fmt.Sprintf("%s-%s-%d", js.GetName(), j.Name, index))
 	out.addJobs(js, j)

@@ -2,10 +2,10 @@ package podgang
 
 import "slices"
 
-// KeepMinima gives groups whose minimum was released (0) the one that was written for them before, by the name of the
-// group's object (GroupName); info is not changed. Grove releases it once they are placed, so that it may replace them,
-// and not because fewer would do. A group that lists no pods where others list theirs was scaled to zero: it keeps 0, as does a group that
-// never had a minimum, and one of another API: there 0 is how many.
+// KeepMinima returns info with the former minimum of groups with a released one (0), by the name of the group's object
+// (GroupName). Grove sets the minimum to 0 once the pods are placed, so that it may replace them. A group that lists no pods
+// while another lists some was scaled to zero and keeps 0. So does a group that never had a minimum, and a group of another
+// API.
 func KeepMinima(info *PodGangInfo, before map[string]int32) *PodGangInfo {
 	if info.Kind != PodGang {
 		return info

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-const annotationQueue = "scheduling.volcano.sh/queue-name" // of Volcano
+const annotationQueue = "scheduling.volcano.sh/queue-name" // Volcano's
 
 // leaderWorkerSet is the spec of a LeaderWorkerSet.
 type leaderWorkerSet struct{ workloads.LeaderWorkerSetSpec }
@@ -31,9 +31,9 @@ type lwsGroup struct {
 
 func (g lwsGroup) name(lws string) string { return fmt.Sprintf("%s-%d-%s", lws, g.index, g.revision) }
 
-// FromLeaderWorkerSet builds a gang for each group that has pods, and one of the revision for each that is wanted and has
-// none that stay: (index, revision) is the group. revision is that of the leaders' StatefulSet (lwsv1.RevisionKey), ""
-// if it is not known. pods are those of the LeaderWorkerSet, leaders and workers.
+// FromLeaderWorkerSet returns a gang for each group with pods, and one of the current revision for each wanted group without
+// remaining pods: (index, revision) is the group. revision is that of the leaders' StatefulSet (lwsv1.RevisionKey), "" if
+// unknown. pods are the LeaderWorkerSet's leaders and workers.
 func FromLeaderWorkerSet(lws *unstructured.Unstructured, revision string, pods []metav1.Object) ([]*PodGangInfo, error) {
 	var in leaderWorkerSet
 	if err := read(lws, &in.LeaderWorkerSetSpec); err != nil {
@@ -66,7 +66,7 @@ func FromLeaderWorkerSet(lws *unstructured.Unstructured, revision string, pods [
 	return out, nil
 }
 
-// lwsGroupOf is the group of a pod. A leader's index is in its name before LeaderWorkerSet's webhook has labelled it.
+// lwsGroupOf returns the group of a pod. Until LeaderWorkerSet's webhook has labelled a leader, its name holds the index.
 func lwsGroupOf(pod metav1.Object) (g lwsGroup, ok bool) {
 	labels := pod.GetLabels()
 	index, leader := labels[lwsv1.GroupIndexLabelKey], labels[lwsv1.WorkerIndexLabelKey] == "0"
@@ -77,7 +77,7 @@ func lwsGroupOf(pod metav1.Object) (g lwsGroup, ok bool) {
 	return lwsGroup{n, labels[lwsv1.RevisionKey]}, err == nil && n >= 0 && labels[lwsv1.SetNameLabelKey] != "" && labels[lwsv1.RevisionKey] != ""
 }
 
-// gang builds one group.
+// gang returns the gang of one group.
 func (in *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods []metav1.Object) *PodGangInfo {
 	name := g.name(lws.GetName())
 	out := newInfo(lws, LeaderWorkerSet, name)
@@ -116,7 +116,7 @@ func (in *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods
 	return out
 }
 
-// size is how many pods a group has: its own pods know it best, for a group may be of an older revision.
+// size returns the size of a group. Its own pods take precedence, since the group may have an older revision.
 func (in *leaderWorkerSet) size(pods []metav1.Object) int32 {
 	for _, pod := range pods {
 		if n, err := strconv.ParseInt(pod.GetAnnotations()[lwsv1.SizeAnnotationKey], 10, 32); err == nil && n > 0 {
@@ -126,14 +126,14 @@ func (in *leaderWorkerSet) size(pods []metav1.Object) int32 {
 	return max(1, workloads.OrOne(in.LeaderWorkerTemplate.Size))
 }
 
-// leaderFirst says why the leader must not wait for its workers; "" if it may.
+// leaderFirst returns why the leader must not wait for its workers; "" if it may.
 func (in *leaderWorkerSet) leaderFirst(lws *unstructured.Unstructured) string {
 	_, exclusive := lws.GetAnnotations()[lwsv1.ExclusiveKeyAnnotationKey]
 	_, subGroup := lws.GetAnnotations()[lwsv1.SubGroupExclusiveKeyAnnotationKey]
 	return in.LeaderFirst(exclusive || subGroup)
 }
 
-// resources is what a leader and its workers ask for.
+// resources returns the requests of a leader and its workers.
 func (in *leaderWorkerSet) resources(size int32) corev1.ResourceList {
 	worker := &in.LeaderWorkerTemplate.WorkerTemplate
 	leader := worker
@@ -153,15 +153,15 @@ func (in *leaderWorkerSet) resources(size int32) corev1.ResourceList {
 	return out
 }
 
-// requests is what one pod of a template asks for.
+// requests returns the requests of one pod of a template.
 func requests(spec *corev1.PodSpec) corev1.ResourceList {
 	pod := &corev1.Pod{Spec: *spec.DeepCopy()}
 	workloads.RequestLimits(&pod.Spec)
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 }
 
-// topology is what is said of how a group gathers, the first of which counts: the field, the annotations of the
-// LeaderWorkerSet, those of its pods.
+// topology returns the topology constraints of a group by precedence: the field, the annotations of the LeaderWorkerSet, the
+// annotations of its pods.
 func (in *leaderWorkerSet) topology(lws *unstructured.Unstructured) (out []*TopologyConstraint) {
 	if n := in.NetworkTopology; n != nil {
 		out = append(out, tiersSaid(n, "spec.networkTopology"))
@@ -170,7 +170,7 @@ func (in *leaderWorkerSet) topology(lws *unstructured.Unstructured) (out []*Topo
 	return append(out, annotated("pods' ", in.LeaderWorkerTemplate.WorkerTemplate.Annotations)...)
 }
 
-// sameSaid says whether two speakers say the same.
+// sameSaid says whether two constraints are equal.
 func sameSaid(a, b *TopologyConstraint) bool {
 	if a.Tiers == nil || b.Tiers == nil {
 		return a.Spec == b.Spec && a.Tiers == b.Tiers

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// MaxName is how long the name of an object may be that pods name in a label.
+// MaxName is the maximal length of an object's name that pods refer to in a label.
 const MaxName = 63
 
-// GroupName names the object of one group of a gang, and is the label's value by which pods name it: PreparePod and
-// Objects have it from here. A group whose name begins with the gang's keeps its name, another one gets the gang's in
-// front; what is longer than 63 characters is cut, and ends in a hash of the whole.
+// GroupName returns the name of the object of a gang's group, and the label value by which pods refer to it. A group's name
+// that begins with the gang's stays; any other gets the gang's as a prefix. A name longer than 63 characters is cut, and ends
+// in a hash of the whole.
 //
 //	demo-0    pleader            demo-0-pleader
 //	demo-0    demo-0-pleader     demo-0-pleader
@@ -25,7 +25,7 @@ func GroupName(gang, group string) string {
 	return Short(gang+"-"+group, MaxName)
 }
 
-// Short cuts a name to at most so many characters: what is longer ends in a hash of the whole.
+// Short cuts a name to at most so many characters: a longer one ends in a hash of the whole.
 func Short(name string, most int) string {
 	if len(name) <= most {
 		return name

@@ -10,18 +10,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// PodKey says of which gang and group a pod is, by the names that the builders give them.
+// PodKey is the gang and group of a pod, by the builders' names.
 type PodKey struct {
 	Kind        Kind
 	Gang, Group string
 }
 
-// GroupName is the name of the group's object.
+// GroupName returns the name of the group's object.
 func (k PodKey) GroupName() string { return GroupName(k.Gang, k.Group) }
 
-// KeyOf reads from the labels and annotations that its controller gives a pod of which gang and group it is. ok is
-// false for pods of no gang; those that carry only half of it are an error. Which gang a pod of a JobSet is of depends
-// on the JobSet as well: see KeyAmong.
+// KeyOf returns the gang and group of a pod from the labels and annotations that its controller sets. ok is false for pods
+// without a gang; incomplete labels are an error. The gang of a JobSet's pod also depends on the JobSet: see KeyAmong.
 func KeyOf(pod metav1.Object) (key PodKey, ok bool, err error) {
 	labels, annotations := pod.GetLabels(), pod.GetAnnotations()
 	gang, clique := labels[workloads.LabelPodGang], labels[workloads.LabelPodClique]
@@ -47,21 +46,20 @@ func KeyOf(pod metav1.Object) (key PodKey, ok bool, err error) {
 	return named(PodKey{LeaderWorkerSet, name, name}, labels, "label", lws.SetNameLabelKey, lws.RevisionKey)
 }
 
-// named is a key whose names are those of objects, as what says them must be: anybody may write a label, and a pod that
-// was given a name which is none would be refused.
+// named returns a key if its names are valid names of objects: users may write any label, and the API server would reject a pod
+// that refers to an invalid name.
 func named(key PodKey, said map[string]string, what string, where ...string) (PodKey, bool, error) {
 	for _, at := range where {
 		if value := said[at]; value != "" {
 			if wrong := validation.IsDNS1123Subdomain(value); len(wrong) > 0 {
-				return PodKey{}, false, fmt.Errorf("%s %s: %q is not legal; legal: %s", what, at, value, wrong[0])
+				return PodKey{}, false, fmt.Errorf("%s %s: %q is invalid; supported values: %s", what, at, value, wrong[0])
 			}
 		}
 	}
 	return key, true, nil
 }
 
-// KeyAmong finds the gang and group of a pod among the gangs that were built of the object to which it belongs. ok is
-// false for a pod of none of them.
+// KeyAmong returns the gang and group of a pod among the gangs built from its object. ok is false for a pod of no such gang.
 func KeyAmong(infos []*PodGangInfo, pod metav1.Object) (key PodKey, ok bool) {
 	labels := pod.GetLabels()
 	for _, info := range infos {
@@ -77,7 +75,7 @@ func KeyAmong(infos []*PodGangInfo, pod metav1.Object) (key PodKey, ok bool) {
 	return PodKey{}, false
 }
 
-// ofAnother says whether a pod is of a JobSet that had the same name before.
+// ofAnother says whether a pod belongs to a former JobSet of the same name.
 func ofAnother(info *PodGangInfo, labels map[string]string) bool {
 	uid := labels[workloads.JobSetUID]
 	return info.Kind == JobSet && uid != "" && uid != string(info.Owner.UID)

@@ -1,6 +1,6 @@
-// Package podgang is what all APIs of gangs have in common: one gang as a value, PodGangInfo. One file an API builds
-// it from objects as they are served; pkg/kube/backend writes it as the objects that one scheduler reads. It knows no
-// client, no clock, and nothing of who places pods.
+// Package podgang defines a gang as a value, PodGangInfo, for all APIs. One file for each API builds it from objects;
+// pkg/kube/backend writes it as the objects of one scheduler. The package knows no client, no clock and no scheduler.
+// Invariant: builders are pure, so equal objects give equal gangs.
 //
 //	PodCliqueSet  PodGang  LeaderWorkerSet  Volcano's PodGroup  JobSet
 //	      \          \            |            /               /
@@ -17,41 +17,40 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// PodGangInfo is one gang, whichever API describes it and whoever schedules it: its groups start together, or none
-// does.
+// PodGangInfo is one gang, for any API and any scheduler: all its groups start together, or none starts.
 type PodGangInfo struct {
 	Namespace, Name string
 	// Kind is the kind of object that the gang was built from.
 	Kind Kind
-	// Owner owns what is written for the gang, and is its controller.
+	// Owner is the owner and controller of the objects written for the gang.
 	Owner Owner
-	// SchedulerName is that of its pods, "" for the default scheduler.
+	// SchedulerName is the scheduler of its pods, "" for the default scheduler.
 	SchedulerName string
-	// Labels are those that objects which are written for the gang carry beside the backend's own.
+	// Labels are set on the objects written for the gang, beside the backend's own.
 	Labels map[string]string
-	// Annotations are those of the owner, for the backends that pass some of them on.
+	// Annotations are the owner's, for backends that copy some of them.
 	Annotations map[string]string
-	// PodGroups are its groups, in the order in which the API lists them.
+	// PodGroups are its groups, in the API's order.
 	PodGroups []PodGroupInfo
-	// TopologyConstraint is about all its pods; nil is none.
+	// TopologyConstraint holds for all its pods; nil for none.
 	TopologyConstraint *TopologyConstraint
-	// TopologyConstraintGroupConfigs are about the pods of several groups together.
+	// TopologyConstraintGroupConfigs hold for the pods of several groups together.
 	TopologyConstraintGroupConfigs []TopologyConstraintGroupConfig
 	PriorityClassName              string
-	// ReuseReservationRef names the gang whose places this one would take over; nil is none.
+	// ReuseReservationRef names the gang from which this one would take over the reservation; nil for none.
 	ReuseReservationRef *types.NamespacedName
-	// Base is the gang that must be scheduled before this one: a PodGang that was scaled out has one.
+	// Base is the gang that must be scheduled before this one: scaled PodGangs have one.
 	Base string
-	// Queue is Volcano's.
+	// Queue is Volcano's queue.
 	Queue string
-	// Notes are what people should know of the objects that it was built from.
+	// Notes are for the user, about the objects that the gang was built from.
 	Notes []Note
 }
 
-// Kind is a kind of object that a gang may be built from.
+// Kind is a kind of object that declares a gang.
 type Kind string
 
-// The kinds that there are builders for.
+// The supported kinds.
 const (
 	PodCliqueSet    Kind = "PodCliqueSet"
 	PodGang         Kind = "PodGang"
@@ -60,7 +59,7 @@ const (
 	JobSet          Kind = "JobSet"
 )
 
-// SchedulerField is where an object of a kind says which scheduler its pods have.
+// SchedulerField returns the field with the scheduler name of an object's pods.
 func (k Kind) SchedulerField() string {
 	switch k {
 	case PodCliqueSet:
@@ -75,13 +74,13 @@ func (k Kind) SchedulerField() string {
 	return "its pods' spec.schedulerName"
 }
 
-// Owner is the object that owns what is written for a gang.
+// Owner is the object that owns the objects written for a gang.
 type Owner struct {
 	APIVersion, Kind, Name string
 	UID                    types.UID
 }
 
-// Reference is the owner as what it owns names it.
+// Reference returns the owner reference.
 func (o Owner) Reference() metav1.OwnerReference {
 	controller := true
 	return metav1.OwnerReference{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID, Controller: &controller}
@@ -89,35 +88,35 @@ func (o Owner) Reference() metav1.OwnerReference {
 
 // PodGroupInfo is one group of a gang: pods of one role.
 type PodGroupInfo struct {
-	// Name is the group's in its API: of a PodGang the whole name of the PodClique.
+	// Name is the group's name in its API: in a PodGang, the full name of the PodClique.
 	Name string
-	// MinReplicas is how many of its pods start together with the rest of the gang. 0 is what Grove writes of a group
-	// that was placed: see KeepMinima.
+	// MinReplicas is how many of its pods start together with the rest of the gang. Grove writes 0 for a placed group: see
+	// KeepMinima.
 	MinReplicas int32
-	// Total is how many pods there will be, 0 if that is not known. It is not below MinReplicas.
+	// Total is the future number of pods, 0 if unknown. Invariant: MinReplicas <= Total, unless Total is 0.
 	Total int32
-	// PodReferences are the pods that exist, where the API lists them.
+	// PodReferences are the existing pods, if the API lists them.
 	PodReferences []types.NamespacedName
-	// Selector are the labels that all of its pods carry, and no others.
+	// Selector are the labels that all of its pods carry, and no other pods.
 	Selector map[string]string
-	// TopologyConstraint is about the pods of this group; nil is none.
+	// TopologyConstraint holds for the pods of this group; nil for none.
 	TopologyConstraint *TopologyConstraint
-	// Incarnation is another one when all of its pods are made anew, "" if nothing says so: a group that comes again
-	// is a gang again, also for a scheduler to which it was satisfied once and for all.
+	// Incarnation changes when all of its pods are recreated, "" if unknown: then the group is a gang again, even for a
+	// scheduler that treats a satisfied group as satisfied for ever.
 	Incarnation string
-	// MinResources is what its pods ask for in all; nil if that is not known.
+	// MinResources are the requests of all its pods; nil if unknown.
 	MinResources corev1.ResourceList
-	// LeaderFirst says why MinReplicas is 1 of a group that is larger; "" if it is not for this.
+	// LeaderFirst is why MinReplicas is 1 in a larger group; "" if it is not the leader that comes first.
 	LeaderFirst string
-	// SubGroups are the policies by which its pods form sub-groups with constraints of their own.
+	// SubGroups are the policies by which its pods form sub-groups with their own constraints.
 	SubGroups []SubGroupInfo
 }
 
-// SubGroupInfo is a policy: the pods that it selects and that have equal values under its keys are one sub-group.
+// SubGroupInfo is a policy: the selected pods with equal values under its keys are one sub-group.
 type SubGroupInfo struct {
 	Name               string
 	Size               int32 // pods of each
-	Least              int32 // how many sub-groups there must be
+	Least              int32 // the minimum number of sub-groups
 	LabelSelector      *metav1.LabelSelector
 	MatchLabelKeys     []string
 	TopologyConstraint *TopologyConstraint
@@ -130,7 +129,7 @@ type TopologyConstraintGroupConfig struct {
 	TopologyConstraint *TopologyConstraint
 }
 
-// Note is something that people should know: an event on the object that the gang was built from.
+// Note is information for the user: an event on the object that declares the gang.
 type Note struct {
 	Reason, Message string
 	Info            bool // nothing need be changed
@@ -146,22 +145,22 @@ const (
 	ReasonKeyNotMapped       = "TopologyKeyNotMapped"            // a label key that no layer has
 	ReasonGroupConfig        = "TopologyGroupConfigUnsupported"  // some groups together
 	ReasonReuse              = "ReuseReservationUnsupported"     // reuseReservationRef
-	ReasonConflict           = "PodGroupConflict"                // an object of that name is somebody else's
-	ReasonUnsupported        = "NotTranslated"                   // what does not survive translation
+	ReasonConflict           = "PodGroupConflict"                // an object of that name has another owner
+	ReasonUnsupported        = "NotTranslated"                   // what translation loses
 	ReasonLeaderFirst        = "LeaderFirst"                     // the first pod starts alone
-	ReasonTwoRules           = "TwoTopologyRules"                // two sources say how pods gather
+	ReasonTwoRules           = "TwoTopologyRules"                // two origins declare a topology constraint
 	ReasonNotServed          = "SchedulingAPINotServed"          // no version of the native API
 	ReasonTooManyGroups      = "TooManyPodGroups"                // more groups than an object takes
-	ReasonNoBackend          = "NoBackend"                       // a scheduler name that nobody serves
-	ReasonInvalid            = "InvalidGang"                     // what the object says is not legal
-	ReasonNotWritten         = "NotWritten"                      // the API server refuses what would be written
-	ReasonNotPrepared        = "PodNotPrepared"                  // a pod that the webhook has missed, and that cannot be mended
+	ReasonNoBackend          = "NoBackend"                       // a scheduler name without a backend
+	ReasonInvalid            = "InvalidGang"                     // the object is invalid
+	ReasonNotWritten         = "NotWritten"                      // the API server rejects the write
+	ReasonNotPrepared        = "PodNotPrepared"                  // a pod that the webhook missed, and that can no longer be prepared
 	ReasonRecreated          = "PodGroupRecreated"               // a field that can only be set at creation has changed
-	ReasonTerminating        = "PodGroupTerminating"             // one of that name is on its way out
+	ReasonTerminating        = "PodGroupTerminating"             // a former object of that name is being deleted
 	ReasonPriorityAnnotation = "PriorityClassNameIsAnAnnotation" // the API has no field for it
 )
 
-// Error is why nothing is written for a gang: an event of that reason, and another try later.
+// Error is why nothing is written for a gang: it becomes an event, and the write is retried.
 type Error struct{ Reason, Message string }
 
 func (e *Error) Error() string { return e.Message }

@@ -12,50 +12,50 @@ import (
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 )
 
-// LabelHostname is the node label whose values are the nodes.
+// LabelHostname is the node label with a unique value for each node.
 const LabelHostname = "kubernetes.io/hostname"
 
-// TopologyConstraint says how pods gather, in the words of who said it: one of Pack, Tiers and Spec is set.
+// TopologyConstraint is a topology constraint in the terms of its API: one of Pack, Tiers and Spec is set.
 type TopologyConstraint struct {
-	Where string // the field or annotation that says it, for messages
+	Where string // the field or annotation, for messages
 	Pack  *Pack  // label keys
 	Tiers *Tiers // tiers
-	Spec  string // network-topology-spec as it stands
+	Spec  string // the value of network-topology-spec
 }
 
-// Pack names label keys of nodes, whose values are domains; "" is none.
+// Pack names label keys of nodes; equal values are one domain; "" for none.
 type Pack struct{ Required, Preferred string }
 
 // Tiers is Volcano's networkTopology: within one domain of a tier or of a lower one.
 type Tiers struct {
 	Mode            string // hard, soft, or "", which is hard
-	HighestTier     *int32 // nil if it is not said
-	HighestTierName string // "" if it is not said
+	HighestTier     *int32 // nil if unset
+	HighestTierName string // "" if unset
 }
 
-// soft says that the pods are as close as can be; hard is within the tier, or not at all.
+// soft says that the pods are as close as possible; hard is within the tier, or not at all.
 func (t *Tiers) soft() bool { return t.Mode == "soft" }
 
-// Topology is the network as the ClusterNetworkTopology describes it.
+// Topology is the network topology of the ClusterNetworkTopology.
 type Topology struct {
-	// Layers are those above the nodes, from the top down; nil if there is no topology.
+	// Layers are the layers above the nodes, from the top down; nil without a topology.
 	Layers []Layer
-	// NodeTier is the tier that is one node: 0, or 1 where the first tier is the host.
+	// NodeTier is the tier of a single node: 0, or 1 if the first tier is the host.
 	NodeTier int32
-	// NotLegal says why the layers of a topology that exists cannot be read; nil if they can, or there is none. It is the
-	// matter of those who need layers.
+	// NotLegal is why the layers of the topology cannot be read; nil if they can, or there is none. Only constraints that need
+	// layers fail.
 	NotLegal error
-	// TierNames are other names of tiers, such as tierName of HyperNodes.
+	// TierNames are further names of tiers, such as tierName of HyperNodes.
 	TierNames map[string]int32
 }
 
-// Layer is one layer, and the label keys whose values are its domains.
+// Layer is one layer, and the label keys of its domains.
 type Layer struct {
 	Name string
 	Keys []string
 }
 
-// TopologyFrom reads the layers of a ClusterNetworkTopology; nil is a cluster without one.
+// TopologyFrom reads the layers of a ClusterNetworkTopology; nil for a cluster without one.
 func TopologyFrom(cnt *unstructured.Unstructured) (Topology, error) {
 	if cnt == nil {
 		return Topology{}, nil
@@ -75,7 +75,7 @@ func TopologyFrom(cnt *unstructured.Unstructured) (Topology, error) {
 	return out, nil
 }
 
-// LayerOf is the layer that has a label key: each node is a domain of its host name, whether or not a layer says so.
+// LayerOf returns the layer of a label key: each node is a domain of its host name, even without a layer for that key.
 func (t Topology) LayerOf(key string) (layer string, ok bool) {
 	for _, l := range t.Layers {
 		if slices.Contains(l.Keys, key) {
@@ -85,13 +85,13 @@ func (t Topology) LayerOf(key string) (layer string, ok bool) {
 	return scheduling.NodeTopologyLayer, key == LabelHostname
 }
 
-// has says whether there is a layer of a name.
+// has says whether a layer exists.
 func (t Topology) has(layer string) bool {
 	return layer == scheduling.NodeTopologyLayer || layer == scheduling.ClusterTopologyLayer ||
 		slices.ContainsFunc(t.Layers, func(l Layer) bool { return l.Name == layer })
 }
 
-// bottomUp are the names of the layers from the nodes up: the place in it is the tier, where tier 0 is a node.
+// bottomUp returns the names of the layers from the nodes up, so that the index is the tier.
 func (t Topology) bottomUp() []string {
 	names := []string{scheduling.NodeTopologyLayer}
 	for _, l := range slices.Backward(t.Layers) {
@@ -100,13 +100,13 @@ func (t Topology) bottomUp() []string {
 	return names
 }
 
-// Rules are a constraint as network-topology-spec says it. A constraint that cannot be obeyed is an *Error; what is
-// no constraint is nil, with a note that says why.
+// Rules returns a constraint as network-topology-spec. A constraint that cannot be obeyed is an *Error; an ineffective one is
+// nil, with a note.
 func (t Topology) Rules(c *TopologyConstraint) (*scheduling.GatherSpec, []Note, error) {
 	return t.RulesBy(c, t.LayerOf)
 }
 
-// RulesBy is Rules for those who have a table of label keys of their own.
+// RulesBy is Rules with a different mapping from label keys to layers.
 func (t Topology) RulesBy(c *TopologyConstraint, layerOf func(key string) (string, bool)) (*scheduling.GatherSpec, []Note, error) {
 	switch {
 	case c == nil:
@@ -127,7 +127,7 @@ func (t Topology) notLegal(c *TopologyConstraint) error {
 	return &Error{ReasonTopology, fmt.Sprintf("%s: %v; nothing is written for the gang", c.Where, t.NotLegal)}
 }
 
-// rulesOfSpec reads network-topology-spec. A layer that does not exist may come later.
+// rulesOfSpec parses network-topology-spec. Unknown layers are permitted, since they may be added later.
 func (t Topology) rulesOfSpec(c *TopologyConstraint) (out *scheduling.GatherSpec, notes []Note, err error) {
 	out, err = scheduling.ParseGatherSpec(c.Spec)
 	if err != nil {
@@ -141,7 +141,7 @@ func (t Topology) rulesOfSpec(c *TopologyConstraint) (out *scheduling.GatherSpec
 	return out, notes, nil
 }
 
-// rulesOfPack takes the layers whose label keys are named. Whoever must be in a domain need not prefer it.
+// rulesOfPack returns the layers of the label keys. A required layer need not be preferred.
 func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (string, bool)) (*scheduling.GatherSpec, []Note, error) {
 	must := ""
 	if key := c.Pack.Required; key != "" {
@@ -168,7 +168,7 @@ func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (s
 	return gather([]string{layer}, must), nil, nil
 }
 
-// rulesOfTiers: hard is within one domain of the tier's layer, and preferably of those below it; soft prefers all.
+// rulesOfTiers: hard requires one domain of the tier's layer, and prefers the layers below it; soft prefers all.
 //
 //	tier       0              1                2                      above all
 //	hard       must be node   must L1          prefer L1, must L2     none, and a note
@@ -202,10 +202,10 @@ func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, [
 	return gather(names[1:tier], names[tier]), nil, nil
 }
 
-// OneNode is what is said of tier 0.
+// OneNode is the message about tier 0.
 const OneNode = "highestTierAllowed is 0: all pods of a group must run on the same node"
 
-// tierOf is the tier that is meant, by number or by name, where 0 is a node.
+// tierOf returns the tier, which is given by number or by name; 0 is a node.
 func (t Topology) tierOf(c *TopologyConstraint) (tier int32, said bool, err error) {
 	number, name := c.Tiers.HighestTier, c.Tiers.HighestTierName
 	switch {
@@ -228,10 +228,10 @@ func (t Topology) tierOf(c *TopologyConstraint) (tier int32, said bool, err erro
 	if tier, ok := t.TierNames[name]; ok {
 		return max(0, tier-t.NodeTier), true, nil
 	}
-	return 0, false, &Error{ReasonTierUnknown, fmt.Sprintf("%s.highestTierName: unknown topology tier name %q; legal: a layer of the ClusterNetworkTopology or its label key: %v", c.Where, name, names)}
+	return 0, false, &Error{ReasonTierUnknown, fmt.Sprintf("%s.highestTierName: unknown topology tier name %q; supported values: a layer of the ClusterNetworkTopology or its label key: %v", c.Where, name, names)}
 }
 
-// gather prefers some layers, and needs one if it is named.
+// gather returns a spec that prefers some layers, and requires layer must unless that is "".
 func gather(prefer []string, must string) *scheduling.GatherSpec {
 	out := &scheduling.GatherSpec{}
 	add := func(layer string, s scheduling.GatherStrategy) {
@@ -249,7 +249,7 @@ func gather(prefer []string, must string) *scheduling.GatherSpec {
 	return out
 }
 
-// SpecJSON writes rules as network-topology-spec, without what is the default; "" is none.
+// SpecJSON returns rules as network-topology-spec, without default values; "" for none.
 func SpecJSON(spec *scheduling.GatherSpec) string {
 	if spec == nil || len(spec.Rules) == 0 {
 		return ""
@@ -275,13 +275,13 @@ func SpecJSON(spec *scheduling.GatherSpec) string {
 	}
 	data, err := json.Marshal(out)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err) // strings and numbers can be marshalled
 	}
 	return string(data)
 }
 
-// Key is the label key of the layer that all must be within, "" if there is none: the deepest that a constraint
-// requires. It is for schedulers that read keys; what these cannot obey is a note.
+// Key returns the label key of the deepest required layer, "" for none. It is for schedulers that read label keys; what these
+// cannot obey is a note.
 func (t Topology) Key(c *TopologyConstraint) (key string, notes []Note, err error) {
 	if c == nil {
 		return "", nil, nil
@@ -313,7 +313,7 @@ func lost(c *TopologyConstraint, what string) Note {
 	return Note{Reason: ReasonUnsupported, Message: c.Where + ": " + what}
 }
 
-// deepest is the lowest layer in which all must be; "" if there is none.
+// deepest returns the lowest required layer; "" for none.
 func (t Topology) deepest(spec *scheduling.GatherSpec) string {
 	for _, name := range append(t.bottomUp(), unknownLayers(t, spec)...) {
 		for _, r := range spec.Rules {
@@ -325,7 +325,7 @@ func (t Topology) deepest(spec *scheduling.GatherSpec) string {
 	return ""
 }
 
-// unknownLayers are those of rules that the topology does not have: nobody knows how deep they are.
+// unknownLayers returns the layers of rules that the topology lacks: their depth is unknown.
 func unknownLayers(t Topology, spec *scheduling.GatherSpec) (out []string) {
 	for _, r := range spec.Rules {
 		if !t.has(r.Layer) {
@@ -335,7 +335,7 @@ func unknownLayers(t Topology, spec *scheduling.GatherSpec) (out []string) {
 	return out
 }
 
-// keyOf is the label key of a layer.
+// keyOf returns the label key of a layer.
 func (t Topology) keyOf(layer string) string {
 	for _, l := range t.Layers {
 		if l.Name == layer && len(l.Keys) > 0 {
@@ -348,8 +348,8 @@ func (t Topology) keyOf(layer string) string {
 	return ""
 }
 
-// PackOf is a constraint in label keys, "" for none: the deepest layer that is required, and the deepest that is
-// preferred. It is for schedulers that read PodGangs.
+// PackOf returns the label keys of the deepest required and the deepest preferred layer, "" for none. It is for schedulers that
+// read PodGangs.
 func (t Topology) PackOf(c *TopologyConstraint) (required, preferred string, notes []Note, err error) {
 	if c == nil {
 		return "", "", nil, nil
@@ -378,8 +378,8 @@ func (t Topology) PackOf(c *TopologyConstraint) (required, preferred string, not
 	return required, preferred, notes, nil
 }
 
-// TiersOf is a constraint in tiers; nil if it is none. It is for schedulers that read tiers. A label key is the name of
-// a tier where tiers are discovered by labels.
+// TiersOf returns a constraint in tiers; nil for none. It is for schedulers that read tiers. If tiers are discovered by labels,
+// a label key is the name of a tier.
 func (t Topology) TiersOf(c *TopologyConstraint) (*Tiers, []Note, error) {
 	switch {
 	case c == nil:
@@ -405,7 +405,7 @@ func (t Topology) TiersOf(c *TopologyConstraint) (*Tiers, []Note, error) {
 	return &Tiers{Mode: "hard", HighestTier: &tier}, notes, nil
 }
 
-// tiersAsSaid checks what is said, and passes it on: who reads it has tiers of its own.
+// tiersAsSaid validates given tiers and passes them on: the reading scheduler has its own tiers.
 func (t Topology) tiersAsSaid(c *TopologyConstraint) (*Tiers, []Note, error) {
 	switch tiers := c.Tiers; {
 	case tiers.Mode != "" && !slices.Contains(modes, tiers.Mode):

@@ -13,13 +13,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// Verdict is what admission says of an object: it is refused if there are errors.
+// Verdict is the result of admission: errors reject the object.
 type Verdict struct {
 	Warnings []string
 	Errors   field.ErrorList
 }
 
-// And is what both say.
+// And returns the warnings and errors of both.
 func (v Verdict) And(w Verdict) Verdict {
 	return Verdict{slices.Concat(v.Warnings, w.Warnings), slices.Concat(v.Errors, w.Errors)}
 }
@@ -28,7 +28,7 @@ func (v *Verdict) warn(format string, args ...any) {
 	v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...))
 }
 
-// since leaves out the errors that an object had before: who only changes something else is not kept from it.
+// since removes the errors that the former version of an object had, so that unrelated changes are accepted.
 func (v Verdict) since(old Verdict) Verdict {
 	v.Errors = slices.DeleteFunc(slices.Clone(v.Errors), func(e *field.Error) bool {
 		return slices.ContainsFunc(old.Errors, func(o *field.Error) bool { return o.Error() == e.Error() })
@@ -36,24 +36,24 @@ func (v Verdict) since(old Verdict) Verdict {
 	return v
 }
 
-// Words of other projects, and ours where they have none.
+// Messages of other projects, and Muster's own if these have none.
 const (
 	notNegative = "must be greater than or equal to 0"
-	// BothTiers is Volcano's.
+	// BothTiers is Volcano's message.
 	BothTiers = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously."
-	// NoSubGroups is LeaderWorkerSet's.
+	// NoSubGroups is LeaderWorkerSet's message.
 	NoSubGroups = "cannot have subgroup-exclusive-topology without subGroupSize set"
 )
 
 var modes = []string{"hard", "soft"}
 
-// badMode is what is said of a mode that is not legal.
+// badMode returns the message about an invalid mode.
 func badMode(path, mode string) string {
 	return fmt.Sprintf(`%s: Unsupported value: %q: supported values: "hard", "soft"`, path, mode)
 }
 
-// ValidateLeaderWorkerSet checks spec.networkTopology and the annotations that say the same. old is what it was before
-// an update, nil at creation: where its pods are does not change any more, so neither does the field.
+// ValidateLeaderWorkerSet checks spec.networkTopology and the equivalent annotations. old is the former version, nil at
+// creation: the field is immutable, since the pods stay where they are.
 func ValidateLeaderWorkerSet(lws, old *unstructured.Unstructured) Verdict {
 	var in leaderWorkerSet
 	out := typed(lws, &in.LeaderWorkerSetSpec)
@@ -80,7 +80,7 @@ func ValidateLeaderWorkerSet(lws, old *unstructured.Unstructured) Verdict {
 	return out.since(ValidateLeaderWorkerSet(old, nil))
 }
 
-// typed reads an object; one that cannot be read is refused.
+// typed reads an object, and returns an error if it cannot be read.
 func typed(u *unstructured.Unstructured, into any) (out Verdict) {
 	if err := read(u, into); err != nil {
 		out.Errors = append(out.Errors, field.TypeInvalid(nil, u.GetName(), err.Error()))
@@ -88,7 +88,7 @@ func typed(u *unstructured.Unstructured, into any) (out Verdict) {
 	return out
 }
 
-// check says what is wrong with a networkTopology.
+// check returns the errors and warnings of a networkTopology.
 func check(n *workloads.NetworkTopology, at *field.Path) (out Verdict) {
 	if n == nil {
 		return out
@@ -108,7 +108,7 @@ func check(n *workloads.NetworkTopology, at *field.Path) (out Verdict) {
 	return out
 }
 
-// shown is a networkTopology in words.
+// shown returns a networkTopology in words.
 func shown(n *workloads.NetworkTopology) string {
 	if n == nil {
 		return "nothing"
@@ -120,7 +120,7 @@ func shown(n *workloads.NetworkTopology) string {
 	return fmt.Sprintf("mode %s, highest tier %s", n.Mode, tier)
 }
 
-// checkAnnotations checks the annotations that say how pods gather.
+// checkAnnotations checks the annotations that hold topology constraints.
 func checkAnnotations(annotations map[string]string) (out Verdict) {
 	at := field.NewPath("metadata", "annotations")
 	if mode, ok := annotations[workloads.VolcanoMode]; ok && !slices.Contains(modes, mode) {
@@ -174,7 +174,7 @@ func ValidateVolcano(object, old *unstructured.Unstructured) Verdict {
 	return out
 }
 
-// in says of which part of the object errors are that are forbidden there.
+// in adds the part of the object to errors of type Forbidden.
 func (v Verdict) in(where string) Verdict {
 	for _, e := range v.Errors {
 		if e.Type == field.ErrorTypeForbidden {
@@ -184,8 +184,8 @@ func (v Verdict) in(where string) Verdict {
 	return v
 }
 
-// ValidatePodGroup checks a PodGroup of scheduling.sigs.k8s.io or scheduling.x-k8s.io. A rule for a layer that the
-// topology does not have is a warning: it may come later.
+// ValidatePodGroup checks a PodGroup of scheduling.sigs.k8s.io or scheduling.x-k8s.io. An unknown layer is a warning: it may be
+// added later.
 func ValidatePodGroup(pg, old *unstructured.Unstructured, topology Topology) Verdict {
 	var in struct {
 		MinMember *int32 `json:"minMember"`
@@ -248,21 +248,21 @@ func rulesOf(spec *scheduling.GatherSpec) []scheduling.GatherRule {
 	return spec.Rules
 }
 
-// CliqueSetRules are what a backend cannot do for PodCliqueSets.
+// CliqueSetRules are the features of PodCliqueSets that a backend lacks.
 type CliqueSetRules struct {
 	Backend         string // for messages
 	NoMNNVL         bool   // multi-node NVLink
-	NoScalingGroups bool   // rules for the cliques of a scaling group together
+	NoScalingGroups bool   // constraints for the cliques of a scaling group together
 }
 
-// Annotations of Grove that ask for multi-node NVLink, of an older and of the current version.
+// Annotations of Grove that request multi-node NVLink, of an older and of the current version.
 const (
 	annotationAutoMNNVL  = "grove.io/auto-mnnvl"
 	annotationMNNVLGroup = "grove.io/mnnvl-group"
 )
 
-// ValidatePodCliqueSet checks a PodCliqueSet whose pods are a backend's. One that was there before the backend, and says
-// the same as then, stays updatable. Other objects are not looked at.
+// ValidatePodCliqueSet checks a PodCliqueSet of a backend. Errors that the former version had are ignored while the scheduler
+// names stay. Other kinds are accepted.
 func ValidatePodCliqueSet(pcs, old *unstructured.Unstructured, rules CliqueSetRules) Verdict {
 	if pcs.GetKind() != string(PodCliqueSet) {
 		return Verdict{}
@@ -291,7 +291,7 @@ func ValidatePodCliqueSet(pcs, old *unstructured.Unstructured, rules CliqueSetRu
 	return out
 }
 
-// mnnvl refuses annotations that ask for multi-node NVLink.
+// mnnvl rejects annotations that request multi-node NVLink.
 func mnnvl(at *field.Path, annotations map[string]string, backend string) (out field.ErrorList) {
 	for key, asks := range map[string]bool{
 		annotationAutoMNNVL:  annotations[annotationAutoMNNVL] == "enabled",

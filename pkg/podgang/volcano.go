@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// tiersSaid is a networkTopology as a constraint; nil if there is none.
+// tiersSaid returns a networkTopology as a constraint; nil for none.
 func tiersSaid(n *workloads.NetworkTopology, where string) *TopologyConstraint {
 	if n == nil {
 		return nil
@@ -22,8 +22,8 @@ func tiersSaid(n *workloads.NetworkTopology, where string) *TopologyConstraint {
 	return &TopologyConstraint{Where: where, Tiers: &Tiers{n.Mode, n.HighestTierAllowed, n.HighestTierName}}
 }
 
-// annotated is what annotations say of how pods gather: network-topology-spec counts before tiers. A tier that is no
-// number is Volcano's hard without a tier, and said to be so.
+// annotated returns the topology constraints in annotations: network-topology-spec takes precedence over tiers. A tier that is
+// no number counts as missing.
 func annotated(whose string, annotations map[string]string) (out []*TopologyConstraint) {
 	if spec := annotations[scheduling.AnnotationTopologySpec]; spec != "" {
 		out = append(out, &TopologyConstraint{Where: whose + "annotation " + scheduling.AnnotationTopologySpec, Spec: spec})
@@ -41,8 +41,8 @@ func annotated(whose string, annotations map[string]string) (out []*TopologyCons
 	return out
 }
 
-// FromVolcanoPodGroup builds the gang of Volcano's PodGroup: one group, with its policies of sub-groups. pods are those
-// that name it.
+// FromVolcanoPodGroup returns the gang of Volcano's PodGroup: one group, with its sub-group policies. pods are the pods that
+// name it.
 func FromVolcanoPodGroup(pg *unstructured.Unstructured, pods []metav1.Object) (*PodGangInfo, error) {
 	var spec workloads.VolcanoSpec
 	if err := read(pg, &spec); err != nil {
@@ -67,7 +67,7 @@ func FromVolcanoPodGroup(pg *unstructured.Unstructured, pods []metav1.Object) (*
 			TopologyConstraint: tiersSaid(p.NetworkTopology, fmt.Sprintf("spec.subGroupPolicy[%d].networkTopology", i)),
 		}
 		if s.Name == "" {
-			return nil, illegal(pg, `spec.subGroupPolicy[%d].name: "" is not legal; legal: a name`, i)
+			return nil, illegal(pg, `spec.subGroupPolicy[%d].name: "" is invalid; supported values: a name`, i)
 		}
 		group.SubGroups = append(group.SubGroups, s)
 	}

@@ -8,56 +8,55 @@ import (
 	"strings"
 )
 
-// Want is what members of a gang ask for that ask for the same.
+// Want is the request of members with equal requests.
 type Want struct {
-	Quota string // "" is none, which limits nobody
+	Quota string // "" is no quota, which has no limits
 	Asks  List
 	Fixed bool
 	Count int
 }
 
-// Ask is what a gang asks for.
+// Ask is the request of a gang.
 type Ask struct {
 	Gang     string
 	Priority int32
-	Need     []Want // all of them or nobody
-	More     []Want // as many as may be, in this order
+	Need     []Want // all or none
+	More     []Want // as many as possible, in this order
 }
 
-// Cause is what a refusal is for.
+// Cause is the kind of a refusal.
 type Cause string
 
 const (
 	Broken   Cause = "broken"   // the quota cannot be used
-	OverMax  Cause = "max"      // it would be above its max
-	OverMin  Cause = "min"      // what is never evicted would be above its min
-	Claimed  Cause = "claimed"  // what is left below its max is saved for a gang that starves
-	OverFree Cause = "runtime"  // it would be above what it is entitled to, and nobody lends that much
-	NotNext  Cause = "not next" // it would be above what it is entitled to, and another quota is served first
+	OverMax  Cause = "max"      // above the quota's max
+	OverMin  Cause = "min"      // pods that are never evicted are above the quota's min
+	Claimed  Cause = "claimed"  // what is free below max is held for a starving gang
+	OverFree Cause = "runtime"  // above the fair share, and not enough can be borrowed
+	NotNext  Cause = "not next" // above the fair share, and another quota is served first
 )
 
-// Refusal says why a gang is not admitted: the first limit that it would pass, from the quotas that its members name
-// upwards.
+// Refusal says why a gang is not admitted: the first limit that it exceeds, from the quotas of its members upwards.
 type Refusal struct {
 	Cause Cause
 	Quota string
-	Path  []string // from the top down to the quota that the members name
-	// Limit, Used, Reserved and Request are of the resources that are asked for; the request is that of all members
-	// below the quota that must be admitted, Pods in number.
+	Path  []string // from the top to the quota of the members
+	// Limit, Used, Reserved and Request are of the requested resources. The request is that of all required members below the quota, Pods
+	// in number.
 	Limit, Used, Reserved, Request List
 	Pods                           int
-	Exceeds                        []string // resources of which there is too little, sorted
+	Exceeds                        []string // resources with too little, sorted
 	Tree                           Standing // for OverFree: of the whole tree
-	Borrowed                       []string // for OverFree: the other quotas of its parent that have more than their min
+	Borrowed                       []string // for OverFree: sibling quotas above their min
 	By                             string   // for Claimed, the gang; for NotNext, the quota that is served first
 	Words                          string   // for Broken
-	Ever                           bool     // it would be passed also if nobody else had anything; see Beyond
+	Ever                           bool     // exceeded also if no other gang used anything; see Beyond
 }
 
-// Standing is what there is, and what of it is taken.
+// Standing is a limit and its use.
 type Standing struct{ Limit, Used, Reserved List }
 
-// View is the book as if some pods had left.
+// View is the book as if some pods had terminated.
 type View struct {
 	book  *Book
 	freed map[int]*freed // by node
@@ -68,10 +67,10 @@ type freed struct {
 	all, fixed vector
 }
 
-// View returns the book as it is.
+// View returns the unchanged book as a view.
 func (b *Book) View() *View { return &View{book: b, freed: map[int]*freed{}, gone: map[string]*Pod{}} }
 
-// Clone is the same view, which others may change.
+// Clone returns an independent copy of the view.
 func (v *View) Clone() *View {
 	c := &View{book: v.book, freed: make(map[int]*freed, len(v.freed)), gone: maps.Clone(v.gone)}
 	for i, f := range v.freed {
@@ -80,53 +79,53 @@ func (v *View) Clone() *View {
 	return c
 }
 
-// Any says whether somebody has left.
+// Any returns whether a pod has left the view.
 func (v *View) Any() bool { return len(v.gone) > 0 }
 
-// Leave has pods leave the view. Who waits, has left already, or is not known, has nothing to give back.
+// Leave removes pods from the view. Waiting, unknown and removed pods use nothing.
 func (v *View) Leave(pods ...string) {
 	for _, name := range pods {
-		if p := v.book.pods[name]; p != nil && p.State != Waits && v.gone[name] == nil && !v.book.away[name] {
+		if p := v.book.pods[name]; p != nil && p.State != Waits && v.gone[name] == nil && !v.book.removed[name] {
 			v.gone[name] = p
 			v.count(p, 1)
 		}
 	}
 }
 
-// Return has pods come back that have left.
+// Return puts removed pods back.
 func (v *View) Return(pods ...string) {
 	for _, name := range pods {
-		if p := v.gone[name]; p != nil { // it may really have gone meanwhile
+		if p := v.gone[name]; p != nil { // it may have been deleted meanwhile
 			delete(v.gone, name)
 			v.count(p, -1)
 		}
 	}
 }
 
-// count notes what a pod gives back.
+// count adds a pod's amounts to what is freed.
 func (v *View) count(p *Pod, times int64) {
 	i, ok := v.book.tree.byName[p.Quota]
 	if !ok {
 		return
 	}
-	back := v.book.tree.vector(p.Asks)
-	for r := range back {
-		back[r] *= times
+	amounts := v.book.tree.vector(p.Asks)
+	for r := range amounts {
+		amounts[r] *= times
 	}
 	for ; i >= 0; i = v.book.tree.nodes[i].parent {
 		f := v.freed[i]
 		if f == nil {
-			f = &freed{all: make(vector, len(back)), fixed: make(vector, len(back))}
+			f = &freed{all: make(vector, len(amounts)), fixed: make(vector, len(amounts))}
 			v.freed[i] = f
 		}
-		f.all.add(back)
+		f.all.add(amounts)
 		if p.Fixed {
-			f.fixed.add(back)
+			f.fixed.add(amounts)
 		}
 	}
 }
 
-// taken is what a quota has used and keeps of a resource.
+// taken returns a quota's use and reservations of a resource.
 func (v *View) taken(i, r int) int64 {
 	a := &v.book.accounts[i]
 	n := a.used[r] + a.reserved[r]
@@ -136,7 +135,7 @@ func (v *View) taken(i, r int) int64 {
 	return n
 }
 
-// idle is what nobody uses of a quota and those below it that lend nothing.
+// idle returns the unused min of a quota and the quotas below it that lend nothing.
 func (v *View) idle(i, r int) (sum int64) {
 	if v.freed[i] == nil {
 		return v.book.accounts[i].idle[r]
@@ -159,28 +158,28 @@ func (v *View) fixed(i, r int) int64 {
 	return n
 }
 
-// Admit says how many of each Want of More are admitted with those that a gang needs, or why it is not.
+// Admit returns how many of each Want of More are admitted besides Need, or why the gang is not admitted.
 func (b *Book) Admit(a Ask) (more []int, refusal *Refusal) { return b.View().Admit(a) }
 
-// Admit is Book.Admit where some have left.
+// Admit is Book.Admit without the pods that left the view.
 func (v *View) Admit(a Ask) (more []int, refusal *Refusal) {
 	l := &load{view: v, ask: &a}
 	for _, w := range a.Need {
 		l.add(w, w.Count)
 	}
-	if refusal := l.refused(); refusal != nil {
+	if refusal := l.refusal(); refusal != nil {
 		return nil, refusal
 	}
 	more = make([]int, len(a.More))
 	for at, w := range a.More {
-		with := func(n int) bool {
-			some := l.clone()
-			some.add(w, n)
-			return some.refused() == nil
+		fits := func(n int) bool {
+			candidate := l.clone()
+			candidate.add(w, n)
+			return candidate.refusal() == nil
 		}
-		low, high := 0, w.Count // of low it is known, of more than high not
+		low, high := 0, w.Count // low fits, more than high does not
 		for low < high {
-			if n := (low + high + 1) / 2; with(n) {
+			if n := (low + high + 1) / 2; fits(n) {
 				low = n
 			} else {
 				high = n - 1
@@ -193,8 +192,8 @@ func (v *View) Admit(a Ask) (more []int, refusal *Refusal) {
 	return more, nil
 }
 
-// Within says which limit that nobody lends is passed by somebody who was admitted before: a max, or the min for those who never leave; nil
-// if none is. What is saved for others, and what they are entitled to, was asked when he was admitted.
+// Within returns the max, or the min of pods that are never evicted, which an admitted gang exceeds; nil if none. Holds and fair shares
+// were checked at admission.
 func (v *View) Within(a Ask) *Refusal {
 	l := &load{view: v, ask: &a}
 	for _, w := range a.Need {
@@ -206,9 +205,8 @@ func (v *View) Within(a Ask) *Refusal {
 	return l.hard()
 }
 
-// Beyond is the first limit that nobody can lend which a gang would pass even if nobody else had anything of its quotas: it is
-// admitted only when the limit is raised, or it asks for less. It is nil if there is none. Of the quotas of a path one further up may be too
-// small for it although there is too little of another one now, whose pods may leave.
+// Beyond returns the first hard limit that a gang would exceed if no other gang used its quotas; nil if none. Such a gang starts only after
+// the limit is raised. The limit may be further up the path than the one that is short now.
 func (b *Book) Beyond(a Ask) *Refusal {
 	l := &load{view: b.View(), ask: &a}
 	for _, w := range a.Need {
@@ -217,15 +215,15 @@ func (b *Book) Beyond(a Ask) *Refusal {
 	if l.broken != nil {
 		return nil
 	}
-	alone := *l
-	alone.view = b.alone(a.Gang, l.at)
-	first := alone.hard()
+	unshared := *l
+	unshared.view = b.onlyGang(a.Gang, l.requests)
+	first := unshared.hard()
 	if first == nil {
 		return nil
 	}
-	for _, r := range l.at {
+	for _, r := range l.requests {
 		if b.tree.nodes[r.node].Name == first.Quota {
-			refusal := l.over(r, first.Cause) // what others have is said all the same
+			refusal := l.exceeds(r, first.Cause) // with the present use
 			refusal.Ever = true
 			return refusal
 		}
@@ -233,10 +231,10 @@ func (b *Book) Beyond(a Ask) *Refusal {
 	return nil
 }
 
-// alone is a view of the quotas that are asked in which all have left but one gang.
-func (b *Book) alone(name string, asked []*request) *View {
+// onlyGang returns a view of the requested quotas in which only one gang uses anything.
+func (b *Book) onlyGang(name string, requests []*request) *View {
 	v := b.View()
-	for _, r := range asked {
+	for _, r := range requests {
 		a := &b.accounts[r.node]
 		f := &freed{all: slices.Clone(a.used), fixed: slices.Clone(a.fixed)}
 		f.all.add(a.reserved)
@@ -256,12 +254,12 @@ func (b *Book) alone(name string, asked []*request) *View {
 	return v
 }
 
-// load is what a gang asks for of each quota on its paths.
+// load is the request of a gang to each quota on its paths.
 type load struct {
-	view   *View
-	ask    *Ask
-	at     []*request // from the quotas that members name upwards, path by path
-	broken *Refusal
+	view     *View
+	ask      *Ask
+	requests []*request // from the quotas of the members upwards, path by path
+	broken   *Refusal
 }
 
 type request struct {
@@ -270,7 +268,7 @@ type request struct {
 	pods       int
 }
 
-// wanted are the resources that are asked for.
+// wanted returns the requested resources.
 func (r *request) wanted() (all []int) {
 	for d, n := range r.all {
 		if n > 0 {
@@ -282,16 +280,16 @@ func (r *request) wanted() (all []int) {
 
 func (l *load) clone() *load {
 	c := *l
-	c.at = make([]*request, len(l.at))
-	for i, r := range l.at {
-		of := *r
-		of.all, of.fixed = slices.Clone(r.all), slices.Clone(r.fixed)
-		c.at[i] = &of
+	c.requests = make([]*request, len(l.requests))
+	for i, r := range l.requests {
+		copied := *r
+		copied.all, copied.fixed = slices.Clone(r.all), slices.Clone(r.fixed)
+		c.requests[i] = &copied
 	}
 	return &c
 }
 
-// add has so many more members ask.
+// add adds members to the load.
 func (l *load) add(w Want, count int) {
 	t := l.view.book.tree
 	if w.Quota == "" {
@@ -306,7 +304,7 @@ func (l *load) add(w Want, count int) {
 	}
 	asks := t.vector(w.Asks)
 	for i := leaf; i >= 0; i = t.nodes[i].parent {
-		r := l.of(i, leaf)
+		r := l.requestTo(i, leaf)
 		r.pods += count
 		for at, n := range asks {
 			more := times(n, count)
@@ -325,20 +323,20 @@ func times(n int64, count int) int64 {
 	return n * int64(count)
 }
 
-// of is the request to a quota.
-func (l *load) of(node, leaf int) *request {
-	for _, r := range l.at {
+// requestTo returns the request to a quota.
+func (l *load) requestTo(node, leaf int) *request {
+	for _, r := range l.requests {
 		if r.node == node {
 			return r
 		}
 	}
 	size := len(l.view.book.tree.resources)
 	r := &request{node: node, leaf: leaf, all: make(vector, size), fixed: make(vector, size)}
-	l.at = append(l.at, r)
+	l.requests = append(l.requests, r)
 	return r
 }
 
-// unusable says why pods of a quota wait whatever they ask for.
+// unusable returns the refusal of a quota that admits no pods; nil if it does.
 func (t *Tree) unusable(name string) *Refusal {
 	r := &Refusal{Cause: Broken, Quota: name, Path: t.Path(name)}
 	i, ok := t.byName[name]
@@ -348,15 +346,15 @@ func (t *Tree) unusable(name string) *Refusal {
 	case t.nodes[i].broken != "":
 		r.Words = t.nodes[i].broken
 	case t.nodes[i].Inner:
-		r.Words = "it is a parent of other quotas, to which pods cannot belong; legal: a quota below it"
+		r.Words = "it is a parent of other quotas, to which pods cannot belong; supported values: a quota below it"
 	default:
 		return nil
 	}
 	return r
 }
 
-// refused is the first limit that the load would pass.
-func (l *load) refused() *Refusal {
+// refusal returns the first limit that the load exceeds; nil if none.
+func (l *load) refusal() *Refusal {
 	if l.broken != nil {
 		return l.broken
 	}
@@ -367,7 +365,7 @@ func (l *load) refused() *Refusal {
 	if !b.Runtime {
 		return nil
 	}
-	for _, r := range l.at {
+	for _, r := range l.requests {
 		if b.tree.nodes[r.node].parent < 0 {
 			b.settle(r.node)
 			if refusal := l.saved(r); refusal != nil {
@@ -375,7 +373,7 @@ func (l *load) refused() *Refusal {
 			}
 		}
 	}
-	for _, r := range l.at {
+	for _, r := range l.requests {
 		if refusal := l.above(r); refusal != nil {
 			return refusal
 		}
@@ -383,11 +381,11 @@ func (l *load) refused() *Refusal {
 	return nil
 }
 
-// hard is the first limit that nobody can lend which the load would pass.
+// hard returns the first limit without lending that the load exceeds; nil if none.
 func (l *load) hard(also ...Cause) *Refusal {
 	for _, cause := range append([]Cause{OverMax, OverMin}, also...) {
-		for _, r := range l.at {
-			if refusal := l.over(r, cause); refusal != nil {
+		for _, r := range l.requests {
+			if refusal := l.exceeds(r, cause); refusal != nil {
 				return refusal
 			}
 		}
@@ -395,33 +393,33 @@ func (l *load) hard(also ...Cause) *Refusal {
 	return nil
 }
 
-// over says whether a quota would pass a limit that nobody can lend.
-func (l *load) over(r *request, cause Cause) *Refusal {
+// exceeds returns the refusal if a quota would exceed its limit of the given cause.
+func (l *load) exceeds(r *request, cause Cause) *Refusal {
 	v, n := l.view, &l.view.book.tree.nodes[r.node]
-	limit, asks, has, named := n.max, r.all, v.taken, n.named
+	limit, asks, used, named := n.max, r.all, v.taken, n.named
 	switch cause {
 	case OverMin:
-		limit, asks, has, named = n.min, r.fixed, v.fixed, n.hasMin
+		limit, asks, used, named = n.min, r.fixed, v.fixed, n.hasMin
 	case Claimed:
-		if len(v.book.claims) == 0 {
+		if len(v.book.holds) == 0 {
 			return nil
 		}
 	}
 	var exceeds []int
 	by := ""
 	for d, wants := range asks {
-		room := limit[d]
-		if wants > 0 && room != math.MaxInt64 {
-			room -= has(r.node, d)
+		free := limit[d]
+		if wants > 0 && free != math.MaxInt64 {
+			free -= used(r.node, d)
 			if cause == Claimed {
-				claimed, of := v.book.claimed(l.ask, r.node, d)
+				claimed, holder := v.book.heldFor(l.ask, r.node, d)
 				if by == "" {
-					by = of
+					by = holder
 				}
-				room -= claimed
+				free -= claimed
 			}
 		}
-		if wants > 0 && room < wants && named[d] {
+		if wants > 0 && free < wants && named[d] {
 			exceeds = append(exceeds, d)
 		}
 	}
@@ -435,12 +433,12 @@ func (l *load) over(r *request, cause Cause) *Refusal {
 	return refusal
 }
 
-// saved says whether what is free in a tree is saved for others.
+// saved returns the refusal if a tree's free capacity is held for other gangs.
 func (l *load) saved(top *request) *Refusal {
 	b := l.view.book
 	sum, first := make(vector, len(b.tree.resources)), ""
-	for _, name := range slices.Sorted(maps.Keys(b.claims)) {
-		if c := b.claims[name]; c.free && b.respects(l.ask, c) && !l.spared(c) {
+	for _, name := range slices.Sorted(maps.Keys(b.holds)) {
+		if c := b.holds[name]; c.free && b.respects(l.ask, c) && !l.spared(c) {
 			sum.add(c.load.top(top.node).all)
 			first = cmp.Or(first, name)
 		}
@@ -463,12 +461,12 @@ func (l *load) saved(top *request) *Refusal {
 	return refusal
 }
 
-// spared says whether a claim to what is free in the tree does not bind whoever asks: he is of another quota, and stays within his min; or
-// within what he is entitled to, if the claim is one of quotas that are entitled to as much as it is for.
-func (l *load) spared(c *claim) bool {
+// spared returns whether a hold on a tree's free capacity does not bind the load: the load is of other quotas and stays within their min.
+// It may also stay within their fair share, if the hold fits the fair share of its own quotas.
+func (l *load) spared(c *hold) bool {
 	b := l.view.book
 	within := func(limit func(n *node, a *account, d int) (int64, bool)) bool {
-		return !slices.ContainsFunc(l.at, func(r *request) bool {
+		return !slices.ContainsFunc(l.requests, func(r *request) bool {
 			n, a := &b.tree.nodes[r.node], &b.accounts[r.node]
 			for d, wants := range r.all {
 				if most, named := limit(n, a, d); n.parent >= 0 && wants > 0 && (!named || most-l.view.taken(r.node, d) < wants) {
@@ -478,13 +476,13 @@ func (l *load) spared(c *claim) bool {
 			return false
 		})
 	}
-	if slices.ContainsFunc(c.load.at, func(r *request) bool { return r.node == r.leaf && l.asks(r.node) }) {
+	if slices.ContainsFunc(c.load.requests, func(r *request) bool { return r.node == r.leaf && l.asks(r.node) }) {
 		return false
 	}
 	if within(func(n *node, _ *account, d int) (int64, bool) { return n.min[d], n.hasMin[d] }) {
 		return true
 	}
-	for _, r := range c.load.at {
+	for _, r := range c.load.requests {
 		if b.tree.nodes[r.node].parent >= 0 && (l.asks(r.node) || b.larger(r)) {
 			return false
 		}
@@ -492,7 +490,7 @@ func (l *load) spared(c *claim) bool {
 	return within(func(n *node, a *account, d int) (int64, bool) { return a.entitled[d], n.named[d] })
 }
 
-// larger says whether a request is for more than a quota is entitled to.
+// larger returns whether a request is above a quota's fair share.
 func (b *Book) larger(r *request) bool {
 	for d, wants := range r.all {
 		if b.tree.nodes[r.node].named[d] && wants > b.accounts[r.node].entitled[d] {
@@ -502,13 +500,13 @@ func (b *Book) larger(r *request) bool {
 	return false
 }
 
-// respects says whether who asks must respect a claim of somebody else.
-func (b *Book) respects(a *Ask, c *claim) bool {
-	own := b.claims[a.Gang]
+// respects returns whether a request must respect the hold of another gang.
+func (b *Book) respects(a *Ask, c *hold) bool {
+	own := b.holds[a.Gang]
 	return c.ask.Gang != a.Gang && c.ask.Priority >= a.Priority && (own == nil || own.turn > c.turn)
 }
 
-// refuse says that a request is refused.
+// refuse returns the refusal of a request.
 func (l *load) refuse(r *request, cause Cause, limit vector, exceeds []int) *Refusal {
 	t, a := l.view.book.tree, &l.view.book.accounts[r.node]
 	out := &Refusal{
@@ -530,9 +528,8 @@ func (l *load) refuse(r *request, cause Cause, limit vector, exceeds []int) *Ref
 	return out
 }
 
-// above says whether a quota would be above what it is entitled to, and may not: it borrows only what is free in the
-// whole tree, and what no quota wants that is served before it. A gang cannot be divided, so that it is above by less
-// than itself must not keep it out when nobody else can use what is idle.
+// above returns the refusal if a quota would exceed its fair share and may not borrow. It borrows only what is free in the whole tree and
+// what no quota before it wants. A gang is indivisible: an excess smaller than the gang must not stop it while capacity is idle.
 func (l *load) above(r *request) *Refusal {
 	v, n := l.view, &l.view.book.tree.nodes[r.node]
 	entitled, exceeds := v.book.accounts[r.node].entitled, l.borrows(r)
@@ -560,7 +557,7 @@ func (l *load) above(r *request) *Refusal {
 	return nil
 }
 
-// borrows are the resources of which a quota would have more than it is entitled to.
+// borrows returns the resources of which a quota would exceed its fair share.
 func (l *load) borrows(r *request) (exceeds []int) {
 	n, entitled := &l.view.book.tree.nodes[r.node], l.view.book.accounts[r.node].entitled
 	for d, wants := range r.all {
@@ -572,7 +569,7 @@ func (l *load) borrows(r *request) (exceeds []int) {
 }
 
 func (l *load) top(node int) *request {
-	for _, r := range l.at {
+	for _, r := range l.requests {
 		if r.node == node {
 			return r
 		}
@@ -580,13 +577,12 @@ func (l *load) top(node int) *request {
 	return &request{node: node}
 }
 
-// asks says whether the load asks a quota for anything.
+// asks returns whether the load requests anything of a quota.
 func (l *load) asks(node int) bool {
-	return slices.ContainsFunc(l.at, func(r *request) bool { return r.node == node })
+	return slices.ContainsFunc(l.requests, func(r *request) bool { return r.node == node })
 }
 
-// tooFew are the resources of which less is free in a tree than is asked for, without what is kept for quotas that
-// lend nothing.
+// tooFew returns the resources of which a tree has less free than requested, apart from the min of quotas that lend nothing.
 func (l *load) tooFew(top *request) (short []int) {
 	b := l.view.book
 	for d, wants := range top.all {
@@ -595,7 +591,7 @@ func (l *load) tooFew(top *request) (short []int) {
 			continue
 		}
 		free -= l.view.taken(top.node, d)
-		for _, r := range l.at {
+		for _, r := range l.requests {
 			if b.tree.nodes[r.node].top != top.node {
 				continue
 			}
@@ -612,7 +608,7 @@ func (l *load) tooFew(top *request) (short []int) {
 	return short
 }
 
-// borrowers are the other quotas of a quota's parent that have more than their min of what is short.
+// borrowers returns the sibling quotas above their min of the short resources.
 func (l *load) borrowers(r *request, exceeds []int) (all []string) {
 	t := l.view.book.tree
 	if p := t.nodes[r.node].parent; p >= 0 {
@@ -626,8 +622,8 @@ func (l *load) borrowers(r *request, exceeds []int) (all []string) {
 	return all
 }
 
-// anyFirst says whether a gang waits below a quota that could start now, and has its turn before who asks: nothing else keeps it, it would
-// pass no max, and what it asks for is free.
+// anyFirst returns whether a gang that waits below a quota has its turn before the load: only the quota keeps the gang, it fits every max,
+// and its request is free.
 func (l *load) anyFirst(i int) bool {
 	v, b := l.view, l.view.book
 	if b.accounts[i].waiting == 0 {
@@ -638,7 +634,7 @@ func (l *load) anyFirst(i int) bool {
 			if p.pods[Waits] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.ask.Gang), p.gang.name) {
 				continue
 			}
-			if other := v.all(p.gang.name); other.starts() && other.first(l) {
+			if waiting := v.waitingLoad(p.gang.name); waiting.starts() && waiting.first(l) {
 				return true
 			}
 		}
@@ -646,8 +642,8 @@ func (l *load) anyFirst(i int) bool {
 	return slices.ContainsFunc(b.tree.nodes[i].children, l.anyFirst)
 }
 
-// all is what all who wait of a gang ask for, and of those that start together with it.
-func (v *View) all(gang string) *load {
+// waitingLoad returns the request of all waiting members of a gang and of the gangs that start with it.
+func (v *View) waitingLoad(gang string) *load {
 	b := v.book
 	l := &load{view: v, ask: &Ask{Gang: gang}}
 	for _, name := range b.together(gang) {
@@ -662,95 +658,94 @@ func (v *View) all(gang string) *load {
 				l.broken = b.tree.unusable(b.tree.nodes[p.node].Name)
 			}
 			for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
-				l.of(i, p.node).all.add(p.waits)
+				l.requestTo(i, p.node).all.add(p.waits)
 			}
 		}
 	}
 	return l
 }
 
-// starts says whether no max is passed, and what is asked for is free.
+// starts returns whether the load fits every max and is free.
 func (l *load) starts() bool {
 	t := l.view.book.tree
-	return l.broken == nil && !slices.ContainsFunc(l.at, func(r *request) bool {
+	return l.broken == nil && !slices.ContainsFunc(l.requests, func(r *request) bool {
 		if t.nodes[r.node].parent < 0 {
 			l.view.book.settle(r.node)
 		}
-		return l.over(r, OverMax) != nil || t.nodes[r.node].parent < 0 && l.tooFew(r) != nil
+		return l.exceeds(r, OverMax) != nil || t.nodes[r.node].parent < 0 && l.tooFew(r) != nil
 	})
 }
 
-// first says whether one has its turn before another one, who borrows: who asks several quotas has his turn with the last of those in which he
-// borrows. Otherwise two of whom each is before the other one somewhere would wait for each other.
+// first returns whether the load has its turn before another one, which borrows. A gang of several quotas has the turn of the last one in
+// which it borrows; otherwise two gangs could wait for each other.
 func (l *load) first(other *load) bool {
-	mine, borrows := l.last()
+	own, borrows := l.last()
 	if !borrows {
 		return true
 	}
-	theirs, _ := other.last()
-	return l.view.earlier(mine, theirs)
+	others, _ := other.last()
+	return l.view.earlier(own, others)
 }
 
-// last is the quota that is served last of those that members name and in which, or above which, somebody borrows.
-func (l *load) last() (leaf int, any bool) {
+// last returns the quota of the members that is served last and on whose path the load borrows.
+func (l *load) last() (leaf int, borrows bool) {
 	nodes := l.view.book.tree.nodes
-	for _, r := range l.at {
-		if r.node != r.leaf || any && !l.view.earlier(leaf, r.node) {
+	for _, r := range l.requests {
+		if r.node != r.leaf || borrows && !l.view.earlier(leaf, r.node) {
 			continue
 		}
 		for i := r.node; nodes[i].parent >= 0; i = nodes[i].parent {
 			if l.borrows(l.top(i)) != nil {
-				leaf, any = r.node, true
+				leaf, borrows = r.node, true
 				break
 			}
 		}
 	}
-	return leaf, any
+	return leaf, borrows
 }
 
-// claim is what is saved for a gang that starves.
-type claim struct {
+// hold is capacity held for a starving gang.
+type hold struct {
 	ask  Ask
 	load *load
 	free bool // also what is free in the tree
-	turn int  // who claims first goes first
+	turn int  // the earlier hold is served first
 }
 
-// Claim saves for a gang what it asks for, below the max of each quota on its paths: others of its priority and below
-// get only what is left, but for those who claimed before it. With free it is also saved of what is free in the tree, see spared. Unclaim
-// ends it.
+// Claim holds a gang's request below the max of each quota on its paths: gangs of its priority and below get the rest, except gangs with an
+// earlier hold. With free it also holds what is free in the tree, see spared. Unclaim ends the hold.
 func (b *Book) Claim(a Ask, free bool) {
-	b.turns++
-	turn := b.turns
-	if was := b.claims[a.Gang]; was != nil {
-		turn = was.turn
+	b.holdCount++
+	turn := b.holdCount
+	if previous := b.holds[a.Gang]; previous != nil {
+		turn = previous.turn
 	}
-	b.claim(&claim{ask: a, free: free, turn: turn})
+	b.setHold(&hold{ask: a, free: free, turn: turn})
 }
 
-func (b *Book) claim(c *claim) {
+func (b *Book) setHold(c *hold) {
 	c.load = &load{view: b.View(), ask: &c.ask}
 	for _, w := range c.ask.Need {
 		c.load.add(w, w.Count)
 	}
-	b.claims[c.ask.Gang] = c
+	b.holds[c.ask.Gang] = c
 	b.changes++
 }
 
-// Unclaim gives up what is saved for a gang.
+// Unclaim ends the hold of a gang.
 func (b *Book) Unclaim(gang string) {
 	b.changes++
-	delete(b.claims, gang)
+	delete(b.holds, gang)
 }
 
-// claimed is how much of a quota is saved for gangs that one must respect, and the first of them.
-func (b *Book) claimed(a *Ask, node, d int) (sum int64, first string) {
-	for _, name := range slices.Sorted(maps.Keys(b.claims)) {
-		c := b.claims[name]
+// held returns how much of a quota is held for gangs that the ask must respect, and the first of these gangs.
+func (b *Book) heldFor(a *Ask, node, d int) (sum int64, first string) {
+	for _, name := range slices.Sorted(maps.Keys(b.holds)) {
+		c := b.holds[name]
 		if !b.respects(a, c) {
 			continue
 		}
-		for _, r := range c.load.at {
+		for _, r := range c.load.requests {
 			if r.node == node && r.all[d] > 0 {
 				sum = plus(sum, r.all[d])
 				if first == "" {

@@ -7,8 +7,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// company is 1,000 quotas in five levels below the top, and 10,000 gangs of four members: two in three run, the others
-// wait.
+// company is 1,000 quotas in five levels below the top, and 10,000 gangs of four members: two in three run, the remaining ones wait.
 func company() (b *quota.Book, asks []quota.Ask) {
 	specs := []quota.Spec{{Name: "root", Inner: true}}
 	level := []string{"root"}
@@ -45,7 +44,7 @@ func company() (b *quota.Book, asks []quota.Ask) {
 	return b, asks
 }
 
-// BenchmarkAdmit asks whether a gang that waits is admitted.
+// BenchmarkAdmit asks whether a waiting gang is admitted.
 func BenchmarkAdmit(b *testing.B) {
 	book, asks := company()
 	i, admitted := 0, 0
@@ -59,7 +58,7 @@ func BenchmarkAdmit(b *testing.B) {
 	b.ReportMetric(float64(len(book.Tree().Names())), "quotas")
 }
 
-// BenchmarkChangeAndAdmit has a pod come and go before each question, so that entitlements change.
+// BenchmarkChangeAndAdmit adds and removes a pod before each question, so that fair shares change.
 func BenchmarkChangeAndAdmit(b *testing.B) {
 	book, asks := company()
 	i := 0
@@ -72,7 +71,7 @@ func BenchmarkChangeAndAdmit(b *testing.B) {
 	}
 }
 
-// BenchmarkEntitle divides everything anew.
+// BenchmarkEntitle recomputes all fair shares.
 func BenchmarkEntitle(b *testing.B) {
 	book, asks := company()
 	totals := []quota.List{{"cpu": 12_000_000, "memory": 24_000_000, "gpu": 240_000}, {"cpu": 2_000_000, "memory": 4_000_000, "gpu": 40_000}}
@@ -84,7 +83,7 @@ func BenchmarkEntitle(b *testing.B) {
 	}
 }
 
-// BenchmarkReclaim asks of every gang that runs whether it may be evicted for one.
+// BenchmarkReclaim asks of every running gang whether it may be evicted for one.
 func BenchmarkReclaim(b *testing.B) {
 	book, asks := company()
 	var names []string
@@ -101,7 +100,7 @@ func BenchmarkReclaim(b *testing.B) {
 	}
 }
 
-// BenchmarkWithout has forty pods leave, and asks what is right then of one gang.
+// BenchmarkWithout removes forty pods, and asks for the right to one gang.
 func BenchmarkWithout(b *testing.B) {
 	book, asks := company()
 	var leave []string
@@ -117,7 +116,7 @@ func BenchmarkWithout(b *testing.B) {
 	}
 }
 
-// BenchmarkAny asks for each gang that waits whether anybody may be evicted for it, as whenever somebody leaves.
+// BenchmarkAny asks for each waiting gang whether any gang may be evicted for it, as after each termination.
 func BenchmarkAny(b *testing.B) {
 	book, asks := company()
 	i, any := 0, 0

@@ -6,123 +6,124 @@ import (
 	"slices"
 )
 
-// State is what a pod has of its quota.
+// State is what a pod uses of its quota.
 type State uint8
 
 const (
-	Waits State = iota // it has nothing, and asks for its amounts
-	Keeps              // a place is kept for it
+	Waits State = iota // it requests its amounts and uses none
+	Keeps              // a node is reserved for it
 	Holds              // it is bound
 )
 
 // Pod is a pod as quotas see it.
 type Pod struct {
 	Name  string
-	Gang  string // who is admitted with it; its own name if it is alone
+	Gang  string // the gang it is admitted with; unique to a pod without a gang
 	Quota string
-	// Asks is what it takes. The list is shared, and must not change.
+	// Asks is its request. The list is shared, and must not change.
 	Asks  List
 	State State
-	// Since is when it was bound, or got its place, in Unix nanoseconds.
+	// Since is when it was bound or got its node, in Unix nanoseconds.
 	Since    int64
 	Priority int32
 	// Fixed pods are never evicted, so they never borrow.
 	Fixed bool
 }
 
-// Book knows who has how much. The zero value is not usable; call NewBook.
+// Book records the use of quotas. The zero value is not usable; call NewBook.
 type Book struct {
-	// Runtime says that quotas are entitled to what they divide; otherwise each may have its max. ScaleMin says that
-	// mins that are more than there is are cut in proportion.
+	// Runtime limits quotas by their fair share; otherwise only by max. ScaleMin scales mins that exceed the total.
 	Runtime, ScaleMin bool
 
-	tree   *Tree
-	totals map[string]List // by top
-	pods   map[string]*Pod
-	away   map[string]bool // of pods, who is gone in this copy of a book; see Without
-	gangs  map[string]*gang
-	passed map[string]bool     // gangs that wait, and cannot start now for other reasons than quota
-	groups map[string][]string // gangs that start together, by each of them
-	claims map[string]*claim
-	turns  int // of claims
+	tree      *Tree
+	totals    map[string]List // by top
+	pods      map[string]*Pod
+	removed   map[string]bool // pods removed in this copy of a book; see Without
+	gangs     map[string]*gang
+	passed    map[string]bool     // waiting gangs that cannot start for reasons other than quota
+	groups    map[string][]string // gangs that start together, by each of them
+	holds     map[string]*hold
+	holdCount int // number of holds made
 
 	accounts []account // by node of the tree
-	class    *classes  // as far as they are known
-	version  uint64    // the last that an account has
-	changes  uint64    // how often anything was changed
+	class    *classes  // computed on demand
+	version  uint64    // the last version of any account
+	changes  uint64    // number of changes
 }
 
-// gang is the pods that are admitted together.
+// gang is pods that are admitted together.
 type gang struct {
 	name     string
 	priority int32
-	since    int64 // when the first of it got its place; math.MaxInt64 if nobody has one
+	since    int64 // when its first pod got its node; math.MaxInt64 without any
 	fixed    bool
-	stale    bool // what is above is out of date
+	stale    bool // the fields above are out of date
 	pods     map[string]*Pod
 	parts    []*part // by node
 }
 
-// part is what a gang has of one quota that pods name.
+// part is what a gang uses and requests of one quota.
 type part struct {
 	gang               *gang
 	node               int
 	waits, keeps, hold vector
-	fixed              vector // of pods that have a place, and never leave
-	least              vector // of those who wait, what the gang cannot do without; nil is all
+	fixed              vector // of placed pods that are never evicted
+	needed             vector // of the waiting pods, what the gang needs to start; nil is all
 	pods               [3]int // by state
 }
 
-// account is what is known of a quota.
+// account is the use of a quota.
 type account struct {
 	used, reserved, fixed vector // of all pods below
-	pods                  int    // that have a place
+	pods                  int    // placed
 	parts                 []*part
-	asked                 vector // what its own parts take, and ask for
-	starters              int    // its own gangs that wait, and are not passed
+	requested             vector // use and request of its own parts
+	starters              int    // its own waiting gangs that are not passed
 	since                 int64  // when it was served last
-	version               uint64 // of what it has, asks for and is entitled to
-	// more is the version since which the quota has more, or is entitled to less: more of it may be evicted. less is the version since which it has
-	// less, or is entitled to more: more may be evicted for it.
+	version               uint64 // of its use, request and fair share
+	// more is the version of the last growth of its use, or cut of its fair share: more of its pods may be evicted. less is that of the
+	// last opposite change: more may be evicted for it.
 	more, less uint64
 
-	// What follows is derived, see settle.
-	dirty    bool   // it is out of date, here or below
-	request  vector // what is asked for or taken, at most max
-	idle     vector // of min, what nobody uses and nobody is lent
+	// The following fields are derived, see settle.
+	dirty    bool   // out of date, here or below
+	request  vector // requested or used, at most max
+	idle     vector // unused min that is not lent
 	waiting  int    // starters, here and below
 	entitled vector
 }
 
-// NewBook returns the book of a tree in which nobody has anything.
+// NewBook returns the book of a tree without pods.
 func NewBook(t *Tree) *Book {
 	b := &Book{
 		Runtime: true, ScaleMin: true,
-		totals: map[string]List{}, pods: map[string]*Pod{}, gangs: map[string]*gang{}, passed: map[string]bool{}, groups: map[string][]string{}, claims: map[string]*claim{},
+		totals: map[string]List{}, pods: map[string]*Pod{}, gangs: map[string]*gang{},
+		passed: map[string]bool{}, groups: map[string][]string{}, holds: map[string]*hold{},
 	}
 	b.plant(t)
 	return b
 }
 
-// Replant returns the book with another tree, to be used from now on. Everybody has what they had; pods of quotas that there are no
-// more have no quota until they are set again. Views and searches that have begun go on with the tree that they began with.
+// Replant returns the book with another tree, with the same pods. Pods of deleted quotas have no quota until they are set again. Views and
+// searches of this book keep its tree.
 func (b *Book) Replant(t *Tree) *Book {
-	is := NewBook(t)
-	is.Runtime, is.ScaleMin, is.version = b.Runtime, b.ScaleMin, is.version+b.version
-	is.turns = b.turns
-	is.totals, is.pods, is.passed, is.groups = maps.Clone(b.totals), maps.Clone(b.pods), maps.Clone(b.passed), maps.Clone(b.groups)
-	for i := range is.accounts {
-		is.touch(i)
-		is.accounts[i].more, is.accounts[i].less = is.version, is.version
+	replanted := NewBook(t)
+	replanted.Runtime, replanted.ScaleMin, replanted.version = b.Runtime, b.ScaleMin, replanted.version+b.version
+	replanted.holdCount = b.holdCount
+	replanted.totals, replanted.pods = maps.Clone(b.totals), maps.Clone(b.pods)
+	replanted.passed, replanted.groups = maps.Clone(b.passed), maps.Clone(b.groups)
+	for i := range replanted.accounts {
+		replanted.touch(i)
+		replanted.accounts[i].more, replanted.accounts[i].less = replanted.version, replanted.version
 	}
-	for _, name := range slices.Sorted(maps.Keys(is.pods)) {
-		is.count(is.pods[name], 1)
+	for _, name := range slices.Sorted(maps.Keys(replanted.pods)) {
+		replanted.count(replanted.pods[name], 1)
 	}
-	for _, name := range slices.Sorted(maps.Keys(b.claims)) {
-		c := *b.claims[name]
-		is.claim(&c)
+	for _, name := range slices.Sorted(maps.Keys(b.holds)) {
+		c := *b.holds[name]
+		replanted.setHold(&c)
 	}
-	return is
+	return replanted
 }
 
 func (b *Book) plant(t *Tree) {
@@ -133,19 +134,19 @@ func (b *Book) plant(t *Tree) {
 		a.dirty = true
 		b.touch(i)
 		a.more, a.less = b.version, b.version
-		for _, v := range []*vector{&a.used, &a.reserved, &a.fixed, &a.asked, &a.request, &a.idle, &a.entitled} {
+		for _, v := range []*vector{&a.used, &a.reserved, &a.fixed, &a.requested, &a.request, &a.idle, &a.entitled} {
 			*v = make(vector, size)
 		}
 	}
 }
 
-// touch notes that something else is true of a quota.
+// touch records a change of a quota.
 func (b *Book) touch(i int) {
 	b.version++
 	b.accounts[i].version = b.version
 }
 
-// Version is another number whenever a quota has, asks for or is entitled to something else than before; 0 if there is no such quota.
+// Version returns a number that changes with a quota's use, request or fair share; 0 if the quota does not exist.
 func (b *Book) Version(quota string) uint64 {
 	i, ok := b.tree.byName[quota]
 	if !ok {
@@ -155,13 +156,13 @@ func (b *Book) Version(quota string) uint64 {
 	return b.accounts[i].version
 }
 
-// Changes is another number whenever anything has changed that the book was told.
+// Changes returns a number that grows with each change of the book.
 func (b *Book) Changes() uint64 { return b.changes }
 
 // Tree returns the quotas of the book.
 func (b *Book) Tree() *Tree { return b.tree }
 
-// Total says how much there is for the tree with that top. What it does not name is without end.
+// Total sets the capacity of the tree with that top. Resources that it does not name are unlimited.
 func (b *Book) Total(top string, l List) {
 	b.changes++
 	b.totals[top] = l
@@ -170,14 +171,14 @@ func (b *Book) Total(top string, l List) {
 	}
 }
 
-// Set says how a pod is now.
+// Set adds or updates a pod.
 func (b *Book) Set(p Pod) {
-	if was := b.pods[p.Name]; was != nil {
-		if was.equal(&p) {
+	if previous := b.pods[p.Name]; previous != nil {
+		if previous.equal(&p) {
 			return
 		}
-		defer b.stir(was, &p)
-		defer b.tidy(b.count(was, -1)) // what is known of its gang lasts if this is all of it
+		defer b.stir(previous, &p)
+		defer b.tidy(b.count(previous, -1)) // a gang with this pod alone keeps its facts
 	} else {
 		defer b.stir(nil, &p)
 	}
@@ -185,16 +186,16 @@ func (b *Book) Set(p Pod) {
 	b.count(&p, 1)
 }
 
-// equal returns whether two pods are the same to quotas.
+// equal returns whether two pods are equal to quotas.
 func (p *Pod) equal(o *Pod) bool {
 	return o.State == p.State && o.Quota == p.Quota && o.Gang == p.Gang && o.Since == p.Since &&
 		o.Priority == p.Priority && o.Fixed == p.Fixed && maps.Equal(o.Asks, p.Asks)
 }
 
-// stir notes of which quotas more may be evicted, and for which, since a pod has changed: its gang may borrow now, or be evicted now, wherever it
-// has something. A quota above others may have more gangs that borrow also when a pod below it terminates. nil is a pod that is not there.
-func (b *Book) stir(was, is *Pod) {
-	for _, p := range []*Pod{was, is} {
+// stir records of which quotas more may be evicted, and for which, after a pod changed: its gang may now borrow wherever it uses anything.
+// A quota above other quotas may gain borrowing gangs also when a pod terminates. nil is a pod that does not exist.
+func (b *Book) stir(previous, current *Pod) {
+	for _, p := range []*Pod{previous, current} {
 		if p == nil {
 			continue
 		}
@@ -203,17 +204,17 @@ func (b *Book) stir(was, is *Pod) {
 			for at := i; at >= 0; at = b.tree.nodes[at].parent {
 				b.touch(at)
 				a := &b.accounts[at]
-				if p == was {
+				if p == previous {
 					a.less = b.version
 				}
-				if p == is || at != i {
+				if p == current || at != i {
 					a.more = b.version
 				}
 			}
 		}
 		if g := b.gangs[p.Gang]; g != nil {
-			for _, of := range g.parts {
-				for at := of.node; at >= 0 && of.pods[Holds]+of.pods[Keeps] > 0; at = b.tree.nodes[at].parent {
+			for _, share := range g.parts {
+				for at := share.node; at >= 0 && share.pods[Holds]+share.pods[Keeps] > 0; at = b.tree.nodes[at].parent {
 					b.touch(at)
 					b.accounts[at].more = b.version
 				}
@@ -222,7 +223,7 @@ func (b *Book) stir(was, is *Pod) {
 	}
 }
 
-// Now brings the entitlements up to date, and returns the moment for Reclaim.AnySince: what changes later has a higher one.
+// Now updates the fair shares, and returns the moment for Reclaim.AnySince. Later changes have a higher one.
 func (b *Book) Now() uint64 {
 	for i := range b.tree.nodes {
 		if b.tree.nodes[i].parent < 0 {
@@ -232,51 +233,49 @@ func (b *Book) Now() uint64 {
 	return b.version
 }
 
-// Remove forgets a pod.
+// Remove removes a pod.
 func (b *Book) Remove(pod string) {
-	if was := b.pods[pod]; was != nil {
+	if removed := b.pods[pod]; removed != nil {
 		delete(b.pods, pod)
-		b.tidy(b.count(was, -1))
-		b.stir(was, nil)
+		b.tidy(b.count(removed, -1))
+		b.stir(removed, nil)
 	}
 }
 
-// Needs says what a gang that is known cannot do without of what it waits for: it asks for all if that fits the max of its
-// quotas. Whoever is not spoken of needs all.
+// Needs sets what a waiting gang needs to start: the gang requests all if the needed part fits the max of its quotas. The default is all.
 func (b *Book) Needs(name string, need []Want) {
 	g := b.gangs[name]
 	if g == nil {
 		return
 	}
 	for _, p := range g.parts {
-		least := make(vector, len(b.tree.resources))
+		needed := make(vector, len(b.tree.resources))
 		for _, w := range need {
 			if i, ok := b.tree.byName[w.Quota]; ok && i == p.node {
 				for r, n := range b.tree.vector(w.Asks) {
-					least[r] = plus(least[r], times(n, w.Count))
+					needed[r] = plus(needed[r], times(n, w.Count))
 				}
 			}
 		}
-		if slices.Equal(least, p.least) {
+		if slices.Equal(needed, p.needed) {
 			continue
 		}
 		b.ask(p, -1)
-		p.least = least
+		p.needed = needed
 		b.ask(p, 1)
 	}
 }
 
-// Passed says whether a gang that is known and waits can start now as far as others than quotas are concerned: one that cannot keeps
-// nobody from what is idle.
-func (b *Book) Passed(name string, is bool) {
+// Passed sets whether a waiting gang cannot start for a reason other than quota. Such a gang has no turn for idle capacity.
+func (b *Book) Passed(name string, passed bool) {
 	g := b.gangs[name]
-	if g == nil || b.passed[name] == is {
+	if g == nil || b.passed[name] == passed {
 		return
 	}
 	for _, p := range g.parts {
 		b.ask(p, -1)
 	}
-	if delete(b.passed, name); is {
+	if delete(b.passed, name); passed {
 		b.passed[name] = true
 	}
 	for _, p := range g.parts {
@@ -284,11 +283,11 @@ func (b *Book) Passed(name string, is bool) {
 	}
 }
 
-// Together says that gangs which are known start together, and with nobody else: none of them is served before the last of their quotas is.
+// Together sets gangs that start together. Invariant: none of them is served before the last of their quotas.
 func (b *Book) Together(names ...string) {
 	for _, name := range names {
-		for _, was := range b.groups[name] {
-			delete(b.groups, was)
+		for _, former := range b.groups[name] {
+			delete(b.groups, former)
 		}
 	}
 	for _, name := range names {
@@ -298,7 +297,7 @@ func (b *Book) Together(names ...string) {
 	}
 }
 
-// together are the gangs that start together with one, itself among them.
+// together returns the gangs that start together with one gang, including that gang.
 func (b *Book) together(name string) []string {
 	if all := b.groups[name]; all != nil {
 		return all
@@ -306,7 +305,7 @@ func (b *Book) together(name string) []string {
 	return []string{name}
 }
 
-// count adds a pod to what is known, or takes it away, and returns its gang; nil if it has no quota.
+// count adds or removes a pod, and returns its gang; nil if it has no quota.
 func (b *Book) count(p *Pod, sign int64) *gang {
 	i, ok := b.tree.byName[p.Quota]
 	if !ok {
@@ -321,10 +320,10 @@ func (b *Book) count(p *Pod, sign int64) *gang {
 	for r := range v {
 		v[r] *= sign
 	}
-	of := b.part(g, i)
-	b.ask(of, -1)
-	of.count(p, v, int(sign))
-	b.ask(of, 1)
+	share := b.part(g, i)
+	b.ask(share, -1)
+	share.count(p, v, int(sign))
+	b.ask(share, 1)
 	if p.State != Waits {
 		b.charge(i, p, v, int(sign))
 	}
@@ -337,17 +336,17 @@ func (b *Book) count(p *Pod, sign int64) *gang {
 	return g
 }
 
-// ask counts what a gang takes and asks for of its quota, or takes it away before it changes.
+// ask adds or removes the use and request of a gang's part.
 func (b *Book) ask(p *part, n int) {
 	b.changes++
 	a := &b.accounts[p.node]
 	asks := p.pods[Waits] > 0 && b.everFits(p)
-	for r := range a.asked {
-		of := p.hold[r] + p.keeps[r]
+	for r := range a.requested {
+		amount := p.hold[r] + p.keeps[r]
 		if asks {
-			of += p.waits[r]
+			amount += p.waits[r]
 		}
-		a.asked[r] += int64(n) * of
+		a.requested[r] += int64(n) * amount
 	}
 	if asks && !b.passed[p.gang.name] {
 		a.starters += n
@@ -360,7 +359,7 @@ func (b *Book) ask(p *part, n int) {
 	}
 }
 
-// everFits says whether a gang could have what it needs of a quota if nobody else had anything.
+// everFits returns whether a gang's needed part fits the limits of a quota if no other gang used anything.
 func (b *Book) everFits(p *part) bool {
 	for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
 		n := &b.tree.nodes[i]
@@ -368,8 +367,8 @@ func (b *Book) everFits(p *part) bool {
 			return false
 		}
 		for r, w := range p.waits {
-			if p.least != nil {
-				w = min(w, p.least[r])
+			if p.needed != nil {
+				w = min(w, p.needed[r])
 			}
 			if w > 0 && n.max[r]-p.hold[r]-p.keeps[r] < w {
 				return false
@@ -379,7 +378,7 @@ func (b *Book) everFits(p *part) bool {
 	return true
 }
 
-// part is what a gang has of a quota.
+// part returns a gang's part of a quota, and creates it if needed.
 func (b *Book) part(g *gang, node int) *part {
 	at, ok := slices.BinarySearchFunc(g.parts, node, func(p *part, n int) int { return p.node - n })
 	if !ok {
@@ -399,7 +398,7 @@ func (p *part) count(pod *Pod, v vector, n int) {
 	}
 }
 
-// charge counts a pod with a place at its quota and all above.
+// charge counts a placed pod at its quota and all quotas above.
 func (b *Book) charge(node int, p *Pod, v vector, n int) {
 	for i := node; i >= 0; i = b.tree.nodes[i].parent {
 		a := &b.accounts[i]
@@ -418,7 +417,7 @@ func (b *Book) charge(node int, p *Pod, v vector, n int) {
 	}
 }
 
-// tidy keeps true what is derived of a gang's pods, and forgets a gang without any.
+// tidy removes the empty parts of a gang, and a gang without pods.
 func (b *Book) tidy(g *gang) {
 	if g == nil {
 		return
@@ -437,35 +436,35 @@ func (b *Book) tidy(g *gang) {
 		delete(b.gangs, g.name)
 		delete(b.passed, g.name)
 		delete(b.groups, g.name)
-		delete(b.claims, g.name)
+		delete(b.holds, g.name)
 	}
 }
 
-// Gang is what a gang is to quotas.
+// Gang is a gang as quotas see it.
 type Gang struct {
 	Name     string
-	Quotas   []string // that its pods name, parents before children
+	Quotas   []string // of its pods, parents before children
 	Priority int32    // the highest of its pods
-	Since    int64    // when the first of those who have a place got it; math.MaxInt64 if nobody has
-	Fixed    bool     // a pod of it is never evicted
-	Waits    bool     // a pod of it has no place
+	Since    int64    // when its first placed pod got its node; math.MaxInt64 without any
+	Fixed    bool     // one of its pods is never evicted
+	Waits    bool     // one of its pods waits
 }
 
-// Gang says what is known of a gang; ok is false if none of its pods has a quota.
-func (b *Book) Gang(name string) (is Gang, ok bool) {
+// Gang returns a gang; ok is false if none of its pods has a quota.
+func (b *Book) Gang(name string) (facts Gang, ok bool) {
 	g := b.gangs[name]
 	if g == nil {
 		return Gang{}, false
 	}
 	g.facts()
-	is = Gang{Name: name, Priority: g.priority, Since: g.since, Fixed: g.fixed}
+	facts = Gang{Name: name, Priority: g.priority, Since: g.since, Fixed: g.fixed}
 	for _, p := range g.parts {
-		is.Quotas, is.Waits = append(is.Quotas, b.tree.nodes[p.node].Name), is.Waits || p.pods[Waits] > 0
+		facts.Quotas, facts.Waits = append(facts.Quotas, b.tree.nodes[p.node].Name), facts.Waits || p.pods[Waits] > 0
 	}
-	return is, true
+	return facts, true
 }
 
-// facts reads off a gang's pods what is asked about rarely.
+// facts recomputes the fields of a gang that are rarely needed.
 func (g *gang) facts() {
 	if !g.stale {
 		return

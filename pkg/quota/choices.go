@@ -5,32 +5,32 @@ import (
 	"slices"
 )
 
-// Choosing is who may start of gangs that need fewer members than wait: where these differ, a quota may have room for some of them
-// and not for others. What is chosen is how many of each kind.
+// Choosing is the waiting members of gangs that need only some of them. Where members differ, a quota may have capacity for some only. A
+// choice says how many members of each kind start.
 type Choosing struct {
-	Ask   Ask // whose gang and priority it is; who is needed is not read
+	Ask   Ask // its gang and priority; Need and More are not read
 	Kinds []Kind
 	Need  []int // by gang, how many must start
 }
 
-// Kind is members of one gang that ask for the same, and of whom one is as good as another. Count is how many wait.
+// Kind is Count waiting members of one gang that are interchangeable.
 type Kind struct {
 	Want
 	Gang int
 }
 
-// mostQuestions bounds what is asked of the quotas for one list of choices: with more, only those are listed that are found first, and those that
-// begin with whoever needs least.
+// mostQuestions bounds the quota checks for one list of choices. Beyond it the list holds the choices found first, and those that begin
+// with the smallest requests.
 const mostQuestions = 512
 
-// Most lists choices that are admitted and to which nobody can be added: those with most members first, of as many those of the first
-// kinds. It lists one if Any finds one.
+// Most returns admitted choices to which no member can be added: the largest first, and of equal size those of the first kinds. It returns
+// one if Any does.
 func (b *Book) Most(c Choosing, most int) [][]int {
 	s := b.chooser(c)
 	s.search(s.fill)
 	if len(s.found) == 0 {
-		if any := b.Any(c); any != nil { // the fewest are found with fewer questions
-			s.keep(s.more(any, s.inOrder()))
+		if minimal := b.Any(c); minimal != nil { // the minimal choice needs fewer checks
+			s.keep(s.extend(minimal, s.inOrder()))
 		}
 	}
 	slices.SortStableFunc(s.found, func(x, y []int) int {
@@ -39,7 +39,7 @@ func (b *Book) Most(c Choosing, most int) [][]int {
 	return s.found[:min(most, len(s.found))]
 }
 
-// Any is a choice that is admitted; nil if there is none.
+// Any returns an admitted choice; nil if there is none.
 func (b *Book) Any(c Choosing) []int {
 	s := b.chooser(c)
 	s.exact, s.enough = true, 1
@@ -49,12 +49,12 @@ func (b *Book) Any(c Choosing) []int {
 	return s.found[0]
 }
 
-// Later is a choice that is admitted but for its turn; nil if there is none.
+// Later returns a choice that only its turn keeps from admission; nil if there is none.
 func (b *Book) Later(c Choosing) []int {
 	s := b.chooser(c)
 	s.exact, s.enough = true, 1
 	s.fits = func(l *load) bool {
-		refusal := l.refused()
+		refusal := l.refusal()
 		return refusal == nil || refusal.Cause == NotNext
 	}
 	if s.search(s.needed); len(s.found) == 0 {
@@ -64,26 +64,26 @@ func (b *Book) Later(c Choosing) []int {
 }
 
 func (b *Book) chooser(c Choosing) *chooser {
-	return &chooser{Choosing: c, begin: &load{view: b.View(), ask: &c.Ask}, fits: func(l *load) bool { return l.refused() == nil }}
+	return &chooser{Choosing: c, begin: &load{view: b.View(), ask: &c.Ask}, fits: func(l *load) bool { return l.refusal() == nil }}
 }
 
-// Fewest lists choices of no more members than are needed that no limit would keep out which nobody can lend, if nobody else had anything:
-// first those who need least of a resource. all says that there are no others.
+// Fewest returns choices of the needed number of members that fit the hard limits if no other gang used anything, the smallest requests
+// first. all says that the list is complete.
 func (b *Book) Fewest(c Choosing, most int) (choices [][]int, all bool) {
 	l := &load{view: b.View(), ask: &c.Ask}
-	for _, is := range c.Kinds {
-		l.add(is.Want, 1)
+	for _, kind := range c.Kinds {
+		l.add(kind.Want, 1)
 	}
 	if l.broken != nil {
 		return nil, false
 	}
-	begin := &load{view: b.alone(c.Ask.Gang, l.at), ask: &c.Ask}
+	begin := &load{view: b.onlyGang(c.Ask.Gang, l.requests), ask: &c.Ask}
 	s := &chooser{Choosing: c, begin: begin, fits: func(l *load) bool { return l.hard() == nil }, exact: true}
 	s.search(s.needed)
-	return s.found[:min(most, len(s.found))], s.asked < mostQuestions && len(s.found) <= most
+	return s.found[:min(most, len(s.found))], s.checks < mostQuestions && len(s.found) <= most
 }
 
-// Cheapest is the choice of those who are needed that need least of a resource, those of the first kinds of as much.
+// Cheapest returns the choice with the smallest request of a resource; the first kinds of equal ones.
 func (c Choosing) Cheapest(resource string) []int { return c.needed(c.byNeed(resource)) }
 
 // chooser is the search for choices.
@@ -91,44 +91,44 @@ type chooser struct {
 	Choosing
 	begin  *load
 	fits   func(*load) bool
-	exact  bool // no more than are needed
-	enough int  // choices; 0 is all
-	asked  int
+	exact  bool // only as many members as needed
+	enough int  // number of choices to find; 0 is all
+	checks int
 	found  [][]int
 }
 
-// search begins with whoever needs least, as by has it, and goes on with all that may be.
-func (s *chooser) search(by func(order []int) []int) {
-	s.seed(by)
+// search begins with the smallest requests, as the function pick returns them, and continues with all choices.
+func (s *chooser) search(pick func(order []int) []int) {
+	s.seed(pick)
 	s.descend(0, make([]int, len(s.Kinds)), s.begin)
 }
 
-func (s *chooser) may(l *load) bool {
-	s.asked++
+func (s *chooser) check(l *load) bool {
+	s.checks++
 	return s.fits(l)
 }
 
-// seed begins with the choices of those who need least of each resource.
-func (s *chooser) seed(by func(order []int) []int) {
+// seed finds the choices with the smallest request of each resource.
+func (s *chooser) seed(pick func(order []int) []int) {
 	var names []string
-	for _, is := range s.Kinds {
-		for name := range is.Asks {
+	for _, kind := range s.Kinds {
+		for name := range kind.Asks {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		chosen, l := by(s.byNeed(name)), s.begin.clone()
+		chosen, l := pick(s.byNeed(name)), s.begin.clone()
 		for i, n := range chosen {
 			l.add(s.Kinds[i].Want, n)
 		}
-		if s.suffices(len(chosen), chosen) && s.may(l) {
+		if s.suffices(len(chosen), chosen) && s.check(l) {
 			s.keep(chosen)
 		}
 	}
 }
 
-// inOrder are the kinds as they are.
+// inOrder returns the kinds in their order.
 func (c Choosing) inOrder() []int {
 	order := make([]int, len(c.Kinds))
 	for i := range order {
@@ -137,14 +137,14 @@ func (c Choosing) inOrder() []int {
 	return order
 }
 
-// byNeed orders the kinds by what each of their members asks for of a resource.
+// byNeed returns the kinds ordered by their request of a resource.
 func (c Choosing) byNeed(resource string) []int {
 	order := c.inOrder()
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource]) })
 	return order
 }
 
-// needed is how many of each kind start if no more do than must, the first ones of an order.
+// needed returns the needed number of members, taken from the first kinds of an order.
 func (c Choosing) needed(order []int) []int {
 	left, chosen := slices.Clone(c.Need), make([]int, len(c.Kinds))
 	for _, i := range order {
@@ -154,34 +154,34 @@ func (c Choosing) needed(order []int) []int {
 	return chosen
 }
 
-// fill is needed, and as many more as may be.
-func (s *chooser) fill(order []int) []int { return s.more(s.needed(order), order) }
+// fill returns needed, and as many further members as possible.
+func (s *chooser) fill(order []int) []int { return s.extend(s.needed(order), order) }
 
-// more is a choice, and as many more as may be if it may be itself.
-func (s *chooser) more(chosen, order []int) []int {
+// extend adds as many members as possible to a choice, if the choice itself fits.
+func (s *chooser) extend(chosen, order []int) []int {
 	l := s.begin.clone()
 	for i, n := range chosen {
 		l.add(s.Kinds[i].Want, n)
 	}
-	if !s.may(l) {
+	if !s.check(l) {
 		return chosen
 	}
 	for _, i := range order {
-		n := s.most(l, s.Kinds[i].Want, s.Kinds[i].Count-chosen[i])
+		n := s.addable(l, s.Kinds[i].Want, s.Kinds[i].Count-chosen[i])
 		l.add(s.Kinds[i].Want, n)
 		chosen[i] += n
 	}
 	return chosen
 }
 
-// most is how many more members a load may have, of so many.
-func (s *chooser) most(l *load, w Want, count int) int {
-	low, high := 0, count // of low it is known, of more than high not
+// most returns how many of these members can be added to a load.
+func (s *chooser) addable(l *load, w Want, count int) int {
+	low, high := 0, count // low fits, more than high does not
 	for low < high {
 		n := (low + high + 1) / 2
-		some := l.clone()
-		some.add(w, n)
-		if s.may(some) {
+		candidate := l.clone()
+		candidate.add(w, n)
+		if s.check(candidate) {
 			low = n
 		} else {
 			high = n - 1
@@ -190,9 +190,9 @@ func (s *chooser) most(l *load, w Want, count int) int {
 	return low
 }
 
-// descend tries how many there may be of a kind, and of those after it: who asks for less passes no limit that he who asks for more does not.
+// descend tries all counts of a kind and the kinds after it, the largest count first.
 func (s *chooser) descend(at int, chosen []int, l *load) {
-	if s.asked >= mostQuestions || s.enough > 0 && len(s.found) >= s.enough || !s.suffices(at, chosen) {
+	if s.checks >= mostQuestions || s.enough > 0 && len(s.found) >= s.enough || !s.suffices(at, chosen) {
 		return
 	}
 	if at == len(s.Kinds) {
@@ -201,42 +201,42 @@ func (s *chooser) descend(at int, chosen []int, l *load) {
 		}
 		return
 	}
-	is := s.Kinds[at]
-	high := is.Count
+	kind := s.Kinds[at]
+	high := kind.Count
 	if s.exact {
-		high = min(high, s.lacks(chosen[:at], is.Gang))
+		high = min(high, s.lacks(chosen[:at], kind.Gang))
 	}
-	high = s.most(l, is.Want, high)
+	high = s.addable(l, kind.Want, high)
 	for n := high; n >= 0; n-- {
-		some := l.clone()
-		some.add(is.Want, n)
+		candidate := l.clone()
+		candidate.add(kind.Want, n)
 		chosen[at] = n
-		s.descend(at+1, chosen, some)
-		if at == len(s.Kinds)-1 { // fewer of the last one are in no list
+		s.descend(at+1, chosen, candidate)
+		if at == len(s.Kinds)-1 { // smaller counts of the last kind are never listed
 			break
 		}
 	}
 	chosen[at] = 0
 }
 
-// lacks is how many of a gang must still be chosen.
+// lacks returns how many members of a gang must still be chosen.
 func (s *chooser) lacks(chosen []int, gang int) int {
 	n := s.Need[gang]
-	for i, many := range chosen {
+	for i, count := range chosen {
 		if s.Kinds[i].Gang == gang {
-			n -= many
+			n -= count
 		}
 	}
 	return max(0, n)
 }
 
-// suffices says whether there are as many members as are needed with those of the kinds to come.
+// suffices returns whether a choice can still reach the needed members with the remaining kinds.
 func (s *chooser) suffices(at int, chosen []int) bool {
 	for g := range s.Need {
 		n := s.lacks(chosen[:at], g)
-		for _, is := range s.Kinds[at:] {
-			if is.Gang == g {
-				n -= is.Count
+		for _, kind := range s.Kinds[at:] {
+			if kind.Gang == g {
+				n -= kind.Count
 			}
 		}
 		if n > 0 {
@@ -246,10 +246,10 @@ func (s *chooser) suffices(at int, chosen []int) bool {
 	return true
 }
 
-// full says whether nobody can be added.
+// full returns whether no member can be added.
 func (s *chooser) full(chosen []int, l *load) bool {
-	for i, is := range s.Kinds {
-		if chosen[i] < is.Count && s.most(l, is.Want, 1) > 0 {
+	for i, kind := range s.Kinds {
+		if chosen[i] < kind.Count && s.addable(l, kind.Want, 1) > 0 {
 			return false
 		}
 	}
@@ -257,13 +257,13 @@ func (s *chooser) full(chosen []int, l *load) bool {
 }
 
 func (s *chooser) keep(chosen []int) {
-	if sum(chosen) > 0 && !slices.ContainsFunc(s.found, func(is []int) bool { return slices.Equal(is, chosen) }) {
+	if sum(chosen) > 0 && !slices.ContainsFunc(s.found, func(known []int) bool { return slices.Equal(known, chosen) }) {
 		s.found = append(s.found, slices.Clone(chosen))
 	}
 }
 
-func sum(of []int) (n int) {
-	for _, i := range of {
+func sum(counts []int) (n int) {
+	for _, i := range counts {
 		n += i
 	}
 	return n

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// TestChoices compares the choices with all that there are, of two gangs with members of several kinds.
+// The choices equal those of an exhaustive search, for two gangs with members of several kinds.
 func TestChoices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := func(most int, label string) int64 { return int64(rapid.IntRange(0, most).Draw(t, label)) }
@@ -122,12 +122,12 @@ func total(of []int) (n int) {
 	return n
 }
 
-// TestChoicesAreBounded: of more kinds than can be tried in all ways, whoever needs least is among the choices.
+// With more kinds than can be tried, the smallest request is among the choices.
 func TestChoicesAreBounded(t *testing.T) {
 	tree, _ := quota.Grow([]quota.Spec{{Name: "q", Max: quota.List{"cpu": 200}}})
 	b := quota.NewBook(tree)
 	c := quota.Choosing{Ask: quota.Ask{Gang: "g"}, Need: []int{15}}
-	least, most := make([]int, 30), make([]int, 30) // 1 to 15, and as many more as may be: 190 of 200
+	least, most := make([]int, 30), make([]int, 30) // 1 to 15, and as many more as possible: 190 of 200
 	for i := range 30 {
 		c.Kinds = append(c.Kinds, quota.Kind{Want: quota.Want{Quota: "q", Asks: quota.List{"cpu": int64(30 - i)}, Count: 1}})
 		if i >= 15 {
@@ -148,8 +148,8 @@ func TestChoicesAreBounded(t *testing.T) {
 	require.Equal(t, least, c.Cheapest("cpu"))
 }
 
-// TestAnyIsListed: where members that pass have little in common with those who need least, a choice that is found is listed.
-func TestAnyIsListed(t *testing.T) {
+// A choice that Any finds is listed, also if admitted members have little in common with the smallest requests.
+func TestFoundChoiceIsListed(t *testing.T) {
 	tree, _ := quota.Grow([]quota.Spec{{Name: "q", Max: quota.List{"cpu": 32, "gpu": 17, "memory": 26}}})
 	b := quota.NewBook(tree)
 	c := quota.Choosing{Ask: quota.Ask{Gang: "g"}, Need: []int{10}}

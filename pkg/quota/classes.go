@@ -11,36 +11,36 @@ import (
 type Class uint8
 
 const (
-	Absent     Class = iota // it has nothing there
+	Absent     Class = iota // it uses nothing there
 	Guaranteed              // it fits the quota's min
-	Straddles               // it does not, and without it the quota has less than its min, or a quota below has
-	Borrows                 // without it, and without all other gangs that borrow, the quota still has its min
+	Straddles               // it does not fit, and without it this quota or one below is under its min
+	Borrows                 // without it, and all other borrowing gangs, the quota keeps its min
 )
 
-// classes are what gangs are to the quotas of a tree, each worked out when it is asked for.
+// classes holds the classes of gangs by quota, computed on demand.
 type classes struct {
-	book *Book
-	of   map[int]map[*gang]Class
+	book    *Book
+	byQuota map[int]map[*gang]Class
 }
 
-// forget says that something has changed of a gang.
+// forget drops the classes that depend on a gang.
 func (c *classes) forget(g *gang) {
 	for _, p := range g.parts {
 		for i := p.node; i >= 0; i = c.book.tree.nodes[i].parent {
-			delete(c.of, i)
+			delete(c.byQuota, i)
 		}
 	}
 }
 
-// at sorts the gangs that have something below a quota. Those that are guaranteed in the quota next below on their
-// path come first, then by priority, then the gang that runs longest. From the last one on, the gangs borrow that borrow below, too, and leave the
-// quota its min. Of the others those are guaranteed, from the first on, that fit its min.
+// at returns the classes of the gangs below a quota. Gangs guaranteed in the child quota come first, then by priority, then by age. From
+// the last on, gangs borrow that borrow below and leave the quota its min. From the first on, the remaining gangs that fit its min are
+// guaranteed.
 func (c *classes) at(i int) map[*gang]Class {
-	if known := c.of[i]; known != nil {
+	if known := c.byQuota[i]; known != nil {
 		return known
 	}
 	n, out := &c.book.tree.nodes[i], map[*gang]Class{}
-	c.of[i] = out
+	c.byQuota[i] = out
 	order := c.order(i)
 	above := make(vector, len(n.min))
 	for _, h := range order {
@@ -49,7 +49,7 @@ func (c *classes) at(i int) map[*gang]Class {
 	above.sub(n.min)
 	limited := slices.Contains(n.hasMin, true)
 	for _, h := range slices.Backward(order) {
-		if !h.kept && !h.gang.fixed && (!limited || h.has(n.hasMin) && fits(h.all, above, n.hasMin)) {
+		if !h.straddles && !h.gang.fixed && (!limited || h.uses(n.hasMin) && fits(h.all, above, n.hasMin)) {
 			out[h.gang] = Borrows
 			above.sub(h.all)
 		}
@@ -68,16 +68,16 @@ func (c *classes) at(i int) map[*gang]Class {
 	return out
 }
 
-// holder is what a gang has below a quota.
+// holder is a gang's use below a quota.
 type holder struct {
-	gang *gang
-	all  vector
-	sure bool // it is guaranteed in all quotas next below
-	kept bool // it does not borrow in one of them
+	gang       *gang
+	all        vector
+	guaranteed bool // in all child quotas
+	straddles  bool // it does not borrow in some child quota
 }
 
-// has says whether a gang has something of what is named.
-func (h *holder) has(named []bool) bool {
+// uses returns whether a gang uses a named resource.
+func (h *holder) uses(named []bool) bool {
 	for r, n := range h.all {
 		if n > 0 && named[r] {
 			return true
@@ -86,19 +86,19 @@ func (h *holder) has(named []bool) bool {
 	return false
 }
 
-// order lists who has something below a quota, in the order in which they are guaranteed.
+// order returns the gangs below a quota in the order of their guarantee.
 func (c *classes) order(i int) (all []holder) {
 	known := map[*gang]int{}
-	add := func(p *part, sure, kept bool) {
+	add := func(p *part, guaranteed, straddles bool) {
 		at, ok := known[p.gang]
 		if !ok {
 			at = len(all)
-			known[p.gang], all = at, append(all, holder{p.gang, make(vector, len(p.hold)), sure, false})
+			known[p.gang], all = at, append(all, holder{p.gang, make(vector, len(p.hold)), guaranteed, false})
 		}
 		h := &all[at]
 		h.all.add(p.hold)
 		h.all.add(p.keeps)
-		h.sure, h.kept = h.sure && sure, h.kept || kept
+		h.guaranteed, h.straddles = h.guaranteed && guaranteed, h.straddles || straddles
 	}
 	for _, p := range c.book.accounts[i].parts {
 		if p.pods[Holds]+p.pods[Keeps] > 0 {
@@ -118,12 +118,13 @@ func (c *classes) order(i int) (all []holder) {
 		h.gang.facts()
 	}
 	slices.SortFunc(all, func(x, y holder) int {
-		return cmp.Or(first(x.sure, y.sure), cmp.Compare(y.gang.priority, x.gang.priority), cmp.Compare(x.gang.since, y.gang.since), strings.Compare(x.gang.name, y.gang.name))
+		return cmp.Or(first(x.guaranteed, y.guaranteed), cmp.Compare(y.gang.priority, x.gang.priority),
+			cmp.Compare(x.gang.since, y.gang.since), strings.Compare(x.gang.name, y.gang.name))
 	})
 	return all
 }
 
-// first orders those of whom something is true before the others.
+// first orders true before false.
 func first(x, y bool) int {
 	switch {
 	case x == y:
@@ -134,7 +135,7 @@ func first(x, y bool) int {
 	return 1
 }
 
-// isBelow says whether a quota is another one, or below it.
+// isBelow returns whether a quota is another one, or below it.
 func (t *Tree) isBelow(i, above int) bool {
 	for i > above {
 		i = t.nodes[i].parent
@@ -142,7 +143,7 @@ func (t *Tree) isBelow(i, above int) bool {
 	return i == above
 }
 
-// fits says whether amounts are no more than what is left, of what is named.
+// fits returns whether amounts of named resources fit what is free.
 func fits(amounts, left vector, named []bool) bool {
 	for r, n := range amounts {
 		if named[r] && n > 0 && n > left[r] {
@@ -152,7 +153,7 @@ func fits(amounts, left vector, named []bool) bool {
 	return true
 }
 
-// Class says what a gang is to a quota.
+// Class returns the class of a gang at a quota.
 func (b *Book) Class(gang, quota string) Class {
 	i, ok := b.tree.byName[quota]
 	if !ok {
@@ -164,44 +165,44 @@ func (b *Book) Class(gang, quota string) Class {
 	return Absent
 }
 
-// Balance is what a quota has at one moment.
+// Balance is the state of a quota.
 type Balance struct {
 	Quota                              string
 	Path                               []string
 	Min, Max                           List
 	Used, Reserved, Request, Entitled  List
-	Fixed                              List // of Used and Reserved, what is never evicted
+	Fixed                              List // of Used and Reserved, the part that is never evicted
 	Share                              Share
-	Guaranteed, Borrowing, WaitingHere []string // gangs, by name; those that wait only where pods name the quota
+	Guaranteed, Borrowing, WaitingHere []string // gangs, by name; waiting gangs only at the quota of their pods
 	Broken                             string
 }
 
-// Balance says what a quota has.
-func (b *Book) Balance(quota string) (is Balance, ok bool) {
-	if is, ok = b.Sums(quota); !ok {
-		return is, false
+// Balance returns the state of a quota.
+func (b *Book) Balance(quota string) (balance Balance, ok bool) {
+	if balance, ok = b.Sums(quota); !ok {
+		return balance, false
 	}
 	i := b.tree.byName[quota]
 	for g, class := range b.class.at(i) {
 		if class == Guaranteed {
-			is.Guaranteed = append(is.Guaranteed, g.name)
+			balance.Guaranteed = append(balance.Guaranteed, g.name)
 		} else {
-			is.Borrowing = append(is.Borrowing, g.name)
+			balance.Borrowing = append(balance.Borrowing, g.name)
 		}
 	}
-	slices.Sort(is.Guaranteed)
-	slices.Sort(is.Borrowing)
+	slices.Sort(balance.Guaranteed)
+	slices.Sort(balance.Borrowing)
 	for _, p := range b.accounts[i].parts {
 		if p.pods[Waits] > 0 {
-			is.WaitingHere = append(is.WaitingHere, p.gang.name)
+			balance.WaitingHere = append(balance.WaitingHere, p.gang.name)
 		}
 	}
-	slices.SortFunc(is.WaitingHere, strings.Compare)
-	return is, true
+	slices.SortFunc(balance.WaitingHere, strings.Compare)
+	return balance, true
 }
 
-// Sums is Balance without gangs, which costs less than to sort them.
-func (b *Book) Sums(quota string) (is Balance, ok bool) {
+// Sums is Balance without the gangs, which are costly to sort.
+func (b *Book) Sums(quota string) (balance Balance, ok bool) {
 	i, ok := b.tree.byName[quota]
 	if !ok {
 		return Balance{}, false
@@ -209,18 +210,18 @@ func (b *Book) Sums(quota string) (is Balance, ok bool) {
 	n, a := &b.tree.nodes[i], &b.accounts[i]
 	b.settle(n.top)
 	none := make([]bool, len(n.named))
-	is = Balance{
+	balance = Balance{
 		Quota: n.Name, Path: b.tree.Path(n.Name), Broken: n.broken, Share: b.View().share(i), Min: b.tree.list(n.min, n.hasMin), Max: List{},
 		Used: b.tree.list(a.used, n.named), Reserved: b.tree.list(a.reserved, none), Request: b.tree.list(a.request, n.named),
 		Entitled: List{}, Fixed: b.tree.list(a.fixed, none),
 	}
 	for r, name := range b.tree.resources {
 		if n.max[r] != math.MaxInt64 {
-			is.Max[name] = n.max[r]
+			balance.Max[name] = n.max[r]
 		}
 		if n.named[r] && a.entitled[r] != math.MaxInt64 {
-			is.Entitled[name] = a.entitled[r]
+			balance.Entitled[name] = a.entitled[r]
 		}
 	}
-	return is, true
+	return balance, true
 }

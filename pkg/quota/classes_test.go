@@ -8,8 +8,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Above two quotas in which a gang has something it is sure only if it is in both: who borrows in one of them comes after those who
-// are guaranteed in all theirs, whatever its priority.
+// A gang of two quotas is guaranteed above both only if it is in both: a gang that borrows in one comes after gangs that are guaranteed in
+// all, whatever its priority.
 func TestGangOfTwoQuotas(t *testing.T) {
 	tree, problems := quota.Grow([]quota.Spec{
 		{Name: "p", Inner: true, Min: quota.List{"cpu": 10}},

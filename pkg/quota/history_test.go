@@ -12,19 +12,18 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// market is gangs that compete for a cluster without places: whoever is admitted, and for whom there is enough, runs.
+// market is gangs that compete for a cluster without nodes: an admitted gang with enough capacity runs.
 type market struct {
 	*plain
 	book    *quota.Book
 	now     int64
 	evicted int
-	seen    map[uint64]string // by version, what quotas had
+	seen    map[uint64]string // by version, the state of the quotas
 }
 
-// TestRest: when nobody comes or goes any more everything comes to rest, however unlike the quotas are: nobody is
-// evicted for ever. On the way no quota ever has more than its max, and no gang that is guaranteed is evicted for
-// another quota.
-func TestRest(t *testing.T) {
+// When no gang arrives or ends, evictions end, however the quotas differ. On the way no quota exceeds its max, and no guaranteed gang is
+// evicted for another quota.
+func TestEvictionsEndWithoutNewGangs(t *testing.T) {
 	worlds.Check(t, 1500, []string{"evictions", "several evictions", "waits in the end"}, func(t *rapid.T, y worlds.Tally) {
 		p, b := drawWorld(t)
 		m := &market{plain: p, book: b, seen: map[uint64]string{}}
@@ -56,7 +55,7 @@ func TestRest(t *testing.T) {
 	})
 }
 
-// happen has a gang come, or go.
+// happen starts or ends a gang.
 func (m *market) happen(t *rapid.T, gang string, leaves []string) {
 	if names := slices.Concat(m.running(gang), m.waiting(gang)); len(names) > 0 {
 		for _, name := range names {
@@ -87,7 +86,7 @@ func (m *market) set(p quota.Pod) {
 	m.book.Set(p)
 }
 
-// round tries every gang that waits, and says whether anything has changed.
+// round tries every waiting gang, and returns whether anything changed.
 func (m *market) round(t *rapid.T) (changed bool) {
 	gangs := m.gangs()
 	slices.SortStableFunc(gangs, func(a, b string) int { return int(m.gang(b).Priority - m.gang(a).Priority) })
@@ -112,13 +111,13 @@ func (m *market) round(t *rapid.T) (changed bool) {
 	return changed
 }
 
-// room says whether there is enough for a gang when some have left.
+// room returns whether the capacity suffices for a gang without some gangs.
 func (m *market) room(gang string, gone []string) bool {
 	after := m.without(gone...)
 	return after.taken(root, "cpu")+m.demand(gang, root, "cpu", true, true) <= m.totals["cpu"]
 }
 
-// starts has a gang run if it is admitted and there is room.
+// starts runs a gang if it is admitted and there is capacity.
 func (m *market) starts(gang string, gone []string) bool {
 	if _, refusal := m.book.Admit(askOf(m.plain, gang)); refusal != nil && gone == nil || !m.room(gang, nil) {
 		return false
@@ -132,7 +131,7 @@ func (m *market) starts(gang string, gone []string) bool {
 	return true
 }
 
-// evicts looks for the fewest gangs that may leave for one, evicts them, and has it run.
+// evicts finds the fewest gangs that may be evicted for one, evicts them, and runs it.
 func (m *market) evicts(t *rapid.T, gang string) bool {
 	r := m.book.Reclaim(askOf(m.plain, gang), quota.AnyPriority)
 	var may []string
@@ -168,7 +167,7 @@ func (m *market) evicts(t *rapid.T, gang string) bool {
 	return false
 }
 
-// justified says that nobody is evicted who is guaranteed, but by his own quota.
+// justified checks that a guaranteed gang is evicted only for its own quota.
 func (m *market) justified(t *rapid.T, gang, victim string) {
 	if m.right(gang, victim, m.plain) == "" {
 		t.Fatalf("%s evicts %s, which it may not", gang, victim)
@@ -187,7 +186,7 @@ func subsets(of []string, size int) (all [][]string) {
 	return all
 }
 
-// check says that no quota has more than its max, and has what it had as long as its version is the same.
+// check checks that no quota exceeds its max, and that equal versions mean equal states.
 func (m *market) check(t *rapid.T) {
 	for q := range m.specs {
 		version := m.book.Version(q)

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// plain is the slow twin of a Book: it keeps what it was told, and adds up everything anew for each question.
+// plain is the slow twin of a Book: it stores the changes, and recomputes everything for each question.
 type plain struct {
 	specs  map[string]quota.Spec
 	totals quota.List
@@ -23,7 +23,7 @@ type plain struct {
 	with   map[string][]string // gangs that start together
 	since  map[string]int64
 	rich   bool   // few limits, and enough for one gang: quotas compete
-	begin  *plain // before somebody left: what quotas ask for and are entitled to is as it was
+	begin  *plain // before the removals: requests and fair shares are of then
 }
 
 const root = "root"
@@ -50,7 +50,7 @@ func (p *plain) path(of string) (up []string) {
 
 func (p *plain) within(pod quota.Pod, of string) bool { return slices.Contains(p.path(pod.Quota), of) }
 
-// taken is what pods with a place have of a quota.
+// taken is what placed pods use of a quota.
 func (p *plain) taken(of, r string) (n int64) {
 	for _, pod := range p.pods {
 		if pod.State != quota.Waits && p.within(pod, of) {
@@ -92,7 +92,7 @@ func (p *plain) weight(of, r string) int64 {
 	return heaviest
 }
 
-// demand is what a gang asks for of a quota, by state.
+// demand is a gang's use and request of a quota, by state.
 func (p *plain) demand(gang, of, r string, waits, below bool) (n int64) {
 	for _, pod := range p.pods {
 		if pod.Gang == gang && (pod.State == quota.Waits) == waits && (pod.Quota == of || below && p.within(pod, of)) {
@@ -114,7 +114,7 @@ func (p *plain) gangs() (all []string) {
 
 var resources = []string{"cpu", "gpu"}
 
-// asks says whether a gang's request to a quota counts: alone it would fit everywhere above.
+// asks returns whether a gang's request to a quota counts: it would fit every quota above without other gangs.
 func (p *plain) asks(gang, leaf string) bool {
 	if p.begin != nil {
 		return p.begin.asks(gang, leaf)
@@ -281,7 +281,7 @@ func (p *plain) before(a, b string) bool {
 	return strings.Compare(a, b) < 0
 }
 
-// idle is what is kept for a quota, and those below it, that lend nothing.
+// idle is the min reserved for a quota and the quotas below it that lend nothing.
 func (p *plain) idle(of, r string) (n int64) {
 	for _, c := range p.children(of) {
 		n += p.idle(c, r)
@@ -292,7 +292,7 @@ func (p *plain) idle(of, r string) (n int64) {
 	return n
 }
 
-// free is what the tree has for those who ask for something of the quotas on some paths.
+// free is the tree's free capacity for requests on some paths.
 func (p *plain) free(on map[string]bool, r string) int64 {
 	all, known := p.entitled(root, r), false
 	for q := range p.specs {
@@ -313,7 +313,7 @@ func (p *plain) free(on map[string]bool, r string) int64 {
 	return all
 }
 
-// paths are the quotas that the waiting members of a gang ask something of.
+// paths are the quotas of a gang's waiting members.
 func (p *plain) paths(gang string) map[string]bool {
 	on := map[string]bool{}
 	for _, pod := range p.pods {
@@ -326,7 +326,7 @@ func (p *plain) paths(gang string) map[string]bool {
 	return on
 }
 
-// admit says why a gang is refused; "" if it is not.
+// admit returns why a gang is not admitted; "" if it is.
 func (p *plain) admit(gang string) quota.Cause {
 	on := p.paths(gang)
 	for q := range on {
@@ -380,7 +380,7 @@ func (p *plain) admit(gang string) quota.Cause {
 	return ""
 }
 
-// group is who starts together with a gang.
+// group is the gangs that start together with a gang.
 func (p *plain) group(gang string) []string {
 	if all := p.with[gang]; all != nil {
 		return all
@@ -388,8 +388,7 @@ func (p *plain) group(gang string) []string {
 	return []string{gang}
 }
 
-// starter says whether a gang waits below a quota that could start now, with those that start together with it, and has its turn before
-// another one.
+// starter returns whether a gang that could start waits below a quota, and has its turn before another one.
 func (p *plain) starter(below, gang string) bool {
 	for _, g := range p.gangs() {
 		if p.passed[g] || !p.paths(g)[below] || slices.Contains(p.group(gang), g) {
@@ -430,7 +429,7 @@ func (p *plain) starter(below, gang string) bool {
 	return false
 }
 
-// turn says whether some gangs have their turn before another one: there is a quota in which that borrows that comes after all in which they do.
+// turn returns whether some gangs have their turn before another gang, which borrows in a quota served after all of theirs.
 func (p *plain) turn(some []string, other string) bool {
 	mine := p.borrowing(some)
 	for _, theirs := range p.borrowing([]string{other}) {
@@ -441,7 +440,7 @@ func (p *plain) turn(some []string, other string) bool {
 	return false
 }
 
-// borrowing are the quotas that pods name in which, or above which, gangs would have more than these are entitled to.
+// borrowing are the quotas of pods on whose paths gangs would exceed a fair share.
 func (p *plain) borrowing(gangs []string) (leaves []string) {
 	for leaf, s := range p.specs {
 		borrows, asked := false, false
@@ -465,7 +464,7 @@ func (p *plain) borrowing(gangs []string) (leaves []string) {
 	return leaves
 }
 
-// sooner says which of two quotas that pods name is served first.
+// sooner returns which of two quotas of pods is served first.
 func (p *plain) sooner(a, b string) bool {
 	x, y := p.path(a), p.path(b)
 	if x[len(x)-1] != y[len(y)-1] {
@@ -488,7 +487,7 @@ func (p *plain) guaranteed(of string) map[string]bool {
 	return out
 }
 
-// classes are what the gangs are to a quota.
+// classes are the classes of the gangs at a quota.
 func (p *plain) classes(of string) map[string]quota.Class {
 	out, sure, kept := map[string]quota.Class{}, map[string]bool{}, map[string]bool{}
 	var running []string
@@ -564,7 +563,7 @@ func (p *plain) classes(of string) map[string]quota.Class {
 	return out
 }
 
-// gang is the pod of a gang that speaks for it: its priority is the highest, it began first.
+// gang is the pod with its gang's priority and start.
 func (p *plain) gang(name string) (is quota.Pod) {
 	is.Priority, is.Since = math.MinInt32, math.MaxInt64
 	for _, pod := range p.pods {
@@ -641,7 +640,7 @@ func drawWorld(t *rapid.T) (*plain, *quota.Book) {
 	return p, b
 }
 
-// among draws a number from low to high, all of them equally often.
+// among draws a number from low to high, all equally often.
 func among(t *rapid.T, low, high int, label string) int {
 	return low + worlds.Even(t, high-low+1, label)
 }
@@ -656,7 +655,7 @@ func keysOf[V any](m map[string]V) func(yield func(string) bool) {
 	}
 }
 
-// TestBook: after any history a Book answers as its twin, which adds up everything anew.
+// After any history a Book answers as its twin, which recomputes everything.
 func TestBook(t *testing.T) {
 	kinds := []string{"admitted", "max", "min", "runtime", "not next", "guaranteed", "borrows", "own", "by min", "by shares", "enough", "not enough", "leaving"}
 	worlds.Check(t, 10000, kinds, func(t *rapid.T, y worlds.Tally) {
@@ -685,11 +684,11 @@ func TestBook(t *testing.T) {
 			y["leaving"]++
 			compare(t, p.gone(leaving), b.Without(leaving...), worlds.Tally{})
 		}
-		compare(t, p, b, y) // as if nobody had asked
+		compare(t, p, b, y) // as if no question came before
 	})
 }
 
-// gone is the twin of a book when some pods are gone, as if they had never been but for when they were served.
+// gone is the twin of a book without some pods, except for when quotas were served.
 func (p *plain) gone(pods []string) *plain {
 	is := p.without(pods...)
 	is.begin, is.passed, is.with = nil, map[string]bool{}, map[string][]string{}
@@ -701,7 +700,7 @@ func (p *plain) gone(pods []string) *plain {
 	return is
 }
 
-// together has gangs start together, and with nobody else.
+// together makes gangs start together.
 func (p *plain) together(b *quota.Book, names []string) {
 	b.Together(names...)
 	for _, name := range names {
@@ -716,7 +715,7 @@ func (p *plain) together(b *quota.Book, names []string) {
 	}
 }
 
-// history is one thing that happens. It returns the book to go on with.
+// history is one change. It returns the book to go on with.
 func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) *quota.Book {
 	gang := rapid.SampledFrom([]string{"A", "B", "C", "D", "E"}).Draw(t, "gang")
 	switch among(t, 0, 9, "what") {
@@ -768,7 +767,7 @@ func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) *q
 		}
 	}
 	if among(t, 0, 9, "replant") == 0 {
-		b = b.Replant(b.Tree()) // who was served when is forgotten by those who are gone
+		b = b.Replant(b.Tree()) // removed pods no longer count for when a quota was served
 		p.since = map[string]int64{}
 		for _, pod := range p.pods {
 			if pod.State != quota.Waits {

@@ -312,7 +312,7 @@ func (s *scene) gone(name string) {
 	}
 }
 
-// ask is what a gang asks for; the last members it can do without.
+// ask is a gang's request; it can start without the last members.
 func (s *scene) ask(name string, more int) quota.Ask {
 	c := s.gangs[name]
 	a := quota.Ask{Gang: c.name, Priority: c.priority}
@@ -333,7 +333,7 @@ func (s *scene) ask(name string, more int) quota.Ask {
 	return a
 }
 
-// together has members that ask for the same, one after the other, ask together.
+// together has members with equal requests, one after the other, ask together.
 func together(all []quota.Want, w quota.Want) []quota.Want {
 	if last := len(all) - 1; last >= 0 && all[last].Quota == w.Quota && text(all[last].Asks) == text(w.Asks) {
 		all[last].Count++
@@ -390,7 +390,7 @@ func words(r *quota.Refusal) string {
 	return out
 }
 
-// after is the book when a gang is gone that leaves.
+// after is the book without a terminating gang.
 func (s *scene) after(gang string) *quota.Book {
 	if gang == "" {
 		return s.book

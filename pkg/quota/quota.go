@@ -1,29 +1,27 @@
-// Package quota divides what a cluster has among teams, gang by gang.
+// Package quota divides a cluster's capacity among teams, gang by gang.
 //
-// Quotas hang in trees. Each has a min, which is kept for it, a max, which it never passes, and a weight,
-// by which what is left over is divided:
+// Quotas form trees. Each has a min, which is guaranteed, a max, which is a hard limit, and a weight, by which spare capacity is divided:
 //
-//	total 96        used  reserved  asked for  entitled to
-//	└─ ml           64    0         96         64
-//	   ├─ train     64    0         64         48      min 32: G1 is guaranteed, G2 borrows
-//	   └─ serve      0    0         32         16      min 64
+//	total 96        used  reserved  request  fair share
+//	└─ ml           64    0         96       64
+//	   ├─ train     64    0         64       48      min 32: G1 is guaranteed, G2 borrows
+//	   └─ serve      0    0         32       16      min 64
 //
-//	quota.go    what users declare
-//	tree.go     quotas, and what is wrong with them
-//	book.go     who has, keeps and waits for how much
-//	entitle.go  what each quota is entitled to
-//	share.go    who is served next
-//	admit.go    whether a gang may have what it asks for, on every path at once
-//	classes.go  which gangs are guaranteed, and which borrow
-//	reclaim.go  who may be evicted for a gang, and what must be freed
-//	revoke.go   which quotas have too much, and who leaves, or gives up its places, for that
+//	quota.go      what users declare
+//	tree.go       quotas, and the problems in them
+//	book.go       use, reservations and requests
+//	bookcopy.go   a book without some pods
+//	fairshare.go  the fair share of each quota
+//	share.go      the order in which quotas are served
+//	admit.go      whether a gang is admitted, on every path at once
+//	choices.go    which members are admitted where members differ
+//	classes.go    which gangs are guaranteed, and which borrow
+//	reclaim.go    which gangs may be evicted for a gang, and what must be freed
+//	revoke.go     which quotas exceed their fair share or limits
 //
-// A gang is admitted whole. A Book is told what happens, one pod after the other, and asked any number of
-// questions; it takes no lock and reads no clock. Amounts are whole numbers of whatever a resource is
-// counted in. The package knows neither nodes nor places, and nothing of what a pod is.
-//
-// The entitlement is the runtime quota of Koordinator's elastic quota (group_quota_manager): mins that are scaled to
-// what there is, and water filling by weight with largest remainders.
+// Invariant: a gang is admitted whole. A Book records changes pod by pod and answers questions; it takes no lock and reads no clock.
+// Amounts are whole numbers of a resource's unit. The package knows neither nodes nor Kubernetes objects. The fair share is the runtime
+// quota of Koordinator's group_quota_manager: mins scaled to the total, and water filling by weight with largest remainders.
 package quota
 
 import (
@@ -32,7 +30,7 @@ import (
 	"slices"
 )
 
-// List is amounts by resource. What a limit does not name it does not limit.
+// List is amounts by resource. A limit does not limit resources that it does not name.
 type List map[string]int64
 
 // Spec is a quota as users declare it.
@@ -41,28 +39,26 @@ type Spec struct {
 	Parent string // "" at the top of a tree
 	Min    List
 	Max    List
-	Weight List // what is not named is as in Max, or as much as any sibling's if that does not name it either
-	// Keeps says that what it does not use of its min is not lent.
+	Weight List // default: as in Max, or the largest of any sibling
+	// Keeps says that unused min is not lent.
 	Keeps bool
 	// Inner quotas have quotas below them, and no pods of their own.
 	Inner bool
-	// Apart is a quota beside the others of its tree: what it uses they cannot have, only its max limits it, and it
-	// has no part in what they divide.
+	// Apart is a quota beside its tree: only its max limits it, its use reduces the tree's total, and it gets no share.
 	Apart bool
-	// Spared says that its pods are never evicted to make room.
+	// Spared says that its pods are never evicted for other pods.
 	Spared bool
-	// Created orders quotas that nothing else does, and says which of one name counts: the oldest.
+	// Created orders quotas. Of quotas with the same name the oldest counts.
 	Created int64
-	// Wrong says why the quota cannot be used as it is written; "" if it can. Its pods wait, and so do those of
-	// quotas below it.
+	// Wrong says why the quota cannot be used as written; "" if it can. Its pods and those of quotas below it wait.
 	Wrong string
 }
 
-// Problem is what is wrong with a quota.
+// Problem is an error in a quota.
 type Problem struct {
 	Spec  int // index into the specs
 	Words string
-	// Stops says that pods of the quota wait until it is mended. Otherwise the quota is used as Words say.
+	// Stops says that pods of the quota wait until the error is fixed. Otherwise the quota is used as Words say.
 	Stops bool
 }
 
@@ -81,7 +77,7 @@ func (v vector) sub(o vector) {
 	}
 }
 
-// plus adds without overflow: there is no more than unlimited.
+// plus returns the sum, or math.MaxInt64 (unlimited) on overflow.
 func plus(a, b int64) int64 {
 	if a > 0 && b > math.MaxInt64-a {
 		return math.MaxInt64
@@ -89,7 +85,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// names lists the resources of lists, sorted, each once.
+// names returns the resources of lists, sorted, each once.
 func names(lists ...List) (all []string) {
 	for _, l := range lists {
 		all = slices.AppendSeq(all, maps.Keys(l))

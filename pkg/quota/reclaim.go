@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Policy says which gangs of other quotas may be evicted.
+// Policy selects the gangs of other quotas that may be evicted.
 type Policy string
 
 // The policies, as users write them.
@@ -16,28 +16,27 @@ const (
 	Never         Policy = "Never"
 )
 
-// Right is why a gang may be evicted for another one.
+// Right is the reason why a gang may be evicted for another one.
 type Right uint8
 
 const (
 	None     Right = iota
-	Own            // it is of the same quota, and of lower priority
-	ByMin          // it borrows, and the other one's quota stays within its min
-	ByShares       // it borrows, its quota has more than it is entitled to, and the other one's has not
+	Own            // same quota, lower priority
+	ByMin          // it borrows, and the preemptor's quota stays within its min
+	ByShares       // it borrows, its quota exceeds its fair share, and the preemptor's quota does not
 )
 
-// Reclaim is the search for gangs that may be evicted for one, from the moment it begins: the book must not change
-// meanwhile.
+// Reclaim is the search for gangs that may be evicted for one. Invariant: the book does not change during the search.
 type Reclaim struct {
 	book   *Book
 	ask    Ask
 	policy Policy
 	load   *load
-	later  bool  // another quota is served first: a preemptor that waits for that alone evicts no pod
+	later  bool  // another quota is served first: a preemptor that waits only for its turn evicts no pod
 	below  Share // see BelowMin
 
-	after   *Reclaim // the search when afterOf have terminated; see afterOwn
-	afterOf []string
+	reduced   *Reclaim // the search without the pods of reducedBy; see withoutOwn
+	reducedBy []string
 }
 
 // Reclaim begins the search for gangs that may be evicted for one.
@@ -47,18 +46,18 @@ func (b *Book) Reclaim(a Ask, p Policy) *Reclaim {
 	for _, w := range a.Need {
 		r.load.add(w, w.Count)
 	}
-	for _, at := range r.load.at {
+	for _, at := range r.load.requests {
 		b.settle(b.tree.nodes[at.node].top)
 	}
-	refusal := r.load.refused()
+	refusal := r.load.refusal()
 	r.later = refusal != nil && refusal.Cause == NotNext
 	return r
 }
 
-// View is what quotas have as long as nobody has left for the ask.
+// View returns the book without any eviction.
 func (r *Reclaim) View() *View { return r.book.View() }
 
-// Right says whether a gang may be evicted as things are, and why. A gang that nobody knows has no quota, and may not.
+// Right returns the weakest right to a gang in the present state. A gang without a quota, or unknown, has None.
 func (r *Reclaim) Right(gang string) (least Right) {
 	for _, t := range r.titles(gang) {
 		if t.right == None {
@@ -69,7 +68,7 @@ func (r *Reclaim) Right(gang string) (least Right) {
 	return least
 }
 
-// Freed is the search as it is when some pods have left who ask again for what they had: what quotas are entitled to is as it was.
+// Freed returns the search without some pods that request again what they used. Fair shares are unchanged.
 func (r *Reclaim) Freed(pods ...string) *Reclaim {
 	freed := *r
 	freed.load = r.load.clone()
@@ -78,42 +77,43 @@ func (r *Reclaim) Freed(pods ...string) *Reclaim {
 	return &freed
 }
 
-// RightFor is the right of those who ask of one quota to what a gang has of another one, or of the same: another member's right is not theirs.
-func (r *Reclaim) RightFor(quota, gang, of string) Right {
-	leaf, is := r.book.tree.byName[quota]
+// RightFor returns the right of members of one quota to a gang's part of a quota. It disregards the rights of other members.
+func (r *Reclaim) RightFor(quota, gang, victimQuota string) Right {
+	leaf, known := r.book.tree.byName[quota]
 	g := r.book.gangs[gang]
-	if !is || g == nil || gang == r.ask.Gang || r.load.broken != nil {
+	if !known || g == nil || gang == r.ask.Gang || r.load.broken != nil {
 		return None
 	}
 	g.facts()
 	for _, p := range g.parts {
-		if r.book.tree.nodes[p.node].Name == of && r.mayGive(p) {
+		if r.book.tree.nodes[p.node].Name == victimQuota && r.mayGive(p) {
 			return r.between(leaf, p).right
 		}
 	}
 	return None
 }
 
-// Any says whether any gang may be evicted. Where no gang may leave for what a quota has, none is asked about.
+// Any returns whether any gang may be evicted.
 func (r *Reclaim) Any() bool { return r.AnySince(0) }
 
-// AnySince returns whether a gang may be evicted of a quota of which more may be than at an earlier moment (Book.Now), or for a quota for which
-// more may be.
+// AnySince returns whether a gang may be evicted because of a change after a moment (Book.Now): in the gang's quota or in a quota of the
+// ask.
 func (r *Reclaim) AnySince(moment uint64) bool {
 	t, accounts := r.book.tree, r.book.accounts
 	may := func(g *gang) bool { return r.Right(g.name) != None }
-	for _, leaf := range r.leaves() {
+	for _, leaf := range r.leafQuotas() {
 		if accounts[leaf].more > moment && slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
 			return true
 		}
-		for mine := leaf; t.nodes[mine].parent >= 0 && r.policy != Never; mine = t.nodes[mine].parent {
-			within := r.within(mine)
-			for _, others := range t.nodes[t.nodes[mine].parent].children {
-				if others == mine || accounts[others].more <= moment && accounts[mine].less <= moment || !within && !r.shares(mine, others, r.load.view) {
+		for own := leaf; t.nodes[own].parent >= 0 && r.policy != Never; own = t.nodes[own].parent {
+			within := r.within(own)
+			for _, sibling := range t.nodes[t.nodes[own].parent].children {
+				old := accounts[sibling].more <= moment && accounts[own].less <= moment
+				if sibling == own || old || !within && !r.mayTakeBack(own, sibling, r.load.view) {
 					continue
 				}
-				lacks := r.below > 0 && within && r.aboveMin(others, r.load.view)
-				for g, class := range r.book.class.at(others) {
+				lacks := r.below > 0 && within && r.aboveMin(sibling, r.load.view)
+				for g, class := range r.book.class.at(sibling) {
 					if (class == Borrows || lacks) && may(g) {
 						return true
 					}
@@ -124,9 +124,9 @@ func (r *Reclaim) AnySince(moment uint64) bool {
 	return false
 }
 
-// leaves are the quotas that members name.
-func (r *Reclaim) leaves() (nodes []int) {
-	for _, at := range r.load.at {
+// leafQuotas returns the quotas of the members.
+func (r *Reclaim) leafQuotas() (nodes []int) {
+	for _, at := range r.load.requests {
 		if at.node == at.leaf {
 			nodes = append(nodes, at.leaf)
 		}
@@ -134,7 +134,7 @@ func (r *Reclaim) leaves() (nodes []int) {
 	return nodes
 }
 
-// Own are the pods of all gangs of which any may be evicted since they are of the same quotas and of lower priority.
+// Own returns the pods of all gangs of the same quotas that may be evicted for their lower priority.
 func (r *Reclaim) Own() (pods []string) {
 	for name, g := range r.book.gangs {
 		if r.Right(name) == Own {
@@ -145,7 +145,7 @@ func (r *Reclaim) Own() (pods []string) {
 	return pods
 }
 
-// More says whether some gang may be evicted that may not in another search.
+// More returns whether some gang may be evicted that may not be in another search.
 func (r *Reclaim) More(than *Reclaim) bool {
 	for name := range r.book.gangs {
 		if r.Right(name) != None && than.Right(name) == None {
@@ -155,17 +155,17 @@ func (r *Reclaim) More(than *Reclaim) bool {
 	return false
 }
 
-// title is the right to what a gang has of one quota. With pairs, it is against one quota for another, as long as the other one has too much.
+// title is the right to a gang's part of one quota. With pairs, it holds as long as the giver of one pair is over its limit.
 type title struct {
 	right Right
-	node  int    // the quota of which the gang has it
-	pairs []pair // ByShares; ByMin, if not only gangs that borrow may be evicted
+	node  int    // the quota of the part
+	pairs []pair // for ByShares, and for ByMin beyond borrowing gangs
 }
 
-// pair is a quota for which a gang leaves, and one of which it does; they are next below the lowest one above both.
-type pair struct{ mine, others int }
+// pair is a quota that evicts and one that is evicted from, both children of the lowest quota above the two.
+type pair struct{ taker, giver int }
 
-// titles are the rights to a gang, one for each quota in which it has something.
+// titles returns the rights to a gang, one for each quota in which it uses anything.
 func (r *Reclaim) titles(name string) (all []title) {
 	g := r.book.gangs[name]
 	if g == nil || name == r.ask.Gang || r.load.broken != nil {
@@ -186,30 +186,30 @@ func (r *Reclaim) titles(name string) (all []title) {
 	return all
 }
 
-// mayGive says whether a gang ever leaves for what it has of a quota.
+// mayGive returns whether a part may be evicted at all.
 func (r *Reclaim) mayGive(p *part) bool {
 	n := &r.book.tree.nodes[p.node]
 	return !p.gang.fixed && !n.Spared && n.broken == ""
 }
 
-// best is the best right to what a gang has of one quota, for any of those that the ask is for.
+// best returns the best right to a part, for any quota of the ask.
 func (r *Reclaim) best(p *part) (best title) {
-	for _, at := range r.load.at {
+	for _, at := range r.load.requests {
 		if at.node != at.leaf {
 			continue
 		}
-		switch is := r.between(at.leaf, p); {
-		case is.right == None:
-		case best.right == None || is.right < best.right || is.right == best.right && len(is.pairs) == 0:
-			best = is
-		case is.right == best.right && len(best.pairs) > 0:
-			best.pairs = append(best.pairs, is.pairs...)
+		switch found := r.between(at.leaf, p); {
+		case found.right == None:
+		case best.right == None || found.right < best.right || found.right == best.right && len(found.pairs) == 0:
+			best = found
+		case found.right == best.right && len(best.pairs) > 0:
+			best.pairs = append(best.pairs, found.pairs...)
 		}
 	}
 	return best
 }
 
-// between is the right of a quota that members name to what a gang has of another one.
+// between returns the right of a quota of the ask to a part.
 func (r *Reclaim) between(leaf int, p *part) title {
 	if leaf == p.node {
 		if p.gang.priority < r.ask.Priority {
@@ -220,45 +220,43 @@ func (r *Reclaim) between(leaf int, p *part) title {
 	if r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority {
 		return title{}
 	}
-	mine, others := r.book.tree.apart(leaf, p.node)
-	if mine < 0 {
+	taker, giver := r.book.tree.branches(leaf, p.node)
+	if taker < 0 {
 		return title{}
 	}
-	switch borrows, within := r.book.class.at(others)[p.gang] == Borrows, r.within(mine); {
-	case !borrows && (!within || r.below == 0 || !r.aboveMin(others, r.load.view)):
+	switch borrows, within := r.book.class.at(giver)[p.gang] == Borrows, r.within(taker); {
+	case !borrows && (!within || r.below == 0 || !r.aboveMin(giver, r.load.view)):
 		return title{}
 	case within && r.below > 0:
-		return title{right: ByMin, pairs: []pair{{mine, others}}}
+		return title{right: ByMin, pairs: []pair{{taker, giver}}}
 	case within:
 		return title{right: ByMin}
-	case r.shares(mine, others, r.load.view):
-		return title{right: ByShares, pairs: []pair{{mine, others}}}
+	case r.mayTakeBack(taker, giver, r.load.view):
+		return title{right: ByShares, pairs: []pair{{taker, giver}}}
 	}
 	return title{}
 }
 
-// BelowMin has the search go on with pods of gangs that do not borrow as a whole, as long as the quotas of which they are lack less than a part of what
-// there is of their mins when all victims have terminated: with 1 each keeps its min. It is for an ask within the min of its own quota for which
-// there are no other victims.
-func (r *Reclaim) BelowMin(lacks Share) { r.below, r.after = lacks, nil }
+// BelowMin allows evictions of gangs that do not borrow as a whole. Invariant: after all evictions each victim's quota lacks less than this
+// part of its min; with 1 each keeps its min. It is for an ask within the min of its own quota without other victims.
+func (r *Reclaim) BelowMin(lacks Share) { r.below, r.reduced = lacks, nil }
 
-// Shortfall returns how much the quota lacks of its min that lacks most when the victims of Check have terminated, as a part of what there is; 0 if each
-// keeps its min.
+// Shortfall returns the largest part of its min that a quota lacks without the victims of Check; 0 if each quota keeps its min.
 func (r *Reclaim) Shortfall(victims map[string][]string) (most Share) {
-	after, rest, _ := r.inOrder(victims)
-	v := after.when(rest)
+	search, rest, _ := r.inEvictionOrder(victims)
+	v := search.withoutVictims(rest)
 	for gang := range rest {
-		for _, t := range after.titles(gang) {
+		for _, t := range search.titles(gang) {
 			if t.right == ByMin && len(t.pairs) > 0 {
-				most = max(most, after.shortfall(t, v))
+				most = max(most, search.shortfall(t, v))
 			}
 		}
 	}
 	return most
 }
 
-// when returns the view in which all victims have terminated.
-func (r *Reclaim) when(victims map[string][]string) *View {
+// withoutVictims returns the view in which all victims have terminated.
+func (r *Reclaim) withoutVictims(victims map[string][]string) *View {
 	v := r.book.View()
 	for _, pods := range victims {
 		v.Leave(pods...)
@@ -266,25 +264,25 @@ func (r *Reclaim) when(victims map[string][]string) *View {
 	return v
 }
 
-// aboveMin returns whether a quota has more than its min of a resource that is asked for and that its min names; a min may name none.
+// aboveMin returns whether a quota exceeds its min of a requested resource that the min names. A min may name none.
 func (r *Reclaim) aboveMin(node int, v *View) bool {
 	n := &r.book.tree.nodes[node]
 	limited := slices.Contains(n.hasMin, true)
 	return slices.ContainsFunc(r.load.top(n.top).wanted(), func(d int) bool { return n.hasMin[d] == limited && v.taken(node, d) > n.min[d] })
 }
 
-// shortfall is how much a victim's quota, or one above it up to that of the title, lacks of its min in a view: of the resource of which that is the
-// largest part of what there is, and no more than has terminated.
+// shortfall returns how much a victim's quota, or one above it up to that of the title, lacks of its min in a view. The resource with the
+// largest lack counts, relative to the total, and only what the victims freed.
 func (r *Reclaim) shortfall(t title, v *View) (least Share) {
 	b := r.book
 	least = math.MaxUint64
 	for _, p := range t.pairs {
 		most := Share(0)
-		for i := t.node; i >= p.others; i = b.tree.nodes[i].parent {
+		for i := t.node; i >= p.giver; i = b.tree.nodes[i].parent {
 			n := &b.tree.nodes[i]
-			for d, is := range n.min {
-				if lacks := min(r.load.view.taken(i, d), is) - v.taken(i, d); n.hasMin[d] && lacks > 0 {
-					most = max(most, 1, Share(mulDiv(uint64(lacks), whole, uint64(max(b.accounts[n.top].entitled[d], 1)))))
+			for d, guaranteed := range n.min {
+				if lacks := min(r.load.view.taken(i, d), guaranteed) - v.taken(i, d); n.hasMin[d] && lacks > 0 {
+					most = max(most, 1, Share(mulDiv(uint64(lacks), millionths, uint64(max(b.accounts[n.top].entitled[d], 1)))))
 				}
 			}
 		}
@@ -293,9 +291,9 @@ func (r *Reclaim) shortfall(t title, v *View) (least Share) {
 	return least
 }
 
-// apart returns the quotas next below the lowest one that is above both; -1 if there is none, or one is above the other.
-func (t *Tree) apart(i, j int) (above, of int) {
-	a, b := t.up(i), t.up(j)
+// branches returns the children of the lowest common quota on both paths; -1 if none, or if one quota is above the other.
+func (t *Tree) branches(i, j int) (above, other int) {
+	a, b := t.pathTo(i), t.pathTo(j)
 	for n := range min(len(a), len(b)) {
 		if a[n] != b[n] {
 			if n == 0 {
@@ -307,8 +305,8 @@ func (t *Tree) apart(i, j int) (above, of int) {
 	return -1, -1
 }
 
-// up lists the quotas from the top of the tree down to one.
-func (t *Tree) up(i int) (path []int) {
+// pathTo returns the quotas from the top of the tree down to one.
+func (t *Tree) pathTo(i int) (path []int) {
 	for ; i >= 0; i = t.nodes[i].parent {
 		path = append(path, i)
 	}
@@ -316,36 +314,35 @@ func (t *Tree) up(i int) (path []int) {
 	return path
 }
 
-// within says whether a quota stays within its min with what is asked for, in what its min names; it must name some of
-// that.
-func (r *Reclaim) within(node int) (any bool) {
+// within returns whether a quota stays within its min with the request, for the resources that its min names. The request must include one
+// of these.
+func (r *Reclaim) within(node int) (named bool) {
 	n := &r.book.tree.nodes[node]
 	for d, wants := range r.load.top(node).all {
 		if wants == 0 || !n.hasMin[d] {
 			continue
 		}
-		if any = true; n.min[d]-r.load.view.taken(node, d) < wants {
+		if named = true; n.min[d]-r.load.view.taken(node, d) < wants {
 			return false
 		}
 	}
-	return any
+	return named
 }
 
-// shares says whether a quota stays within what it is entitled to while another one has more than that, of something
-// that is asked for.
-func (r *Reclaim) shares(mine, others int, v *View) (over bool) {
+// mayTakeBack returns whether one quota stays within its fair share while another one exceeds its share, of a requested resource.
+func (r *Reclaim) mayTakeBack(taker, giver int, v *View) (over bool) {
 	b := r.book
-	if !b.Runtime || !r.staysEntitled(mine, v) {
+	if !b.Runtime || !r.staysEntitled(taker, v) {
 		return false
 	}
 	t := b.tree
-	for d, wants := range r.load.top(mine).all {
-		over = over || wants > 0 && t.nodes[mine].named[d] && t.nodes[others].named[d] && v.taken(others, d) > b.accounts[others].entitled[d]
+	for d, wants := range r.load.top(taker).all {
+		over = over || wants > 0 && t.nodes[taker].named[d] && t.nodes[giver].named[d] && v.taken(giver, d) > b.accounts[giver].entitled[d]
 	}
 	return over
 }
 
-// staysEntitled says whether a quota stays within what it is entitled to with what is asked for.
+// staysEntitled returns whether a quota stays within its fair share with the request.
 func (r *Reclaim) staysEntitled(node int, v *View) bool {
 	n := &r.book.tree.nodes[node]
 	for d, wants := range r.load.top(node).all {
@@ -356,13 +353,12 @@ func (r *Reclaim) staysEntitled(node int, v *View) bool {
 	return true
 }
 
-// Enough says whether it is right that these gangs leave, and whether the ask is admitted then. Victims are the pods
-// that leave, by gang.
+// Enough returns whether these victims, given by gang, may be evicted and the ask is admitted then.
 func (r *Reclaim) Enough(victims map[string][]string) bool {
 	return r.IsRight(victims) && r.Admits(victims) && r.eachByRight(victims)
 }
 
-// Verdict is what the quotas say of a victim set as a whole.
+// Verdict is the quota check of a whole victim set.
 type Verdict uint8
 
 const (
@@ -374,25 +370,25 @@ const (
 	Admitted
 )
 
-// Check returns the verdict on a victim set, whose pods are given by gang. Victims of the quota that the ask names may be evicted before the
-// others: a quota that stays within its min once they have terminated may then take back what other quotas borrow. An ask of several quotas
-// has no such order, since evictions in one quota give members of another one no right.
+// Check returns the verdict on a victim set, whose pods are given by gang. Victims of the own quota may be evicted first: a quota that
+// stays within its min without them may then take back what other quotas borrow. An ask of several quotas has no such order, since
+// evictions in one quota give members of another one no right.
 func (r *Reclaim) Check(victims map[string][]string) Verdict {
 	if r.later {
 		return Exceeds
 	}
-	switch after, rest, ok := r.inOrder(victims); {
+	switch search, rest, ok := r.inEvictionOrder(victims); {
 	case !ok:
 		return Exceeds
-	case after.Admits(rest) && after.eachByRight(rest):
+	case search.Admits(rest) && search.eachByRight(rest):
 		return Admitted
 	}
 	return Short
 }
 
-// inOrder returns the search in which all victims may be evicted, and those that are left then: where not all may be as things are, the search as it is when
-// those of the own quota have terminated. ok is false if they may not be evicted then either.
-func (r *Reclaim) inOrder(victims map[string][]string) (after *Reclaim, rest map[string][]string, ok bool) {
+// inEvictionOrder returns the search in which all victims may be evicted, and the victims that remain for it. That may be the search after
+// the victims of the own quota. ok is false if they may not be evicted then either.
+func (r *Reclaim) inEvictionOrder(victims map[string][]string) (search *Reclaim, rest map[string][]string, ok bool) {
 	if r.IsRight(victims) {
 		return r, victims, true
 	}
@@ -408,19 +404,19 @@ func (r *Reclaim) inOrder(victims map[string][]string) (after *Reclaim, rest map
 	if len(own) == 0 || r.several() {
 		return r, victims, false
 	}
-	after = r.afterOwn(own)
-	return after, rest, after.IsRight(rest)
+	search = r.withoutOwn(own)
+	return search, rest, search.IsRight(rest)
 }
 
-// afterOwn returns the search as it is when these pods of the own quota have terminated. The last one is kept: sets that are checked one after
-// another mostly differ in the victims of other quotas.
-func (r *Reclaim) afterOwn(own []string) *Reclaim {
+// withoutOwn returns the search without these pods of the own quota. The last one is remembered: successive sets mostly differ in the
+// victims of other quotas.
+func (r *Reclaim) withoutOwn(own []string) *Reclaim {
 	slices.Sort(own)
-	if r.after == nil || !slices.Equal(r.afterOf, own) {
-		r.after, r.afterOf = r.book.Without(own...).Reclaim(r.ask, r.policy), own
-		r.after.below = r.below
+	if r.reduced == nil || !slices.Equal(r.reducedBy, own) {
+		r.reduced, r.reducedBy = r.book.Without(own...).Reclaim(r.ask, r.policy), own
+		r.reduced.below = r.below
 	}
-	return r.after
+	return r.reduced
 }
 
 // several returns whether members of several quotas ask.
@@ -428,13 +424,13 @@ func (r *Reclaim) several() bool {
 	return slices.ContainsFunc(r.ask.Need, func(w Want) bool { return w.Quota != r.ask.Need[0].Quota })
 }
 
-// IsRight says whether it is right that these gangs leave: if it is not then neither is it that others do besides.
+// IsRight returns whether all these victims may be evicted. If not, no larger set may be.
 func (r *Reclaim) IsRight(victims map[string][]string) bool {
 	if r.later {
 		return false
 	}
 	shares, lacks := map[string][]title{}, map[string][]title{}
-	v := r.when(victims)
+	v := r.withoutVictims(victims)
 	for _, name := range slices.Sorted(maps.Keys(victims)) {
 		titles := r.titles(name)
 		if len(titles) == 0 || slices.ContainsFunc(titles, func(t title) bool { return t.right == None }) {
@@ -452,59 +448,59 @@ func (r *Reclaim) IsRight(victims map[string][]string) bool {
 			}
 		}
 	}
-	return r.inTurn(shares, victims, nil) && r.inTurn(lacks, victims, victims) // the others go first
+	return r.inTurn(shares, victims, nil) && r.inTurn(lacks, victims, victims) // rights by fair share are used first
 }
 
-// Admits says whether the ask is admitted when these gangs have left, be it right or not.
+// Admits returns whether the ask is admitted without these victims, whether they may be evicted or not.
 func (r *Reclaim) Admits(victims map[string][]string) bool {
-	_, refusal := r.when(victims).Admit(Ask{Gang: r.ask.Gang, Priority: r.ask.Priority, Need: r.ask.Need})
+	_, refusal := r.withoutVictims(victims).Admit(Ask{Gang: r.ask.Gang, Priority: r.ask.Priority, Need: r.ask.Need})
 	return refusal == nil
 }
 
-// eachByRight says whether those who ask of each quota would be admitted if only those had left who may leave for it: who leaves for others who
-// ask frees nothing for them. So nobody without a right has others leave by theirs, who have enough without that.
+// eachByRight returns whether the members of each quota are admitted with only the victims that may be evicted for that quota. Otherwise
+// members without a right would profit from victims of other members.
 func (r *Reclaim) eachByRight(victims map[string][]string) bool {
-	leaves := slices.DeleteFunc(slices.Clone(r.load.at), func(at *request) bool { return at.node != at.leaf })
-	if len(leaves) < 2 {
+	leafRequests := slices.DeleteFunc(slices.Clone(r.load.requests), func(at *request) bool { return at.node != at.leaf })
+	if len(leafRequests) < 2 {
 		return true
 	}
-	stay := map[string]map[string]bool{} // by quota that is asked, who does not leave for it
-	for _, at := range leaves {
-		quota, is := r.book.tree.nodes[at.node].Name, map[string]bool{}
+	excluded := map[string]map[string]bool{} // by quota of the ask, the victims that may not be evicted for it
+	for _, at := range leafRequests {
+		quota, denied := r.book.tree.nodes[at.node].Name, map[string]bool{}
 		for gang, pods := range victims {
 			for _, pod := range pods {
 				if p := r.book.pods[pod]; p != nil && r.RightFor(quota, gang, p.Quota) == None {
-					is[pod] = true
+					denied[pod] = true
 				}
 			}
 		}
-		stay[quota] = is
+		excluded[quota] = denied
 	}
-	for _, is := range stay {
-		if len(is) == 0 {
+	for _, denied := range excluded {
+		if len(denied) == 0 {
 			continue
 		}
 		v := r.book.View()
 		for _, pods := range victims {
-			v.Leave(slices.DeleteFunc(slices.Clone(pods), func(pod string) bool { return is[pod] })...)
+			v.Leave(slices.DeleteFunc(slices.Clone(pods), func(pod string) bool { return denied[pod] })...)
 		}
-		some := &load{view: v, ask: &r.ask}
+		rest := &load{view: v, ask: &r.ask}
 		for _, w := range r.ask.Need {
-			if !containsAll(stay[w.Quota], is) { // somebody leaves for these who does not for those
+			if !containsAll(excluded[w.Quota], denied) { // some victim serves these members and not the quota at hand
 				w.Asks = nil
 			}
-			some.add(w, w.Count)
+			rest.add(w, w.Count)
 		}
-		if refusal := some.refused(); refusal != nil && refusal.Cause != NotNext {
+		if refusal := rest.refusal(); refusal != nil && refusal.Cause != NotNext {
 			return false
 		}
 	}
 	return true
 }
 
-// containsAll says whether one set has all that another one has.
-func containsAll(set, of map[string]bool) bool {
-	for name := range of {
+// containsAll returns whether a set contains another one.
+func containsAll(set, subset map[string]bool) bool {
+	for name := range subset {
 		if !set[name] {
 			return false
 		}
@@ -512,11 +508,11 @@ func containsAll(set, of map[string]bool) bool {
 	return true
 }
 
-// inTurn says whether there is one order in which gangs leave so that, before each of them does, each quota of which it
-// does has too much. It is found from its end: who may be the last may stay the last whatever the order of the others
-// is, since fewer have left before them then. Those of first have left before any of them.
+// inTurn returns whether the gangs can be evicted in an order in which each giver is over its limit at its turn. The search starts at the
+// end: a gang that may be last stays possible as last, since removing fewer gangs before it only helps. The gangs of first are evicted
+// before all of them.
 func (r *Reclaim) inTurn(titles map[string][]title, victims, first map[string][]string) bool {
-	v := r.when(first)
+	v := r.withoutVictims(first)
 	for name := range titles {
 		v.Leave(victims[name]...)
 	}
@@ -525,7 +521,7 @@ func (r *Reclaim) inTurn(titles map[string][]title, victims, first map[string][]
 		before := len(rest)
 		rest = slices.DeleteFunc(rest, func(name string) bool {
 			v.Return(victims[name]...)
-			if !slices.ContainsFunc(titles[name], func(t title) bool { return !r.tooMuch(t, v) }) {
+			if !slices.ContainsFunc(titles[name], func(t title) bool { return !r.overLimit(t, v) }) {
 				return true
 			}
 			v.Leave(victims[name]...)
@@ -538,73 +534,73 @@ func (r *Reclaim) inTurn(titles map[string][]title, victims, first map[string][]
 	return true
 }
 
-// tooMuch says whether a quota has too much of which something may be taken as long as it has.
-func (r *Reclaim) tooMuch(t title, v *View) bool {
+// overLimit returns whether the giver of some pair still exceeds its limit.
+func (r *Reclaim) overLimit(t title, v *View) bool {
 	return slices.ContainsFunc(t.pairs, func(p pair) bool {
 		if t.right == ByMin {
-			return r.aboveMin(p.others, v)
+			return r.aboveMin(p.giver, v)
 		}
-		return r.shares(p.mine, p.others, v)
+		return r.mayTakeBack(p.taker, p.giver, v)
 	})
 }
 
-// Turns are gangs that leave one after another, each by right as it is when those before it have left.
+// Turns are evictions one after another, each allowed in the state after the ones before.
 type Turns struct {
 	reclaim *Reclaim
 	view    *View
 	titles  map[string][]title // by gang
 }
 
-// Turns begins with nobody who has left.
+// Turns begins without an eviction.
 func (r *Reclaim) Turns() *Turns { return &Turns{r, r.load.view.Clone(), map[string][]title{}} }
 
-// May says whether a gang may leave now, with some pods of it and of others.
-func (t *Turns) May(gang string, with map[string][]string) bool {
+// May returns whether a gang may be evicted now, with these pods of it and of other gangs.
+func (t *Turns) May(gang string, victims map[string][]string) bool {
 	titles, known := t.titles[gang]
 	if !known {
 		titles = t.reclaim.titles(gang)
 		t.titles[gang] = titles
 	}
-	if len(titles) == 0 || slices.ContainsFunc(titles, func(is title) bool {
-		return is.right == None || len(is.pairs) > 0 && !t.reclaim.tooMuch(is, t.view)
+	if len(titles) == 0 || slices.ContainsFunc(titles, func(right title) bool {
+		return right.right == None || len(right.pairs) > 0 && !t.reclaim.overLimit(right, t.view)
 	}) {
 		return false
 	}
 	v := t.view
 	if t.reclaim.below > 0 {
 		v = v.Clone()
-		for _, pods := range with {
+		for _, pods := range victims {
 			v.Leave(pods...)
 		}
 	}
-	return !slices.ContainsFunc(titles, func(is title) bool {
-		return is.right == ByMin && len(is.pairs) > 0 && t.reclaim.shortfall(is, v) >= t.reclaim.below
+	return !slices.ContainsFunc(titles, func(right title) bool {
+		return right.right == ByMin && len(right.pairs) > 0 && t.reclaim.shortfall(right, v) >= t.reclaim.below
 	})
 }
 
-// Leave has pods leave.
+// Leave removes evicted pods.
 func (t *Turns) Leave(pods ...string) { t.view.Leave(pods...) }
 
-// Shortage is what must be freed below a quota before the ask is admitted.
+// Shortage is the amount to free below a quota before the ask is admitted.
 type Shortage struct {
 	Quota  string
 	Amount List
 }
 
-// Shorts lists what must be freed, from the quotas that members name upwards; ok is false if nobody who leaves helps.
+// Shorts returns the amounts to free, from the quotas of the members upwards; ok is false if no eviction helps.
 func (r *Reclaim) Shorts() (all []Shortage, ok bool) {
 	l, b := r.load, r.book
 	if l.broken != nil {
 		return nil, false
 	}
-	refusal := l.refused()
+	refusal := l.refusal()
 	if refusal == nil {
 		return nil, true
 	}
 	if refusal.Cause == OverMin || refusal.Cause == Claimed || r.later {
 		return nil, false
 	}
-	for _, at := range l.at {
+	for _, at := range l.requests {
 		n := &b.tree.nodes[at.node]
 		short := List{}
 		for d, wants := range at.all {

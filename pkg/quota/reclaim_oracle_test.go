@@ -10,7 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// without is the twin when some pods have left.
+// without is the twin without some pods.
 func (p *plain) without(pods ...string) *plain {
 	some := *p
 	if some.begin == nil {
@@ -35,8 +35,7 @@ func (p *plain) running(gang string) (names []string) {
 	return names
 }
 
-// right is why one gang may be evicted for another, in words; "" if it may not. What quotas are entitled to and who is
-// guaranteed there is as it was at the beginning.
+// right is why one gang may be evicted for another, in words; "" if it may not. Fair shares and guarantees are those of the beginning.
 func (p *plain) right(asker, victim string, begin *plain) string {
 	g := begin.gang(victim)
 	worst := ""
@@ -102,7 +101,7 @@ func (p *plain) rightIn(asker, leaf, victim, of string, begin *plain) string {
 	return ""
 }
 
-// leaves are the quotas of which a gang asks.
+// leaves are the quotas of a gang's request.
 func (p *plain) leaves(gang string) map[string]bool {
 	all := map[string]bool{}
 	for leaf := range p.paths(gang) {
@@ -113,13 +112,13 @@ func (p *plain) leaves(gang string) map[string]bool {
 	return all
 }
 
-// leavesFor says whether a pod may leave for members of one quota.
+// leavesFor returns whether a pod may be evicted for members of one quota.
 func (p *plain) leavesFor(asker, leaf, pod string) bool {
 	is := p.pods[pod]
 	return !p.gang(is.Gang).Fixed && p.rightIn(asker, leaf, is.Gang, is.Quota, p) != ""
 }
 
-// eachByRight says whether all who ask are admitted, those of any quotas among them, if only those of some pods have left who may leave for one of these.
+// eachByRight returns whether the members of any quotas are admitted with only the victims that may be evicted for one of these.
 func (p *plain) eachByRight(asker string, gone []string) bool {
 	leaves := slices.Sorted(maps.Keys(p.leaves(asker)))
 	for set := 1; set < 1<<len(leaves); set++ {
@@ -164,7 +163,7 @@ func (p *plain) apart(a, b string) (mine, others string) {
 	return "", ""
 }
 
-// mayLeave says whether gangs may leave one after the other in some order.
+// mayLeave returns whether gangs may be evicted one after the other in some order.
 func (p *plain) mayLeave(asker string, gangs []string, begin *plain) bool {
 	if len(gangs) == 0 {
 		return true
@@ -181,7 +180,7 @@ func (p *plain) mayLeave(asker string, gangs []string, begin *plain) bool {
 	return false
 }
 
-// compareTurns has some gangs leave in their order, as far as they may when those before them have.
+// compareTurns evicts gangs in their order, as far as they may be after the ones before.
 func compareTurns(t *rapid.T, p *plain, r *quota.Reclaim, asker string, gangs []string, y worlds.Tally) {
 	turns, now := r.Turns(), p.without()
 	for _, g := range gangs {
@@ -255,7 +254,7 @@ func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Ask, y worlds
 	}
 }
 
-// lent says whether a gang is admitted above what a quota of its is entitled to.
+// lent returns whether a gang is admitted above a fair share.
 func (p *plain) lent(begin *plain, gang string) bool {
 	for q := range p.paths(gang) {
 		for _, r := range resources {

@@ -19,8 +19,8 @@ func grown(names ...string) *quota.Tree {
 	return tree
 }
 
-// TestSearchOutlivesTree: a search for victims that has begun goes on when quotas are deleted meanwhile, also those of who searches and who
-// may leave; whoever begins then sees the new tree.
+// A search for victims goes on when quotas are deleted meanwhile, also those of the preemptor and the victims; a later search sees the new
+// tree.
 func TestSearchOutlivesTree(t *testing.T) {
 	b := quota.NewBook(grown("a", "b", "c"))
 	b.Total("root", quota.List{"cpu": 8})
@@ -49,7 +49,7 @@ func TestSearchOutlivesTree(t *testing.T) {
 	require.Equal(t, quota.None, b.Reclaim(ask, quota.AnyPriority).Right("B"))
 }
 
-// TestViewOutlivesPod: a pod that comes back in a view may really have gone meanwhile.
+// A pod that returns to a view may have been deleted meanwhile.
 func TestViewOutlivesPod(t *testing.T) {
 	b := quota.NewBook(grown("a"))
 	b.Set(quota.Pod{Name: "p", Gang: "P", Quota: "a", Asks: quota.List{"cpu": 8}, State: quota.Holds, Since: 1})
@@ -60,7 +60,7 @@ func TestViewOutlivesPod(t *testing.T) {
 	require.False(t, view.Any())
 }
 
-// TestQuotaWithinMinLosesNoPod: a quota that has no more than its min keeps its gang, also if its min does not name all that is asked for.
+// A quota within its min keeps its gang, also if its min does not name all requested resources.
 func TestQuotaWithinMinLosesNoPod(t *testing.T) {
 	for name, test := range map[string]struct {
 		min, has quota.List

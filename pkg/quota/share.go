@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Share is how much a quota has above its min, as a part of what there is, in millionths, beside others of its weight:
-// of the resource of which that is most (dominant resource fairness).
+// Share is a quota's use above its min, in millionths of the total, relative to its weight, of its dominant resource (dominant resource
+// fairness).
 type Share uint64
 
-const whole = 1_000_000
+const millionths = 1_000_000
 
-// share returns the share of a quota when some have left it.
+// share returns the share of a quota in the view.
 func (v *View) share(i int) (most Share) {
 	b := v.book
 	n := &b.tree.nodes[i]
@@ -28,21 +28,21 @@ func (v *View) share(i int) (most Share) {
 	return most
 }
 
-// relative is over, as a part of what there is, by the weight of a quota among its siblings.
+// relative returns the part that over is of all, by the weight of a quota among its siblings.
 func (b *Book) relative(i, r int, over, all int64) Share {
 	if all <= 0 {
 		return math.MaxUint64
 	}
-	part := mulDiv(uint64(over), whole, uint64(all))
+	part := mulDiv(uint64(over), millionths, uint64(all))
 	n := &b.tree.nodes[i]
 	if n.parent < 0 {
 		return Share(part)
 	}
 	w := b.tree.nodes[n.parent].weights[r]
-	return Share(mulDiv(part, w.sum, w.of(n.weight[r])))
+	return Share(mulDiv(part, w.sum, w.shifted(n.weight[r])))
 }
 
-// mulDiv is a*b/c without overflow; what is too much is all that there is.
+// mulDiv returns a*b/c, or the largest value on overflow.
 func mulDiv(a, b, c uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	if c <= hi {
@@ -52,8 +52,8 @@ func mulDiv(a, b, c uint64) uint64 {
 	return q
 }
 
-// before says which of two quotas of one parent is served first: the one of smaller share; then who was served longest
-// ago, who is older, and the name.
+// before returns whether the first of two siblings is served before the second: by smaller share, then longer since served, older, and
+// name.
 func (v *View) before(i, j int) bool {
 	x, y := &v.book.tree.nodes[i], &v.book.tree.nodes[j]
 	return cmp.Or(
@@ -64,10 +64,10 @@ func (v *View) before(i, j int) bool {
 	) < 0
 }
 
-// earlier says which of two quotas that pods name is served first, wherever they are.
+// earlier returns whether the first of two quotas of pods is served before the second, anywhere in the tree.
 func (v *View) earlier(i, j int) bool {
 	t := v.book.tree
-	if x, y := t.apart(i, j); x >= 0 {
+	if x, y := t.branches(i, j); x >= 0 {
 		return v.before(x, y)
 	}
 	return t.nodes[i].top < t.nodes[j].top

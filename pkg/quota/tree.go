@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Tree is quotas, parents before children. It never changes.
+// Tree is quotas, parents before children. Invariant: it never changes.
 type Tree struct {
 	resources []string
 	number    map[string]int // by resource
@@ -23,20 +23,19 @@ type node struct {
 	Spec
 	parent   int       // -1 at the top
 	top      int       // of its tree
-	beside   int       // the top of the tree that it is apart from; -1 if it is none
+	beside   int       // the top of the tree beside which it is Apart; -1 without one
 	children []int     // by name
-	open     []int     // resources that neither its weight nor its max names
+	open     []int     // resources in neither its weight nor its max
 	weights  []weights // of its children, by resource
 	min      vector
 	max      vector
 	weight   vector
 	hasMin   []bool // by resource: its min names it
-	named    []bool // by resource: its min or max does
-	broken   string // why its pods wait; "" if they need not
+	named    []bool // by resource: its min or max names it
+	broken   string // why its pods wait; "" if they do not
 }
 
-// Grow makes a tree of quotas, whatever they say: what is wrong with one is a problem, and never one of the quotas
-// that have nothing to do with it.
+// Grow returns a tree of any quotas. An error in one quota is a problem that never affects unrelated quotas.
 func Grow(specs []Spec) (*Tree, []Problem) {
 	g := &grower{specs: specs, counts: map[string]int{}}
 	g.first()
@@ -57,10 +56,10 @@ func Grow(specs []Spec) (*Tree, []Problem) {
 	return t, g.problems
 }
 
-// grower finds out what is wrong with quotas.
+// grower collects the problems of quotas.
 type grower struct {
 	specs    []Spec
-	counts   map[string]int // by name, the one that counts
+	counts   map[string]int // by name, the valid one
 	problems []Problem
 }
 
@@ -68,7 +67,7 @@ func (g *grower) problem(i int, stops bool, format string, args ...any) {
 	g.problems = append(g.problems, Problem{Spec: i, Words: fmt.Sprintf(format, args...), Stops: stops})
 }
 
-// first finds the quota of each name that counts: the oldest, and of those the first.
+// first selects the valid quota of each name: the oldest, and of equal ones the first.
 func (g *grower) first() {
 	for i, s := range g.specs {
 		j, ok := g.counts[s.Name]
@@ -83,7 +82,7 @@ func (g *grower) first() {
 	}
 }
 
-// order lists the quotas that count, parents before children, by name; those of a cycle as if they had no parent.
+// order returns the valid quotas, parents before children, by name. Quotas of a cycle count as having no parent.
 func (g *grower) order() (out []int) {
 	below := map[string][]int{}
 	all := slices.SortedFunc(maps.Values(g.counts), func(i, j int) int { return strings.Compare(g.specs[i].Name, g.specs[j].Name) })
@@ -91,9 +90,9 @@ func (g *grower) order() (out []int) {
 		below[g.parent(i)] = append(below[g.parent(i)], i)
 	}
 	listed := map[int]bool{}
-	var list func(of string)
-	list = func(of string) {
-		for _, i := range below[of] {
+	var list func(parent string)
+	list = func(parent string) {
+		for _, i := range below[parent] {
 			if !listed[i] {
 				listed[i] = true
 				out = append(out, i)
@@ -103,7 +102,7 @@ func (g *grower) order() (out []int) {
 	}
 	list("")
 	for _, i := range all {
-		if !listed[i] { // it is above itself
+		if !listed[i] { // part of a cycle
 			listed[i] = true
 			out = append(out, i)
 			list(g.specs[i].Name)
@@ -112,7 +111,7 @@ func (g *grower) order() (out []int) {
 	return out
 }
 
-// parent is the name of a quota's parent, if there is such a quota.
+// parent returns the name of a quota's parent if it exists.
 func (g *grower) parent(i int) string {
 	p := g.specs[i].Parent
 	if _, ok := g.counts[p]; !ok {
@@ -121,7 +120,7 @@ func (g *grower) parent(i int) string {
 	return p
 }
 
-// hang puts a quota below its parent, which hangs already unless they are above one another.
+// hang adds a quota below its parent, which is already added unless the two form a cycle.
 func (t *Tree) hang(g *grower, i int) {
 	s := g.specs[i]
 	n := node{Spec: s, parent: -1, top: len(t.nodes), beside: -1, broken: s.Wrong}
@@ -138,36 +137,36 @@ func (t *Tree) hang(g *grower, i int) {
 	switch _, known := g.counts[s.Parent]; {
 	case s.Parent == "":
 	case !known:
-		stop("its parent %q does not exist; legal: none, or a quota that is marked as a parent", s.Parent)
+		stop("its parent %q does not exist; supported values: none, or a quota that is marked as a parent", s.Parent)
 	case !hangs:
-		stop("its parent %q is below the quota itself; legal: none, or another quota that is marked as a parent", s.Parent)
+		stop("its parent %q is below the quota itself; supported values: none, or another quota that is marked as a parent", s.Parent)
 	case s.Apart:
 		n.beside = t.nodes[p].top
 	default:
 		n.parent, n.top = p, t.nodes[p].top
 		if !t.nodes[p].Inner {
-			stop("its parent %q is not marked as a parent; legal: none, or a quota that is", s.Parent)
+			stop("its parent %q is not marked as a parent; supported values: none, or a quota that is", s.Parent)
 		} else if t.nodes[p].broken != "" && n.broken == "" {
 			n.broken = "quota " + s.Parent + " above it cannot be used: " + t.nodes[p].broken
 		}
 	}
 	for _, bad := range negative(s) {
-		stop("%s is negative; legal: 0 or more", bad)
+		stop("%s is negative; supported values: 0 or more", bad)
 	}
 	t.limits(&n, func(format string, args ...any) { g.problem(i, false, format, args...) })
 	t.byName[s.Name] = len(t.nodes)
 	t.nodes = append(t.nodes, n)
 }
 
-// negative names the amounts of a quota that are below zero.
+// negative describes the amounts of a quota below zero.
 func negative(s Spec) (all []string) {
 	for _, l := range []struct {
-		of   string
-		list List
+		field string
+		list  List
 	}{{"min", s.Min}, {"max", s.Max}, {"shared-weight", s.Weight}} {
 		for _, r := range names(l.list) {
 			if l.list[r] < 0 {
-				all = append(all, fmt.Sprintf("%s of %s, %d,", l.of, r, l.list[r]))
+				all = append(all, fmt.Sprintf("%s of %s, %d,", l.field, r, l.list[r]))
 			}
 		}
 	}
@@ -201,7 +200,7 @@ func (t *Tree) limits(n *node, warn func(format string, args ...any)) {
 	}
 }
 
-// index fills in what quotas know of those below them.
+// index fills in the fields about children.
 func (t *Tree) index() {
 	for i, n := range t.nodes {
 		if n.parent >= 0 {
@@ -218,7 +217,7 @@ func (t *Tree) index() {
 	}
 }
 
-// weigh gives children that have neither a weight nor a max as much weight as the heaviest that has.
+// weigh gives children without weight and max the largest weight of their siblings.
 func (t *Tree) weigh(children []int) {
 	heaviest := make(vector, len(t.resources))
 	for r := range heaviest {
@@ -236,7 +235,7 @@ func (t *Tree) weigh(children []int) {
 	}
 }
 
-// weights is the sum of weights of which the last bits are left out, so many that it does not overflow.
+// weights is a sum of weights without the lowest bits, so that it does not overflow.
 type weights struct {
 	sum   uint64
 	shift int
@@ -249,20 +248,20 @@ func sumWeights(n int, weight func(i int) int64) (w weights) {
 	}
 	w.shift = max(0, bits.Len64(largest)+bits.Len(uint(n))-64)
 	for i := range n {
-		w.sum += w.of(weight(i))
+		w.sum += w.shifted(weight(i))
 	}
 	return w
 }
 
-func (w weights) of(weight int64) uint64 { return uint64(weight) >> w.shift }
+func (w weights) shifted(weight int64) uint64 { return uint64(weight) >> w.shift }
 
-// Has says whether there is a quota of that name.
+// Has returns whether a quota of that name exists.
 func (t *Tree) Has(name string) bool { _, ok := t.byName[name]; return ok }
 
-// Resources lists what any quota has a min or a max of.
+// Resources returns the resources named by any min or max.
 func (t *Tree) Resources() []string { return slices.Clone(t.resources) }
 
-// Names lists the quotas, parents before children.
+// Names returns the quotas, parents before children.
 func (t *Tree) Names() (all []string) {
 	for _, n := range t.nodes {
 		all = append(all, n.Name)
@@ -270,7 +269,7 @@ func (t *Tree) Names() (all []string) {
 	return all
 }
 
-// Spec returns a quota as it was declared, and why its pods wait; "" if they need not.
+// Spec returns a quota as it was declared, and why its pods wait; "" if they do not.
 func (t *Tree) Spec(name string) (s Spec, broken string) {
 	if i, ok := t.byName[name]; ok {
 		return t.nodes[i].Spec, t.nodes[i].broken
@@ -278,7 +277,7 @@ func (t *Tree) Spec(name string) (s Spec, broken string) {
 	return Spec{}, ""
 }
 
-// Path lists the quotas from the top of a quota's tree down to it.
+// Path returns the quotas from the top of a quota's tree down to it.
 func (t *Tree) Path(name string) (path []string) {
 	i, ok := t.byName[name]
 	if !ok {
@@ -291,10 +290,10 @@ func (t *Tree) Path(name string) (path []string) {
 	return path
 }
 
-// mostAsked bounds what one pod counts as, so that sums of many do not overflow.
+// mostAsked bounds each amount of a pod, so that sums of many pods do not overflow.
 const mostAsked = 1 << 47
 
-// vector is what a pod asks for by the number of each resource; what no quota names is left out.
+// vector returns amounts by the number of each resource, without resources that no quota names.
 func (t *Tree) vector(l List) vector {
 	v := make(vector, len(t.resources))
 	for name, n := range l {
@@ -305,7 +304,7 @@ func (t *Tree) vector(l List) vector {
 	return v
 }
 
-// list is a vector by name: what is named, and what is not zero.
+// list returns the named and the nonzero amounts of a vector.
 func (t *Tree) list(v vector, named []bool) List {
 	out := List{}
 	for r, n := range v {

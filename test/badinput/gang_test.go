@@ -33,27 +33,27 @@ func TestTopologySpec(t *testing.T) {
 		},
 		{
 			name: "not an object", comes: gang("g", spec(`[]`), nil),
-			want: rejected(name + `: [] is not an object; legal: an object with the fields gatherStrategy`),
+			want: rejected(name + `: [] is not an object; supported values: an object with the fields gatherStrategy`),
 		},
 		{
 			name: "unknown field", comes: gang("g", spec(`{"gatherStrategies":[]}`), nil),
-			want: rejected(name + `.gatherStrategies: unknown field; legal: gatherStrategy`),
+			want: rejected(name + `.gatherStrategies: unknown field; supported values: gatherStrategy`),
 		},
 		{
 			name: "unknown field of a rule", comes: gang("g", rule(`"layer":"SpineLayer","strategy":"MustGather","weight":1`), nil),
-			want: rejected(name + `: gatherStrategy[0].weight: unknown field; legal: layer, strategy, podCountMultiple, scope`),
+			want: rejected(name + `: gatherStrategy[0].weight: unknown field; supported values: layer, strategy, podCountMultiple, scope`),
 		},
 		{
 			name: "unknown strategy", comes: gang("g", rule(`"layer":"SpineLayer","strategy":"mustGather"`), nil),
-			want: rejected(name + `: gatherStrategy[0].strategy: "mustGather" is not legal; legal: MustGather, PreferGather`),
+			want: rejected(name + `: gatherStrategy[0].strategy: "mustGather" is invalid; supported values: MustGather, PreferGather`),
 		},
 		{
 			name: "no strategy", comes: gang("g", rule(`"layer":"SpineLayer"`), nil),
-			want: rejected(name + `: gatherStrategy[0].strategy: missing; legal: MustGather, PreferGather`),
+			want: rejected(name + `: gatherStrategy[0].strategy: missing; supported values: MustGather, PreferGather`),
 		},
 		{
 			name: "no layer", comes: gang("g", rule(`"strategy":"MustGather"`), nil),
-			want: rejected(name + `: gatherStrategy[0].layer: missing; legal: a layer of the ClusterNetworkTopology`),
+			want: rejected(name + `: gatherStrategy[0].layer: missing; supported values: a layer of the ClusterNetworkTopology`),
 		},
 		{
 			name: "unknown layer", comes: gang("g", rule(`"layer":"spineLayer","strategy":"MustGather"`), nil),
@@ -65,24 +65,24 @@ func TestTopologySpec(t *testing.T) {
 		},
 		{
 			name: "podCountMultiple 0", comes: gang("g", rule(`"layer":"SpineLayer","strategy":"MustGather","podCountMultiple":0`), nil),
-			want: rejected(name + `: gatherStrategy[0].podCountMultiple: 0 is not legal; legal: an integer ≥ 1`),
+			want: rejected(name + `: gatherStrategy[0].podCountMultiple: 0 is invalid; supported values: an integer ≥ 1`),
 		},
 		{
 			name: "podCountMultiple as text", comes: gang("g", rule(`"layer":"SpineLayer","strategy":"MustGather","podCountMultiple":"2"`), nil),
-			want: rejected(name + `: gatherStrategy[0].podCountMultiple: "2" is not legal; legal: an integer ≥ 1`),
+			want: rejected(name + `: gatherStrategy[0].podCountMultiple: "2" is invalid; supported values: an integer ≥ 1`),
 		},
 		{
 			name: "unknown scope", comes: gang("g", rule(`"layer":"SpineLayer","strategy":"MustGather","scope":"podGroup"`), nil),
-			want: rejected(name + `: gatherStrategy[0].scope: "podGroup" is not legal; legal: GangGroup, PodGroup`),
+			want: rejected(name + `: gatherStrategy[0].scope: "podGroup" is invalid; supported values: GangGroup, PodGroup`),
 		},
 		{
 			name: "layer twice", comes: gang("g", rule(`"layer":"SpineLayer","strategy":"MustGather"},{"layer":"SpineLayer","strategy":"PreferGather"`), nil),
-			want: rejected(name + `: gatherStrategy[1].layer: "SpineLayer" a second time with scope GangGroup is not legal; legal: one rule for each layer and scope`),
+			want: rejected(name + `: gatherStrategy[1].layer: "SpineLayer" a second time with scope GangGroup is invalid; supported values: one rule for each layer and scope`),
 		},
 		{
 			name: "two mistakes", comes: gang("g", rule(`"layer":"SpineLayer","strategy":"Must"},{"layer":"BlockLayer","strategy":"MustGather","podCountMultiple":-1`), nil),
-			want: rejected(name + `: gatherStrategy[0].strategy: "Must" is not legal; legal: MustGather, PreferGather` + "\n" +
-				name + `: gatherStrategy[1].podCountMultiple: -1 is not legal; legal: an integer ≥ 1`),
+			want: rejected(name + `: gatherStrategy[0].strategy: "Must" is invalid; supported values: MustGather, PreferGather` + "\n" +
+				name + `: gatherStrategy[1].podCountMultiple: -1 is invalid; supported values: an integer ≥ 1`),
 		},
 		{
 			name: "on pods that describe their gang", comes: bare("g", rule(`"layer":"spineLayer","strategy":"MustGather"`)),
@@ -99,8 +99,8 @@ func TestTopologySpec(t *testing.T) {
 		{
 			name: "on a PodGroup and its pods", comes: gang("g", spec(`{"gatherStrategy":[]}`), spec(`{"gatherStrategy": []}`)),
 			want: bound(
-				"Pod g-0: InvalidAnnotation: "+name+`: "{\"gatherStrategy\": []}" is not what PodGroup default/g says; legal: the same on all members; "{\"gatherStrategy\":[]}" is used`,
-				"Pod g-1: InvalidAnnotation: "+name+`: "{\"gatherStrategy\": []}" is not what PodGroup default/g says; legal: the same on all members; "{\"gatherStrategy\":[]}" is used`,
+				"Pod g-0: InvalidAnnotation: "+name+`: "{\"gatherStrategy\": []}" is not what PodGroup default/g says; supported values: the same on all members; "{\"gatherStrategy\":[]}" is used`,
+				"Pod g-1: InvalidAnnotation: "+name+`: "{\"gatherStrategy\": []}" is not what PodGroup default/g says; supported values: the same on all members; "{\"gatherStrategy\":[]}" is used`,
 			),
 		},
 		{
@@ -125,7 +125,7 @@ func TestTopologyIndex(t *testing.T) {
 		return podGroup("g", nil) + pod("g-0", label, says{"network-topology-index": index}) + pod("g-1", label, says{"network-topology-index": "0"})
 	}
 	illegal := func(index string) string {
-		return bound("Pod g-0: InvalidTopologyIndex: " + key + "network-topology-index: " + index + " is not legal; legal: an integer ≥ 0")
+		return bound("Pod g-0: InvalidTopologyIndex: " + key + "network-topology-index: " + index + " is invalid; supported values: an integer ≥ 0")
 	}
 	look(t, []seen{
 		{name: "negative", comes: of("-1"), want: illegal(`"-1"`)},
@@ -140,7 +140,7 @@ func TestTopologyIndex(t *testing.T) {
 	look(t, []seen{{
 		name:  "of a StatefulSet",
 		comes: podGroup("g", nil) + pod("g-0", says{ofGroup: "g", podIndex: "zero"}, nil) + pod("g-1", says{ofGroup: "g", podIndex: "1"}, nil),
-		want:  bound("Pod g-0: InvalidTopologyIndex: " + podIndex + `: "zero" is not legal; legal: an integer ≥ 0`),
+		want:  bound("Pod g-0: InvalidTopologyIndex: " + podIndex + `: "zero" is invalid; supported values: an integer ≥ 0`),
 	}})
 
 	// It is sorted last: the legal rank gets the first node.
@@ -160,7 +160,7 @@ func TestUnknownKeys(t *testing.T) {
 		{name: "on a pod", comes: gang("g", nil, nil) + pod("h-0", nil, says{"names": "h"}), want: lines(
 			"pods g-0 g-1 h-0: bound", "event Pod h-0: UnknownKey: "+key+"names: unknown; did you mean name?")},
 		{name: "two", comes: gang("g", says{"mod": "Strict", "gangs": "x"}, nil), want: bound(
-			"PodGroup g: UnknownKey: " + key + "gangs: unknown; legal: annotations name, min-available, total-number, waiting-time, mode, match-policy, groups, network-topology-spec, network-topology-index; " +
+			"PodGroup g: UnknownKey: " + key + "gangs: unknown; supported values: annotations name, min-available, total-number, waiting-time, mode, match-policy, groups, network-topology-spec, network-topology-index; " +
 				key + "mod: unknown; did you mean mode?")},
 		{name: "others' keys", comes: gang("g", says{"timeout": "true", "scheduling.koordinator.sh/x": "y", "pod-group.scheduling.sigs.k8s.io/total": "2"}, nil), want: bound()},
 	})
@@ -168,7 +168,7 @@ func TestUnknownKeys(t *testing.T) {
 
 func TestGroups(t *testing.T) {
 	groups := func(s string) says { return says{"groups": s} }
-	const legal = ` is not legal; legal: a JSON list such as ["default/a","default/b"], each gang once`
+	const legal = ` is invalid; supported values: a JSON list such as ["default/a","default/b"], each gang once`
 	const missing = "gang default/h of the group is missing"
 	const stranger = "gang default/h does not list default/g"
 	look(t, []seen{
@@ -189,15 +189,15 @@ func TestGroups(t *testing.T) {
 }
 
 func TestModeAndMatchPolicy(t *testing.T) {
-	const mode, policy = "; legal: Strict, NonStrict; the default is used", "; legal: only-waiting, waiting-and-running, once-satisfied; the default is used"
+	const mode, policy = "; supported values: Strict, NonStrict; the default is used", "; supported values: only-waiting, waiting-and-running, once-satisfied; the default is used"
 	look(t, []seen{
-		{name: "mode", comes: gang("g", says{"mode": "strict"}, nil), want: bound(`PodGroup g: InvalidAnnotation: ` + key + `mode: "strict" is not legal` + mode)},
-		{name: "mode, empty", comes: gang("g", says{"mode": ""}, nil), want: bound(`PodGroup g: InvalidAnnotation: ` + key + `mode: "" is not legal` + mode)},
-		{name: "mode on pods", comes: bare("g", says{"mode": "Loose"}), want: bound(`Pod g-0: InvalidAnnotation: ` + key + `mode: "Loose" is not legal` + mode)},
-		{name: "match-policy", comes: gang("g", says{"match-policy": "once"}, nil), want: bound(`PodGroup g: InvalidAnnotation: ` + key + `match-policy: "once" is not legal` + policy)},
-		{name: "match-policy on pods", comes: bare("g", says{"match-policy": "Once-Satisfied"}), want: bound(`Pod g-0: InvalidAnnotation: ` + key + `match-policy: "Once-Satisfied" is not legal` + policy)},
+		{name: "mode", comes: gang("g", says{"mode": "strict"}, nil), want: bound(`PodGroup g: InvalidAnnotation: ` + key + `mode: "strict" is invalid` + mode)},
+		{name: "mode, empty", comes: gang("g", says{"mode": ""}, nil), want: bound(`PodGroup g: InvalidAnnotation: ` + key + `mode: "" is invalid` + mode)},
+		{name: "mode on pods", comes: bare("g", says{"mode": "Loose"}), want: bound(`Pod g-0: InvalidAnnotation: ` + key + `mode: "Loose" is invalid` + mode)},
+		{name: "match-policy", comes: gang("g", says{"match-policy": "once"}, nil), want: bound(`PodGroup g: InvalidAnnotation: ` + key + `match-policy: "once" is invalid` + policy)},
+		{name: "match-policy on pods", comes: bare("g", says{"match-policy": "Once-Satisfied"}), want: bound(`Pod g-0: InvalidAnnotation: ` + key + `match-policy: "Once-Satisfied" is invalid` + policy)},
 		{name: "both", comes: gang("g", says{"match-policy": "once", "mode": "strict"}, nil), want: bound(
-			`PodGroup g: InvalidAnnotation: ` + key + `mode: "strict" is not legal` + mode + `; ` + key + `match-policy: "once" is not legal` + policy)},
+			`PodGroup g: InvalidAnnotation: ` + key + `mode: "strict" is invalid` + mode + `; ` + key + `match-policy: "once" is invalid` + policy)},
 	})
 }
 
@@ -217,7 +217,7 @@ func TestToldOnce(t *testing.T) {
 func TestGangOfPods(t *testing.T) {
 	const missing = "PodGroup default/g does not exist"
 	const least, total = key + "min-available: ", key + "total-number: "
-	const wait = " is not legal; legal: a duration > 0, such as 600s; the default is used"
+	const wait = " is invalid; supported values: a duration > 0, such as 600s; the default is used"
 	one := says{"name": "g", "min-available": "2"}
 	look(t, []seen{
 		{name: "no such PodGroup", comes: pod("g-0", says{ofGroup: "g"}, nil), want: lines("pods g-0: gated: "+missing, "event Pod g-0: Waiting: "+missing)},
@@ -226,36 +226,36 @@ func TestGangOfPods(t *testing.T) {
 		{
 			name: "two labels", comes: podGroup("g", nil) + pod("g-0", says{ofGroup: "g", "scheduling.x-k8s.io/pod-group": "h"}, says{"name": "i"}) + pod("g-1", says{ofGroup: "g"}, nil),
 			want: bound(`Pod g-0: TwoGangs: label scheduling.x-k8s.io/pod-group: "h", annotation gang.scheduling.koordinator.sh/name: "i": ` +
-				`not the gang that label pod-group.scheduling.sigs.k8s.io: "g" names; legal: one gang a pod; label pod-group.scheduling.sigs.k8s.io: "g" is used`),
+				`not the gang that label pod-group.scheduling.sigs.k8s.io: "g" names; supported values: one gang a pod; label pod-group.scheduling.sigs.k8s.io: "g" is used`),
 		},
 		// A pod that names no gang is none's member.
 		{
 			name: "name empty", comes: pod("g-0", nil, says{"name": "", "min-available": "2"}),
-			want: lines("pods g-0: bound", "event Pod g-0: InvalidAnnotation: gang.scheduling.koordinator.sh/min-available: no effect, since the pod names no gang; legal: with label "+
+			want: lines("pods g-0: bound", "event Pod g-0: InvalidAnnotation: gang.scheduling.koordinator.sh/min-available: no effect, since the pod names no gang; supported values: with label "+
 				"pod-group.scheduling.sigs.k8s.io, annotation gang.scheduling.koordinator.sh/name, or the label batch.kubernetes.io/job-name of a Job's pods"),
 		},
-		{name: "no min-available", comes: pod("g-0", nil, says{"name": "g"}) + pod("g-1", nil, says{"name": "g"}), want: rejectedBare(least + `"" is not legal; legal: an integer ≥ 1`)},
-		{name: "min-available 0", comes: bare("g", says{"min-available": "0"}), want: rejectedBare(least + `"0" is not legal; legal: an integer ≥ 1`)},
-		{name: "min-available, a word", comes: bare("g", says{"min-available": "two"}), want: rejectedBare(least + `"two" is not legal; legal: an integer ≥ 1`)},
+		{name: "no min-available", comes: pod("g-0", nil, says{"name": "g"}) + pod("g-1", nil, says{"name": "g"}), want: rejectedBare(least + `"" is invalid; supported values: an integer ≥ 1`)},
+		{name: "min-available 0", comes: bare("g", says{"min-available": "0"}), want: rejectedBare(least + `"0" is invalid; supported values: an integer ≥ 1`)},
+		{name: "min-available, a word", comes: bare("g", says{"min-available": "two"}), want: rejectedBare(least + `"two" is invalid; supported values: an integer ≥ 1`)},
 		{name: "min-available, too many", comes: bare("g", says{"min-available": "3"}), want: lines("pods g-0 g-1: gated: 2 of 3 members exist", "event Pod g-0: Waiting: 2 of 3 members exist")},
 		{
 			name: "total-number 0", comes: bare("g", says{"total-number": "0"}),
-			want: bound("Pod g-0: InvalidAnnotation: " + total + `"0" is not legal; legal: an integer ≥ 1; the default is used`),
+			want: bound("Pod g-0: InvalidAnnotation: " + total + `"0" is invalid; supported values: an integer ≥ 1; the default is used`),
 		},
 		{
 			name: "total-number, a word", comes: gang("g", says{"total-number": "some"}, nil),
-			want: bound("PodGroup g: InvalidAnnotation: " + total + `"some" is not legal; legal: an integer ≥ 1; the default is used`),
+			want: bound("PodGroup g: InvalidAnnotation: " + total + `"some" is invalid; supported values: an integer ≥ 1; the default is used`),
 		},
 		{
 			name: "total-number below min-available", comes: bare("g", says{"total-number": "1"}),
-			want: bound("Pod g-0: InvalidAnnotation: " + total + `"1" is not legal; legal: at least min-available, 2; the default is used`),
+			want: bound("Pod g-0: InvalidAnnotation: " + total + `"1" is invalid; supported values: at least min-available, 2; the default is used`),
 		},
 		{name: "waiting-time without unit", comes: bare("g", says{"waiting-time": "600"}), want: bound("Pod g-0: InvalidAnnotation: " + key + `waiting-time: "600"` + wait)},
 		{name: "waiting-time 0", comes: bare("g", says{"waiting-time": "0s"}), want: bound("Pod g-0: InvalidAnnotation: " + key + `waiting-time: "0s"` + wait)},
 		{name: "waiting-time on a PodGroup", comes: gang("g", says{"waiting-time": "-1m"}, nil), want: bound("PodGroup g: InvalidAnnotation: " + key + `waiting-time: "-1m"` + wait)},
 		{
 			name: "members that differ", comes: pod("g-0", nil, one) + pod("g-1", nil, says{"name": "g", "min-available": "1"}),
-			want: bound("Pod g-1: InvalidAnnotation: " + least + `"1" is not what default/g-0 says; legal: the same on all members; "2" is used`),
+			want: bound("Pod g-1: InvalidAnnotation: " + least + `"1" is not what default/g-0 says; supported values: the same on all members; "2" is used`),
 		},
 	})
 }

@@ -30,54 +30,54 @@ func TestClusterNetworkTopology(t *testing.T) {
 		{
 			name:  "no layers",
 			apply: field + `: Invalid value: 0: spec.networkTopologySpec in body should have at least 1 items`,
-			why:   `no layer is "NodeTopologyLayer"; legal: a chain of layers that ends in it`,
+			why:   `no layer is "NodeTopologyLayer"; supported values: a chain of layers that ends in it`,
 		},
 		{
 			name: "no nodes", layers: []string{spine, block},
-			why: `no layer is "NodeTopologyLayer"; legal: a chain of layers that ends in it`,
+			why: `no layer is "NodeTopologyLayer"; supported values: a chain of layers that ends in it`,
 		},
 		{
 			name: "layer twice", layers: []string{spine, block, `{topologyLayer: BlockLayer, parentTopologyLayer: BlockLayer, labelKey: [x]}`, node},
-			why: `topologyLayer "BlockLayer" is listed more than once; legal: each layer once` + "\n" +
-				`parentTopologyLayer "BlockLayer" is named by more than one layer; legal: one layer below each`,
+			why: `topologyLayer "BlockLayer" is listed more than once; supported values: each layer once` + "\n" +
+				`parentTopologyLayer "BlockLayer" is named by more than one layer; supported values: one layer below each`,
 		},
 		{
 			name: "two first layers", layers: []string{spine, `{topologyLayer: BlockLayer, labelKey: [block]}`, node},
-			why: `layers "SpineLayer" and "BlockLayer" both have no parentTopologyLayer; legal: one first layer`,
+			why: `layers "SpineLayer" and "BlockLayer" both have no parentTopologyLayer; supported values: one first layer`,
 		},
 		{
 			name: "unknown parent", layers: []string{spine, `{topologyLayer: BlockLayer, parentTopologyLayer: spineLayer, labelKey: [block]}`, node},
-			why: `layer "BlockLayer": parentTopologyLayer "spineLayer" is not listed; legal: the topologyLayer of another entry, or empty for the first layer`,
+			why: `layer "BlockLayer": parentTopologyLayer "spineLayer" is not listed; supported values: the topologyLayer of another entry, or empty for the first layer`,
 		},
 		{
 			name: "a branch", layers: []string{spine, block, `{topologyLayer: RackLayer, parentTopologyLayer: SpineLayer, labelKey: [rack]}`, node},
-			why: `parentTopologyLayer "SpineLayer" is named by more than one layer; legal: one layer below each`,
+			why: `parentTopologyLayer "SpineLayer" is named by more than one layer; supported values: one layer below each`,
 		},
 		{
 			name: "a circle", layers: []string{`{topologyLayer: SpineLayer, parentTopologyLayer: BlockLayer, labelKey: [spine]}`, block, `{topologyLayer: NodeTopologyLayer}`},
-			why: `layer "SpineLayer": parentTopologyLayer leads in a circle; legal: parents that lead up to the cluster`,
+			why: `layer "SpineLayer": parentTopologyLayer leads in a circle; supported values: parents that lead up to the cluster`,
 		},
 		{
 			name: "below the nodes", layers: []string{spine, `{topologyLayer: NodeTopologyLayer, parentTopologyLayer: SpineLayer}`, `{topologyLayer: BlockLayer, parentTopologyLayer: NodeTopologyLayer, labelKey: [block]}`},
-			why: `layer "BlockLayer": parentTopologyLayer "NodeTopologyLayer" is the last layer; legal: a layer above the nodes`,
+			why: `layer "BlockLayer": parentTopologyLayer "NodeTopologyLayer" is the last layer; supported values: a layer above the nodes`,
 		},
 		{
 			name: "the root listed", layers: []string{`{topologyLayer: ClusterTopologyLayer, labelKey: [x]}`, `{topologyLayer: NodeTopologyLayer, parentTopologyLayer: ClusterTopologyLayer}`},
-			apply: `[` + field + `: Invalid value: layers "ClusterTopologyLayer" and "NodeTopologyLayer" both have no parentTopologyLayer; legal: one first layer, ` +
-				field + `[0]: Invalid value: topologyLayer "ClusterTopologyLayer" is the root of every tree; legal: any other name]`,
-			why: `topologyLayer "ClusterTopologyLayer" is the root of every tree; legal: any other name` + "\n" +
-				`layers "ClusterTopologyLayer" and "NodeTopologyLayer" both have no parentTopologyLayer; legal: one first layer` + "\n" +
-				`parentTopologyLayer "ClusterTopologyLayer" is named by more than one layer; legal: one layer below each` + "\n" +
-				`layer "ClusterTopologyLayer": parentTopologyLayer leads in a circle; legal: parents that lead up to the cluster`,
+			apply: `[` + field + `: Invalid value: layers "ClusterTopologyLayer" and "NodeTopologyLayer" both have no parentTopologyLayer; supported values: one first layer, ` +
+				field + `[0]: Invalid value: topologyLayer "ClusterTopologyLayer" is the root of every tree; supported values: any other name]`,
+			why: `topologyLayer "ClusterTopologyLayer" is the root of every tree; supported values: any other name` + "\n" +
+				`layers "ClusterTopologyLayer" and "NodeTopologyLayer" both have no parentTopologyLayer; supported values: one first layer` + "\n" +
+				`parentTopologyLayer "ClusterTopologyLayer" is named by more than one layer; supported values: one layer below each` + "\n" +
+				`layer "ClusterTopologyLayer": parentTopologyLayer leads in a circle; supported values: parents that lead up to the cluster`,
 		},
 		{
 			name: "no label key", layers: []string{`{topologyLayer: SpineLayer}`, block, node},
-			why: `layer "SpineLayer": labelKey is empty; legal: at least one key of a node label`,
+			why: `layer "SpineLayer": labelKey is empty; supported values: at least one key of a node label`,
 		},
 		{
 			name: "empty label key", layers: []string{`{topologyLayer: SpineLayer, labelKey: [spine, ""]}`, block, node},
 			apply: field + `[0].labelKey[1]: Invalid value: "": spec.networkTopologySpec[0].labelKey[1] in body should be at least 1 chars long`,
-			why:   `layer "SpineLayer": labelKey[1] is empty; legal: a key of a node label`,
+			why:   `layer "SpineLayer": labelKey[1] is empty; supported values: a key of a node label`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -148,8 +148,8 @@ func TestPodGroup(t *testing.T) {
 		{spec: `scheduleTimeoutSeconds: 0`, refused: "spec.scheduleTimeoutSeconds: " + invalid + "0: spec.scheduleTimeoutSeconds " + integer, x: "-"},
 		{spec: `scheduleTimeoutSeconds: -5`, refused: "spec.scheduleTimeoutSeconds: " + invalid + "-5: spec.scheduleTimeoutSeconds " + integer, x: "spec.scheduleTimeoutSeconds: " + invalid + "-5: spec.scheduleTimeoutSeconds " + least0},
 		{spec: `scheduleTimeoutSeconds: 10m`, refused: `spec.scheduleTimeoutSeconds: ` + invalid + `"string": spec.scheduleTimeoutSeconds in body must be of type integer: "string"`},
-		{spec: `minResources: {memory: 1Gi, cpu: -1}`, refused: "spec.minResources: " + invalid + "cpu is below 0; legal: quantities ≥ 0"},
-		{spec: `minResources: {cpu: -500m}`, refused: "spec.minResources: " + invalid + "cpu is below 0; legal: quantities ≥ 0"},
+		{spec: `minResources: {memory: 1Gi, cpu: -1}`, refused: "spec.minResources: " + invalid + "cpu is below 0; supported values: quantities ≥ 0"},
+		{spec: `minResources: {cpu: -500m}`, refused: "spec.minResources: " + invalid + "cpu is below 0; supported values: quantities ≥ 0"},
 		{spec: `minResources: {cpu: many}`, refused: `spec.minResources.cpu: ` + invalid + `"many": spec.minResources.cpu in body should match '^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$'`},
 		{spec: `minResources: 4`, refused: `spec.minResources: ` + invalid + `"integer": spec.minResources in body must be of type object: "integer"`},
 		{spec: `minMember: null`},
@@ -243,24 +243,24 @@ func TestTopologySelector(t *testing.T) {
 // TestArgs: the scheduler does not start and says which field.
 func TestArgs(t *testing.T) {
 	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-	const duration = " is not legal; legal: a duration > 0, such as 600s"
+	const duration = " is invalid; supported values: a duration > 0, such as 600s"
 	for args, want := range map[string]string{
-		`awareNetworkTopology: "yes"`:                     `.awareNetworkTopology: "yes" is not legal; legal: true, false`,
-		`enablePreemption: 1`:                             `.enablePreemption: 1 is not legal; legal: true, false`,
+		`awareNetworkTopology: "yes"`:                     `.awareNetworkTopology: "yes" is invalid; supported values: true, false`,
+		`enablePreemption: 1`:                             `.enablePreemption: 1 is invalid; supported values: true, false`,
 		`defaultTimeout: 600`:                             `.defaultTimeout: 600` + duration,
 		`defaultTimeout: 0s`:                              `.defaultTimeout: "0s"` + duration,
 		`defaultTimeout: soon`:                            `.defaultTimeout: "soon"` + duration,
 		`preemptionTimeout: -1s`:                          `.preemptionTimeout: "-1s"` + duration,
 		`maxGrace: a day`:                                 `.maxGrace: "a day"` + duration,
-		`defaultMatchPolicy: once`:                        `.defaultMatchPolicy: "once" is not legal; legal: only-waiting, waiting-and-running, once-satisfied`,
-		`controllerWorkers: 0`:                            `.controllerWorkers: 0 is not legal; legal: an integer ≥ 1`,
-		`controllerWorkers: many`:                         `.controllerWorkers: "many" is not legal; legal: an integer ≥ 1`,
-		`skipCheckScheduleCycle: 2`:                       `.skipCheckScheduleCycle: 2 is not legal; legal: true, false`,
-		`kind: NodeAffinityArgs`:                          `.kind: "NodeAffinityArgs" is not legal; legal: CoschedulingArgs`,
-		`apiVersion: kubescheduler.config.k8s.io/v1beta3`: `.apiVersion: "kubescheduler.config.k8s.io/v1beta3" is not legal; legal: kubescheduler.config.k8s.io/v1`,
-		`enablePremption: true`: `.enablePremption: unknown field; legal: apiVersion, kind, awareNetworkTopology, enablePreemption, ` +
+		`defaultMatchPolicy: once`:                        `.defaultMatchPolicy: "once" is invalid; supported values: only-waiting, waiting-and-running, once-satisfied`,
+		`controllerWorkers: 0`:                            `.controllerWorkers: 0 is invalid; supported values: an integer ≥ 1`,
+		`controllerWorkers: many`:                         `.controllerWorkers: "many" is invalid; supported values: an integer ≥ 1`,
+		`skipCheckScheduleCycle: 2`:                       `.skipCheckScheduleCycle: 2 is invalid; supported values: true, false`,
+		`kind: NodeAffinityArgs`:                          `.kind: "NodeAffinityArgs" is invalid; supported values: CoschedulingArgs`,
+		`apiVersion: kubescheduler.config.k8s.io/v1beta3`: `.apiVersion: "kubescheduler.config.k8s.io/v1beta3" is invalid; supported values: kubescheduler.config.k8s.io/v1`,
+		`enablePremption: true`: `.enablePremption: unknown field; supported values: apiVersion, kind, awareNetworkTopology, enablePreemption, ` +
 			`defaultTimeout, preemptionTimeout, maxGrace, starvationTimeout, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
-		`enablePreemption: 1, defaultTimeout: 0s`: `.enablePreemption: 1 is not legal; legal: true, false` + "\n" + `CoschedulingArgs.defaultTimeout: "0s"` + duration,
+		`enablePreemption: 1, defaultTimeout: 0s`: `.enablePreemption: 1 is invalid; supported values: true, false` + "\n" + `CoschedulingArgs.defaultTimeout: "0s"` + duration,
 	} {
 		t.Run(args, func(t *testing.T) {
 			config := head + "profiles: [{schedulerName: a, pluginConfig: [{name: Coscheduling, args: {" + args + "}}]}]"

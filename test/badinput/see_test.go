@@ -1,4 +1,4 @@
-// Package badinput says what users see who write something that is not legal: one test
+// Package badinput says what users see who write something that is invalid: one test
 // for each kind of thing that they write, one case for each mistake. Each case runs the
 // scheduler over files and compares all of what is to be seen.
 package badinput

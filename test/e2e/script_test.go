@@ -61,7 +61,7 @@ func commands(more map[string]command) map[string]func(*testscript.TestScript, b
 		"wait-message": (*script).waitMessage, "wait-waiting": (*script).waitWaiting,
 		"wait-evicted": (*script).waitEvicted, "wait-gone": (*script).waitGone,
 		"wait-condition": (*script).waitCondition, "wait-event": (*script).waitEvent, "wait-status": (*script).waitStatus,
-		"wait-denied": (*script).waitDenied, "wait-applied": (*script).waitApplied, "wait-log": (*script).waitLog, "wait-metric": (*script).waitMetric,
+		"wait-denied": (*script).waitDenied, "wait-warned": (*script).waitWarned, "wait-applied": (*script).waitApplied, "wait-log": (*script).waitLog, "wait-metric": (*script).waitMetric,
 		"crds-of-sources": (*script).crdsOfSources, "wait-used": (*script).waitUsed,
 		"muster-controller": (*script).translate, "wait-idle": (*script).waitIdle, "wait-written": (*script).waitWritten, "writes": (*script).writesBy,
 		"webhooks": (*script).webhooksOf, "free-port": (*script).freePort,

@@ -331,6 +331,17 @@ func (s *script) waitDenied(ctx context.Context, args []string) error {
 	})
 }
 
+// waitWarned waits until the API server takes a file in a dry run and warns with the text.
+func (s *script) waitWarned(ctx context.Context, args []string) error {
+	if len(args) != 2 {
+		return usage("wait-warned FILE TEXT")
+	}
+	return s.await(ctx, func() (string, bool, error) {
+		_, stderr, err := s.cluster.run(ctx, s.harness, s.ts.MkAbs("."), "apply", "--dry-run=server", "-f", args[0])
+		return stderr, err == nil && strings.Contains(stderr, args[1]), nil
+	})
+}
+
 // waitApplied applies a file as soon as the API server takes it.
 func (s *script) waitApplied(ctx context.Context, args []string) error {
 	if len(args) != 1 {

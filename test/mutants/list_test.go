@@ -40,11 +40,11 @@ const (
 	pending     = "pkg/gang/pending.go"
 	gangFile    = "pkg/gang/gang.go"
 	turn        = "pkg/gang/turn.go"
-	together    = "pkg/gang/together.go"
-	places      = "pkg/gang/places.go"
+	together    = "pkg/gang/grouping.go"
+	places      = "pkg/gang/assignments.go"
 	barrier     = "pkg/gang/barrier.go"
 	tick        = "pkg/gang/tick.go"
-	evicted     = "pkg/gang/evicted.go"
+	evicted     = "pkg/gang/eviction.go"
 	members     = "pkg/gang/members.go"
 	gangPlan    = "pkg/gang/plan.go"
 	gangResume  = "pkg/gang/resume.go"
@@ -55,9 +55,9 @@ const (
 	known       = "pkg/kube/fit/memory.go"
 	reads       = "pkg/kube/fit/reads.go"
 	trials      = "pkg/kube/fit/trial.go"
-	aside       = "pkg/kube/plugin/aside.go"
+	aside       = "pkg/kube/plugin/nominations.go"
 	listeners   = "pkg/kube/plugin/listeners.go"
-	rehearsal   = "pkg/kube/ledger/rehearsal.go"
+	rehearsal   = "pkg/kube/ledger/volumerehearsal.go"
 	leavingNow  = "pkg/kube/departure/leaving.go"
 	vainly      = "pkg/kube/preempt/vain.go"
 	preempts    = "pkg/kube/preempt/evict.go"
@@ -84,7 +84,7 @@ const (
 	quAdmit     = "pkg/quota/admit.go"
 	quChoices   = "pkg/quota/choices.go"
 	quBook      = "pkg/quota/book.go"
-	quEntitle   = "pkg/quota/entitle.go"
+	quEntitle   = "pkg/quota/fairshare.go"
 	quShare     = "pkg/quota/share.go"
 	quClasses   = "pkg/quota/classes.go"
 	quReclaim   = "pkg/quota/reclaim.go"
@@ -459,84 +459,84 @@ func isDigit`, "TestCompareNames"},
 	{"touched domains are touched again", search, `case s.BoundIn(k) > 0:`, `case false:`, "TestChooseForNothing"},
 	{"the smallest are touched first", search, `	slices.Reverse(s.sizes)
 `, ``, "TestChooseForNothing TestPreferences"},
-	{"gated members exist", counts, `note(&c.exist, m.runs() || pending(m))`, `note(&c.exist, true)`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"those who passed the barrier wait there", counts, `m.held && !m.allowed`, `m.held`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"gated members are in flight", counts, `note(&c.assumed, m.assumed && pending(m))`, `note(&c.assumed, m.assumed)`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"only one gang of a group counts", counts, `all.plus(g.counts)`, `all = g.counts`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"gated members exist", counts, `note(&c.exist, m.runs() || pending(m))`, `note(&c.exist, true)`, "TestDerivedStateMatchesRecount"},
+	{"those who passed the barrier wait there", counts, `m.held && !m.allowed`, `m.held`, "TestDerivedStateMatchesRecount"},
+	{"gated members are in flight", counts, `note(&c.assumed, m.assumed && pending(m))`, `note(&c.assumed, m.assumed)`, "TestDerivedStateMatchesRecount"},
+	{"only one gang of a group counts", counts, `all.plus(g.counts)`, `all = g.counts`, "TestDerivedStateMatchesRecount"},
 	{"the planned of other gangs are on their way back", counts, `	c.arrived += o.arrived
-`, ``, "TestWhatIsKeptIsWhatIsCounted"},
+`, ``, "TestDerivedStateMatchesRecount"},
 	{"counted when it has changed", counts, `	g.counts.add(m, -1)
-	to(m)
-`, `	to(m)
+	update(m)
+`, `	update(m)
 	g.counts.add(m, -1)
-`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"another rank, the same place in line", counts, `g.pending.update(m, m.Rank != was.Rank || m.Row != was.Row)`, `g.pending.update(m, false)`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"another row, the same place in line", counts, ` || m.Row != was.Row`, ``, "TestWhatIsKeptIsWhatIsCounted"},
-	{"rows of those who have a rank do not count", gangFile, `if m.Row == o.Row || `, `if true || `, "TestRows"},
-	{"rows of those who have none count", gangFile, ` || m.Rank == NoRank || o.Rank == NoRank`, ``, "TestRows"},
+`, "TestDerivedStateMatchesRecount"},
+	{"another rank, the same place in line", counts, `g.pending.update(m, m.Rank != was.Rank || m.Row != was.Row)`, `g.pending.update(m, false)`, "TestDerivedStateMatchesRecount"},
+	{"another row, the same place in line", counts, ` || m.Row != was.Row`, ``, "TestDerivedStateMatchesRecount"},
+	{"rows of those who have a rank do not count", gangFile, `if m.Row == o.Row || `, `if true || `, "TestMembersSortByRow"},
+	{"rows of those who have none count", gangFile, ` || m.Rank == NoRank || o.Rank == NoRank`, ``, "TestMembersSortByRow"},
 	{"those who leave stay in line", counts, `	g.pending.remove(m)
-`, ``, "TestWhatIsKeptIsWhatIsCounted"},
+`, ``, "TestDerivedStateMatchesRecount"},
 	{"those who leave are counted", counts, `	g.counts.add(m, -1)
-	g.own(m, -1)
-	g.pending.remove`, `	g.own(m, -1)
-	g.pending.remove`, "TestWhatIsKeptIsWhatIsCounted"},
+	g.countOwner(m, -1)
+	g.pending.remove`, `	g.countOwner(m, -1)
+	g.pending.remove`, "TestDerivedStateMatchesRecount"},
 	{"the highest rank speaks", pending, `x.CompareRanks(&y.Member, names)`, `y.CompareRanks(&x.Member, names)`, "TestAGangFromFirstMemberToBound"},
-	{"gated members are pending", pending, `m.Node == "" && !m.Gated }`, `m.Node == "" }`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"bound members are pending", pending, `m.Node == "" && !m.Gated }`, `!m.Gated }`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"bound members stay in line", pending, `if moved || !pending(m) {`, `if moved {`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"a member keeps its place in line when its rank changes", pending, `if moved || !pending(m) {`, `if !pending(m) {`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"members that left the line count as being there", pending, `	m.inLine = false
-`, ``, "TestWhatIsKeptIsWhatIsCounted"},
-	{"the first gang speaks", pending, `(first == nil || b.names.members(m, first) < 0)`, `first == nil`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"gated members are pending", pending, `m.Node == "" && !m.Gated }`, `m.Node == "" }`, "TestDerivedStateMatchesRecount"},
+	{"bound members are pending", pending, `m.Node == "" && !m.Gated }`, `!m.Gated }`, "TestDerivedStateMatchesRecount"},
+	{"bound members stay in line", pending, `if moved || !pending(m) {`, `if moved {`, "TestDerivedStateMatchesRecount"},
+	{"a member keeps its place in line when its rank changes", pending, `if moved || !pending(m) {`, `if !pending(m) {`, "TestDerivedStateMatchesRecount"},
+	{"members that left the line count as being there", pending, `	m.queued = false
+`, ``, "TestDerivedStateMatchesRecount"},
+	{"the first gang speaks", pending, `(first == nil || b.names.members(m, first) < 0)`, `first == nil`, "TestDerivedStateMatchesRecount"},
 	{"those who entered enter again", turn, ` && !m.assumed {
 			return`, ` {
-			return`, "TestWhatIsKeptIsWhatIsCounted TestMembersThatDependOnOneAnotherComeInTurn"},
-	{"without a place it is their turn", turn, `m != nil && g.plan[pod] != "" && !m.assumed`, `m != nil && !m.assumed`, "TestWhatIsKeptIsWhatIsCounted"},
+			return`, "TestDerivedStateMatchesRecount TestMembersThatDependOnOneAnotherComeInTurn"},
+	{"without a place it is their turn", turn, `m != nil && g.plan[pod] != "" && !m.assumed`, `m != nil && !m.assumed`, "TestDerivedStateMatchesRecount"},
 	{"nobody has a turn", turn, `next != m.Pod && !m.assumed`, `!m.assumed`, "TestMembersThatDependOnOneAnotherComeInTurn"},
-	{"nobody wakes the next", turn, `pod != "" && !g.waiting`, `false`, "TestMembersThatDependOnOneAnotherComeInTurn"},
-	{"listing is enough", together, `b.listed[x][y] && b.listed[y][x]`, `b.listed[y][x]`, "TestAStrangerIsNotTouched"},
+	{"nobody wakes the next", turn, `pod != "" && !g.unconfirmed`, `false`, "TestMembersThatDependOnOneAnotherComeInTurn"},
+	{"listing is enough", together, `b.listedBy[x][y] && b.listedBy[y][x]`, `b.listedBy[y][x]`, "TestForeignGangStartsThoughAnotherListsIt"},
 	{"only who changed is in another group", together, `		for _, other := range group {
 `, `		for _, other := range []string{name} {
-`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"places of another group's plan", together, `		b.change(m, b.notePlace)
+`, "TestDerivedStateMatchesRecount"},
+	{"places of another group's plan", together, `		b.change(m, b.notePlanned)
 `, `		_ = m
-`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"listed for ever", together, `		delete(b.listed[other], ref)
+`, "TestDerivedStateMatchesRecount"},
+	{"listed for ever", together, `		delete(b.listedBy[other], ref)
 `, ``, "TestConsentComesAndGoes"},
-	{"groups without an end", together, `len(group) > MaxGroupSize {`, `len(group) > 1<<30 {`, "TestGroupsHaveAnEnd"},
+	{"groups without an end", together, `len(group) > MaxGroupSize {`, `len(group) > 1<<30 {`, "TestGroupSizeIsLimited"},
 	{"without a place, but with a turn", places, `	b.advance(g)
-`, ``, "TestWhatIsKeptIsWhatIsCounted"},
+`, ``, "TestDerivedStateMatchesRecount"},
 	{"places are kept of those who lost them", places, `	b.vacate(g.plan[pod], pod)
 `, ``, "TestHistories"},
-	{"the plan forgets and its members do not", places, `if m := b.pods[pod]; m != nil && m.planned {`, `if m := b.pods[pod]; m != nil && false {`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"the plan forgets and its members do not", places, `if m := b.pods[pod]; m != nil && m.planned {`, `if m := b.pods[pod]; m != nil && false {`, "TestDerivedStateMatchesRecount"},
 	{"planned, and not counted so", places, `	b.occupy(node, m.Pod)
-	b.change(m, b.notePlace)
+	b.change(m, b.notePlanned)
 `, `	b.occupy(node, m.Pod)
-`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"one place twice", places, `on, pod, b.names); !found {`, `on, pod, b.names); !found || true {`, "TestHistories"},
-	{"one gang is enough for the group", barrier, `if !b.whole(ref) {`, `if ref == key && !b.whole(ref) {`, "TestHistories TestAGroupWaitsForEveryGang"},
+`, "TestDerivedStateMatchesRecount"},
+	{"one place twice", places, `pods, pod, b.names); !found {`, `pods, pod, b.names); !found || true {`, "TestHistories"},
+	{"one gang is enough for the group", barrier, `if !b.satisfiesPolicy(ref) {`, `if ref == key && !b.satisfiesPolicy(ref) {`, "TestHistories TestAGroupWaitsForEveryGang"},
 	{"only the latest passes", barrier, `case n == 1 && latest`, `case latest`, "TestAGangFromFirstMemberToBound"},
 	{"those who run wait", barrier, `return n.held >= g.spec.Min ||`, `return n.held+n.bound >= g.spec.Min ||`, "TestMatchPolicies"},
 	{"a gang that runs waits for itself", barrier, `return n.held >= g.spec.Min || g.allStarted()`, `return n.held >= g.spec.Min`, "TestOnlyWaitingAndBound"},
 	{"the first go without the last", barrier, `return n.waiting == n.planned`, `return n.waiting <= n.planned`, "TestMembersInMultiplesWaitForEachOther TestHistories"},
-	{"a plan in multiples goes on without a member", barrier, `return len(g.plan) > 0 && !g.waiting`, `return false && !g.waiting`, "TestMembersInMultiplesWaitForEachOther"},
-	{"a NonStrict plan in multiples goes on without a member", barrier, `nonStrict() && !b.multiples(key) {`, `nonStrict() {`, "TestPlanInMultiplesIsGivenUpWhenANodeRefusesAMember"},
-	{"those who arrived are on their way back", barrier, `return n.assumed - n.arrived`, `return n.assumed`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"nobody is on the way back to a reservation", barrier, `g.waiting || len(g.plan) == 0 {`, `len(g.plan) == 0 {`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"a plan in multiples goes on without a member", barrier, `return len(g.plan) > 0 && !g.unconfirmed`, `return false && !g.unconfirmed`, "TestMembersInMultiplesWaitForEachOther"},
+	{"a NonStrict plan in multiples goes on without a member", barrier, `nonStrict() && !b.hasMultiples(key) {`, `nonStrict() {`, "TestPlanInMultiplesIsGivenUpWhenANodeRefusesAMember"},
+	{"those who arrived are on their way back", barrier, `return n.assumed - n.arrived`, `return n.assumed`, "TestDerivedStateMatchesRecount"},
+	{"nobody is on the way back to a reservation", barrier, `g.unconfirmed || len(g.plan) == 0 {`, `len(g.plan) == 0 {`, "TestDerivedStateMatchesRecount"},
 	{"who has entered is next", barrier, `			b.advance(g)
-`, ``, "TestWhatIsKeptIsWhatIsCounted TestMembersThatDependOnOneAnotherComeInTurn"},
+`, ``, "TestDerivedStateMatchesRecount TestMembersThatDependOnOneAnotherComeInTurn"},
 	{"who has entered is counted twice on its node", barrier, `			b.vacate(g.plan[m.Pod], m.Pod)
 `, ``, "TestHistories"},
-	{"who is sent back to the queue is waited for like who leaves", evicted, `m == nil || !m.runs()`, `m == nil`, "TestNobodyJoinsAGangThatIsEvicted"},
+	{"who is sent back to the queue is waited for like who leaves", evicted, `m == nil || !m.runs()`, `m == nil`, "TestEvictedGangGetsNoReplacementUntilItTerminates"},
 	{"what is planned goes on while the group leaves", evicted, `			out = append(out, b.forget(key, "the gang is being evicted")...)
-`, ``, "TestNobodyJoinsAGangThatIsEvicted TestHistories"},
-	{"nobody is tried when all are spared", evicted, `!done[key] && !b.leaves(key)`, `!done[key] && b.leaves(key)`, "TestNobodyJoinsAGangThatIsEvicted"},
-	{"a gang that was evicted goes on", "pkg/gang/started.go", `		g.satisfied = false
-`, ``, "TestNobodyJoinsAGangThatIsEvicted"},
+`, ``, "TestEvictedGangGetsNoReplacementUntilItTerminates TestHistories"},
+	{"nobody is tried when all are spared", evicted, `!done[key] && !b.terminating(key)`, `!done[key] && b.terminating(key)`, "TestEvictedGangGetsNoReplacementUntilItTerminates"},
+	{"a gang that was evicted goes on", "pkg/gang/progress.go", `		g.satisfied = false
+`, ``, "TestEvictedGangGetsNoReplacementUntilItTerminates"},
 	{"who is to leave is not counted", counts, `	note(&c.evicted, m.evicted && m.runs())
-`, ``, "TestWhatIsKeptIsWhatIsCounted"},
-	{"nobody comes later", tick, `passed(g.deadline, now) || passed(g.retry, now)`, `passed(g.deadline, now)`, "TestAFailureReturnsAllAndIsTriedLater"},
-	{"holding does not end", tick, `passed(g.deadline, now) || passed(g.retry, now)`, `passed(g.retry, now)`, "TestHoldingEndsInTime TestHistories"},
+`, ``, "TestDerivedStateMatchesRecount"},
+	{"nobody comes later", tick, `passed(g.deadline, now) || passed(g.retryAt, now)`, `passed(g.deadline, now)`, "TestAFailureReturnsAllAndIsTriedLater"},
+	{"holding does not end", tick, `passed(g.deadline, now) || passed(g.retryAt, now)`, `passed(g.retryAt, now)`, "TestHoldingEndsInTime TestHistories"},
 	{"nodes are avoided for ever", tick, `			a.until = time.Time{}
 `, ``, "TestANodeThatRefusedIsAvoidedForAWhile"},
 	{"time comes late", tick, `!t.IsZero() && !now.Before(t)`, `!t.IsZero() && now.After(t)`, "TestHoldingEndsInTime"},
@@ -559,11 +559,11 @@ func isDigit`, "TestCompareNames"},
 	{"the answers are the memory", known, `Slots: slices.Clone(t.slots)`, `Slots: t.slots`, "TestMemory"},
 	{"all templates are one", known, `t := m.templates[c.reads.key]`, `c.reads.key = "x"
 	t := m.templates[c.reads.key]`, "TestMemory"},
-	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replays || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
+	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replaying || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
 	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "preempt.TestWhoLeavesElsewhereTakesTime"},
 	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "preempt.TestWhomMembersSeekLeaves"},
 	{"who has left elsewhere comes back", nominated, `len(reserved) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
-	{"who is kept off takes the others along", nominated, `if all {`, `if kept[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
+	{"who is kept off takes the others along", nominated, `if all {`, `if reservedFor[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
 	{"members that are kept off are like the others", attempts, `key := likeness{c.Key(), c.Off().Key(), ""}`, `key := likeness{c.Key(), "", ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
 	{"who depends on others is not kept off", trials, `; closed {`, `; closed && false {`, "TestClosedDomainsAreNotCounted"},
 	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closedStatus(n) != nil {`, `if n != nil && false {`, "TestClosedDomainsAreNotCounted"},
@@ -587,65 +587,65 @@ func isDigit`, "TestCompareNames"},
 	{"where a level goes down all leave", leave, `if !tree.Holds(lasting) {`, `if !tree.Holds(running) {`, "TestEvictedIsAClosure"},
 	{"who is below a level that goes down stays", leave, `if broken(i) || slices.ContainsFunc(`, `if broken(i) || false && slices.ContainsFunc(`, "TestEvictedIsAClosure"},
 	{"a level that was down before goes down", leave, `broken(i) && !alive[l.Name] && k`, `!alive[l.Name] && k`, "TestEvictedIsAClosure"},
-	{"the barrier waits for gangs without a place", barrier, `if some = true; !g.inPlan() {`, `if some = true; false {`, "TestSomeGangs"},
-	{"a plan goes on that is none for a gang in it", members, `b.waitsFor(key).Is() || b.falters(key)`, `b.waitsFor(key).Is()`, "TestOneOfSomeGangsLeft"},
-	{"a gang speaks that is not whole", pending, `g != nil && !b.out(g) {`, `g != nil {`, "TestSomeBranches"},
+	{"the barrier waits for gangs without a place", barrier, `if hasOptional = true; !g.inPlan() {`, `if hasOptional = true; false {`, "TestSomeGangs"},
+	{"a plan goes on that is none for a gang in it", members, `b.obstacle(key).Is() || b.planBroken(key)`, `b.obstacle(key).Is()`, "TestOneOfSomeGangsLeft"},
+	{"a gang speaks that is not whole", pending, `g != nil && !b.excluded(g) {`, `g != nil {`, "TestSomeBranches"},
 	{"memory in bytes takes no percent of a card", devTypes, `a.Ratio = a.Memory * 100 / has.Memory`, `a.Ratio = 0`, "TestSlots TestFit"},
 	{"percent of memory take no bytes", devTypes, `a.Memory = a.Ratio * has.Memory / 100`, `a.Memory = 0`, "TestSlots TestFit"},
 	{"a member has a card twice", devSolver, `sum += min(caps[i], k)`, `sum += caps[i]`, "TestPictures"},
-	{"several partitions are counted by their GPUs", devSolver, `exact = !d.must
+	{"several partitions are counted by their GPUs", devSolver, `exact = !d.partitionOnly
 	if`, `exact = true
 	if`, "TestSlots"},
-	{"switches are shared with who shares with nobody", devSolver, `case u.fence > 0 || u.users > 0 && d.alone == PCIeLevel:`, `case u.users > 0 && d.alone == PCIeLevel:`, "TestSlots TestFit TestPictures"},
-	{"who shares with nobody comes to others", devSolver, `case u.alone > 0 || u.users > 0 && d.alone == DeviceLevel:`, `case u.alone > 0:`, "TestSlots"},
+	{"switches are shared with who shares with nobody", devSolver, `case u.exclusiveSwitch > 0 || u.users > 0 && d.exclusive == PCIeLevel:`, `case u.users > 0 && d.exclusive == PCIeLevel:`, "TestSlots TestFit TestPictures"},
+	{"who shares with nobody comes to others", devSolver, `case u.exclusive > 0 || u.users > 0 && d.exclusive == DeviceLevel:`, `case u.exclusive > 0:`, "TestSlots"},
 	{"the sick are used", devSolver, `s := d.match & d.kind.healthy`, `s := d.match`, "TestSlots TestPictures"},
 	{"restricted partitions are of the lowest score", devSolver, `if i == 0 || p.score > best {`, `if i == 0 || p.score < best {`, "TestPictures"},
 	{"partitions need not lie in the scope", devSolver, ` || !d.inScope(p.gpus):`, `:`, "TestSlots TestPictures"},
 	{"members on several switches are counted by switch", devSolver, `exact = first.count == 1 && n.roots != nil`, `exact = first.count > 0 && n.roots != nil`, "TestSlots"},
 	{"what a search promised is not tried again", devSolver, `return Count{Slots: k, Exact: exact}`, `return Count{Slots: k, Exact: true}`, "TestWork"},
-	{"why leaves members where they were tried", devSolver, `		defer x.forget()
+	{"why leaves members where they were tried", devSolver, `		defer x.release()
 		if reason`, `		if reason`, "TestFit"},
 	{"a failed search leaves a VF behind", devSearch, `		if p.group >= 0 {
 			x.st.useVF(p.group, p.vf, sign)
 		}`, `		if p.group >= 0 && sign > 0 {
 			x.st.useVF(p.group, p.vf, sign)
 		}`, "TestSlots TestFit"},
-	{"a switch of its own is counted by its devices", devSolver, `upTo = min(upTo, d.kind.fences(can))`, `_ = d.kind.fences(can)`, "TestSlots"},
-	{"nobody has further NICs", devSearch, `		x.more(i)`, `		_ = i`, "TestPictures"},
+	{"a switch of its own is counted by its devices", devSolver, `upTo = min(upTo, d.kind.switchCount(can))`, `_ = d.kind.switchCount(can)`, "TestSlots"},
+	{"nobody has further NICs", devSearch, `		x.addSpareOf(i)`, `		_ = i`, "TestPictures"},
 	{"alike are GPUs that differ in what is used", devOptions, `if p.Amount != q.Amount || (p.users`, `if (p.users`, "TestPictures"},
-	{"alike are GPUs of different partitions", devOptions, `if n.of == GPU && x.byPosition || u.class`, `if u.class`, "TestPictures"},
+	{"alike are GPUs of different partitions", devOptions, `if n.deviceType == GPU && x.byPosition || u.class`, `if u.class`, "TestPictures"},
 	{"the largest partitions are broken first", devOptions, `slices.Compare(b.leaves, a.leaves)`, `slices.Compare(a.leaves, b.leaves)`, "TestPictures"},
 	{"the best partition comes last", devOptions, `cmp.Compare(b.score, a.score), slices`, `cmp.Compare(a.score, b.score), slices`, "TestSlots TestPictures"},
 	{"quiet switches first", devOptions, `return cmp.Compare(x.busy(n, b), x.busy(n, a)) })`, `return cmp.Compare(x.busy(n, a), x.busy(n, b)) })`, "TestPictures"},
 	{"shared GPUs are spread over switches", devOptions, `return cmp.Or(cmp.Compare(busy[b], busy[a]), `, `return cmp.Or(0*cmp.Compare(busy[b], busy[a]), `, "TestSlots TestFit"},
-	{"NICs need not be where GPUs are", devOptions, `order := x.ordered(n, can&there,`, `order := x.ordered(n, can,`, "TestSlots"},
+	{"NICs need not be where GPUs are", devOptions, `order := x.sorted(n, can&onSwitches,`, `order := x.sorted(n, can,`, "TestSlots"},
 	{"a NIC for each GPU, though there are fewer switches", devOptions, `count = max(count, switches.len())`, `count = max(count, 2)`, "TestSlots TestPictures"},
 	{"full cards first", devOptions, `	if x.Packed {
 		return -sum`, `	if !x.Packed {
 		return -sum`, "TestPictures"},
 	{"switches do not matter for the key", devState, `	c.branches.all = append(c.branches.all, mark)`, `	_ = mark`, "TestKey"},
 	{"what is used of VFs does not matter for the key", devState, `		out = number(out, int64(s.vfUsed[g]))`, `		out = number(out, 0)`, "TestKey"},
-	{"who shares with nobody does not matter for the key", devState, `|b2i(u.alone > 0)<<1|`, `|`, "TestKey"},
-	{"VFs in use twice are free when one leaves", devState, `s.vfUsed[group] += b2i(s.vfs[vf] > 0) - b2i(was > 0)`, `s.vfUsed[group] += sign + 0*was`, "TestGivenTwice"},
+	{"who shares with nobody does not matter for the key", devState, `|b2i(u.exclusive > 0)<<1|`, `|`, "TestKey"},
+	{"VFs in use twice are free when one leaves", devState, `s.vfUsed[group] += b2i(s.vfs[vf] > 0) - b2i(former > 0)`, `s.vfUsed[group] += sign + 0*former`, "TestGivenTwice"},
 	{"selectors do not matter for alike devices", devNode, `u.Type, u.Healthy, u.Has, labelText(u.Labels))`, `u.Type, u.Healthy, u.Has, "")`, "TestKey"},
 	{"parts of GPUs may be any", devAsk, `(v%sums[SharedGPU] != 0 || v/sums[SharedGPU] > 100)`, `v/sums[SharedGPU] > 100`, "TestAsk"},
-	{"RequestsAsCount wants whole devices", devAsk, `w.count, w.each.Core = int(v), 1
-`, `w.count, w.each.Core = int(v), 100
+	{"RequestsAsCount wants whole devices", devAsk, `w.count, w.perDevice.Core = int(v), 1
+`, `w.count, w.perDevice.Core = int(v), 100
 `, "TestAsk TestPictures"},
 	{"the remainder goes to the smallest", quEntitle, `return cmp.Compare(rest[y], rest[x])`, `return cmp.Compare(rest[x], rest[y])`, "TestBook TestPictures"},
 	{"who lends gets its min in any case", quEntitle, `if s.request < s.min && !s.keeps {`, `if false && s.request < s.min && !s.keeps {`, "TestBook TestPictures"},
 	{"mins are not scaled", quEntitle, `	if sum <= total || sum == math.MaxInt64 && total == math.MaxInt64 {`, `	if sum >= 0 {`, "TestBook TestPictures"},
 	{"nobody is held to what he asks for", quEntitle, `n = min(n, s.request-s.gets)`, `_ = s.request`, "TestBook TestPictures"},
 	{"what a tree has others beside it do not take", quEntitle, `out[r] = max(0, n-b.accounts[i].used[r]-b.accounts[i].reserved[r])`, `out[r] = n`, "TestBook TestPictures"},
-	{"entitlements change only where something has", quEntitle, `if changed[c] || other {`, `if changed[c] {`, "TestBook"},
-	{"who is entitled to something else has the version that he had", quEntitle, `		if other {
+	{"entitlements change only where something has", quEntitle, `if changed[c] || changedShare {`, `if changed[c] {`, "TestBook"},
+	{"who is entitled to something else has the version that he had", quEntitle, `		if changedShare {
 `, `		if false {
-`, "TestRest"},
+`, "TestEvictionsEndWithoutNewGangs"},
 	{"who has something else has the version that he had", quBook, `		b.touch(i)
-		if p.State == Holds {`, `		if p.State == Holds {`, "TestRest"},
-	{"a search goes on with a tree that it did not begin with", quBook, `	is := NewBook(t)
-`, `	is := b
-	is.plant(t)
+		if p.State == Holds {`, `		if p.State == Holds {`, "TestEvictionsEndWithoutNewGangs"},
+	{"a search goes on with a tree that it did not begin with", quBook, `	replanted := NewBook(t)
+`, `	replanted := b
+	replanted.plant(t)
 `, "TestSearchOutlivesTree"},
 	{"what is saved of a tree keeps others from their min", quAdmit, `c.free && b.respects(l.ask, c) && !l.spared(c)`, `c.free && b.respects(l.ask, c)`, "TestPictures"},
 	{"who claims last goes first", quAdmit, `own == nil || own.turn > c.turn`, `own == nil || own.turn < c.turn`, "TestPictures"},
@@ -665,27 +665,27 @@ func isDigit`, "TestCompareNames"},
 `, "TestBook TestPictures"},
 	{"a free tree need not be asked", quAdmit, `		if free < wants {`, `		if false && free < wants {`, "TestBook TestPictures"},
 	{"everybody is next", quAdmit, `!v.before(s, r.node) || !l.anyFirst(s)`, `true`, "TestBook TestPictures"},
-	{"a gang of several quotas has its turn with the first", quAdmit, `return l.view.earlier(mine, theirs)`, `return l.view.earlier(mine, theirs) || true`, "TestBook TestPictures"},
+	{"a gang of several quotas has its turn with the first", quAdmit, `return l.view.earlier(own, others)`, `return l.view.earlier(own, others) || true`, "TestBook TestPictures"},
 	{"gangs of a group have turns of their own", quBook, `if all := b.groups[name]; all != nil {`, `if all := b.groups[name]; false && all != nil {`, "TestBook TestPictures"},
 	{"who waits for room keeps others out", quAdmit, `p.pods[Waits] == 0 || b.passed[p.gang.name]`, `p.pods[Waits] == 0`, "TestBook"},
-	{"what is saved for others is free", quAdmit, `				room -= claimed
+	{"what is saved for others is free", quAdmit, `				free -= claimed
 `, `				_ = claimed
 `, "TestPictures"},
 	{"what is saved binds the more important", quAdmit, `c.ask.Gang != a.Gang && c.ask.Priority >= a.Priority`, `c.ask.Gang != a.Gang`, "TestPictures"},
 	{"optional members come all or none", quAdmit, `		for low < high {`, `		for low < high && with(high) {`, "TestPictures"},
-	{"shares do not weigh", quShare, `mulDiv(part, w.sum, w.of(n.weight[r]))`, `mulDiv(part, w.sum, w.sum)`, "TestBook TestPictures"},
+	{"shares do not weigh", quShare, `mulDiv(part, w.sum, w.shifted(n.weight[r]))`, `mulDiv(part, w.sum, w.sum)`, "TestBook TestPictures"},
 	{"what min covers is a share", quShare, `over := v.taken(i, r) - n.min[r]`, `over := v.taken(i, r)`, "TestBook TestPictures"},
 	{"older gangs are guaranteed last", quClasses, `cmp.Compare(x.gang.since, y.gang.since)`, `cmp.Compare(y.gang.since, x.gang.since)`, "TestBook TestPictures"},
-	{"who is guaranteed below is not first", quClasses, `first(x.sure, y.sure), `, ``, "TestBook"},
-	{"who is guaranteed may be evicted", quReclaim, `r.book.class.at(others)[p.gang] == Borrows, r.within(mine); {`, `true, r.within(mine); {`, "TestBook TestPictures"},
+	{"who is guaranteed below is not first", quClasses, `first(x.guaranteed, y.guaranteed), `, ``, "TestBook"},
+	{"who is guaranteed may be evicted", quReclaim, `r.book.class.at(giver)[p.gang] == Borrows, r.within(taker); {`, `true, r.within(taker); {`, "TestBook TestPictures"},
 	{"within min is no right", quReclaim, `	case within:
 `, `	case false:
 `, "TestBook TestPictures"},
 	{"fixed gangs are evicted", quReclaim, `!p.gang.fixed && !n.Spared`, `!n.Spared`, "TestBook"},
-	{"more is taken than is too much", quReclaim, `return r.shares(p.mine, p.others, v)`, `return true`, "TestBook TestPictures"},
+	{"more is taken than is too much", quReclaim, `return r.mayTakeBack(p.taker, p.giver, v)`, `return true`, "TestBook TestPictures"},
 	{"a quota may lack as much as another set leaves it short of", quReclaim, `r.shortfall(t, v) >= r.below:`, `r.shortfall(t, v) > r.below:`, "TestSearchOutlivesTree"},
 	{"a quota may lose its min", quReclaim, `r.shortfall(t, v) >= r.below:`, `r.shortfall(t, v) == math.MaxUint64:`, "TestSearchOutlivesTree"},
-	{"in turn is as if nobody had left", quReclaim, `!t.reclaim.tooMuch(is, t.view)`, `!t.reclaim.tooMuch(is, t.reclaim.load.view)`, "TestBook"},
+	{"in turn is as if nobody had left", quReclaim, `!t.reclaim.overLimit(right, t.view)`, `!t.reclaim.overLimit(right, t.reclaim.load.view)`, "TestBook"},
 	{"it is right that all leave who may alone", quReclaim, `return r.inTurn(shares, victims, nil) &&`, `return `, "TestBook"},
 	{"policies do not matter", quReclaim, `r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority`, `false`, "TestPictures"},
 	{"the youngest of a name counts", quTree, `if s.Created < g.specs[j].Created {`, `if s.Created > g.specs[j].Created {`, "TestPictures"},
@@ -698,30 +698,30 @@ func isDigit`, "TestCompareNames"},
 			return false`, `		if false {
 			return false`, "TestChoices"},
 	{"who needs most is chosen first where not all ways are tried", quChoices, `cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource])`, `cmp.Compare(c.Kinds[y].Asks[resource], c.Kinds[x].Asks[resource])`, "TestChoicesAreBounded"},
-	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestSomeOfThemComeLater"},
-	{"who is refused has no turn for what nobody says of him", roomAdmit, `is := r.turn(group, needed, said)`, `is := said`, "TestSomeOfThemComeLater"},
+	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestGangWaitsForTurnIfOnlyTheTurnIsMissing"},
+	{"who is refused has no turn for what nobody says of him", roomAdmit, `turnRefusal := r.turnRefusal(group, needed, refusalShown)`, `turnRefusal := refusalShown`, "TestGangWaitsForTurnIfOnlyTheTurnIsMissing"},
 	{"who is to evict needs no more than minMember", surplus, `entry.Need, start = entry.Need+more, start+more`, `_ = more`, "TestInMultiples"},
-	{"nobody hears that more of a quota may be evicted", quBook, `if p == is || at != i {`, `if false {`, "TestAnySince"},
-	{"nobody hears that a quota has less", quBook, `				if p == was {
+	{"nobody hears that more of a quota may be evicted", quBook, `if p == current || at != i {`, `if false {`, "TestAnySince"},
+	{"nobody hears that a quota has less", quBook, `				if p == previous {
 					a.less`, `				if false {
 					a.less`, "TestAnySince"},
-	{"nobody hears that a quota is entitled to less", quEntitle, `if n < was[at][r] {`, `if false {`, "TestAnySince"},
-	{"a gang that waits is called for what is as it was", quReclaim, `accounts[others].more <= moment && accounts[mine].less <= moment || `, ``, "TestAnySince"},
-	{"a waiting pod that goes is not heard of", quBook, `at >= 0 && of.pods[Holds]+of.pods[Keeps] > 0; at`, `at < 0; at`, "TestAnySince"},
-	{"who waits while some of his gang run is forgotten", roomPods, `state != quota.Waits && (p.state == quota.Waits || source.Of(p.Pod).IsZero() && !place.Reserved)`, `state != quota.Waits`, "TestGainedByWhoRunsInPart"},
-	{"nobody hears of what others need", roomAdmit, `r.book.Changes() != before`, `r.book.Changes() < before`, "TestGainedByWhatOthersNeed"},
-	{"what was found counts when quotas are declared anew", roomMain, `rights{due: r.rights.due}`, `r.rights`, "TestGainedAnew"},
-	{"many are called as often as few", roomRights, `time.Duration(1+r.rights.called/calledAtOnce)`, `time.Duration(1+r.rights.called/calledAtOnce*0)`, "TestGainedByMany"},
-	{"a pod asks of the quota that it was of", roomRights, `if w.grown != r.grown && `, `if false && `, "TestGainedInAnotherQuota"},
+	{"nobody hears that a quota is entitled to less", quEntitle, `if n < previous[at][r] {`, `if false {`, "TestAnySince"},
+	{"a gang that waits is called for what is as it was", quReclaim, `old := accounts[sibling].more <= moment && accounts[own].less <= moment`, `old := false`, "TestAnySince"},
+	{"a waiting pod that goes is not heard of", quBook, `at >= 0 && share.pods[Holds]+share.pods[Keeps] > 0; at`, `at < 0; at`, "TestAnySince"},
+	{"who waits while some of his gang run is forgotten", roomPods, `state != quota.Waits && (p.state == quota.Waits || source.Of(p.Pod).IsZero() && !place.Reserved)`, `state != quota.Waits`, "TestPartlyRunningGangIsRetriedWhenVictimsGrow"},
+	{"nobody hears of what others need", roomAdmit, `r.book.Changes() != before`, `r.book.Changes() < before`, "TestGangIsRetriedWhenAnotherGangNeedsLess"},
+	{"what was found counts when quotas are declared anew", roomMain, `rights{scheduled: r.rights.scheduled}`, `r.rights`, "TestVictimCheckBeforeNewQuotasDoesNotCount"},
+	{"many are called as often as few", roomRights, `time.Duration(1+r.rights.retriedKinds/retriesPerCheck)`, `time.Duration(1+r.rights.retriedKinds/retriesPerCheck*0)`, "TestManyRetriesMakeVictimChecksRarer"},
+	{"a pod asks of the quota that it was of", roomRights, `if w.treeVersion != r.treeVersion && `, `if false && `, "TestPodIsRetriedWhenItChangesQuota"},
 	{"members have leave who may leave for others of their gang", quReclaim, `r.Admits(victims) && r.eachByRight(victims)`, `r.Admits(victims)`, "TestPictures"},
 	{"members take the places of those who leave for others of their gang", ownersFile, `if len(usableByAll) > len(own) {`, `if false {`, "TestTakeOwned"},
 	{"members of other quotas are alike", attempts, `key.owner = a.owners.Of(d.Pod)`, `_ = d`, "TestOwnedAlike"},
-	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
+	{"a list that was cut is all", quChoices, `s.checks < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 
 	{"nobody says on which nodes a volume is that is bound", trials, `s.pages.withoutFreeing(pre.state)`, `s.pages.without(pre.state)`, "ledger.TestTrialOfBoundVolumes"},
 	{"members that follow keep one off their node", aside, ` || s.Cache.Siblings(other, pod)`, ``, "TestSiblingsThatFollowDoNotKeepAMemberOff"},
-	{"who was refused hears of nothing", listeners, `s.listeners.note(pod.Pod, true, s.waits)`, ``, "TestOnlyLeadersListen"},
-	{"a choice that is found is not listed", quChoices, `any != nil {`, `any == nil {`, "TestAnyIsListed"},
+	{"a rejected member receives no events", listeners, `s.listeners.note(pod.Pod, true, s.mayBeQueued)`, ``, "TestOnlyTriedMembersReceiveEvents"},
+	{"a choice that is found is not listed", quChoices, `minimal != nil {`, `minimal == nil {`, "TestFoundChoiceIsListed"},
 	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.may(pod))
 `, `			_ = pod
 `, "TestInVainIsNotRepeatedWithinQuotas"},
@@ -734,10 +734,10 @@ func isDigit`, "TestCompareNames"},
 	{"a pod whose binding was not answered is not asked for", answered, `unanswered && a.bound(ctx, pod, node)`, `unanswered && false`, "TestWhatAFailedBindingSays"},
 	{"a pod that was made anew counts as bound", answered, `err == nil && is.UID == pod.UID && is.Spec`, `err == nil && is.Spec`, "TestWhatAFailedBindingSays"},
 	{"a pod on another node counts as bound", answered, `is.Spec.NodeName == node`, `is.Spec.NodeName != ""`, "TestWhatAFailedBindingSays"},
-	{"a claim that is left blames the node", afterFilter, `p.allotted.Leftover([]*v1.Pod{pod}) || p.planner`, `p.planner`, "simulate.TestAClaimThatIsLeftBlamesNoNode"},
-	{"who has led goes on beside a new leader", elected, `l.deposed(record.HolderIdentity)`, `_ = record`, "TestWhoHasLedEndsWhenAnotherLeads"},
-	{"who never led ends when another one leads", elected, `err == nil && l.led && record`, `err == nil && record`, "TestWhoHasLedEndsWhenAnotherLeads"},
-	{"who has given up the Lease ends when another one leads", elected, `l.led = record.HolderIdentity == l.Identity()`, `l.led = true`, "TestWhoHasLedEndsWhenAnotherLeads"},
+	{"a claim that is left blames the node", afterFilter, `p.allocations.Leftover([]*v1.Pod{pod}) || p.planner`, `p.planner`, "simulate.TestLeftoverClaimDoesNotExcludeNode"},
+	{"who has led goes on beside a new leader", elected, `l.deposed(record.HolderIdentity)`, `_ = record`, "TestDeposedLeaderEnds"},
+	{"who never led ends when another one leads", elected, `err == nil && l.led && record`, `err == nil && record`, "TestDeposedLeaderEnds"},
+	{"who has given up the Lease ends when another one leads", elected, `l.led = record.HolderIdentity == l.Identity()`, `l.led = true`, "TestDeposedLeaderEnds"},
 	{"a webhook's refusal with another code is none", answered, `answer.Status().Message, denied)`, `"", denied)`, "TestWhatAFailedBindingSays"},
 	{"plugins run before a binding that have nothing to do", answered, `return f.RunPreBindPreFlights(ctx, state, pod, node)`, `return nil`, "TestOnlyWhoHasSomethingToDoRunsBeforeBind"},
 	{"a node that others read is changed", trimmed, `		do(&own[i])
@@ -745,28 +745,28 @@ func isDigit`, "TestCompareNames"},
 		own[i] = list[i]
 `, "TestNodesShareTheirWords"},
 	{"words are remembered without end", trimmed, `len(w.known) >= mostWords`, `false`, "TestWordsAreBounded"},
-	{"rights are asked for only when all own pods have left", roomClaim, `c.when(own), c.reclaim.Freed(own...)}`, `c.when(own)}`, "TestSomeOwnPodsLeaveFirst"},
-	{"who borrows stays though he need not when others have left", roomClaim, `right = first.Right(name)`, `_ = first`, "TestOwnPodsLeaveFirst"},
-	{"others leave for the lowest ranks alone", roomClaim, `len(some) > 0 {
-			choices = some`, `false {
-			choices = some`, "plugin.TestOthersLeaveForAnyChoice"},
+	{"rights are asked for only when all own pods have left", roomClaim, `c.searchWithout(own), c.reclaim.Freed(own...)}`, `c.searchWithout(own)}`, "TestSomeOwnPodsAreEvictedBeforeBorrowers"},
+	{"who borrows stays though he need not when others have left", roomClaim, `right = first.Right(name)`, `_ = first`, "TestOwnPodsAreEvictedBeforeBorrowers"},
+	{"others leave for the lowest ranks alone", roomClaim, `len(minimal) > 0 {
+			choices = minimal`, `false {
+			choices = some`, "plugin.TestVictimsOfAnyChoiceRetryGang"},
 	{"what one choice lacks is what all lack", pluChoices, `		s.plugins = append(s.plugins, plugins...)
-`, ``, "TestWhatAnyChoiceWaitsFor"},
-	{"who has several choices follows others", pluEvents, `case c.several != nil:`, `case false:`, "TestChoicesFollowNobody"},
-	{"who has several choices may always fit", pluChoices, `c.some = c.some || !all; !c.some`, `c.some = true; !c.some`, "TestNeverOfAllChoices"},
-	{"quotas that change have tried who never fits", pluChoices, `c.several.limits = limits`, `_ = limits`, "TestNeverOfAllChoices"},
+`, ``, "TestObstacleOfAnyChoiceRetriesGang"},
+	{"who has several choices follows others", pluEvents, `case c.alternatives != nil:`, `case false:`, "TestGangWithChoicesFollowsNoGang"},
+	{"who has several choices may always fit", pluChoices, `c.partial = c.partial || !all; !c.partial`, `c.partial = true; !c.partial`, "TestNeverFitsOnlyIfNoChoiceFits"},
+	{"quotas that change have tried who never fits", pluChoices, `c.alternatives.limits = limits`, `_ = limits`, "TestNeverFitsOnlyIfNoChoiceFits"},
 	{"what is remembered of one quota goes for several", vainly, ` || claim.Several())`, `)`, "TestInVainIsNotRememberedOfSeveralQuotas"},
 	{"a gang bound in part is first until it is planned", gangPlan, `	case !ev.Reserved:
-		b.placesResumed(ev.Group)
+		b.startResumed(ev.Group)
 `, `	case !ev.Reserved:
 		delete(b.resumed, ev.Group)
 `, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
-	{"a gang bound in part whose reservation is confirmed is not first", gangPlan, `	g.waiting = false
-	b.placesResumed(key)
-`, `	g.waiting = false
+	{"a gang bound in part whose reservation is confirmed is not first", gangPlan, `	g.unconfirmed = false
+	b.startResumed(key)
+`, `	g.unconfirmed = false
 	delete(b.resumed, key)
 `, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
-	{"a gang bound in part that is placed is first for ever", gangResume, `is == placing && n.planned == n.arrived`, `false && n.planned == n.arrived && is == placing`, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
+	{"a gang bound in part that is placed is first for ever", gangResume, `progress == placing && n.planned == n.arrived`, `false && n.planned == n.arrived && progress == placing`, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
 	{"a node that seems to be written is not written again", nominate, `blank.Status.NominatedNodeName = ""`, `_ = blank`, "TestANominationIsWrittenAfterItWasCleared"},
 	{"no trial is made", planAttempt, `if p != nil && !m.passesTrial(p) {`, `if false {`, "TestJobInTrial"},
 	{"members are left in the trial", planAttempt, `	for range order {

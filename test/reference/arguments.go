@@ -29,8 +29,8 @@ func arguments(out *strings.Builder, root string) error {
 	if err != nil {
 		return err
 	}
-	out.WriteString("\n## CoschedulingArgs\n\nArguments of the plugin `" + config.PluginName + "` in a KubeSchedulerConfiguration. A process with arguments that are not legal does not start, and says which. While it runs, the file is read again\n" +
-		"when it changes: what may change then does; of the rest an event on the Lease says that it needs a restart; a file that is not legal changes nothing (event, `muster_configuration_current`).\n")
+	out.WriteString("\n## CoschedulingArgs\n\nArguments of the plugin `" + config.PluginName + "` in a KubeSchedulerConfiguration. A process with arguments that are invalid does not start, and says which. While it runs, the file is read again\n" +
+		"when it changes: what may change then does; of the rest an event on the Lease says that it needs a restart; a file that is invalid changes nothing (event, `muster_configuration_current`).\n")
 	var rows [][]string
 	example := ""
 	of := reflect.TypeFor[config.Args]()
@@ -44,7 +44,7 @@ func arguments(out *strings.Builder, root string) error {
 		rows = append(rows, []string{code(name), meaning(comments[of.Field(i).Name], of.Field(i).Name), legal, map[bool]string{true: "while it runs", false: "restart"}[config.IsLive(name)], code(standard), code(name + ": " + standard)})
 		example += "    " + name + ": " + standard + "\n"
 	}
-	table(out, []string{"argument", "meaning", "legal", "changes", "default", "example"}, rows)
+	table(out, []string{"argument", "meaning", "supported values", "changes", "default", "example"}, rows)
 	out.WriteString("\nAll of them, with their defaults:\n\n```yaml\n" + argsHead + example + "```\n")
 	return nil
 }
@@ -71,9 +71,9 @@ func decoderSays(name string) (string, error) {
 	if err == nil {
 		return "", errors.New("CoschedulingArgs." + name + " takes a list")
 	}
-	_, legal, ok := strings.Cut(err.Error(), "is not legal; legal: ")
+	_, legal, ok := strings.Cut(err.Error(), "is invalid; supported values: ")
 	if !ok {
-		return "", fmt.Errorf("CoschedulingArgs does not say what is legal: %w", err)
+		return "", fmt.Errorf("CoschedulingArgs does not say what is supported values: %w", err)
 	}
 	return legal, nil
 }

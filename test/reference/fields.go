@@ -47,7 +47,7 @@ func fields(out *strings.Builder, root string) error {
 		if err != nil {
 			return err
 		}
-		table(out, []string{"field", "meaning", "legal", "default", "example"}, rows)
+		table(out, []string{"field", "meaning", "supported values", "default", "example"}, rows)
 		out.WriteString("\nMuster writes:\n")
 		table(out, []string{"field", "meaning"}, statusRows("status", all["status"]))
 	}
@@ -141,7 +141,7 @@ func describe(path, comment string) (does, standard string) {
 }
 
 // says are the legal values as the messages of a schema's rules say them.
-var says = regexp.MustCompile(`legal: ([^'"]+)`)
+var says = regexp.MustCompile(`supported values: ([^'"]+)`)
 
 // legal is what a schema permits.
 func legal(of apiextensions.JSONSchemaProps) string {
@@ -166,7 +166,7 @@ func legal(of apiextensions.JSONSchemaProps) string {
 			continue
 		}
 		kind += "; " + m[1]
-		if wrong, _, plain := strings.Cut(rule.Message, "; legal: "); plain {
+		if wrong, _, plain := strings.Cut(rule.Message, "; supported values: "); plain {
 			kind += " (if not: " + wrong + ")"
 		}
 	}

@@ -24,6 +24,6 @@ func keys(out *strings.Builder) {
 			}
 			rows = append(rows, []string{code(k.Name), kind, k.On, k.Meaning, k.Legal, k.Default, code(k.Example)})
 		}
-		table(out, []string{"key", "is", "on", "meaning", "legal", "default", "example"}, rows)
+		table(out, []string{"key", "is", "on", "meaning", "supported values", "default", "example"}, rows)
 	}
 }

@@ -82,7 +82,7 @@ func Decode(raw runtime.Object) (Args, error) {
 	}
 	unknown, ok := raw.(*runtime.Unknown)
 	if !ok {
-		return Args{}, fmt.Errorf("%s: got %T; legal: arguments as JSON", argsKind, raw)
+		return Args{}, fmt.Errorf("%s: got %T; supported values: arguments as JSON", argsKind, raw)
 	}
 
 	const durationLegal = "a duration > 0, such as 600s"

@@ -38,7 +38,7 @@ func DecodeDevices(raw runtime.Object) (a DeviceArgs, err error) {
 	}
 	unknown, ok := raw.(*runtime.Unknown)
 	if !ok {
-		return DeviceArgs{}, fmt.Errorf("%s: got %T; legal: arguments as JSON", devicesKind, raw)
+		return DeviceArgs{}, fmt.Errorf("%s: got %T; supported values: arguments as JSON", devicesKind, raw)
 	}
 	kind, apiVersion, allocator, disable := devicesKind, argsAPIVersion, "", false
 	var scoring, templates json.RawMessage

@@ -22,11 +22,11 @@ func TestDeviceArgs(t *testing.T) {
 		`{"disableDeviceNUMATopologyAlignment":true,"gpuSharedResourceTemplatesConfig":{"configMapName":"n"}}`: {
 			want: DeviceArgs{Idle: []string{"disableDeviceNUMATopologyAlignment", "gpuSharedResourceTemplatesConfig"}},
 		},
-		`{"scoringStrategy":{"type":"Balanced"}}`: {says: []string{`DeviceShareArgs.scoringStrategy.type: "Balanced" is not legal; legal: LeastAllocated, MostAllocated`}},
+		`{"scoringStrategy":{"type":"Balanced"}}`: {says: []string{`DeviceShareArgs.scoringStrategy.type: "Balanced" is invalid; supported values: LeastAllocated, MostAllocated`}},
 		`{"scoringStrategy":{"resources":[{"name":"a"},{"name":"b","weight":0}]}}`: {
-			says: []string{"DeviceShareArgs.scoringStrategy.resources[1].weight: 0 is not legal; legal: an integer ≥ 1"},
+			says: []string{"DeviceShareArgs.scoringStrategy.resources[1].weight: 0 is invalid; supported values: an integer ≥ 1"},
 		},
-		`{"alocator":"x","kind":"Args"}`: {says: []string{"DeviceShareArgs.alocator: unknown field", `DeviceShareArgs.kind: "Args" is not legal`}},
+		`{"alocator":"x","kind":"Args"}`: {says: []string{"DeviceShareArgs.alocator: unknown field", `DeviceShareArgs.kind: "Args" is invalid`}},
 		`{"gpuSharedResourceTemplatesConfig":{"name":"n"}}`: {
 			says: []string{"DeviceShareArgs.gpuSharedResourceTemplatesConfig.name: unknown field"},
 		},

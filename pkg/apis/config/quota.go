@@ -66,7 +66,7 @@ func DecodeQuota(raw runtime.Object) (QuotaArgs, error) {
 	}
 	unknown, ok := raw.(*runtime.Unknown)
 	if !ok {
-		return QuotaArgs{}, fmt.Errorf("%s: got %T; legal: arguments as JSON", quotaKind, raw)
+		return QuotaArgs{}, fmt.Errorf("%s: got %T; supported values: arguments as JSON", quotaKind, raw)
 	}
 	const flag, positive, amounts = "true, false", "a duration > 0, such as 120s", "amounts by resource"
 	kind, apiVersion := quotaKind, argsAPIVersion
@@ -122,11 +122,11 @@ func decodeAmounts(field string, data json.RawMessage) (map[string]resource.Quan
 	}
 	var all map[string]resource.Quantity
 	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, fmt.Errorf("%s.%s: %s is not legal; legal: amounts by resource, such as {\"cpu\":\"16\"}", quotaKind, field, data)
+		return nil, fmt.Errorf("%s.%s: %s is invalid; supported values: amounts by resource, such as {\"cpu\":\"16\"}", quotaKind, field, data)
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if n := all[name]; n.Sign() < 0 {
-			return nil, fmt.Errorf("%s.%s.%s: %s is not legal; legal: a quantity ≥ 0", quotaKind, field, name, n.String())
+			return nil, fmt.Errorf("%s.%s.%s: %s is invalid; supported values: a quantity ≥ 0", quotaKind, field, name, n.String())
 		}
 	}
 	return all, nil

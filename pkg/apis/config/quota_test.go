@@ -46,20 +46,20 @@ func TestDecodeQuota(t *testing.T) {
 
 func TestDecodeQuotaErrors(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"kind":"CoschedulingArgs"}`:              `ElasticQuotaArgs.kind: "CoschedulingArgs" is not legal; legal: ElasticQuotaArgs`,
-		`{"monitorAllQuota":true}`:                 `ElasticQuotaArgs.monitorAllQuota: unknown field; legal: apiVersion, kind, quotaGroupNamespace,`,
-		`{"delayEvictTime":"-1s"}`:                 `ElasticQuotaArgs.delayEvictTime: "-1s" is not legal; legal: a duration ≥ 0, such as 120s`,
-		`{"revokePodInterval":"0s"}`:               `ElasticQuotaArgs.revokePodInterval: "0s" is not legal; legal: a duration > 0, such as 120s`,
-		`{"reclaimPolicy":"Lower"}`:                `ElasticQuotaArgs.reclaimPolicy: "Lower" is not legal; legal: Any, LowerPriority, Never`,
-		`{"quotaGroupNamespace":""}`:               `ElasticQuotaArgs.quotaGroupNamespace: "" is not legal; legal: a namespace`,
-		`{"defaultQuotaGroupMax":{"cpu":"many"}}`:  `ElasticQuotaArgs.defaultQuotaGroupMax: {"cpu":"many"} is not legal; legal: amounts by resource, such as {"cpu":"16"}`,
-		`{"systemQuotaGroupMax":{"cpu":"-1"}}`:     `ElasticQuotaArgs.systemQuotaGroupMax.cpu: -1 is not legal; legal: a quantity ≥ 0`,
-		`{"hookPlugins":[],"enableQueueHint":"x"}`: `ElasticQuotaArgs.enableQueueHint: "x" is not legal; legal: true, false`,
+		`{"kind":"CoschedulingArgs"}`:              `ElasticQuotaArgs.kind: "CoschedulingArgs" is invalid; supported values: ElasticQuotaArgs`,
+		`{"monitorAllQuota":true}`:                 `ElasticQuotaArgs.monitorAllQuota: unknown field; supported values: apiVersion, kind, quotaGroupNamespace,`,
+		`{"delayEvictTime":"-1s"}`:                 `ElasticQuotaArgs.delayEvictTime: "-1s" is invalid; supported values: a duration ≥ 0, such as 120s`,
+		`{"revokePodInterval":"0s"}`:               `ElasticQuotaArgs.revokePodInterval: "0s" is invalid; supported values: a duration > 0, such as 120s`,
+		`{"reclaimPolicy":"Lower"}`:                `ElasticQuotaArgs.reclaimPolicy: "Lower" is invalid; supported values: Any, LowerPriority, Never`,
+		`{"quotaGroupNamespace":""}`:               `ElasticQuotaArgs.quotaGroupNamespace: "" is invalid; supported values: a namespace`,
+		`{"defaultQuotaGroupMax":{"cpu":"many"}}`:  `ElasticQuotaArgs.defaultQuotaGroupMax: {"cpu":"many"} is invalid; supported values: amounts by resource, such as {"cpu":"16"}`,
+		`{"systemQuotaGroupMax":{"cpu":"-1"}}`:     `ElasticQuotaArgs.systemQuotaGroupMax.cpu: -1 is invalid; supported values: a quantity ≥ 0`,
+		`{"hookPlugins":[],"enableQueueHint":"x"}`: `ElasticQuotaArgs.enableQueueHint: "x" is invalid; supported values: true, false`,
 	} {
 		args, err := config.DecodeQuota(&runtime.Unknown{Raw: []byte(raw)})
 		require.ErrorContains(t, err, want)
 		require.Zero(t, args)
 	}
 	_, err := config.DecodeQuota(&metav1.Status{})
-	require.EqualError(t, err, "ElasticQuotaArgs: got *v1.Status; legal: arguments as JSON")
+	require.EqualError(t, err, "ElasticQuotaArgs: got *v1.Status; supported values: arguments as JSON")
 }

@@ -22,13 +22,13 @@ func One(text []byte, legal string) error {
 		case errors.Is(err, io.EOF), err != nil && n == 0:
 			return nil
 		case err != nil:
-			return fmt.Errorf("after the first document: %w; legal: one document, %s", err, legal)
+			return fmt.Errorf("after the first document: %w; supported values: one document, %s", err, legal)
 		}
 		if len(doc.Content) != 1 || doc.Content[0].Tag == "!!null" {
 			continue // nothing but comments
 		}
 		if n++; n == 2 {
-			return fmt.Errorf("second document at line %d, %s; legal: one document, %s", doc.Content[0].Line, kindOf(doc.Content[0]), legal)
+			return fmt.Errorf("second document at line %d, %s; supported values: one document, %s", doc.Content[0].Line, kindOf(doc.Content[0]), legal)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // TestOne: what there is besides the one document is named, with its line. What is no document, comments and lines that only
 // separate, is none of it; what is wrong with the first one, somebody else says.
 func TestOne(t *testing.T) {
-	const legal = "; legal: one document, a Thing"
+	const legal = "; supported values: one document, a Thing"
 	for text, want := range map[string]string{
 		"":                                      "",
 		"kind: Thing\n":                         "",

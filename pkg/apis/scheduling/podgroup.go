@@ -19,7 +19,7 @@ type PodGroupSpec struct {
 	// later. The gang starts where as much is free, and capacity beyond the pods
 	// that exist is held until the rest comes, at most for the time to wait. Default: none.
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule=`!self.exists(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))`,messageExpression=`self.filter(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))[0] + ' is below 0; legal: quantities ≥ 0'`
+	// +kubebuilder:validation:XValidation:rule=`!self.exists(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))`,messageExpression=`self.filter(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))[0] + ' is below 0; supported values: quantities ≥ 0'`
 	// +optional
 	MinResources corev1.ResourceList `json:"minResources,omitempty"`
 

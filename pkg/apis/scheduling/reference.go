@@ -11,7 +11,7 @@ type Key struct {
 	Legal   string // what Check calls legal, unless there is more to say
 	Default string // what holds without the key
 	Example string
-	// Check says why a value is not legal; nil where every value is.
+	// Check says why a value is invalid; nil where every value is.
 	Check func(value string) error
 }
 
@@ -39,7 +39,7 @@ func Keys() []Chapter {
 	for _, c := range all {
 		for i := range c.Keys {
 			if k := &c.Keys[i]; k.Legal == "" {
-				_, k.Legal, _ = strings.Cut(k.Check("\x00").Error(), "; legal: ") // which nothing takes
+				_, k.Legal, _ = strings.Cut(k.Check("\x00").Error(), "; supported values: ") // which nothing takes
 			}
 		}
 	}
@@ -52,9 +52,9 @@ func chapters() []Chapter {
 			Title: "Which gang a pod is a member of",
 			Intro: "The first of these that a pod has counts. A second one that names another gang is told in an event `TwoGangs`.",
 			Keys: []Key{
-				{Name: LabelPodGroup, Label: true, On: onPod, Meaning: "the PodGroup of `scheduling.sigs.k8s.io` whose member the pod is", Legal: aName, Default: justTheOne, Example: "train"},
-				{Name: LabelPodGroupX, Label: true, On: onPod, Meaning: "the PodGroup of `scheduling.x-k8s.io` whose member the pod is", Legal: aName, Default: justTheOne, Example: "train"},
-				{Name: AnnotationGangName, On: onPod, Meaning: "the gang whose member the pod is; without a PodGroup of that name its members describe it by the annotations below", Legal: "a name", Default: justTheOne, Example: "train"},
+				{Name: LabelPodGroup, Label: true, On: onPod, Meaning: "the PodGroup of `scheduling.sigs.k8s.io` that the pod belongs to", Legal: aName, Default: justTheOne, Example: "train"},
+				{Name: LabelPodGroupX, Label: true, On: onPod, Meaning: "the PodGroup of `scheduling.x-k8s.io` that the pod belongs to", Legal: aName, Default: justTheOne, Example: "train"},
+				{Name: AnnotationGangName, On: onPod, Meaning: "the gang that the pod belongs to; without a PodGroup of that name its members describe it by the annotations below", Legal: "a name", Default: justTheOne, Example: "train"},
 				{Name: LabelGangName, Label: true, On: onPod, Meaning: "deprecated: what the annotation `name` means", Legal: "a name", Default: justTheOne, Example: "train"},
 			},
 		},
@@ -77,7 +77,7 @@ func chapters() []Chapter {
 			Title: "A member's rank",
 			Intro: "Neighbours in rank sit together. The first of these that a pod has is its rank. Ranks that others give count within what they number: a Job " +
 				"(those of a JobSet by its `job-global-index`, else Jobs by name), a group of a LeaderWorkerSet, a StatefulSet. First come pods with our annotation, then row by row, " +
-				"then pods without a rank; equal ones by name. A value that is not legal is told in an event `InvalidTopologyIndex`, and the pod has no rank.",
+				"then pods without a rank; equal ones by name. A value that is invalid is told in an event `InvalidTopologyIndex`, and the pod has no rank.",
 			Keys: []Key{
 				{Name: AnnotationTopologyIndex, On: onPod, Meaning: "the rank", Default: "the next of these keys", Example: "0", Check: check(ParseTopologyIndex)},
 				{Name: LabelWorkerIndex, Label: true, On: onPod, Meaning: "LeaderWorkerSet's number of a pod in its group; 0 is the leader", Default: "the next of these keys", Example: "0", Check: index(LabelWorkerIndex)},
@@ -88,13 +88,13 @@ func chapters() []Chapter {
 			},
 		},
 		{
-			Title: "Whose rank it is",
+			Title: "Where a rank comes from",
 			Intro: "What the ranks of Jobs and LeaderWorkerSets count in.",
 			Keys: []Key{
 				{Name: LabelGlobalIndex, Label: true, On: onPod, Meaning: "JobSet's number of the pod's Job", Default: "Jobs by name", Example: "1", Check: index(LabelGlobalIndex)},
-				{Name: LabelJobSet, Label: true, On: onPod, Meaning: "the JobSet whose Jobs are numbered", Legal: "a name", Default: "none", Example: "train"},
+				{Name: LabelJobSet, Label: true, On: onPod, Meaning: "the JobSet that numbers its Jobs", Legal: "a name", Default: "none", Example: "train"},
 				{Name: LabelGroupIndex, Label: true, On: onPod, Meaning: "LeaderWorkerSet's number of the pod's group", Default: "the StatefulSet", Example: "1", Check: index(LabelGroupIndex)},
-				{Name: LabelLeaderWorkerSet, Label: true, On: onPod, Meaning: "the LeaderWorkerSet whose groups are numbered", Legal: "a name", Default: "none", Example: "vllm"},
+				{Name: LabelLeaderWorkerSet, Label: true, On: onPod, Meaning: "the LeaderWorkerSet that numbers its groups", Legal: "a name", Default: "none", Example: "vllm"},
 			},
 		},
 		{
@@ -116,7 +116,7 @@ func chapters() []Chapter {
 				{Name: LabelQuotaIsParent, Label: true, On: onQuota, Meaning: "`true`: there are quotas below it, and no pods belong to it", Legal: "`true`; other values have no effect", Default: "pods belong to it", Example: "true"},
 				{Name: LabelQuotaLends, Label: true, On: onQuota, Meaning: "`false`: what it does not use of its min is not lent", Legal: "`false`; other values have no effect", Default: "it is lent", Example: "false"},
 				{Name: AnnotationQuotaWeight, On: onQuota, Meaning: "by which weights what is left over is divided", Default: "max; where that names nothing, as much as any sibling's", Example: `{"cpu":"40","memory":"80Gi"}`, Check: check(ParseQuotaAmounts(AnnotationQuotaWeight))},
-				{Name: AnnotationQuotaNamespaces, On: onQuota, Meaning: "the namespaces whose pods belong to the quota", Default: "none", Example: `["team-a","team-a-dev"]`, Check: check(ParseQuotaNamespaces)},
+				{Name: AnnotationQuotaNamespaces, On: onQuota, Meaning: "the namespaces that the quota covers", Default: "none", Example: `["team-a","team-a-dev"]`, Check: check(ParseQuotaNamespaces)},
 				{Name: LabelQuotaTree, Label: true, On: onQuota, Meaning: "of which tree the quota is", Legal: anyValue, Default: "the tree of the whole cluster", Example: "a100"},
 				{Name: LabelQuotaIsRoot, Label: true, On: onQuota, Meaning: "`true`: the quota is the top of its tree", Legal: "`true`; other values have no effect", Default: "it has a parent", Example: "true"},
 				{Name: AnnotationQuotaTotal, On: onQuota, Meaning: "on the top of a tree: how much there is for the tree", Default: "no limit", Example: `{"cpu":"960","nvidia.com/gpu":"96"}`, Check: check(ParseQuotaAmounts(AnnotationQuotaTotal))},
@@ -129,7 +129,7 @@ func chapters() []Chapter {
 			Title: "What Muster writes on quotas",
 			Intro: "At most once a second, where it has changed; `status.used` besides.",
 			Keys: []Key{
-				{Name: AnnotationQuotaRuntime, On: onQuota, Meaning: "what the quota is entitled to", Legal: "any value; it has no effect", Default: "none", Example: `{"cpu":"48"}`},
+				{Name: AnnotationQuotaRuntime, On: onQuota, Meaning: "the quota's fair share", Legal: "any value; it has no effect", Default: "none", Example: `{"cpu":"48"}`},
 				{Name: AnnotationQuotaRequest, On: onQuota, Meaning: "what its pods have and ask for, as far as max allows", Legal: "any value; it has no effect", Default: "none", Example: `{"cpu":"64"}`},
 				{Name: AnnotationQuotaFixedUsed, On: onQuota, Meaning: "what pods have that are never evicted", Legal: "any value; it has no effect", Default: "none", Example: `{"cpu":"8"}`},
 			},

@@ -67,7 +67,7 @@ func TestExamplesAreLegal(t *testing.T) {
 // those that are known, or others'.
 func TestUnknown(t *testing.T) {
 	const domain = scheduling.GangDomain
-	const all = "legal: annotations name, min-available, total-number, waiting-time, mode, match-policy, groups, network-topology-spec, network-topology-index"
+	const all = "supported values: annotations name, min-available, total-number, waiting-time, mode, match-policy, groups, network-topology-spec, network-topology-index"
 	for key, want := range map[string]string{
 		"network-topology-specs":  "did you mean network-topology-spec?",
 		"network-topolgy-index":   "did you mean network-topology-index?",

@@ -49,7 +49,7 @@ func Unknown(annotations, labels map[string]string) (says []string) {
 func unknown(kind, key, name string) string {
 	near := nearest(name)
 	if near == "" {
-		return fmt.Sprintf("%s%s: unknown; legal: annotations %s", kind, key, strings.Join(gangNames, ", "))
+		return fmt.Sprintf("%s%s: unknown; supported values: annotations %s", kind, key, strings.Join(gangNames, ", "))
 	}
 	if kind != "" {
 		near = "annotation " + near

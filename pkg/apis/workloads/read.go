@@ -38,7 +38,7 @@ type reader struct{ err error }
 // invalid notes that the value of a field cannot be used.
 func (r *reader) invalid(path string, value any, legal string) bool {
 	if r.err == nil {
-		r.err = fmt.Errorf("%s: %s is not legal; legal: %s", path, Quoted(value), legal)
+		r.err = fmt.Errorf("%s: %s is invalid; supported values: %s", path, Quoted(value), legal)
 	}
 	return false
 }

@@ -78,15 +78,15 @@ func TestPods(t *testing.T) {
 		// What would not be legal is not written: the API server would refuse the pod, and nobody would know why.
 		"a name that is none": {
 			volcano: true, pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.k8s.io/group-name: Team A}}, spec: {schedulerName: koord-scheduler}}`,
-			warns: `annotation scheduling.k8s.io/group-name: "Team A" is not legal; legal: `,
+			warns: `annotation scheduling.k8s.io/group-name: "Team A" is invalid; supported values: `,
 		},
 		"a name of another space": {
 			volcano: true, pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.volcano.sh/group-name: default/job}}, spec: {schedulerName: koord-scheduler}}`,
-			warns: `annotation scheduling.volcano.sh/group-name: "default/job" is not legal; legal: `,
+			warns: `annotation scheduling.volcano.sh/group-name: "default/job" is invalid; supported values: `,
 		},
 		"labels that make no name": {
 			pod: strings.ReplaceAll(leader, "revision-hash: abc", "revision-hash: A_b"), gated: []podgang.Kind{podgang.LeaderWorkerSet},
-			warns: `label leaderworkerset.sigs.k8s.io/template-revision-hash: "A_b" is not legal; legal: `,
+			warns: `label leaderworkerset.sigs.k8s.io/template-revision-hash: "A_b" is invalid; supported values: `,
 		},
 		"it has a node": {pod: strings.ReplaceAll(leader, "containers: []", "nodeName: n1, containers: []"), gated: []podgang.Kind{podgang.LeaderWorkerSet}},
 	} {

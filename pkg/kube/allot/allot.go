@@ -269,7 +269,7 @@ func (r *Room) write(ctx context.Context, want *resourceapi.ResourceClaim) error
 		reread = true
 		switch {
 		case current.UID != want.UID:
-			return errors.New("it was made anew meanwhile")
+			return errors.New("it was recreated meanwhile")
 		case current.DeletionTimestamp != nil:
 			return errors.New("it is being deleted")
 		case current.Status.Allocation != nil:

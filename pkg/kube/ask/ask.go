@@ -1,29 +1,27 @@
-// Package ask answers what people ask of a cluster: why a gang waits, what the network looks like,
-// who is next. It takes the objects of one moment, has a scheduler see them as it does after a
-// restart, lets it go on in memory (package simulate), and reads off what it knows and what it
-// does. So what is said to happen happens, if nothing else does.
+// Package ask answers questions about a cluster: why a gang waits, what the network looks like, what the queue is. It takes the
+// objects of one moment, has a simulated scheduler see them as it does after a restart, and lets it go on in memory (package
+// simulate). The answers are the scheduler's own state and decisions, so they come true if nothing else changes.
 //
-//	ask.go      a View of a cluster
-//	explain.go  why a gang waits, or where it is
-//	reserve.go  whose places are reserved, and who leaves for it
-//	takers.go   who may take these places first
-//	cure.go     what would have a gang tried again
-//	look.go     what an attempt of the scheduler's says of domains
-//	since.go    since when
-//	where.go    where a gang runs, and how near
-//	history.go  what a live cluster was told of a gang
-//	queue.go    who is tried in which order
-//	book.go     what the scheduler's parts know, for who looks for a fault
-//	unread.go   what nobody knows, since it may not be listed
-//	room.go     whether a gang that waits fits into a domain
-//	tree.go     the network with what is free and used
-//	present.go  who is on which node
-//	list.go     the objects of a live cluster
-//	drain.go    what stops if a domain is emptied, and where it goes
-//	empty.go    the domain that is emptied at least cost
+//	ask.go        a View of a cluster
+//	explain.go    why a gang waits, or where it runs
+//	reserve.go    the reserved nodes of a gang, and their victims
+//	rivals.go     the gangs that may take reserved nodes first
+//	remedy.go     what makes the scheduler retry a gang
+//	attempt.go    the capacity of each domain in one scheduling attempt
+//	since.go      the time of the last state change
+//	placement.go  where a gang runs, and how near its members are
+//	history.go    the events of a gang in a live cluster
+//	queue.go      the gangs that wait, in queue order
+//	book.go       the state of the scheduler's parts, for debugging
+//	unlisted.go   answers that unlisted kinds make unknown
+//	capacity.go   whether a waiting gang fits into a domain
+//	tree.go       the network with free and used slots
+//	occupancy.go  the pods of each node
+//	list.go       the objects of a live cluster
+//	drain.go      what stops if a domain is emptied, and where it goes
+//	empty.go      the domain that is emptied at least cost
 //
-// Answers are values; how they are shown is not said here. It decides nothing, and writes nothing
-// to any cluster.
+// Invariants: answers are values, and their presentation is not decided here. The package decides nothing and writes to no cluster.
 package ask
 
 import (
@@ -47,24 +45,24 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Options say how the scheduler is configured.
+// Options are the scheduler's configuration and plugins.
 type Options struct {
-	Config  []byte // as simulate.Options has it
+	Config  []byte // see simulate.Options
 	Plugins frameworkruntime.Registry
 }
 
-// View is a cluster of which questions are asked.
+// View is a cluster that questions are asked about.
 type View struct {
 	*simulate.World
-	at     time.Time
-	listed map[gang.Ref]cache.Report // as the cluster was found
-	held   map[gang.Ref]bool         // gangs with members for whom places were reserved then
-	told   told
-	missed func(resource string) bool // whether objects of a kind could not be listed
-	queue  []gang.Ref                 // that wait, in the order in which they will be tried; last those that nobody tries
+	at             time.Time
+	initial        map[gang.Ref]cache.Report // reports at the start
+	hadReservation map[gang.Ref]bool         // gangs that had reserved nodes at the start
+	transitions    transitions
+	kindUnlisted   func(resource string) bool // reports whether objects of a kind could not be listed
+	queue          []gang.Ref                 // waiting gangs in scheduling order; last the gangs that are not tried
 
-	about gang.Ref          // the group that is looked at closely; zero is none
-	looks map[gang.Ref]look // by group, what its last attempt said
+	examined gang.Ref          // the group to examine in detail; zero is none
+	looks    map[gang.Ref]look // by group, the result of its last attempt
 }
 
 // Open makes the view of a set. Close it: a process can have one at a time.
@@ -72,13 +70,16 @@ func Open(ctx context.Context, o Options, set *simulate.Set) (*View, error) {
 	return open(ctx, o, set, true)
 }
 
-// open lets victims stay for their grace period, or leave at once.
+// open makes a view whose victims stay for their grace period, or terminate at once.
 func open(ctx context.Context, o Options, set *simulate.Set, stay bool) (*View, error) {
 	return openWith(ctx, simulate.Options{Config: o.Config, Plugins: o.Plugins, Live: true, VictimsStay: stay, Unread: true}, set)
 }
 
 func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View, error) {
-	v := &View{told: readTold(set), missed: set.Missed, listed: map[gang.Ref]cache.Report{}, held: map[gang.Ref]bool{}, looks: map[gang.Ref]look{}}
+	v := &View{
+		transitions: readTransitions(set), kindUnlisted: set.Missed,
+		initial: map[gang.Ref]cache.Report{}, hadReservation: map[gang.Ref]bool{}, looks: map[gang.Ref]look{},
+	}
 	o.Tried = v.see
 	w, err := simulate.Open(ctx, o, set)
 	if err != nil {
@@ -87,44 +88,45 @@ func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View
 	v.World, v.at = w, w.Now()
 	for _, ref := range w.Shared().Cache.Gangs() {
 		if r, ok := w.Shared().Cache.Report(ref); ok {
-			v.listed[ref] = r
+			v.initial[ref] = r
 		}
-		v.held[ref] = slices.ContainsFunc(w.Shared().Cache.Pending(ref), func(p *v1.Pod) bool { return p.Status.NominatedNodeName != "" })
+		nominated := func(p *v1.Pod) bool { return p.Status.NominatedNodeName != "" }
+		v.hadReservation[ref] = slices.ContainsFunc(w.Shared().Cache.Pending(ref), nominated)
 	}
 	tried, waits := w.Shared().Cache.Queue()
 	v.queue = slices.Concat(tried, waits)
 	return v, nil
 }
 
-// Quotas lists what all ElasticQuotas have as the cluster is, before the scheduler does anything more.
+// Quotas lists all ElasticQuotas with their usage, before the scheduler goes on.
 func (v *View) Quotas() []elasticquota.Quota { return v.Shared().Quotas() }
 
-// At is when the cluster was found as it is.
+// At is the time at which the cluster was in this state.
 func (v *View) At() time.Time { return v.at }
 
-// see notes what an attempt says.
+// see records an attempt of the scheduler.
 func (v *View) see(ctx context.Context, t plugin.Trial) {
-	v.looks[t.Attempt.Group.Key] = v.lookAt(ctx, t, t.Attempt.Group.Key == v.about)
+	v.looks[t.Attempt.Group.Key] = v.lookAt(ctx, t, t.Attempt.Group.Key == v.examined)
 }
 
-// cache is what the scheduler knows.
+// cache returns the scheduler's cache.
 func (v *View) cache() *cache.Cache { return v.Shared().Cache }
 
-// group is the group of a gang, whose name its plan is filed under.
+// group returns the key of the gang's group, under which its plan is filed.
 func (v *View) group(ref gang.Ref) gang.Ref {
 	if together := v.cache().Together(ref); len(together) > 0 {
-		if r := v.listed[ref]; r.Speaker != nil {
+		if r := v.initial[ref]; r.Speaker != nil {
 			return v.cache().GroupKey(r.Speaker)
 		}
 	}
 	return ref
 }
 
-// Target is what somebody asks about.
+// Target is the gang or pod that a question is about.
 type Target struct{ Kind, Namespace, Name string }
 
-// ParseTarget reads the words of a command line: "podgroup NAME", "pod NAME", "podgroup/NAME". A name may
-// have slashes in it, as those of gangs that are parts of an object have, and what "queue" prints.
+// ParseTarget reads the words of a command line: "podgroup NAME", "pod NAME", "podgroup/NAME". A name may contain slashes, as the
+// names of gangs that are parts of an object do.
 func ParseTarget(namespace string, words []string) (Target, error) {
 	kind, name, _ := strings.Cut(strings.Join(words, "/"), "/")
 	words = []string{kind, name}
@@ -138,12 +140,12 @@ func ParseTarget(namespace string, words []string) (Target, error) {
 	case "pod", "pods", "po":
 		t.Kind = "pod"
 	default:
-		return Target{}, fmt.Errorf("%q: legal: podgroup, pod", words[0])
+		return Target{}, fmt.Errorf("%q: supported values: podgroup, pod", words[0])
 	}
 	return t, nil
 }
 
-// UnknownError says that what somebody asks about does not exist, or why that is not known.
+// UnknownError says that the target of a question does not exist, or why this is unknown.
 type UnknownError struct{ Kind, Namespace, Name, MayExist string }
 
 func (e *UnknownError) Error() string {
@@ -153,8 +155,7 @@ func (e *UnknownError) Error() string {
 	return "there is no " + e.Kind + " " + e.Namespace + "/" + e.Name
 }
 
-// find returns the gang that somebody asks about. A name that there is not may be the namespace's and
-// its own.
+// find returns the gang of a target. If the name does not exist, it may be NAMESPACE/NAME.
 func (v *View) find(t Target) (gang.Ref, error) {
 	ref, err := v.findIn(t)
 	if unknown := (*UnknownError)(nil); errors.As(err, &unknown) {
@@ -189,10 +190,10 @@ func (v *View) findIn(t Target) (gang.Ref, error) {
 	if len(found) == 0 {
 		return gang.Ref{}, &UnknownError{"gang", t.Namespace, t.Name, v.MayExist(t.Namespace, t.Name)}
 	}
-	// Of several of one name that is meant of which members wait, or else which has most.
+	// Several gangs may have one name: prefer one with waiting members, then the one with most members.
 	waits := func(ref gang.Ref) int { return min(1, len(v.cache().Pending(ref))) }
 	slices.SortStableFunc(found, func(a, b gang.Ref) int {
-		return cmp.Or(waits(b)-waits(a), v.listed[b].Members-v.listed[a].Members)
+		return cmp.Or(waits(b)-waits(a), v.initial[b].Members-v.initial[a].Members)
 	})
 	return found[0], nil
 }

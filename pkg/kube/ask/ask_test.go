@@ -27,10 +27,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestWhatIsSaidHappens: in random clusters, of each gang that waits: who is said to start starts, in that
-// domain; who is said to have nobody evicted has nobody evicted; who starts though nobody is evicted was
-// said to start.
-func TestWhatIsSaidHappens(t *testing.T) {
+// TestPredictedOutcomeHappens: for each waiting gang of random clusters, the scheduler does what the
+// explanation predicts: a gang that should start starts, in the predicted domain, and no pod is evicted for a
+// gang without predicted victims. A gang that starts without evictions was predicted to start.
+func TestPredictedOutcomeHappens(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		require.NoError(t, checks.Value.Set("25"))
 	}
@@ -98,9 +98,9 @@ func TestWhatIsSaidHappens(t *testing.T) {
 	}
 }
 
-// TestSaidEarly: in random clusters, of each gang that waits the same is said before an eviction for it is carried out as afterwards,
-// and whether or not the status of gangs is written.
-func TestSaidEarly(t *testing.T) {
+// TestEarlyExplanationEqualsFinal: for each waiting gang of random clusters, the explanation before an
+// eviction is carried out equals the one afterwards, whether or not the status of gangs is written.
+func TestEarlyExplanationEqualsFinal(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		require.NoError(t, checks.Value.Set("25"))
 	}
@@ -135,9 +135,10 @@ func TestSaidEarly(t *testing.T) {
 	}
 }
 
-// TestNotSaidEarly: an eviction for a gang is known before it is carried out, unless there is another gang that may take the places: of
-// that one is said what is seen when those who leave have been asked to. Here it is more important, and may not evict itself.
-func TestNotSaidEarly(t *testing.T) {
+// TestNoEarlyExplanationWithRival: an eviction is explained before it is carried out, unless another gang may
+// take the nodes: then the explanation follows the requests. Here the rival has higher priority and may not
+// evict pods.
+func TestNoEarlyExplanationWithRival(t *testing.T) {
 	for name, c := range map[string]struct {
 		rival  string // what its pods ask the API server for beside their priority; "" is that there is none
 		early  bool

@@ -13,74 +13,74 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Book is what a scheduler knows that takes the cluster over and goes on, for who looks for a fault: in it
-// everything has the names that the scheduler's parts have for it.
+// Book is the state of a scheduler that takes over the cluster and goes on, for debugging. Its terms are those of the scheduler's
+// parts.
 type Book struct {
-	// Reservations are places that were held when the cluster was found as it is.
+	// Reservations are the reserved nodes at the start.
 	Reservations []Reserved `json:"reservations"`
-	// Gangs are those that wait, in the order in which they are tried.
+	// Gangs are the waiting gangs, in scheduling order.
 	Gangs []Entry `json:"gangs"`
-	// Answers are those of the Filters, for pods of gangs that wait, on the cluster as it was found.
+	// Answers are the answers of the Filters at the start, for pods of waiting gangs.
 	Answers []Answers `json:"answers"`
-	// Unanswered is for how many more templates nobody was asked.
+	// Unanswered counts further templates that the Filters were not asked about.
 	Unanswered int `json:"unanswered,omitempty"`
 }
 
-// Reserved is the places that are held for a group of gangs.
+// Reserved is the reserved nodes of a gang group.
 type Reserved struct {
 	Group    string   `json:"group"`
 	Priority int32    `json:"priority"`
-	Places   []string `json:"places"` // namespace/name on node; after ~ is the number of one who is still to be made
+	Places   []string `json:"places"` // namespace/name on node; ~ comes before the number of a member that is not made yet
 }
 
 // Entry is one gang.
 type Entry struct {
 	Gang     string   `json:"gang"`
-	Group    []string `json:"group,omitempty"` // who starts together, if these are several
-	Position int      `json:"position"`        // as Place's
+	Group    []string `json:"group,omitempty"` // the gangs that start together, if there are several
+	Position int      `json:"position"`        // see Place
 	Priority int32    `json:"priority"`
 	Members  Members  `json:"members"`
 	State    State    `json:"state"`
-	// Plan is what the scheduler would do; nil if that is nothing.
+	// Plan is what the scheduler would do; nil if nothing.
 	Plan    *Next    `json:"plan,omitempty"`
 	Refusal *Refused `json:"refusal,omitempty"`
 }
 
-// Refused is a refusal as the scheduler has it.
+// Refused is the scheduler's reason against a gang.
 type Refused struct {
-	By        string   `json:"by"` // whose refusal it is
+	By        string   `json:"by"` // the part that gives the reason
 	Says      string   `json:"says,omitempty"`
 	Words     string   `json:"words"`
 	Plugins   []string `json:"plugins,omitempty"`
-	Evictable bool     `json:"evictable"` // more room would cure it
-	Never     bool     `json:"never"`     // nobody who leaves cures it
+	Evictable bool     `json:"evictable"` // more capacity would help
+	Never     bool     `json:"never"`     // no eviction helps
 }
 
-// Answers are what the Filters say of one template: of members that need the same.
+// Answers are the answers of the Filters about one template: members with equal requirements.
 type Answers struct {
-	Pod   string       `json:"pod"` // the first that is one
+	Pod   string       `json:"pod"` // the first of them
 	Pods  int          `json:"pods"`
 	Nodes []NodeAnswer `json:"nodes"`
 }
 
-// NodeAnswer is what they say of some nodes alike.
+// NodeAnswer is an answer that is the same for several nodes.
 type NodeAnswer struct {
 	Slots   int      `json:"slots"`
 	Reasons []string `json:"reasons,omitempty"`
 	Nodes   []string `json:"nodes"`
 }
 
-// mostTemplates is of how many templates the Filters are asked.
-const mostTemplates = 50
+// maxTemplates bounds the templates that the Filters are asked about.
+const maxTemplates = 50
 
-// refusers are the names of those who refuse.
+// refusers names the parts that give a reason.
 var refusers = map[gang.Refuser]string{
 	gang.Declaration: "Declaration", gang.Conflict: "Conflict", gang.Consent: "Consent", gang.Missing: "Missing",
 	gang.Plan: "Plan", gang.Template: "Template", gang.Quota: "Quota", gang.Veto: "Veto", gang.API: "API",
 }
 
-// Book reads the book as the cluster was found, has the scheduler go on, and notes what has become of those who
-// wait. It returns what Queue does, too, of all namespaces.
+// Book reads the state at the start, has the scheduler go on, and records what becomes of the waiting gangs. It also returns the
+// result of Queue for all namespaces.
 func (v *View) Book(ctx context.Context) (*Book, []Waiter, error) {
 	out := &Book{Reservations: v.reservations(), Gangs: []Entry{}, Answers: []Answers{}}
 	if err := v.answers(ctx, out); err != nil {
@@ -109,7 +109,7 @@ func (v *View) Book(ctx context.Context) (*Book, []Waiter, error) {
 	return out, all, nil
 }
 
-// reservations are all places that are held for somebody who has no node yet.
+// reservations returns all nodes that are reserved for pods without a node.
 func (v *View) reservations() []Reserved {
 	all := []Reserved{}
 	tree := v.cache().Topology().Tree
@@ -131,15 +131,14 @@ func (v *View) reservations() []Reserved {
 	return all
 }
 
-// answers asks the Filters about each template of which pods wait. Templates that they cannot tell apart have one
-// answer.
+// answers asks the Filters about each template of waiting pods. Templates that the Filters cannot tell apart share an answer.
 func (v *View) answers(ctx context.Context, out *Book) error {
 	const none = -1
-	known := map[string]int{} // of a template, the index in out.Answers
-	alike := map[string]int{} // the same by what the Filters read of it
+	known := map[string]int{}       // by template, the index in out.Answers
+	byFilterKey := map[string]int{} // the same by what the Filters read of the template
 	for _, ref := range v.queue {
 		for _, pod := range v.withAhead(ref, v.cache().Pending(ref)) {
-			template := v.kind(pod)
+			template := v.templateKey(pod)
 			if at, ok := known[template]; ok {
 				if at != none {
 					out.Answers[at].Pods++
@@ -148,17 +147,17 @@ func (v *View) answers(ctx context.Context, out *Book) error {
 			}
 			err := v.eachTemplate(ctx, v.cache().Topology().Tree, []*v1.Pod{pod}, func(c *fit.Counter, nodes []fwk.NodeInfo) {
 				key := c.Key()
-				at, ok := alike[key]
+				at, ok := byFilterKey[key]
 				switch {
 				case ok && key != "":
 					out.Answers[at].Pods++
-				case len(out.Answers) == mostTemplates:
+				case len(out.Answers) == maxTemplates:
 					at = none
 					out.Unanswered++
 				default:
 					at = len(out.Answers)
-					alike[key] = at
-					out.Answers = append(out.Answers, Answers{Pod: convert.PodKey(pod), Pods: 1, Nodes: v.answersOf(ctx, c, pod, nodes)})
+					byFilterKey[key] = at
+					out.Answers = append(out.Answers, Answers{Pod: convert.PodKey(pod), Pods: 1, Nodes: v.answersFor(ctx, c, pod, nodes)})
 				}
 				known[template] = at
 			})
@@ -170,8 +169,8 @@ func (v *View) answers(ctx context.Context, out *Book) error {
 	return nil
 }
 
-// answersOf are the answers about one template, each with the nodes for which it is the same.
-func (v *View) answersOf(ctx context.Context, c *fit.Counter, pod *v1.Pod, nodes []fwk.NodeInfo) []NodeAnswer {
+// answersFor returns the answers about one template, each with the nodes that it applies to.
+func (v *View) answersFor(ctx context.Context, c *fit.Counter, pod *v1.Pod, nodes []fwk.NodeInfo) []NodeAnswer {
 	slots, reasons := make([]offer.Slots, len(nodes)), make([][]string, len(nodes))
 	v.onEach(ctx, pod, nodes, func(i int, n fwk.NodeInfo) { slots[i], reasons[i] = c.Count(ctx, n, nil) })
 	all := []NodeAnswer{}

@@ -20,74 +20,73 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Drain is what it takes to empty a domain: its nodes are cordoned, their pods leave, and with them
-// the rest of gangs that cannot run without those; whoever made them makes them anew.
+// Drain is the effect of emptying a domain: its nodes are cordoned and their pods evicted, with the remaining members of gangs that
+// cannot run without them. Their controllers recreate the pods.
 type Drain struct {
 	Domain string `json:"domain"` // "" is the whole cluster
 	Layer  string `json:"layer"`
 	Nodes  int    `json:"nodes"`
-	// Pods leave, Here of them from the domain. Stay are those that every node has.
+	// Pods counts the evicted pods, Here those in the domain. Stay counts the pods that every node has.
 	Pods int `json:"pods"`
 	Here int `json:"here"`
 	Stay int `json:"stay"`
-	// Fits says whether all that leave find another place and nobody is evicted for them. Pods that
-	// other schedulers place are not counted.
+	// Fits says whether all evicted pods find another node and no further pod is evicted. Pods of other schedulers are not counted.
 	Fits  bool   `json:"fits"`
 	Gangs []Move `json:"gangs,omitempty"`
-	// Others are pods of no gang, and such as other schedulers place.
+	// Others are pods without a gang, and pods of other schedulers.
 	Others []PodMove `json:"others,omitempty"`
-	// Evicted are those who would have to go for those that come, namespace/name on node.
+	// Evicted are the pods that would be evicted for the moved pods, as namespace/name on node.
 	Evicted []string `json:"evicted,omitempty"`
-	// Alone have no controller: they come back only if somebody makes them.
+	// Alone are the pods without a controller, which no controller recreates.
 	Alone []string `json:"alone,omitempty"`
-	// Before is what happens without it, and has happened when the domain is emptied.
+	// Before is what happens in any case, before the domain is emptied.
 	Before Before `json:"before,omitzero"`
 }
 
-// Before is what the scheduler does with those who wait.
+// Before is what the scheduler does with the gangs that wait.
 type Before struct {
 	Starts  []string `json:"starts,omitempty"`  // gangs
 	Evicted []string `json:"evicted,omitempty"` // namespace/name on node
 }
 
-// Move is a gang of which members leave.
+// Move is a gang with evicted members.
 type Move struct {
 	Gang     string `json:"gang"`
 	Priority int32  `json:"priority"`
-	// Stops says whether it leaves whole; else it goes on with those that stay.
+	// Stops says that the whole gang is evicted. Otherwise it goes on with the remaining members.
 	Stops  bool      `json:"stops"`
 	Here   int       `json:"here"` // members in the domain
-	Pods   []PodMove `json:"pods"` // that leave
+	Pods   []PodMove `json:"pods"` // the evicted members
 	From   string    `json:"from"` // the deepest domain that holds its bound members, before and
-	To     string    `json:"to"`   // after; "" is the whole cluster, or that none is bound
+	To     string    `json:"to"`   // after; "" is the whole cluster, or that no member is bound
 	Fits   bool      `json:"fits"`
-	Reason string    `json:"reason,omitempty"` // why not
-	// Unknown is the kind that whoever asks may not list, so that nobody knows where it fits.
+	Reason string    `json:"reason,omitempty"` // why it does not fit
+	// Unknown is the kind that the caller may not list, so that it is unknown where the gang fits.
 	Unknown string `json:"unknown,omitempty"`
 
-	ref gang.Ref
-	was cache.Report
+	ref    gang.Ref
+	before cache.Report
 }
 
-// PodMove is a pod that leaves.
+// PodMove is an evicted pod and its next node.
 type PodMove struct {
 	Pod    string `json:"pod"`
 	From   string `json:"from"`
-	To     string `json:"to,omitempty"`     // "" if there is no place
-	Reason string `json:"reason,omitempty"` // why not
-	// Unknown is the kind that whoever asks may not list, so that nobody knows where it goes.
+	To     string `json:"to,omitempty"`     // "" if no node fits
+	Reason string `json:"reason,omitempty"` // why no node fits
+	// Unknown is the kind that the caller may not list, so that the next node is unknown.
 	Unknown string `json:"unknown,omitempty"`
-	// Elsewhere says that another scheduler places it: where is not known.
+	// Elsewhere says that another scheduler places it, so that the next node is unknown.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
-// DrainDomain says what it takes to empty a domain: a path as topology prints it, also after its
-// layer, the name of a node, or of a domain if there is only one of that name.
+// DrainDomain returns the effect of emptying a domain. The name is a path as topology prints it, with or without its layer, a node,
+// or a domain if its name is unique.
 func DrainDomain(ctx context.Context, o Options, set *simulate.Set, name string) (*Drain, error) {
 	return drained(ctx, o, set, func(tree *topology.Tree) (topology.ID, error) { return domainNamed(tree, name) })
 }
 
-// drained empties a domain of a cluster that is opened for that.
+// drained opens a view and empties one of its domains.
 func drained(ctx context.Context, o Options, set *simulate.Set, which func(*topology.Tree) (topology.ID, error)) (*Drain, error) {
 	v, err := open(ctx, o, set, false)
 	if err != nil {
@@ -96,12 +95,12 @@ func drained(ctx context.Context, o Options, set *simulate.Set, which func(*topo
 	defer v.Close()
 	d, err := which(v.cache().Topology().Tree)
 	if none := (*noDomainError)(nil); errors.As(err, &none) {
-		err = cmp.Or(v.unlisted("a domain "+none.name), err)
+		err = cmp.Or(v.unlistedError("a domain "+none.name), err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	before, err := v.before(ctx)
+	before, err := v.runPending(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -113,22 +112,22 @@ func drained(ctx context.Context, o Options, set *simulate.Set, which func(*topo
 	return out, nil
 }
 
-// before lets the scheduler do what it would do anyway: else it would seem to come of the domain.
-func (v *View) before(ctx context.Context) (*Before, error) {
+// runPending lets the scheduler do what it would do anyway. Otherwise that would seem an effect of emptying the domain.
+func (v *View) runPending(ctx context.Context) (*Before, error) {
 	if err := v.Settle(ctx, nil); err != nil {
 		return nil, err
 	}
 	b := &Before{Evicted: v.evicted()}
 	for _, ref := range v.queue {
-		was := v.listed[ref]
-		if is, ok := v.cache().Report(ref); ok && was.Bound < was.Min && is.Bound >= is.Min {
+		was := v.initial[ref]
+		if current, ok := v.cache().Report(ref); ok && was.Bound < was.Min && current.Bound >= current.Min {
 			b.Starts = append(b.Starts, ref.String())
 		}
 	}
 	return b, nil
 }
 
-// evicted are those whom the scheduler has evicted by now, by name.
+// evicted lists the pods that the scheduler has evicted so far.
 func (v *View) evicted() (all []string) {
 	for _, p := range v.Result().Pods {
 		if p.State == simulate.Evicted {
@@ -138,7 +137,7 @@ func (v *View) evicted() (all []string) {
 	return all
 }
 
-// domainNamed finds the domain that somebody names.
+// domainNamed finds a domain by the name that DrainDomain takes.
 func domainNamed(tree *topology.Tree, name string) (topology.ID, error) {
 	var same []topology.ID
 	for d := topology.Root + 1; int(d) < tree.Len(); d++ {
@@ -161,10 +160,10 @@ func domainNamed(tree *topology.Tree, name string) (topology.ID, error) {
 	for i, d := range same {
 		paths[i] = tree.Path(d)
 	}
-	return 0, fmt.Errorf("there are several domains %s: say one of %s", name, several(paths))
+	return 0, fmt.Errorf("there are several domains %s: say one of %s", name, joinNames(paths))
 }
 
-// noDomainError says that somebody names a domain that there is not.
+// noDomainError says that a domain does not exist.
 type noDomainError struct{ name string }
 
 func (e *noDomainError) Error() string {
@@ -174,13 +173,13 @@ func (e *noDomainError) Error() string {
 // emptied are the pods that are evicted when a domain is emptied.
 type emptied struct {
 	nodes  []string
-	pods   []*v1.Pod // by name
+	pods   []*v1.Pod // sorted by name
 	stops  []gang.Ref
 	inside map[string]bool // by node
 	stay   int
 }
 
-// emptied returns the pods that are evicted, as the cluster is now.
+// emptied returns the pods that are evicted, in the current state.
 func (v *View) emptied(tree *topology.Tree, d topology.ID) *emptied {
 	l := &emptied{inside: map[string]bool{}}
 	for lo, hi := tree.Nodes(d); lo < hi; lo++ {
@@ -190,7 +189,7 @@ func (v *View) emptied(tree *topology.Tree, d topology.ID) *emptied {
 	for _, pod := range v.Pods() {
 		switch {
 		case !l.inside[pod.Spec.NodeName] || convert.Finished(pod):
-		case everywhere(pod):
+		case onEveryNode(pod):
 			l.stay++
 		default:
 			l.pods = append(l.pods, pod)
@@ -201,12 +200,12 @@ func (v *View) emptied(tree *topology.Tree, d topology.ID) *emptied {
 	return l
 }
 
-// drain empties a domain and lets the scheduler go on. Who is gone already was evicted before.
-func (v *View) drain(ctx context.Context, d topology.ID, gone []string) (*Drain, error) {
+// drain empties a domain and lets the scheduler go on. The pods in evictedBefore were evicted before.
+func (v *View) drain(ctx context.Context, d topology.ID, evictedBefore []string) (*Drain, error) {
 	tree := v.cache().Topology().Tree
 	l := v.emptied(tree, d)
 	out := &Drain{Domain: tree.Path(d), Layer: tree.LayerNames()[tree.Layer(d)], Nodes: len(l.nodes), Pods: len(l.pods), Stay: l.stay}
-	var again []*v1.Pod
+	var recreate []*v1.Pod
 	for _, pod := range l.pods {
 		if l.inside[pod.Spec.NodeName] {
 			out.Here++
@@ -215,23 +214,23 @@ func (v *View) drain(ctx context.Context, d topology.ID, gone []string) (*Drain,
 			out.Alone = append(out.Alone, convert.PodKey(pod))
 		}
 		if v.Profile(pod.Spec.SchedulerName) != nil {
-			again = append(again, pod)
+			recreate = append(recreate, pod)
 		}
 	}
 	out.Gangs = v.moves(l)
-	if err := v.Drain(ctx, l.nodes, l.pods, again); err != nil {
+	if err := v.Drain(ctx, l.nodes, l.pods, recreate); err != nil {
 		return nil, err
 	}
 	for i := range out.Gangs {
-		out.Gangs[i].was, _ = v.cache().Report(out.Gangs[i].ref)
+		out.Gangs[i].before, _ = v.cache().Report(out.Gangs[i].ref)
 	}
 	if err := v.Settle(ctx, nil); err != nil {
 		return nil, err
 	}
-	return out, v.settled(ctx, out, l, gone)
+	return out, v.settled(ctx, out, l, evictedBefore)
 }
 
-// moves are the gangs of which members leave, by name.
+// moves returns the gangs with evicted members, by name.
 func (v *View) moves(l *emptied) (all []Move) {
 	at := map[gang.Ref]int{}
 	for _, pod := range l.pods {
@@ -243,7 +242,8 @@ func (v *View) moves(l *emptied) (all []Move) {
 		if !ok {
 			report, _ := v.cache().Report(ref)
 			i, at[ref] = len(all), len(all)
-			all = append(all, Move{Gang: ref.String(), ref: ref, Priority: v.cache().Priority(pod), Stops: slices.Contains(l.stops, ref), From: report.Domain})
+			stops := slices.Contains(l.stops, ref)
+			all = append(all, Move{Gang: ref.String(), ref: ref, Priority: v.cache().Priority(pod), Stops: stops, From: report.Domain})
 		}
 		if l.inside[pod.Spec.NodeName] {
 			all[i].Here++
@@ -253,12 +253,12 @@ func (v *View) moves(l *emptied) (all []Move) {
 	return all
 }
 
-// settled reads off where everybody has gone.
-func (v *View) settled(ctx context.Context, out *Drain, l *emptied, gone []string) error {
-	now := map[string]simulate.Pod{}
+// settled records the next node of each evicted pod.
+func (v *View) settled(ctx context.Context, out *Drain, l *emptied, evictedBefore []string) error {
+	current := map[string]simulate.Pod{}
 	for _, p := range v.Result().Pods {
-		if key := p.Namespace + "/" + p.Name; p.State != simulate.Evicted || now[key].Name == "" {
-			now[key] = p
+		if key := p.Namespace + "/" + p.Name; p.State != simulate.Evicted || current[key].Name == "" {
+			current[key] = p
 		}
 	}
 	moved := map[string]bool{}
@@ -267,7 +267,7 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, gone []strin
 		moved[convert.PodKey(pod)] = true
 		m := PodMove{Pod: convert.PodKey(pod), From: pod.Spec.NodeName}
 		ours := v.Profile(pod.Spec.SchedulerName) != nil
-		switch p := now[m.Pod]; {
+		switch p := current[m.Pod]; {
 		case !ours:
 			m.Elsewhere, m.Reason = true, "another scheduler, "+pod.Spec.SchedulerName+", places it"
 		case p.State == simulate.Bound:
@@ -285,9 +285,9 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, gone []strin
 			out.Others = append(out.Others, m)
 		}
 	}
-	for _, who := range v.evicted() {
-		if pod, _, _ := strings.Cut(who, " on "); !moved[pod] && !slices.Contains(gone, who) {
-			out.Evicted = append(out.Evicted, who)
+	for _, victim := range v.evicted() {
+		if pod, _, _ := strings.Cut(victim, " on "); !moved[pod] && !slices.Contains(evictedBefore, victim) {
+			out.Evicted = append(out.Evicted, victim)
 		}
 	}
 	out.Fits = out.Fits && len(out.Evicted) == 0
@@ -299,7 +299,7 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, gone []strin
 	return nil
 }
 
-// arrived says where a gang is then, and why not all of it is there.
+// arrived sets where a gang is afterwards, and why members are missing.
 func (v *View) arrived(ctx context.Context, m *Move) error {
 	report, _ := v.cache().Report(m.ref)
 	m.To = report.Domain
@@ -316,13 +316,13 @@ func (v *View) arrived(ctx context.Context, m *Move) error {
 	}
 	if report.Bound < report.Min {
 		e := &Explanation{}
-		if err := v.fate(ctx, e, m.ref, m.was); err != nil {
+		if err := v.fate(ctx, e, m.ref, m.before); err != nil {
 			return err
 		}
 		m.Reason = cmp.Or(e.WaitsFor, m.Reason)
 		return nil
 	}
-	trial, err := v.try(ctx, m.ref) // it goes on with those that stay
+	trial, err := v.try(ctx, m.ref) // the gang goes on with the remaining members
 	if err == nil && trial != nil && trial.Refusal != nil {
 		m.Reason = cmp.Or(status.Sentence(v.lookAt(ctx, *trial, true).shortage), m.Reason)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// TestDrainInRandomWorlds: who leaves a domain goes nowhere in it, all of the gangs that stop leave, and
-// what is said to fit has a place for everybody at nobody's expense; and of the domains of a layer the
-// one that is emptied is the first that fits, of those that fewest pods must leave.
+// TestDrainInRandomWorlds: no evicted pod moves within the drained domain, all members of stopped gangs are
+// evicted, and a drain that fits has a node for every pod without further evictions. The emptied domain of a
+// layer is the first that fits, ordered by the number of evicted pods.
 func TestDrainInRandomWorlds(t *testing.T) {
 	moved, fits, full := 0, 0, 0
 	seen := func(t *rapid.T) {

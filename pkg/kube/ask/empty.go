@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// LayerError says that there are no domains of a layer.
+// LayerError says that a layer does not exist.
 type LayerError struct {
 	Layer string
 	Legal []string
@@ -28,7 +28,7 @@ func (e *LayerError) Error() string {
 type FullError struct {
 	Layer   string
 	Why     []string // domain by domain
-	Unknown bool     // of one at least it is not known
+	Unknown bool     // unknown for at least one domain
 }
 
 func (e *FullError) Error() string {
@@ -42,7 +42,7 @@ func (e *FullError) Error() string {
 	}
 	out.WriteString(can + ", so that all that runs there runs elsewhere and no pod is evicted for it:")
 	for i, why := range e.Why {
-		if i == mostRefusals {
+		if i == maxReasons {
 			fmt.Fprintf(&out, "\n  and %d more", len(e.Why)-i)
 			break
 		}
@@ -51,11 +51,10 @@ func (e *FullError) Error() string {
 	return out.String()
 }
 
-// mostRefusals bounds the domains of which it is said why they cannot be emptied.
-const mostRefusals = 10
+// maxReasons bounds the domains with a reason in the message.
+const maxReasons = 10
 
-// Empty finds the domain of a layer that is emptied by moving the fewest pods; between equals it is the
-// first by path.
+// Empty finds the domain of a layer that can be emptied by moving the fewest pods; between equals the first by path.
 func Empty(ctx context.Context, o Options, set *simulate.Set, layer string) (*Drain, error) {
 	all, err := candidates(ctx, o, set, layer)
 	if err != nil {
@@ -63,7 +62,7 @@ func Empty(ctx context.Context, o Options, set *simulate.Set, layer string) (*Dr
 	}
 	full := &FullError{Layer: layer}
 	for i, c := range all {
-		// Each takes a cluster of its own to pieces, in which the tree is the same.
+		// Each attempt changes a cluster of its own, with the same tree.
 		drain, err := drained(ctx, o, set, func(*topology.Tree) (topology.ID, error) { return c.id, nil })
 		if err != nil {
 			return nil, fmt.Errorf("%s, after %d of %d domains: %w", c.path, i, len(all), err)
@@ -83,20 +82,20 @@ type candidate struct {
 	pods int
 }
 
-// candidates are the domains of a layer, first those that the fewest pods must leave.
+// candidates returns the domains of a layer, the one with the fewest pods to evict first.
 func candidates(ctx context.Context, o Options, set *simulate.Set, layer string) (all []candidate, err error) {
 	v, err := open(ctx, o, set, false)
 	if err != nil {
 		return nil, err
 	}
 	defer v.Close()
-	if _, err := v.before(ctx); err != nil {
+	if _, err := v.runPending(ctx); err != nil {
 		return nil, err
 	}
 	tree := v.cache().Topology().Tree
 	number, ok := tree.LayerIndex(layer)
 	if !ok || number == 0 {
-		if err := v.unlisted("a layer " + layer); err != nil {
+		if err := v.unlistedError("a layer " + layer); err != nil {
 			return nil, err
 		}
 		return nil, &LayerError{layer, tree.LayerNames()[1:]}
@@ -112,13 +111,13 @@ func candidates(ctx context.Context, o Options, set *simulate.Set, layer string)
 	return all, nil
 }
 
-// unknown says whether it is not known of somebody who leaves where it goes.
+// unknown reports whether the next node of an evicted pod is unknown.
 func (d *Drain) unknown() bool {
 	return slices.ContainsFunc(d.Gangs, func(g Move) bool { return g.Unknown != "" }) ||
 		slices.ContainsFunc(d.Others, func(p PodMove) bool { return p.Unknown != "" })
 }
 
-// obstacle says why a domain is not emptied.
+// obstacle says why a domain cannot be emptied.
 func (d *Drain) obstacle() string {
 	for _, g := range d.Gangs {
 		if !g.Fits {
@@ -130,5 +129,5 @@ func (d *Drain) obstacle() string {
 			return "pod " + p.Pod + ": " + p.Reason
 		}
 	}
-	return "the pods from there would evict " + several(d.Evicted)
+	return "the pods from there would evict " + joinNames(d.Evicted)
 }

@@ -17,101 +17,100 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// State is what a gang does, or would do.
+// State is the state of a gang, or what the scheduler would do with it.
 type State string
 
 // The states.
 const (
-	Scheduled     State = "Scheduled"     // it runs
-	Starts        State = "Starts"        // it waits, and the scheduler would start it now
-	Preempting    State = "Preempting"    // its places are reserved until victims have left
-	Evicts        State = "Evicts"        // it waits, and the scheduler would evict for it now
-	Waiting       State = "Waiting"       // for members, or other gangs, such as those of its group that have places
-	Unschedulable State = "Unschedulable" // there is no room
-	NeverFits     State = "NeverFits"     // there would be none with every pod gone
-	Rejected      State = "Rejected"      // what its users wrote cannot be carried out
+	Scheduled     State = "Scheduled"     // the gang runs
+	Starts        State = "Starts"        // the gang waits, and the scheduler would start it now
+	Preempting    State = "Preempting"    // its nodes are reserved until victims have terminated
+	Evicts        State = "Evicts"        // the gang waits, and the scheduler would evict pods for it now
+	Waiting       State = "Waiting"       // for members, or other gangs, such as the gangs of its group
+	Unschedulable State = "Unschedulable" // capacity is missing
+	NeverFits     State = "NeverFits"     // capacity would be missing even without any pod
+	Rejected      State = "Rejected"      // the user's input is rejected
 )
 
-// Explanation is why a gang waits, or where it is.
+// Explanation says why a gang waits, or where it runs.
 type Explanation struct {
 	Gang     string    `json:"gang"`
 	State    State     `json:"state"`
 	Since    time.Time `json:"since,omitzero"`
 	Members  Members   `json:"members"`
 	WaitsFor string    `json:"waitsFor,omitempty"` // one sentence
-	// Next is what the scheduler would do now if nothing else happens; nil if that is nothing.
+	// Next is what the scheduler would do now if nothing else happens; nil if nothing.
 	Next *Next `json:"next,omitempty"`
-	// Reason is what the scheduler itself says.
+	// Reason is the scheduler's own message.
 	Reason  string   `json:"reason,omitempty"`
 	Cure    *Cure    `json:"cure,omitempty"`
 	Domains []Domain `json:"domains,omitempty"`
 	Layer   string   `json:"layer,omitempty"` // of the domains
-	// Unlike says that the members differ in what they need: slots are for those that need most, but
-	// where it is said how many of them all have room.
+	// Unlike says that the members differ in their requests. Slots then count the most demanding members, except where a plan has
+	// counted all members.
 	Unlike  bool     `json:"unlike,omitempty"`
 	Queue   *Place   `json:"queue,omitempty"`
-	Holders []Holder `json:"holders,omitempty"` // of places that it must respect
+	Holders []Holder `json:"holders,omitempty"` // of reserved nodes that the gang must respect
 	Where   *Where   `json:"where,omitempty"`
-	// Told is what a live cluster was told of it earlier, the latest last.
+	// Told are earlier events of the gang in a live cluster, the latest last.
 	Told []Told `json:"told,omitempty"`
 	at   time.Time
 }
 
-// At is when the cluster was as it is explained.
+// At is the time of the explained state.
 func (e *Explanation) At() time.Time { return e.at }
 
-// Members are counted.
+// Members are counts of members.
 type Members struct {
 	Exist    int `json:"exist"`
 	Bound    int `json:"bound"`
-	Finished int `json:"finished,omitempty"` // they count as bound
+	Finished int `json:"finished,omitempty"` // counted as bound
 	Min      int `json:"min"`
 }
 
 func (m Members) String() string { return fmt.Sprintf("%d/%d", m.Bound, m.Min) }
 
-// Next is what would happen.
+// Next is what the scheduler would do.
 type Next struct {
 	Domain string   `json:"domain"` // where the gang starts; "" is the whole cluster
-	Nodes  []string `json:"nodes"`  // of its own members, not of its group's
-	// Evicts are, as namespace/name on node, who leaves: first those whose places it takes, then who goes
-	// with them.
+	Nodes  []string `json:"nodes"`  // of the gang's own members
+	// Evicts are the victims, as namespace/name on node: first those on its nodes, then the rest of their bundles.
 	Evicts []string `json:"evicts,omitempty"`
-	Leave  []string `json:"leave,omitempty"` // who is on its places too, and leaves for others, or by itself
-	// Takers are the gangs of which members may take its places before it starts.
+	Leave  []string `json:"leave,omitempty"` // pods on its nodes that terminate for another reason
+	// Takers are the gangs whose members may take its nodes before it starts.
 	Takers []string `json:"takers,omitempty"`
-	// Why says why they; nil if they leave already, or nobody does.
+	// Why explains the choice of victims; nil if they already terminate, or if there are none.
 	Why *status.Explanation `json:"why,omitempty"`
 
-	inTheWay int // so many of Evicts
+	inTheWay int // number of victims on its nodes, the first in Evicts
 }
 
-// Cure is what would have the gang tried again.
+// Cure is what makes the scheduler retry the gang.
 type Cure struct {
 	Words   string   `json:"words"`
-	Plugins []string `json:"plugins,omitempty"` // that refuse it
-	Events  []string `json:"events,omitempty"`  // that these wait for
+	Plugins []string `json:"plugins,omitempty"` // that reject it
+	Events  []string `json:"events,omitempty"`  // that these plugins wait for
 }
 
-// Place is a gang's place in the queue.
+// Place is a gang's position in the queue.
 type Place struct {
-	Position int      `json:"position"` // from 1; 0 if nobody tries it
+	Position int      `json:"position"` // from 1; 0 if the gang is not tried
 	Of       int      `json:"of"`
 	Ahead    []string `json:"ahead,omitempty"`
 }
 
-// Holder is a gang that holds places.
+// Holder is a gang with reserved nodes.
 type Holder struct {
 	Gang     string   `json:"gang"`
 	Priority int32    `json:"priority"`
 	Nodes    []string `json:"nodes"`
 }
 
-// Where is where a gang runs.
+// Where is the placement of a gang that runs.
 type Where struct {
-	Domain string `json:"domain"` // the deepest that holds all of it; "" is the whole cluster
-	// Touched counts the domains of each layer in which it has members, LeastPossible those that
-	// it would need at least on empty nodes; from the top down.
+	Domain string `json:"domain"` // the deepest that holds all members; "" is the whole cluster
+	// Touched counts the domains of each layer that hold members. LeastPossible counts the domains that the gang would need on
+	// empty nodes. Both go from the top layer down.
 	Touched       []Layer `json:"touched"`
 	LeastPossible []Layer `json:"leastPossible"`
 }
@@ -122,18 +121,18 @@ type Layer struct {
 	Domains int    `json:"domains"`
 }
 
-// Explain has the scheduler go on until it is known what becomes of a gang.
+// Explain has the scheduler go on until the fate of a gang is known.
 func (v *View) Explain(ctx context.Context, t Target) (*Explanation, error) {
 	return v.explain(ctx, t, v.evicts)
 }
 
-// explain is Explain for who may know early what SettleOr asks.
+// explain is Explain with the early condition of SettleOr.
 func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool) (*Explanation, error) {
 	ref, err := v.find(t)
 	if err != nil {
 		return nil, err
 	}
-	was, members := v.listed[ref], v.members(ref)
+	was, members := v.initial[ref], v.members(ref)
 	e := &Explanation{Gang: ref.String(), at: v.at, Since: v.since(ref, was, members), Queue: v.placeOf(ref)}
 	pending := v.cache().Pending(ref)
 	running, _ := v.cache().Running(ref)
@@ -148,7 +147,7 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 		return e, err
 	}
 	e.Holders = v.holders(pending)
-	v.about = v.group(ref)
+	v.examined = v.group(ref)
 	if err := v.SettleOr(ctx, func() bool { return early(ref) }, func() bool { return v.decided(ref) }); err != nil {
 		return nil, err
 	}
@@ -163,48 +162,49 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 	return e, nil
 }
 
-// whole says whether a gang has what it needs, those who have finished counted.
+// whole reports whether a gang has minMember bound members, including finished members.
 func whole(r cache.Report) bool {
 	return status.Condition(r.State, "").Status == metav1.ConditionTrue
 }
 
-// decided says whether nothing can become of a gang any more but what already has.
+// decided reports whether the gang's state is final unless the cluster changes.
 func (v *View) decided(ref gang.Ref) bool {
 	r, ok := v.cache().Report(ref)
 	last, tried := v.looks[v.group(ref)]
 	switch {
 	case !ok:
 		return true
-	case r.Reserved: // a reservation that was found may yet be given up, or lost to somebody more important
-		return tried && !v.robbers(ref)
+	case r.Reserved: // a reservation from the start may be dropped, or lost to a gang of higher priority
+		return tried && !v.higherPriorityBehind(ref)
 	case whole(r):
-		// Of one that was whole when it was found the others that wait are asked about.
-		return len(v.cache().Pending(ref)) == 0 || r.Planned == 0 && (tried || !whole(v.listed[ref]))
+		// For a gang that was whole at the start, the question is about its remaining members.
+		return len(v.cache().Pending(ref)) == 0 || r.Planned == 0 && (tried || !whole(v.initial[ref]))
 	case r.Planned > 0:
-		return false // it is on its way
+		return false // members are being bound
 	}
-	// Who was refused since some node is left out for a while is tried once more when the while is over.
+	// A gang that avoids a node for a while is retried when the while is over.
 	if r.Refusal.By == gang.Veto || r.Refusal.By == gang.Quota && !r.Refusal.Evictable {
 		return true
 	}
 	return last.refusal != nil && len(last.refusal.Avoided) == 0 && (r.Refusal.By == gang.Plan || r.Refusal.By == gang.Template)
 }
 
-// evicts says whether an eviction for a gang was decided of which all is known that is said of it before anybody is asked to leave: the
-// requests, which are some for each victim and each member, change nothing of it. Where somebody may come between, or leaves
-// without being asked for it, what is said goes by what is seen then.
+// evicts reports whether an eviction for the gang is decided and fully known, before any eviction is requested. The requests, some
+// for each victim and each member, do not change the answer. It is false if another gang may take the nodes: then the state after
+// the requests counts.
 func (v *View) evicts(ref gang.Ref) bool {
 	r, ok := v.cache().Report(ref)
-	return ok && r.Reserved && !whole(r) && v.Eviction(ref) != nil && v.decided(ref) && v.hasPlaces(ref) && !v.Waiting() && len(v.rivals(ref)) == 0
+	return ok && r.Reserved && !whole(r) && v.Eviction(ref) != nil && v.decided(ref) &&
+		v.hasPlaces(ref) && !v.Waiting() && len(v.rivals(ref)) == 0
 }
 
-// robbers says whether somebody comes after a gang who may take places that are reserved for it: one that was
-// bound in part when the scheduler began is tried before those who are more important.
-func (v *View) robbers(ref gang.Ref) bool {
+// higherPriorityBehind reports whether a later gang in the queue may take nodes that are reserved for the gang. A gang that was
+// partly bound at the start is tried before gangs of higher priority.
+func (v *View) higherPriorityBehind(ref gang.Ref) bool {
 	mine := v.members(ref)
 	return len(mine) > 0 && slices.ContainsFunc(v.queue[slices.Index(v.queue, ref)+1:], func(other gang.Ref) bool {
 		theirs := v.members(other)
-		return len(theirs) > 0 && !v.listed[other].Refusal.Waits() && v.cache().Priority(theirs[0]) > v.cache().Priority(mine[0])
+		return len(theirs) > 0 && !v.initial[other].Refusal.Waits() && v.cache().Priority(theirs[0]) > v.cache().Priority(mine[0])
 	})
 }
 
@@ -212,7 +212,7 @@ func (e *Explanation) fill(r cache.Report) {
 	e.Members = Members{Exist: r.Exist, Bound: r.Bound, Finished: r.Done, Min: r.Min}
 }
 
-// fate reads off what has become of a gang that waited.
+// fate sets the explanation of a gang that waited at the start.
 func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache.Report) error {
 	e.fill(was)
 	r, ok := v.cache().Report(ref)
@@ -227,21 +227,21 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	key := v.group(ref)
 	l := v.looks[key]
 	refused := !whole(r) && !r.Reserved && !r.Refusal.Waits() && r.Refusal.By != gang.Conflict
-	if refused && l.domains == nil { // another one was tried in its place
+	if refused && l.domains == nil { // another gang was tried in its place
 		trial, err := v.try(ctx, ref)
 		if err != nil {
 			return err
 		}
-		l = look{} // it cannot be planned, and the condition says why
+		l = look{} // the gang cannot be planned, and the condition says why
 		if trial != nil {
 			l = v.lookAt(ctx, *trial, true)
 		}
 	}
-	e.Domains, e.Layer, e.Unlike = l.domains, l.layer, l.unlike
+	e.Domains, e.Layer, e.Unlike = l.domains, l.layer, l.heterogeneous
 	condition := status.Condition(status.State(r), r.Domain)
 	e.Reason = condition.Message
 	if r.Refusal.Says != "" {
-		e.Reason = status.Clip(r.Refusal.String()) // the sentence is what it waits for
+		e.Reason = status.Clip(r.Refusal.String()) // WaitsFor has the sentence
 	}
 	switch {
 	case whole(r) && !whole(was):
@@ -251,7 +251,7 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		if was.Refusal.Waits() {
 			when = "what it waits for has come"
 		}
-		e.WaitsFor = "Nothing: it starts in " + in(e.Next.Domain) + " when " + when + "."
+		e.WaitsFor = "Nothing: it starts in " + domainText(e.Next.Domain) + " when " + when + "."
 	case r.Reserved && v.hasPlaces(ref):
 		return v.reserved(ctx, e, ref, was)
 	case whole(r):
@@ -289,7 +289,7 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 			e.State = NeverFits
 		}
 		e.WaitsFor = status.Sentence(l.shortage)
-		e.Cure = v.cure(ctx, ref, l, r.Refusal)
+		e.Cure = v.remedy(ctx, ref, l, r.Refusal)
 		for i := range e.Domains {
 			if d := e.Domains[i].Eviction; d != nil && !d.Part {
 				d.Untried = untried(r.Refusal)
@@ -302,9 +302,9 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	return nil
 }
 
-// further says what becomes of members that wait although their gang has what it needs.
-func further(was, is cache.Report) string {
-	switch n := is.Bound - was.Bound; {
+// further says what becomes of waiting members whose gang has minMember bound members.
+func further(before, current cache.Report) string {
+	switch n := current.Bound - before.Bound; {
 	case n == 1:
 		return "1 more member gets a place when the scheduler comes to it."
 	case n > 1:
@@ -313,8 +313,8 @@ func further(was, is cache.Report) string {
 	return "members beyond its minMember wait for free places."
 }
 
-// costs adds to the domains what evictions there would cost, where the scheduler has compared them.
-// For a gang that has its places nobody is sought.
+// costs adds to the domains the cost of an eviction there, where the scheduler has compared it. A gang with reserved nodes needs no
+// further victims.
 func (v *View) costs(e *Explanation, ref gang.Ref) {
 	why := v.Eviction(ref)
 	if e.State == Preempting {
@@ -346,8 +346,8 @@ func (v *View) try(ctx context.Context, ref gang.Ref) (*plugin.Trial, error) {
 	return v.trial(ctx, group, group.Pods[group.Pending[0].Pod])
 }
 
-func (v *View) trial(ctx context.Context, group *cache.Group, speaker *v1.Pod) (*plugin.Trial, error) {
-	profile, p := v.Profile(speaker.Spec.SchedulerName), v.Shared().Profile(speaker.Spec.SchedulerName)
+func (v *View) trial(ctx context.Context, group *cache.Group, representative *v1.Pod) (*plugin.Trial, error) {
+	profile, p := v.Profile(representative.Spec.SchedulerName), v.Shared().Profile(representative.Spec.SchedulerName)
 	if profile == nil || p == nil {
 		return nil, nil
 	}
@@ -359,9 +359,9 @@ func (v *View) trial(ctx context.Context, group *cache.Group, speaker *v1.Pod) (
 	return &t, nil
 }
 
-// started is where a gang has gone that waited.
-func (v *View) started(ref gang.Ref, was, is cache.Report) *Next {
-	n := &Next{Domain: is.Domain, Nodes: []string{}}
+// started returns where a gang that waited has started.
+func (v *View) started(ref gang.Ref, was, current cache.Report) *Next {
+	n := &Next{Domain: current.Domain, Nodes: []string{}}
 	pods, _ := v.cache().Running(ref)
 	for _, p := range pods {
 		if p.Spec.NodeName != "" {
@@ -371,7 +371,7 @@ func (v *View) started(ref gang.Ref, was, is cache.Report) *Next {
 	return n
 }
 
-// sentence ends a text with one stop, and begins it with a capital unless it begins with a name.
+// sentence ends a text with one stop, and capitalizes it unless it begins with a name.
 func sentence(text string) string {
 	if text == "" {
 		return ""
@@ -383,14 +383,14 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// placeOf is a gang's place in the queue; nil if it is not in it.
+// placeOf returns the gang's position in the queue; nil if it is not queued.
 func (v *View) placeOf(ref gang.Ref) *Place {
 	i := slices.Index(v.queue, ref)
 	if i < 0 {
 		return nil
 	}
 	p := &Place{Of: len(v.queue)}
-	if v.listed[ref].Refusal.Waits() {
+	if v.initial[ref].Refusal.Waits() {
 		return p
 	}
 	p.Position = i + 1
@@ -400,18 +400,18 @@ func (v *View) placeOf(ref gang.Ref) *Place {
 	return p
 }
 
-// holders are the gangs with reserved places that the waiting members of a gang must respect.
+// holders returns the gangs with reserved nodes that the waiting members must respect.
 func (v *View) holders(pending []*v1.Pod) (all []Holder) {
 	if len(pending) == 0 {
 		return nil
 	}
 	tree := v.cache().Topology().Tree
 	for _, h := range place.Holders(v.cache(), v.cache().PlacesIn(tree, pending[0])) {
-		is := Holder{Gang: h.Name, Priority: h.Priority}
+		holder := Holder{Gang: h.Name, Priority: h.Priority}
 		for _, i := range h.Nodes {
-			is.Nodes = append(is.Nodes, tree.NodeName(i))
+			holder.Nodes = append(holder.Nodes, tree.NodeName(i))
 		}
-		all = append(all, is)
+		all = append(all, holder)
 	}
 	return all
 }

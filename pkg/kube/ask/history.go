@@ -18,19 +18,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// Told is an event of a gang, as the cluster keeps it for an hour or so: where its members were
-// placed, for whom others had to leave.
+// Told is an event of a gang, as the cluster keeps it for about an hour.
 type Told struct {
-	At      time.Time `json:"at"` // for the last time
+	At      time.Time `json:"at"` // of the last occurrence
 	Object  string    `json:"object"`
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Times   int       `json:"times"`
 }
 
-// History lists what a cluster was told of a gang, the latest last: of its object, and of members of
-// it for whom others were evicted. It is two lists, of which the API server picks what is of use. A
-// note says that events may not be listed.
+// History lists the events of a gang in a cluster, the latest last: events of its object, and evictions for its members. It sends
+// two list requests, filtered by the API server. The note says that events may not be listed.
 func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all []Told, note string, err error) {
 	ref, err := v.find(t)
 	if err != nil {
@@ -40,7 +38,7 @@ func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all 
 	if err != nil {
 		return nil, "", err
 	}
-	object, _, _ := strings.Cut(ref.Name, "/") // gangs that are parts of an object have its events
+	object, _, _ := strings.Cut(ref.Name, "/") // a gang that is part of an object has the object's events
 	members := map[string]bool{}
 	for _, pod := range v.members(ref) {
 		members[convert.PodKey(pod)] = true
@@ -52,7 +50,8 @@ func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all 
 		{fields.Set{"involvedObject.name": object}, func(o v1.ObjectReference) bool { return o.Kind != "Pod" }},
 		{fields.Set{"involvedObject.kind": "Pod", "reason": status.ReasonPreempting}, func(o v1.ObjectReference) bool { return members[convert.Key(o.Namespace, o.Name)] }},
 	} {
-		list, err := client.CoreV1().Events(ref.Namespace).List(ctx, metav1.ListOptions{FieldSelector: pick.selector.String(), ResourceVersion: "0"})
+		options := metav1.ListOptions{FieldSelector: pick.selector.String(), ResourceVersion: "0"}
+		list, err := client.CoreV1().Events(ref.Namespace).List(ctx, options)
 		if apierrors.IsForbidden(err) {
 			return nil, "events may not be listed, and what happened earlier is not said", nil
 		}
@@ -61,18 +60,18 @@ func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all 
 		}
 		for _, e := range list.Items {
 			if pick.is(e.InvolvedObject) {
-				all = append(all, toldBy(&e))
+				all = append(all, readEvent(&e))
 			}
 		}
 	}
-	return inTurn(all), "", nil
+	return sortEvents(all), "", nil
 }
 
-// toldBy reads an event in either of the forms that the API has of it.
-func toldBy(e *v1.Event) Told {
+// readEvent reads an event in either form of the API.
+func readEvent(e *v1.Event) Told {
 	t := Told{
-		Object: e.InvolvedObject.Kind + " " + convert.Key(e.InvolvedObject.Namespace, e.InvolvedObject.Name), Reason: e.Reason, Message: e.Message,
-		At: e.LastTimestamp.Time, Times: max(1, int(e.Count)),
+		Object: e.InvolvedObject.Kind + " " + convert.Key(e.InvolvedObject.Namespace, e.InvolvedObject.Name),
+		Reason: e.Reason, Message: e.Message, At: e.LastTimestamp.Time, Times: max(1, int(e.Count)),
 	}
 	if t.At.IsZero() {
 		t.At = e.EventTime.Time
@@ -83,8 +82,8 @@ func toldBy(e *v1.Event) Told {
 	return t
 }
 
-// inTurn puts events in their order. What is told of the object and of a member is told once.
-func inTurn(all []Told) []Told {
+// sortEvents sorts events by time and drops repetitions of one message.
+func sortEvents(all []Told) []Told {
 	slices.SortStableFunc(all, func(a, b Told) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})

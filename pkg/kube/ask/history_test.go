@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestToldBy: events come in an old form and a new one, once or many times.
-func TestToldBy(t *testing.T) {
+// TestReadEvent: events exist in an old form and a new one, once or many times.
+func TestReadEvent(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	about := v1.ObjectReference{Kind: "PodGroup", Namespace: "default", Name: "g"}
 	for name, test := range map[string]struct {
@@ -32,18 +32,18 @@ func TestToldBy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.e.InvolvedObject, test.want.Object = about, "PodGroup default/g"
-			require.Equal(t, test.want, toldBy(&test.e))
+			require.Equal(t, test.want, readEvent(&test.e))
 		})
 	}
 }
 
-// TestInTurn: the latest comes last, and what is told of the object and of a member comes once.
-func TestInTurn(t *testing.T) {
+// TestSortEvents: the latest event comes last, and equal events about the object and a member come once.
+func TestSortEvents(t *testing.T) {
 	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
 	require.Equal(t, []Told{
 		{At: at(1), Object: "PodGroup default/g", Reason: "Preempting", Message: "preempts p"},
 		{At: at(3), Object: "PodGroup default/g", Reason: "Scheduled", Message: "the gang is bound in s1"},
-	}, inTurn([]Told{
+	}, sortEvents([]Told{
 		{At: at(3), Object: "PodGroup default/g", Reason: "Scheduled", Message: "the gang is bound in s1"},
 		{At: at(1), Object: "PodGroup default/g", Reason: "Preempting", Message: "preempts p"},
 		{At: at(1), Object: "Pod default/g-0", Reason: "Preempting", Message: "preempts p"},

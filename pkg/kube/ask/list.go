@@ -20,12 +20,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// needed may not be left out: without them nothing that is said would be true.
+// needed are the kinds without which no answer would be true.
 var needed = []string{"Node", "Pod", "Namespace"}
 
-// List reads what a scheduler would read of a cluster: one list of each kind that is served, from the
-// API server's memory. It returns notes on what may not be read, too; that is then as if there
-// were none.
+// List reads what a scheduler would read of a cluster: one list of each served kind, from the API server's memory. The notes name
+// the kinds that may not be read, which count as empty.
 func List(ctx context.Context, config *rest.Config) (set *simulate.Set, notes []string, err error) {
 	served, err := servedKinds(config)
 	if err != nil {
@@ -73,7 +72,7 @@ func List(ctx context.Context, config *rest.Config) (set *simulate.Set, notes []
 
 var fromMemory = metav1.ListOptions{ResourceVersion: "0"}
 
-// servedKinds are the resources that the API server has.
+// servedKinds returns the resources that the API server serves.
 func servedKinds(config *rest.Config) (map[schema.GroupVersionResource]bool, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -99,7 +98,7 @@ func servedKinds(config *rest.Config) (map[schema.GroupVersionResource]bool, err
 	return served, nil
 }
 
-// listTyped lists objects of Kubernetes.
+// listTyped lists objects of Kubernetes' own API.
 func listTyped(ctx context.Context, config *rest.Config, kind simulate.Readable, take func(runtime.Object) error) error {
 	own := rest.CopyConfig(config)
 	version := kind.Resource.GroupVersion()
@@ -117,7 +116,8 @@ func listTyped(ctx context.Context, config *rest.Config, kind simulate.Readable,
 	if err != nil {
 		return err
 	}
-	if err := client.Get().Resource(kind.Resource.Resource).VersionedParams(&fromMemory, scheme.ParameterCodec).Do(ctx).Into(list); err != nil {
+	request := client.Get().Resource(kind.Resource.Resource).VersionedParams(&fromMemory, scheme.ParameterCodec)
+	if err := request.Do(ctx).Into(list); err != nil {
 		return err
 	}
 	return meta.EachListItem(list, take)

@@ -85,9 +85,9 @@ func groupsOf(served map[string][]metav1.APIResource) metav1.APIGroupList {
 	return out
 }
 
-// TestWhoMayNot: what may not be listed is named with what follows; where nothing can be said without it, that is the
-// error, and nobody is told that the API server does not answer.
-func TestWhoMayNot(t *testing.T) {
+// TestListWithoutPermission: a kind that may not be listed is named with the consequence. If no answer is
+// possible without it, that is the error, and the error does not blame the API server.
+func TestListWithoutPermission(t *testing.T) {
 	served := map[string][]metav1.APIResource{
 		"v1":                              {{Name: "nodes", Kind: "Node"}},
 		"scheduling.sigs.k8s.io/v1alpha1": {{Name: "podgroups", Kind: "PodGroup"}},

@@ -11,33 +11,32 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// Waiter is a gang that waits, or of which members do.
+// Waiter is a gang with waiting members.
 type Waiter struct {
 	Gang     string    `json:"gang"`
-	Position int       `json:"position"` // as Place's
+	Position int       `json:"position"` // see Place
 	Priority int32     `json:"priority"`
 	Since    time.Time `json:"since,omitzero"`
 	Members  Members   `json:"members"`
 	State    State     `json:"state"`
 	Reason   string    `json:"reason"` // one sentence
-	// Reservation is nil if no places are reserved or kept for it.
+	// Reservation is nil if no nodes are reserved or held for it.
 	Reservation *Reservation `json:"reservation,omitempty"`
-	// EstimatedStart is the earliest time at which enough pods have reached their
-	// activeDeadlineSeconds, if those who are tried before it took nothing; nil if that is not known.
+	// EstimatedStart is the earliest time at which enough pods have reached their activeDeadlineSeconds, if gangs ahead in the
+	// queue took nothing; nil if unknown.
 	EstimatedStart *time.Time `json:"estimatedStart,omitempty"`
 
 	next *Next // what the scheduler would do
 }
 
-// Reservation is places that are held for a gang.
+// Reservation is the reserved nodes of a gang.
 type Reservation struct {
 	Places  int      `json:"places"`
 	Domain  string   `json:"domain"`
-	Leaving []string `json:"leaving,omitempty"` // who has yet to leave, namespace/name on node
+	Leaving []string `json:"leaving,omitempty"` // pods that have not terminated, as namespace/name on node
 }
 
-// Queue lists the gangs that wait, in the order in which they will be tried; last those that
-// nobody tries. A namespace lists only its own; "" lists all.
+// Queue lists the waiting gangs, in scheduling order; last the gangs that are not tried. An empty namespace lists all.
 func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 	pending := map[gang.Ref][]*v1.Pod{}
 	for _, ref := range v.queue {
@@ -60,9 +59,9 @@ func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 	return all, nil
 }
 
-// waiter is what has become of a gang of which members waited.
+// waiter returns what becomes of a gang with waiting members.
 func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Waiter, error) {
-	was := v.listed[ref]
+	was := v.initial[ref]
 	e := &Explanation{Gang: ref.String(), Since: v.since(ref, was, pending)}
 	if err := v.fate(ctx, e, ref, was); err != nil {
 		return nil, err
@@ -76,22 +75,22 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Wa
 	}
 	if e.Next != nil && (e.State == Preempting || e.State == Evicts) {
 		w.Reservation = &Reservation{Places: len(e.Next.Nodes), Domain: e.Next.Domain, Leaving: slices.Concat(e.Next.Evicts, e.Next.Leave)}
-		w.EstimatedStart = v.left(slices.Concat(e.Next.Evicts[:e.Next.inTheWay], e.Next.Leave))
+		w.EstimatedStart = v.lastDeletion(slices.Concat(e.Next.Evicts[:e.Next.inTheWay], e.Next.Leave))
 	}
 	if e.State == Starts {
 		w.EstimatedStart = &v.at
 	}
-	if e.State == Unschedulable && !v.cache().Reserved(v.group(ref)) { // else it is known what comes first, and not what after that
+	if e.State == Unschedulable && !v.cache().Reserved(v.group(ref)) { // with a reservation, what follows it is unknown
 		var err error
-		if w.EstimatedStart, err = v.room(ctx, ref); err != nil {
+		if w.EstimatedStart, err = v.startTime(ctx, ref); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
 }
 
-// left is when the last of some pods has left that were asked to; nil if nobody knows.
-func (v *View) left(names []string) *time.Time {
+// lastDeletion returns when the last of the named terminating pods ends; nil if unknown.
+func (v *View) lastDeletion(names []string) *time.Time {
 	var last time.Time
 	for _, pod := range v.Pods() {
 		if pod.DeletionTimestamp != nil && slices.Contains(names, nameOn(pod)) && pod.DeletionTimestamp.After(last) {
@@ -104,8 +103,8 @@ func (v *View) left(names []string) *time.Time {
 	return &last
 }
 
-// ends is when a pod that runs will be ended; zero if it does not say.
-func ends(pod *v1.Pod) time.Time {
+// endTime returns when a running pod will end; zero if the pod does not say.
+func endTime(pod *v1.Pod) time.Time {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return pod.DeletionTimestamp.Time
@@ -115,8 +114,8 @@ func ends(pod *v1.Pod) time.Time {
 	return pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
-// room is when there will be a plan for a gang; nil if it is not known.
-func (v *View) room(ctx context.Context, ref gang.Ref) (*time.Time, error) {
+// startTime returns when there will be a plan for a gang; nil if unknown.
+func (v *View) startTime(ctx context.Context, ref gang.Ref) (*time.Time, error) {
 	t, err := v.try(ctx, ref)
 	if err != nil || t == nil || t.Refusal == nil || !t.Attempt.Counted() {
 		return nil, err
@@ -128,7 +127,7 @@ func (v *View) room(ctx context.Context, ref gang.Ref) (*time.Time, error) {
 			continue
 		}
 		for _, pod := range podsOn(n) {
-			if at := ends(pod); !at.IsZero() {
+			if at := endTime(pod); !at.IsZero() {
 				times = append(times, at)
 			}
 		}
@@ -136,18 +135,18 @@ func (v *View) room(ctx context.Context, ref gang.Ref) (*time.Time, error) {
 	slices.SortFunc(times, time.Time.Compare)
 	times = slices.CompactFunc(times, time.Time.Equal)
 	enough := func(k int) bool {
-		gone := make([][]*v1.Pod, len(a.Nodes))
+		ended := make([][]*v1.Pod, len(a.Nodes))
 		for i, n := range a.Nodes {
 			if n == nil {
 				continue
 			}
 			for _, pod := range podsOn(n) {
-				if at := ends(pod); !at.IsZero() && !at.After(times[k]) {
-					gone[i] = append(gone[i], pod)
+				if at := endTime(pod); !at.IsZero() && !at.After(times[k]) {
+					ended[i] = append(ended[i], pod)
 				}
 			}
 		}
-		_, refusal, failed := a.Choose(ctx, gone)
+		_, refusal, failed := a.Choose(ctx, ended)
 		if failed != nil {
 			err = failed
 		}
@@ -158,7 +157,7 @@ func (v *View) room(ctx context.Context, ref gang.Ref) (*time.Time, error) {
 		return nil, err
 	}
 	at := times[k]
-	if at.Before(v.at) { // it is due, and somebody is slow to end it
+	if at.Before(v.at) { // overdue
 		at = v.at
 	}
 	return &at, nil

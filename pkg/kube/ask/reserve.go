@@ -17,13 +17,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// hasPlaces says whether places are reserved for a gang itself, and not only for others of its group.
+// hasPlaces reports whether nodes are reserved for the gang itself, and not only for other gangs of its group.
 func (v *View) hasPlaces(ref gang.Ref) bool {
 	return slices.ContainsFunc(v.cache().Pending(ref), v.hasPlace)
 }
 
-// reserved is what a gang waits for whose places are reserved: victims that are leaving, or such as
-// would be evicted for it now.
+// reserved explains a gang with reserved nodes: its victims terminate, or would be evicted now.
 func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref, was cache.Report) error {
 	e.State, e.Reason = Preempting, ""
 	e.Next = &Next{Nodes: []string{}}
@@ -31,22 +30,22 @@ func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref, was c
 	if err != nil || trial == nil {
 		return err
 	}
-	var on []string
-	for _, m := range trial.Attempt.Group.Pending { // of the gang alone, all its sub-groups, as of one that starts
+	var boundNodes []string
+	for _, m := range trial.Attempt.Group.Pending { // only the gang itself, with all its sub-groups
 		if node := trial.Attempt.Group.Places[m.Pod]; node != "" && m.Gang.Whole() == ref {
 			e.Next.Nodes = append(e.Next.Nodes, node)
 		}
 	}
 	for _, m := range trial.Attempt.Group.Bound {
 		if m.Gang.Whole() == ref {
-			on = append(on, m.Node)
+			boundNodes = append(boundNodes, m.Node)
 		}
 	}
-	e.Next.Domain = enclosing(v.cache().Topology().Tree, slices.Concat(e.Next.Nodes, on))
+	e.Next.Domain = enclosing(v.cache().Topology().Tree, slices.Concat(e.Next.Nodes, boundNodes))
 	if e.Next.Why = v.Eviction(ref); e.Next.Why != nil {
 		e.State = Evicts
 	}
-	v.makeRoom(ctx, e.Next, trial)
+	v.addVictims(ctx, e.Next, trial)
 	if e.Next.Takers, err = v.takers(ctx, ref, trial, e.Next.Nodes); err != nil {
 		return err
 	}
@@ -55,23 +54,22 @@ func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref, was c
 	return nil
 }
 
-// leftOut is what a gang waits for that has no places while they are reserved for others of its group. Once these
-// start the group is planned anew, and with all who leave there may be room for this one, which is kept from
-// nobody: so no more is said.
+// leftOut explains a gang without reserved nodes whose group has them. When the group's other gangs start, the group is planned
+// again, and this gang may fit then. Nodes are not reserved for it, so the explanation does not name them.
 func (v *View) leftOut(ctx context.Context, e *Explanation, ref gang.Ref) error {
 	trial, err := v.try(ctx, ref)
 	if err != nil {
 		return err
 	}
 	if trial != nil {
-		nodes, err := v.whenGone(ctx, trial, ref)
+		nodes, err := v.nodesAfterTermination(ctx, trial, ref)
 		if err != nil {
 			return err
 		}
 		if len(nodes) > 0 {
 			e.State = Waiting
 			e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; when they start there may be room for this gang in " +
-				in(enclosing(v.cache().Topology().Tree, nodes)) + ", too."
+				domainText(enclosing(v.cache().Topology().Tree, nodes)) + ", too."
 			return nil
 		}
 	}
@@ -81,54 +79,54 @@ func (v *View) leftOut(ctx context.Context, e *Explanation, ref gang.Ref) error 
 	return nil
 }
 
-// whenGone are the nodes that an attempt would choose for the members of a gang that wait, in their order, if all had
-// left who leave; nil if it would choose none for them.
-func (v *View) whenGone(ctx context.Context, t *plugin.Trial, ref gang.Ref) (nodes []string, err error) {
+// nodesAfterTermination returns the nodes that an attempt would choose for the gang's waiting members if all terminating pods were
+// gone; nil if none.
+func (v *View) nodesAfterTermination(ctx context.Context, t *plugin.Trial, ref gang.Ref) (nodes []string, err error) {
 	a := t.Attempt
 	if !a.Counted() {
 		return nil, nil
 	}
-	gone := make([][]*v1.Pod, len(a.Nodes))
+	terminating := make([][]*v1.Pod, len(a.Nodes))
 	for i, n := range a.Nodes {
 		if n != nil {
-			gone[i] = v.leavers(t, n)
+			terminating[i] = v.terminatingOn(t, n)
 		}
 	}
-	found, refusal, err := a.Choose(ctx, gone)
+	found, refusal, err := a.Choose(ctx, terminating)
 	if err != nil || refusal != nil {
 		return nil, err
 	}
-	of := map[string]bool{}
+	ownMember := map[string]bool{}
 	for _, m := range a.Group.Pending {
-		of[m.Pod] = m.Gang.Whole() == ref
+		ownMember[m.Pod] = m.Gang.Whole() == ref
 	}
 	for _, p := range found.Places {
-		if of[p.Pod] {
+		if ownMember[p.Pod] {
 			nodes = append(nodes, p.Node)
 		}
 	}
 	return nodes, nil
 }
 
-// leavers are who leaves a node.
-func (v *View) leavers(t *plugin.Trial, n fwk.NodeInfo) []*v1.Pod {
+// terminatingOn returns the pods of a node that terminate.
+func (v *View) terminatingOn(t *plugin.Trial, n fwk.NodeInfo) []*v1.Pod {
 	return slices.DeleteFunc(podsOn(n), func(p *v1.Pod) bool { return !t.Preemptor.Victims.Leaves(p, v.Now()) })
 }
 
-// enclosing is the path of the deepest domain that holds some nodes.
+// enclosing returns the path of the deepest domain that holds the nodes.
 func enclosing(tree *topology.Tree, nodes []string) string {
-	var on []int
+	var indices []int
 	for _, node := range nodes {
 		if i, ok := tree.NodeIndex(node); ok {
-			on = append(on, i)
+			indices = append(indices, i)
 		}
 	}
-	domain, _ := tree.Enclosing(slices.Values(on))
+	domain, _ := tree.Enclosing(slices.Values(indices))
 	return tree.Path(domain)
 }
 
-// makeRoom notes who leaves for a reservation, or must have left before its places can be taken.
-func (v *View) makeRoom(ctx context.Context, n *Next, t *plugin.Trial) {
+// addVictims records the pods that terminate for a reservation, or whose nodes it needs.
+func (v *View) addVictims(ctx context.Context, n *Next, t *plugin.Trial) {
 	victims, inTheWay := t.Preemptor.Victims, map[types.UID]bool{}
 	asked := func(p *v1.Pod) bool { return victims.Asked(t.Attempt.Group.Key, p) }
 	for _, p := range victims.Leaving(t.Attempt, v.Now()).InTheWay(ctx, t.Attempt) {
@@ -154,38 +152,38 @@ func (v *View) makeRoom(ctx context.Context, n *Next, t *plugin.Trial) {
 func (n *Next) sentence() string {
 	var out []string
 	if len(n.Evicts) > 0 {
-		out = append(out, map[bool]string{true: "Would evict ", false: "Waits for "}[n.Why != nil]+several(n.Evicts))
+		out = append(out, map[bool]string{true: "Would evict ", false: "Waits for "}[n.Why != nil]+joinNames(n.Evicts))
 	}
 	if len(n.Leave) > 0 {
-		out = append(out, fmt.Sprintf("%s %s anyway", several(n.Leave), map[bool]string{true: "leaves", false: "leave"}[len(n.Leave) == 1]))
+		out = append(out, fmt.Sprintf("%s %s anyway", joinNames(n.Leave), map[bool]string{true: "leaves", false: "leave"}[len(n.Leave) == 1]))
 	}
 	unless := ""
 	if len(n.Takers) > 0 {
-		unless = ", unless members of " + several(n.Takers) + " take its places first"
+		unless = ", unless members of " + joinNames(n.Takers) + " take its places first"
 	}
 	switch len(n.Evicts) + len(n.Leave) {
 	case 0:
-		return fmt.Sprintf("Its places in %s are reserved, and free: it starts when the scheduler comes to it%s.", in(n.Domain), unless)
+		return fmt.Sprintf("Its places in %s are reserved, and free: it starts when the scheduler comes to it%s.", domainText(n.Domain), unless)
 	case 1:
-		return fmt.Sprintf("%s; it starts in %s when that pod has left%s.", strings.Join(out, "; "), in(n.Domain), unless)
+		return fmt.Sprintf("%s; it starts in %s when that pod has terminated%s.", strings.Join(out, "; "), domainText(n.Domain), unless)
 	}
-	return fmt.Sprintf("%s; it starts in %s when these have left%s.", strings.Join(out, "; "), in(n.Domain), unless)
+	return fmt.Sprintf("%s; it starts in %s when these have left%s.", strings.Join(out, "; "), domainText(n.Domain), unless)
 }
 
 func nameOn(p *v1.Pod) string { return convert.PodKey(p) + " on " + p.Spec.NodeName }
 
-// mostNamed bounds the names in a sentence.
-const mostNamed = 3
+// maxNames bounds the names in a sentence.
+const maxNames = 3
 
-func several(names []string) string {
-	if len(names) <= mostNamed {
+func joinNames(names []string) string {
+	if len(names) <= maxNames {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNamed], ", "), len(names)-mostNamed)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }
 
-// in names a domain.
-func in(path string) string {
+// domainText names a domain.
+func domainText(path string) string {
 	if path == "" {
 		return "the cluster"
 	}

@@ -13,9 +13,9 @@ import (
 // apartByBlock keeps a pod off blocks with pods of app want.
 const apartByBlock = `, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: block, labelSelector: {matchLabels: {app: want}}}]}}`
 
-// TestWhoIsWaitedFor: where members depend on one another, and may have to wait for somebody on another node, a gang is not said to wait
-// for others who leave.
-func TestWhoIsWaitedFor(t *testing.T) {
+// TestGangWaitsOnlyForItsVictims: if members depend on one another and may wait for a pod on another node,
+// the gang does not wait for other terminating pods.
+func TestGangWaitsOnlyForItsVictims(t *testing.T) {
 	for name, test := range map[string]struct {
 		leaves string // another pod: its node, and what more there is to it
 		says   string

@@ -15,15 +15,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// told is when the objects that were found say that something became as it is, by namespace/name;
-// the scheduler in memory overwrites that soon. What they do not say is not in it.
-type told struct {
-	pods  map[string]time.Time // were bound, or refused
+// transitions are the times of the last changes, by namespace/name, as the objects at the start report them. The simulated
+// scheduler soon overwrites these. Unreported times are missing.
+type transitions struct {
+	pods  map[string]time.Time // when pods were bound, or found unschedulable
 	gangs map[string]time.Time // by object and condition
 }
 
-func readTold(set *simulate.Set) told {
-	t := told{pods: map[string]time.Time{}, gangs: map[string]time.Time{}}
+func readTransitions(set *simulate.Set) transitions {
+	t := transitions{pods: map[string]time.Time{}, gangs: map[string]time.Time{}}
 	set.Each(func(o runtime.Object) {
 		switch o := o.(type) {
 		case *v1.Pod:
@@ -44,7 +44,7 @@ func readTold(set *simulate.Set) told {
 	return t
 }
 
-func (t told) condition(o *unstructured.Unstructured, c map[string]any) {
+func (t transitions) condition(o *unstructured.Unstructured, c map[string]any) {
 	kind, _ := c["type"].(string)
 	text, _ := c["lastTransitionTime"].(string)
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
@@ -56,15 +56,15 @@ func gangKey(namespace, name, condition string) string {
 	return convert.Key(namespace, name) + " " + condition
 }
 
-// since is when what is said of a gang began: what its condition says, or else those of its members that wait, or
-// that run if none does; or when it was made.
+// since returns when the gang's state began: the time of its condition, otherwise the earliest time of its members, otherwise its
+// creation time.
 func (v *View) since(ref gang.Ref, r cache.Report, members []*v1.Pod) time.Time {
-	if at, ok := v.told.gangs[gangKey(ref.Namespace, ref.Name, cmp.Or(r.Condition, status.Scheduled))]; ok {
+	if at, ok := v.transitions.gangs[gangKey(ref.Namespace, ref.Name, cmp.Or(r.Condition, status.Scheduled))]; ok {
 		return at
 	}
 	var first time.Time
 	for _, pod := range members {
-		at, ok := v.told.pods[convert.PodKey(pod)]
+		at, ok := v.transitions.pods[convert.PodKey(pod)]
 		if !ok {
 			at = pod.CreationTimestamp.Time
 		}

@@ -24,8 +24,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Wanted says for what room is counted: for members of a gang, for a pod that requests so much, or
-// if both are empty, for whole nodes.
+// Wanted is what a slot is for: a member of a gang, a pod with these requests, or if both are empty, a whole node.
 type Wanted struct {
 	Gang     *Target
 	Requests v1.ResourceList
@@ -50,14 +49,14 @@ func ParseRequests(text string) (v1.ResourceList, error) {
 		case twice:
 			return nil, fmt.Errorf("%q: %s is there twice", one, name)
 		case !isResource(name):
-			return nil, fmt.Errorf("%q: legal: cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu", one)
+			return nil, fmt.Errorf("%q: supported values: cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu", one)
 		}
 		out[v1.ResourceName(name)] = q
 	}
 	return out, nil
 }
 
-// isResource says whether a container may request a resource of this name.
+// isResource reports whether a container may request a resource of this name.
 func isResource(name string) bool {
 	switch v1.ResourceName(name) {
 	case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage:
@@ -66,22 +65,22 @@ func isResource(name string) bool {
 	return len(validation.IsQualifiedName(name)) == 0 && (strings.Contains(name, "/") || strings.HasPrefix(name, v1.ResourceHugePagesPrefix))
 }
 
-// Topology is the network as it is.
+// Topology is the network in its current state.
 type Topology struct {
 	Branch
-	For string `json:"for"` // what a slot is room for
-	// Gangs are those that run, with the letters that stand for them in the picture.
+	For string `json:"for"` // what a slot is for
+	// Gangs are the running gangs, with their letters in the picture.
 	Gangs      []Letter `json:"gangs,omitempty"`
-	Unlabelled []string `json:"unlabelled,omitempty"` // nodes that lack a name at some layer
+	Unlabelled []string `json:"unlabelled,omitempty"` // nodes without a name at some layer
 	Problem    string   `json:"problem,omitempty"`    // with the ClusterNetworkTopology
 
 	tree     *topology.Tree
 	marks    []picture.Marks
-	unlisted bool // there may be a ClusterNetworkTopology
+	unlisted bool // a ClusterNetworkTopology may exist
 }
 
-// Branch is a domain, and what is below it. Slots are free, used by pods that run, or reserved for
-// members that wait; those of nodes that are broken (cordoned, or not ready) are none of these.
+// Branch is a domain, and the domains below. Slots are free, used by running pods, or reserved for waiting members. A broken node
+// (cordoned or not ready) has none of these.
 type Branch struct {
 	Layer    string   `json:"layer"`
 	Path     string   `json:"path"` // "" is the whole cluster
@@ -100,14 +99,14 @@ type Letter struct {
 	Pods   int    `json:"pods"`
 }
 
-// Picture draws the nodes: a letter for each pod of a gang, # for one of no gang, x for a place that
-// is reserved, . for a free slot, ! before what is on a broken node, - for a node with none of these.
+// Picture draws the nodes: a letter for each pod of a gang, # for a pod without a gang, x for a reserved slot, . for a free slot, !
+// before a broken node, - for an empty node without free slots.
 func (t *Topology) Picture() string { return picture.Draw(t.tree, t.marks) }
 
-// Layers are the names of the layers, from the top down.
+// Layers returns the names of the layers, from the top down.
 func (t *Topology) Layers() []string { return t.tree.LayerNames() }
 
-// Cut leaves out what is below a layer. It is an error if there is no such layer, or if nobody knows.
+// Cut removes the branches below a layer. The error says that the layer does not exist, or that this is unknown.
 func (t *Topology) Cut(layer string) error {
 	switch {
 	case slices.Contains(t.Layers(), layer):
@@ -135,21 +134,21 @@ const (
 	reserved = picture.Placed
 )
 
-// leaf is what is known of one node.
+// leaf is the state of one node.
 type leaf struct {
 	free, used, reserved int
 	broken               bool
 	marks                picture.Marks
 }
 
-// Topology counts room on the cluster as it was found, before the scheduler goes on.
+// Topology counts slots at the start, before the scheduler goes on.
 func (v *View) Topology(ctx context.Context, want Wanted) (*Topology, error) {
 	net := v.cache().Topology()
 	out := &Topology{Problem: net.Problem, tree: net.Tree, For: "whole nodes"}
 	if net.Object == nil {
 		out.Problem = "there is no ClusterNetworkTopology " + "default"
-		if out.unlisted = v.missed(topologies); out.unlisted {
-			out.Problem += " that may be listed by whoever asks"
+		if out.unlisted = v.kindUnlisted(topologyResource); out.unlisted {
+			out.Problem += " that you may list"
 		}
 	}
 	leaves := make([]leaf, net.Tree.NumNodes())
@@ -202,7 +201,7 @@ func (v *View) Topology(ctx context.Context, want Wanted) (*Topology, error) {
 	return out, nil
 }
 
-// members are those of a gang that wait, or else those that run.
+// members returns the waiting members of a gang, or if there are none, the running ones.
 func (v *View) members(ref gang.Ref) []*v1.Pod {
 	if pods := v.cache().Pending(ref); len(pods) > 0 {
 		return pods
@@ -211,8 +210,7 @@ func (v *View) members(ref gang.Ref) []*v1.Pod {
 	return pods
 }
 
-// withAhead adds to members those that their controller makes only when these run, and for whom places are
-// planned along with them.
+// withAhead adds to the pods the members that their controller makes only when these run, and that are planned with them.
 func (v *View) withAhead(ref gang.Ref, pods []*v1.Pod) []*v1.Pod {
 	group, refusal := v.cache().Group(pods[0])
 	if refusal.Is() {
@@ -226,7 +224,7 @@ func (v *View) withAhead(ref gang.Ref, pods []*v1.Pod) []*v1.Pod {
 	return pods
 }
 
-// template is a pod that asks for no more than that.
+// template returns a pod with these requests.
 func (v *View) template(requests v1.ResourceList) *v1.Pod {
 	limits := v1.ResourceList{}
 	for name, q := range requests {
@@ -252,7 +250,7 @@ func wordsOf(requests v1.ResourceList) string {
 	return strings.Join(words, ",")
 }
 
-// infos returns the nodes of a profile by index of the tree; nil where there is none.
+// infos returns the nodes of a profile by index of the tree; nil for a missing node.
 func (v *View) infos(ctx context.Context, tree *topology.Tree, profile framework.Framework) ([]fwk.NodeInfo, error) {
 	out := make([]fwk.NodeInfo, tree.NumNodes())
 	infos, err := v.Nodes(ctx, profile)
@@ -264,12 +262,12 @@ func (v *View) infos(ctx context.Context, tree *topology.Tree, profile framework
 	return out, err
 }
 
-// lowest is a pod of the lowest priority, which must respect the places of all others.
+// lowest is a pod of the lowest priority, which must respect all reservations.
 var lowest = &v1.Pod{Spec: v1.PodSpec{Priority: new(int32(math.MinInt32))}}
 
-const alphabet = "abcdefghijklmnopqrstuvwyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // without x, which marks a place
+const alphabet = "abcdefghijklmnopqrstuvwyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // without x, which marks a reserved slot
 
-// letters gives gangs that run letters, the largest first; those beyond the alphabet have none.
+// letters assigns letters to running gangs, the largest first; gangs beyond the alphabet get "?".
 func (v *View) letters(nodes []fwk.NodeInfo, out *Topology) map[gang.Ref]string {
 	count := map[gang.Ref]int{}
 	for _, n := range nodes {
@@ -293,21 +291,21 @@ func (v *View) letters(nodes []fwk.NodeInfo, out *Topology) map[gang.Ref]string 
 	return letters
 }
 
-// largestFirst returns gangs by their number of pods, and between equals by name.
+// largestFirst returns gangs by number of pods, and between equals by name.
 func largestFirst(pods map[gang.Ref]int) []gang.Ref {
 	return slices.SortedFunc(maps.Keys(pods), func(a, b gang.Ref) int {
 		return cmp.Or(pods[b]-pods[a], a.Compare(b, topology.CompareNames))
 	})
 }
 
-// leaf notes who is on a node.
+// leaf returns the pods and reservations of a node.
 func (v *View) leaf(n fwk.NodeInfo, letters map[gang.Ref]string) leaf {
 	l := leaf{broken: isBroken(n.Node())}
 	for _, pod := range podsOn(n) {
 		switch ref := source.Of(pod); {
 		case !ref.IsZero():
 			l.marks = append(l.marks, letters[ref])
-		case !everywhere(pod):
+		case !onEveryNode(pod):
 			l.marks = append(l.marks, picture.Taken)
 		}
 	}
@@ -337,13 +335,15 @@ func (l *leaf) whole() {
 func (v *View) fill(ctx context.Context, tree *topology.Tree, pods []*v1.Pod, leaves []leaf) error {
 	var free, held, empty []offer.Slots
 	err := v.eachTemplate(ctx, tree, pods, func(c *fit.Counter, nodes []fwk.NodeInfo) {
-		now, with, none := make([]offer.Slots, len(nodes)), make([]offer.Slots, len(nodes)), make([]offer.Slots, len(nodes))
+		current, besideReserved, onEmpty := make([]offer.Slots, len(nodes)), make([]offer.Slots, len(nodes)), make([]offer.Slots, len(nodes))
 		v.onEach(ctx, pods[0], nodes, func(i int, n fwk.NodeInfo) {
-			now[i], _ = c.Count(ctx, n, nil)
-			with[i], _ = c.Count(ctx, n, v.besideOn(n, pods[0]))
-			none[i], _ = c.CountWithout(ctx, n, nil, podsOn(n))
+			current[i], _ = c.Count(ctx, n, nil)
+			besideReserved[i], _ = c.Count(ctx, n, v.reservedOn(n, pods[0]))
+			onEmpty[i], _ = c.CountWithout(ctx, n, nil, podsOn(n))
 		})
-		free, held, empty = fewer(free, with, empty, none), fewer(held, now, empty, none), fewer(empty, none, empty, none)
+		free = fewer(free, besideReserved, empty, onEmpty)
+		held = fewer(held, current, empty, onEmpty)
+		empty = fewer(empty, onEmpty, empty, onEmpty)
 	})
 	if err != nil || free == nil {
 		return err
@@ -355,8 +355,8 @@ func (v *View) fill(ctx context.Context, tree *topology.Tree, pods []*v1.Pod, le
 	return nil
 }
 
-// besideOn are the members of other gangs that have a place on a node.
-func (v *View) besideOn(n fwk.NodeInfo, pod *v1.Pod) (all fit.Pods) {
+// reservedOn returns the members of other gangs that the node is reserved for.
+func (v *View) reservedOn(n fwk.NodeInfo, pod *v1.Pod) (all fit.Pods) {
 	low := &v1.Pod{ObjectMeta: pod.ObjectMeta, Spec: v1.PodSpec{Priority: new(int32(-1 << 31))}}
 	for _, p := range v.cache().PlacesOn(n.Node().Name, low) {
 		if info, err := framework.NewPodInfo(p); err == nil {
@@ -366,21 +366,22 @@ func (v *View) besideOn(n fwk.NodeInfo, pod *v1.Pod) (all fit.Pods) {
 	return all
 }
 
-// isBroken says whether a node takes no new pod, whatever is on it.
+// isBroken reports whether a node takes no new pod, whatever runs on it.
 func isBroken(n *v1.Node) bool {
 	if n.Spec.Unschedulable {
 		return true
 	}
-	return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status != v1.ConditionTrue })
+	notReady := func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status != v1.ConditionTrue }
+	return slices.ContainsFunc(n.Status.Conditions, notReady)
 }
 
-// everywhere says whether a pod is one that every node has: of a DaemonSet, or the node's own.
-func everywhere(pod *v1.Pod) bool {
+// onEveryNode reports whether a pod belongs to a DaemonSet, or to the node itself.
+func onEveryNode(pod *v1.Pod) bool {
 	o := metav1.GetControllerOf(pod)
 	return o != nil && (o.Kind == "DaemonSet" || o.Kind == "Node")
 }
 
-// unlabelled says whether some domain of a node has no name.
+// unlabelled reports whether a domain of the node has no name.
 func unlabelled(tree *topology.Tree, node int) bool {
 	for d := tree.Node(node); d != topology.Root; d = tree.Parent(d) {
 		if !tree.Named(d) {
@@ -390,7 +391,7 @@ func unlabelled(tree *topology.Tree, node int) bool {
 	return false
 }
 
-// branch adds up what is below a domain.
+// branch adds up the domains below a domain.
 func branch(tree *topology.Tree, d topology.ID, leaves []leaf) Branch {
 	b := Branch{Layer: tree.LayerNames()[tree.Layer(d)], Path: pathOf(tree, d)}
 	if tree.IsNode(d) {
@@ -409,7 +410,7 @@ func branch(tree *topology.Tree, d topology.ID, leaves []leaf) Branch {
 	return b
 }
 
-// pathOf is a domain's path, with - for what has no name.
+// pathOf returns a domain's path, with - for a missing name.
 func pathOf(tree *topology.Tree, d topology.ID) string {
 	var names []string
 	for ; d != topology.Root; d = tree.Parent(d) {

@@ -9,23 +9,23 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// Adapter drives the backends for one object at a time: what is built of it is written by the backend of its scheduler
-// name, and what was written of it before and is no longer built is deleted, by whichever backend.
+// Adapter drives the backends for one object at a time: it writes the object's gangs with the backend of their scheduler name,
+// and deletes former gangs of the object from all backends.
 type Adapter struct {
 	Registry *Registry
-	// Tell is told what people should know of the objects that a gang was built from; nil is nobody.
+	// Tell reports a note to the user on the object that declares a gang; nil drops notes.
 	Tell func(info *podgang.PodGangInfo, note podgang.Note)
 }
 
-// Sync writes the gangs of an owner, and deletes surplus ones. One gang that fails does not keep the others from being
-// written, and those are returned; while one fails nothing is deleted.
+// Sync writes the gangs of an owner, and deletes surplus ones. It returns the written gangs even if some fail; after a failure
+// nothing is deleted.
 func (a *Adapter) Sync(ctx context.Context, namespace string, owner podgang.Owner, infos []*podgang.PodGangInfo) (written []*podgang.PodGangInfo, err error) {
 	var errs []error
 	wanted := map[string][]string{} // gangs, by backend
 	twice := equalNames(infos)
 	for _, info := range infos {
 		if twice[gangLabel(info.Name)] {
-			errs = append(errs, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("%s %s/%s: two gangs of one name, %q; legal: names that differ; nothing is written for them", owner.Kind, namespace, owner.Name, info.Name)})
+			errs = append(errs, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("%s %s/%s: two gangs of one name, %q; supported values: names that differ; nothing is written for them", owner.Kind, namespace, owner.Name, info.Name)})
 			continue
 		}
 		for _, note := range info.Notes {
@@ -51,7 +51,7 @@ func (a *Adapter) Sync(ctx context.Context, namespace string, owner podgang.Owne
 	return written, a.prune(ctx, namespace, owner, wanted)
 }
 
-// equalNames are the names that several gangs have: each would be written in place of the other, in turn, for ever.
+// equalNames returns the names that several gangs have: these gangs would overwrite each other for ever.
 func equalNames(infos []*podgang.PodGangInfo) map[string]bool {
 	out := map[string]bool{}
 	for _, info := range infos {

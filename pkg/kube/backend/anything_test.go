@@ -90,7 +90,7 @@ func below(value any, at any) any {
 	return value.(map[string]any)[at.(string)]
 }
 
-// TestAnything: whatever somebody writes in place of what an object should say, nobody panics, what is not legal is an
+// TestAnything: whatever somebody writes in place of what an object should say, nobody panics, what is invalid is an
 // error that names the object's matter, and what is written has names that the API server takes.
 func TestAnything(t *testing.T) {
 	config, err := backend.ReadConfig([]byte("{}"))

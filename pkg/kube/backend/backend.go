@@ -1,9 +1,10 @@
-// Package backend writes gangs as the objects that one scheduler reads: one file a scheduler, each of which only
-// computes (Translator), and one writer for all of them. It knows the API server by a client, and no scheduler.
+// Package backend writes gangs as the objects that one scheduler reads: one file for each scheduler, which only computes
+// (Translator), and one writer for all. It knows the API server through a client, and no scheduler. Invariant: a second Sync of
+// the same gang writes nothing.
 //
-//	PodGangInfo --> Translator.Objects --> what should be there
-//	                                           |
-//	            what is there --> Writer ------'--> server-side apply, then what is too much is deleted
+// \tPodGangInfo --> Translator.Objects --> desired objects
+// \t |
+// \t existing objects --> Writer --------'--> server-side apply, then surplus objects are deleted
 package backend
 
 import (
@@ -15,82 +16,81 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// Backend is one scheduler as whoever drives it sees it.
+// Backend writes gangs for one scheduler.
 type Backend interface {
-	// Name is the backend's, by which a configuration names it.
+	// Name is the backend's name in configurations.
 	Name() string
-	// Matches says how well it serves pods of a scheduler name.
+	// Matches returns how well the backend serves pods of a scheduler name.
 	Matches(schedulerName string) Match
-	// Serves are the scheduler names that it serves, in words.
+	// Serves returns the scheduler names that it serves, in words.
 	Serves() string
-	// Sync has the objects of a gang be what they should be: all are written, then what is too much of the same gang is
-	// deleted. A second Sync of the same gang writes nothing. What cannot be translated is a *podgang.Error, and then
-	// nothing is written.
+	// Sync writes the objects of a gang, then deletes surplus objects of the same gang. If the gang cannot be translated, Sync
+	// returns a *podgang.Error and writes nothing.
 	Sync(ctx context.Context, info *podgang.PodGangInfo) error
-	// Delete deletes what was written for a gang; of info it needs namespace, name and owner.
+	// Delete deletes the objects of a gang; of info it needs namespace, name and owner.
 	Delete(ctx context.Context, info *podgang.PodGangInfo) error
-	// CheckGangReady says whether all objects of a gang exist and every group has as many pods as start together: its
-	// pods may lose the gate then.
+	// CheckGangReady says whether all objects of a gang exist and every group has its minimum of pods: then its pods may lose
+	// the gate.
 	CheckGangReady(ctx context.Context, info *podgang.PodGangInfo) (ready bool, gang string, err error)
-	// GetSchedulingGateName is the gate of pods whose gang is not ready, where this controller owns the pods.
+	// GetSchedulingGateName returns the gate of pods with a gang that is not ready, if this controller owns the pods.
 	GetSchedulingGateName() string
-	// GetExistingResourceNames lists the objects that were written for an owner, GetExistingGangNames the gangs for
-	// which they were. Both are sorted.
+	// GetExistingResourceNames returns the names of the objects written for an owner, GetExistingGangNames the names of their
+	// gangs. Both are sorted.
 	GetExistingResourceNames(ctx context.Context, namespace string, owner podgang.Owner) ([]string, error)
 	GetExistingGangNames(ctx context.Context, namespace string, owner podgang.Owner) ([]string, error)
-	// PreparePod gives a pod that is created what its scheduler needs to know its gang by. Doing it twice is doing it
-	// once; gates are not touched. The pod is as it is served: of a Kubernetes that this program does not know, too. key
-	// is its gang and group; none is what its labels say.
+	// PreparePod adds to a created pod what its scheduler needs to find its gang. It is idempotent, and does not touch gates.
+	// The pod is unstructured, since newer Kubernetes versions may have more fields. key is its gang and group; if zero, the
+	// labels count.
 	PreparePod(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) error
-	// Validate says whether an object can be translated; old is what it was before an update, nil at creation.
+	// Validate says whether an object can be translated; old is its former version, nil at creation.
 	Validate(object, old *unstructured.Unstructured) podgang.Verdict
 }
 
-// Match says how well a backend serves a scheduler name; the best one counts.
+// Match is how well a backend serves a scheduler name; the best one wins.
 type Match int
 
 // From the worst to the best.
 const (
 	None    Match = iota
-	Any           // it serves every name
+	Any           // the backend serves every name
 	Default       // the name is empty, or the default scheduler's
-	Like          // the name contains what such names contain
+	Like          // the name contains the backend's substring
 	Exact
 )
 
-// Translator is what differs from scheduler to scheduler: values in, values out.
+// Translator is the part of a backend that differs between schedulers: a pure function of its arguments.
 type Translator interface {
 	Name() string
 	Matches(schedulerName string) Match
-	// Serves is Backend's.
+	// Serves is Backend.Serves.
 	Serves() string
-	// Gate is GetSchedulingGateName.
+	// Gate is Backend.GetSchedulingGateName.
 	Gate() string
-	// Kinds are those of which it may have written objects.
+	// Kinds returns the kinds of objects that it may have written.
 	Kinds(cluster Cluster) []schema.GroupVersionKind
-	// Objects are what should be there for a gang, or an *podgang.Error.
+	// Objects returns the desired objects of a gang, or a *podgang.Error.
 	Objects(info *podgang.PodGangInfo, cluster Cluster) ([]Object, []podgang.Note, error)
-	// Minima are how many pods start together in the groups of objects that exist, by podgang.GroupName.
+	// Minima returns the minimum of each group from existing objects, by podgang.GroupName.
 	Minima(existing []*unstructured.Unstructured) map[string]int32
 	PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, cluster Cluster) error
 	Validate(object, old *unstructured.Unstructured) podgang.Verdict
 }
 
-// Object is one that should be there.
+// Object is a desired object.
 type Object struct {
 	*unstructured.Unstructured
-	// Fixed is what of an object can only be set at creation, in words: one that differs there is deleted and made again.
-	// nil is nothing.
+	// Fixed returns the values that can only be set at creation, as text: if they differ, the object is recreated. nil is for
+	// none.
 	Fixed func(*unstructured.Unstructured) []string
-	// Rearm says that the scheduler has a group be satisfied once and for all: the object is deleted and made again when
-	// all of its pods are, which Pods selects and AnnotationIncarnation tells.
+	// Rearm says that the scheduler treats a satisfied group as satisfied for ever: the object is recreated when all pods of
+	// the group are, by Pods and AnnotationIncarnation.
 	Rearm bool
 	Pods  map[string]string
 }
 
-// Cluster is what translation depends on beside the gang.
+// Cluster is the cluster state that translation depends on.
 type Cluster struct {
 	Topology podgang.Topology
-	// Native is the version of scheduling.k8s.io that is served and that has Workloads, "" if none is.
+	// Native is the served version of scheduling.k8s.io with Workloads, "" for none.
 	Native string
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
-// Config is that of the backends, as --backend-config has it (YAML).
+// Config is the configuration of the backends, as in --backend-config (YAML).
 //
 //	default: muster
 //	nodeTier: 0
@@ -20,36 +20,36 @@ import (
 //	- {name: koordinator, schedulerNames: [koord-scheduler], gangMode: Strict, matchPolicy: once-satisfied}
 //	- {name: muster}
 type Config struct {
-	// Default is the backend for pods without a scheduler name; "" is workload if that is there.
+	// Default is the backend for pods without a scheduler name; "" is workload if that is enabled.
 	Default string `json:"default,omitempty"`
-	// NodeTier is the tier that is one node: 0, or 1 where the first tier is the host.
+	// NodeTier is the tier of a single node: 0, or 1 if the first tier is the host.
 	NodeTier int32 `json:"nodeTier,omitempty"`
-	// Backends are those that there are; none is all of them.
+	// Backends are the enabled backends; empty for all.
 	Backends []BackendConfig `json:"backends,omitempty"`
 }
 
-// BackendConfig is that of one backend. What is not said has the default of GREP-537 for koordinator, and the
-// scheduler's own for muster.
+// BackendConfig configures one backend. Unset fields have the defaults of GREP-537 for koordinator, and the scheduler's own for
+// muster.
 type BackendConfig struct {
 	Name string `json:"name"`
-	// SchedulerNames are those that it serves exactly, in place of the one that it knows. Pods get the first.
+	// SchedulerNames are the exact scheduler names, in place of the built-in one. Pods get the first.
 	SchedulerNames []string `json:"schedulerNames,omitempty"`
-	// These are for koordinator and muster.
+	// The following fields are for koordinator and muster.
 	GangMode               *string           `json:"gangMode,omitempty"`
 	MatchPolicy            *string           `json:"matchPolicy,omitempty"`
 	ScheduleTimeoutSeconds *int32            `json:"scheduleTimeoutSeconds,omitempty"`
 	DefaultQoSClass        *string           `json:"defaultQoSClass,omitempty"`
 	TopologyKeyMappings    map[string]string `json:"topologyKeyMappings,omitempty"`
-	// Queue is for volcano: that of gangs that name none.
+	// Queue is for volcano: the queue of gangs that name none.
 	Queue string `json:"queue,omitempty"`
 }
 
-// builtIn are the backends, and the scheduler name that each knows.
+// builtIn are the backends, with their built-in scheduler name.
 var builtIn = map[string]string{
 	"workload": "", "podgang": "kai-scheduler", "koordinator": scheduling.DropInSchedulerName, "muster": scheduling.SchedulerName, "volcano": "volcano",
 }
 
-// ReadConfig reads a configuration; what is not legal is an error, and so is what is not known.
+// ReadConfig parses and validates a configuration. Unknown fields are errors.
 func ReadConfig(data []byte) (*Config, error) {
 	out := &Config{}
 	if err := document.One(data, "the configuration of the backends"); err != nil {
@@ -64,7 +64,7 @@ func ReadConfig(data []byte) (*Config, error) {
 	return out, nil
 }
 
-// Translators are the backends of a configuration.
+// Translators returns the backends of a configuration.
 func (c *Config) Translators() (out []Translator, err error) {
 	all := c.Backends
 	if len(all) == 0 {
@@ -73,17 +73,17 @@ func (c *Config) Translators() (out []Translator, err error) {
 		}
 	}
 	var errs []error
-	bad := func(format string, args ...any) {
+	invalid := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("backend configuration: "+format, args...))
 	}
 	if c.NodeTier != 0 && c.NodeTier != 1 {
-		bad("nodeTier: %d is not legal; legal: 0, 1", c.NodeTier)
+		invalid("nodeTier: %d is invalid; supported values: 0, 1", c.NodeTier)
 	}
-	claimed := map[string]string{} // scheduler names, by whom
+	claimed := map[string]string{} // by scheduler name, the backend that claims it
 	for i, b := range all {
 		for _, name := range b.SchedulerNames {
 			if by, twice := claimed[name]; twice || name == "" {
-				bad("backends[%d].schedulerNames: %q is not legal; legal: a name that no other backend has, and %q has it", i, name, by)
+				invalid("backends[%d].schedulerNames: %q is invalid; supported values: a name that no other backend has, and %q has it", i, name, by)
 			}
 			claimed[name] = b.Name
 		}
@@ -92,26 +92,26 @@ func (c *Config) Translators() (out []Translator, err error) {
 	for i := range all {
 		b := &all[i]
 		if _, known := builtIn[b.Name]; !known || seen[b.Name] {
-			bad("backends[%d].name: %q is not legal; legal: each once of %q", i, b.Name, slices.Sorted(maps.Keys(builtIn)))
+			invalid("backends[%d].name: %q is invalid; supported values: each once of %q", i, b.Name, slices.Sorted(maps.Keys(builtIn)))
 			continue
 		}
 		seen[b.Name] = true
 		for _, err := range b.check() {
-			bad("backends[%d] %s: %w", i, b.Name, err)
+			invalid("backends[%d] %s: %w", i, b.Name, err)
 		}
 		out = append(out, b.translator(claimed))
 	}
 	if c.Default != "" && !seen[c.Default] {
-		bad("default: %q is not legal; legal: one of %q", c.Default, slices.Sorted(maps.Keys(seen)))
+		invalid("default: %q is invalid; supported values: one of %q", c.Default, slices.Sorted(maps.Keys(seen)))
 	}
 	return out, errors.Join(errs...)
 }
 
-// check says what is not legal.
+// check returns the invalid fields.
 func (b *BackendConfig) check() (errs []error) {
 	oneOf := func(field string, value *string, legal ...string) {
 		if value != nil && !slices.Contains(legal, *value) {
-			errs = append(errs, fmt.Errorf("%s: %q is not legal; legal: %q", field, *value, legal))
+			errs = append(errs, fmt.Errorf("%s: %q is invalid; supported values: %q", field, *value, legal))
 		}
 	}
 	oneOf("gangMode", b.GangMode, string(scheduling.ModeStrict), string(scheduling.ModeNonStrict))
@@ -122,13 +122,13 @@ func (b *BackendConfig) check() (errs []error) {
 	oneOf("matchPolicy", b.MatchPolicy, policies...)
 	oneOf("defaultQoSClass", b.DefaultQoSClass, "LSE", "LSR", "LS", "BE")
 	if s := b.ScheduleTimeoutSeconds; s != nil && *s < 1 {
-		errs = append(errs, fmt.Errorf("scheduleTimeoutSeconds: %d is not legal; legal: an integer ≥ 1", *s))
+		errs = append(errs, fmt.Errorf("scheduleTimeoutSeconds: %d is invalid; supported values: an integer ≥ 1", *s))
 	}
 	layers := slices.Sorted(maps.Values(koordinatorKeys))
 	for _, key := range slices.Sorted(maps.Keys(b.TopologyKeyMappings)) {
 		layer := b.TopologyKeyMappings[key]
 		if b.Name == "koordinator" && !slices.Contains(layers, layer) || layer == "" || key == "" {
-			errs = append(errs, fmt.Errorf("topologyKeyMappings[%s]: %q is not legal; legal: %q", key, layer, layers))
+			errs = append(errs, fmt.Errorf("topologyKeyMappings[%s]: %q is invalid; supported values: %q", key, layer, layers))
 		}
 	}
 	if b.Name != "koordinator" && b.Name != "muster" && (b.GangMode != nil || b.MatchPolicy != nil || b.ScheduleTimeoutSeconds != nil || b.DefaultQoSClass != nil || len(b.TopologyKeyMappings) > 0) {
@@ -140,16 +140,16 @@ func (b *BackendConfig) check() (errs []error) {
 	return errs
 }
 
-// The defaults of GREP-537.
+// The default of GREP-537.
 const defaultTimeout = 30
 
-// translator is the backend. A scheduler name that it knows and another one has claimed is not its own any more.
+// translator returns the backend. It loses its built-in scheduler name if another backend claims that name.
 func (b *BackendConfig) translator(claimed map[string]string) Translator {
 	n := names{exact: b.SchedulerNames}
 	if known := builtIn[b.Name]; len(n.exact) == 0 && known != "" {
 		n.exact = []string{known}
 		if by, taken := claimed[known]; taken && by != b.Name {
-			n.taken = true
+			n.claimedByOther = true
 		}
 	}
 	pods := podGroups{names: n, name: b.Name, mode: value(b.GangMode, ""), matchPolicy: value(b.MatchPolicy, ""), qos: value(b.DefaultQoSClass, ""), mappings: b.TopologyKeyMappings}
@@ -160,10 +160,10 @@ func (b *BackendConfig) translator(claimed map[string]string) Translator {
 	case "workload":
 		return &workload{n}
 	case "podgang":
-		n.any = true
+		n.anyName = true
 		return &passThrough{n}
 	case "koordinator":
-		pods.like = "koord"
+		pods.substring = "koord"
 		pods.mode, pods.matchPolicy = value(b.GangMode, string(scheduling.ModeStrict)), value(b.MatchPolicy, string(scheduling.MatchOnceSatisfied))
 		if b.ScheduleTimeoutSeconds == nil {
 			pods.timeout = defaultTimeout
@@ -175,9 +175,9 @@ func (b *BackendConfig) translator(claimed map[string]string) Translator {
 	return &volcano{names: n, queue: b.Queue}
 }
 
-func value(said *string, otherwise string) string {
-	if said == nil {
+func value(configured *string, otherwise string) string {
+	if configured == nil {
 		return otherwise
 	}
-	return *said
+	return *configured
 }

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Gate gives a pod a scheduling gate: for pods that this controller owns. It says whether that changed the pod; the gates
-// of others stay.
+// Gate adds a scheduling gate to a pod that this controller owns, beside the pod's other gates. It says whether that changed
+// the pod.
 func Gate(pod *unstructured.Unstructured, name string) bool {
 	gates, _, _ := unstructured.NestedSlice(pod.Object, "spec", "schedulingGates")
 	if slices.ContainsFunc(gates, isGate(name)) {

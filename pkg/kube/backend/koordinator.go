@@ -7,15 +7,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// koordinator writes what GREP-537 has Grove write for Koordinator. What differs from it, and why:
+// koordinator writes what GREP-537 specifies for Grove and Koordinator, with these differences:
 //
-//   - names are those of podgang.GroupName: Grove's own names would be repeated, and longer than a label may be;
+//   - names are podgang.GroupName's: Grove's own names would be repeated, and longer than a label may be;
 //   - priorityClassName is an annotation: PodGroups have no such field;
-//   - a group that is satisfied "once" is made again when all of its pods are, or nobody would be a gang again
-//     (Object.Rearm);
-//   - a pod's own koordinator.sh/qosClass stays, and so does a scheduler name that contains koord;
-//   - a group that needs nobody (minReplicas 0, and never more) is not listed with the others;
-//   - networkTopology and network-topology-spec of LeaderWorkerSets are translated by the layers that there are.
+//   - a group that is satisfied "once" is recreated when all of its pods are; else they would not be a gang (Object.Rearm);
+//   - a pod keeps its own koordinator.sh/qosClass, and a scheduler name that contains koord;
+//   - a group without a minimum (minReplicas 0, and never more) is not listed with the other groups;
+//   - networkTopology and network-topology-spec of LeaderWorkerSets are translated by the layers that exist.
 type koordinator struct{ podGroups }
 
 // koordinatorKeys are the label keys of GREP-537, which match exactly.
@@ -25,10 +24,10 @@ var koordinatorKeys = map[string]string{
 	"topology.kubernetes.io/block": "blockLayer",
 }
 
-// Gate is that of the framework's document.
+// Gate is the gate of the framework's document.
 func (k *koordinator) Gate() string { return "scheduling.koordinator.sh/gang" }
 
-// layerOf is the layer of a label key: a user's mapping counts before the table.
+// layerOf returns the layer of a label key: a user's mapping takes precedence over the table.
 func (k *koordinator) layerOf(key string) (string, bool) {
 	if layer, ok := k.mappings[key]; ok {
 		return layer, true
@@ -37,7 +36,7 @@ func (k *koordinator) layerOf(key string) (string, bool) {
 	return layer, ok
 }
 
-// Objects are the PodGroups. A group's own rule counts, else that of the gang.
+// Objects returns the PodGroups. A group's own constraint takes precedence over the gang's.
 func (k *koordinator) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if all := info.TopologyConstraintGroupConfigs; len(all) > 0 {
 		return nil, nil, unsupported(podgang.ReasonGroupConfig, k.name, "topologyConstraintGroupConfigs (%q)", all[0].Name)
@@ -52,7 +51,7 @@ func (k *koordinator) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 		return spec
 	})
 	if len(specs) > 1 {
-		notes = append(notes, podgang.Note{Reason: podgang.ReasonTwoRules, Message: "groups of one gang gather by different rules: Koordinator uses those of the group that it looks at first for all of them; Muster refuses such a gang, and obeys both as backend muster writes them (scope PodGroup)"})
+		notes = append(notes, podgang.Note{Reason: podgang.ReasonTwoRules, Message: "groups of one gang have different topology constraints: Koordinator uses the constraints of the first group for all of them; Muster refuses such a gang, and obeys both as backend muster writes them (scope PodGroup)"})
 	}
 	for i := range out {
 		out[i].Rearm = k.matchPolicy == string(scheduling.MatchOnceSatisfied)
@@ -60,7 +59,7 @@ func (k *koordinator) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 	return out, notes, err
 }
 
-// Validate refuses PodCliqueSets that ask for what Koordinator cannot do.
+// Validate rejects PodCliqueSets with constraints that Koordinator does not support.
 func (k *koordinator) Validate(object, old *unstructured.Unstructured) podgang.Verdict {
 	return podgang.ValidatePodCliqueSet(object, old, podgang.CliqueSetRules{Backend: k.exact[0], NoMNNVL: true, NoScalingGroups: true})
 }

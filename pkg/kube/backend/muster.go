@@ -9,15 +9,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// muster writes PodGroups for this project's scheduler, which makes gangs of PodGangs, LeaderWorkerSets and Volcano's
-// PodGroups itself: this is for those who want to see them as objects. Groups may gather each by a rule of its own
-// within that of all.
+// muster writes PodGroups for Muster's scheduler. That scheduler reads PodGangs, LeaderWorkerSets and Volcano's PodGroups
+// itself: the backend is for users that want to see PodGroups. Groups may have a topology constraint of their own within the
+// gang's.
 type muster struct{ podGroups }
 
-// Gate is that of pods whose gang is not written yet.
+// Gate is the gate of pods with a gang that is not written yet.
 func (m *muster) Gate() string { return "muster.sh/podgang" }
 
-// Objects are the PodGroups. Volcano's PodGroup is read as it is.
+// Objects returns the PodGroups; none for Volcano's PodGroup, which the scheduler reads itself.
 func (m *muster) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if info.Kind == podgang.VolcanoPodGroup {
 		return nil, nil, nil
@@ -31,7 +31,7 @@ func (m *muster) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podg
 	return m.objects(info, c.Topology, layerOf, musterSpec)
 }
 
-// musterSpec is the rule of all, and then the group's own, which is about its members by themselves.
+// musterSpec returns the gang's constraint followed by the group's own, with scope PodGroup.
 func musterSpec(r rules, groups int) string {
 	out := &scheduling.GatherSpec{}
 	if r.all != nil {
@@ -51,17 +51,17 @@ func musterSpec(r rules, groups int) string {
 	return podgang.SpecJSON(out)
 }
 
-// PreparePod leaves pods of Volcano's PodGroups to name that.
+// PreparePod does not relabel pods of Volcano's PodGroups.
 func (m *muster) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, c Cluster) error {
 	key, err := keyOf(pod, key, m.exact[0])
 	if err == nil && key.Kind == podgang.VolcanoPodGroup {
-		m.give(pod)
+		m.setScheduler(pod)
 		return nil
 	}
 	return m.podGroups.PreparePod(pod, key, c)
 }
 
-// Validate refuses PodCliqueSets whose rules PodGroups cannot say.
+// Validate rejects PodCliqueSets with constraints that PodGroups cannot express.
 func (m *muster) Validate(object, old *unstructured.Unstructured) podgang.Verdict {
 	return podgang.ValidatePodCliqueSet(object, old, podgang.CliqueSetRules{Backend: m.exact[0], NoScalingGroups: true})
 }

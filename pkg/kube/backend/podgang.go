@@ -8,24 +8,24 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// kindPodGang is what KAI and other schedulers read.
+// kindPodGang is the kind that KAI and other schedulers read.
 var kindPodGang = schema.GroupVersionKind{Group: "scheduler.grove.io", Version: "v1alpha1", Kind: "PodGang"}
 
-// passThrough writes PodGangs, for schedulers that read them. Those of Grove's operator are left alone.
+// passThrough writes PodGangs, for schedulers that read them. PodGangs of Grove's operator stay unchanged.
 type passThrough struct{ names }
 
-// Name is the backend's.
+// Name is the backend's name.
 func (p *passThrough) Name() string { return "podgang" }
 
-// Gate is that of the framework's document. Grove's own gate is another one, which nobody touches.
+// Gate is the gate of the framework's document. Grove's own gate is a different one, which stays.
 func (p *passThrough) Gate() string { return "grove.io/podgang" }
 
-// Kinds is PodGang.
+// Kinds returns PodGang.
 func (p *passThrough) Kinds(Cluster) []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{kindPodGang}
 }
 
-// Objects is the PodGang, as Grove's operator would write it.
+// Objects returns the PodGang, as Grove's operator would write it.
 func (p *passThrough) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if info.Kind == podgang.PodGang {
 		return nil, nil, nil
@@ -63,7 +63,7 @@ func (p *passThrough) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 		}
 		configs = append(configs, with(map[string]any{"name": config.Name, "podGroupNames": names}, "topologyConstraint", own))
 	}
-	u := newObject(kindPodGang, info, gangLabel(info.Name)) // as pods name it, and its podgroups
+	u := newObject(kindPodGang, info, gangLabel(info.Name)) // the name that pods and podgroups refer to
 	if info.SchedulerName != "" {
 		label(u, workloads.LabelSchedulerName, info.SchedulerName)
 	}
@@ -84,7 +84,7 @@ func (p *passThrough) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 	return []Object{{Unstructured: u}}, notes, nil
 }
 
-// with adds a field that is there.
+// with sets a field unless the value is nil.
 func with(object map[string]any, field string, value map[string]any) map[string]any {
 	if value != nil {
 		object[field] = value
@@ -92,7 +92,7 @@ func with(object map[string]any, field string, value map[string]any) map[string]
 	return object
 }
 
-// pack is a constraint as a PodGang says it; nil if there is none.
+// pack returns a PodGang's topologyConstraint; nil for none.
 func pack(c *podgang.TopologyConstraint, t podgang.Topology) (map[string]any, []podgang.Note, error) {
 	required, preferred, notes, err := t.PackOf(c)
 	if err != nil || required == "" && preferred == "" {
@@ -107,7 +107,7 @@ func pack(c *podgang.TopologyConstraint, t podgang.Topology) (map[string]any, []
 	return map[string]any{"packConstraint": keys}, notes, nil
 }
 
-// Minima are those of the podgroups.
+// Minima returns the minima of the podgroups.
 func (p *passThrough) Minima(existing []*unstructured.Unstructured) map[string]int32 {
 	out := map[string]int32{}
 	for _, u := range existing {
@@ -121,7 +121,7 @@ func (p *passThrough) Minima(existing []*unstructured.Unstructured) map[string]i
 	return out
 }
 
-// each calls with each object of a list.
+// each calls see with each object of a list.
 func each(u *unstructured.Unstructured, see func(map[string]any), path ...string) {
 	list, _, _ := unstructured.NestedSlice(u.Object, path...)
 	for _, item := range list {
@@ -131,7 +131,7 @@ func each(u *unstructured.Unstructured, see func(map[string]any), path ...string
 	}
 }
 
-// PreparePod has a pod name its PodGang and podgroup. Grove's pods do.
+// PreparePod labels a pod with its PodGang and podgroup. Grove's pods have these labels.
 func (p *passThrough) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
 	key, err := keyOf(pod, key, "a scheduler of PodGangs")
 	if err != nil || key.Kind == podgang.PodGang {
@@ -142,7 +142,7 @@ func (p *passThrough) PreparePod(pod *unstructured.Unstructured, key podgang.Pod
 	return nil
 }
 
-// Validate has nothing to say: PodGangs say what PodCliqueSets do.
+// Validate accepts all: PodGangs express all that PodCliqueSets do.
 func (p *passThrough) Validate(_, _ *unstructured.Unstructured) podgang.Verdict {
 	return podgang.Verdict{}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// kindPodGroup is what Koordinator and Muster read.
+// kindPodGroup is the kind that Koordinator and Muster read.
 var kindPodGroup = schema.GroupVersionKind{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1", Kind: "PodGroup"}
 
-// podGroups is what the backends of both have in common: a PodGroup for each group, linked by a list of all.
+// podGroups is the common part of both backends: a PodGroup for each group, linked by a list of all.
 type podGroups struct {
 	names
 	name        string
@@ -34,10 +34,10 @@ func (p *podGroups) Minima(e []*unstructured.Unstructured) map[string]int32 {
 	return minima(e, "spec", "minMember")
 }
 
-// rules of one group: what all gather by, and what it does by itself.
+// rules are the constraint of the gang and the own constraint of a group.
 type rules struct{ all, own *scheduling.GatherSpec }
 
-// objects are the PodGroups of a gang. spec writes the rules of a group, of so many groups.
+// objects returns the PodGroups of a gang. spec formats the constraints of a group, of a gang with so many groups.
 func (p *podGroups) objects(info *podgang.PodGangInfo, t podgang.Topology, layerOf func(string) (string, bool), spec func(r rules, groups int) string) ([]Object, []podgang.Note, error) {
 	if c := together(info); c != nil {
 		return nil, nil, unsupported(podgang.ReasonGroupConfig, p.name, "a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", c.Name)
@@ -83,7 +83,7 @@ func (p *podGroups) objects(info *podgang.PodGangInfo, t podgang.Topology, layer
 	return out, notes, nil
 }
 
-// gangGroup lists the groups that start together: whoever needs nobody waits for nobody.
+// gangGroup returns the groups that start together: all groups with a minimum.
 func gangGroup(info *podgang.PodGangInfo, names []string) (out []string) {
 	for i, g := range info.PodGroups {
 		if g.MinReplicas > 0 {
@@ -93,14 +93,14 @@ func gangGroup(info *podgang.PodGangInfo, names []string) (out []string) {
 	return out
 }
 
-// list is the annotation groups of a group.
+// list returns the annotation groups of a group.
 func (p *podGroups) list(g *podgang.PodGroupInfo, namespace, name string, group []string) string {
 	if g.MinReplicas == 0 {
 		group = []string{namespace + "/" + name}
 	}
 	data, err := json.Marshal(group)
 	if err != nil {
-		panic(err) // strings
+		panic(err) // strings can be marshalled
 	}
 	return string(data)
 }
@@ -112,13 +112,13 @@ func number(n int32) string {
 	return fmt.Sprint(n)
 }
 
-// PreparePod has a pod name its PodGroup and its scheduler.
+// PreparePod labels a pod with its PodGroup and sets its scheduler.
 func (p *podGroups) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
 	key, err := keyOf(pod, key, p.exact[0])
 	if err != nil {
 		return err
 	}
-	p.give(pod)
+	p.setScheduler(pod)
 	label(pod, scheduling.LabelPodGroup, key.GroupName())
 	if _, own := pod.GetLabels()[labelQoS]; p.qos != "" && !own {
 		label(pod, labelQoS, p.qos)

@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// Registry has the backends, and finds the one for a scheduler name. The order in which they were registered does not
-// matter.
+// Registry finds the backend for a scheduler name. The order of registration does not matter.
 type Registry struct {
 	backends map[string]Backend
 	fallback string
 }
 
-// NewRegistry is a registry of some backends; two of one name are an error.
+// NewRegistry returns a registry of backends; two of one name are an error.
 func NewRegistry(backends ...Backend) (*Registry, error) {
 	r := &Registry{backends: map[string]Backend{}}
 	for _, b := range backends {
@@ -34,19 +33,18 @@ func (r *Registry) Register(b Backend) error {
 	return nil
 }
 
-// SetDefault names the backend for pods without a scheduler name. Of a name that nobody serves it is not: what it wrote,
-// the scheduler of that name would not read.
+// SetDefault names the backend for pods without a scheduler name. It does not serve unknown scheduler names: the scheduler of
+// that name would not read its objects.
 func (r *Registry) SetDefault(name string) error {
 	if _, known := r.backends[name]; !known {
-		return fmt.Errorf("default backend %q is not registered; legal: one of %q", name, slices.Sorted(maps.Keys(r.backends)))
+		return fmt.Errorf("default backend %q is not registered; supported values: one of %q", name, slices.Sorted(maps.Keys(r.backends)))
 	}
 	r.fallback = name
 	return nil
 }
 
-// For is the backend for a scheduler name: the default for none, else the one that matches it best, of equals the first
-// by name. The default also has the default scheduler's, which the API server writes where there is none, if nobody else
-// serves that.
+// For returns the backend for a scheduler name: the default for "", else the best match, of equal matches the first by name.
+// The default also serves the default scheduler's name, which the API server writes for "", unless another backend does.
 func (r *Registry) For(schedulerName string) (Backend, error) {
 	fallback, set := r.backends[r.fallback]
 	if set && schedulerName == "" {
@@ -65,10 +63,10 @@ func (r *Registry) For(schedulerName string) (Backend, error) {
 	case set && schedulerName == defaultScheduler:
 		return fallback, nil
 	}
-	return nil, fmt.Errorf("no backend for schedulerName %q; legal: %s", schedulerName, r.legal())
+	return nil, fmt.Errorf("no backend for schedulerName %q; supported values: %s", schedulerName, r.legal())
 }
 
-// legal are the scheduler names that are served, in words.
+// legal returns the served scheduler names, in words.
 func (r *Registry) legal() string {
 	var out []string
 	for _, b := range r.All() {
@@ -80,7 +78,7 @@ func (r *Registry) legal() string {
 	return strings.Join(out, ", ")
 }
 
-// All are the backends, by name.
+// All returns the backends, by name.
 func (r *Registry) All() (out []Backend) {
 	for _, name := range slices.Sorted(maps.Keys(r.backends)) {
 		out = append(out, r.backends[name])

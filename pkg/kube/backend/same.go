@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// same says whether applying an object would change nothing: all that it says is there, and nothing that it said before
-// and says no more.
+// same says whether applying want would change nothing: live has all its fields, and no field that an earlier apply wrote and
+// want lacks.
 func same(want, live *unstructured.Unstructured) bool {
 	if !within(want.Object, live.Object, "") {
 		return false
@@ -22,10 +22,10 @@ func same(want, live *unstructured.Unstructured) bool {
 		var owned map[string]any
 		return json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned) == nil && !surplus(owned, want.Object)
 	}
-	return false // nothing says what it said before
+	return false // the fields of the earlier apply are unknown
 }
 
-// within says whether all that is wanted is there. The API server adds defaults to objects, others add to maps and to the
+// within says whether have contains all of want. The API server adds defaults to objects, and other clients add to maps and
 // owners.
 func within(want, have any, field string) bool {
 	switch want := want.(type) {
@@ -58,7 +58,7 @@ func within(want, have any, field string) bool {
 	return reflect.DeepEqual(want, have)
 }
 
-// owns says whether each owner that is wanted is among those that there are.
+// owns says whether each wanted owner is among the existing ones.
 func owns(want, have []any) bool {
 	for _, w := range want {
 		found := false
@@ -72,7 +72,7 @@ func owns(want, have []any) bool {
 	return true
 }
 
-// surplus says whether some field that is owned is not wanted any more. Items of lists were compared as they are.
+// surplus says whether some owned field is no longer wanted. List items were compared before.
 func surplus(owned, want map[string]any) bool {
 	for key, below := range owned {
 		name, isField := strings.CutPrefix(key, "f:")

@@ -14,8 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// Labels of all that is written: who wrote it, by which backend, for which gang, and the UID of the object whose gang it
-// is.
+// Labels of all written objects: the writer, the backend, the gang, and the UID of the owner.
 const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedBy      = "muster-controller"
@@ -24,16 +23,16 @@ const (
 	LabelBackend   = "muster.sh/backend"
 )
 
-// AnnotationPriorityClass is the gang's priority class where the API has no field for it.
+// AnnotationPriorityClass is the gang's priority class if the API has no field for it.
 const AnnotationPriorityClass = "muster.sh/priority-class-name"
 
-// AnnotationIncarnation is that of the group's pods: see podgang.PodGroupInfo.
+// AnnotationIncarnation is the incarnation of the group's pods: see podgang.PodGroupInfo.
 const AnnotationIncarnation = "muster.sh/incarnation"
 
-// gangLabel is the gang's name as a label's value.
+// gangLabel returns the gang's name as a label value.
 func gangLabel(gang string) string { return podgang.Short(gang, podgang.MaxName) }
 
-// newObject is an object of a gang, without a spec.
+// newObject returns an object of a gang, without a spec.
 func newObject(kind schema.GroupVersionKind, info *podgang.PodGangInfo, name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(kind)
@@ -52,7 +51,7 @@ func newObject(kind schema.GroupVersionKind, info *podgang.PodGangInfo, name str
 	return u
 }
 
-// annotate sets the annotations that have a value.
+// annotate sets the annotations with a value.
 func annotate(u *unstructured.Unstructured, annotations map[string]string) {
 	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
 	if len(annotations) > 0 {
@@ -60,19 +59,19 @@ func annotate(u *unstructured.Unstructured, annotations map[string]string) {
 	}
 }
 
-// groupNames are the names of the groups' objects, in their order. Two of one name are an error.
+// groupNames returns the names of the groups' objects, in order. Equal names are an error.
 func groupNames(info *podgang.PodGangInfo) ([]string, error) {
 	names := make([]string, len(info.PodGroups))
 	for i, g := range info.PodGroups {
 		names[i] = podgang.GroupName(info.Name, g.Name)
 		if slices.Contains(names[:i], names[i]) {
-			return nil, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("gang %s: two groups would have the name %q; legal: groups whose names differ behind that of the gang", info.Name, names[i])}
+			return nil, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("gang %s: two groups would have the name %q; supported values: group names that differ after the gang's name", info.Name, names[i])}
 		}
 	}
 	return names, nil
 }
 
-// constraintOf is the one of a group by itself: its own, or that of a list of groups which names it alone.
+// constraintOf returns a group's own constraint, or the constraint of a list that names this group only.
 func constraintOf(info *podgang.PodGangInfo, g *podgang.PodGroupInfo) *podgang.TopologyConstraint {
 	if g.TopologyConstraint != nil {
 		return g.TopologyConstraint
@@ -85,7 +84,7 @@ func constraintOf(info *podgang.PodGangInfo, g *podgang.PodGroupInfo) *podgang.T
 	return nil
 }
 
-// together is the first constraint of several groups together that are not all of them; nil if there is none.
+// together returns the first constraint of several groups that are not all; nil for none.
 func together(info *podgang.PodGangInfo) *podgang.TopologyConstraintGroupConfig {
 	for i, c := range info.TopologyConstraintGroupConfigs {
 		if c.TopologyConstraint != nil && len(c.PodGroupNames) > 1 {
@@ -95,12 +94,12 @@ func together(info *podgang.PodGangInfo) *podgang.TopologyConstraintGroupConfig 
 	return nil
 }
 
-// unsupported is an *Error for what a backend cannot say.
+// unsupported returns an *Error for what a backend cannot express.
 func unsupported(reason, backend, what string, args ...any) error {
 	return &podgang.Error{Reason: reason, Message: backend + " backend does not support " + fmt.Sprintf(what, args...) + "; nothing is written for the gang"}
 }
 
-// reuse is the note of a gang that would take over another one's places.
+// reuse returns the note for a gang that refers to another gang's reservation.
 func reuse(info *podgang.PodGangInfo, backend string) []podgang.Note {
 	if info.ReuseReservationRef == nil {
 		return nil
@@ -110,37 +109,37 @@ func reuse(info *podgang.PodGangInfo, backend string) []podgang.Note {
 
 // names are the scheduler names of a backend.
 type names struct {
-	exact []string // the first is what pods get
-	taken bool     // another backend has it
-	like  string   // what such names contain, "" for nothing
-	any   bool
+	exact          []string // pods get the first
+	claimedByOther bool     // another backend claims the name
+	substring      string   // the substring of further names, "" for none
+	anyName        bool
 }
 
-// Matches says how well they serve a name.
+// Matches returns how well the backend serves a name.
 func (n names) Matches(name string) Match {
 	switch {
-	case name != "" && !n.taken && slices.Contains(n.exact, name):
+	case name != "" && !n.claimedByOther && slices.Contains(n.exact, name):
 		return Exact
-	case n.like != "" && strings.Contains(name, n.like):
+	case n.substring != "" && strings.Contains(name, n.substring):
 		return Like
-	case n.any && name != "" && name != defaultScheduler:
+	case n.anyName && name != "" && name != defaultScheduler:
 		return Any
 	}
 	return None
 }
 
-// Serves says them in words.
+// Serves returns the names in words.
 func (n names) Serves() string {
 	var out []string
 	for _, name := range n.exact {
-		if !n.taken {
+		if !n.claimedByOther {
 			out = append(out, strconv.Quote(name))
 		}
 	}
-	if n.like != "" {
-		out = append(out, fmt.Sprintf("any that contains %q", n.like))
+	if n.substring != "" {
+		out = append(out, fmt.Sprintf("any that contains %q", n.substring))
 	}
-	if n.any {
+	if n.anyName {
 		out = append(out, "any other")
 	}
 	return strings.Join(out, ", ")
@@ -148,19 +147,19 @@ func (n names) Serves() string {
 
 const defaultScheduler = "default-scheduler"
 
-// give has a pod be scheduled by this backend's scheduler: by the one that it names, if that is one of them.
-func (n names) give(pod *unstructured.Unstructured) {
+// setScheduler sets the pod's scheduler to the backend's, unless the backend serves the pod's own.
+func (n names) setScheduler(pod *unstructured.Unstructured) {
 	if name, _, _ := unstructured.NestedString(pod.Object, "spec", "schedulerName"); !slices.Contains(n.exact, name) && n.Matches(name) < Like {
 		set(pod, n.exact[0], "spec", "schedulerName")
 	}
 }
 
-// set sets a field of a pod; a pod whose spec is no object is the API server's to refuse.
+// set sets a field of a pod; the API server rejects a pod if its spec is no object.
 func set(pod *unstructured.Unstructured, value string, path ...string) {
 	_ = unstructured.SetNestedField(pod.Object, value, path...)
 }
 
-// label gives a pod a label.
+// label sets a label.
 func label(pod *unstructured.Unstructured, key, value string) {
 	labels := pod.GetLabels()
 	if labels == nil {
@@ -170,7 +169,7 @@ func label(pod *unstructured.Unstructured, key, value string) {
 	pod.SetLabels(labels)
 }
 
-// keyOf is the gang and group of a pod, which it must have: what is known, else what its labels say.
+// keyOf returns the gang and group of a pod: known, else from its labels; an error if it has none.
 func keyOf(pod *unstructured.Unstructured, known podgang.PodKey, scheduler string) (podgang.PodKey, error) {
 	if known != (podgang.PodKey{}) {
 		return known, nil
@@ -185,7 +184,7 @@ func keyOf(pod *unstructured.Unstructured, known podgang.PodKey, scheduler strin
 	return key, nil
 }
 
-// minima are numbers in a field of objects, by the objects' names.
+// minima returns the integers in a field of objects, by the objects' names.
 func minima(existing []*unstructured.Unstructured, path ...string) map[string]int32 {
 	out := map[string]int32{}
 	for _, u := range existing {

@@ -12,34 +12,34 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// kindVolcano is Volcano's PodGroup.
+// kindVolcano is the kind of Volcano's PodGroup.
 var kindVolcano = schema.GroupVersionKind{Group: "scheduling.volcano.sh", Version: "v1beta1", Kind: "PodGroup"}
 
-// volcano writes a PodGroup for each gang, with a policy of sub-groups for each of several groups. Those that exist in
-// Volcano's own words are left alone.
+// volcano writes a PodGroup for each gang, with a sub-group policy for each of several groups. Volcano's own PodGroups stay
+// unchanged.
 type volcano struct {
 	names
-	queue string // of gangs that name none; "" is Volcano's default
+	queue string // of gangs without a queue; "" is Volcano's default
 }
 
-// Name is the backend's.
+// Name is the backend's name.
 func (v *volcano) Name() string { return "volcano" }
 
-// Gate is Volcano's.
+// Gate is Volcano's gate.
 func (v *volcano) Gate() string { return "scheduling.volcano.sh/queue-allocation-gate" }
 
-// Kinds is Volcano's PodGroup.
+// Kinds returns Volcano's PodGroup.
 func (v *volcano) Kinds(Cluster) []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{kindVolcano}
 }
 
-// Objects is the PodGroup.
+// Objects returns the PodGroup.
 func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if info.Kind == podgang.VolcanoPodGroup {
 		return nil, nil, nil
 	}
-	if some := together(info); some != nil {
-		return nil, nil, unsupported(podgang.ReasonGroupConfig, v.Name(), "a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", some.Name)
+	if partial := together(info); partial != nil {
+		return nil, nil, unsupported(podgang.ReasonGroupConfig, v.Name(), "a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", partial.Name)
 	}
 	names, err := groupNames(info)
 	if err != nil {
@@ -52,13 +52,13 @@ func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []pod
 	}
 	notes = append(notes, more...)
 	u := newObject(kindVolcano, info, gangLabel(info.Name))
-	annotate(u, theirs(info.Annotations))
+	annotate(u, volcanoAnnotations(info.Annotations))
 	spec := with(map[string]any{}, "networkTopology", tiers(all))
-	least := int64(0)
+	minimum := int64(0)
 	var policies []any
 	for i := range info.PodGroups {
 		g := &info.PodGroups[i]
-		least += int64(g.MinReplicas)
+		minimum += int64(g.MinReplicas)
 		own, more, err := c.Topology.TiersOf(constraintOf(info, g))
 		if err != nil {
 			return nil, nil, err
@@ -70,7 +70,7 @@ func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []pod
 			}, "networkTopology", tiers(own)))
 		}
 	}
-	spec["minMember"] = max(1, least)
+	spec["minMember"] = max(1, minimum)
 	if len(policies) > 0 {
 		spec["subGroupPolicy"] = policies
 	}
@@ -86,9 +86,9 @@ func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []pod
 	return []Object{{Unstructured: u}}, notes, nil
 }
 
-// theirs are the annotations of the owner that are Volcano's, as LeaderWorkerSet copies them. How pods gather is in the
+// volcanoAnnotations returns the owner's annotations that LeaderWorkerSet copies for Volcano. Topology constraints are in the
 // spec.
-func theirs(annotations map[string]string) map[string]string {
+func volcanoAnnotations(annotations map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range annotations {
 		if strings.HasPrefix(key, "volcano.sh/") && key != workloads.VolcanoMode && key != workloads.VolcanoTier {
@@ -105,7 +105,7 @@ func orElse(value, other string) string {
 	return value
 }
 
-// tiers is networkTopology; nil if there is none.
+// tiers returns networkTopology; nil for none.
 func tiers(t *podgang.Tiers) map[string]any {
 	if t == nil {
 		return nil
@@ -128,7 +128,7 @@ func selector(labels map[string]string) map[string]any {
 	return map[string]any{"matchLabels": match}
 }
 
-// resources is what all groups ask for; nil if that is not known of one of them.
+// resources returns the requests of all groups; nil if one group is unknown.
 func resources(info *podgang.PodGangInfo) map[string]any {
 	sum := corev1.ResourceList{}
 	for _, g := range info.PodGroups {
@@ -148,7 +148,7 @@ func resources(info *podgang.PodGangInfo) map[string]any {
 	return out
 }
 
-// Minima are those of the policies, or of the whole gang where there is one group.
+// Minima returns the minima of the policies, or of the gang if it has one group.
 func (v *volcano) Minima(existing []*unstructured.Unstructured) map[string]int32 {
 	out := minima(existing, "spec", "minMember")
 	for _, u := range existing {
@@ -162,13 +162,13 @@ func (v *volcano) Minima(existing []*unstructured.Unstructured) map[string]int32
 	return out
 }
 
-// PreparePod has a pod name its PodGroup.
+// PreparePod annotates a pod with its PodGroup.
 func (v *volcano) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
 	key, err := keyOf(pod, key, "volcano scheduler")
 	if err != nil {
 		return err
 	}
-	v.give(pod)
+	v.setScheduler(pod)
 	if key.Kind == podgang.VolcanoPodGroup {
 		return nil
 	}
@@ -181,7 +181,7 @@ func (v *volcano) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey,
 	return nil
 }
 
-// Validate refuses PodCliqueSets whose rules a PodGroup cannot say.
+// Validate rejects PodCliqueSets with constraints that a PodGroup cannot express.
 func (v *volcano) Validate(object, old *unstructured.Unstructured) podgang.Verdict {
 	return podgang.ValidatePodCliqueSet(object, old, podgang.CliqueSetRules{Backend: fmt.Sprintf("%s scheduler", v.exact[0]), NoScalingGroups: true})
 }

@@ -10,30 +10,30 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// nativeAPI is Kubernetes' own API of gangs. Each minor version serves another one, and none of those before:
+// nativeAPI is Kubernetes' own API of gangs. Each minor version serves a different version, and no earlier one:
 //
 //	1.35  v1alpha1  Workload.podGroups                    pods name a part of it: spec.workloadRef
 //	1.36  v1alpha2  Workload.podGroupTemplates, PodGroup   pods name a PodGroup: spec.schedulingGroup
 //	1.37  v1beta1   the same, with other names             the same
 const nativeAPI = "scheduling.k8s.io"
 
-// The versions that are written.
+// The supported versions.
 const (
 	Native35 = "v1alpha1"
 	Native36 = "v1alpha2"
 	Native37 = "v1beta1"
 )
 
-// maxNativeGroups is how many groups a Workload takes.
+// maxNativeGroups is the maximal number of groups in a Workload.
 const maxNativeGroups = 8
 
-// workload writes Kubernetes' own objects, in the version that is served.
+// workload writes Kubernetes' own objects, in the served version.
 type workload struct{ names }
 
-// Name is the backend's.
+// Name is the backend's name.
 func (w *workload) Name() string { return "workload" }
 
-// Matches takes the default scheduler, also by no name.
+// Matches also accepts the default scheduler, and "".
 func (w *workload) Matches(name string) Match {
 	if name == "" || name == defaultScheduler {
 		return Default
@@ -41,19 +41,19 @@ func (w *workload) Matches(name string) Match {
 	return w.names.Matches(name)
 }
 
-// Serves has the default scheduler beside the names.
+// Serves adds the default scheduler to the names.
 func (w *workload) Serves() string {
 	return names{exact: append([]string{defaultScheduler}, w.exact...)}.Serves()
 }
 
-// Gate is that of the framework's document.
+// Gate is the gate of the framework's document.
 func (w *workload) Gate() string { return "scheduling.k8s.io/workload" }
 
 func native(version, kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: nativeAPI, Version: version, Kind: kind}
 }
 
-// Kinds are Workload, and PodGroup since that is one.
+// Kinds returns Workload, and PodGroup in versions that have it.
 func (w *workload) Kinds(c Cluster) []schema.GroupVersionKind {
 	switch c.Native {
 	case Native35:
@@ -64,17 +64,17 @@ func (w *workload) Kinds(c Cluster) []schema.GroupVersionKind {
 	return nil
 }
 
-// Objects are the Workload and its PodGroups. Nothing is written where no version is served, and for what the version
-// cannot say.
+// Objects returns the Workload and its PodGroups, or an error if no version is served, or the served one cannot express the
+// gang.
 func (w *workload) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if len(w.Kinds(c)) == 0 {
 		return nil, nil, &podgang.Error{Reason: podgang.ReasonNotServed, Message: fmt.Sprintf("the API server serves no version of %s that has Workloads (%s, %s, %s): pods of gang %s stay gated", nativeAPI, Native35, Native36, Native37, info.Name)}
 	}
 	if n := len(info.PodGroups); n > maxNativeGroups {
-		return nil, nil, unsupported(podgang.ReasonTooManyGroups, w.Name(), "%d groups in one gang; legal: at most %d", n, maxNativeGroups)
+		return nil, nil, unsupported(podgang.ReasonTooManyGroups, w.Name(), "%d groups in one gang; supported values: at most %d", n, maxNativeGroups)
 	}
-	if some := together(info); some != nil {
-		return nil, nil, unsupported(podgang.ReasonGroupConfig, w.Name(), "a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", some.Name)
+	if partial := together(info); partial != nil {
+		return nil, nil, unsupported(podgang.ReasonGroupConfig, w.Name(), "a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", partial.Name)
 	}
 	groups, notes, err := w.groups(info, c)
 	if err != nil {
@@ -97,14 +97,14 @@ func (w *workload) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []po
 	return out, append(notes, reuse(info, w.Name())...), nil
 }
 
-// nativeGroup is a group as all versions say it.
+// nativeGroup is a group in the terms of all versions.
 type nativeGroup struct {
-	name  string
-	least int32
-	key   string // the node label key in one of whose domains its pods must be
+	name    string
+	minimum int32
+	key     string // the node label key with one value for all its pods
 }
 
-// groups reads the groups. A constraint of the whole gang is one of its only group.
+// groups returns the groups. A constraint of the gang becomes that of its only group.
 func (w *workload) groups(info *podgang.PodGangInfo, c Cluster) (out []nativeGroup, notes []podgang.Note, err error) {
 	names, err := groupNames(info)
 	if err != nil {
@@ -136,27 +136,27 @@ func (w *workload) groups(info *podgang.PodGangInfo, c Cluster) (out []nativeGro
 	return out, notes, nil
 }
 
-// policy is gang, or basic for a group of which nobody must start.
+// policy returns gang, or basic for a group without a minimum.
 func (g nativeGroup) policy() map[string]any {
-	if g.least == 0 {
+	if g.minimum == 0 {
 		return map[string]any{"basic": map[string]any{}}
 	}
-	return map[string]any{"gang": map[string]any{"minCount": int64(g.least)}}
+	return map[string]any{"gang": map[string]any{"minCount": int64(g.minimum)}}
 }
 
-// say adds to a template or PodGroup what both say.
-func (g nativeGroup) say(into map[string]any, info *podgang.PodGangInfo, version string) map[string]any {
-	into["schedulingPolicy"] = g.policy()
+// addTo adds the group's fields to a template or PodGroup.
+func (g nativeGroup) addTo(object map[string]any, info *podgang.PodGangInfo, version string) map[string]any {
+	object["schedulingPolicy"] = g.policy()
 	if g.key != "" {
-		into["schedulingConstraints"] = map[string]any{"topology": []any{map[string]any{"key": g.key}}}
+		object["schedulingConstraints"] = map[string]any{"topology": []any{map[string]any{"key": g.key}}}
 	}
 	if version == Native37 && info.PriorityClassName != "" {
-		into["priorityClassName"] = info.PriorityClassName
+		object["priorityClassName"] = info.PriorityClassName
 	}
-	return into
+	return object
 }
 
-// workload is the Workload of a gang.
+// workload returns the Workload of a gang.
 func (w *workload) workload(info *podgang.PodGangInfo, version string, groups []nativeGroup) Object {
 	u := newObject(native(version, "Workload"), info, gangLabel(info.Name))
 	gv, _ := schema.ParseGroupVersion(info.Owner.APIVersion)
@@ -169,7 +169,7 @@ func (w *workload) workload(info *podgang.PodGangInfo, version string, groups []
 		if version == Native35 {
 			list = append(list, map[string]any{"name": g.name, "policy": g.policy()})
 		} else {
-			list = append(list, g.say(map[string]any{"name": g.name}, info, version))
+			list = append(list, g.addTo(map[string]any{"name": g.name}, info, version))
 		}
 	}
 	u.Object["spec"] = map[string]any{"controllerRef": ref, listOf(version): list}
@@ -179,7 +179,7 @@ func (w *workload) workload(info *podgang.PodGangInfo, version string, groups []
 	}}
 }
 
-// listOf is the field that lists the groups of a Workload.
+// listOf returns the field that lists the groups of a Workload.
 func listOf(version string) string {
 	if version == Native35 {
 		return "podGroups"
@@ -187,7 +187,7 @@ func listOf(version string) string {
 	return "podGroupTemplates"
 }
 
-// podGroup is the PodGroup of a group.
+// podGroup returns the PodGroup of a group.
 func (w *workload) podGroup(info *podgang.PodGangInfo, version string, g nativeGroup) Object {
 	u := newObject(native(version, "PodGroup"), info, g.name)
 	spec := map[string]any{}
@@ -196,14 +196,14 @@ func (w *workload) podGroup(info *podgang.PodGangInfo, version string, g nativeG
 	} else {
 		spec["workloadRef"] = map[string]any{"workloadName": gangLabel(info.Name), "templateName": g.name}
 	}
-	u.Object["spec"] = g.say(spec, info, version)
+	u.Object["spec"] = g.addTo(spec, info, version)
 	return Object{Unstructured: u, Fixed: func(u *unstructured.Unstructured) []string {
 		spec, _, _ := unstructured.NestedMap(u.Object, "spec")
 		return []string{fixed(spec, version)}
 	}}
 }
 
-// fixed is what of a group can only be set at creation: all, but the number since 1.37.
+// fixed returns the values that can only be set at creation: all but the minimum, which can change since 1.37.
 func fixed(group map[string]any, version string) string {
 	keys := []string{}
 	list, _, _ := unstructured.NestedSlice(group, "schedulingConstraints", "topology")
@@ -216,15 +216,15 @@ func fixed(group map[string]any, version string) string {
 	if version == Native35 {
 		field = "policy"
 	}
-	least, gang, _ := unstructured.NestedInt64(group, field, "gang", "minCount")
+	minimum, gang, _ := unstructured.NestedInt64(group, field, "gang", "minCount")
 	if version == Native37 {
-		least = 0
+		minimum = 0
 	}
 	slices.Sort(keys)
-	return fmt.Sprintf("%v gang %t %d topology %q priority %v", group["name"], gang, least, keys, group["priorityClassName"])
+	return fmt.Sprintf("%v gang %t %d topology %q priority %v", group["name"], gang, minimum, keys, group["priorityClassName"])
 }
 
-// Minima are those of PodGroups, or of the parts of Workloads.
+// Minima returns the minima of PodGroups, or of the groups of Workloads.
 func (w *workload) Minima(existing []*unstructured.Unstructured) map[string]int32 {
 	out := map[string]int32{}
 	for _, u := range existing {
@@ -243,7 +243,7 @@ func (w *workload) Minima(existing []*unstructured.Unstructured) map[string]int3
 	return out
 }
 
-// PreparePod has a pod name its part of the Workload, or its PodGroup. One that names a group already keeps it.
+// PreparePod refers a pod to its group of the Workload, or to its PodGroup. A pod that names a group already keeps it.
 func (w *workload) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, c Cluster) error {
 	key, err := keyOf(pod, key, "workload backend")
 	if err != nil {
@@ -266,7 +266,7 @@ func (w *workload) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey
 	return nil
 }
 
-// Validate refuses PodCliqueSets whose rules Workloads cannot say.
+// Validate rejects PodCliqueSets with constraints that Workloads cannot express.
 func (w *workload) Validate(object, old *unstructured.Unstructured) podgang.Verdict {
 	return podgang.ValidatePodCliqueSet(object, old, podgang.CliqueSetRules{Backend: w.Name(), NoScalingGroups: true})
 }

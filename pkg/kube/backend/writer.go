@@ -18,26 +18,26 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// FieldManager is that of what is written.
+// FieldManager is the field manager of all writes.
 const FieldManager = "muster-controller"
 
-// Options are what a backend needs to write. The client must keep managedFields of what it reads (no
-// cache.TransformStripManagedFields for the kinds that backends write): by them a second Sync writes nothing.
+// Options are what a backend needs to write. The client must keep managedFields (no cache.TransformStripManagedFields for the
+// kinds that backends write): by them a second Sync writes nothing.
 type Options struct {
 	Client client.Client
-	// Cluster is what the API server serves and how the network looks, now.
+	// Cluster returns the current cluster state.
 	Cluster func(context.Context) (Cluster, error)
-	// Tell is told what people should know of a gang; nil is nobody.
+	// Tell reports a note about a gang; nil drops notes.
 	Tell func(info *podgang.PodGangInfo, note podgang.Note)
-	// ByOwner says whether the client has an index IndexOwner of a kind: else each look at one gang is one at all objects
-	// of its namespace. nil is no index.
+	// ByOwner says whether the client has the index IndexOwner for a kind: else each lookup of a gang lists its namespace. nil
+	// is for no index.
 	ByOwner func(schema.GroupVersionKind) bool
 }
 
-// IndexOwner is the name of an index of what was written, by the UID of its owner, and OwnerUID what it has of an object.
+// IndexOwner is the name of the index of written objects by the UID of their owner; OwnerUID is its function.
 const IndexOwner = "muster.sh/owner"
 
-// OwnerUID is for IndexOwner.
+// OwnerUID returns the UID of the controller of an object, for IndexOwner.
 func OwnerUID(o client.Object) []string {
 	if by := metav1.GetControllerOf(o); by != nil {
 		return []string{string(by.UID)}
@@ -45,19 +45,19 @@ func OwnerUID(o client.Object) []string {
 	return nil
 }
 
-// New is the backend of a translator.
+// New returns the backend of a translator.
 func New(t Translator, o Options) Backend { return &writer{t, o} }
 
-// writer has what is there be what a translator says should be.
+// writer makes existing objects equal a translator's desired objects.
 type writer struct {
 	Translator
 	Options
 }
 
-// GetSchedulingGateName is the translator's.
+// GetSchedulingGateName returns the translator's gate.
 func (w *writer) GetSchedulingGateName() string { return w.Gate() }
 
-// PreparePod is the translator's, for the cluster as it is now.
+// PreparePod calls the translator with the current cluster state.
 func (w *writer) PreparePod(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) error {
 	cluster, err := w.Cluster(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (w *writer) PreparePod(ctx context.Context, pod *unstructured.Unstructured,
 	return w.Translator.PreparePod(pod, key, cluster)
 }
 
-// Sync writes what differs, and then deletes what is too much: a failure on the way deletes nothing.
+// Sync writes objects that differ, then deletes surplus ones: after a failure nothing is deleted.
 func (w *writer) Sync(ctx context.Context, info *podgang.PodGangInfo) error {
 	objects, existing, err := w.desired(ctx, info, true)
 	if err != nil {
@@ -74,7 +74,7 @@ func (w *writer) Sync(ctx context.Context, info *podgang.PodGangInfo) error {
 	}
 	live := make([]*unstructured.Unstructured, len(objects))
 	for i, o := range objects {
-		if live[i], err = w.mine(ctx, info, o, existing); err != nil {
+		if live[i], err = w.ownObject(ctx, info, o, existing); err != nil {
 			return w.failed(info, err)
 		}
 	}
@@ -93,7 +93,7 @@ func (w *writer) Sync(ctx context.Context, info *podgang.PodGangInfo) error {
 	return nil
 }
 
-// desired is what should be there for a gang, and what was written for it.
+// desired returns the desired and the existing objects of a gang.
 func (w *writer) desired(ctx context.Context, info *podgang.PodGangInfo, tell bool) (objects []Object, existing []*unstructured.Unstructured, err error) {
 	cluster, err := w.Cluster(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (w *writer) desired(ctx context.Context, info *podgang.PodGangInfo, tell bo
 		return nil, nil, err
 	}
 	if len(info.PodGroups) == 0 {
-		return nil, existing, nil // there is nobody to write it for, and some API would refuse it
+		return nil, existing, nil // a gang without groups has no objects, and some APIs would reject them
 	}
 	objects, notes, err := w.Objects(podgang.KeepMinima(info, w.Minima(existing)), cluster)
 	for _, note := range notes {
@@ -118,8 +118,7 @@ func (w *writer) desired(ctx context.Context, info *podgang.PodGangInfo, tell bo
 	return objects, existing, err
 }
 
-// released says whether the minimum of a group is only remembered by its object, which then must not be made again: whoever
-// is ended in between would have forgotten it.
+// released says whether the minimum of a group is only remembered in its object. Recreating the object could lose the minimum.
 func released(info *podgang.PodGangInfo, name string) bool {
 	return slices.ContainsFunc(info.PodGroups, func(g podgang.PodGroupInfo) bool {
 		return g.MinReplicas == 0 && podgang.GroupName(info.Name, g.Name) == name
@@ -132,7 +131,7 @@ func (w *writer) tell(info *podgang.PodGangInfo, note podgang.Note) {
 	}
 }
 
-// failed tells why nothing was written.
+// failed reports why nothing was written.
 func (w *writer) failed(info *podgang.PodGangInfo, err error) error {
 	var why *podgang.Error
 	if errors.As(err, &why) {
@@ -145,9 +144,9 @@ func sameObject(a, b *unstructured.Unstructured) bool {
 	return a.GetName() == b.GetName() && a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind()
 }
 
-// mine is the object that exists in the place of one that should; nil if there is none. One that is somebody else's, or on
-// its way out, is an error.
-func (w *writer) mine(ctx context.Context, info *podgang.PodGangInfo, o Object, existing []*unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// ownObject returns the existing version of a desired object; nil for none. An object of another owner, or one that is being
+// deleted, is an error.
+func (w *writer) ownObject(ctx context.Context, info *podgang.PodGangInfo, o Object, existing []*unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	i := slices.IndexFunc(existing, func(u *unstructured.Unstructured) bool { return sameObject(o.Unstructured, u) })
 	var live *unstructured.Unstructured
 	if i >= 0 {
@@ -170,7 +169,7 @@ func (w *writer) mine(ctx context.Context, info *podgang.PodGangInfo, o Object, 
 		return nil, &podgang.Error{Reason: podgang.ReasonTerminating, Message: fmt.Sprintf("%s %s/%s is still that of the %s %s that was there before (UID %s)", o.GetKind(), o.GetNamespace(), o.GetName(), by.Kind, by.Name, by.UID)}
 	case by.UID != info.Owner.UID:
 		return nil, conflict(o, fmt.Sprintf("that of %s %s (UID %s)", by.Kind, by.Name, by.UID))
-	case labelled && gang != gangLabel(info.Name): // without a label it is what somebody has left of it
+	case labelled && gang != gangLabel(info.Name): // the user may have removed the label
 		return nil, conflict(o, fmt.Sprintf("that of gang %s", gang))
 	case live.GetDeletionTimestamp() != nil:
 		return nil, terminating(live)
@@ -178,32 +177,32 @@ func (w *writer) mine(ctx context.Context, info *podgang.PodGangInfo, o Object, 
 	return live, nil
 }
 
-func conflict(o Object, whose string) error {
-	return &podgang.Error{Reason: podgang.ReasonConflict, Message: fmt.Sprintf("%s %s/%s exists, and is %s; it is left as it is, and nothing is written for the gang", o.GetKind(), o.GetNamespace(), o.GetName(), whose)}
+func conflict(o Object, owner string) error {
+	return &podgang.Error{Reason: podgang.ReasonConflict, Message: fmt.Sprintf("%s %s/%s exists, and is %s; it is left as it is, and nothing is written for the gang", o.GetKind(), o.GetNamespace(), o.GetName(), owner)}
 }
 
 func terminating(u *unstructured.Unstructured) error {
 	return &podgang.Error{Reason: podgang.ReasonTerminating, Message: fmt.Sprintf("%s %s/%s is on its way out (finalizers %q); it is made again when it is gone", u.GetKind(), u.GetNamespace(), u.GetName(), u.GetFinalizers())}
 }
 
-// write has one object be what it should be. Nothing is sent if it is.
+// write makes one object what it should be. It sends nothing if nothing differs.
 func (w *writer) write(ctx context.Context, info *podgang.PodGangInfo, o Object, live *unstructured.Unstructured) error {
 	if live == nil {
 		return w.apply(ctx, o.Unstructured)
 	}
-	again := ""
+	why := ""
 	if o.Fixed != nil && !slices.Equal(o.Fixed(o.Unstructured), o.Fixed(live)) {
-		again = "what can only be set at creation has changed"
+		why = "what can only be set at creation has changed"
 	}
-	rearm, err := w.rearms(ctx, o, live)
+	rearm, err := w.mustRearm(ctx, o, live)
 	if err != nil {
 		return err
 	}
 	if rearm {
-		again = "all of its pods are new: they are a gang again"
+		why = "all of its pods are new: they are a gang again"
 	}
-	if again != "" {
-		w.tell(info, podgang.Note{Reason: podgang.ReasonRecreated, Info: true, Message: fmt.Sprintf("%s %s/%s is made again: %s", o.GetKind(), o.GetNamespace(), o.GetName(), again)})
+	if why != "" {
+		w.tell(info, podgang.Note{Reason: podgang.ReasonRecreated, Info: true, Message: fmt.Sprintf("%s %s/%s is made again: %s", o.GetKind(), o.GetNamespace(), o.GetName(), why)})
 		if err := w.remove(ctx, live); err != nil {
 			return err
 		}
@@ -221,25 +220,25 @@ func (w *writer) write(ctx context.Context, info *podgang.PodGangInfo, o Object,
 	return w.apply(ctx, o.Unstructured)
 }
 
-// keepIncarnation remembers of which pods a group was while there are none.
+// keepIncarnation keeps the incarnation of a group while the group has no pods.
 func keepIncarnation(u, live *unstructured.Unstructured) {
 	annotations := u.GetAnnotations()
-	if was := live.GetAnnotations()[AnnotationIncarnation]; was != "" && annotations[AnnotationIncarnation] == "" {
+	if former := live.GetAnnotations()[AnnotationIncarnation]; former != "" && annotations[AnnotationIncarnation] == "" {
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		annotations[AnnotationIncarnation] = was
+		annotations[AnnotationIncarnation] = former
 		u.SetAnnotations(annotations)
 	}
 }
 
-// rearms says whether an object must be made again since all pods of its group were.
-func (w *writer) rearms(ctx context.Context, o Object, live *unstructured.Unstructured) (bool, error) {
+// mustRearm says whether an object must be recreated, since all pods of its group were.
+func (w *writer) mustRearm(ctx context.Context, o Object, live *unstructured.Unstructured) (bool, error) {
 	if !o.Rearm {
 		return false, nil
 	}
-	was, is := live.GetAnnotations()[AnnotationIncarnation], o.GetAnnotations()[AnnotationIncarnation]
-	if was != "" && is != "" && was != is {
+	former, current := live.GetAnnotations()[AnnotationIncarnation], o.GetAnnotations()[AnnotationIncarnation]
+	if former != "" && current != "" && former != current {
 		return true, nil
 	}
 	phase, _, _ := unstructured.NestedString(live.Object, "status", "phase")
@@ -250,12 +249,12 @@ func (w *writer) rearms(ctx context.Context, o Object, live *unstructured.Unstru
 	return n == 0 && err == nil, err
 }
 
-// satisfied are the phases of a gang that was whole once.
+// satisfied are the phases of a gang that has reached its minimum once.
 var satisfied = []scheduling.PodGroupPhase{
 	scheduling.PodGroupScheduled, scheduling.PodGroupRunning, scheduling.PodGroupFinished, scheduling.PodGroupFailed,
 }
 
-// pods counts pods with some labels.
+// pods counts the pods with some labels that count accepts.
 func (w *writer) pods(ctx context.Context, namespace string, labels map[string]string, count func(*metav1.PartialObjectMetadata) bool) (n int, err error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
@@ -274,7 +273,7 @@ func (w *writer) apply(ctx context.Context, u *unstructured.Unstructured) error 
 	return w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner(FieldManager), client.ForceOwnership)
 }
 
-// remove deletes just this object, and not another one of its name.
+// remove deletes this very object, and not a recreated one of its name.
 func (w *writer) remove(ctx context.Context, u *unstructured.Unstructured) error {
 	if u.GetDeletionTimestamp() != nil {
 		return nil
@@ -283,7 +282,7 @@ func (w *writer) remove(ctx context.Context, u *unstructured.Unstructured) error
 	return client.IgnoreNotFound(w.Client.Delete(ctx, u, client.Preconditions{UID: &uid}))
 }
 
-// list is what was written for an owner. A kind that is not served has no objects.
+// list returns the objects written for an owner. Kinds that are not served have none.
 func (w *writer) list(ctx context.Context, namespace string, owner podgang.Owner, labels client.MatchingLabels) (out []*unstructured.Unstructured, err error) {
 	cluster, err := w.Cluster(ctx)
 	if err != nil {
@@ -320,7 +319,7 @@ func (w *writer) Delete(ctx context.Context, info *podgang.PodGangInfo) error {
 	return err
 }
 
-// CheckGangReady looks whether all objects are there, and enough pods.
+// CheckGangReady says whether all objects and enough pods exist.
 func (w *writer) CheckGangReady(ctx context.Context, info *podgang.PodGangInfo) (bool, string, error) {
 	objects, existing, err := w.desired(ctx, info, false)
 	if err != nil {
@@ -348,12 +347,12 @@ func (w *writer) CheckGangReady(ctx context.Context, info *podgang.PodGangInfo) 
 	return true, info.Name, nil
 }
 
-// GetExistingResourceNames lists the objects that were written for an owner.
+// GetExistingResourceNames returns the objects written for an owner.
 func (w *writer) GetExistingResourceNames(ctx context.Context, namespace string, owner podgang.Owner) ([]string, error) {
 	return w.existing(ctx, namespace, owner, (*unstructured.Unstructured).GetName)
 }
 
-// GetExistingGangNames lists the gangs for which objects were written, as their labels name them.
+// GetExistingGangNames returns the gangs of the objects written for an owner, as in their labels.
 func (w *writer) GetExistingGangNames(ctx context.Context, namespace string, owner podgang.Owner) ([]string, error) {
 	return w.existing(ctx, namespace, owner, func(u *unstructured.Unstructured) string { return u.GetLabels()[LabelGang] })
 }

@@ -126,9 +126,8 @@ func TestAPodGroupMadeAnew(t *testing.T) {
 	require.Equal(t, "1 of 3 members exist", c.why(t, member("p3")), "nobody of that time is left")
 }
 
-// TestWhatAProcessFindsWhenItBegins: what a gang has reached is read from its members, those
-// that have finished too, and from its PodGroup (case 45).
-func TestWhatAProcessFindsWhenItBegins(t *testing.T) {
+// Case 45: what a gang has reached is read from its members, finished ones included, and from its PodGroup.
+func TestRestartReadsProgressOfGangs(t *testing.T) {
 	running := func(p *v1.Pod) { p.Spec.NodeName = "n" }
 	succeeded := func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodSucceeded }
 	rejected := func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }
@@ -156,7 +155,7 @@ func TestWhatAProcessFindsWhenItBegins(t *testing.T) {
 				c.group(pg)
 			}
 			for _, p := range c.done {
-				cache.setDone(p)
+				cache.setFinished(p)
 			}
 			cache.setPod(member("p3"))
 			for _, p := range c.runs {
@@ -169,9 +168,9 @@ func TestWhatAProcessFindsWhenItBegins(t *testing.T) {
 	}
 }
 
-// TestWhoFinishes is told twice, in any order: gone for the scheduler, and finished. It counts
+// TestFinishedMembers is told twice, in any order: gone for the scheduler, and finished. It counts
 // until it is deleted.
-func TestWhoFinishes(t *testing.T) {
+func TestFinishedMembers(t *testing.T) {
 	running := func(p *v1.Pod) { p.Spec.NodeName = "n" }
 	succeeded := func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodSucceeded }
 	for _, goneFirst := range []bool{true, false} {
@@ -179,7 +178,7 @@ func TestWhoFinishes(t *testing.T) {
 		c.setObject(ref("a"), podGroup("1"), source.More{})
 		c.setPod(member("p0", running))
 		c.setPod(member("p1", running))
-		tell := []func(){func() { c.dropPod(member("p0", running)) }, func() { c.setDone(member("p0", succeeded)) }}
+		tell := []func(){func() { c.dropPod(member("p0", running)) }, func() { c.setFinished(member("p0", succeeded)) }}
 		if !goneFirst {
 			tell[0], tell[1] = tell[1], tell[0]
 		}
@@ -189,23 +188,23 @@ func TestWhoFinishes(t *testing.T) {
 		c.setPod(member("p2"))
 		require.Empty(t, c.why(t, member("p2")), "one of those who were whole is there")
 		c.dropPod(member("p2"))
-		c.dropDone(member("p0", succeeded))
+		c.dropFinished(member("p0", succeeded))
 		c.setPod(member("p3"))
 		require.Equal(t, "1 of 2 members exist", c.why(t, member("p3")))
 
 		c.setPod(member("p4"))
-		c.dropDone(member("p4"))
+		c.dropFinished(member("p4"))
 		require.NotEqual(t, "1 of 2 members exist", c.why(t, member("p3")), "whoever has not finished is not gone for those who hear of the finished")
 		again := member("p4", succeeded)
 		again.UID = "another"
-		c.setDone(again)
+		c.setFinished(again)
 		require.Equal(t, "waits for ns/p3, which is tried first for the whole gang", c.why(t, member("p4")), "one of its name that was there before does not take its place")
 	}
 }
 
-// TestWhatWakesAGang: its own status, which this process writes, does not; what changes
+// TestEventsThatWakeGang: its own status, which this process writes, does not; what changes
 // how it is planned does.
-func TestWhatWakesAGang(t *testing.T) {
+func TestEventsThatWakeGang(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Cache, *sigs.PodGroup)
 		wakes  bool
@@ -591,9 +590,9 @@ func TestAPlanOnNodesThatAreNotKnownYet(t *testing.T) {
 	require.Equal(t, "s1/n2", place(c.Topology(), "n2"))
 }
 
-// TestGangsOfOthers (case 48): what another scheduler serves is not told about, and what it
+// TestGangsOfOtherSchedulersAreNotWritten (case 48): what another scheduler serves is not told about, and what it
 // has nominated stays.
-func TestGangsOfOthers(t *testing.T) {
+func TestGangsOfOtherSchedulersAreNotWritten(t *testing.T) {
 	c, effects, notes := open(t)
 	other := func(p *v1.Pod) {
 		p.Spec.SchedulerName, p.Status.NominatedNodeName = "another", "n0"
@@ -657,8 +656,7 @@ func TestPodGroupsWithoutMembers(t *testing.T) {
 	}
 }
 
-// TestPlacesOfAPartiallyBoundGang (case 49) keep out who is as important or less, and nobody
-// else.
+// Case 49: the assignments of a partially bound gang exclude pods of equal or lower priority only.
 func TestPlacesOfAPartiallyBoundGang(t *testing.T) {
 	c, _, _ := open(t)
 	priority := func(n int32) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.Priority = &n } }

@@ -21,20 +21,20 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// record is what the cluster says of one gang.
+// record is what the cluster says about one gang.
 type record struct {
 	group.Record
-	stale   bool               // the book was not told yet what the gang's objects say
-	leader  *v1.Pod            // for which the others are made, which may be gone; nil if none was seen
-	others  map[types.UID]bool // members that were there before the leader came: made for one before
-	foreign bool               // the last member that was seen is another scheduler's
-	jobs    map[source.OwnerKey]bool
-	owner   source.OwnerKey // the object that may declare something about the gang; zero if there is none
-	told    map[string]bool // notes that people were told
-	lost    time.Time       // when a member that had a node has gone or finished last; zero if none has
+	stale     bool               // the book does not know the current declaration yet
+	leader    *v1.Pod            // for which the other members are created; it may be deleted; nil if none was seen
+	earlier   map[types.UID]bool // members created for an earlier leader
+	foreign   bool               // the last seen member belongs to another scheduler
+	jobs      map[source.OwnerKey]bool
+	owner     source.OwnerKey // the object that may declare something about the gang, or zero
+	published map[string]bool // published notes
+	lastLoss  time.Time       // when a bound member was last deleted or finished
 }
 
-// record returns a gang's record, which it starts if need be. c.mu is held.
+// record returns a gang's record, creating it if it does not exist. c.mu is held.
 func (c *Cache) record(ref gang.Ref) *record {
 	r := c.gangs[ref]
 	if r == nil {
@@ -48,7 +48,7 @@ func (c *Cache) record(ref gang.Ref) *record {
 	return r
 }
 
-// tidy drops a record of which nothing is left, and declares the gangs anew that need not wait for its gang then. c.mu is held.
+// tidy deletes an empty record, and redeclares the gangs that waited for it. c.mu is held.
 func (c *Cache) tidy(r *record) (effects []gang.Effect) {
 	if len(r.Pods)+len(r.Finished) == 0 && r.Object == nil {
 		owner := r.owner
@@ -65,11 +65,11 @@ func (c *Cache) tidy(r *record) (effects []gang.Effect) {
 	return effects
 }
 
-// setElsewhere notes that a pod names another gang than its controller means it for, or with ""
-// that it does not, and declares anew the gangs that wait for that one. c.mu is held.
+// setElsewhere records that a pod names another gang than its controller means, or with "" that it does not. It
+// redeclares the gangs that wait for the meant one. c.mu is held.
 func (c *Cache) setElsewhere(pod *v1.Pod, names string, meant gang.Ref) (effects []gang.Effect, notes []Note) {
 	key := convert.PodKey(pod)
-	was := len(c.elsewhere[meant])
+	before := len(c.elsewhere[meant])
 	if names != "" {
 		if c.elsewhere[meant] == nil {
 			c.elsewhere[meant] = map[string]string{}
@@ -78,19 +78,19 @@ func (c *Cache) setElsewhere(pod *v1.Pod, names string, meant gang.Ref) (effects
 	} else if delete(c.elsewhere[meant], key); len(c.elsewhere[meant]) == 0 {
 		delete(c.elsewhere, meant)
 	}
-	if (was == 0) == (len(c.elsewhere[meant]) == 0) {
+	if (before == 0) == (len(c.elsewhere[meant]) == 0) {
 		return nil, nil
 	}
 	owner, _ := source.MeantBy(pod)
 	return c.redeclareOf(owner)
 }
 
-// redeclareOf declares the gangs of an owner anew. c.mu is held.
+// redeclareOf redeclares the gangs of an owner. c.mu is held.
 func (c *Cache) redeclareOf(owner source.OwnerKey) (effects []gang.Effect, notes []Note) {
 	return c.redeclareSome(c.family(owner))
 }
 
-// redeclareSome declares gangs anew. c.mu is held.
+// redeclareSome redeclares gangs. c.mu is held.
 func (c *Cache) redeclareSome(refs map[gang.Ref]bool) (effects []gang.Effect, notes []Note) {
 	for _, ref := range slices.SortedFunc(maps.Keys(refs), compareRefs) {
 		if r := c.gangs[ref]; r != nil {
@@ -101,7 +101,7 @@ func (c *Cache) redeclareSome(refs map[gang.Ref]bool) (effects []gang.Effect, no
 	return effects, notes
 }
 
-// pointer returns how one of the pods names another gang than their controller means them for.
+// pointer returns which other gang a pod names instead of the meant one; "" if none does.
 func (c *Cache) pointer(meant gang.Ref) string {
 	pods := c.elsewhere[meant]
 	if len(pods) == 0 {
@@ -110,8 +110,7 @@ func (c *Cache) pointer(meant gang.Ref) string {
 	return pods[slices.MinFunc(slices.Collect(maps.Keys(pods)), topology.CompareNames)]
 }
 
-// setObject notes that the object which declares a gang exists in this state, or with nil
-// that it does not.
+// setObject records the object that declares a gang; nil if it was deleted.
 func (c *Cache) setObject(ref gang.Ref, pg *sigs.PodGroup, more source.More) {
 	c.mu.Lock()
 	r := c.record(ref)
@@ -129,19 +128,19 @@ func (c *Cache) setObject(ref gang.Ref, pg *sigs.PodGroup, more source.More) {
 		}
 	}
 	c.mu.Unlock()
-	c.do(effects)
-	c.tell(notes)
+	c.carryOut(effects)
+	c.publish(notes)
 }
 
-// redeclareFamily declares anew the gangs of some owners, but for one, where all are declared by
-// what all of them say. c.mu is held.
-func (c *Cache) redeclareFamily(but gang.Ref, owners ...source.OwnerKey) (effects []gang.Effect, notes []Note) {
+// redeclareFamily redeclares the gangs of some owners, except one, if their declarations depend on each other. c.mu
+// is held.
+func (c *Cache) redeclareFamily(except gang.Ref, owners ...source.OwnerKey) (effects []gang.Effect, notes []Note) {
 	for _, key := range slices.Compact(owners) {
 		if !source.IsFamily(key.Kind) {
 			continue
 		}
 		for _, ref := range slices.SortedFunc(maps.Keys(c.family(key)), compareRefs) {
-			if r := c.gangs[ref]; ref != but && r.Object != nil {
+			if r := c.gangs[ref]; ref != except && r.Object != nil {
 				effects = append(effects, c.redeclare(r)...)
 				notes = append(notes, c.takeNotes(r)...)
 			}
@@ -150,7 +149,7 @@ func (c *Cache) redeclareFamily(but gang.Ref, owners ...source.OwnerKey) (effect
 	return effects, notes
 }
 
-// siblings are the gangs of one owner that objects declare. c.mu is held.
+// siblings returns the gangs of an owner that have an object. c.mu is held.
 func (c *Cache) siblings(owner source.OwnerKey) (all []source.Gang) {
 	if !source.IsFamily(owner.Kind) {
 		return nil
@@ -165,7 +164,7 @@ func (c *Cache) siblings(owner source.OwnerKey) (all []source.Gang) {
 	return all
 }
 
-// setPod notes a member's state.
+// setPod records the state of a pod.
 func (c *Cache) setPod(pod *v1.Pod) {
 	ref := source.Of(pod)
 	key := convert.PodKey(pod)
@@ -176,9 +175,9 @@ func (c *Cache) setPod(pod *v1.Pod) {
 		c.ReserveAlone(pod, "")
 	}
 	moved := false
-	if was := c.Pod(key); was != nil && source.Of(was) != ref {
-		moved = was.UID == pod.UID
-		c.takeOut(was, !moved) // its labels name another gang now, or none
+	if old := c.Pod(key); old != nil && source.Of(old) != ref {
+		moved = old.UID == pod.UID
+		c.takeOut(old, !moved) // its labels name another gang now, or none
 		if ref.IsZero() && pod.Spec.NodeName == "" && c.Free != nil {
 			c.Free(pod)
 		}
@@ -202,7 +201,8 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	if meant, names := source.Implied(pod); names != "" {
 		effects, notes = c.setElsewhere(pod, names, meant)
 	}
-	if old != nil && r.Declared != nil && r.Declared.Counts && (c.held(old) != c.held(pod) || (old.Spec.NodeName == "") != (pod.Spec.NodeName == "")) ||
+	counted := old != nil && r.Declared != nil && r.Declared.Counts
+	if counted && (c.held(old) != c.held(pod) || (old.Spec.NodeName == "") != (pod.Spec.NodeName == "")) ||
 		old == nil || !maps.Equal(old.Annotations, pod.Annotations) || !maps.Equal(old.Labels, pod.Labels) {
 		if key, ok := source.MayOwn(pod); r.Declared.MayChangeWith(pod) || ok && r.Declared != nil && r.jobs != nil && !r.jobs[key] {
 			effects = append(effects, c.redeclare(r)...)
@@ -216,14 +216,14 @@ func (c *Cache) setPod(pod *v1.Pod) {
 		effects = append(effects, c.voidNomination(pod)...)
 	}
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
-	if old != nil && pod.Spec.NodeName == "" && asksElse(old, pod) {
-		if of, ok := c.book.GroupKey(key); ok {
-			effects = append(effects, gang.Effect{Verb: MemberChanged, Gang: of})
+	if old != nil && pod.Spec.NodeName == "" && requestChanged(old, pod) {
+		if groupKey, ok := c.book.GroupKey(key); ok {
+			effects = append(effects, gang.Effect{Verb: MemberChanged, Gang: groupKey})
 		}
 	}
 	c.mu.Unlock()
-	c.do(effects)
-	c.tell(notes)
+	c.carryOut(effects)
+	c.publish(notes)
 }
 
 // held says whether a member does not count yet. c.mu is held.
@@ -231,26 +231,26 @@ func (c *Cache) held(pod *v1.Pod) bool {
 	return pod.Spec.NodeName == "" && (convert.Gated(pod) || !c.serves[pod.Spec.SchedulerName])
 }
 
-// asksElse says whether a pod may need something else than before.
-func asksElse(was, is *v1.Pod) bool {
-	return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || !maps.Equal(was.Labels, is.Labels) || convert.OtherDeviceWords(was, is) ||
-		!equality.Semantic.DeepEqual(was.Status.ResourceClaimStatuses, is.Status.ResourceClaimStatuses)
+// requestChanged says whether a pod may need something else than before.
+func requestChanged(old, current *v1.Pod) bool {
+	return !equality.Semantic.DeepEqual(old.Spec, current.Spec) || !maps.Equal(old.Labels, current.Labels) ||
+		convert.OtherDeviceWords(old, current) ||
+		!equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, current.Status.ResourceClaimStatuses)
 }
 
-// file notes the state of a member, and the node that it is on; nil is for one that is gone.
-// c.mu is held.
+// file records a member and its node; nil deletes it. c.mu is held.
 func (c *Cache) file(key string, pod *v1.Pod) {
 	old := c.pods[key]
 	delete(c.templates, old)
 	if old != nil && convert.KeepsOffAfar(old) {
-		c.afar--
+		c.farReaching--
 	}
 	if pod != nil && convert.KeepsOffAfar(pod) {
-		c.afar++
+		c.farReaching++
 	}
 	if old != nil && old.Spec.NodeName != "" {
-		on := c.onNode[old.Spec.NodeName]
-		if delete(on, key); len(on) == 0 {
+		pods := c.onNode[old.Spec.NodeName]
+		if delete(pods, key); len(pods) == 0 {
 			delete(c.onNode, old.Spec.NodeName)
 		}
 	}
@@ -267,42 +267,39 @@ func (c *Cache) file(key string, pod *v1.Pod) {
 	}
 }
 
-// see tells the book of a pod's state: that it is a member, or was one and has finished on
-// its node; or that it is none any more. c.mu is held.
-func (c *Cache) see(pod *v1.Pod, of gang.Ref) []gang.Effect {
-	m, _ := convert.Member(pod, of) // what is wrong with it is in the notes
+// see tells the book the state of a pod: a member, a finished member, or none any more. c.mu is held.
+func (c *Cache) see(pod *v1.Pod, ref gang.Ref) []gang.Effect {
+	m, _ := convert.Member(pod, ref) // its errors are published as notes
 	m.Gated, m.Priority = m.Gated || !c.serves[pod.Spec.SchedulerName], c.Priority(pod)
 	var ev gang.Event = gang.Seen{Member: m}
-	if pod.DeletionTimestamp != nil || convert.Finished(pod) && !m.Done || c.gangs[of].others[pod.UID] {
+	if pod.DeletionTimestamp != nil || convert.Finished(pod) && !m.Done || c.gangs[ref].earlier[pod.UID] {
 		ev = gang.Left{Pod: m.Pod, UID: m.UID}
 	}
 	return c.book.Apply(ev, c.Clock.Now())
 }
 
-// lead is for the leader of a gang that is made once more: the members that were made for the one
-// before are none of its gang, which begins anew. Their controller deletes them with that one, a
-// little later; the new leader would be taken for one who replaces a member of a gang that runs. Pods are seen in the
-// order in which they are made. One that has moved here from another gang, since its labels were changed, is seen late:
-// of the members only those are not its own that are older. c.mu is held.
+// lead handles the leader of a gang. A new leader starts the gang over: members that were created for an earlier
+// leader do not belong to it. Their controller deletes them a little later. Pods are seen in the order of their
+// creation, except a leader whose labels changed: then only older members do not belong to it. c.mu is held.
 func (c *Cache) lead(r *record, pod *v1.Pod, moved bool) (effects []gang.Effect) {
-	switch was := r.leader; {
+	switch old := r.leader; {
 	case pod.DeletionTimestamp != nil:
 		return nil
 	case !source.Leads(pod):
 		if !c.open.Load() && r.leftOver(pod) {
-			r.another(pod)
+			r.markEarlier(pod)
 		}
 		return nil
-	case was != nil && was.UID == pod.UID:
+	case old != nil && old.UID == pod.UID:
 		r.leader = pod
 		return nil
 	default:
 		r.leader = pod
 		for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
 			member := r.Pods[key]
-			before := was != nil && (!moved || member.CreationTimestamp.Before(&pod.CreationTimestamp))
+			before := old != nil && (!moved || member.CreationTimestamp.Before(&pod.CreationTimestamp))
 			if member.UID != pod.UID && (before || !c.open.Load() && r.leftOver(member)) {
-				r.another(member)
+				r.markEarlier(member)
 				effects = append(effects, c.see(member, r.Ref)...)
 			}
 		}
@@ -310,25 +307,24 @@ func (c *Cache) lead(r *record, pod *v1.Pod, moved bool) (effects []gang.Effect)
 	}
 }
 
-// another notes that a member was made for a leader before the one that is there.
-func (r *record) another(member *v1.Pod) {
-	if r.others == nil {
-		r.others = map[types.UID]bool{}
+// markEarlier records that a member was created for an earlier leader.
+func (r *record) markEarlier(member *v1.Pod) {
+	if r.earlier == nil {
+		r.earlier = map[types.UID]bool{}
 	}
-	r.others[member.UID] = true
+	r.earlier[member.UID] = true
 }
 
-// skew is how far the clocks of API servers may be apart, which say when pods were made.
+// skew is how much the clocks of API servers may differ.
 const skew = time.Minute
 
-// leftOver says, for a process that begins and knows no order, whether a member runs that is older than
-// a leader who waits.
+// leftOver says, at the start of the process, whether a bound member is older than its waiting leader.
 func (r *record) leftOver(member *v1.Pod) bool {
 	return r.leader != nil && r.leader.Spec.NodeName == "" && member.Spec.NodeName != "" &&
 		r.leader.CreationTimestamp.Sub(member.CreationTimestamp.Time) > skew
 }
 
-// Nominate notes for which node a pod is nominated; "" is none.
+// Nominate records the nominated node of a pod; "" is none.
 func (c *Cache) Nominate(pod *v1.Pod, node string) {
 	key := convert.PodKey(pod)
 	c.mu.Lock()
@@ -338,74 +334,74 @@ func (c *Cache) Nominate(pod *v1.Pod, node string) {
 	}
 }
 
-// aloneAt is the node that is reserved for a pod without a gang.
-type aloneAt struct {
+// singleReservation is the node that is reserved for a pod without a gang.
+type singleReservation struct {
 	pod  *v1.Pod
 	node string
 }
 
-// ReserveAlone notes which node is reserved for a pod without a gang until victims have terminated; "" is none.
+// ReserveAlone records the reserved node of a pod without a gang; "" is none.
 func (c *Cache) ReserveAlone(pod *v1.Pod, node string) {
 	key := convert.PodKey(pod)
 	c.mu.Lock()
-	was, now := c.alone[key], aloneAt{pod, node}
-	if c.alone[key] = now; node == "" {
-		now = aloneAt{}
-		delete(c.alone, key)
+	old, current := c.singles[key], singleReservation{pod, node}
+	if c.singles[key] = current; node == "" {
+		current = singleReservation{}
+		delete(c.singles, key)
 	}
 	c.mu.Unlock()
-	if was != now {
+	if old != current {
 		c.Do([]gang.Effect{{Verb: gang.Moved, Pod: key}})
 	}
 }
 
-// Alone returns a pod without a gang for which a node is reserved; nil if there is none.
-func (c *Cache) Alone(key string) *v1.Pod { return read(c, func() *v1.Pod { return c.alone[key].pod }) }
+// Alone returns a pod without a gang that has a reserved node, or nil.
+func (c *Cache) Alone(key string) *v1.Pod {
+	return read(c, func() *v1.Pod { return c.singles[key].pod })
+}
 
-// tryAlone has the pods without a gang tried for which a node is reserved that takes no pods any more. c.mu is held.
-func (c *Cache) tryAlone(node string) (out []gang.Effect) {
-	for _, key := range slices.Sorted(maps.Keys(c.alone)) {
-		if c.alone[key].node == node {
+// retryAlone retries the pods without a gang whose reserved node was closed. c.mu is held.
+func (c *Cache) retryAlone(node string) (out []gang.Effect) {
+	for _, key := range slices.Sorted(maps.Keys(c.singles)) {
+		if c.singles[key].node == node {
 			out = append(out, gang.Effect{Verb: gang.Again, Pod: key})
 		}
 	}
 	return out
 }
 
-// NominatedNodes lists the nodes for which pods are nominated, of gangs or not.
+// NominatedNodes lists the nodes for which pods of any kind are nominated.
 func (c *Cache) NominatedNodes() []string {
 	return read(c, func() []string { return slices.Compact(slices.Sorted(maps.Values(c.nominated))) })
 }
 
-// voidNomination takes back a nominated node that stands for no place: one of a plan
-// that was given up, which others would go on to respect. What somebody else has nominated is
-// theirs to take back; what was there when this process began is thought to be of one before.
-// c.mu is held.
+// voidNomination removes a nomination without an assignment, left by a dropped plan. Nominations of other
+// components stay. Nominations found at the start are taken for those of an earlier process. c.mu is held.
 func (c *Cache) voidNomination(pod *v1.Pod) []gang.Effect {
 	key, node := convert.PodKey(pod), pod.Status.NominatedNodeName
 	if pod.Spec.NodeName != "" || node == "" || !c.serves[pod.Spec.SchedulerName] {
-		delete(c.found, key)
+		delete(c.foundNominations, key)
 		return nil
 	}
 	if !c.open.Load() {
-		c.found[key] = node
+		c.foundNominations[key] = node
 		return nil
 	}
-	if place, _ := c.book.Place(key); place == node || c.book.Assumed(key) || !c.book.HadPlace(key, node) && node != c.found[key] {
+	if place, _ := c.book.Place(key); place == node || c.book.Assumed(key) || !c.book.HadPlace(key, node) && node != c.foundNominations[key] {
 		return nil
 	}
 	return []gang.Effect{{Verb: gang.Clear, Pod: key}}
 }
 
-// dropPod notes that a pod is gone.
+// dropPod deletes a pod.
 func (c *Cache) dropPod(pod *v1.Pod) {
 	c.mu.Lock()
-	delete(c.rivals.placed, pod.UID)
+	delete(c.rivals.binding, pod.UID)
 	c.mu.Unlock()
 	c.takeOut(pod, true)
 }
 
-// takeOut takes a pod out of its gang, since it is gone, or else belongs to it no longer.
+// takeOut removes a pod from its gang, because it was deleted (gone) or names another gang.
 func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 	c.Nominate(pod, "")
 	c.ReserveAlone(pod, "")
@@ -418,19 +414,19 @@ func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 	r := c.record(ref)
 	if p := r.Pods[key]; p != nil && p.UID == pod.UID {
 		if gone {
-			c.loses(r, p)
+			c.noteLoss(r, p)
 		}
 		delete(r.Pods, key)
-		delete(r.others, p.UID)
-		c.grades.Delete(p.UID)
-		delete(c.found, key)
+		delete(r.earlier, p.UID)
+		c.priorities.Delete(p.UID)
+		delete(c.foundNominations, key)
 		c.file(key, nil)
 	}
 	var effects []gang.Effect
 	if meant, names := source.Implied(pod); names != "" {
 		effects, _ = c.setElsewhere(pod, "", meant)
 	}
-	if done := r.Finished[key]; done == nil || done.UID != pod.UID { // else it has finished, and is there
+	if done := r.Finished[key]; done == nil || done.UID != pod.UID { // it finished otherwise, and still exists
 		effects = append(effects, c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, c.Clock.Now())...)
 	}
 	if d := r.Declared; d != nil && (d.By == key || d.Counts) {
@@ -438,12 +434,11 @@ func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 	}
 	effects = append(effects, c.tidy(r)...)
 	c.mu.Unlock()
-	c.do(effects)
+	c.carryOut(effects)
 }
 
-// redeclare tells the book what the gang's objects say now. If that is what they said
-// before, the gang is only reported: its own status, written to the PodGroup, comes back
-// here, and must not have it tried again. c.mu is held.
+// redeclare tells the book what the gang's objects declare. Without a change the gang is only reported: the status
+// that this process writes comes back here and must not retry the gang. c.mu is held.
 func (c *Cache) redeclare(r *record) []gang.Effect {
 	before, first := r.Declared, r.Declared == nil
 	if r.stale {
@@ -451,11 +446,12 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	}
 	r.Declared, r.stale = nil, false
 	c.findOwner(r)
-	of := r.Gang
-	of.Done, of.Expected, of.Denied, of.Pointer, of.Held = r.Finished, c.kinds[r.owner.Kind].expected || c.seeks(r.owner.Kind), c.denied, c.pointer, c.held
-	of.Known = func(ref gang.Ref) bool { return c.gangs[ref] != nil }
-	of.Siblings, of.Above, of.Children = c.siblings(r.owner), c.above(r.Owner), c.children(r, of)
-	d, ok := source.Declare(of, source.Defaults{
+	declaring := r.Gang
+	declaring.Done, declaring.Denied, declaring.Pointer, declaring.Held = r.Finished, c.denied, c.pointer, c.held
+	declaring.Expected = c.kinds[r.owner.Kind].expected || c.seeks(r.owner.Kind)
+	declaring.Known = func(ref gang.Ref) bool { return c.gangs[ref] != nil }
+	declaring.Siblings, declaring.Above, declaring.Children = c.siblings(r.owner), c.above(r.Owner), c.children(r, declaring)
+	d, ok := source.Declare(declaring, source.Defaults{
 		Wait: c.Wait, Policy: c.Policy, Aware: c.Aware, Layers: c.network.Known(), Check: c.network.Check,
 	})
 	if !ok {
@@ -471,20 +467,19 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	effects := c.book.Apply(gang.Declared{Spec: d.Spec}, c.Clock.Now())
 	for _, other := range d.Group {
 		if l := c.gangs[other]; first && l != nil && l.Declared != nil && !slices.Contains(l.Declared.Group, r.Ref) {
-			l.stale = true // it may mean this gang, which was not there
+			l.stale = true // it may mean this gang, which did not exist
 			effects = append(effects, c.redeclare(l)...)
 		}
 	}
 	return append(effects, regraded...)
 }
 
-// resolve finds out which gangs are meant by the names that a gang lists: itself, those of its
-// own API, else of another one that has an object of that name, else of one whose pods are
-// gangs without any (a Job's, a LeaderWorkerSet's). c.mu is held.
+// resolve finds the gangs that are meant by the names in group: self, then gangs of the same API, then gangs with
+// an object, then gangs of pods without one. c.mu is held.
 func (c *Cache) resolve(self gang.Ref, group []gang.Ref) {
 	for i, ref := range group {
 		if r := c.gangs[ref]; ref.UID != "" || r != nil && (r.Object != nil || r.Declared != nil) {
-			continue // whoever knows the UID means no other of that name
+			continue // a UID names one gang
 		}
 		if ref.String() == self.String() && ref.Source == self.Source {
 			group[i] = self
@@ -492,7 +487,7 @@ func (c *Cache) resolve(self gang.Ref, group []gang.Ref) {
 		}
 		best, rank := ref, 0
 		for other := range c.named[ref.String()] {
-			if n := c.meant(ref, other); n > rank || n == rank && n > 0 && compareRefs(other, best) < 0 {
+			if n := c.meaning(ref, other); n > rank || n == rank && n > 0 && compareRefs(other, best) < 0 {
 				best, rank = other, n
 			}
 		}
@@ -500,8 +495,7 @@ func (c *Cache) resolve(self gang.Ref, group []gang.Ref) {
 	}
 }
 
-// hint notes which gangs an object has, where its own name is listed instead of theirs. c.mu is
-// held.
+// hint adds a note if group lists the name of an object instead of its gangs. c.mu is held.
 func (c *Cache) hint(d *source.Declaration) {
 	for _, ref := range d.Group {
 		if r := c.gangs[ref]; r != nil && r.Declared != nil || ref == d.Ref {
@@ -515,18 +509,18 @@ func (c *Cache) hint(d *source.Declaration) {
 			}
 			if len(gangs) > 0 {
 				d.Notes = append(d.Notes, source.Note{Reason: InvalidAnnotation, Message: fmt.Sprintf(
-					"%s: %q is no gang; did you mean those of %s: %s?", scheduling.AnnotationGroups, ref, key, strings.Join(gangs, ", "))})
+					"%s: %q is no gang; did you mean the gangs of %s: %s?", scheduling.AnnotationGroups, ref, key, strings.Join(gangs, ", "))})
 			}
 		}
 	}
 }
 
-// meant says how likely it is that a name means a gang; 0 is not at all. c.mu is held.
-func (c *Cache) meant(ref, by gang.Ref) int {
-	switch r := c.gangs[by]; {
+// meant rates how likely a name means a gang; 0 is not at all. c.mu is held.
+func (c *Cache) meaning(ref, candidate gang.Ref) int {
+	switch r := c.gangs[candidate]; {
 	case r == nil || r.Object == nil && r.Declared == nil:
 		return 0
-	case by.Source == ref.Source:
+	case candidate.Source == ref.Source:
 		return 3
 	case r.Object != nil:
 		return 2
@@ -534,12 +528,11 @@ func (c *Cache) meant(ref, by gang.Ref) int {
 	return 1
 }
 
-// redeclareAll is for when the topology has changed: layers may be known now, or no
-// longer. c.mu is held.
+// redeclareAll redeclares the gangs that read layers, after the topology changed. c.mu is held.
 func (c *Cache) redeclareAll() (effects []gang.Effect) {
 	for _, ref := range c.refs() {
 		if r := c.gangs[ref]; r.Gather() != nil || r.Declared != nil && r.Declared.ReadsLayers {
-			r.stale = true // the same words may mean something else
+			r.stale = true // the same declaration may mean something else
 			effects = append(effects, c.redeclare(r)...)
 		}
 	}

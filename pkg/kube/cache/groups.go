@@ -13,15 +13,15 @@ import (
 // Group is a gang group with the objects that a planner needs.
 type Group = group.Group
 
-// View is what a scheduling cycle of a member reads of its gang, all at one moment.
+// View is what a member's cycle reads of its gang, at one moment.
 type View struct {
-	Key      gang.Ref // of its group, as its plan and its refusal are filed
-	Member   *v1.Pod  // the member of that name; nil if there is none
+	Key      gang.Ref // the key of its group
+	Member   *v1.Pod  // the member of that name, or nil
 	Seat     gang.Seat
-	Reserved bool   // the group waits with a reservation for its victims to terminate
-	Admitted bool   // the pod has no confirmed place, and may enter the scheduler
-	Why      string // why it may not
-	// Group is nil if the pod may not enter, and if Refusal says why the group cannot be planned.
+	Reserved bool   // the group waits for its victims to terminate
+	Admitted bool   // the pod has no confirmed assignment and may enter
+	Why      string // why it may not enter
+	// Group is nil if the pod may not enter, or if Refusal says why the group cannot be planned.
 	Group   *Group
 	Refusal gang.Refusal
 }
@@ -41,7 +41,7 @@ func (c *Cache) View(pod *v1.Pod) View {
 	return v
 }
 
-// GroupKey names the group of a pod, as its plan and its refusal are filed.
+// GroupKey returns the key of a pod's group.
 func (c *Cache) GroupKey(pod *v1.Pod) gang.Ref {
 	return read(c, func() gang.Ref { return c.groupKey(pod) })
 }
@@ -65,7 +65,7 @@ func (c *Cache) Group(pod *v1.Pod) (*Group, gang.Refusal) {
 	return c.group(key)
 }
 
-// GroupOf returns the group of that name, or why it cannot be planned.
+// GroupOf returns the group with that key, or why it cannot be planned.
 func (c *Cache) GroupOf(key gang.Ref) (*Group, gang.Refusal) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

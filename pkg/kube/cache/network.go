@@ -16,9 +16,8 @@ import (
 // Topology is the network as one plan sees it.
 type Topology = network.Topology
 
-// Topology returns the network as it is now. The tree is made on the first call after a change, of the one before and
-// of the nodes that have changed since, while nobody waits for c.mu; who asks meanwhile waits for that tree, which knows
-// all that had happened when they asked, or makes the next.
+// Topology returns the current network. The first call after a change builds the tree from the previous one,
+// without c.mu. Concurrent calls wait for that tree, or build the next.
 func (c *Cache) Topology() *Topology {
 	if t := c.current.Load(); t != nil {
 		return t
@@ -34,41 +33,40 @@ func (c *Cache) Topology() *Topology {
 	c.tree = moves.In(c.tree, net.Layers)
 	t := network.New(c.tree, net)
 	c.mu.Lock()
-	if c.changes == changes { // else it is as old as this call, and not what the next one should have
+	if c.changes == changes { // otherwise a later change is missing in it
 		c.current.Store(t)
 	}
 	c.mu.Unlock()
 	return t
 }
 
-// change notes that the network is another one than the tree says. c.mu is held.
+// change invalidates the tree. c.mu is held.
 func (c *Cache) change() {
 	c.changes++
 	c.current.Store(nil)
 }
 
-// mostMoved is how many nodes more than there are may have changed until they are no longer told apart: where nobody
-// asks for a tree, nodes come and go for ever.
-const mostMoved = 1000
+// maxMoved limits the changed nodes that are recorded between two trees, beyond the number of nodes.
+const maxMoved = 1000
 
-// move notes that a node has come, is gone, or is somewhere else. c.mu is held.
+// move records that a node was added, deleted or moved. c.mu is held.
 func (c *Cache) move(node string) {
 	c.change()
-	if c.moved == nil {
-		c.moved = map[string]bool{}
+	if c.movedNodes == nil {
+		c.movedNodes = map[string]bool{}
 	}
-	if c.moved[node] = true; len(c.moved) > len(c.nodes)+mostMoved {
-		c.moved, c.afresh = nil, true
+	if c.movedNodes[node] = true; len(c.movedNodes) > len(c.nodes)+maxMoved {
+		c.movedNodes, c.allMoved = nil, true
 	}
 }
 
-// takeMoves returns what has become of nodes, once. c.mu is held.
+// takeMoves removes and returns the recorded changes. c.mu is held.
 func (c *Cache) takeMoves() network.Moves {
-	m := network.Moves{Afresh: c.afresh}
+	m := network.Moves{Afresh: c.allMoved}
 	if m.Afresh {
 		m.Nodes = slices.Collect(maps.Values(c.nodes))
 	} else {
-		for name := range c.moved {
+		for name := range c.movedNodes {
 			if n := c.nodes[name]; n != nil {
 				m.Nodes = append(m.Nodes, n)
 			} else {
@@ -76,38 +74,36 @@ func (c *Cache) takeMoves() network.Moves {
 			}
 		}
 	}
-	c.moved, c.afresh = nil, false
+	c.movedNodes, c.allMoved = nil, false
 	return m
 }
 
-// TopologyOf is Topology for a plan on just these nodes, with these labels, but for those
-// that were deleted. The scheduler is told of nodes before this cache or after it: a
-// gang can be woken by a change that is not in the tree yet, or not in the snapshot, and
-// nothing would wake it again.
+// TopologyOf returns the network for a plan on these nodes, except deleted ones. The scheduler learns of nodes
+// before or after this cache. A gang that was woken by a change must see it in the snapshot or in the tree.
 func (c *Cache) TopologyOf(nodes []*v1.Node) *Topology {
 	return c.Topology().On(c.notGone(nodes))
 }
 
-// AnyGone says whether nodes were deleted that a snapshot may still hold.
-func (c *Cache) AnyGone() bool { return read(c, func() bool { return len(c.gone) > 0 }) }
+// AnyGone says whether a snapshot may still hold deleted nodes.
+func (c *Cache) AnyGone() bool { return read(c, func() bool { return len(c.deletedNodes) > 0 }) }
 
-// notGone leaves out nodes that were deleted, and forgets those that nobody has any more.
+// notGone removes deleted nodes, and forgets those that no snapshot holds any more.
 func (c *Cache) notGone(nodes []*v1.Node) []*v1.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.gone) == 0 {
+	if len(c.deletedNodes) == 0 {
 		return nodes
 	}
-	still := map[string]bool{}
-	left := slices.DeleteFunc(slices.Clone(nodes), func(n *v1.Node) bool {
-		still[n.Name] = c.gone[n.Name]
-		return c.gone[n.Name]
+	held := map[string]bool{}
+	existing := slices.DeleteFunc(slices.Clone(nodes), func(n *v1.Node) bool {
+		held[n.Name] = c.deletedNodes[n.Name]
+		return c.deletedNodes[n.Name]
 	})
-	maps.DeleteFunc(c.gone, func(name string, _ bool) bool { return !still[name] })
-	return left
+	maps.DeleteFunc(c.deletedNodes, func(name string, _ bool) bool { return !held[name] })
+	return existing
 }
 
-// setTopology notes the ClusterNetworkTopology, or with nil that there is none.
+// setTopology records the ClusterNetworkTopology, or nil.
 func (c *Cache) setTopology(object *koordinator.ClusterNetworkTopology) {
 	if !c.Aware {
 		return
@@ -116,19 +112,18 @@ func (c *Cache) setTopology(object *koordinator.ClusterNetworkTopology) {
 	n, layered := c.network.After(object)
 	same := !layered && n.Problem == c.network.Problem && (object == nil) == (c.network.Object == nil)
 	c.network = n
-	c.afresh = c.afresh || layered
+	c.allMoved = c.allMoved || layered
 	c.change()
 	var effects []gang.Effect
 	if !same {
 		effects = c.redeclareAll()
 	}
 	c.mu.Unlock()
-	c.do(effects)
+	c.carryOut(effects)
 	c.topologyChanged()
 }
 
-// setUnused notes a ClusterNetworkTopology that has another name than the one that is used, or with nil
-// that it is gone.
+// setUnused records a ClusterNetworkTopology with an unused name; nil if it was deleted.
 func (c *Cache) setUnused(name string, object *koordinator.ClusterNetworkTopology) {
 	if !c.Aware {
 		return
@@ -143,7 +138,7 @@ func (c *Cache) setUnused(name string, object *koordinator.ClusterNetworkTopolog
 	c.topologyChanged()
 }
 
-// Unused are the ClusterNetworkTopologies that have no effect, by name.
+// Unused returns the ClusterNetworkTopologies without effect, by name.
 func (c *Cache) Unused() []*koordinator.ClusterNetworkTopology {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -152,13 +147,13 @@ func (c *Cache) Unused() []*koordinator.ClusterNetworkTopology {
 	})
 }
 
-// setNode notes a node; only the labels that say where it is matter here, and whether it is cordoned, of which the scheduler's queue tells nobody. Other
-// labels change all the time, on all nodes when a labeller is rolled out.
+// setNode records a node. Only its domain labels and its cordon matter; no scheduler event reports the cordon.
+// Other labels change often.
 func (c *Cache) setNode(node *v1.Node) {
 	c.mu.Lock()
 	old := c.nodes[node.Name]
 	c.nodes[node.Name] = node
-	delete(c.gone, node.Name)
+	delete(c.deletedNodes, node.Name)
 	moved := old == nil || !c.network.SamePlace(old, node)
 	var effects []gang.Effect
 	if moved {
@@ -166,19 +161,18 @@ func (c *Cache) setNode(node *v1.Node) {
 		effects = c.gangsOn(node.Name)
 	}
 	if old != nil && !old.Spec.Unschedulable && node.Spec.Unschedulable {
-		effects = slices.Concat(effects, c.book.Apply(gang.NodeClosed{Node: node.Name}, c.Clock.Now()), c.tryAlone(node.Name))
+		effects = slices.Concat(effects, c.book.Apply(gang.NodeClosed{Node: node.Name}, c.Clock.Now()), c.retryAlone(node.Name))
 	}
 	c.mu.Unlock()
 	if moved || len(effects) > 0 {
-		c.do(effects)
+		c.carryOut(effects)
 	}
 	if moved {
 		c.topologyChanged()
 	}
 }
 
-// gangsOn has the gangs reported that have members on a node: the domain that they are
-// in may have another name now. c.mu is held.
+// gangsOn reports the gangs with members on a node: the name of their domain may have changed. c.mu is held.
 func (c *Cache) gangsOn(node string) (out []gang.Effect) {
 	gangs := map[gang.Ref]bool{}
 	for key := range c.onNode[node] {
@@ -193,20 +187,19 @@ func (c *Cache) gangsOn(node string) (out []gang.Effect) {
 func (c *Cache) dropNode(name string) {
 	c.mu.Lock()
 	delete(c.nodes, name)
-	c.gone[name] = true
+	c.deletedNodes[name] = true
 	c.move(name)
-	effects := append(c.book.Apply(gang.NodeGone{Node: name}, c.Clock.Now()), c.tryAlone(name)...)
+	effects := append(c.book.Apply(gang.NodeGone{Node: name}, c.Clock.Now()), c.retryAlone(name)...)
 	c.mu.Unlock()
-	c.do(effects)
+	c.carryOut(effects)
 	c.topologyChanged()
 }
 
-// topologyChanged has the status of the ClusterNetworkTopology written.
+// topologyChanged requests an update of the status of the ClusterNetworkTopology.
 func (c *Cache) topologyChanged() { c.Do([]gang.Effect{{Verb: TopologyChanged}}) }
 
-// What the book does not know of, and somebody must hear: the topology's status may differ now;
-// a namespace has come or has other labels; a pending member of Gang, a group's key, may need
-// something else now.
+// These effects are not from the book: the topology's status may differ; a namespace is new or has other labels; a
+// pending member of Gang, a group's key, may need something else.
 const (
 	TopologyChanged  gang.Verb = "topology"
 	NamespaceChanged gang.Verb = "namespace"

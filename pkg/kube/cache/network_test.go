@@ -36,8 +36,8 @@ func (c *Cache) fresh() *topology.Tree {
 	return topology.Build(convert.LayerNames(c.network.Layers), nodes)
 }
 
-// TestTheTreeKeepsUp: whatever becomes of nodes and of the layers, and whenever somebody asks, the tree is the one that
-// would be built of the nodes as they are then; a plan on other nodes has the tree that would be built of these.
+// After any changes of nodes and layers the tree equals a tree that is built from scratch. So does the tree of a
+// plan on other nodes.
 func TestTheTreeKeepsUp(t *testing.T) {
 	kinds := []string{"come", "moved", "gone", "back before it was missed", "other layers", "no topology", "forgotten which"}
 	worlds.Check(t, 500, kinds, func(t *rapid.T, y worlds.Tally) {
@@ -83,13 +83,13 @@ func TestTheTreeKeepsUp(t *testing.T) {
 			},
 			"many": func(*rapid.T) {
 				if worlds.Chance(t, 8, "many") {
-					for i := range mostMoved + 20 {
+					for i := range maxMoved + 20 {
 						n := draw(fmt.Sprint("m", i%500))
 						n.Name = fmt.Sprint("m", i)
 						c.setNode(n)
 						c.dropNode(n.Name)
 					}
-					y.Count("forgotten which", c.afresh)
+					y.Count("forgotten which", c.allMoved)
 				}
 			},
 			"ask": func(*rapid.T) {
@@ -109,7 +109,7 @@ func TestTheTreeKeepsUp(t *testing.T) {
 				var nodes []*v1.Node
 				var leaves []topology.Node
 				for i := range 9 {
-					if n := draw(fmt.Sprint("n", i)); worlds.Chance(t, 2, "in the snapshot") && !c.gone[n.Name] {
+					if n := draw(fmt.Sprint("n", i)); worlds.Chance(t, 2, "in the snapshot") && !c.deletedNodes[n.Name] {
 						nodes, leaves = append(nodes, n), append(leaves, convert.Node(n.Name, n.Labels, c.network.Layers))
 					}
 				}
@@ -130,12 +130,12 @@ func TestTheTreeKeepsUp(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForATree: while a tree is made, events come in, and whoever asks something else is answered; who asks for
-// the network has all that was known when they asked.
-func TestNobodyWaitsForATree(t *testing.T) {
+// While a tree is built, events and other readers proceed. A reader of the network gets all that was known at its
+// call.
+func TestReadersDoNotWaitForTreeBuild(t *testing.T) {
 	c, nodes, _ := large(t, 64)
 	c.Do = func([]gang.Effect) {}
-	c.building.Lock() // as the one who makes a tree has it
+	c.building.Lock() // as during a build
 	c.setNode(relabelled(nodes[0], "spine", "s99"))
 	c.dropNode(nodes[1].Name)
 	c.setPod(member("p0"))
@@ -156,7 +156,7 @@ func TestNobodyWaitsForATree(t *testing.T) {
 	require.Equal(t, paths(c.fresh()), paths(c.Topology().Tree))
 }
 
-// TestNodesComeWhileGangsArePlanned: events and plans at once; nobody sees a tree that lacks what had happened before.
+// Events and plans run at once. No plan sees a tree that lacks an earlier event.
 func TestNodesComeWhileGangsArePlanned(t *testing.T) {
 	c, nodes, _ := large(t, 200)
 	c.Do = func([]gang.Effect) {}

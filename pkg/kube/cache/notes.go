@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// The reasons of notes: what is wrong with an object as somebody wrote it.
+// The reasons of notes about invalid objects.
 const (
 	InvalidAnnotation    = source.InvalidAnnotation
 	InvalidTopologyIndex = "InvalidTopologyIndex"
@@ -24,15 +24,15 @@ const (
 	TierIsNode           = source.TierIsNode
 	LeaderFirst          = source.LeaderFirst
 	OwnerNotRead         = source.OwnerNotRead
-	UnknownKey           = "UnknownKey"    // somebody meant something by it
+	UnknownKey           = "UnknownKey"    // a key that no API knows
 	QuotaNotFound        = "QuotaNotFound" // a pod names it
 	QuotaNotUsable       = "QuotaNotUsable"
-	QuotaRevoked         = "QuotaRevoked"    // gangs leave that a quota has had too much with for long
-	QuotaNotRevoked      = "QuotaNotRevoked" // they would, and disruption budgets forbid it
+	QuotaRevoked         = "QuotaRevoked"    // gangs are evicted because their quota borrows for too long
+	QuotaNotRevoked      = "QuotaNotRevoked" // disruption budgets prevent that
 )
 
-// takeNotes returns the notes on a gang that people have not been told, and counts
-// them as told. Before the cache is open nobody is told anything. c.mu is held.
+// takeNotes returns the unpublished notes on a gang and marks them as published. It returns none before the cache
+// is open. c.mu is held.
 func (c *Cache) takeNotes(r *record) (notes []Note) {
 	if r.Declared == nil || !c.open.Load() || !c.ours(r) {
 		return nil
@@ -56,10 +56,10 @@ func (c *Cache) takeNotes(r *record) (notes []Note) {
 			notes = append(notes, Note{About: o.Object, Warning: true, Reason: InvalidAnnotation, Message: message})
 		}
 	}
-	return slices.DeleteFunc(notes, func(n Note) bool { return r.knows("", n) })
+	return slices.DeleteFunc(notes, func(n Note) bool { return r.publish("", n) })
 }
 
-// about is the object that people look at who want to know of a gang: nil if there is none.
+// about returns the object that users read about the gang; nil if none.
 func (r *record) about() runtime.Object {
 	switch pod := r.Pods[r.Declared.By]; {
 	case r.Object != nil:
@@ -72,18 +72,18 @@ func (r *record) about() runtime.Object {
 	return nil
 }
 
-// knows says whether people were told, and counts them as told from now on.
-func (r *record) knows(about string, n Note) bool {
+// knows says whether a note was published, and marks it.
+func (r *record) publish(about string, n Note) bool {
 	key := about + " " + n.Reason + " " + n.Message
-	was := r.told[key]
-	if r.told == nil {
-		r.told = map[string]bool{}
+	known := r.published[key]
+	if r.published == nil {
+		r.published = map[string]bool{}
 	}
-	r.told[key] = true
-	return was
+	r.published[key] = true
+	return known
 }
 
-// podNotes returns what people have not been told of one member. c.mu is held.
+// podNotes returns the unpublished notes on one member. c.mu is held.
 func (c *Cache) podNotes(pod *v1.Pod, r *record) (notes []Note) {
 	if !c.open.Load() || !c.serves[pod.Spec.SchedulerName] {
 		return nil
@@ -100,7 +100,7 @@ func (c *Cache) podNotes(pod *v1.Pod, r *record) (notes []Note) {
 		}
 	}
 	notes = append(notes, unknownKeys(pod)...)
-	return slices.DeleteFunc(notes, func(n Note) bool { return r.knows(string(pod.UID), n) })
+	return slices.DeleteFunc(notes, func(n Note) bool { return r.publish(string(pod.UID), n) })
 }
 
 func unknownKeys(pod *v1.Pod) (notes []Note) {
@@ -110,7 +110,7 @@ func unknownKeys(pod *v1.Pod) (notes []Note) {
 	return notes
 }
 
-// allNotes is for when the cache opens. c.mu is held.
+// allNotes returns all notes when the cache opens. c.mu is held.
 func (c *Cache) allNotes() (notes []Note) {
 	for _, ref := range c.refs() {
 		r := c.gangs[ref]
@@ -128,9 +128,9 @@ func (c *Cache) allNotes() (notes []Note) {
 	return notes
 }
 
-// tell says in one event what is to be said of an object for one reason: of several the
-// API server's clients keep the first. What several gangs of one owner have in common is said once.
-func (c *Cache) tell(notes []Note) {
+// publish publishes one event per object and reason, because API clients aggregate events. Equal messages of
+// several gangs are merged.
+func (c *Cache) publish(notes []Note) {
 	for i := 0; i < len(notes); {
 		n, messages := notes[i], []string{}
 		for ; i < len(notes) && notes[i].About == n.About && notes[i].Reason == n.Reason; i++ {

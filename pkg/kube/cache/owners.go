@@ -10,14 +10,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// The objects that own gangs, and what is known of them and of resources that may not be read.
+// This file keeps the objects that own gangs, and the resources that may not be read.
 
-// findOwner notes who may say something of a gang. c.mu is held.
+// findOwner records the object that may declare something about a gang. c.mu is held.
 func (c *Cache) findOwner(r *record) {
 	g := r.Gang
 	g.Done = r.Finished // they name it, too
 	key, ok := source.OwnerOf(g)
-	if key == r.owner || !ok && r.Object == nil { // who has no members left keeps what was said
+	if key == r.owner || !ok && r.Object == nil { // without members the old owner stays
 		return
 	}
 	c.disown(r)
@@ -35,7 +35,7 @@ func (c *Cache) findOwner(r *record) {
 	}
 }
 
-// disown forgets who owns a gang. c.mu is held.
+// disown removes a gang's owner. c.mu is held.
 func (c *Cache) disown(r *record) {
 	if delete(c.owned[r.owner], r.Ref); len(c.owned[r.owner]) == 0 {
 		delete(c.owned, r.owner)
@@ -43,7 +43,7 @@ func (c *Cache) disown(r *record) {
 	r.owner, r.Owner = source.OwnerKey{}, nil
 }
 
-// ownerOf is the object of that name, if a gang is one of its own. c.mu is held.
+// ownerOf returns the object with that key if it owns the gang, or nil. c.mu is held.
 func (c *Cache) ownerOf(key source.OwnerKey, r *record) *source.Owned {
 	if o := c.owners[key]; o.Owns(r.Ref) {
 		return o
@@ -51,26 +51,26 @@ func (c *Cache) ownerOf(key source.OwnerKey, r *record) *source.Owned {
 	return nil
 }
 
-// setOwner notes what an object says of the gangs that it owns.
+// setOwner records what an object declares about its gangs.
 func (c *Cache) setOwner(o *source.Owned) {
 	c.mu.Lock()
-	was := c.owners[o.Key]
-	o.Follows(was)
-	about := c.family(o.Key)
+	old := c.owners[o.Key]
+	o.Follows(old)
+	refs := c.family(o.Key)
 	c.fileOwner(o.Key, o)
 	for ref := range c.owned[o.Key] {
 		r := c.gangs[ref]
 		r.Owner = c.ownerOf(o.Key, r)
 	}
-	maps.Copy(about, c.family(o.Key))
-	effects, notes := c.redeclareSome(about)
-	notes = append(notes, c.unheeded(was, o)...)
+	maps.Copy(refs, c.family(o.Key))
+	effects, notes := c.redeclareSome(refs)
+	notes = append(notes, c.unheeded(old, o)...)
 	c.mu.Unlock()
-	c.do(effects)
-	c.tell(notes)
+	c.carryOut(effects)
+	c.publish(notes)
 }
 
-// wantsOwner returns the kind of objects that are to be read for a pod that names no gang; "" if they are, or need not be. c.mu is held.
+// wantsOwner returns the kind of owner to read for a pod without a gang; "" if none, or read already. c.mu is held.
 func (c *Cache) wantsOwner(pod *v1.Pod) string {
 	key, ok := source.MayOwn(pod)
 	if !ok || !c.serves[pod.Spec.SchedulerName] || c.kinds[key.Kind].wanted {
@@ -79,41 +79,40 @@ func (c *Cache) wantsOwner(pod *v1.Pod) string {
 	return key.Kind
 }
 
-// want has objects of a kind read. c.mu is held.
+// want requests that objects of a kind are read. c.mu is held.
 func (c *Cache) want(name string) {
 	kind := c.kinds[name]
 	kind.wanted = true
 	c.kinds[name] = kind
 }
 
-// unheeded is what a Job says without effect, unless people were told when it was as it was before. c.mu is held.
-func (c *Cache) unheeded(was, is *source.Owned) []Note {
-	if is.Unheeded == "" || !c.open.Load() || !c.serves[is.Scheduler] || was != nil && was.Unheeded == is.Unheeded {
+// unheeded returns a note on what a Job declares without effect, if it changed. c.mu is held.
+func (c *Cache) unheeded(old, current *source.Owned) []Note {
+	if current.Unheeded == "" || !c.open.Load() || !c.serves[current.Scheduler] || old != nil && old.Unheeded == current.Unheeded {
 		return nil
 	}
-	return []Note{{About: is.Object, Warning: true, Reason: InvalidAnnotation, Message: is.Unheeded}}
+	return []Note{{About: current.Object, Warning: true, Reason: InvalidAnnotation, Message: current.Unheeded}}
 }
 
-// dropOwner notes that an object is gone. What it has said ends with it: a process that begins
-// now could not know it. Who runs goes on.
+// dropOwner deletes an object and its declarations, which a new process could not know. Running gangs continue.
 func (c *Cache) dropOwner(key source.OwnerKey) {
 	c.mu.Lock()
-	about := c.family(key)
+	refs := c.family(key)
 	c.fileOwner(key, nil)
 	for ref := range c.owned[key] {
 		c.gangs[ref].Owner = nil
 	}
-	effects, notes := c.redeclareSome(about)
+	effects, notes := c.redeclareSome(refs)
 	c.mu.Unlock()
-	c.do(effects)
-	c.tell(notes)
+	c.carryOut(effects)
+	c.publish(notes)
 }
 
-// fileOwner notes what an object says, or with nil that there is none. c.mu is held.
+// fileOwner records an object; nil deletes it. c.mu is held.
 func (c *Cache) fileOwner(key source.OwnerKey, o *source.Owned) {
-	if was := c.owners[key]; was != nil && was.Parent != (source.OwnerKey{}) {
-		if delete(c.below[was.Parent], key); len(c.below[was.Parent]) == 0 {
-			delete(c.below, was.Parent)
+	if old := c.owners[key]; old != nil && old.Parent != (source.OwnerKey{}) {
+		if delete(c.childOwners[old.Parent], key); len(c.childOwners[old.Parent]) == 0 {
+			delete(c.childOwners, old.Parent)
 		}
 	}
 	if o == nil {
@@ -122,14 +121,14 @@ func (c *Cache) fileOwner(key source.OwnerKey, o *source.Owned) {
 	}
 	c.owners[key] = o
 	if o.Parent != (source.OwnerKey{}) {
-		if c.below[o.Parent] == nil {
-			c.below[o.Parent] = map[source.OwnerKey]bool{}
+		if c.childOwners[o.Parent] == nil {
+			c.childOwners[o.Parent] = map[source.OwnerKey]bool{}
 		}
-		c.below[o.Parent][key] = true
+		c.childOwners[o.Parent][key] = true
 	}
 }
 
-// above are the parents of an owner, from the next one up. c.mu is held.
+// above returns the ancestors of an owner, the parent first. c.mu is held.
 func (c *Cache) above(o *source.Owned) (all []*source.Owned) {
 	for o != nil && o.Parent != (source.OwnerKey{}) && len(all) < source.MaxLevels {
 		if o = c.owners[o.Parent]; o != nil {
@@ -139,10 +138,11 @@ func (c *Cache) above(o *source.Owned) (all []*source.Owned) {
 	return all
 }
 
-// children are the objects through which a gang's owner makes pods, or the Jobs of its members, which are noted and read from now on. c.mu is held.
+// children returns the objects through which a gang's owner makes pods, or the Jobs of its members, which it also
+// records. c.mu is held.
 func (c *Cache) children(r *record, g source.Gang) (all []*source.Owned) {
 	if source.ChildKind(r.owner.Kind) != "" {
-		for key := range c.below[r.owner] {
+		for key := range c.childOwners[r.owner] {
 			all = append(all, c.owners[key])
 		}
 		return all
@@ -160,7 +160,7 @@ func (c *Cache) children(r *record, g source.Gang) (all []*source.Owned) {
 	return all
 }
 
-// leaveJobs forgets which Jobs have pods in a gang. c.mu is held.
+// leaveJobs forgets the Jobs of a gang's members. c.mu is held.
 func (c *Cache) leaveJobs(r *record) {
 	for key := range r.jobs {
 		if delete(c.jobs[key], r.Ref); len(c.jobs[key]) == 0 {
@@ -170,8 +170,7 @@ func (c *Cache) leaveJobs(r *record) {
 	r.jobs = nil
 }
 
-// family are the gangs of an owner, and where owners have parents, of all that have its root.
-// c.mu is held.
+// family returns the gangs of an owner, and of all owners with the same root. c.mu is held.
 func (c *Cache) family(key source.OwnerKey) map[gang.Ref]bool {
 	root := key
 	for range source.MaxLevels {
@@ -189,23 +188,23 @@ func (c *Cache) family(key source.OwnerKey) map[gang.Ref]bool {
 		}
 		seen[key] = true
 		maps.Copy(all, c.owned[key])
-		for child := range c.below[key] {
+		for child := range c.childOwners[key] {
 			add(child)
 		}
 	}
 	add(root)
 	maps.Copy(all, c.jobs[key])
-	add(key) // in a circle, or below more levels than are legal, that is not below the root
+	add(key) // in a cycle, or below too many levels, that is not below the root
 	return all
 }
 
-// deny notes whether a resource may not be read, which whoever needs it is told.
-func (c *Cache) deny(resource schema.GroupVersionResource, is bool) {
+// deny records whether a resource lacks read permission, and redeclares the gangs that need it.
+func (c *Cache) deny(resource schema.GroupVersionResource, denied bool) {
 	c.mu.Lock()
 	var effects []gang.Effect
 	var notes []Note
-	if c.denied[resource] != is {
-		c.denied[resource] = is
+	if c.denied[resource] != denied {
+		c.denied[resource] = denied
 		for _, ref := range c.refs() {
 			if r := c.gangs[ref]; r != nil && source.Reads(r.Gang, r.owner, resource) {
 				effects = append(effects, c.redeclare(r)...)
@@ -214,33 +213,33 @@ func (c *Cache) deny(resource schema.GroupVersionResource, is bool) {
 		}
 	}
 	c.mu.Unlock()
-	c.do(effects)
-	c.tell(notes)
+	c.carryOut(effects)
+	c.publish(notes)
 }
 
-// ownerKind is what is known of a kind of owners.
+// ownerKind is the state of a kind of owners.
 type ownerKind struct {
 	wanted   bool // gangs name such owners
-	looked   bool // since then it was found out whether it is served
-	expected bool // its objects are watched: all are known, or soon will be
+	looked   bool // discovery has looked for it since
+	expected bool // its objects are watched
 }
 
-// seeks says whether gangs name owners of a kind for which nobody has looked since the first of them came: it may have
-// been installed a moment ago, and what its objects say would be missing. c.mu is held.
+// seeks says whether gangs name owners of a kind that discovery has not looked for since: it may have been
+// installed meanwhile. c.mu is held.
 func (c *Cache) seeks(name string) bool {
 	kind := c.kinds[name]
-	return c.later && name != "" && kind.wanted && !kind.expected && !kind.looked
+	return c.laterServed && name != "" && kind.wanted && !kind.expected && !kind.looked
 }
 
-// wants says whether there are gangs that objects of a kind may own, and whether nobody has looked for it since they came.
+// wants says whether gangs name owners of a kind, and whether discovery must look for it.
 func (c *Cache) wants(kind string) (wanted, missing bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.kinds[kind].wanted, c.seeks(kind)
 }
 
-// look notes that a kind was looked for, and whether its objects are watched from now on. The gangs that name such owners
-// are declared anew.
+// look records that discovery looked for a kind, and whether its objects are watched. It redeclares the gangs of
+// such owners.
 func (c *Cache) look(name string, expected bool) {
 	c.mu.Lock()
 	var effects []gang.Effect
@@ -255,5 +254,5 @@ func (c *Cache) look(name string, expected bool) {
 		}
 	}
 	c.mu.Unlock()
-	c.do(effects)
+	c.carryOut(effects)
 }

@@ -184,9 +184,9 @@ func TestALeaderMadeAgain(t *testing.T) {
 	})
 }
 
-// TestOwnersThatNobodyServes: pods say how large their group is where LeaderWorkerSets cannot be
+// TestOwnersOfUnservedKinds: pods say how large their group is where LeaderWorkerSets cannot be
 // read; when they can, they are waited for.
-func TestOwnersThatNobodyServes(t *testing.T) {
+func TestOwnersOfUnservedKinds(t *testing.T) {
 	c, _, _ := open(t)
 	pod := func(name string) *v1.Pod { return member(name, leaderOf("a", "0", "2")) }
 	c.setPod(pod("l"))
@@ -219,8 +219,8 @@ func TestTiersFollowTheTopology(t *testing.T) {
 	require.Equal(t, "BlockLayer", g.Gather.Rules[0].Layer)
 }
 
-// TestOwnersOfWhoHasFinished: of a gang whose members have all finished the next one is made.
-func TestOwnersOfWhoHasFinished(t *testing.T) {
+// The next gang of an owner is created after all members of the first have finished.
+func TestOwnersOfFinishedGangs(t *testing.T) {
 	of := func(p *v1.Pod) {
 		delete(p.Labels, scheduling.LabelPodGroup)
 		p.Labels["batch.kubernetes.io/job-name"], p.Annotations[scheduling.AnnotationMinAvailable] = "j", "1"
@@ -229,7 +229,7 @@ func TestOwnersOfWhoHasFinished(t *testing.T) {
 	c.look("Job", true)
 	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "Job", Namespace: "ns", Name: "j"}, Size: 2})
 	failed := member("j-0", of, func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodFailed })
-	c.setDone(failed)
+	c.setFinished(failed)
 	c.setPod(member("j-1", of))
 	require.Empty(t, c.why(t, member("j-1", of)))
 }
@@ -253,10 +253,9 @@ func ownedJobSet(uid types.UID, parts map[string]source.Part, words ...string) *
 
 func onNode(p *v1.Pod) { p.Spec.NodeName = "n" }
 
-// TestOwnersThatAreGone: whether a process has known the owner of a gang before it was deleted
-// makes no difference. Users who delete it want nothing new to start, and who orphans its pods
-// wants those that run to run on, as the gang that they are: they count as a whole, and none of
-// them is evicted without the others. Nothing new starts, since nobody could say by which rule.
+// It makes no difference whether a process knew the owner of a gang before its deletion. A user who deletes it
+// wants nothing new to start. A user who orphans the pods wants them to keep running as a gang: they count as a
+// whole, and none is evicted alone. Nothing new starts, since its constraint is unknown.
 func TestOwnersThatAreGone(t *testing.T) {
 	owner := ownedJobSet("u", map[string]source.Part{"w": {Jobs: 1, Size: 3}}, scheduling.AnnotationTopologySpec, must)
 	pods := []*v1.Pod{member("w0", jobSetMember("w", "u"), onNode), member("w1", jobSetMember("w", "u"), onNode), member("w2", jobSetMember("w", "u"))}
@@ -367,8 +366,7 @@ func TestPartsThatHaveFinished(t *testing.T) {
 	require.Equal(t, "gang ns/js.d of the group is missing", c.why(t, worker), "it is another attempt that has finished")
 }
 
-// TestPodsThatNameOtherGangs: who waits for a part whose pods are members of another gang is told
-// so, and until they are not.
+// A gang that waits for a part whose pods name another gang says so, until they do not.
 func TestPodsThatNameOtherGangs(t *testing.T) {
 	const why = `gang ns/js.w of the group has no members: pods that JobSet ns/js means for it name another one (label pod-group.scheduling.sigs.k8s.io: "other")`
 	for _, first := range []string{"driver", "worker"} {
@@ -431,7 +429,7 @@ func TestGroupsOfOtherAPIs(t *testing.T) {
 	}
 }
 
-// TestGroupsThatListOwners: who lists a JobSet is told what its gangs are called.
+// A gang that lists a JobSet gets a note with the names of its gangs.
 func TestGroupsThatListOwners(t *testing.T) {
 	c, _, notes := open(t)
 	c.look("JobSet", true)
@@ -442,12 +440,11 @@ func TestGroupsThatListOwners(t *testing.T) {
 	pg.Annotations = map[string]string{scheduling.AnnotationGroups: `["ns/a","ns/js","ns/other"]`}
 	c.setObject(ref("a"), pg, source.More{})
 	c.setPod(member("a-0"))
-	require.Contains(t, fmt.Sprint(*notes), scheduling.AnnotationGroups+`: "ns/js" is no gang; did you mean those of JobSet ns/js: ns/js.d, ns/js.w?`)
+	require.Contains(t, fmt.Sprint(*notes), scheduling.AnnotationGroups+`: "ns/js" is no gang; did you mean the gangs of JobSet ns/js: ns/js.d, ns/js.w?`)
 	require.NotContains(t, fmt.Sprint(*notes), `"ns/other" is no gang`, "it may still be made")
 }
 
-// TestWatcherSaysWhatIsDenied: what discovery says of permissions reaches the gangs, and is taken
-// back when somebody has applied the role.
+// Missing permissions reach the gangs, and are taken back when the role is applied.
 func TestWatcherSaysWhatIsDenied(t *testing.T) {
 	c, _, _ := open(t)
 	worker := member("w0", jobSetMember("w", "u"))
@@ -477,8 +474,8 @@ func TestWatcherSaysWhatIsDenied(t *testing.T) {
 	require.Equal(t, "JobSet ns/js, which its members name, is not known", c.why(t, worker))
 }
 
-// TestObjectsThatMayNotBeRead: whoever needs them says which file permits it, and not that they do
-// not exist.
+// Gangs that need the objects name the file that grants the permission. They do not say that the objects are
+// missing.
 func TestObjectsThatMayNotBeRead(t *testing.T) {
 	resource := func(kind string) schema.GroupVersionResource {
 		i := slices.IndexFunc(source.Owners, func(o *source.Owner) bool { return o.Kind == kind })
@@ -608,7 +605,7 @@ func TestRulesOfEach(t *testing.T) {
 	}
 }
 
-// TestRulesThatAreTakenBack: who said a rule does not say it any more.
+// An owner that drops a topology constraint does not declare it any more.
 func TestRulesThatAreTakenBack(t *testing.T) {
 	c, _, _ := open(t)
 	c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
@@ -633,7 +630,7 @@ func TestRulesThatAreTakenBack(t *testing.T) {
 	require.False(t, gathers(), "nobody owns it")
 }
 
-// TestTreeIsMended: whoever makes a tree legal, in another branch of it, is heard by all of its PodGroups.
+// A tree that becomes valid in one branch reaches all its PodGroups.
 func TestTreeIsMended(t *testing.T) {
 	key := func(name string) source.OwnerKey {
 		return source.OwnerKey{Kind: "CompositePodGroup", Namespace: "ns", Name: name}
@@ -759,7 +756,7 @@ func TestFamily(t *testing.T) {
 	}
 }
 
-// TestWhole: a gang whose members leave together has none to spare.
+// A gang that is evicted as a whole has no members to spare.
 func TestWhole(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		c, _, _ := open(t)
@@ -871,13 +868,13 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestInstalledLater: who is the first to name an owner of a kind that is not served waits until it was looked for
-// once more. It may have been installed a moment ago, and its rule would be missing.
+// The first gang that names an owner of an unserved kind waits for one discovery: the kind may have been installed
+// a moment ago.
 func TestInstalledLater(t *testing.T) {
 	for name, served := range map[string]bool{"it was installed": true, "it is not there": false} {
 		t.Run(name, func(t *testing.T) {
 			c, _, _ := open(t)
-			c.later = true
+			c.laterServed = true
 			of := schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
 			is := false
 			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
@@ -888,16 +885,16 @@ func TestInstalledLater(t *testing.T) {
 				src: Source{Dynamic: client, Served: func(r schema.GroupVersionResource) (bool, error) { return r == of && is, nil }},
 			}
 			w.discover(ctx, c.Clock.Now())
-			require.False(t, w.behind(time.Second))
+			require.False(t, w.mustDiscover(time.Second))
 
 			is = served
 			leader := member("a-0", leaderOf("a", "0", "1"))
 			c.setPod(leader)
 			require.Contains(t, c.why(t, leader), "which its members name, is not known")
-			require.True(t, w.behind(time.Second))
-			require.False(t, w.behind(0), "it was asked for a moment ago")
+			require.True(t, w.mustDiscover(time.Second))
+			require.False(t, w.mustDiscover(0), "it was asked for a moment ago")
 			w.discover(ctx, c.Clock.Now())
-			require.False(t, w.behind(time.Second))
+			require.False(t, w.mustDiscover(time.Second))
 			if served {
 				require.Contains(t, c.why(t, leader), "which its members name, is not known", "until it is seen")
 			} else {
@@ -907,8 +904,7 @@ func TestInstalledLater(t *testing.T) {
 	}
 }
 
-// TestGoneBeforeItIsRead: a CRD that is deleted while this process starts keeps nobody waiting, and is read when it is
-// there again.
+// A CRD that is deleted while the process starts delays no gang, and is read when it is back.
 func TestGoneBeforeItIsRead(t *testing.T) {
 	of := schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
@@ -937,8 +933,8 @@ func TestGoneBeforeItIsRead(t *testing.T) {
 	require.Eventually(t, func() bool { return w.started[of] && len(w.unsynced()) == 0 }, 10*time.Second, time.Millisecond)
 }
 
-// TestBeginsWithout: others' APIs of which the first list does not come keep everybody out for a minute, and then only their own
-// gangs; Muster's own, and quotas, for as long as it takes.
+// Missing first lists of other APIs delay all gangs for a minute, and then only their own. Missing lists of
+// Muster's APIs and quotas delay all gangs.
 func TestBeginsWithout(t *testing.T) {
 	lws := schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
 	quotas := schema.GroupVersionResource{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1", Resource: "elasticquotas"}
@@ -947,11 +943,11 @@ func TestBeginsWithout(t *testing.T) {
 		waited  time.Duration
 		begins  bool
 	}{
-		{lws, beginWithout - time.Second, false},
-		{lws, beginWithout, true},
-		{quotas, 100 * beginWithout, false},
-		{sigs.PodGroups, 100 * beginWithout, false},
-		{koordinator.ClusterNetworkTopologies, 100 * beginWithout, false},
+		{lws, startWithout - time.Second, false},
+		{lws, startWithout, true},
+		{quotas, 100 * startWithout, false},
+		{sigs.PodGroups, 100 * startWithout, false},
+		{koordinator.ClusterNetworkTopologies, 100 * startWithout, false},
 	} {
 		cache, _, _ := open(t)
 		cache.Beside = []Beside{{Resource: quotas}}
@@ -961,6 +957,6 @@ func TestBeginsWithout(t *testing.T) {
 		}
 		require.Equal(t, c.begins, w.hasSeen(t.Context(), cache.Clock.Now(), c.waited), "%s after %s", c.missing.Resource, c.waited)
 		w.synced["nodes"] = func() bool { return false }
-		require.False(t, w.hasSeen(t.Context(), cache.Clock.Now(), 100*beginWithout), "nodes are needed")
+		require.False(t, w.hasSeen(t.Context(), cache.Clock.Now(), 100*startWithout), "nodes are needed")
 	}
 }

@@ -36,7 +36,7 @@ func TestSubGroups(t *testing.T) {
 		"and as far as they are":              {pairs, 6, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 6"},
 		"no least number, nobody comes first": {any, 4, "- 0 0 1 1", "p 0:2/2? p 1:2/2? :0/0 0 of all, 4"},
 		"more in one than its size":           {any, 3, "0 0 0", "p 0:2/2? 0 of all, 3"},
-		"too few in whole ones":               {any, 3, "0 0 1", "1 more members are needed than whole sub-groups have, and those who are in none"},
+		"too few in whole ones":               {any, 3, "0 0 1", "1 more members are needed than whole sub-groups and members without a sub-group have"},
 		"some run":                            {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:1/2? 2 of all, 1"},
 		"was whole, and needs nobody":         {pairs, 3, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/1"},
 		"was whole, and may evict for one":    {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/2"},
@@ -96,8 +96,8 @@ func TestSubGroups(t *testing.T) {
 	}
 }
 
-// TestTasks: of a gang that has more members than it needs each task starts with its own, and who comes first
-// makes up for the rest of what the gang needs. Members are written as their task.
+// Each task of a gang with spare members starts with its own minimum, and the first members make up the rest.
+// Members are written as their task.
 func TestTasks(t *testing.T) {
 	for name, c := range map[string]struct {
 		tasks   map[string]int

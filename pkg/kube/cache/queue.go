@@ -13,8 +13,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Order is a pod's place in the queue: gangs that were partially bound when this process began come
-// first, then counts the priority, its gang's creation, the gang and the rank.
+// Order is a pod's position in the queue: gangs that were partially bound at the start, then priority, the gang's
+// creation, the gang and the rank.
 type Order struct {
 	Resumed  bool
 	Priority int32
@@ -22,7 +22,7 @@ type Order struct {
 	Member   gang.Member
 }
 
-// Order returns the place of a gang's member in the queue.
+// Order returns a member's position in the queue.
 func (c *Cache) Order(pod *v1.Pod) Order {
 	ref := source.Of(pod)
 	m, _ := convert.Member(pod, ref)
@@ -36,7 +36,7 @@ func (c *Cache) Order(pod *v1.Pod) Order {
 	return o
 }
 
-// Before says who of two pods is tried first.
+// Before says whether o is tried before p.
 func (o Order) Before(p Order) bool {
 	if o.Resumed != p.Resumed {
 		return o.Resumed
@@ -44,7 +44,7 @@ func (o Order) Before(p Order) bool {
 	return cmp.Or(cmp.Compare(p.Priority, o.Priority), o.Compare(p)) < 0
 }
 
-// Compare says who is tried first of pods of one priority.
+// Compare orders pods of equal priority.
 func (o Order) Compare(p Order) int {
 	return cmp.Or(
 		o.Created.Compare(p.Created),
@@ -54,42 +54,41 @@ func (o Order) Compare(p Order) int {
 	)
 }
 
-// Queue lists the gangs of which members wait that this process serves, in the order in which they will
-// be tried: a gang stands where the member does that is tried for its group, or if there is none, where the
-// first of its own does. In a list of their own are those that nobody tries, since their users must act
-// first, or whoever makes their members.
+// Queue lists the served gangs with waiting members in the order in which they are tried. A gang's position is that
+// of its group's representative, or of its own first member. waits are the gangs that wait for users or
+// controllers.
 //
-// One gang after the other is looked at, so that nobody waits for the lock meanwhile.
+// It takes the lock once per gang, so readers do not wait.
 func (c *Cache) Queue() (tried, waits []gang.Ref) {
 	stands := map[gang.Ref]standing{}
 	for _, ref := range c.Gangs() {
-		at, any := c.stands(ref)
-		if !any {
+		position, waiting := c.standing(ref)
+		if !waiting {
 			continue
 		}
-		stands[ref] = at
+		stands[ref] = position
 		if c.State(ref).Refusal.Waits() {
 			waits = append(waits, ref)
 		} else {
 			tried = append(tried, ref)
 		}
 	}
-	for _, line := range [][]gang.Ref{tried, waits} {
-		slices.SortFunc(line, func(a, b gang.Ref) int {
+	for _, list := range [][]gang.Ref{tried, waits} {
+		slices.SortFunc(list, func(a, b gang.Ref) int {
 			return cmp.Or(stands[a].compare(stands[b]), a.Compare(b, topology.CompareNames))
 		})
 	}
 	return tried, waits
 }
 
-// standing is where a gang stands in the queue.
+// standing is a gang's position in the queue.
 type standing struct {
-	tried Order // whoever is tried for its group
+	tried Order // its group's representative
 	other bool  // that is a member of another gang
-	own   Order // the first of its own
+	own   Order // its own first member
 }
 
-// compare puts the one that is tried for a group before the others of the group.
+// compare puts the gang of the representative before the others of its group.
 func (s standing) compare(o standing) int {
 	switch {
 	case s.tried.Before(o.tried):
@@ -106,28 +105,28 @@ func (s standing) compare(o standing) int {
 	return 0
 }
 
-// stands says where a gang stands; any is false if no member of it waits.
-func (c *Cache) stands(ref gang.Ref) (s standing, any bool) {
-	for i, pod := range c.inLine(ref) {
+// standing returns a gang's position; any is false if no member waits.
+func (c *Cache) standing(ref gang.Ref) (s standing, waiting bool) {
+	for i, pod := range c.waiting(ref) {
 		if o := c.Order(pod); i == 0 || o.Before(s.own) {
-			s.own, any = o, true
+			s.own, waiting = o, true
 		}
 	}
 	s.tried = s.own
-	if speaker := c.speaker(ref); speaker != nil {
-		s.tried = c.Order(speaker)
-		s.other = source.Of(speaker) != ref
+	if representative := c.representative(ref); representative != nil {
+		s.tried = c.Order(representative)
+		s.other = source.Of(representative) != ref
 	}
-	return s, any
+	return s, waiting
 }
 
-// speaker is the member that is tried for a gang's group; nil if there is none, or each member is for itself.
-func (c *Cache) speaker(ref gang.Ref) *v1.Pod {
+// representative returns the member that is tried for a gang's group, or nil.
+func (c *Cache) representative(ref gang.Ref) *v1.Pod {
 	return read(c, func() *v1.Pod { return c.pods[c.book.Speaker(ref)] })
 }
 
-// inLine are the members of a gang that wait for a node of one of our profiles.
-func (c *Cache) inLine(ref gang.Ref) (pods []*v1.Pod) {
+// waiting returns the members of a gang that wait for a node of one of our profiles.
+func (c *Cache) waiting(ref gang.Ref) (pods []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.gangs[ref].members(func(p *v1.Pod) bool { return p.Spec.NodeName == "" && c.serves[p.Spec.SchedulerName] })

@@ -13,9 +13,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// TestTheQueueOfGangs: the gangs of which members wait for us, by priority, then by age, then by name; a gang
-// stands where the member does that is tried for its group, and not where one does that waits for that. Those that nobody tries are apart, and who runs, who is
-// finished and whom another scheduler serves are in neither.
+// Gangs with waiting members are listed by priority, age and name, at the position of their representative. Gangs
+// that wait for users are listed apart. Running, finished and foreign gangs are in neither list.
 func TestTheQueueOfGangs(t *testing.T) {
 	c, _, _ := open(t)
 	made := 0

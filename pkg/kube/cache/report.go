@@ -19,40 +19,37 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Report is what people may be told about one gang.
+// Report is what is published about one gang.
 type Report struct {
 	gang.State
-	// Served says whether this process may tell anybody about the gang, or must leave that to
-	// another scheduler.
+	// Served says whether this process reports the gang, or another scheduler does.
 	Served   bool
 	PodGroup *sigs.PodGroup // nil for a gang that its pods describe
 	Resource schema.GroupVersionResource
-	ReadOnly bool // its status is not ours to write, but for Condition
-	// Condition is the type of the one condition that is ours to write where others are not; "" if
-	// there is none.
+	ReadOnly bool // only Condition of its status is ours to write
+	// Condition is the type of the one condition that we write if the status is not ours; "" if none.
 	Condition string
-	Speaker   *v1.Pod  // a member to tell instead where there is no PodGroup, one that waits if any does; may be nil
+	Speaker   *v1.Pod  // the member for events without a PodGroup, preferably a waiting one; may be nil
 	Owners    []string // namespace/name of the members' controllers
-	Members   int      // all of them
-	// Members by phase; finished ones count.
+	Members   int      // in total
+	// Members by phase, finished ones included.
 	Running, Succeeded, Failed int
-	// Domain is the path of the deepest named domain that holds all bound members; ""
-	// if that is the whole cluster, or none is bound.
+	// Domain is the path of the deepest named domain that holds all bound members; "" if that is the whole cluster,
+	// or none is bound.
 	Domain string
-	// OneByOne names a StatefulSet that may be why members are missing: it seems to make its
-	// pods one after another.
+	// OneByOne names a StatefulSet that seems to create its pods one after another, so members are missing.
 	OneByOne string
 }
 
 // Tally is a gang in numbers.
 type Tally struct {
 	gang.State          // without the Refusal
-	Served     bool     // as Report's
+	Served     bool     // as in Report
 	Group      gang.Ref // the key of its group
-	Members    int      // all of them that have not finished
+	Members    int      // that have not finished
 }
 
-// Tally counts a gang, without looking at its members one by one.
+// Tally counts a gang without reading its members.
 func (c *Cache) Tally(ref gang.Ref) (Tally, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -63,12 +60,12 @@ func (c *Cache) Tally(ref gang.Ref) (Tally, bool) {
 	return Tally{State: c.book.Numbers(ref), Served: c.ours(r), Group: c.book.Together(ref)[0], Members: len(r.Pods)}, true
 }
 
-// State returns the state of a gang, as the book has it.
+// State returns the state of a gang in the book.
 func (c *Cache) State(ref gang.Ref) gang.State {
 	return read(c, func() gang.State { return c.book.State(ref) })
 }
 
-// FirstMade is when the first of a gang's members was made, in whole seconds; zero if it has none.
+// FirstMade returns when the gang's oldest member was created, in whole seconds; zero if it has none.
 func (c *Cache) FirstMade(ref gang.Ref) (first time.Time) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -84,8 +81,7 @@ func (c *Cache) FirstMade(ref gang.Ref) (first time.Time) {
 	return first
 }
 
-// speaksBefore says which of two members is told about their gang: one that waits, the
-// first by name.
+// speaksBefore orders the candidates for Speaker: waiting members first, then by name.
 func speaksBefore(x, y *v1.Pod) bool {
 	if a, b := x.Spec.NodeName == "", y.Spec.NodeName == ""; a != b {
 		return a
@@ -93,7 +89,7 @@ func speaksBefore(x, y *v1.Pod) bool {
 	return topology.CompareNames(convert.PodKey(x), convert.PodKey(y)) < 0
 }
 
-// Report returns what is known of a gang now.
+// Report returns what is known about a gang now.
 func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	tree := c.Topology().Tree
 	c.mu.RLock()
@@ -107,7 +103,7 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 		out.Resource, out.ReadOnly = o.Resource, o.ReadOnly
 		if o.Condition != nil && r.Object != nil {
 			out.Condition = o.Condition(r.Object)
-			out.Resource.Version = r.Object.GroupVersionKind().Version // of several that which is read
+			out.Resource.Version = r.Object.GroupVersionKind().Version // of several versions the one that is read
 		}
 	}
 	owners := map[string]bool{}
@@ -142,7 +138,7 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 			out.Failed++
 		}
 	}
-	if why := c.lacking(r, out.State); why != "" {
+	if why := c.missingObject(r, out.State); why != "" {
 		out.Refusal = gang.Refusal{By: gang.Missing, Words: why}
 	}
 	domain, _ := tree.Enclosing(slices.Values(bound))
@@ -152,9 +148,9 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	return out, true
 }
 
-// lacking says what the first member of a gang lacks for which a gang is not tried that waits for nothing else;
-// "" if nothing. c.mu is held.
-func (c *Cache) lacking(r *record, s gang.State) string {
+// missingObject names the missing object that keeps the first member of a gang from being tried; "" if none. c.mu
+// is held.
+func (c *Cache) missingObject(r *record, s gang.State) string {
 	if c.Lacks == nil || s.Refusal.Is() || s.Planned > 0 || s.Reserved || s.Bound+s.Done >= s.Min {
 		return ""
 	}
@@ -168,7 +164,7 @@ func (c *Cache) lacking(r *record, s gang.State) string {
 	return ""
 }
 
-// Object is what declares a gang; nil if nothing does. It must not be changed.
+// Object returns the object that declares a gang, or nil. It must not be changed.
 func (c *Cache) Object(ref gang.Ref) *sigs.PodGroup {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -178,17 +174,16 @@ func (c *Cache) Object(ref gang.Ref) *sigs.PodGroup {
 	return nil
 }
 
-// Gangs lists the gangs that are known.
+// Gangs lists the known gangs.
 func (c *Cache) Gangs() []gang.Ref { return read(c, func() []gang.Ref { return c.refs() }) }
 
-// Bound says whether a member has a node for the API server, and not only a place that
-// is being taken.
+// Bound says whether the API server has a node for the member.
 func (c *Cache) Bound(pod *v1.Pod) bool {
 	p := c.Pod(convert.PodKey(pod))
 	return p != nil && p.Spec.NodeName != ""
 }
 
-// Counted says whether a member has a node, or the scheduler counts it on one.
+// Counted says whether a member is bound, or assumed by the scheduler.
 func (c *Cache) Counted(pod *v1.Pod) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -197,13 +192,12 @@ func (c *Cache) Counted(pod *v1.Pod) bool {
 	return p != nil && p.UID == pod.UID && (p.Spec.NodeName != "" || c.book.Assumed(key))
 }
 
-// Together lists the gangs of one GangGroup with the named one, itself among them.
+// Together lists the gangs of one group with ref, which is included.
 func (c *Cache) Together(ref gang.Ref) []gang.Ref {
 	return read(c, func() []gang.Ref { return slices.Clone(c.book.Together(ref)) })
 }
 
-// Above returns the levels above a gang where its group may run without some of its gangs; nil if
-// it cannot do without this one.
+// Above returns the levels above an optional gang; nil if its group needs it.
 func (c *Cache) Above(ref gang.Ref) []choice.Level {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -213,17 +207,17 @@ func (c *Cache) Above(ref gang.Ref) []choice.Level {
 	return nil
 }
 
-// SubGroup is some members of a gang by the policies of its sub-groups.
+// SubGroup is some members of a gang in one of its sub-groups.
 type SubGroup struct {
 	Part   gang.Ref // of the gang
-	Policy int      // -1 is none: they are in no sub-group
-	Size   int      // how many members it has when it is whole
-	Least  int      // so many sub-groups of its policy the gang needs
+	Policy int      // -1: no sub-group
+	Size   int      // members of a complete sub-group
+	Least  int      // sub-groups of its policy that the gang needs
 	Pods   []*v1.Pod
 }
 
-// SubGroups sorts members of a gang by its sub-groups, in the order of the policies and the members; nil if
-// it has no policies. Last come those who are in none.
+// SubGroups sorts members of a gang into its sub-groups, by policy and member. Members without a sub-group come
+// last. It returns nil for a gang without policies.
 func (c *Cache) SubGroups(ref gang.Ref, members []*v1.Pod) (out []SubGroup) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -234,21 +228,21 @@ func (c *Cache) SubGroups(ref gang.Ref, members []*v1.Pod) (out []SubGroup) {
 	for _, p := range members {
 		name, policy := r.Declared.SubGroupOf(p)
 		part := ref.Part(name)
-		at := slices.IndexFunc(out, func(s SubGroup) bool { return s.Part == part })
-		if at < 0 {
-			at = len(out)
+		index := slices.IndexFunc(out, func(s SubGroup) bool { return s.Part == part })
+		if index < 0 {
+			index = len(out)
 			out = append(out, SubGroup{Part: part, Policy: policy})
 			if policy >= 0 {
-				out[at].Size, out[at].Least = r.Declared.SubGroups[policy].Size, r.Declared.SubGroups[policy].Least
+				out[index].Size, out[index].Least = r.Declared.SubGroups[policy].Size, r.Declared.SubGroups[policy].Least
 			}
 		}
-		out[at].Pods = append(out[at].Pods, p)
+		out[index].Pods = append(out[index].Pods, p)
 	}
 	slices.SortStableFunc(out, func(a, b SubGroup) int { return cmp.Compare(uint(a.Policy), uint(b.Policy)) })
 	return out
 }
 
-// InPart are those of some members that are in a part of a gang.
+// InPart returns the members that are in a part of a gang.
 func (c *Cache) InPart(part gang.Ref, members []*v1.Pod) []*v1.Pod {
 	for _, s := range c.SubGroups(part.Whole(), members) {
 		if s.Part == part {
@@ -258,33 +252,32 @@ func (c *Cache) InPart(part gang.Ref, members []*v1.Pod) []*v1.Pod {
 	return nil
 }
 
-// Running returns the members of a gang that have a node and are neither done nor asked to
-// leave, and how many of them it needs: none if nothing declares it, all if they leave together.
+// Running returns the bound members of a gang that are neither done nor being evicted. least is how many of them it
+// needs: 0 without a declaration, all if they are evicted together.
 func (c *Cache) Running(ref gang.Ref) (pods []*v1.Pod, least int) {
-	return c.stay(ref, func(p *v1.Pod) bool { return p.Spec.NodeName != "" })
+	return c.staying(ref, func(p *v1.Pod) bool { return p.Spec.NodeName != "" })
 }
 
-// Placed returns Running's and those that are about to run: the scheduler counts them on a
-// node.
+// Placed is Running with the members that the scheduler counts on a node.
 func (c *Cache) Placed(ref gang.Ref) (pods []*v1.Pod, least int) {
-	return c.stay(ref, func(p *v1.Pod) bool { return p.Spec.NodeName != "" || c.book.Assumed(convert.PodKey(p)) })
+	return c.staying(ref, func(p *v1.Pod) bool { return p.Spec.NodeName != "" || c.book.Assumed(convert.PodKey(p)) })
 }
 
-func (c *Cache) stay(ref gang.Ref, there func(*v1.Pod) bool) (pods []*v1.Pod, least int) {
+func (c *Cache) staying(ref gang.Ref, placed func(*v1.Pod) bool) (pods []*v1.Pod, least int) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	r := c.gangs[ref]
 	if r == nil {
 		return nil, 0
 	}
-	pods, least = r.members(func(p *v1.Pod) bool { return there(p) && !c.leaves(p) }), c.book.Numbers(ref).Min
+	pods, least = r.members(func(p *v1.Pod) bool { return placed(p) && !c.leaves(p) }), c.book.Numbers(ref).Min
 	if r.Declared != nil && r.Declared.Whole {
 		least = max(len(pods), least)
 	}
 	return pods, least
 }
 
-// members are those members of a gang that have not finished and for which keep holds, by name.
+// members returns the unfinished members of a gang for which keep holds, by name.
 func (r *record) members(keep func(*v1.Pod) bool) (pods []*v1.Pod) {
 	if r == nil {
 		return nil
@@ -299,20 +292,19 @@ func (r *record) members(keep func(*v1.Pod) bool) (pods []*v1.Pod) {
 
 func (c *Cache) leaves(p *v1.Pod) bool { return c.Leaves != nil && c.Leaves(p) }
 
-// Asked returns the members of a gang that run, and were asked to leave, which was not seen
-// yet.
+// Asked returns the running members of a gang whose eviction is not visible yet.
 func (c *Cache) Asked(ref gang.Ref) (pods []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.gangs[ref].members(func(p *v1.Pod) bool { return p.Spec.NodeName != "" && p.DeletionTimestamp == nil && c.leaves(p) })
 }
 
-// Started says whether a gang was whole once, and some member is left.
+// Started says whether a gang was complete once, and some member is left.
 func (c *Cache) Started(ref gang.Ref) bool {
 	return read(c, func() bool { return c.book.Numbers(ref).Started })
 }
 
-// Short says whether fewer members of a gang run, or have finished, than it needs.
+// Short says whether fewer members of a gang run or have finished than it needs.
 func (c *Cache) Short(ref gang.Ref) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -320,7 +312,7 @@ func (c *Cache) Short(ref gang.Ref) bool {
 	return s.Bound+s.Done < s.Min
 }
 
-// Misses says whether a gang lists one that does not exist, without which it does not start.
+// Misses says whether a gang lists a gang that does not exist and that it needs.
 func (c *Cache) Misses(ref gang.Ref) bool { return read(c, func() bool { return c.book.Misses(ref) }) }
 
 // Pending returns the members of a gang that wait for a node.
@@ -328,8 +320,7 @@ func (c *Cache) Pending(ref gang.Ref) []*v1.Pod {
 	return read(c, func() []*v1.Pod { return c.gangs[ref].members(func(p *v1.Pod) bool { return p.Spec.NodeName == "" }) })
 }
 
-// TriedFor returns the member that was tried for a gang's group, the first by rank; nil if none was
-// that waits.
+// TriedFor returns the pending member that was tried for a gang's group, the first by rank; nil if none was.
 func (c *Cache) TriedFor(ref gang.Ref) *v1.Pod {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -345,5 +336,5 @@ func (c *Cache) TriedFor(ref gang.Ref) *v1.Pod {
 	return nil
 }
 
-// Pod returns a member.
+// Pod returns a member, or nil.
 func (c *Cache) Pod(key string) *v1.Pod { return read(c, func() *v1.Pod { return c.pods[key] }) }

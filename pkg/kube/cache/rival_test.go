@@ -9,8 +9,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// TestBoundByAnother: a pod that is ours by its name and that somebody else binds is told of, at most
-// once a minute; who is ours, was bound by a leader before us or is another scheduler's is not.
+// A pod of ours that another scheduler binds is reported at most once a minute. Our bindings, those of an earlier
+// leader and other schedulers' pods are not reported.
 func TestBoundByAnother(t *testing.T) {
 	c, _, notes := open(t)
 	clock := c.Clock.(*clocktesting.FakeClock)
@@ -47,5 +47,5 @@ func TestBoundByAnother(t *testing.T) {
 	clock.Step(time.Minute)
 	require.Equal(t, []string{"bound to n1 by another process than this scheduler, which serves schedulerName muster-scheduler (3 such pods so far): only one scheduler may serve a name"},
 		told("third", "muster-scheduler"))
-	require.Empty(t, c.rivals.placed)
+	require.Empty(t, c.rivals.binding)
 }

@@ -41,7 +41,7 @@ func relabelled(n *v1.Node, key, value string) *v1.Node {
 	return out
 }
 
-// TestALabelThatIsNoLayers (case 55): the tree stays the same one, and nobody is told.
+// Case 55: the tree stays the same, and no effect is sent.
 func TestALabelThatIsNoLayers(t *testing.T) {
 	c, nodes, effects := large(t, 100)
 	tree := c.Topology()
@@ -63,8 +63,8 @@ func TestALabelThatIsNoLayers(t *testing.T) {
 	require.Equal(t, "y/"+nodes[3].Name, c.Topology().Tree.Path(c.Topology().Tree.Node(i)))
 }
 
-// TestNothingIsKept of gangs that are gone.
-func TestNothingIsKept(t *testing.T) {
+// TestEmptyCacheKeepsNothing of gangs that are gone.
+func TestEmptyCacheKeepsNothing(t *testing.T) {
 	c, _, _ := open(t)
 	running := func(p *v1.Pod) { p.Spec.NodeName = "n0" }
 	for i := range 1000 {
@@ -79,7 +79,7 @@ func TestNothingIsKept(t *testing.T) {
 		}
 		done := member("p1", of, running, func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
 		if i%2 == 0 {
-			c.setDone(done)
+			c.setFinished(done)
 		}
 		if i%3 == 0 {
 			c.setObject(ref(name), nil, source.More{})
@@ -88,7 +88,7 @@ func TestNothingIsKept(t *testing.T) {
 			c.dropPod(p)
 		}
 		if i%2 == 0 {
-			c.dropDone(done)
+			c.dropFinished(done)
 		}
 		if i%3 > 0 {
 			c.setObject(ref(name), nil, source.More{})
@@ -102,8 +102,8 @@ func TestNothingIsKept(t *testing.T) {
 	require.Empty(t, c.book.Gangs())
 }
 
-// BenchmarkLock is a node that moves and a tree that is asked for after it, while somebody else asks for the lock
-// all the time: how long that one waits, in the middle, in one of a hundred and at most.
+// BenchmarkLock moves a node and reads the tree, while another goroutine takes the lock all the time. It reports
+// how long that one waits: median, 99th percentile and maximum.
 func BenchmarkLock(b *testing.B) {
 	for _, size := range []int{5000, 15_000, 60_000} {
 		b.Run(fmt.Sprint("nodes=", size), func(b *testing.B) {

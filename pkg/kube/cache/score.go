@@ -11,16 +11,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Score is how near to one another the pods of an object's gangs are.
+// Score is how close together the pods of an object's gangs are.
 type Score struct {
 	Resource schema.GroupVersionResource
 	Object   *v1.ObjectReference
 	Is       float64 // above 0 and up to 1, to three digits
 }
 
-// Score is what is to be written into the object that owns a gang, of how near the pods of all of its
-// gangs are (topology.Tree.Near). ok is false if that is not for us to say, stands there already, or
-// some gang does not have the members that it needs.
+// Score returns the score to write into the object that owns a gang (topology.Tree.Near). ok is false if it is not
+// ours to write, unchanged, or some gang lacks members.
 func (c *Cache) Score(ref gang.Ref) (out Score, ok bool) {
 	tree := c.Topology().Tree
 	c.mu.RLock()
@@ -35,7 +34,7 @@ func (c *Cache) Score(ref gang.Ref) (out Score, ok bool) {
 	out.Object = r.Owner.Object
 	var bound []int // node indexes
 	for other := range c.owned[r.owner] {
-		if is := c.book.Numbers(other); is.Bound < is.Min {
+		if numbers := c.book.Numbers(other); numbers.Bound < numbers.Min {
 			return out, false
 		}
 		for _, pod := range c.gangs[other].Pods {

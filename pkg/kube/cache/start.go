@@ -30,31 +30,31 @@ import (
 // Source is where the objects come from.
 type Source struct {
 	Core     informers.SharedInformerFactory
-	Finished toolscache.SharedIndexInformer // of pods that have succeeded or failed; nil leaves finished members out
+	Finished toolscache.SharedIndexInformer // pods that succeeded or failed; nil leaves finished members out
 	Dynamic  dynamic.Interface
-	// Served says whether the API server serves a custom resource now. The error is an ErrDenied
-	// if it does, and the resource may not be read.
+	// Served says whether the API server serves a custom resource now. The error is ErrDenied if it does and the
+	// resource may not be read.
 	Served func(schema.GroupVersionResource) (bool, error)
-	// Later says that the API server may begin to serve more of them at any moment.
+	// Later says that the API server may serve further resources at any time.
 	Later bool
 }
 
 // ErrDenied says that a resource may not be read.
 var ErrDenied = errors.New("permission is missing")
 
-// custom is a resource that may or may not be installed, and what hears of its objects.
+// custom is an optional or required custom resource, and its handlers.
 type custom struct {
 	gvr       schema.GroupVersionResource
-	others    []schema.GroupVersionResource // other versions, one of which is read where this one is not served
+	versions  []schema.GroupVersionResource // other versions, one of which is read if this one is not served
 	optional  bool
-	owners    string // of which kind its objects are; "" if they own no gangs
+	ownerKind string // the kind of its objects; "" if they own no gangs
 	lazy      bool   // only if gangs name such owners
-	beside    bool   // it limits gangs of all sources, as quotas do, and declares none
+	limits    bool   // it limits gangs of all integrations, as quotas do, and declares none
 	trim      func(*unstructured.Unstructured)
 	set, drop func(*unstructured.Unstructured)
 }
 
-// customs are the topology, the objects of all sources of gangs, and what others read.
+// customs returns the topology, the objects of all integrations, and the resources of other components.
 func (c *Cache) customs(ctx context.Context) []custom {
 	set, drop := c.topologyHandlers(ctx)
 	all := []custom{{gvr: koordinator.ClusterNetworkTopologies, set: set, drop: drop}}
@@ -62,15 +62,15 @@ func (c *Cache) customs(ctx context.Context) []custom {
 		s := &source.All[i]
 		if s.Object != nil {
 			set, drop := c.objectHandlers(ctx, s)
-			all = append(all, custom{gvr: s.Object.Resource, others: s.Object.Versions()[1:], optional: s.Object.Optional, set: set, drop: drop})
+			all = append(all, custom{gvr: s.Object.Resource, versions: s.Object.Versions()[1:], optional: s.Object.Optional, set: set, drop: drop})
 		}
 	}
 	for _, o := range source.Owners {
 		set, drop := c.ownerHandlers(ctx, o)
-		all = append(all, custom{gvr: o.Resource, optional: true, owners: o.Kind, lazy: o.Lazy, trim: o.Trim, set: set, drop: drop})
+		all = append(all, custom{gvr: o.Resource, optional: true, ownerKind: o.Kind, lazy: o.Lazy, trim: o.Trim, set: set, drop: drop})
 	}
 	for _, b := range c.Beside {
-		all = append(all, custom{gvr: b.Resource, optional: true, beside: true, set: b.Set, drop: b.Drop})
+		all = append(all, custom{gvr: b.Resource, optional: true, limits: true, set: b.Set, drop: b.Drop})
 	}
 	return all
 }
@@ -78,15 +78,14 @@ func (c *Cache) customs(ctx context.Context) []custom {
 const (
 	pollEvery     = 100 * time.Millisecond
 	discoverEvery = 5 * time.Second
-	lookAgain     = 500 * time.Millisecond // for what gangs wait for
+	lookAgain     = 500 * time.Millisecond // for resources that gangs wait for
 	complainEvery = 20 * time.Second
-	beginWithout  = time.Minute // for the first lists of others' APIs
+	startWithout  = time.Minute // for the first lists of other APIs
 )
 
-// Start registers with the shared informers, which the scheduler starts, and in the
-// background runs informers of its own for the custom resources that are served, also
-// when they are installed later. It returns at once; until everything has been seen
-// once no gang enters the scheduler, and what is missing is said in the log.
+// Start registers with the shared informers, which the scheduler starts. In the background it runs informers for
+// the custom resources that are served, also if they are installed later. It returns at once. No gang enters the
+// scheduler before everything was seen once; the log says what is missing.
 func (c *Cache) Start(ctx context.Context, src Source) error {
 	pods, err := src.Core.Core().V1().Pods().Informer().AddEventHandler(c.podHandler())
 	if err != nil {
@@ -101,11 +100,14 @@ func (c *Cache) Start(ctx context.Context, src Source) error {
 		return fmt.Errorf("watching namespaces: %w", err)
 	}
 	c.mu.Lock()
-	c.later = src.Later
+	c.laterServed = src.Later
 	c.mu.Unlock()
-	w := &watcher{cache: c, src: src, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{"pods": pods.HasSynced, "nodes": nodes.HasSynced}}
+	w := &watcher{
+		cache: c, src: src, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{},
+		synced: map[string]func() bool{"pods": pods.HasSynced, "nodes": nodes.HasSynced},
+	}
 	if src.Finished != nil {
-		done, err := src.Finished.AddEventHandler(handler(c.setDone, c.dropDone))
+		done, err := src.Finished.AddEventHandler(handler(c.setFinished, c.dropFinished))
 		if err != nil {
 			return fmt.Errorf("watching finished pods: %w", err)
 		}
@@ -117,7 +119,7 @@ func (c *Cache) Start(ctx context.Context, src Source) error {
 	return nil
 }
 
-// handler calls set for every object that exists and drop for every one that goes.
+// handler calls set for each existing object and drop for each deleted one.
 func handler[T any](set, drop func(T)) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { set(o.(T)) },
@@ -133,45 +135,45 @@ func handler[T any](set, drop func(T)) toolscache.ResourceEventHandler {
 	}
 }
 
-// podHandler is handler for pods, of which is asked, too, who has bound them.
+// podHandler is handler for pods that also detects bindings by another scheduler.
 func (c *Cache) podHandler() toolscache.ResourceEventHandler {
 	handlers := handler(c.setPod, c.dropPod).(toolscache.ResourceEventHandlerFuncs)
 	set := handlers.UpdateFunc
-	handlers.UpdateFunc = func(was, is any) {
-		c.changed(was.(*v1.Pod), is.(*v1.Pod))
-		set(was, is)
+	handlers.UpdateFunc = func(old, current any) {
+		c.podUpdated(old.(*v1.Pod), current.(*v1.Pod))
+		set(old, current)
 	}
 	return handlers
 }
 
-// namespaceHandler says which changes of namespaces may matter to members: those of labels.
+// namespaceHandler reports changes of namespace labels, which may matter to members.
 func (c *Cache) namespaceHandler() toolscache.ResourceEventHandler {
 	changed := func() { c.Do([]gang.Effect{{Verb: NamespaceChanged}}) }
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() },
 		UpdateFunc: func(before, now any) {
-			was, _ := before.(*v1.Namespace)
-			if is, ok := now.(*v1.Namespace); ok && (was == nil || !maps.Equal(was.Labels, is.Labels)) {
+			old, _ := before.(*v1.Namespace)
+			if current, ok := now.(*v1.Namespace); ok && (old == nil || !maps.Equal(old.Labels, current.Labels)) {
 				changed()
 			}
 		},
 	}
 }
 
-// watcher starts informers as their resources appear and waits for the first sync.
+// watcher starts informers as their resources appear, and waits for the first lists.
 type watcher struct {
-	cache   *Cache
-	src     Source
-	synced  map[string]func() bool // what must have been seen once, by name
-	customs []custom
-	started map[schema.GroupVersionResource]bool
-	begun   map[schema.GroupVersionResource]begun // of them, those whose first list has yet to come when this process starts
-	looked  map[string]bool                       // for which kinds of owners somebody has looked
-	said    map[string]time.Time
+	cache      *Cache
+	src        Source
+	synced     map[string]func() bool // what must have been seen once, by name
+	customs    []custom
+	started    map[schema.GroupVersionResource]bool
+	starting   map[schema.GroupVersionResource]startedInformer // started informers whose first list is missing
+	looked     map[string]bool                                 // kinds of owners that discovery has looked for
+	complaints map[string]time.Time
 }
 
-// begun is an informer that has begun.
-type begun struct {
+// startedInformer is a running informer.
+type startedInformer struct {
 	gvr    schema.GroupVersionResource // the version that is read
 	synced func() bool
 	stop   context.CancelFunc
@@ -184,11 +186,11 @@ func (w *watcher) run(ctx context.Context) {
 	var discovered time.Time
 	for first := true; ; first = false {
 		now := w.cache.Clock.Now()
-		if first || now.Sub(discovered) >= discoverEvery || w.behind(now.Sub(discovered)) {
+		if first || now.Sub(discovered) >= discoverEvery || w.mustDiscover(now.Sub(discovered)) {
 			w.discover(ctx, now)
 			discovered = now
 		}
-		if !w.cache.open.Load() && !w.behind(0) && w.hasSeen(ctx, now, now.Sub(began)) && w.cache.Leading() {
+		if !w.cache.open.Load() && !w.mustDiscover(0) && w.hasSeen(ctx, now, now.Sub(began)) && w.cache.Leading() {
 			w.cache.ready()
 		}
 		select {
@@ -199,16 +201,16 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// hasSeen says whether gangs may enter: the first list of all that declares them has come, or will not come of an API that is not
-// Muster's own, such as one whose conversion webhook is broken. Only its own gangs wait for that one then.
+// hasSeen says whether gangs may enter. All first lists are complete, or only lists of optional APIs are missing
+// for long (a broken conversion webhook, for example). Only the gangs of such an API wait then.
 func (w *watcher) hasSeen(ctx context.Context, now time.Time, waited time.Duration) bool {
 	missing := w.unsynced()
 	switch {
 	case len(missing) == 0:
 		return true
-	case waited >= beginWithout && !slices.ContainsFunc(missing, w.needs):
+	case waited >= startWithout && !slices.ContainsFunc(missing, w.needs):
 		w.complain(ctx, now, fmt.Sprintf("begins without %s, of which the first list has not come for %s: gangs that it declares wait for it",
-			strings.Join(missing, ", "), beginWithout))
+			strings.Join(missing, ", "), startWithout))
 		return true
 	case waited >= complainEvery:
 		w.complain(ctx, now, "still waiting for the first list of "+strings.Join(missing, ", ")+"; are list and watch permitted?")
@@ -216,46 +218,47 @@ func (w *watcher) hasSeen(ctx context.Context, now time.Time, waited time.Durati
 	return false
 }
 
-// needs says whether nobody can be placed before a resource was read: without quotas more would run than may.
+// needs says whether no pod may be placed before a resource was read: without quotas too many pods would run.
 func (w *watcher) needs(name string) bool {
 	return !slices.ContainsFunc(w.customs, func(r custom) bool {
-		return r.optional && !r.beside && slices.ContainsFunc(append([]schema.GroupVersionResource{r.gvr}, r.others...), func(of schema.GroupVersionResource) bool {
-			return of.GroupResource().String() == name
+		read := append([]schema.GroupVersionResource{r.gvr}, r.versions...)
+		return r.optional && !r.limits && slices.ContainsFunc(read, func(resource schema.GroupVersionResource) bool {
+			return resource.GroupResource().String() == name
 		})
 	})
 }
 
-// behind says whether gangs name owners of a kind that nobody has looked for yet, or not since they came. If
-// the API server did not answer it is not asked again at once.
-func (w *watcher) behind(since time.Duration) bool {
+// behind says whether discovery must look for a kind of owners that gangs name. An API server that did not answer
+// is not asked again at once.
+func (w *watcher) mustDiscover(since time.Duration) bool {
 	return slices.ContainsFunc(w.customs, func(r custom) bool {
-		wanted, missing := w.cache.wants(r.owners)
-		return r.lazy && !w.looked[r.owners] && wanted || since >= lookAgain && missing
+		wanted, missing := w.cache.wants(r.ownerKind)
+		return r.lazy && !w.looked[r.ownerKind] && wanted || since >= lookAgain && missing
 	})
 }
 
-// discover starts an informer for each resource that is served and has none.
+// discover starts an informer for each served resource without one.
 func (w *watcher) discover(ctx context.Context, now time.Time) {
-	w.giveUp()
+	w.stopMissing()
 	for _, r := range w.customs {
-		if wanted, _ := w.cache.wants(r.owners); w.started[r.gvr] || r.lazy && !wanted {
+		if wanted, _ := w.cache.wants(r.ownerKind); w.started[r.gvr] || r.lazy && !wanted {
 			continue
 		}
 		if w.looked == nil {
 			w.looked = map[string]bool{}
 		}
-		w.looked[r.owners] = true
+		w.looked[r.ownerKind] = true
 		name := r.gvr.GroupResource().String()
 		served, err := w.src.Served(r.gvr)
 		key := r.gvr
-		for i := 0; i < len(r.others) && err == nil && !served; i++ {
-			r.gvr = r.others[i]
+		for i := 0; i < len(r.versions) && err == nil && !served; i++ {
+			r.gvr = r.versions[i]
 			served, err = w.src.Served(r.gvr)
 		}
 		switch {
 		case errors.Is(err, ErrDenied):
 			w.cache.deny(r.gvr, true)
-			w.cache.look(r.owners, false)
+			w.cache.look(r.ownerKind, false)
 			w.complain(ctx, now, err.Error())
 		case err != nil:
 			w.complain(ctx, now, fmt.Sprintf("cannot find out whether %s is served: %v", name, err))
@@ -263,45 +266,45 @@ func (w *watcher) discover(ctx context.Context, now time.Time) {
 			w.started[key] = true
 			w.cache.deny(r.gvr, false)
 			w.start(ctx, key, r)
-			if r.owners != "" {
-				w.cache.look(r.owners, true)
+			if r.ownerKind != "" {
+				w.cache.look(r.ownerKind, true)
 			}
 		case !r.optional:
 			w.complain(ctx, now, fmt.Sprintf("CustomResourceDefinition %s (%s) is not installed: apply manifests/crd",
 				name, r.gvr.Version))
 		default:
-			w.cache.look(r.owners, false)
+			w.cache.look(r.ownerKind, false)
 		}
 	}
 }
 
-// giveUp stops waiting for the first list of what was served and is not any more: its CRD was deleted meanwhile, and
-// no gang would ever enter for that. It begins anew where it is served again.
-func (w *watcher) giveUp() {
-	for key, b := range w.begun {
+// stopMissing stops waiting for resources that are not served any more, because their CRD was deleted. They start
+// again when they are served again.
+func (w *watcher) stopMissing() {
+	for key, b := range w.starting {
 		if w.cache.open.Load() || b.synced() {
-			delete(w.begun, key)
+			delete(w.starting, key)
 			continue
 		}
 		if served, err := w.src.Served(b.gvr); served || err != nil {
 			continue
 		}
 		b.stop()
-		delete(w.begun, key)
+		delete(w.starting, key)
 		delete(w.started, key)
 		delete(w.synced, b.gvr.GroupResource().String())
 	}
 }
 
-// complain logs an error, the same one not more often than every 20 seconds.
+// complain logs an error, the same one at most every 20 seconds.
 func (w *watcher) complain(ctx context.Context, now time.Time, message string) {
-	if w.said == nil {
-		w.said = map[string]time.Time{}
+	if w.complaints == nil {
+		w.complaints = map[string]time.Time{}
 	}
-	if last, ok := w.said[message]; ok && now.Sub(last) < complainEvery {
+	if last, ok := w.complaints[message]; ok && now.Sub(last) < complainEvery {
 		return
 	}
-	w.said[message] = now
+	w.complaints[message] = now
 	klog.FromContext(ctx).Error(nil, message)
 }
 
@@ -315,7 +318,7 @@ func (w *watcher) unsynced() (names []string) {
 	return names
 }
 
-// start begins to watch a resource, filed under the first of its versions.
+// start watches a resource, registered under its first version.
 func (w *watcher) start(ctx context.Context, key schema.GroupVersionResource, r custom) {
 	informer := dynamicinformer.NewDynamicSharedInformerFactory(w.src.Dynamic, 0).ForResource(r.gvr).Informer()
 	name := r.gvr.GroupResource().String()
@@ -335,10 +338,10 @@ func (w *watcher) start(ctx context.Context, key schema.GroupVersionResource, r 
 	ctx, stop := context.WithCancel(ctx)
 	if !w.cache.open.Load() {
 		w.synced[name] = registration.HasSynced
-		if w.begun == nil {
-			w.begun = map[schema.GroupVersionResource]begun{}
+		if w.starting == nil {
+			w.starting = map[schema.GroupVersionResource]startedInformer{}
 		}
-		w.begun[key] = begun{r.gvr, registration.HasSynced, stop}
+		w.starting[key] = startedInformer{r.gvr, registration.HasSynced, stop}
 	}
 	go func() {
 		defer stop()
@@ -346,19 +349,19 @@ func (w *watcher) start(ctx context.Context, key schema.GroupVersionResource, r 
 	}()
 }
 
-// withoutHistory drops who wrote which field when, which nobody here reads and which is
-// often larger than the object, and what trim drops. It may not fail: then there would be no object.
+// withoutHistory removes the managed fields, which are often larger than the object, and what trim removes. It must
+// not fail: the object would be lost.
 func withoutHistory(object any, trim func(*unstructured.Unstructured)) (any, error) {
 	o, ok := object.(*unstructured.Unstructured)
 	if !ok || len(o.GetManagedFields()) == 0 && trim == nil {
 		return object, nil
 	}
-	own := o.DeepCopy() // whoever gave it may still read it
-	own.SetManagedFields(nil)
+	trimmed := o.DeepCopy() // the informer may still read the original
+	trimmed.SetManagedFields(nil)
 	if trim != nil {
-		trim(own)
+		trim(trimmed)
 	}
-	return own, nil
+	return trimmed, nil
 }
 
 func (c *Cache) topologyHandlers(ctx context.Context) (set, drop func(*unstructured.Unstructured)) {
@@ -410,15 +413,15 @@ func (c *Cache) ownerHandlers(ctx context.Context, kind *source.Owner) (set, dro
 	return set, drop
 }
 
-// ready is called once, when everything that exists has been seen and this process
-// leads: reservations are taken up again and gangs may enter.
+// ready opens the cache once: everything was seen and this process leads. It restores reservations, and gangs may
+// enter.
 func (c *Cache) ready() {
 	c.open.Store(true)
 	c.mu.Lock()
 	c.rivals.since = c.Clock.Now()
-	effects := c.reached()
+	effects := c.markReached()
 	c.book.Resume(c.Clock.Now())
-	c.bereft = c.leadersAlone()
+	c.bereft = c.leadersWithoutMembers()
 	effects = append(effects, c.restore()...)
 	for _, ref := range c.book.Gangs() {
 		effects = append(effects, c.book.Review(ref)...)
@@ -429,14 +432,14 @@ func (c *Cache) ready() {
 	effects = append(effects, gang.Effect{Verb: gang.GoOn})
 	notes := c.allNotes()
 	c.mu.Unlock()
-	c.do(effects)
-	c.tell(notes)
+	c.carryOut(effects)
+	c.publish(notes)
 	c.topologyChanged()
 }
 
-// reached tells the book which gangs were whole once, as far as their objects say so: another
-// process has written that. c.mu is held.
-func (c *Cache) reached() (effects []gang.Effect) {
+// markReached tells the book the gangs that were complete once, as an earlier process wrote into their objects.
+// c.mu is held.
+func (c *Cache) markReached() (effects []gang.Effect) {
 	for _, ref := range c.refs() {
 		if r := c.gangs[ref]; r.Object != nil && source.Reached(r.Object) {
 			effects = append(effects, c.book.Apply(gang.Reached{Gang: ref}, c.Clock.Now())...)
@@ -445,10 +448,10 @@ func (c *Cache) reached() (effects []gang.Effect) {
 	return effects
 }
 
-// restore takes up the reservations that status.nominatedNodeName holds: those of
-// groups of which enough pending members have one. c.mu is held.
+// restore restores the reservations in status.nominatedNodeName, for groups with enough nominated members. c.mu is
+// held.
 func (c *Cache) restore() (effects []gang.Effect) {
-	done := map[gang.Ref]bool{}
+	seen := map[gang.Ref]bool{}
 	for _, ref := range c.book.Gangs() {
 		r := c.gangs[ref]
 		if r == nil {
@@ -456,10 +459,10 @@ func (c *Cache) restore() (effects []gang.Effect) {
 		}
 		for key := range r.Pods {
 			group, ok := c.book.GroupKey(key)
-			if !ok || done[group] {
+			if !ok || seen[group] {
 				continue
 			}
-			done[group] = true
+			seen[group] = true
 			g, ok := c.book.Group(key)
 			if !ok {
 				continue
@@ -474,7 +477,7 @@ func (c *Cache) restore() (effects []gang.Effect) {
 				now := c.Clock.Now()
 				ev := gang.Planned{Group: g.Key, Places: places, Reserved: true, Restored: true, Until: now.Add(c.Leave)}
 				effects = append(effects, c.book.Apply(ev, now)...)
-				// Nothing need happen any more: the victims may have left meanwhile.
+				// no further event may come: the victims may be gone already
 				effects = append(effects, gang.Effect{Verb: gang.Wake, Pod: g.Pending[0].Pod})
 			}
 		}
@@ -482,6 +485,5 @@ func (c *Cache) restore() (effects []gang.Effect) {
 	return effects
 }
 
-// Open says whether everything that exists has been seen once and this process leads:
-// before that it must neither plan nor write.
+// Open says whether everything was seen once and this process leads. Before that it must neither plan nor write.
 func (c *Cache) Open() bool { return c.open.Load() }

@@ -9,26 +9,24 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// stray is a pod that waits without a gang and has keys which nobody knows: one of them may
-// have been meant to name its gang.
+// stray is a waiting pod without a gang that has unknown keys: one may have been meant to name its gang.
 type stray struct {
-	pod  *v1.Pod
-	told map[string]bool
+	pod       *v1.Pod
+	published map[string]bool
 }
 
-// setStray notes the state of a pod that names no gang, or with nil that it names one, or is
-// gone.
+// setStray records a pod without a gang; nil if it has one now, or was deleted.
 func (c *Cache) setStray(key string, pod *v1.Pod) {
 	waits := pod != nil && pod.Spec.NodeName == "" && !convert.Finished(pod)
-	is := waits && len(strayKeys(pod)) > 0
+	isStray := waits && len(strayKeys(pod)) > 0
 	c.mu.RLock()
-	was := c.strays[key] != nil
+	wasStray := c.strays[key] != nil
 	wants := ""
 	if waits {
 		wants = c.wantsOwner(pod)
 	}
 	c.mu.RUnlock()
-	if !is && !was && wants == "" { // as nearly always
+	if !isStray && !wasStray && wants == "" { // the usual case
 		return
 	}
 	c.mu.Lock()
@@ -37,34 +35,32 @@ func (c *Cache) setStray(key string, pod *v1.Pod) {
 	}
 	s := c.strays[key]
 	if s == nil || pod == nil || s.pod.UID != pod.UID {
-		s = &stray{told: map[string]bool{}}
+		s = &stray{published: map[string]bool{}}
 	}
 	s.pod, c.strays[key] = pod, s
 	var notes []Note
-	if !is {
+	if !isStray {
 		delete(c.strays, key)
 	} else {
 		notes = c.strayNotes(s)
 	}
 	c.mu.Unlock()
-	c.tell(notes)
+	c.publish(notes)
 }
 
-// strayNotes returns what people have not been told of a pod without a gang, and counts it as
-// told. c.mu is held.
+// strayNotes returns the unpublished notes on a pod without a gang, and marks them as published. c.mu is held.
 func (c *Cache) strayNotes(s *stray) []Note {
 	if !c.open.Load() || !c.serves[s.pod.Spec.SchedulerName] {
 		return nil
 	}
 	return slices.DeleteFunc(strayKeys(s.pod), func(n Note) bool {
-		was := s.told[n.Message]
-		s.told[n.Message] = true
-		return was
+		known := s.published[n.Message]
+		s.published[n.Message] = true
+		return known
 	})
 }
 
-// strayKeys says which keys of a pod without a gang mean nothing: nobody knows them, or they are
-// about its gang.
+// strayKeys returns notes on the keys of a pod without a gang that have no effect.
 func strayKeys(pod *v1.Pod) []Note {
 	notes := unknownKeys(pod)
 	if message := source.Nameless(pod); message != "" {

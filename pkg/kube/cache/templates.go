@@ -8,11 +8,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Template is a template of convert's that is compared as a pointer is, and of which there is one for all that have it.
+// Template is a convert.Template that is compared as a pointer; equal templates share one.
 type Template = unique.Handle[string]
 
-// templateOf is what a member needs that waits for one of our profiles: it is read once, when the pod is seen in that
-// state, and not with each plan. Of others nobody asks; there is none of them.
+// templateOf returns the template of a member that waits for one of our profiles, else an empty one. It is computed
+// once per state of the pod, and not for each plan.
 func (c *Cache) templateOf(pod *v1.Pod) Template {
 	if pod.Spec.NodeName != "" || convert.Finished(pod) || !c.Serves(pod) {
 		return Template{}
@@ -20,15 +20,15 @@ func (c *Cache) templateOf(pod *v1.Pod) Template {
 	return unique.Make(convert.Template(pod))
 }
 
-// keep notes what a member needs. It is kept by the object, which is never changed: a pod in another state is another
-// object, and so nothing that is kept can be out of date. c.mu is held.
-func (c *Cache) keep(pod *v1.Pod, is Template) {
-	if is != (Template{}) {
-		c.templates[pod] = is
+// keep records the template of a member, by its object. Invariant: a pod object never changes, so a recorded
+// template is never stale. c.mu is held.
+func (c *Cache) keep(pod *v1.Pod, template Template) {
+	if template != (Template{}) {
+		c.templates[pod] = template
 	}
 }
 
-// Templates are those of some pods, in their order, whoever they are.
+// Templates returns the templates of pods, in their order.
 func (c *Cache) Templates(pods []*v1.Pod) []Template {
 	all := make([]Template, len(pods))
 	c.mu.RLock()
@@ -44,5 +44,5 @@ func (c *Cache) Templates(pods []*v1.Pod) []Template {
 	return all
 }
 
-// Waiting is how many members wait for our profiles.
+// Waiting returns how many members wait for our profiles.
 func (c *Cache) Waiting() int { return read(c, func() int { return len(c.templates) }) }

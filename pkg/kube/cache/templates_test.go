@@ -19,8 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestTemplatesAreKept: whatever becomes of members, what is kept of each is what would be read of it now, it is kept of
-// those that wait for our profiles, and of nobody else.
+// Recorded templates equal freshly computed ones, and exist for members that wait for our profiles only.
 func TestTemplatesAreKept(t *testing.T) {
 	kinds := []string{"changed", "bound", "gone", "in another gang", "another scheduler's"}
 	worlds.Check(t, 300, kinds, func(t *rapid.T, y worlds.Tally) {
@@ -93,8 +92,8 @@ func TestTemplatesAreKept(t *testing.T) {
 	})
 }
 
-// TestTemplatesOfAnybody: of pods that the cache has not seen they are read.
-func TestTemplatesOfAnybody(t *testing.T) {
+// TestTemplatesOfAnyPods: of pods that the cache has not seen they are read.
+func TestTemplatesOfAnyPods(t *testing.T) {
 	c, _, _ := open(t)
 	known, stranger := member("p0"), member("stranger", func(p *v1.Pod) { p.Labels["role"] = "leader" })
 	c.setPod(known)

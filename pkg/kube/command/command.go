@@ -1,5 +1,8 @@
-// Package command is the command line of muster-scheduler: kube-scheduler's, with the plugin Coscheduling in every
-// profile, and with plugins of somebody's own if there are any. It decides nothing: see pkg/kube/plugin.
+// Package command is the command line of muster-scheduler: kube-scheduler's command with the plugin Coscheduling in every profile,
+// and optionally with a user's own plugins. It knows flags and processes, and must not know how the plugin decides: see
+// pkg/kube/plugin.
+//
+// Invariant: it makes no scheduling decision.
 package command
 
 import (
@@ -26,13 +29,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 )
 
-const about = `muster-scheduler schedules gangs of pods, which start together and sit close
+const longHelp = `muster-scheduler schedules gangs of pods, which start together and sit close
 together on the network, and all other pods as kube-scheduler does. It is the
 kube-scheduler with the plugin Coscheduling in every profile; all flags and the
 KubeSchedulerConfiguration are kube-scheduler's. Without --config it serves pods
 with spec.schedulerName muster-scheduler.`
 
-// Options say what a scheduler has beyond Muster's own. See docs/extend.md.
+// Options are the additions to Muster's own scheduler. See docs/extend.md.
 type Options struct {
 	// Plugins are the factories, by name, of plugins that profiles may name beside those of kube-scheduler and Muster.
 	Plugins frameworkruntime.Registry
@@ -51,12 +54,12 @@ func New(o Options) *cobra.Command {
 	leader.watchConfiguration()
 	lane := pace.New(pace.Options{Quiet: plugin.IsMember})
 	var shared *plugin.Shared
-	ours := family.Factories(family.Options{Plugins: o.Plugins, Options: plugin.Options{
+	registry := family.Factories(family.Options{Plugins: o.Plugins, Options: plugin.Options{
 		Connect: connect.Cluster, TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy, Unanswered: pace.Unanswered,
 		Started: func(s *plugin.Shared) { shared = s },
 	}})
-	made := func(ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) error {
-		if err := family.CheckConfig(cfg.ComponentConfig.Profiles, ours); err != nil {
+	complete := func(ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) error {
+		if err := family.CheckConfig(cfg.ComponentConfig.Profiles, registry); err != nil {
 			return fmt.Errorf("--config=%s: %w", opts.ConfigFile, err)
 		}
 		leader.settled = true
@@ -70,17 +73,17 @@ func New(o Options) *cobra.Command {
 		return nil
 	}
 	var plugins []app.Option
-	for name, factory := range ours {
+	for name, factory := range registry {
 		plugins = append(plugins, app.WithPlugin(name, factory))
 	}
-	cmd := newSchedulerCommand(lane, made, plugins...)
+	cmd := newSchedulerCommand(lane, complete, plugins...)
 	leader.flag = cmd.Flags().Lookup("leader-elect")
-	cmd.Long = about
+	cmd.Long = longHelp
 
 	own := config.Flags(&manage)
 	cmd.Flags().AddFlagSet(own)
 	if f := cmd.Flags().Lookup("leader-elect-resource-name"); f != nil {
-		f.DefValue = scheduling.SchedulerName // what config.InstallDefaults makes of an empty one
+		f.DefValue = scheduling.SchedulerName // which config.InstallDefaults puts in place of an empty name
 	}
 
 	help := cmd.HelpFunc()

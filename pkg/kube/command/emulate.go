@@ -19,18 +19,18 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/connect"
 )
 
-// emulation is the Kubernetes version whose scheduler this process behaves as: that of the API
-// server. A scheduler that is newer would wait for APIs that are not served.
+// emulation is the Kubernetes version that this scheduler emulates: the API server's. A newer scheduler would wait for APIs that
+// are not served.
 type emulation struct {
-	server *utilversion.Version // nil if it was not asked for its version
-	unsaid error                // why it is not known
-	before feature.Features     // of the version of which this binary is
+	server   *utilversion.Version // nil if the server was not asked
+	unknown  error                // why the version is unknown
+	features feature.Features     // the features of this binary's version
 }
 
-// emulate asks the API server for its version and sets --emulated-version, unless that is set. The
-// error says that the server does not answer, or is too old or too new.
+// emulate asks the API server for its version and sets --emulated-version, unless the flag is set. The error says that the server
+// does not answer, or is too old or too new.
 func emulate(ctx context.Context, opts *options.Options, flags *pflag.FlagSet, gates featuregate.FeatureGate) (emulation, error) {
-	e := emulation{before: feature.NewSchedulerFeaturesFromGates(gates)}
+	e := emulation{features: feature.NewSchedulerFeaturesFromGates(gates)}
 	if flags.Changed("emulated-version") || opts.WriteConfigTo != "" {
 		return e, nil
 	}
@@ -40,7 +40,7 @@ func emulate(ctx context.Context, opts *options.Options, flags *pflag.FlagSet, g
 	}
 	switch e.server, err = connect.ServerVersion(ctx, config); {
 	case errors.Is(err, connect.ErrHidden):
-		e.unsaid = err
+		e.unknown = err
 		return e, nil
 	case err != nil:
 		return e, err
@@ -51,19 +51,19 @@ func emulate(ctx context.Context, opts *options.Options, flags *pflag.FlagSet, g
 	return e, flags.Set("emulated-version", "kube="+e.server.String())
 }
 
-// tell logs what is emulated, and what of this scheduler it therefore lacks.
-func (e emulation) tell(logger klog.Logger, gates featuregate.FeatureGate) {
+// log logs the emulated version, and the features that this scheduler therefore lacks.
+func (e emulation) log(logger klog.Logger, gates featuregate.FeatureGate) {
 	switch {
-	case e.unsaid != nil:
-		logger.Info("This scheduler behaves as that of the newest Kubernetes; set --emulated-version if the API server is older", "newest", connect.Newest, "because", e.unsaid)
+	case e.unknown != nil:
+		logger.Info("This scheduler behaves as that of the newest Kubernetes; set --emulated-version if the API server is older", "newest", connect.Newest, "because", e.unknown)
 	case e.server != nil && e.server.LessThan(connect.Newest):
-		logger.Info("The API server's Kubernetes is emulated", "version", e.server, "newest", connect.Newest, "lacks", missing(e.before, feature.NewSchedulerFeaturesFromGates(gates)))
+		logger.Info("The API server's Kubernetes is emulated", "version", e.server, "newest", connect.Newest, "lacks", missing(e.features, feature.NewSchedulerFeaturesFromGates(gates)))
 	}
 }
 
-// missing names the features that are on in the first and not in the second.
-func missing(all, some feature.Features) (names []string) {
-	x, y := reflect.ValueOf(all), reflect.ValueOf(some)
+// missing names the features that are on in all and off in enabled.
+func missing(all, enabled feature.Features) (names []string) {
+	x, y := reflect.ValueOf(all), reflect.ValueOf(enabled)
 	for i := range x.NumField() {
 		if x.Field(i).Kind() == reflect.Bool && x.Field(i).Bool() && !y.Field(i).Bool() {
 			names = append(names, x.Type().Field(i).Name)
@@ -72,7 +72,7 @@ func missing(all, some feature.Features) (names []string) {
 	return names
 }
 
-// clientConfig is how kube-scheduler connects by these options.
+// clientConfig returns kube-scheduler's client configuration for these options.
 func clientConfig(opts *options.Options) (*rest.Config, error) {
 	kubeconfig := opts.Deprecated.Kubeconfig
 	if opts.ConfigFile != "" {

@@ -33,8 +33,8 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// TestTwoConfigurations: kube-scheduler reads the first document of a configuration and never looks for another. Who wrote one
-// hears of it, before anybody is asked anything.
+// TestTwoConfigurations: kube-scheduler reads only the first document of a configuration. A second document
+// is an error before any request is sent.
 func TestTwoConfigurations(t *testing.T) {
 	const one = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 	file := filepath.Join(t.TempDir(), "config.yaml")
@@ -44,5 +44,5 @@ func TestTwoConfigurations(t *testing.T) {
 	cmd.SetOut(io.Discard)
 	cmd.SetErr(io.Discard)
 	require.EqualError(t, cmd.ExecuteContext(t.Context()),
-		"--config="+file+": second document at line 4, kind KubeSchedulerConfiguration; legal: one document, a KubeSchedulerConfiguration")
+		"--config="+file+": second document at line 4, kind KubeSchedulerConfiguration; supported values: one document, a KubeSchedulerConfiguration")
 }

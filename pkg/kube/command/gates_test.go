@@ -19,8 +19,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// TestSimulatedGates: a simulation runs with the feature gates with which the scheduler does, whichever Kubernetes is emulated: what it
-// says the scheduler does is to be so. Gates are the whole process's, and what sets them first may keep others from it: so each is asked in one of its own.
+// TestSimulatedGates: a simulation runs with the scheduler's feature gates, whichever Kubernetes is emulated,
+// so that its outcome is the scheduler's. Gates belong to the process and can be set once, so each check runs
+// in its own process.
 func TestSimulatedGates(t *testing.T) {
 	if as := os.Getenv("GATES_OF"); as != "" {
 		require.NoError(t, os.WriteFile(os.Getenv("GATES_TO"), []byte(gatesOf(t, as)), 0o600))

@@ -13,16 +13,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 )
 
-// leadership knows whether this process leads. kube-scheduler tells its plugins
-// nothing of the election, but it keeps a metric of it.
+// leadership knows whether this process leads. kube-scheduler does not tell its plugins, but it keeps a metric of the election.
 type leadership struct {
-	elects  bool // by the configuration, as it was defaulted last
-	settled bool // the scheduler is made: configurations that are read later change nothing
+	elects  bool // according to the configuration that was defaulted last
+	settled bool // the scheduler exists: configurations that are read later change nothing
 	flag    *pflag.Flag
 }
 
-// watchConfiguration notes what each configuration says that is defaulted, of which the
-// last is the one in use. Call it after config.InstallDefaults.
+// watchConfiguration records whether each defaulted configuration elects a leader. The last one counts. Call it after
+// config.InstallDefaults.
 func (l *leadership) watchConfiguration() {
 	scheme.Scheme.AddTypeDefaultingFunc(&configv1.KubeSchedulerConfiguration{}, func(obj any) {
 		cfg := obj.(*configv1.KubeSchedulerConfiguration)
@@ -34,7 +33,7 @@ func (l *leadership) watchConfiguration() {
 	})
 }
 
-// leads answers for now. Without an election every process leads.
+// leads reports whether this process leads now. Without an election every process leads.
 func (l *leadership) leads() bool {
 	elects := l.elects
 	if l.flag != nil && l.flag.Changed {
@@ -59,9 +58,9 @@ func (l *leadership) leads() bool {
 	return false
 }
 
-// lock is a Lease by which a process ends at once when it has led and sees that another one does. client-go tries for the whole RenewDeadline (10 s)
-// to get it back, as if only the API server did not answer: who was stopped for longer than the lease, and goes on, would schedule beside the new
-// leader for as long, and take back what that one is writing.
+// lock is a Lease that ends its process as soon as the process has led and sees another leader. client-go retries for the whole
+// RenewDeadline (10 s), as if the API server did not answer. A process that was stopped for longer than the lease would schedule
+// beside the new leader for that time, and undo its writes.
 type lock struct {
 	resourcelock.Interface
 	deposed func(by string)
@@ -79,23 +78,23 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 
 // Create implements resourcelock.Interface.
 func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.noting(record, l.Interface.Create(ctx, record))
+	return l.record(record, l.Interface.Create(ctx, record))
 }
 
 // Update implements resourcelock.Interface.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.noting(record, l.Interface.Update(ctx, record))
+	return l.record(record, l.Interface.Update(ctx, record))
 }
 
-// noting notes who leads by a record that was written, which has no holder when the Lease is given up.
-func (l *lock) noting(record resourcelock.LeaderElectionRecord, err error) error {
+// record updates led after a write of the record, which has no holder when the Lease is released.
+func (l *lock) record(record resourcelock.LeaderElectionRecord, err error) error {
 	if err == nil {
 		l.led = record.HolderIdentity == l.Identity()
 	}
 	return err
 }
 
-// end ends the process of which another one has taken the Lease, as kube-scheduler ends it.
+// end ends a process whose Lease another process has taken, as kube-scheduler ends it.
 func end(by string) {
 	klog.ErrorS(nil, "Leaderelection lost", "to", by)
 	klog.FlushAndExit(klog.ExitFlushTimeout, 1)

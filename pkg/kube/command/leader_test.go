@@ -34,8 +34,9 @@ func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.Update(ctx, record)
 }
 
-// TestWhoHasLedEndsWhenAnotherLeads: whoever was stopped for longer than the lease goes on beside the new leader otherwise.
-func TestWhoHasLedEndsWhenAnotherLeads(t *testing.T) {
+// TestDeposedLeaderEnds: a process that was stopped for longer than the lease would go on beside the new
+// leader.
+func TestDeposedLeaderEnds(t *testing.T) {
 	of := func(holder string) resourcelock.LeaderElectionRecord {
 		return resourcelock.LeaderElectionRecord{HolderIdentity: holder}
 	}

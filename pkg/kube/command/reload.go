@@ -16,8 +16,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/reload"
 )
 
-// watchConfiguration has the scheduler take over what changes in its configuration file; "" is none.
-// Events are about the Lease of its election, the one object that stands for all of its replicas.
+// watchConfiguration has the scheduler take over changes in its configuration file; "" is none. Events are about the Lease of its
+// election, the one object that stands for all of its replicas.
 func watchConfiguration(ctx context.Context, path string, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler, shared *plugin.Shared) {
 	reload.Register()
 	if path == "" || shared == nil {
@@ -35,17 +35,16 @@ func watchConfiguration(ctx context.Context, path string, cfg *schedulerserverco
 		Tell: func(kind, reason, message string) {
 			klog.FromContext(ctx).Info(message, "reason", reason)
 			if recorder != nil {
-				tellOfConfiguration(recorder, lease, kind, reason, message)
+				recordConfigurationEvent(recorder, lease, kind, reason, message)
 			}
 		},
 	}
 	go file.Watch(ctx)
 }
 
-// tellOfConfiguration records an event. client-go takes events for one that are equal but for their words, counts them, and
-// keeps the words of the first: of two bad edits the second would never be named. So words of their own are an action of
-// their own.
-func tellOfConfiguration(recorder events.EventRecorder, lease *v1.ObjectReference, kind, reason, message string) {
+// recordConfigurationEvent records an event. client-go merges events that differ only in their message and keeps the first message,
+// which would hide a second bad edit. So each message has an action of its own.
+func recordConfigurationEvent(recorder events.EventRecorder, lease *v1.ObjectReference, kind, reason, message string) {
 	words := fnv.New32a()
 	words.Write([]byte(message))
 	recorder.Eventf(lease, nil, kind, reason, fmt.Sprintf("Configuring-%08x", words.Sum32()), "%s", message)

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/tools/events"
 )
 
-// TestEachEditIsTold: events about two bad edits, of which each has its own words, are two, and the same words are said once and
+// TestEachBadEditIsReported: events about two bad edits, of which each has its own words, are two, and the same words are said once and
 // counted.
-func TestEachEditIsTold(t *testing.T) {
+func TestEachBadEditIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -25,7 +25,7 @@ func TestEachEditIsTold(t *testing.T) {
 		recorder := broadcaster.NewRecorder(scheme.Scheme, "muster-scheduler")
 		lease := &v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: "muster-system", Name: "muster-scheduler"}
 		for _, words := range []string{"the first bad edit", "the second bad edit", "the second bad edit"} {
-			tellOfConfiguration(recorder, lease, v1.EventTypeWarning, "ConfigurationRefused", words)
+			recordConfigurationEvent(recorder, lease, v1.EventTypeWarning, "ConfigurationRefused", words)
 			synctest.Wait()
 		}
 		require.Equal(t, []string{"the first bad edit", "the second bad edit"}, told.notes)

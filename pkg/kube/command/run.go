@@ -28,16 +28,16 @@ import (
 	"github.com/muster-scheduler/muster/pkg/version"
 )
 
-// whenMade is called with a scheduler before it starts. With an error it does not start.
+// whenMade is called with a scheduler before it starts. An error prevents the start.
 type whenMade func(context.Context, *options.Options, *schedulerserverconfig.CompletedConfig, *scheduler.Scheduler) error
 
-// newSchedulerCommand is kube-scheduler's command but for one step: between the making of
-// the scheduler and its start, what it writes is paced. See docs/decisions/0013-pace.md.
-func newSchedulerCommand(lane *pace.Lane, made whenMade, plugins ...app.Option) *cobra.Command {
+// newSchedulerCommand is kube-scheduler's command with one more step: before the new scheduler starts, lane limits its writes. See
+// docs/decisions/0013-pace.md.
+func newSchedulerCommand(lane *pace.Lane, complete whenMade, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
 		Use:  "muster-scheduler",
-		RunE: func(cmd *cobra.Command, _ []string) error { return runScheduler(cmd, opts, lane, made, plugins) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runScheduler(cmd, opts, lane, complete, plugins) },
 		Args: func(cmd *cobra.Command, args []string) error {
 			if slices.ContainsFunc(args, func(arg string) bool { return arg != "" }) {
 				return fmt.Errorf("%q does not take any arguments, got %q", cmd.CommandPath(), args)
@@ -53,11 +53,11 @@ func newSchedulerCommand(lane *pace.Lane, made whenMade, plugins ...app.Option) 
 	}
 	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, *sets, columns)
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json") // for shells that complete
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json") // for shell completion
 	return cmd
 }
 
-func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, made whenMade, plugins []app.Option) error {
+func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, complete whenMade, plugins []app.Option) error {
 	if cmd.Flags().Lookup("version").Value.String() == string(verflag.VersionTrue) {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get())
 		return err
@@ -67,7 +67,7 @@ func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, ma
 		return err
 	}
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
-	if err := apply(cmd, opts, gates); err != nil {
+	if err := applyProcessFlags(cmd, opts, gates); err != nil {
 		return err
 	}
 	if opts.InformerName == nil {
@@ -88,13 +88,13 @@ func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, ma
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	lane.Pace(ctx, sched)
-	if err := made(ctx, opts, cfg, sched); err != nil {
+	if err := complete(ctx, opts, cfg, sched); err != nil {
 		return err
 	}
 	return app.Run(ctx, cfg, sched)
 }
 
-// oneConfiguration refuses a file with a second document. What else may be wrong with it kube-scheduler says.
+// oneConfiguration rejects a file with a second document. kube-scheduler reports other mistakes.
 func oneConfiguration(file string) error {
 	if file == "" {
 		return nil
@@ -109,9 +109,8 @@ func oneConfiguration(file string) error {
 	return nil
 }
 
-// apply applies the flags that are about the whole process, after finding out which Kubernetes version
-// it is to be of.
-func apply(cmd *cobra.Command, opts *options.Options, gates featuregate.FeatureGate) error {
+// applyProcessFlags applies the flags of the whole process, after it has determined the Kubernetes version to emulate.
+func applyProcessFlags(cmd *cobra.Command, opts *options.Options, gates featuregate.FeatureGate) error {
 	emulated, err := emulate(cmd.Context(), opts, cmd.Flags(), gates)
 	if err != nil {
 		return err
@@ -124,6 +123,6 @@ func apply(cmd *cobra.Command, opts *options.Options, gates featuregate.FeatureG
 		os.Exit(1)
 	}
 	cliflag.PrintFlags(cmd.Flags())
-	emulated.tell(klog.FromContext(cmd.Context()), gates)
+	emulated.log(klog.FromContext(cmd.Context()), gates)
 	return nil
 }

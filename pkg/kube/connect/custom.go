@@ -19,14 +19,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Custom returns a client for custom resources, which are not known to protobuf.
+// Custom returns a client for custom resources, which protobuf does not support.
 func Custom(config *rest.Config) (dynamic.Interface, error) {
 	own := *config
 	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	return dynamic.NewForConfig(&own)
 }
 
-// Served returns a function that asks the API server whether it serves a resource now.
+// Served returns a function that asks the API server whether it serves a resource.
 func Served(d discovery.DiscoveryInterface) func(schema.GroupVersionResource) (bool, error) {
 	return func(gvr schema.GroupVersionResource) (bool, error) {
 		list, err := d.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
@@ -45,19 +45,18 @@ func Served(d discovery.DiscoveryInterface) func(schema.GroupVersionResource) (b
 	}
 }
 
-// Ours says that the resources are served which Muster's own manifests bring, and others that
-// are named.
+// Ours says that the API server serves the resources of Muster's own manifests, and the named ones.
 func Ours(others ...schema.GroupVersionResource) func(schema.GroupVersionResource) (bool, error) {
 	return func(r schema.GroupVersionResource) (bool, error) {
 		return !foreign(r) || slices.Contains(others, r), nil
 	}
 }
 
-// foreign says whether a resource is another project's: clusters need not serve it.
+// foreign says whether a resource belongs to another project: clusters may lack it.
 func foreign(r schema.GroupVersionResource) bool { return convert.Beside(r) || source.Foreign(r) }
 
-// unheard says what comes of it that a resource may not be read, and what helps.
-func unheard(r schema.GroupVersionResource) string {
+// unreadable returns the effect of a resource that may not be read, and the remedy.
+func unreadable(r schema.GroupVersionResource) string {
 	if r == convert.ElasticQuotas || r == convert.ElasticQuotasX {
 		return "no quota of its objects is kept; apply manifests/rbac/clusterrole.yaml"
 	}
@@ -67,14 +66,14 @@ func unheard(r schema.GroupVersionResource) string {
 	return "what its objects say of gangs is not heard; " + source.Permit(r)
 }
 
-// Readable returns a function that asks whether the API server serves a resource now, and whether the
-// client may read it: if not, the error is a cache.ErrDenied.
+// Readable returns a function that asks the API server whether it serves a resource, and whether the client may read it: if
+// not, the error is a cache.ErrDenied.
 func Readable(ctx context.Context, client kubernetes.Interface) func(schema.GroupVersionResource) (bool, error) {
 	return permitted(ctx, client, Served(client.Discovery()))
 }
 
-// permitted is Served of what may be read, too. A resource of another project that may not be
-// read is named as long as it is served: what it says is not heard.
+// permitted adds the check of permissions to served. A resource of another project that is served and may not be read is an
+// error: its declarations would be ignored.
 func permitted(ctx context.Context, client kubernetes.Interface, served func(schema.GroupVersionResource) (bool, error)) func(schema.GroupVersionResource) (bool, error) {
 	return func(r schema.GroupVersionResource) (bool, error) {
 		ok, err := served(r)
@@ -83,7 +82,7 @@ func permitted(ctx context.Context, client kubernetes.Interface, served func(sch
 		}
 		for _, verb := range []string{"list", "watch"} {
 			if ok, err := mayDo(ctx, client, r.Group, r.Resource, verb); err == nil && !ok {
-				return false, fmt.Errorf("%w: %s %s (API group %q): %s", cache.ErrDenied, verb, r.Resource, r.Group, unheard(r))
+				return false, fmt.Errorf("%w: %s %s (API group %q): %s", cache.ErrDenied, verb, r.Resource, r.Group, unreadable(r))
 			}
 		}
 		return true, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 )
 
-// gangsOnce refuses the scheduler's own gangs. Its cycle for the pods of a PodGroup runs neither
-// PostFilter nor the plugin's order, and would gather pods which are gathered by the plugin.
+// gangsOnce rejects the scheduler's own gangs. Its cycle for the pods of a PodGroup runs neither PostFilter nor the plugin's
+// order, and would gather pods a second time.
 func gangsOnce(gates featuregate.FeatureGate) error {
 	if !gates.Enabled(features.GenericWorkload) {
 		return nil
@@ -22,22 +22,22 @@ func gangsOnce(gates featuregate.FeatureGate) error {
 		features.GenericWorkload, config.PluginName)
 }
 
-// defaults are the feature gates that are here what they are not in kube-scheduler, unless --feature-gates says otherwise.
+// defaults are the feature gates with another default than in kube-scheduler, unless --feature-gates sets them.
 var defaults = map[featuregate.Feature]bool{
-	// The scheduler's queue asks only those about an event whom the plugin names (plugin/listeners.go). Before Kubernetes 1.37, also where an older one
-	// is emulated, it cannot, and asks everybody.
+	// With it, the scheduler's queue only asks the plugins named in plugin/listeners.go about an event. Before Kubernetes 1.37,
+	// even emulated, the queue asks all plugins.
 	features.SchedulerPreQueueingHints: true,
-	// Members of a gang that is planned are not nominated one by one while they wait for the others: that is a write per pod, and all of them before the
-	// first binding. The nodes of gangs that wait for victims are written all the same. See docs/decisions/0011-nominations.md.
+	// Planned members are not nominated one by one while they wait for each other: that is a write for each pod, before the
+	// first binding. Nodes of gangs that wait for victims are written nevertheless. See docs/decisions/0011-nominations.md.
 	features.NominatedNodeNameForExpectation: false,
 }
 
-// SetGates has the process's feature gates be Muster's. Whoever makes a scheduler, also a simulated one, calls it before he does, so that all of them
-// do the same; whichever Kubernetes is emulated, before or afterwards, and however often.
+// SetGates sets the process's feature gates to Muster's defaults. Call it before each scheduler is made, including simulated
+// ones, for equal behaviour. It may be called repeatedly, before or after emulation is set.
 func SetGates() error {
 	gates := utilfeature.DefaultMutableFeatureGate
 	for _, name := range slices.Sorted(maps.Keys(defaults)) {
-		if by := gates.GetAllVersioned()[name]; len(by) > 0 && by[len(by)-1].Default == defaults[name] { // a later call may come when they may not change any more
+		if by := gates.GetAllVersioned()[name]; len(by) > 0 && by[len(by)-1].Default == defaults[name] { // a later call may find the gates locked
 			continue
 		}
 		if err := gates.OverrideDefaultAtVersion(name, defaults[name], Newest); err != nil {

@@ -18,9 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Cluster has objects come from the API server to which the scheduler is connected, by the
-// scheduler's informers and a client of our own, after checking that its own gangs are off and
-// that it may do what it must.
+// Cluster returns a source of objects from the scheduler's API server, by the scheduler's informers and a client for custom
+// resources. It first checks that the scheduler's own gangs are off and that permissions suffice.
 func Cluster(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 	if err := gangsOnce(utilfeature.DefaultFeatureGate); err != nil {
 		return cache.Source{}, err
@@ -41,8 +40,8 @@ func Cluster(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 	return src, err
 }
 
-// Given has custom resources come from a client, which serves those of Ours; the rest comes from
-// the scheduler's informers. Nobody is asked for permissions.
+// Given returns a source with custom resources from a client, which serves the resources of Ours; the rest comes from the
+// scheduler's informers. Permissions are not checked.
 func Given(client dynamic.Interface, others ...schema.GroupVersionResource) func(context.Context, fwk.Handle) (cache.Source, error) {
 	return func(ctx context.Context, h fwk.Handle) (src cache.Source, err error) {
 		src, err = objects(ctx, h, client, nil)
@@ -51,8 +50,8 @@ func Given(client dynamic.Interface, others ...schema.GroupVersionResource) func
 	}
 }
 
-// objects come from the scheduler's informers, custom ones from a client; fill is done with each pod
-// before anybody sees it, nil is nothing.
+// objects returns a source from the scheduler's informers, with custom resources from a client. fill transforms each pod before
+// any reader gets it; nil for none.
 func objects(ctx context.Context, h fwk.Handle, client dynamic.Interface, fill toolscache.TransformFunc) (src cache.Source, err error) {
 	trimNodes(ctx, h.SharedInformerFactory())
 	src = cache.Source{Core: h.SharedInformerFactory(), Dynamic: client}
@@ -63,9 +62,8 @@ func objects(ctx context.Context, h fwk.Handle, client dynamic.Interface, fill t
 	return src, err
 }
 
-// Finished returns an informer of pods that have succeeded or failed: the scheduler's
-// own leaves them out, and they are deleted as far as it can tell. Of pods without a
-// gang hardly anything is kept. fill is done with each before; nil is nothing.
+// Finished returns an informer of pods that have succeeded or failed: the scheduler's own informer treats them as deleted. Pods
+// without a gang are trimmed. fill transforms each pod before; nil for none.
 func Finished(client kubernetes.Interface, fill toolscache.TransformFunc) (toolscache.SharedIndexInformer, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
@@ -85,7 +83,7 @@ func Finished(client kubernetes.Interface, fill toolscache.TransformFunc) (tools
 	})
 }
 
-// slim leaves what is said of finished members.
+// slim returns the parts of a pod that matter of a finished member.
 func slim(pod *v1.Pod) *v1.Pod {
 	out := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, CreationTimestamp: pod.CreationTimestamp},

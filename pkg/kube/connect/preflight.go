@@ -1,5 +1,5 @@
-// Package connect finds out, before a scheduler starts, what the API server serves and what
-// it permits.
+// Package connect checks, before a scheduler starts, what the API server serves and permits, and connects the cluster's
+// objects. It knows the client and the names of resources, and decides nothing about gangs.
 package connect
 
 import (
@@ -25,9 +25,8 @@ import (
 
 type need struct{ group, resource, verbs string }
 
-// needs is what the scheduler must be permitted to do, besides what the sources of gangs
-// need. Without one of these it would wait for its first list for ever, or fail at the first
-// pod.
+// needs are the permissions that the scheduler needs in addition to integrations. Without one of these it would wait for its
+// first list for ever, or fail at the first pod.
 var needs = []need{
 	{"", "pods", "list watch delete"},
 	{"", "pods/binding", "create"},
@@ -52,9 +51,8 @@ var needs = []need{
 // askFor bounds the whole check.
 const askFor = 15 * time.Second
 
-// CheckPermissions asks the API server for every need and names those that are
-// missing. Where the question itself is not permitted, the scheduler goes on: the
-// answer is not known.
+// CheckPermissions asks the API server about all needs and returns an error that names the missing ones. If the review itself
+// is not permitted, it returns nil: the answer is unknown.
 func CheckPermissions(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
@@ -86,8 +84,8 @@ func CheckPermissions(ctx context.Context, client kubernetes.Interface) error {
 	return errors.Join(missing...)
 }
 
-// CheckReading names what is missing of the rights without which nobody knows which gangs there are, as CheckPermissions does for
-// the scheduler. Who may not ask for rights asks for the objects themselves.
+// CheckReading is CheckPermissions for a program that only reads gangs. Without permission for reviews it tries to list the
+// objects.
 func CheckReading(ctx context.Context, client kubernetes.Interface, custom dynamic.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
@@ -121,7 +119,7 @@ func CheckReading(ctx context.Context, client kubernetes.Interface, custom dynam
 	return errors.Join(missing...)
 }
 
-// listed says whether objects may be listed, by doing so. Where they are not served nobody is refused.
+// listed says whether objects may be listed, by listing them. Resources that are not served count as permitted.
 func listed(ctx context.Context, custom dynamic.Interface, r schema.GroupVersionResource) (bool, error) {
 	_, err := custom.Resource(r).List(ctx, metav1.ListOptions{Limit: 1})
 	switch {

@@ -10,9 +10,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// trimNodes leaves out of all nodes who wrote which field when: nobody here reads it, and
-// it is a sixth of what a scheduler keeps of a large cluster. kube-scheduler does so for
-// pods. What many nodes have in common, the names of labels and images for one, is kept once.
+// trimNodes removes managedFields from all nodes: no reader needs them, and they are a sixth of what a scheduler keeps of a
+// large cluster. kube-scheduler does so for pods. Strings that many nodes have, such as label keys and image names, are stored
+// once.
 func trimNodes(ctx context.Context, f informers.SharedInformerFactory) {
 	w := &words{}
 	err := f.Core().V1().Nodes().Informer().SetTransform(func(object any) (any, error) {
@@ -27,27 +27,27 @@ func trimNodes(ctx context.Context, f informers.SharedInformerFactory) {
 	}
 }
 
-// What bounds the words that are remembered: some are of one node only, and nodes go. When there are too many all are forgotten, and the nodes that come then
-// share with one another. Words longer than that are rarely those of another node.
+// Limits of the shared strings: some belong to one node only, and nodes are deleted. When there are too many, all are forgotten
+// and later nodes share again. Longer strings are rarely shared.
 const (
 	mostWords   = 1 << 16
 	longestWord = 512
 )
 
-// words are those that nodes have in common.
+// words are strings that nodes share.
 type words struct {
 	mu    sync.Mutex
 	known map[string]string
 }
 
-// sharing is a node without the history of its fields, of which equal words are the same piece of memory as those of other nodes. The node itself is not
-// changed: whoever gave it may still read it.
+// sharing returns a copy of a node without managedFields, with shared strings. The node itself stays unchanged, since its
+// caller may still read it.
 func (w *words) sharing(node *v1.Node) *v1.Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	own := *node
 	own.ManagedFields = nil
-	own.Labels, own.Annotations = shared(w, node.Labels), shared(w, node.Annotations) // what annotations say is mostly of this node alone
+	own.Labels, own.Annotations = shared(w, node.Labels), shared(w, node.Annotations) // values of annotations mostly differ between nodes
 	for key, value := range own.Labels {
 		if key != v1.LabelHostname {
 			own.Labels[key] = w.of(value)
@@ -73,7 +73,7 @@ func (w *words) sharing(node *v1.Node) *v1.Node {
 	return &own
 }
 
-// each is a copy of a list, with something done to each of its items.
+// each returns a copy of a list after do was called with each item.
 func each[T any](list []T, do func(*T)) []T {
 	if list == nil {
 		return nil
@@ -86,7 +86,7 @@ func each[T any](list []T, do func(*T)) []T {
 	return own
 }
 
-// shared is a copy of a map of which the keys are words of many.
+// shared returns a copy of a map with shared keys.
 func shared[K ~string, V any, M ~map[K]V](w *words, of M) M {
 	if of == nil {
 		return nil
@@ -98,7 +98,7 @@ func shared[K ~string, V any, M ~map[K]V](w *words, of M) M {
 	return own
 }
 
-// of is the word as it was met first. w.mu is held.
+// of returns the first copy of a string. The caller holds w.mu.
 func (w *words) of(word string) string {
 	known, ok := w.known[word]
 	switch {
@@ -110,7 +110,7 @@ func (w *words) of(word string) string {
 	if w.known == nil || len(w.known) >= mostWords {
 		w.known = map[string]string{}
 	}
-	word = strings.Clone(word) // it may be a piece of something large
+	word = strings.Clone(word) // it may be a part of a large string
 	w.known[word] = word
 	return word
 }

@@ -16,25 +16,25 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Oldest and Newest are the Kubernetes versions that the scheduler runs with: the newest is that
-// of which it is made, and it can emulate three before that.
+// Oldest and Newest are the supported Kubernetes versions: the newest is the scheduler's own, and it can emulate the three
+// before.
 var (
 	Oldest = version.MajorMinor(1, 34)
 	Newest = version.MajorMinor(1, 37)
 )
 
-// How long the API server is asked for its version, how often, and how long it may take to answer.
+// The limits for asking the API server for its version: total time, interval and timeout.
 const (
 	askVersionFor   = 20 * time.Second
 	askVersionEvery = time.Second
 	answersIn       = 5 * time.Second
 )
 
-// ErrHidden says that the API server does not tell its version to this user.
+// ErrHidden says that the API server does not tell this user its version.
 var ErrHidden = errors.New("the API server does not tell its version")
 
-// ServerVersion asks the API server for its version, again and again for 20 seconds if it does not
-// answer. A server that emulates a version is of that one.
+// ServerVersion asks the API server for its version, and retries for 20 seconds. A server that emulates a version returns the
+// emulated one.
 func ServerVersion(ctx context.Context, config *rest.Config) (*version.Version, error) {
 	own := rest.CopyConfig(config)
 	own.Timeout = answersIn
@@ -59,7 +59,7 @@ func ServerVersion(ctx context.Context, config *rest.Config) (*version.Version, 
 	return versionOf(info)
 }
 
-// versionOf reads a version as clouds write them, too: minor "34+".
+// versionOf parses a version, including clouds' formats: minor "34+".
 func versionOf(info *apiversion.Info) (*version.Version, error) {
 	major, minor := cmp.Or(info.EmulationMajor, info.Major), cmp.Or(info.EmulationMinor, info.Minor)
 	v, err := version.ParseGeneric(major + "." + strings.TrimRight(minor, "+"))
@@ -69,7 +69,7 @@ func versionOf(info *apiversion.Info) (*version.Version, error) {
 	return v, nil
 }
 
-// Supported says of a version of the API server that the scheduler does not run with it.
+// Supported returns an error for an unsupported version of the API server.
 func Supported(server *version.Version) error {
 	if server.LessThan(Oldest) || server.GreaterThan(Newest) {
 		return fmt.Errorf("the API server is of Kubernetes %s; muster-scheduler runs with %s to %s (--emulated-version=kube=%s or the like has it try all the same)",

@@ -22,18 +22,18 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Pods of Kubernetes 1.35 name their gang in spec.workloadRef. The types of later versions lack that field,
-// so the scheduler's own informer of pods drops it, and a member would start alone. Where Workloads are
-// served all pods are watched once more, as they are written:
+// Pods of Kubernetes 1.35 name their gang in spec.workloadRef. The types of later versions lack that field, so the scheduler's
+// own pod informer drops it, and a member would start alone. If Workloads are served, all pods are watched a second time,
+// unstructured:
 //
 //	pods ----> informer of pods -----> fill ----> scheduler, cache
 //	   \                                ^ waits until what the pod says is known
 //	    '----> as they are written -----'
 //
-// Of each pod its UID and that field are kept.
+// Only the UID of each pod and that field are kept.
 
-// WorkloadRefs returns what is to be done with pods before anybody sees them, nil if that is nothing. served
-// says whether the API server serves a resource; that it may not be read makes no difference here.
+// WorkloadRefs returns a transform for pods before any reader gets them, nil if none is needed. served says whether the API
+// server serves a resource; read permission does not matter here.
 func WorkloadRefs(ctx context.Context, client dynamic.Interface, served func(schema.GroupVersionResource) (bool, error)) (toolscache.TransformFunc, error) {
 	is, err := served(source.Workloads)
 	if err != nil && !errors.Is(err, cache.ErrDenied) {
@@ -49,7 +49,7 @@ func WorkloadRefs(ctx context.Context, client dynamic.Interface, served func(sch
 	return w.fill, nil
 }
 
-// FillPods has what WorkloadRefs returns done with the pods of an informer; nil is nothing.
+// FillPods sets the transform of WorkloadRefs on a pod informer; nil for none.
 func FillPods(informer toolscache.SharedIndexInformer, fill toolscache.TransformFunc) error {
 	if fill == nil {
 		return nil
@@ -61,18 +61,17 @@ type workloadRefs struct {
 	ctx  context.Context
 	pods dynamic.NamespaceableResourceInterface
 
-	of memo.Map[types.UID, string] // by pod, what it says in one name; "" if it says nothing
+	of memo.Map[types.UID, string] // by pod, its workloadRef as one name; "" for none
 }
 
 const (
 	firstRefs = 20 * time.Second // for the first list of pods
-	firstLook = time.Millisecond // how long to wait for what a pod says
-	lastLook  = time.Second      // twice as long each time, and then it is asked for
-	keepGone  = time.Minute      // what was said by pods that are gone, which others may hear of later
+	firstLook = time.Millisecond // the first wait for a pod's workloadRef
+	lastLook  = time.Second      // the wait doubles up to this, then the API server is asked
+	keepGone  = time.Minute      // refs of deleted pods, which the other informer may see later
 )
 
-// watch begins to watch pods as they are written, and returns when all are known, or where that takes long: then whoever
-// hears of a pod waits for what it says.
+// watch begins to watch pods unstructured, and returns when all are known, or after firstRefs: then fill waits for each pod.
 func (w *workloadRefs) watch(client dynamic.Interface) error {
 	informer := dynamicinformer.NewDynamicSharedInformerFactory(client, 0).ForResource(v1.SchemeGroupVersion.WithResource("pods")).Informer()
 	if err := informer.SetTransform(onlyRef); err != nil {
@@ -97,7 +96,7 @@ func (w *workloadRefs) watch(client dynamic.Interface) error {
 
 const refField = "spec.workloadRef"
 
-// onlyRef leaves of a pod who it is, and what it says in that field.
+// onlyRef keeps a pod's identity and its workloadRef.
 func onlyRef(object any) (any, error) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -128,19 +127,18 @@ func (w *workloadRefs) gone(object any) {
 	w.forget(pod.UID)
 }
 
-// forget forgets a pod that is gone, after a while.
+// forget drops the ref of a deleted pod after keepGone.
 func (w *workloadRefs) forget(pod types.UID) {
 	time.AfterFunc(keepGone, func() { w.of.Drop(pod) })
 }
 
-// fill writes what a pod says in workloadRef where source.Of reads it. It leaves out who wrote which field
-// when, as kube-scheduler does with pods.
+// fill writes a pod's workloadRef where source.Of reads it. It removes managedFields, as kube-scheduler does with pods.
 func (w *workloadRefs) fill(object any) (any, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {
 		return object, nil
 	}
-	own := *pod // whoever gave it may still read it
+	own := *pod // the caller may still read the original
 	own.ManagedFields = nil
 	if own.Spec.SchedulingGroup == nil {
 		if says := w.says(pod); says != "" {
@@ -150,8 +148,8 @@ func (w *workloadRefs) fill(object any) (any, error) {
 	return &own, nil
 }
 
-// says is what a pod says. Nobody may see the pod before that is known, so it waits: the one watch may be
-// ahead of the other, mostly by less than a millisecond.
+// says returns a pod's workloadRef. It blocks until the ref is known: one watch may be ahead of the other, mostly by less than
+// a millisecond.
 func (w *workloadRefs) says(pod *v1.Pod) string {
 	for look := firstLook; ; look = min(2*look, lastLook) {
 		if says, ok := w.of.Get(pod.UID); ok {
@@ -168,8 +166,7 @@ func (w *workloadRefs) says(pod *v1.Pod) string {
 	}
 }
 
-// ask asks the API server for a pod, and says whether it has answered. Of one that is gone nobody need know
-// what it said.
+// ask asks the API server for a pod, and says whether it has answered. For a deleted pod the ref does not matter.
 func (w *workloadRefs) ask(pod *v1.Pod) bool {
 	u, err := w.pods.Namespace(pod.Namespace).Get(w.ctx, pod.Name, metav1.GetOptions{})
 	switch {

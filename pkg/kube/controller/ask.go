@@ -13,12 +13,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// askTime is how long a pod that is created waits to be told its gang: a cache that may not be read never answers, and
-// those that come too early are prepared afterwards.
+// askTime bounds how long the creation of a pod waits for its gang: a cache without read permission never answers. Pods that
+// time out are prepared later.
 const askTime = 2 * time.Second
 
-// Ask says of which gang a pod is where its labels alone do not say it, but the object to which it belongs. ok is false for
-// pods of no such object.
+// Ask returns the gang of a pod if its labels do not tell it, but its owner does. ok is false for pods without such an owner.
 func (c *Controller) Ask(ctx context.Context, pod *unstructured.Unstructured) (key podgang.PodKey, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -41,18 +40,18 @@ func (c *Controller) Ask(ctx context.Context, pod *unstructured.Unstructured) (k
 	return key, false, nil
 }
 
-// object is the one of a source that is meant; nil if there is none. A cache may be behind.
-func (c *Controller) object(ctx context.Context, of *Source, key client.ObjectKey) (*unstructured.Unstructured, error) {
-	for _, from := range []client.Reader{c.Client, c.Live} {
+// object returns the object of a source; nil if there is none. The cache may be behind, so the API server is asked, too.
+func (c *Controller) object(ctx context.Context, source *Source, key client.ObjectKey) (*unstructured.Unstructured, error) {
+	for _, reader := range []client.Reader{c.Client, c.Live} {
 		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(of.Object)
-		switch err := from.Get(ctx, key, object); {
+		object.SetGroupVersionKind(source.Object)
+		switch err := reader.Get(ctx, key, object); {
 		case err == nil:
 			return object, nil
 		case meta.IsNoMatchError(err):
 			return nil, nil
 		case !apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("%s %s: %w", of.Object.Kind, key, err)
+			return nil, fmt.Errorf("%s %s: %w", source.Object.Kind, key, err)
 		}
 	}
 	return nil, nil

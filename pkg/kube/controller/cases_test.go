@@ -23,7 +23,7 @@ import (
 
 // These are the acceptance cases of kind "controller", by their ids.
 
-// names are those of the PodGroups, sorted.
+// names returns the names of the PodGroups, sorted.
 func (w *world) names() (out []string) {
 	for _, o := range w.list(podGroupKind) {
 		out = append(out, o.GetName())
@@ -43,7 +43,8 @@ func (w *world) reconcile(kind string, name string) (reconcile.Result, error) {
 		if gvk.Kind == kind {
 			o := w.get(gvk, name)
 			require.NotNil(w.t, o)
-			return r.Reconcile(context.Background(), controller.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}, UID: o.GetUID()})
+			return r.Reconcile(context.Background(),
+				controller.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}, UID: o.GetUID()})
 		}
 	}
 	return reconcile.Result{}, fmt.Errorf("no source of %s", kind)
@@ -53,7 +54,8 @@ func (w *world) reconcile(kind string, name string) (reconcile.Result, error) {
 func (w *world) gone(kind string, owner metav1.OwnerReference) error {
 	for gvk, r := range w.sources {
 		if gvk.Kind == kind {
-			_, err := r.Reconcile(context.Background(), controller.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: owner.Name}, UID: owner.UID})
+			_, err := r.Reconcile(context.Background(),
+				controller.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: owner.Name}, UID: owner.UID})
 			return err
 		}
 	}
@@ -74,7 +76,8 @@ func (w *world) lws(name string, replicas, size int, revision string) {
 }
 
 func (w *world) lwsOf(name string, replicas, size int, revision, scheduler string) {
-	template := map[string]any{"spec": map[string]any{"schedulerName": scheduler, "containers": []any{map[string]any{"name": "c", "image": "i"}}}}
+	template := map[string]any{"spec": map[string]any{"schedulerName": scheduler,
+		"containers": []any{map[string]any{"name": "c", "image": "i"}}}}
 	w.put(lwsKind, name, "uid-"+name, nil, map[string]any{
 		"replicas": int64(replicas), "leaderWorkerTemplate": map[string]any{"size": int64(size), "workerTemplate": template},
 	})
@@ -165,8 +168,9 @@ func TestCreateThenPrune(t *testing.T) {
 	require.Equal(t, []string{"g-a", "g-c"}, w.names())
 }
 
-// TestSomebodyElses is S004-14: a PodGroup that another object controls stays as it is, and so does one that nobody does.
-func TestSomebodyElses(t *testing.T) {
+// TestForeignPodGroupStays is S004-14: a PodGroup that another object controls stays as it is, and so does one without a
+// controller.
+func TestForeignPodGroupStays(t *testing.T) {
 	for name, owners := range map[string][]metav1.OwnerReference{
 		"another's": {{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u9", Controller: new(bool)}},
 		"nobody's":  nil,
@@ -196,7 +200,7 @@ func TestSomebodyElses(t *testing.T) {
 	}
 }
 
-// TestForeignWordsStay is S004-15: what others have added survives what we change.
+// TestForeignWordsStay is S004-15: additions of other controllers survive Muster's changes.
 func TestForeignWordsStay(t *testing.T) {
 	w := newWorld(t)
 	w.podGang("demo-0", part("demo-0-a", 1))
@@ -231,13 +235,15 @@ func TestReleasedMinimum(t *testing.T) {
 	require.EqualValues(t, 3, least)
 }
 
-// TestMadeAgain: an object of the same name is another one. What was written for the first goes, whoever has seen it go.
+// TestMadeAgain: a recreated object is another one. Objects written for the former are deleted, even if its deletion was
+// missed.
 func TestMadeAgain(t *testing.T) {
 	w := newWorld(t)
 	w.podGang("demo-0", part("demo-0-a", 1), part("demo-0-b", 1))
 	w.settle(&[]string{})
 	w.remove(podGangKind, "demo-0")
-	w.put(podGangKind, "demo-0", "another", map[string]string{"grove.io/scheduler-name": "koord-scheduler"}, map[string]any{"podgroups": []any{part("demo-0-a", 2)}})
+	w.put(podGangKind, "demo-0", "another", map[string]string{"grove.io/scheduler-name": "koord-scheduler"},
+		map[string]any{"podgroups": []any{part("demo-0-a", 2)}})
 	w.start()
 	w.settle(&[]string{})
 	require.Equal(t, []string{"demo-0-a"}, w.names())
@@ -250,7 +256,8 @@ func TestMadeAgain(t *testing.T) {
 func TestUnknownScheduler(t *testing.T) {
 	w := newWorld(t)
 	put := func(scheduler string) {
-		w.put(podGangKind, "demo-0", "uid-demo-0", map[string]string{"grove.io/scheduler-name": scheduler}, map[string]any{"podgroups": []any{part("demo-0-a", 1)}})
+		w.put(podGangKind, "demo-0", "uid-demo-0", map[string]string{"grove.io/scheduler-name": scheduler},
+			map[string]any{"podgroups": []any{part("demo-0-a", 1)}})
 	}
 	put("kai-scheduler")
 	w.writes = 0
@@ -259,7 +266,7 @@ func TestUnknownScheduler(t *testing.T) {
 	require.ErrorIs(t, err, reconcile.TerminalError(nil))
 	require.Zero(t, w.writes)
 	require.Equal(t, `Warning NoBackend metadata.labels[grove.io/scheduler-name]: no backend for schedulerName "kai-scheduler"; `+
-		`legal: "koord-scheduler", any that contains "koord" (backend koordinator), none (default koordinator); nothing is written for gang demo-0`, <-w.events.Events)
+		`supported values: "koord-scheduler", any that contains "koord" (backend koordinator), none (default koordinator); nothing is written for gang demo-0`, <-w.events.Events)
 	require.Error(t, w.handle("PodGang", "demo-0"))
 	require.Empty(t, w.events.Events, "it is said once")
 	for _, known := range []string{"", "default-scheduler", "my-koord"} {
@@ -314,8 +321,9 @@ func TestGates(t *testing.T) {
 	}
 	grove.podGang("g", part("g-a", 1))
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Labels: map[string]string{"grove.io/podgang": "g", "grove.io/podclique": "g-a"}},
-		Spec:       corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: podgang.GroveGate}, {Name: ours}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p",
+			Labels: map[string]string{"grove.io/podgang": "g", "grove.io/podclique": "g-a"}},
+		Spec: corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: podgang.GroveGate}, {Name: ours}}},
 	}
 	require.NoError(t, grove.users.Create(t.Context(), pod))
 	grove.settle(&[]string{})
@@ -323,10 +331,10 @@ func TestGates(t *testing.T) {
 	require.Len(t, pod.Spec.SchedulingGates, 2, "Grove's pods are Grove's")
 }
 
-// TestUnknownSource: who names one that is not there hears which there are.
+// TestUnknownSource: the error for an unknown source lists the known ones.
 func TestUnknownSource(t *testing.T) {
 	_, err := controller.SourcesOf([]string{"podgang", "pods"})
-	require.EqualError(t, err, `there is no source "pods"; legal: `+strings.Join(controller.SourceNames(), ", "))
+	require.EqualError(t, err, `there is no source "pods"; supported values: `+strings.Join(controller.SourceNames(), ", "))
 	all, err := controller.SourcesOf([]string{"podgang", "volcano", "podgang"})
 	require.NoError(t, err)
 	require.Len(t, all, 2)

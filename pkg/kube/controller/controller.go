@@ -1,6 +1,6 @@
-// Package controller drives the backends: it watches the objects of which gangs are built, and what was written for
-// them. Which objects those are is in source.go, how one is handled in reconcile.go, when one is first watched in
-// start.go. It decides nothing about gangs, and nothing about places.
+// Package controller drives the backends: it watches the objects that declare gangs, and the objects written for them.
+// source.go lists the kinds of objects, reconcile.go handles one object, start.go begins to watch a kind once it is served. The
+// package makes no decision about gangs or node assignments.
 //
 //	PodGang, LeaderWorkerSet, … --event--> Request --> Build --> Adapter.Sync --> objects of one scheduler
 //	                                          ^                                        |
@@ -26,25 +26,25 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// Options are those of the controller.
+// Options configure the controller.
 type Options struct {
 	Sources []Source
 	Config  *backend.Config
-	// Gates says that pods are gated until their gang is ready, where no other controller does that.
+	// Gates says that pods stay gated until their gang is ready, if no other controller gates them.
 	Gates bool
-	// Prepare says that pods are prepared which the webhook has missed.
+	// Prepare says that pods which the webhook missed are prepared later.
 	Prepare bool
-	// Workers is how many objects are handled at a time.
+	// Workers is the number of objects handled at a time.
 	Workers int
-	// Look is how often it looks whether a kind is served by now that was not.
+	// Look is the interval at which unserved kinds are looked up again.
 	Look time.Duration
 }
 
-// Name is that of the program, in what it writes and in its Lease.
+// Name is the program's name, in what it writes and in its Lease.
 const Name = backend.FieldManager
 
-// ManagerOptions completes those of a manager whose client and cache the controller can use: what it has written it
-// reads, and of pods it keeps only what it needs.
+// ManagerOptions adds what the controller needs of a manager's client and cache: reads see its own writes, and pods are
+// trimmed.
 func ManagerOptions(o manager.Options) manager.Options {
 	consistent := true
 	o.Client.Cache = &client.CacheOptions{Unstructured: true, EnableReadYourWritesConsistency: &consistent}
@@ -52,7 +52,7 @@ func ManagerOptions(o manager.Options) manager.Options {
 	return o
 }
 
-// trimPod keeps of a pod who it is, whose it is, and what holds it.
+// trimPod keeps a pod's metadata, scheduler, node, scheduling gates and phase.
 func trimPod(object any) (any, error) {
 	if pod, ok := object.(*metav1.PartialObjectMetadata); ok {
 		pod.ManagedFields = nil
@@ -74,43 +74,44 @@ func trimPod(object any) (any, error) {
 	}, nil
 }
 
-// Controller is what runs in a manager.
+// Controller gives admission access to the running controller.
 type Controller struct {
-	// Registry has the backends, for admission.
+	// Registry holds the backends.
 	Registry *backend.Registry
-	// Cluster is what they depend on.
+	// Cluster returns the cluster state that translation depends on.
 	Cluster func(context.Context) (backend.Cluster, error)
-	// Sources are those that are enabled.
+	// Sources are the enabled sources.
 	Sources []Source
 	Gates   bool
-	// Client reads from a cache, Live asks the API server.
+	// Client reads from a cache, Live from the API server.
 	Client, Live client.Reader
 }
 
-// Add makes the controller and adds it to a manager of ManagerOptions.
+// Add creates the controller and adds it to a manager made with ManagerOptions.
 func Add(m manager.Manager, o Options) (*Controller, error) {
 	set, err := kubernetes.NewForConfigAndClient(m.GetConfig(), m.GetHTTPClient())
 	if err != nil {
 		return nil, err
 	}
 	teller := NewTeller(m.GetEventRecorder(Name))
-	look := newNetwork(m.GetClient(), set.Discovery(), o)
+	clusterState := newNetwork(m.GetClient(), set.Discovery(), o)
 	tell := func(info *podgang.PodGangInfo, note podgang.Note) { teller.Tell(info.Namespace, info.Owner, note) }
 	indexed := &sync.Map{}
 	byOwner := func(kind schema.GroupVersionKind) bool {
-		_, is := indexed.Load(kind)
-		return is
+		_, indexedKind := indexed.Load(kind)
+		return indexedKind
 	}
-	registry, translators, err := Backends(o.Config, backend.Options{Client: m.GetClient(), Cluster: look.now, Tell: tell, ByOwner: byOwner})
+	registry, translators, err := Backends(o.Config,
+		backend.Options{Client: m.GetClient(), Cluster: clusterState.now, Tell: tell, ByOwner: byOwner})
 	if err != nil {
 		return nil, err
 	}
 	s := &starter{
-		manager: m, served: look.serves, permitted: permitted(set.AuthorizationV1()),
-		translators: translators, cluster: look.now, every: o.Look, workers: o.Workers, indexed: indexed,
+		manager: m, served: clusterState.serves, permitted: permitted(set.AuthorizationV1()),
+		translators: translators, cluster: clusterState.now, interval: o.Look, workers: o.Workers, indexed: indexed,
 	}
 	for _, source := range o.Sources {
-		s.running = append(s.running, &running{reconciler: &Reconciler{
+		s.sources = append(s.sources, &sourceState{reconciler: &Reconciler{
 			Source: source, Adapter: &backend.Adapter{Registry: registry, Tell: tell},
 			Client: m.GetClient(), Live: m.GetAPIReader(), Teller: teller, Gates: o.Gates, Prepare: o.Prepare,
 		}})
@@ -119,11 +120,11 @@ func Add(m manager.Manager, o Options) (*Controller, error) {
 		return nil, err
 	}
 	return &Controller{
-		Registry: registry, Cluster: look.now, Sources: o.Sources, Gates: o.Gates, Client: m.GetClient(), Live: m.GetAPIReader(),
+		Registry: registry, Cluster: clusterState.now, Sources: o.Sources, Gates: o.Gates, Client: m.GetClient(), Live: m.GetAPIReader(),
 	}, nil
 }
 
-// Backends makes those of a configuration.
+// Backends returns the backends of a configuration.
 func Backends(config *backend.Config, o backend.Options) (*backend.Registry, []backend.Translator, error) {
 	translators, err := config.Translators()
 	if err != nil {
@@ -145,7 +146,7 @@ func Backends(config *backend.Config, o backend.Options) (*backend.Registry, []b
 	return registry, translators, nil
 }
 
-// QuietConfig has a client ask as often as it wants to: the API server says when that is too often.
+// QuietConfig raises a client's rate limit: the API server has its own flow control.
 func QuietConfig(config *rest.Config, qps float32, burst int) *rest.Config {
 	out := rest.CopyConfig(config)
 	out.QPS, out.Burst = qps, burst

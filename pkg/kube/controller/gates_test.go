@@ -15,7 +15,7 @@ import (
 
 const ourGate = "scheduling.koordinator.sh/gang"
 
-// newGating is a world whose controller takes gates from pods.
+// newGating is a world with a controller that removes gates from pods.
 func newGating(t *testing.T) *world {
 	w := newWorld(t)
 	for _, r := range w.sources {
@@ -24,7 +24,7 @@ func newGating(t *testing.T) *world {
 	return w
 }
 
-// gates are those of a pod.
+// gates returns the gates of a pod.
 func (w *world) gates(pod string) (out []string) {
 	for _, g := range w.thePod(pod).Spec.SchedulingGates {
 		out = append(out, g.Name)
@@ -32,8 +32,7 @@ func (w *world) gates(pod string) (out []string) {
 	return out
 }
 
-// TestGatesOfEachGroup: a group whose pods went long ago does not keep those of the next one, nor does one that is not
-// whole yet.
+// TestGatesOfEachGroup: a group without pods does not block the pods of the next one, nor does one that is not whole yet.
 func TestGatesOfEachGroup(t *testing.T) {
 	w := newGating(t)
 	w.lws("x", 3, 2, "aaaa")
@@ -48,7 +47,8 @@ func TestGatesOfEachGroup(t *testing.T) {
 	require.Empty(t, w.gates("x-2-1"))
 }
 
-// TestGatesBesideAFailure: a group of which nothing can be written waits alone; the others' pods go, and are told their gang.
+// TestGatesBesideAFailure: a group that cannot be written waits alone; the pods of the other groups lose their gates, and are
+// labelled with their gang.
 func TestGatesBesideAFailure(t *testing.T) {
 	w := newPreparing(t, koordinatorLS)
 	for _, r := range w.sources {
@@ -69,7 +69,7 @@ func TestGatesBesideAFailure(t *testing.T) {
 	require.Equal(t, "x-1-aaaa", w.thePod("x-1-0").Labels[labelPodGroup])
 }
 
-// TestGateThatStays: a pod that cannot be changed does not keep the gates of the others.
+// TestGateThatStays: a pod that cannot be changed does not block the gates of further pods.
 func TestGateThatStays(t *testing.T) {
 	w := newGating(t)
 	w.lws("x", 2, 1, "aaaa")
@@ -114,7 +114,7 @@ func TestGateOfAnotherPod(t *testing.T) {
 	require.Equal(t, "x", w.thePod("x-0").Labels[lws.SetNameLabelKey])
 }
 
-// TestOnePodRefused: a pod that cannot be changed does not keep the others from being told their gang.
+// TestOnePodRefused: a pod that cannot be changed does not block the labels of further pods.
 func TestOnePodRefused(t *testing.T) {
 	w := newPreparing(t, koordinatorLS)
 	w.lws("x", 2, 3, "aaaa")

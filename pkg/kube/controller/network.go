@@ -16,30 +16,30 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// topologies are ClusterNetworkTopologies, of which the one called default counts.
+// topologies is the kind of ClusterNetworkTopologies; the one called default is used.
 var topologies = schema.GroupVersionKind{Group: "scheduling.koordinator.sh", Version: "v1alpha1", Kind: "ClusterNetworkTopology"}
 
-// native are the versions of scheduling.k8s.io that may have Workloads, the newest first.
+// native are the versions of scheduling.k8s.io that may have Workloads, newest first.
 var native = []string{"v1beta1", "v1alpha2", "v1alpha1"}
 
-// network is what translation depends on beside the gang. What the API server serves is asked once in a while.
+// network provides the cluster state that translation depends on. Discovery is cached.
 type network struct {
 	reader    client.Reader
 	discovery discovery.DiscoveryInterface
 	nodeTier  int32
 
-	every time.Duration
+	interval time.Duration
 
-	lock  sync.Mutex
-	since time.Time
-	known map[schema.GroupVersionKind]bool // whether it is served
+	lock       sync.Mutex
+	lastLookup time.Time
+	kinds      map[schema.GroupVersionKind]bool // whether it is served
 }
 
 func newNetwork(reader client.Reader, d discovery.DiscoveryInterface, o Options) *network {
-	return &network{reader: reader, discovery: d, nodeTier: o.Config.NodeTier, every: o.Look}
+	return &network{reader: reader, discovery: d, nodeTier: o.Config.NodeTier, interval: o.Look}
 }
 
-// now is how the cluster is.
+// now returns the current state of the cluster.
 func (n *network) now(ctx context.Context) (backend.Cluster, error) {
 	topology, err := n.topology(ctx)
 	if err != nil {
@@ -50,12 +50,12 @@ func (n *network) now(ctx context.Context) (backend.Cluster, error) {
 }
 
 func (n *network) topology(ctx context.Context) (podgang.Topology, error) {
-	is, err := n.serves(topologies)
+	isServed, err := n.serves(topologies)
 	if err != nil {
 		return podgang.Topology{}, err
 	}
 	var object *unstructured.Unstructured
-	if is {
+	if isServed {
 		object = &unstructured.Unstructured{}
 		object.SetGroupVersionKind(topologies)
 		if err := n.reader.Get(ctx, client.ObjectKey{Name: "default"}, object); apierrors.IsNotFound(err) {
@@ -69,39 +69,39 @@ func (n *network) topology(ctx context.Context) (podgang.Topology, error) {
 	return topology, nil
 }
 
-// nativeVersion is the version of scheduling.k8s.io in which the API server has Workloads; "" if there is none.
+// nativeVersion returns the served version of scheduling.k8s.io with Workloads; "" for none.
 func (n *network) nativeVersion() (string, error) {
 	for _, version := range native {
-		is, err := n.serves(schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: version, Kind: "Workload"})
+		isServed, err := n.serves(schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: version, Kind: "Workload"})
 		if err != nil {
 			return "", err
 		}
-		if is {
+		if isServed {
 			return version, nil
 		}
 	}
 	return "", nil
 }
 
-// serves says whether the API server has a kind.
+// serves says whether the API server serves a kind, from the cache.
 func (n *network) serves(kind schema.GroupVersionKind) (bool, error) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
-	if now := time.Now(); now.Sub(n.since) >= n.every {
-		n.since, n.known = now, map[schema.GroupVersionKind]bool{}
+	if now := time.Now(); now.Sub(n.lastLookup) >= n.interval {
+		n.lastLookup, n.kinds = now, map[schema.GroupVersionKind]bool{}
 	}
-	is, known := n.known[kind]
+	isServed, known := n.kinds[kind]
 	if known {
-		return is, nil
+		return isServed, nil
 	}
-	is, err := served(n.discovery, kind)
+	isServed, err := served(n.discovery, kind)
 	if err == nil {
-		n.known[kind] = is
+		n.kinds[kind] = isServed
 	}
-	return is, err
+	return isServed, err
 }
 
-// served asks the API server for one kind.
+// served asks the API server about one kind.
 func served(d discovery.DiscoveryInterface, kind schema.GroupVersionKind) (bool, error) {
 	list, err := d.ServerResourcesForGroupVersion(kind.GroupVersion().String())
 	if apierrors.IsNotFound(err) {

@@ -24,27 +24,26 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// The webhook may be away while pods are created: it is starting, or is being replaced. Such a pod does not name the
-// group of which its siblings are. As long as it has no node it is prepared here, after the fact; what can only be set at
-// creation is said, and so is a scheduler that is not the gang's.
+// The webhook may be down while pods are created, at its start or during a rollout. Such a pod lacks the name of its group.
+// While it has no node, it is prepared here; fields that can only be set at creation, and a wrong scheduler, are reported.
 //
-//	cache: pods of the gang --lacks something--> API server: those without a node --> labels, annotations
+//	cache: pods of the gang --lacks something--> API server: pods without a node --> labels, annotations
 //	                                                                              '-> event
 
-// settled are pods that need no second look, by the object of whose gangs they are: they have all they need, have a
-// node, or lack what nobody can give them any more.
-type settled struct {
+// settledPods is, for each object, the pods that need no further check: they lack nothing, have a node, or lack what can no
+// longer be added.
+type settledPods struct {
 	pods memo.Map[types.UID, map[types.UID]bool]
 }
 
-func (s *settled) has(owner, pod types.UID) bool {
+func (s *settledPods) contains(owner, pod types.UID) bool {
 	pods, _ := s.pods.Get(owner)
 	return pods[pod]
 }
 
-// keep is called with all that are settled by now; none is what an object that has gone has. Nobody else has the map that
-// is kept: of two passes over one object each replaces all of it.
-func (s *settled) keep(owner types.UID, pods map[types.UID]bool) {
+// keep replaces the settled pods of an object; an empty map drops them. The map is copied, since several passes over one object
+// may run.
+func (s *settledPods) keep(owner types.UID, pods map[types.UID]bool) {
 	if len(pods) == 0 {
 		s.pods.Drop(owner)
 		return
@@ -52,30 +51,30 @@ func (s *settled) keep(owner types.UID, pods map[types.UID]bool) {
 	s.pods.Add(owner, maps.Clone(pods))
 }
 
-// changedMeanwhile is how soon pods are looked at again that somebody changed at the same time.
+// changedMeanwhile is how soon pods are checked again after a write conflict.
 const changedMeanwhile = 100 * time.Millisecond
 
-// prepare has the pods of some gangs be as the webhook would have made them, as far as that is still possible. It asks
-// to be called again after some time, 0 if it need not be.
+// prepare makes the pods of gangs what the webhook would have made them, as far as still possible. It returns when to be called
+// again, 0 for never.
 func (r *Reconciler) prepare(ctx context.Context, owner podgang.Owner, infos []*podgang.PodGangInfo) (again time.Duration, err error) {
 	if !r.Prepare || r.Source.Pods == nil {
 		return 0, nil
 	}
 	var errs []error
-	is := map[types.UID]bool{}
+	settled := map[types.UID]bool{}
 	for _, info := range infos {
-		p := preparation{Reconciler: r, info: info, settled: is, cannot: map[string][]string{}}
-		changed, err := p.all(ctx)
+		p := preparation{Reconciler: r, info: info, settled: settled, problems: map[string][]string{}}
+		changed, err := p.preparePods(ctx)
 		if errs = append(errs, err); changed {
 			again = changedMeanwhile
 		}
 	}
-	r.settled.keep(owner.UID, is)
+	r.settled.keep(owner.UID, settled)
 	return again, errors.Join(errs...)
 }
 
-// all prepares the pods of the gang that lack something. changed says that somebody changed one of them meanwhile.
-func (p *preparation) all(ctx context.Context) (changed bool, err error) {
+// preparePods prepares the gang's pods that lack something. changed says that a write conflicted.
+func (p *preparation) preparePods(ctx context.Context) (changed bool, err error) {
 	if p.backend, err = p.Adapter.Registry.For(p.info.SchedulerName); err != nil {
 		return false, err
 	}
@@ -86,17 +85,17 @@ func (p *preparation) all(ctx context.Context) (changed bool, err error) {
 	return p.mend(ctx, lacking)
 }
 
-// preparation is that of the pods of one gang.
+// preparation prepares the pods of one gang.
 type preparation struct {
 	*Reconciler
-	info    *podgang.PodGangInfo
-	backend backend.Backend
-	settled map[types.UID]bool
-	cannot  map[string][]string // names of pods, by what is wrong with them
+	info     *podgang.PodGangInfo
+	backend  backend.Backend
+	settled  map[types.UID]bool
+	problems map[string][]string // names of pods, by their problem
 }
 
-// mine says whether a pod is one of the gang's, and stays; key is its place in it.
-func (p *preparation) mine(pod metav1.Object) (key podgang.PodKey, is bool) {
+// ownPod says whether a pod belongs to the gang and is not being deleted; key is its position in the gang.
+func (p *preparation) ownPod(pod metav1.Object) (key podgang.PodKey, own bool) {
 	if pod.GetDeletionTimestamp() != nil {
 		return key, false
 	}
@@ -106,12 +105,12 @@ func (p *preparation) mine(pod metav1.Object) (key podgang.PodKey, is bool) {
 	key, ok, err := podgang.KeyOf(pod)
 	kind := p.info.Kind
 	if kind == podgang.PodCliqueSet {
-		kind = podgang.PodGang // its pods say so
+		kind = podgang.PodGang // PodCliqueSets have pods of PodGangs
 	}
 	return key, err == nil && ok && key.Kind == kind && key.Gang == p.info.Name
 }
 
-// selectors are the labels by which the gang's pods are found; where only an annotation says whose they are, none.
+// selectors returns the labels of the gang's pods; none if only an annotation names the gang.
 func (p *preparation) selectors() (out []client.MatchingLabels) {
 	for _, g := range p.info.PodGroups {
 		out = append(out, g.Selector)
@@ -119,7 +118,7 @@ func (p *preparation) selectors() (out []client.MatchingLabels) {
 	return out
 }
 
-// lacking are the gang's pods that lack something, as far as their metadata says.
+// lacking returns the gang's pods that lack something in their metadata.
 func (p *preparation) lacking(ctx context.Context) (map[types.UID]bool, error) {
 	out := map[types.UID]bool{}
 	for _, labels := range p.selectors() {
@@ -128,12 +127,12 @@ func (p *preparation) lacking(ctx context.Context) (map[types.UID]bool, error) {
 			return nil, err
 		}
 		for _, pod := range pods {
-			key, is := p.mine(pod)
-			if !is {
+			key, own := p.ownPod(pod)
+			if !own {
 				continue
 			}
 			lacks := false
-			if !p.Reconciler.settled.has(p.info.Owner.UID, pod.GetUID()) {
+			if !p.Reconciler.settled.contains(p.info.Owner.UID, pod.GetUID()) {
 				if lacks, err = p.lacks(ctx, pod, key); err != nil {
 					return nil, err
 				}
@@ -150,21 +149,20 @@ func (p *preparation) lacking(ctx context.Context) (map[types.UID]bool, error) {
 
 // lacks says whether the backend would add something to a pod of the gang's scheduler.
 func (p *preparation) lacks(ctx context.Context, pod metav1.Object, key podgang.PodKey) (bool, error) {
-	is := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"schedulerName": p.info.SchedulerName}}}
-	is.SetNamespace(pod.GetNamespace())
-	is.SetName(pod.GetName())
-	is.SetLabels(pod.GetLabels())
-	is.SetAnnotations(pod.GetAnnotations())
-	should := is.DeepCopy()
-	err := p.backend.PreparePod(ctx, should, key)
-	return !reflect.DeepEqual(is.Object, should.Object), err
+	current := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"schedulerName": p.info.SchedulerName}}}
+	current.SetNamespace(pod.GetNamespace())
+	current.SetName(pod.GetName())
+	current.SetLabels(pod.GetLabels())
+	current.SetAnnotations(pod.GetAnnotations())
+	prepared := current.DeepCopy()
+	err := p.backend.PreparePod(ctx, prepared, key)
+	return !reflect.DeepEqual(current.Object, prepared.Object), err
 }
 
-// mend asks the API server which of the pods have no node, and prepares these. changed says that somebody changed one of
-// them meanwhile.
+// mend prepares the lacking pods that have no node according to the API server. changed says that a write conflicted.
 func (p *preparation) mend(ctx context.Context, lacking map[types.UID]bool) (changed bool, err error) {
 	var errs []error
-	open := map[types.UID]bool{}
+	unsettled := map[types.UID]bool{}
 	for _, labels := range p.selectors() {
 		pods := &unstructured.UnstructuredList{}
 		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
@@ -173,108 +171,113 @@ func (p *preparation) mend(ctx context.Context, lacking map[types.UID]bool) (cha
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			key, is := p.mine(pod)
-			if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); !is || phase != "" && phase != string(corev1.PodPending) {
+			key, own := p.ownPod(pod)
+			if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); !own || phase != "" && phase != string(corev1.PodPending) {
 				continue
 			}
-			able, err := p.one(ctx, pod, key)
+			able, err := p.preparePod(ctx, pod, key)
 			if apierrors.IsConflict(err) {
 				able, changed, err = true, true, nil
 			}
 			if client.IgnoreNotFound(err) != nil {
-				able, errs = true, append(errs, err) // the others are not kept from it
+				able, errs = true, append(errs, err) // the remaining pods are prepared nevertheless
 			}
-			open[pod.GetUID()] = able
+			unsettled[pod.GetUID()] = able
 		}
 	}
 	for uid := range lacking {
-		if !open[uid] {
+		if !unsettled[uid] {
 			p.settled[uid] = true
 		}
 	}
-	p.tell()
+	p.report()
 	return changed, errors.Join(errs...)
 }
 
-// one prepares a pod. It is not able to where something can only be set at creation.
-func (p *preparation) one(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) (able bool, err error) {
+// preparePod prepares a pod. able is false if a field can only be set at creation.
+func (p *preparation) preparePod(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) (able bool, err error) {
 	scheduler, _, _ := unstructured.NestedString(pod.Object, "spec", "schedulerName")
 	if b, err := p.Adapter.Registry.For(scheduler); err != nil || b.Name() != p.backend.Name() || b.Matches(scheduler) == backend.None {
-		p.say(pod, fmt.Sprintf("spec.schedulerName is %q, which cannot be changed any more; legal: %s (backend %s)", scheduler, p.backend.Serves(), p.backend.Name()))
+		p.addProblem(pod, fmt.Sprintf("spec.schedulerName is %q, which cannot be changed any more; supported values: %s (backend %s)", scheduler,
+			p.backend.Serves(), p.backend.Name()))
 		return false, nil
 	}
-	should := pod.DeepCopy()
-	if err := p.backend.PreparePod(ctx, should, key); err != nil {
+	prepared := pod.DeepCopy()
+	if err := p.backend.PreparePod(ctx, prepared, key); err != nil {
 		return false, err
 	}
-	if field := changedField(pod, should); field != "" {
-		p.say(pod, fmt.Sprintf("spec.%s can only be set when a pod is created; legal: what the webhook of muster-controller sets there", field))
+	if field := changedField(pod, prepared); field != "" {
+		p.addProblem(pod,
+			fmt.Sprintf("spec.%s can only be set when a pod is created; supported values: what the webhook of muster-controller sets there", field))
 		return false, nil
 	}
-	patch, err := addedTo(pod, should)
+	patch, err := additionPatch(pod, prepared)
 	if patch == nil || err != nil {
 		return true, err
 	}
 	if gate := p.backend.GetSchedulingGateName(); p.Gates && p.Source.OwnsPods && gate != "" {
-		p.say(pod, fmt.Sprintf("spec.schedulingGates can only have %s from when a pod is created: it does not wait for its gang to be written", gate))
+		p.addProblem(pod,
+			fmt.Sprintf("spec.schedulingGates can only have %s from when a pod is created: it does not wait for its gang to be written", gate))
 	}
-	log.FromContext(ctx).Info("a pod was created while the webhook was away; it is told its gang now", "pod", pod.GetName(), "gang", p.info.Name)
+	log.FromContext(ctx).Info("a pod was created while the webhook was away; it is told its gang now", "pod", pod.GetName(), "gang",
+		p.info.Name)
 	return true, p.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(backend.FieldManager))
 }
 
-// changedField is the first field of the spec in which two pods differ, "" if there is none.
-func changedField(is, should *unstructured.Unstructured) string {
-	was, _, _ := unstructured.NestedMap(is.Object, "spec")
-	want, _, _ := unstructured.NestedMap(should.Object, "spec")
+// changedField returns the first field of the spec that differs, "" for none.
+func changedField(current, prepared *unstructured.Unstructured) string {
+	former, _, _ := unstructured.NestedMap(current.Object, "spec")
+	want, _, _ := unstructured.NestedMap(prepared.Object, "spec")
 	for _, field := range slices.Sorted(maps.Keys(want)) {
-		if !reflect.DeepEqual(was[field], want[field]) {
+		if !reflect.DeepEqual(former[field], want[field]) {
 			return field
 		}
 	}
 	return ""
 }
 
-// addedTo is a patch that adds labels and annotations to just this pod as it is: one that has got a node meanwhile is left
-// alone. nil is nothing to add.
-func addedTo(is, should *unstructured.Unstructured) ([]byte, error) {
-	labels, annotations := added(is.GetLabels(), should.GetLabels()), added(is.GetAnnotations(), should.GetAnnotations())
+// additionPatch returns a patch that adds labels and annotations to this very version of the pod: it fails if the pod has got a
+// node meanwhile. nil if there is nothing to add.
+func additionPatch(current, prepared *unstructured.Unstructured) ([]byte, error) {
+	labels, annotations := additions(current.GetLabels(), prepared.GetLabels()), additions(current.GetAnnotations(), prepared.GetAnnotations())
 	if len(labels)+len(annotations) == 0 {
 		return nil, nil
 	}
 	return json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": is.GetUID(), "resourceVersion": is.GetResourceVersion(), "labels": labels, "annotations": annotations,
+		"uid": current.GetUID(), "resourceVersion": current.GetResourceVersion(), "labels": labels, "annotations": annotations,
 	}})
 }
 
-func added(is, should map[string]string) map[string]string {
+func additions(current, prepared map[string]string) map[string]string {
 	out := map[string]string{}
-	for key, value := range should {
-		if is[key] != value {
+	for key, value := range prepared {
+		if current[key] != value {
 			out[key] = value
 		}
 	}
 	return out
 }
 
-func (p *preparation) say(pod *unstructured.Unstructured, wrong string) {
-	p.cannot[wrong] = append(p.cannot[wrong], pod.GetName())
+func (p *preparation) addProblem(pod *unstructured.Unstructured, problem string) {
+	p.problems[problem] = append(p.problems[problem], pod.GetName())
 }
 
 // maxNamed is how many pods an event names.
 const maxNamed = 5
 
-// tell says what could not be done for pods, on the object of whose gang they are.
-func (p *preparation) tell() {
-	for _, wrong := range slices.Sorted(maps.Keys(p.cannot)) {
-		pods := p.cannot[wrong]
+// report reports the problems of pods on the object that owns the gang.
+func (p *preparation) report() {
+	for _, problem := range slices.Sorted(maps.Keys(p.problems)) {
+		pods := p.problems[problem]
 		slices.Sort(pods)
 		more := ""
 		if n := len(pods) - maxNamed; n > 0 {
 			pods, more = pods[:maxNamed], fmt.Sprintf(" and %d more", n)
 		}
 		p.Teller.Tell(p.info.Namespace, p.info.Owner, podgang.Note{
-			Reason:  podgang.ReasonNotPrepared,
-			Message: fmt.Sprintf("gang %s, pods %s%s: %s; delete them, and those that come instead are prepared", p.info.Name, strings.Join(pods, ", "), more, wrong),
+			Reason: podgang.ReasonNotPrepared,
+			Message: fmt.Sprintf("gang %s, pods %s%s: %s; delete them; the pods that replace them are prepared", p.info.Name,
+				strings.Join(pods, ", "), more, problem),
 		})
 	}
 }

@@ -27,7 +27,7 @@ import (
 
 const labelPodGroup = "pod-group.scheduling.sigs.k8s.io"
 
-// newPreparing is a world whose controller prepares pods that the webhook has missed: all of them, for there is none.
+// newPreparing is a world without a webhook, so that the controller prepares all pods.
 func newPreparing(t *testing.T, config string) *world {
 	w := newWorld(t)
 	w.config = config
@@ -40,7 +40,8 @@ func newPreparing(t *testing.T, config string) *world {
 
 // late is a pod that is created while the webhook is away.
 func (w *world) late(name string, change func(*corev1.Pod)) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}, Spec: corev1.PodSpec{SchedulerName: "koord-scheduler"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
+		Spec: corev1.PodSpec{SchedulerName: "koord-scheduler"}}
 	change(pod)
 	require.NoError(w.t, w.users.Create(w.t.(*testing.T).Context(), pod))
 }
@@ -87,9 +88,8 @@ func (w *world) said() (out []string) {
 
 const koordinatorLS = "default: koordinator\nbackends: [{name: koordinator, defaultQoSClass: LS}]\n"
 
-// TestMissedPods: of a group some pods were created while the webhook was away. Those that have no node are told their
-// gang, and what the webhook would have told them; those that have one are left alone. Then there is nothing to do, and
-// nothing is asked.
+// TestMissedPods: some pods of a group were created while the webhook was down. Pods without a node get what the webhook would
+// have added; pods with a node stay as they are. Then there is nothing to do, and nothing is asked.
 func TestMissedPods(t *testing.T) {
 	w := newPreparing(t, koordinatorLS)
 	w.lws("x", 2, 3, "aaaa")
@@ -124,7 +124,7 @@ func TestMissedPods(t *testing.T) {
 	require.Equal(t, "x-1-aaaa", w.thePod("x-1-2").Labels[labelPodGroup])
 }
 
-// TestMissedWithoutAWebhook: who has no webhook has not asked for pods to be changed, and has not permitted it.
+// TestMissedWithoutAWebhook: without a webhook configured, pods are not changed, and no permission for it is needed.
 func TestMissedWithoutAWebhook(t *testing.T) {
 	w := newWorld(t)
 	w.lws("x", 1, 2, "aaaa")
@@ -133,7 +133,7 @@ func TestMissedWithoutAWebhook(t *testing.T) {
 	require.Empty(t, w.thePod("x-0-0").Labels[labelPodGroup])
 }
 
-// TestMissedOfOthers: pods that Grove makes of a PodGang, and those that name a Volcano PodGroup by an annotation.
+// TestMissedOfOthers: pods that Grove makes for a PodGang, and pods that name a Volcano PodGroup by an annotation.
 func TestMissedOfOthers(t *testing.T) {
 	w := newPreparing(t, koordinatorLS)
 	w.podGang("demo-0", part("demo-0-a", 1))
@@ -172,11 +172,16 @@ func TestMissedOfJobSets(t *testing.T) {
 		told   func(*corev1.Pod) string
 		want   [2]string // driver, the second worker
 	}{
-		"together":             {koordinatorLS, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)}, podGroupOf, [2]string{"js-driver", "js-workers"}},
-		"in turn":              {koordinatorLS, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil, "driver")}, podGroupOf, [2]string{"js-driver", "js-workers"}},
-		"exclusive":            {koordinatorLS, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, exclusive)}, podGroupOf, [2]string{"js-driver", "js-workers-1"}},
-		"together for Volcano": {volcanoAsKoord, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)}, groupNameOf, [2]string{"js", "js"}},
-		"in turn for Volcano":  {volcanoAsKoord, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil, "driver")}, groupNameOf, [2]string{"js-driver", "js-workers"}},
+		"together": {koordinatorLS, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)}, podGroupOf,
+			[2]string{"js-driver", "js-workers"}},
+		"in turn": {koordinatorLS, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil, "driver")}, podGroupOf,
+			[2]string{"js-driver", "js-workers"}},
+		"exclusive": {koordinatorLS, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, exclusive)}, podGroupOf,
+			[2]string{"js-driver", "js-workers-1"}},
+		"together for Volcano": {volcanoAsKoord, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)}, groupNameOf,
+			[2]string{"js", "js"}},
+		"in turn for Volcano": {volcanoAsKoord, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil, "driver")}, groupNameOf,
+			[2]string{"js-driver", "js-workers"}},
 		"for readers of PodGangs": {
 			"default: podgang\nbackends: [{name: podgang, schedulerNames: [koord-scheduler]}]\n",
 			[]map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)},
@@ -217,8 +222,8 @@ const volcanoAsKoord = "default: volcano\nbackends: [{name: volcano, schedulerNa
 func podGroupOf(pod *corev1.Pod) string  { return pod.Labels[labelPodGroup] }
 func groupNameOf(pod *corev1.Pod) string { return pod.Annotations["scheduling.k8s.io/group-name"] }
 
-// TestAsk: the webhook asks the JobSet, in the cache, or of the API server where that is behind. Who cannot answer is not
-// waited for.
+// TestAsk: the webhook asks the JobSet, in the cache, or the API server if the cache is behind. A source that cannot answer is
+// not waited for.
 func TestAsk(t *testing.T) {
 	w := newWorld(t)
 	w.jobSet("js", jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil, "driver"))
@@ -267,8 +272,8 @@ func TestAsk(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestCannotBePrepared: what can only be set at creation is said on the object of whose gang the pods are, with the field
-// and what is legal; such pods are not changed.
+// TestCannotBePrepared: what can only be set at creation is reported on the object that owns the gang of the pods, with the
+// field and what is legal; such pods are not changed.
 func TestCannotBePrepared(t *testing.T) {
 	for name, c := range map[string]struct {
 		config, scheduler string
@@ -278,17 +283,17 @@ func TestCannotBePrepared(t *testing.T) {
 		"another scheduler": {
 			config: koordinatorLS, scheduler: "koord-scheduler", pod: "default-scheduler",
 			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: spec.schedulerName is "default-scheduler", which cannot be changed any more; ` +
-				`legal: "koord-scheduler", any that contains "koord" (backend koordinator); delete them, and those that come instead are prepared`,
+				`supported values: "koord-scheduler", any that contains "koord" (backend koordinator); delete them; the pods that replace them are prepared`,
 		},
 		"no scheduler, where the default is another's": {
 			config: koordinatorLS, scheduler: "", pod: "default-scheduler",
 			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: spec.schedulerName is "default-scheduler", which cannot be changed any more; ` +
-				`legal: "koord-scheduler", any that contains "koord" (backend koordinator); delete them, and those that come instead are prepared`,
+				`supported values: "koord-scheduler", any that contains "koord" (backend koordinator); delete them; the pods that replace them are prepared`,
 		},
 		"a field": {
 			config: "backends: [{name: workload}]", scheduler: "default-scheduler", pod: "default-scheduler",
 			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: spec.schedulingGroup can only be set when a pod is created; ` +
-				`legal: what the webhook of muster-controller sets there; delete them, and those that come instead are prepared`,
+				`supported values: what the webhook of muster-controller sets there; delete them; the pods that replace them are prepared`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -321,12 +326,13 @@ func TestMissedGate(t *testing.T) {
 	w.late("x-0", ofGroup("x", 0, 0))
 	w.settle(&[]string{})
 	require.Equal(t, "x-0-aaaa", w.thePod("x-0").Labels[labelPodGroup])
-	require.Equal(t, []string{`Warning PodNotPrepared gang x-0-aaaa, pods x-0: spec.schedulingGates can only have scheduling.koordinator.sh/gang from when a pod is created: ` +
-		`it does not wait for its gang to be written; delete them, and those that come instead are prepared`}, w.said())
+	require.Equal(t,
+		[]string{`Warning PodNotPrepared gang x-0-aaaa, pods x-0: spec.schedulingGates can only have scheduling.koordinator.sh/gang from when a pod is created: ` +
+			`it does not wait for its gang to be written; delete them; the pods that replace them are prepared`}, w.said())
 }
 
-// TestNotPermitted: who may not change pods, as with the rights of a version before, says so; pods that wait for their gang go
-// all the same.
+// TestNotPermitted: without permission to change pods, as with the rights of an older version, an event is written; pods that
+// wait for their gang go all the same.
 func TestNotPermitted(t *testing.T) {
 	w := newPreparing(t, koordinatorLS)
 	for _, r := range w.sources {

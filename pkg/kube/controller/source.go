@@ -19,43 +19,42 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// Source is a kind of object of which gangs are built.
+// Source is a kind of object that declares gangs.
 type Source struct {
-	// Name is what --enable-source calls it.
+	// Name is its value for --enable-source.
 	Name string
-	// Kind is that of the gangs it makes.
+	// Kind is the kind of its gangs.
 	Kind podgang.Kind
 	// Object is the kind of object.
 	Object schema.GroupVersionKind
-	// Build makes the gangs of one object. What it reads besides comes from the reader, which may be a cache.
+	// Build returns the gangs of one object. It reads further objects from the reader, which may be a cache.
 	Build func(ctx context.Context, r client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error)
-	// Pods says of which object a pod is: its name, "" if of none. nil is where pods change nothing.
+	// Pods returns the name of the object that a pod belongs to, "" for none. nil if pods change nothing.
 	Pods func(pod client.Object) string
-	// Others are other kinds that are part of it, and by which name they name the object.
+	// Others are further kinds that are part of the object, and how they name it.
 	Others []Other
-	// Depends are kinds of which every object of the source may have something: all are looked at when one changes.
+	// Depends are kinds that all objects of the source depend on: a change reconciles all of them.
 	Depends []schema.GroupVersionKind
-	// Asked makes the gangs of an object of that alone, where it must be asked of which a pod is; nil is where the pod's
-	// labels say it.
+	// Asked builds the gangs from the object alone, if a pod's labels do not tell its gang; nil if they do.
 	Asked func(object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error)
-	// Whole says that pods are read with their spec, and not their metadata only.
+	// Whole says that pods are read with their spec, not only their metadata.
 	Whole bool
-	// Amended says that an overlay of ours gives the kind a field.
+	// Amended says that Muster's overlay adds a field to the kind.
 	Amended bool
-	// OwnsPods says that the pods may be gated here: no other controller does it.
+	// OwnsPods says that this controller may gate the pods: no other controller does.
 	OwnsPods bool
 }
 
-// Other is a kind of object, read by its metadata only, which says something of an object of the source.
+// Other is a kind that is read by its metadata only, and is part of an object of the source.
 type Other struct {
 	Object schema.GroupVersionKind
 	Of     func(object client.Object) string
 }
 
-// Sources are those that can be enabled.
+// Sources are all sources that can be enabled.
 var Sources = []Source{podGangs, podCliqueSets, leaderWorkerSets, volcanoPodGroups, jobSets}
 
-// SourceNames are the names of all sources, sorted.
+// SourceNames returns the names of all sources, sorted.
 func SourceNames() (names []string) {
 	for i := range Sources {
 		names = append(names, Sources[i].Name)
@@ -64,29 +63,29 @@ func SourceNames() (names []string) {
 	return names
 }
 
-// SourcesOf are the sources of some names; one that does not exist is an error.
+// SourcesOf returns the named sources, or an error for an unknown name.
 func SourcesOf(names []string) (out []Source, err error) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		i := slices.IndexFunc(Sources, func(s Source) bool { return s.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no source %q; legal: %s", name, strings.Join(SourceNames(), ", "))
+			return nil, fmt.Errorf("there is no source %q; supported values: %s", name, strings.Join(SourceNames(), ", "))
 		}
 		out = append(out, Sources[i])
 	}
 	return out, nil
 }
 
-// podGangs are Grove's, as its operator writes them.
+// podGangs are Grove's PodGangs, as its operator writes them.
 var podGangs = Source{
 	Name: "podgang", Kind: podgang.PodGang,
 	Object: schema.GroupVersionKind{Group: "scheduler.grove.io", Version: "v1alpha1", Kind: "PodGang"},
 	Build: func(_ context.Context, _ client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
-		return one(podgang.FromPodGang(object))
+		return single(podgang.FromPodGang(object))
 	},
 	Pods: func(pod client.Object) string { return pod.GetLabels()[workloads.LabelPodGang] },
 }
 
-// podCliqueSets are for clusters whose Grove writes no PodGangs for a scheduler.
+// podCliqueSets are for clusters in which Grove writes no PodGangs for a scheduler.
 var podCliqueSets = Source{
 	Name: "podcliqueset", Kind: podgang.PodCliqueSet,
 	Object: schema.GroupVersionKind{Group: "grove.io", Version: "v1alpha1", Kind: "PodCliqueSet"},
@@ -114,8 +113,8 @@ const labelPartOf = "app.kubernetes.io/part-of"
 
 var statefulSets = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
 
-// leaderWorkerSets make a gang of each of their groups. The leaders' StatefulSet, which has the same name, says of
-// which revision a group will be that has no pods yet.
+// leaderWorkerSets make a gang of each group. The leaders' StatefulSet, which has the same name, holds the revision of groups
+// without pods.
 var leaderWorkerSets = Source{
 	Name: "leaderworkerset", Kind: podgang.LeaderWorkerSet,
 	Object: schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"},
@@ -141,7 +140,7 @@ var leaderWorkerSets = Source{
 	Amended: true, OwnsPods: true,
 }
 
-// volcanoGroup is the Volcano PodGroup that a pod names, "" if it names none.
+// volcanoGroup returns the Volcano PodGroup that a pod names; "" for none.
 func volcanoGroup(pod client.Object) string {
 	if key, ok, err := podgang.KeyOf(pod); err == nil && ok && key.Kind == podgang.VolcanoPodGroup {
 		return key.Gang
@@ -149,8 +148,8 @@ func volcanoGroup(pod client.Object) string {
 	return ""
 }
 
-// volcanoPodGroups are those of pods that another scheduler than Volcano's serves. Which one that is say the pods: of
-// a PodGroup without any nothing is known yet.
+// volcanoPodGroups are Volcano PodGroups for another scheduler than Volcano's. The pods name that scheduler, so a PodGroup
+// without pods has no gang yet.
 var volcanoPodGroups = Source{
 	Name: "volcano", Kind: podgang.VolcanoPodGroup,
 	Object: schema.GroupVersionKind{Group: "scheduling.volcano.sh", Version: "v1beta1", Kind: "PodGroup"},
@@ -190,7 +189,7 @@ func buildVolcano(ctx context.Context, r client.Reader, object *unstructured.Uns
 	return []*podgang.PodGangInfo{info}, nil
 }
 
-// jobSets make one gang each, or several where some wait for others.
+// jobSets make one gang each, or several if some ReplicatedJobs start after other ones.
 var jobSets = Source{
 	Name: "jobset", Kind: podgang.JobSet,
 	Object: schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"},
@@ -207,15 +206,15 @@ var jobSets = Source{
 	},
 }
 
-func one(info *podgang.PodGangInfo, err error) ([]*podgang.PodGangInfo, error) {
+func single(info *podgang.PodGangInfo, err error) ([]*podgang.PodGangInfo, error) {
 	if err != nil {
 		return nil, err
 	}
 	return []*podgang.PodGangInfo{info}, nil
 }
 
-// podsOf are the pods of a namespace with some labels. They are read as what all backends read them, so that one watch
-// does; or whole, where the source reads them so.
+// podsOf returns the pods of a namespace with some labels. All backends read pods by metadata, so that one watch suffices,
+// unless the source needs whole pods.
 func podsOf(ctx context.Context, r client.Reader, namespace string, labels client.MatchingLabels, whole bool) ([]metav1.Object, error) {
 	if whole {
 		pods := &corev1.PodList{}
@@ -239,13 +238,13 @@ func objectsOf[T any, P interface {
 	return out
 }
 
-// bindings are the kinds that say which label key a domain of Grove is, the newer first.
+// bindings are the kinds that map Grove's domains to label keys, newest first.
 var bindings = []schema.GroupVersionKind{
 	{Group: "grove.io", Version: "v1alpha1", Kind: "ClusterTopologyBinding"},
 	{Group: "grove.io", Version: "v1alpha1", Kind: "ClusterTopology"},
 }
 
-// domains reads those that are served.
+// domains returns the mappings of the served kinds.
 func domains(ctx context.Context, r client.Reader) (podgang.Domains, error) {
 	var all []*unstructured.Unstructured
 	for _, kind := range bindings {

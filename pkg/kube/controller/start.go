@@ -27,38 +27,38 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
 )
 
-// starter starts a source when the kind of its objects is served, and follows other kinds from when they are.
+// starter starts a source once its kind is served, and watches further kinds once they are served.
 type starter struct {
 	manager   manager.Manager
-	served    func(schema.GroupVersionKind) (bool, error) // as cluster has it: what is followed is known to be there
+	served    func(schema.GroupVersionKind) (bool, error) // from the discovery that cluster uses
 	permitted func(context.Context, schema.GroupVersionResource) (bool, error)
-	// What the backends write depends on what is served, now.
+	// The kinds that backends write depend on the cluster.
 	translators []backend.Translator
 	cluster     func(context.Context) (backend.Cluster, error)
-	running     []*running
-	every       time.Duration
+	sources     []*sourceState
+	interval    time.Duration
 	workers     int
-	told        map[string]bool
-	indexed     *sync.Map // the kinds that have an index by owner
+	logged      map[string]bool
+	indexed     *sync.Map // the kinds with an index by owner
 }
 
-// running is one source, and what of it is watched.
-type running struct {
+// sourceState is a source, and its watched kinds.
+type sourceState struct {
 	reconciler *Reconciler
 	controller controller.TypedController[Request] // nil until its kind is served
 	watched    map[schema.GroupVersionKind]bool
 }
 
-// NeedLeaderElection: who does not lead writes nothing.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: only the leader writes.
 func (s *starter) NeedLeaderElection() bool { return true }
 
-// Start looks until all that may be watched is.
+// Start starts sources and watches as their kinds are served, until ctx ends.
 func (s *starter) Start(ctx context.Context) error {
-	s.told = map[string]bool{}
-	tick := time.NewTicker(s.every)
+	s.logged = map[string]bool{}
+	tick := time.NewTicker(s.interval)
 	defer tick.Stop()
 	for {
-		for _, r := range s.running {
+		for _, r := range s.sources {
 			if err := s.look(ctx, r); err != nil {
 				return err
 			}
@@ -72,46 +72,46 @@ func (s *starter) Start(ctx context.Context) error {
 }
 
 // look starts what can be started of one source.
-func (s *starter) look(ctx context.Context, r *running) error {
-	of := &r.reconciler.Source
+func (s *starter) look(ctx context.Context, r *sourceState) error {
+	src := &r.reconciler.Source
 	cluster, err := s.cluster(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot say how the cluster is")
-		return nil // at the next look
+		return nil // the next look tries again
 	}
 	if err := s.index(ctx, cluster); err != nil {
 		return err
 	}
 	if r.controller == nil {
-		if !s.ready(ctx, of.Object, "source "+of.Name) {
+		if !s.ready(ctx, src.Object, "source "+src.Name) {
 			return nil
 		}
 		if err := s.start(r); err != nil {
 			return err
 		}
-		log.FromContext(ctx).Info("source has started", "source", of.Name)
+		log.FromContext(ctx).Info("source has started", "source", src.Name)
 	}
 	for _, t := range s.translators {
 		for _, kind := range t.Kinds(cluster) {
-			if err := s.watch(ctx, r, kind, "backend "+t.Name(), ownedBy(of.Object)); err != nil {
+			if err := s.watch(ctx, r, kind, "backend "+t.Name(), ownedBy(src.Object)); err != nil {
 				return err
 			}
 		}
 	}
-	for _, kind := range of.Depends {
-		if err := s.watch(ctx, r, kind, "source "+of.Name, r.everything); err != nil {
+	for _, kind := range src.Depends {
+		if err := s.watch(ctx, r, kind, "source "+src.Name, r.everything); err != nil {
 			return err
 		}
 	}
 	return s.watch(ctx, r, topologies, "the network's layers", r.everything)
 }
 
-// index has what backends write be found by its owner, before a source starts if the kind is served by then: each gang is
-// looked at by itself, and there may be thousands in a namespace.
+// index adds an index by owner for each kind that backends write. It runs before a source starts, since each gang is looked up
+// alone and a namespace may have thousands.
 func (s *starter) index(ctx context.Context, cluster backend.Cluster) error {
 	for _, t := range s.translators {
 		for _, kind := range t.Kinds(cluster) {
-			if _, is := s.indexed.Load(kind); is || !s.ready(ctx, kind, "backend "+t.Name()) {
+			if _, indexed := s.indexed.Load(kind); indexed || !s.ready(ctx, kind, "backend "+t.Name()) {
 				continue
 			}
 			if err := s.manager.GetFieldIndexer().IndexField(ctx, object(kind), backend.IndexOwner, backend.OwnerUID); err != nil {
@@ -123,36 +123,36 @@ func (s *starter) index(ctx context.Context, cluster backend.Cluster) error {
 	return nil
 }
 
-// start makes the controller of a source, with what it cannot do without.
-func (s *starter) start(r *running) error {
-	of := &r.reconciler.Source
-	again := true // in one process, in tests
-	c, err := controller.NewTypedUnmanaged(of.Name, controller.TypedOptions[Request]{
+// start creates the controller of a source, with the watches that it needs.
+func (s *starter) start(r *sourceState) error {
+	src := &r.reconciler.Source
+	skipNameValidation := true // names repeat in tests, which run several controllers in one process
+	c, err := controller.NewTypedUnmanaged(src.Name, controller.TypedOptions[Request]{
 		Reconciler:              r.reconciler,
 		MaxConcurrentReconciles: s.workers,
-		SkipNameValidation:      &again,
+		SkipNameValidation:      &skipNameValidation,
 		Logger:                  s.manager.GetLogger(),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Request](100*time.Millisecond, time.Minute),
-		// Reads wait for a kind that may not be read.
+		// A read blocks for a kind that may not be read.
 		ReconciliationTimeout: time.Minute,
 	})
 	if err != nil {
 		return err
 	}
-	r.controller, r.watched = c, map[schema.GroupVersionKind]bool{of.Object: true}
-	if err := c.Watch(s.kind(object(of.Object), itself)); err != nil {
+	r.controller, r.watched = c, map[schema.GroupVersionKind]bool{src.Object: true}
+	if err := c.Watch(s.kind(object(src.Object), itself)); err != nil {
 		return err
 	}
-	if of.Pods != nil {
+	if src.Pods != nil {
 		pods := client.Object(metadataOf(corev1.SchemeGroupVersion.WithKind("Pod")))
-		if of.Whole || r.reconciler.Gates && of.OwnsPods {
+		if src.Whole || r.reconciler.Gates && src.OwnsPods {
 			pods = &corev1.Pod{}
 		}
-		if err := c.Watch(s.kind(pods, r.named(of.Pods), predicate.Funcs{UpdateFunc: moved})); err != nil {
+		if err := c.Watch(s.kind(pods, r.named(src.Pods), predicate.Funcs{UpdateFunc: gangChanged})); err != nil {
 			return err
 		}
 	}
-	for _, other := range of.Others {
+	for _, other := range src.Others {
 		if err := c.Watch(s.kind(metadataOf(other.Object), r.named(other.Of), predicate.LabelChangedPredicate{})); err != nil {
 			return err
 		}
@@ -160,8 +160,8 @@ func (s *starter) start(r *running) error {
 	return s.manager.Add(c)
 }
 
-// watch follows one more kind, if it is not followed yet and can be.
-func (s *starter) watch(ctx context.Context, r *running, kind schema.GroupVersionKind, what string, requests requestsFor) error {
+// watch watches a kind, unless it is watched already or not ready.
+func (s *starter) watch(ctx context.Context, r *sourceState, kind schema.GroupVersionKind, what string, requests requestsFor) error {
 	if r.watched[kind] || !s.ready(ctx, kind, what) {
 		return nil
 	}
@@ -169,7 +169,7 @@ func (s *starter) watch(ctx context.Context, r *running, kind schema.GroupVersio
 	return r.controller.Watch(s.kind(object(kind), requests))
 }
 
-// ready says whether a kind is served, and may be read. What is not permitted is said once.
+// ready says whether a kind is served and may be read. Missing permission is logged once.
 func (s *starter) ready(ctx context.Context, kind schema.GroupVersionKind, what string) bool {
 	logger := log.FromContext(ctx).WithValues("kind", kind.String(), "for", what)
 	ok, err := s.served(kind)
@@ -178,37 +178,37 @@ func (s *starter) ready(ctx context.Context, kind schema.GroupVersionKind, what 
 		return false
 	}
 	if !ok {
-		s.once("unserved "+kind.String(), func() { logger.Info("is not served yet") })
+		s.logOnce("unserved "+kind.String(), func() { logger.Info("is not served yet") })
 		return false
 	}
 	mapping, err := s.manager.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
-		return !meta.IsNoMatchError(err) && s.failed(logger.Error, err)
+		return !meta.IsNoMatchError(err) && s.logFailure(logger.Error, err)
 	}
 	if ok, err = s.permitted(ctx, mapping.Resource); err != nil {
-		return s.failed(logger.Error, err)
+		return s.logFailure(logger.Error, err)
 	}
 	if !ok {
-		s.once("forbidden "+kind.String(), func() {
+		s.logOnce("forbidden "+kind.String(), func() {
 			logger.Info("permission is missing: list and watch " + mapping.Resource.GroupResource().String() + "; apply its file of manifests/controller/components")
 		})
 	}
 	return ok
 }
 
-func (s *starter) failed(say func(error, string, ...any), err error) bool {
-	say(err, "cannot ask the API server")
+func (s *starter) logFailure(report func(error, string, ...any), err error) bool {
+	report(err, "cannot ask the API server")
 	return false
 }
 
-func (s *starter) once(key string, say func()) {
-	if !s.told[key] {
-		s.told[key] = true
-		say()
+func (s *starter) logOnce(key string, report func()) {
+	if !s.logged[key] {
+		s.logged[key] = true
+		report()
 	}
 }
 
-// permitted asks whether this account may follow a resource.
+// permitted returns whether this account may list and watch a resource.
 func permitted(reviews authorization.AuthorizationV1Interface) func(context.Context, schema.GroupVersionResource) (bool, error) {
 	return func(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
 		for _, verb := range []string{"list", "watch"} {
@@ -224,15 +224,16 @@ func permitted(reviews authorization.AuthorizationV1Interface) func(context.Cont
 	}
 }
 
-// requestsFor says what is to be looked at after something has happened to an object.
+// requestsFor returns the objects to reconcile after an event on an object.
 type requestsFor func(context.Context, client.Object) []Request
 
-func (s *starter) kind(of client.Object, requests requestsFor, which ...predicate.Predicate) source.TypedSyncingSource[Request] {
-	return source.TypedKind(s.manager.GetCache(), of, handler.TypedEnqueueRequestsFromMapFunc(handler.TypedMapFunc[client.Object, Request](requests)), which...)
+func (s *starter) kind(object client.Object, requests requestsFor, predicates ...predicate.Predicate) source.TypedSyncingSource[Request] {
+	return source.TypedKind(s.manager.GetCache(), object,
+		handler.TypedEnqueueRequestsFromMapFunc(handler.TypedMapFunc[client.Object, Request](requests)), predicates...)
 }
 
-// moved says whether a change of a pod may change its gang: that it runs by now does not.
-func moved(e event.UpdateEvent) bool {
+// gangChanged says whether an update of a pod may change its gang. Status updates do not.
+func gangChanged(e event.UpdateEvent) bool {
 	return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil) ||
 		!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) || !maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
 }
@@ -249,12 +250,12 @@ func object(kind schema.GroupVersionKind) client.Object {
 	return u
 }
 
-// itself is for the objects of a source.
+// itself returns the request for an object of a source.
 func itself(_ context.Context, o client.Object) []Request {
 	return []Request{{client.ObjectKeyFromObject(o), o.GetUID()}}
 }
 
-// ownedBy is for what was written for objects of a kind: also for one that is gone, so that nobody must have seen it go.
+// ownedBy returns the request for the owner of a written object, even if the owner is gone: its deletion may have been missed.
 func ownedBy(kind schema.GroupVersionKind) requestsFor {
 	return func(_ context.Context, o client.Object) []Request {
 		owner := metav1.GetControllerOf(o)
@@ -270,23 +271,23 @@ func ownedBy(kind schema.GroupVersionKind) requestsFor {
 
 const labelManagedBy = "app.kubernetes.io/managed-by"
 
-// named is for objects that name the one of which they are part.
-func (r *running) named(name func(client.Object) string) requestsFor {
+// named returns the request for the object that a part of it names.
+func (r *sourceState) named(name func(client.Object) string) requestsFor {
 	return func(ctx context.Context, o client.Object) []Request {
 		key := types.NamespacedName{Namespace: o.GetNamespace(), Name: name(o)}
 		if key.Name == "" {
 			return nil
 		}
-		whole := object(r.reconciler.Source.Object)
-		if err := r.reconciler.Client.Get(ctx, key, whole); err != nil {
-			return nil // its own event comes when it does
+		object := object(r.reconciler.Source.Object)
+		if err := r.reconciler.Client.Get(ctx, key, object); err != nil {
+			return nil // the event of the object follows
 		}
-		return []Request{{key, whole.GetUID()}}
+		return []Request{{key, object.GetUID()}}
 	}
 }
 
-// everything is for what all gangs depend on.
-func (r *running) everything(ctx context.Context, _ client.Object) (all []Request) {
+// everything returns requests for all objects of the source.
+func (r *sourceState) everything(ctx context.Context, _ client.Object) (all []Request) {
 	list := &unstructured.UnstructuredList{}
 	kind := r.reconciler.Source.Object
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

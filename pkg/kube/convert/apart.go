@@ -8,13 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Apart is a reason why two pods alike cannot be in one domain of nodes, such as on one node.
+// Apart is a reason why two equal pods cannot be in one domain, such as on one node.
 type Apart struct {
-	Key  string // label of nodes whose values are the domains
+	Key  string // the node label of the domains
 	Says string // the field of the pod in words
 }
 
-// ApartOf returns why pods like this one cannot be together: host ports, and required anti-affinity that selects the pod itself.
+// ApartOf returns why pods equal to this one cannot be together: host ports, and required anti-affinity that selects the pod
+// itself.
 func ApartOf(pod *v1.Pod) (all []Apart) {
 	for _, c := range pod.Spec.Containers {
 		for _, port := range c.Ports {

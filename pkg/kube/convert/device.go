@@ -22,13 +22,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/device"
 )
 
-// Devices is Koordinator's resource: one object for a node, with the node's name, which says what
-// devices it has.
+// Devices is Koordinator's Device resource: one object for each node, with the node's name, that declares its devices.
 var Devices = schema.GroupVersionResource{Group: "scheduling.koordinator.sh", Version: "v1alpha1", Resource: "devices"}
 
-// The annotations and labels about devices that the pure package does not name.
+// Annotations and labels of devices that the pure package does not name.
 const (
-	// DeviceAllocated is the annotation of a pod that says what it holds.
+	// DeviceAllocated is the annotation with the devices that a pod holds.
 	DeviceAllocated = "scheduling.koordinator.sh/device-allocated"
 
 	gpuPartitions      = "scheduling.koordinator.sh/gpu-partitions"
@@ -38,7 +37,7 @@ const (
 	gpuIsolation       = "koordinator.sh/gpu-isolation-provider"
 )
 
-// deviceSpec is what is read of a Device object.
+// deviceSpec is the part of a Device object that is read.
 type deviceSpec struct {
 	Devices []struct {
 		Type      device.Type       `json:"type"`
@@ -63,7 +62,7 @@ type virtualFunction struct {
 	BusID string `json:"busID,omitempty"`
 }
 
-// DeviceNode reads what a Device object and its node's labels say of a node's devices.
+// DeviceNode returns the devices of a node from its Device object and its labels.
 func DeviceNode(object *unstructured.Unstructured, nodeLabels map[string]string) (*device.Node, error) {
 	inv, err := deviceInventory(object, nodeLabels)
 	if err != nil {
@@ -109,7 +108,7 @@ func deviceInventory(object *unstructured.Unstructured, nodeLabels map[string]st
 	return inv, nil
 }
 
-// deviceAmount reads the resources of one device.
+// deviceAmount returns the capacity of one device.
 func deviceAmount(t device.Type, list v1.ResourceList) (a device.Amount) {
 	value := func(name v1.ResourceName) int64 { return number(list[name]) }
 	if t == device.GPU {
@@ -118,7 +117,7 @@ func deviceAmount(t device.Type, list v1.ResourceList) (a device.Amount) {
 	return device.Amount{Core: value(v1.ResourceName("koordinator.sh/" + string(t)))}
 }
 
-// number reads a quantity; what is below 0 is -1, and what is larger than any number the largest there is.
+// number returns a quantity; -1 for negative ones, the largest int64 for larger ones.
 func number(q resource.Quantity) int64 {
 	switch {
 	case q.Sign() < 0:
@@ -155,8 +154,8 @@ func partitionTable(text string) (map[int][]device.Partition, error) {
 	return table, nil
 }
 
-// DeviceRequest reads what a pod wants of a node's devices; nil if it wants none. The error says which field cannot
-// be meant, its value, and what is legal; only another pod cures it.
+// DeviceRequest returns a pod's request for devices; nil for none. The error names the invalid field, its value, and the
+// supported values; only another pod spec helps.
 func DeviceRequest(pod *v1.Pod) (*device.Request, error) {
 	ask := deviceAsk(pod)
 	if r, bad := ask.Request(); bad != nil {
@@ -177,8 +176,8 @@ func DeviceRequest(pod *v1.Pod) (*device.Request, error) {
 	return r, nil
 }
 
-// DeviceResources reads what a pod wants by its resources alone: so much it takes where it is, whatever else it says.
-// nil if it wants nothing, or nothing that can be meant.
+// DeviceResources returns the request in a pod's resources alone, which the pod takes in any case where it runs; nil if there
+// is none, or it is invalid.
 func DeviceResources(pod *v1.Pod) *device.Request {
 	r, _ := deviceAsk(pod).Request()
 	return r
@@ -192,8 +191,7 @@ func deviceAsk(pod *v1.Pod) (ask device.Ask) {
 	return ask
 }
 
-// annotation reads the JSON of an annotation; a field that nobody knows may be a rule that somebody misspelt, and
-// is no less wrong than a bad value.
+// annotation parses the JSON of an annotation. An unknown field may be a misspelt constraint, so it is an error as well.
 func annotation(pod *v1.Pod, key string, into any) (found bool, err error) {
 	text, found := pod.Annotations[key]
 	if !found {
@@ -289,8 +287,8 @@ type extension struct {
 	VFs []virtualFunction `json:"vfs,omitempty"`
 }
 
-// DeviceAllocation reads what a pod holds of its node's devices; nil if it says nothing. Fields that nobody knows are
-// left alone: others write them.
+// DeviceAllocation returns the devices that a pod holds; nil without the annotation. Unknown fields are ignored: other writers
+// may add some.
 func DeviceAllocation(pod *v1.Pod) (device.Allocation, error) {
 	text, found := pod.Annotations[DeviceAllocated]
 	if !found {
@@ -302,7 +300,7 @@ func DeviceAllocation(pod *v1.Pod) (device.Allocation, error) {
 	}
 	r, err := DeviceRequest(pod)
 	if err != nil {
-		r = nil // it holds what it holds, whatever it asks for
+		r = nil // it keeps its devices, whatever it requests
 	}
 	var out device.Allocation
 	for _, t := range slices.Sorted(maps.Keys(read)) {
@@ -322,7 +320,7 @@ func DeviceAllocation(pod *v1.Pod) (device.Allocation, error) {
 	return out, nil
 }
 
-// DeviceAnnotation writes what a pod holds as the value of the annotation device-allocated.
+// DeviceAnnotation returns an allocation as the value of the annotation device-allocated.
 func DeviceAnnotation(a device.Allocation) string {
 	write := map[device.Type][]allocated{}
 	for _, s := range a {

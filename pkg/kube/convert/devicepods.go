@@ -11,32 +11,32 @@ import (
 	"github.com/muster-scheduler/muster/pkg/device"
 )
 
-// OtherDevices says whether labels of a node say something else of its devices than others did.
+// OtherDevices says whether a change of a node's labels changes its devices.
 func OtherDevices(was, is map[string]string) bool {
 	return slices.ContainsFunc([]string{gpuPartitionPolicy, gpuVendor, gpuModel, gpuIsolation}, func(key string) bool { return was[key] != is[key] })
 }
 
-// deviceResources are the names of which WantsDevices looks for one.
+// deviceResources are the resources that WantsDevices checks.
 var deviceResources = map[v1.ResourceName]bool{
 	device.NvidiaGPU: true, device.AMDGPU: true, device.HygonDCU: true, device.WholeGPU: true, device.SharedGPU: true,
 	device.GPUCore: true, device.GPUMemory: true, device.GPURatio: true, device.RDMAUnits: true, device.FPGAUnits: true,
 }
 
-// WantsDevices says whether a pod may want devices: a glance at what it requests, for the many that do not.
+// WantsDevices says whether a pod may request devices. It is fast, since most pods request none.
 func WantsDevices(pod *v1.Pod) bool {
 	return asksFor(pod, func(name v1.ResourceName) bool {
 		return deviceResources[name] || strings.HasPrefix(string(name), npuPrefix)
 	})
 }
 
-// NamesKoordinator says whether a pod asks for devices by Koordinator's own resources, and so for DeviceShare.
+// NamesKoordinator says whether a pod requests Koordinator's own device resources, and so needs DeviceShare.
 func NamesKoordinator(pod *v1.Pod) bool {
 	return asksFor(pod, func(name v1.ResourceName) bool {
 		return deviceResources[name] && strings.HasPrefix(string(name), "koordinator.sh/")
 	})
 }
 
-// DeviceNames are the names of the resources by which a pod asks for devices, in order.
+// DeviceNames returns the device resources that a pod requests, in order.
 func DeviceNames(pod *v1.Pod) (names []v1.ResourceName) {
 	asksFor(pod, func(name v1.ResourceName) bool {
 		if deviceResources[name] {
@@ -61,11 +61,11 @@ func asksFor(pod *v1.Pod, which func(v1.ResourceName) bool) bool {
 	return false
 }
 
-// npuPrefix is that of resources which are refused by name.
+// npuPrefix is the prefix of unsupported resources, which are rejected by name.
 const npuPrefix = "huawei.com/npu-"
 
-// deviceWords are what a pod says of the devices that it wants beside its requests and labels, "" if it wants none.
-// They are not read, which takes longer than all else that tells pods apart.
+// deviceWords returns a pod's annotations about devices, "" if it requests none. They are not parsed, which would take longer
+// than the rest of Template.
 func deviceWords(pod *v1.Pod) string {
 	if len(pod.Annotations) == 0 || !WantsDevices(pod) {
 		return ""
@@ -79,13 +79,13 @@ func deviceWords(pod *v1.Pod) string {
 	return words.String()
 }
 
-// OtherDeviceWords says whether a pod asks for devices in other words than before.
+// OtherDeviceWords says whether a pod's request for devices has changed.
 func OtherDeviceWords(was, is *v1.Pod) bool {
 	return !maps.Equal(was.Annotations, is.Annotations) && deviceWords(was) != deviceWords(is)
 }
 
-// DevicesHeld names which devices a pod holds of its node, so that pods of one Template with equal names leave the same
-// room when they go; "" if nothing is written.
+// DevicesHeld identifies the devices that a pod holds: pods of one Template with equal results free the same devices; "" for
+// none.
 func DevicesHeld(pod *v1.Pod) string {
 	a, err := DeviceAllocation(pod)
 	switch {
@@ -95,12 +95,12 @@ func DevicesHeld(pod *v1.Pod) string {
 		return ""
 	}
 	for i := range a {
-		a[i].ID = "" // minors say it, in fewer words
+		a[i].ID = "" // minors identify the devices more briefly
 	}
 	return DeviceAnnotation(a)
 }
 
-// DevicesText says to people what a pod holds of its node, such as "gpu 0,1 rdma 0:1%"; "" if nothing is written.
+// DevicesText returns the devices that a pod holds, for users, such as "gpu 0,1 rdma 0:1%"; "" for none.
 func DevicesText(pod *v1.Pod) string {
 	a, err := DeviceAllocation(pod)
 	if err != nil || pod.Spec.NodeName == "" {

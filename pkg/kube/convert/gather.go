@@ -15,8 +15,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Selector returns what attracts a pod to others that have the same: its network-topology-selector,
-// else the PodGang that it is a part of, together with those that scale it. "" is nothing.
+// Selector returns the value by which pods attract one another: network-topology-selector, else the pod's PodGang together with
+// the gangs that scale it; "" for none.
 func Selector(pod *v1.Pod) string {
 	if selector := pod.Annotations[scheduling.AnnotationTopologySelector]; selector != "" {
 		return selector
@@ -27,17 +27,15 @@ func Selector(pod *v1.Pod) string {
 	return ""
 }
 
-// Own is how some gangs of a group gather with one another, beside what the group does. The scope
-// of its rules is not read.
+// Own is a topology constraint on some gangs of a group together, beside the group's. The scope of its rules is ignored.
 type Own struct {
 	Gangs  []gang.Ref
 	Gather *scheduling.GatherSpec
 }
 
-// Gather returns what a gather spec, and what some of its gangs say, ask of the members of all
-// gangs together, and of those of some. Rules of scope PodGroup are about each gang by itself; of
-// one gang that is the same. Layers that the tree does not have are left out; whether they may be
-// missing was decided before.
+// Gather returns the constraints of a spec and of parts of the group: on the members of all gangs together, and on sets of
+// members. Rules of scope PodGroup hold for each gang by itself; for a single gang that is the same. Layers that the tree lacks
+// are left out; callers have decided before whether layers may be missing.
 func Gather(g *scheduling.GatherSpec, own []Own, tree *topology.Tree, gangs []gang.Gang) (all plan.Gather, sets []mixed.Set) {
 	in := gathering{tree: tree, gangs: gangs, all: plan.Gather{Multiple: make(offer.Multiples, tree.Depth()+1)}}
 	if g != nil {
@@ -61,7 +59,7 @@ func Gather(g *scheduling.GatherSpec, own []Own, tree *topology.Tree, gangs []ga
 	return in.all, in.sets
 }
 
-// gathering is what was asked so far.
+// gathering collects the constraints.
 type gathering struct {
 	tree  *topology.Tree
 	gangs []gang.Gang
@@ -69,7 +67,7 @@ type gathering struct {
 	sets  []mixed.Set
 }
 
-// addTo adds rules about some gangs, or their parts, as far as they are in the group.
+// addTo adds rules on some gangs, or their parts, as far as they are in the group.
 func (g *gathering) addTo(refs []gang.Ref, rules []scheduling.GatherRule) {
 	var who []int
 	for i, of := range g.gangs {

@@ -1,5 +1,5 @@
-// Package convert turns API objects into core values and back. Its functions are
-// pure: no client, no cache, no lock.
+// Package convert turns API objects into core values and back. Its functions are pure: no client, no cache, no lock. It decides
+// nothing about gangs.
 package convert
 
 import (
@@ -20,19 +20,19 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Key names a namespaced object: namespace/name.
+// Key returns the name of a namespaced object: namespace/name.
 func Key(namespace, name string) string { return namespace + "/" + name }
 
-// SplitKey is Key's inverse.
+// SplitKey is the inverse of Key.
 func SplitKey(key string) (namespace, name string) {
 	namespace, name, _ = strings.Cut(key, "/")
 	return namespace, name
 }
 
-// PodKey names a pod.
+// PodKey returns the key of a pod.
 func PodKey(pod *v1.Pod) string { return Key(pod.Namespace, pod.Name) }
 
-// Finished says that a pod is no longer a member: it is done or about to be gone.
+// Finished says whether a pod is no longer a member: it has finished or is terminating.
 func Finished(pod *v1.Pod) bool {
 	return pod.DeletionTimestamp != nil || ended(pod)
 }
@@ -41,7 +41,7 @@ func ended(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// Ended is when the last container of a pod that has finished has terminated, in Unix seconds; 0 if that is not known.
+// Ended returns when the last container of a finished pod terminated, in Unix seconds; 0 if unknown.
 func Ended(pod *v1.Pod) (at int64) {
 	if !ended(pod) {
 		return 0
@@ -54,8 +54,7 @@ func Ended(pod *v1.Pod) (at int64) {
 	return at
 }
 
-// Member returns a pod as a member of a gang. The error is that of its rank, for which the
-// default is used; see rank.
+// Member returns a pod as a member of a gang. If the rank is invalid, it returns an error and the default rank.
 func Member(pod *v1.Pod, of gang.Ref) (gang.Member, error) {
 	m := gang.Member{
 		Gang: of, Pod: PodKey(pod), UID: string(pod.UID),
@@ -73,22 +72,22 @@ func Member(pod *v1.Pod, of gang.Ref) (gang.Member, error) {
 	return m, err
 }
 
-// Gated says that a pod may not be placed yet.
+// Gated says whether a pod may not be scheduled yet.
 func Gated(pod *v1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 || awaitsClaims(pod) }
 
-// awaitsClaims says that claims are still to be made for a pod from templates. Until then the scheduler keeps it out of
-// its queue: it cannot speak for its gang.
+// awaitsClaims says whether claims are still to be made for a pod from templates. Until then the scheduler keeps it out of its
+// queue, so it cannot represent its gang.
 func awaitsClaims(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.ResourceClaims, func(ref v1.PodResourceClaim) bool { return ClaimToCome(pod, ref) })
 }
 
-// ClaimToCome says that a claim of a pod is still to be made from its template.
+// ClaimToCome says whether a claim of a pod is still to be made from its template.
 func ClaimToCome(pod *v1.Pod, ref v1.PodResourceClaim) bool {
 	_, _, err := resourceclaim.Name(pod, &ref)
 	return errors.Is(err, resourceclaim.ErrClaimNotFound)
 }
 
-// Priority returns a pod's priority, 0 if admission gave it none.
+// Priority returns a pod's priority, 0 if admission set none.
 func Priority(pod *v1.Pod) int32 {
 	if pod.Spec.Priority == nil {
 		return 0
@@ -96,8 +95,7 @@ func Priority(pod *v1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// Started returns when a pod began to run, or was created if it has not, in Unix
-// nanoseconds.
+// Started returns when a pod was started, else created, in Unix nanoseconds.
 func Started(pod *v1.Pod) int64 {
 	if t := pod.Status.StartTime; t != nil {
 		return t.UnixNano()
@@ -105,19 +103,18 @@ func Started(pod *v1.Pod) int64 {
 	return pod.CreationTimestamp.UnixNano()
 }
 
-// NeverPreempts says that a pod does not want others evicted for it.
+// NeverPreempts says whether a pod never preempts.
 func NeverPreempts(pod *v1.Pod) bool {
 	return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever
 }
 
-// Protected says that labels forbid to evict a pod.
+// Protected says whether labels forbid to evict a pod.
 func Protected(pod *v1.Pod) bool {
 	return pod.Labels[scheduling.LabelDisablePreemptible] == "true" ||
 		pod.Labels[scheduling.LabelQuotaPreemptible] == "false"
 }
 
-// ownIndex are labels that controllers give each replica for itself. No Filter rule
-// that members share can depend on them.
+// ownIndex are labels in which controllers number replicas. No constraint that members share can depend on them.
 var ownIndex = []string{
 	"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name",
 	"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-ordinal",
@@ -125,9 +122,8 @@ var ownIndex = []string{
 	"volcano.sh/task-index", "grove.io/podclique-pod-index",
 }
 
-// Template returns a string that is equal for pods which the Filters treat alike:
-// same namespace, same requests, same constraints, same labels but for each replica's
-// own index.
+// Template returns a string that is equal for pods which Filters treat alike: same namespace, requests and constraints, and
+// same labels except each replica's own index.
 func Template(pod *v1.Pod) string {
 	spec := &pod.Spec
 	key := struct {
@@ -150,7 +146,7 @@ func Template(pod *v1.Pod) string {
 	}
 	rest, err := json.Marshal(key)
 	if err != nil {
-		return PodKey(pod) // a pod that cannot be written down is like no other
+		return PodKey(pod) // a pod that cannot be marshalled equals no other
 	}
 	w := words(make([]byte, 0, 1024))
 	w.addWants(pod, Requests(pod))
@@ -159,8 +155,8 @@ func Template(pod *v1.Pod) string {
 	return string(append(w, rest...))
 }
 
-// Occupies returns a string that is equal for pods of a node, with some requests, which leave the same room when they terminate: less than Template, since
-// nothing counts that says where such a pod may go.
+// Occupies returns a string that is equal for pods of a node that free the same capacity when they terminate: less than
+// Template, since constraints on the node do not matter.
 func Occupies(pod *v1.Pod, requests quota.List) string {
 	w := words(make([]byte, 0, 256))
 	w.addWants(pod, requests)
@@ -178,7 +174,7 @@ func Occupies(pod *v1.Pod, requests quota.List) string {
 	return string(w) + deviceWords(pod) + DevicesHeld(pod)
 }
 
-// addWants adds the namespace of a pod, its labels but for each replica's own index, and its requests.
+// addWants adds the namespace of a pod, its labels except the replica's own index, and its requests.
 func (w *words) addWants(pod *v1.Pod, requests quota.List) {
 	w.add(pod.Namespace)
 	for _, k := range slices.Sorted(maps.Keys(pod.Labels)) {
@@ -194,16 +190,14 @@ func (w *words) addWants(pod *v1.Pod, requests quota.List) {
 	}
 }
 
-// words are texts one after the other, which can be told from others that read the same together. A dictionary for JSON
-// takes four times as long, and a cluster has 100,000 pods.
+// words is a sequence of texts with unambiguous borders. JSON takes four times as long, and a cluster has 100,000 pods.
 type words []byte
 
 func (w *words) add(text string) {
 	*w = append(append(strconv.AppendInt(append(*w, ' '), int64(len(text)), 10), ':'), text...)
 }
 
-// Shape is Template for pods that differ in which claims they name, as the members of a
-// StatefulSet do.
+// Shape is Template for pods that differ in their claims, as the members of a StatefulSet do.
 func Shape(pod *v1.Pod) string {
 	out := *pod
 	out.Spec.Volumes = slices.Clone(pod.Spec.Volumes)
@@ -219,8 +213,7 @@ func Shape(pod *v1.Pod) string {
 	return Template(&out)
 }
 
-// boundVolumes leaves out the volumes that any node can provide, some of which carry
-// a generated name.
+// boundVolumes returns the volumes that not every node can provide. Some of the rest have generated names.
 func boundVolumes(spec *v1.PodSpec) (volumes []v1.Volume) {
 	for _, v := range spec.Volumes {
 		s := v.VolumeSource
@@ -231,8 +224,7 @@ func boundVolumes(spec *v1.PodSpec) (volumes []v1.Volume) {
 	return volumes
 }
 
-// WithoutClaims leaves some claims out of a pod's spec, and of its containers. The slices of the one that was given are
-// not changed.
+// WithoutClaims removes some claims from a pod's spec and from its containers. The slices of the original stay unchanged.
 func WithoutClaims(spec *v1.PodSpec, drop func(v1.PodResourceClaim) bool) {
 	if !slices.ContainsFunc(spec.ResourceClaims, drop) {
 		return
@@ -258,7 +250,7 @@ func WithoutClaims(spec *v1.PodSpec, drop func(v1.PodResourceClaim) bool) {
 	spec.InitContainers, spec.Containers = without(spec.InitContainers), without(spec.Containers)
 }
 
-// KeepsOffAfar says whether a pod requires that others are not in its domain of some layer above the node.
+// KeepsOffAfar says whether a pod has required anti-affinity in a domain above the node.
 func KeepsOffAfar(pod *v1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && a.PodAntiAffinity != nil && slices.ContainsFunc(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,

@@ -18,13 +18,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// ElasticQuotas are Koordinator's, ElasticQuotasX those of scheduler-plugins.
+// ElasticQuotas are Koordinator's, ElasticQuotasX scheduler-plugins'.
 var (
 	ElasticQuotas  = schema.GroupVersionResource{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1", Resource: "elasticquotas"}
 	ElasticQuotasX = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "elasticquotas"}
 )
 
-// Beside says whether a resource is another project's, and says nothing of gangs.
+// Beside says whether a resource belongs to another project and declares no gangs.
 func Beside(r schema.GroupVersionResource) bool {
 	return r == Devices || r == ElasticQuotas || r == ElasticQuotasX
 }
@@ -32,19 +32,19 @@ func Beside(r schema.GroupVersionResource) bool {
 // Quota is an ElasticQuota as it is written.
 type Quota struct {
 	quota.Spec
-	// Tree is of which tree it is; "" is the one of the whole cluster. Root says that it is the top of it, Total how much there
-	// is for it then, and Own that this is not for the tree of the cluster.
+	// Tree is its tree; "" is the cluster's. Root says that it is the top of the tree, Total is then the capacity of the tree,
+	// and Own says that the capacity is not the cluster's.
 	Tree  string
 	Root  bool
 	Total quota.List
 	Own   bool
-	// Namespaces are those whose pods belong to it.
+	// Namespaces are the namespaces with pods of the quota.
 	Namespaces []string
-	// Profile is by whom it was made; "" if by nobody.
+	// Profile is the profile that made it; "" for none.
 	Profile string
 }
 
-// ReadQuota reads a Koordinator ElasticQuota. What cannot be read of it stands in Wrong.
+// ReadQuota reads a Koordinator ElasticQuota. Errors are in Wrong.
 func ReadQuota(u *unstructured.Unstructured) *Quota {
 	labels, notes := u.GetLabels(), u.GetAnnotations()
 	q := &Quota{Spec: quota.Spec{
@@ -72,7 +72,7 @@ func ReadQuota(u *unstructured.Unstructured) *Quota {
 	return q
 }
 
-// ReadQuotaX reads an ElasticQuota of scheduler-plugins, which is that of its namespace. top is the quota above all of them.
+// ReadQuotaX reads an ElasticQuota of scheduler-plugins, which is its namespace's. top is the quota above all of them.
 func ReadQuotaX(u *unstructured.Unstructured, top string) *Quota {
 	q := &Quota{Spec: quota.Spec{Name: Key(u.GetNamespace(), u.GetName()), Parent: top, Created: u.GetCreationTimestamp().UnixNano()}, Namespaces: []string{u.GetNamespace()}}
 	q.limits(u)
@@ -96,14 +96,14 @@ func (q *Quota) limits(u *unstructured.Unstructured) {
 		switch {
 		case !ok || value == nil && err == nil:
 		case err != nil || !is:
-			q.wrong("spec.%s: %v is not legal; legal: amounts by resource", f.name, value)
+			q.wrong("spec.%s: %v is invalid; supported values: amounts by resource", f.name, value)
 		default:
 			*f.into = q.amounts("spec."+f.name, amounts)
 		}
 	}
 }
 
-// annotated reads amounts by resource from an annotation; nil if there is none.
+// annotated returns amounts by resource from an annotation; nil for none.
 func (q *Quota) annotated(notes map[string]string, key string) quota.List {
 	text := notes[key]
 	if text == "" {
@@ -127,18 +127,18 @@ func (q *Quota) amounts(where string, all map[string]any) quota.List {
 		value := all[name]
 		n, err := resource.ParseQuantity(fmt.Sprint(value))
 		if err != nil {
-			q.wrong("%s.%s: %v is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
+			q.wrong("%s.%s: %v is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
 			continue
 		}
 		if l[name] = amount(name, n); n.Sign() < 0 {
-			q.wrong("%s.%s: %v is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
+			q.wrong("%s.%s: %v is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
 		}
 	}
 	return l
 }
 
-// amount is a quantity in the units that quotas count in: processors in thousandths. What is more than can be counted is
-// without end: Koordinator limits its default quota to 2⁶³/5 processors.
+// amount returns a quantity in the units of quotas: CPU in thousandths. Larger amounts than int64 are unlimited: Koordinator
+// limits its default quota to 2⁶³/5 CPUs.
 func amount(name string, n resource.Quantity) int64 {
 	unit := int64(1)
 	if name == string(v1.ResourceCPU) {
@@ -155,7 +155,7 @@ func amount(name string, n resource.Quantity) int64 {
 	return n.MilliValue()
 }
 
-// Amounts are quantities in the units that quotas count in.
+// Amounts returns quantities in the units of quotas.
 func Amounts(l v1.ResourceList) quota.List {
 	out := make(quota.List, len(l))
 	for name, n := range l {
@@ -164,10 +164,10 @@ func Amounts(l v1.ResourceList) quota.List {
 	return out
 }
 
-// Quantity is an amount that quotas count, in words.
+// Quantity returns an amount as text.
 func Quantity(name string, n int64) string { return quantity(name, n).String() }
 
-// Float is an amount that quotas count, in the units of a resource: cores, bytes, devices.
+// Float returns an amount in the units of the resource: cores, bytes, devices.
 func Float(name string, n int64) float64 { return quantity(name, n).AsApproximateFloat64() }
 
 func quantity(name string, n int64) *resource.Quantity {
@@ -180,7 +180,7 @@ func quantity(name string, n int64) *resource.Quantity {
 	return resource.NewQuantity(n, resource.DecimalSI)
 }
 
-// Quantities are amounts in the words of Koordinator: sorted, without blanks, such as "cpu:8,memory:64Gi".
+// Quantities returns amounts in Koordinator's format: sorted, without blanks, such as "cpu:8,memory:64Gi".
 func Quantities(l quota.List) string {
 	out := ""
 	for i, name := range slices.Sorted(maps.Keys(l)) {
@@ -195,13 +195,13 @@ func Quantities(l quota.List) string {
 	return out
 }
 
-// Requests is what a pod takes of its quota.
+// Requests returns what a pod uses of its quota.
 func Requests(pod *v1.Pod) quota.List {
 	return Amounts(requests.PodRequests(pod, requests.PodResourcesOptions{}))
 }
 
-// AddDevices adds what a claim asks for to what a pod takes of its quota, by class and as Kubernetes' own quotas count it: all that a node
-// has is as many devices as a claim may have, and of requests that may be met in several ways each class counts that is named there.
+// AddDevices adds a claim's devices by class to a pod's usage, as Kubernetes' own quotas count them: mode All counts as the
+// maximum of a claim, and alternatives count for each of their classes.
 func AddDevices(l quota.List, claim *resourceapi.DeviceClaim) {
 	for _, request := range claim.Requests {
 		if e := request.Exactly; e != nil {
@@ -218,8 +218,8 @@ func AddDevices(l quota.List, claim *resourceapi.DeviceClaim) {
 	}
 }
 
-// UnsureDevices are the names under which quotas count more devices than a claim may take, or some that others may have, too: all that a node
-// has, requests that may be met in several ways, and administrators' access.
+// UnsureDevices returns the names under which quotas overcount a claim, or count shared devices: mode All, requests with
+// alternatives, and admin access.
 func UnsureDevices(claim *resourceapi.DeviceClaim) (names []string) {
 	for _, request := range claim.Requests {
 		if e := request.Exactly; e != nil && (e.AllocationMode == resourceapi.DeviceAllocationModeAll || e.AdminAccess != nil && *e.AdminAccess) {
@@ -234,15 +234,15 @@ func UnsureDevices(claim *resourceapi.DeviceClaim) (names []string) {
 	return names
 }
 
-// DevicesOf are the names under which quotas count the devices that a claim asks for.
+// DevicesOf returns the names under which quotas count the devices of a claim.
 func DevicesOf(claim *resourceapi.DeviceClaim) []string {
 	l := quota.List{}
 	AddDevices(l, claim)
 	return slices.Sorted(maps.Keys(l))
 }
 
-// AddExtended adds the devices that a pod takes under the name of an extended resource to what it takes of its quota; backs says which class
-// has a name. One that is bound has them of its node's kubelet if no claim was made for it.
+// AddExtended adds the devices of a pod's extended resources to its usage; backs returns the class of a resource. A bound pod
+// without a claim has them from its node's kubelet.
 func AddExtended(l quota.List, pod *v1.Pod, backs func(resource string) string) {
 	if pod.Spec.NodeName != "" && pod.Status.ExtendedResourceClaimStatus == nil {
 		return
@@ -254,23 +254,23 @@ func AddExtended(l quota.List, pod *v1.Pod, backs func(resource string) string) 
 	}
 }
 
-// ClassOfQuota is the class whose devices a quota counts under a name, if it is the name of such.
+// ClassOfQuota returns the class of the devices that a quota counts under a name, if the name is of that form.
 func ClassOfQuota(name string) (class string, is bool) {
 	return strings.CutSuffix(name, v1.ResourceClaimsPerClass)
 }
 
-// QuotaOfClass is the name under which quotas count the devices of a class.
+// QuotaOfClass returns the name under which quotas count the devices of a class.
 func QuotaOfClass(name string) string { return name + v1.ResourceClaimsPerClass }
 
 func devices(mode resourceapi.DeviceAllocationMode, count int64) int64 {
 	if mode == resourceapi.DeviceAllocationModeAll {
 		return resourceapi.AllocationResultsMaxSize
 	}
-	return min(max(1, count), math.MaxInt32) // files need not have what the API server fills in
+	return min(max(1, count), math.MaxInt32) // the API server sets the default; files may lack it
 }
 
-// NamesQuota is the quota that a pod names; "" if it names none.
+// NamesQuota returns the quota that a pod names; "" for none.
 func NamesQuota(pod *v1.Pod) string { return pod.Labels[scheduling.LabelQuotaName] }
 
-// Fixed says that a pod is never evicted, so that it takes of its quota's min.
+// Fixed says whether a pod is never evicted, so that it uses its quota's min.
 func Fixed(pod *v1.Pod) bool { return pod.Labels[scheduling.LabelQuotaPreemptible] == "false" }

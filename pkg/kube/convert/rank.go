@@ -11,29 +11,27 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// numbering is one way in which a pod says its rank.
+// numbering is one way in which a pod has a rank.
 type numbering struct {
 	key        string
 	annotation bool // or else a label
 	parse      func(key, value string) (int, error)
-	// row names those whom the same hand numbers: a gang may be several Jobs, each of which
-	// has a pod 0, and neighbours are those of one Job. nil is the gang itself.
+	// row returns the pods that are numbered together: a gang may have several Jobs, each with a pod 0, and neighbours are pods
+	// of one Job. nil is for the gang itself.
 	row func(*v1.Pod) (string, error)
 }
 
-// numberings are asked in this order; the first that a pod has is its rank, also if its
-// value is not legal: somebody who writes one means it.
+// numberings are sorted by precedence; the first key of a pod is its rank, even if the value is invalid.
 //
 //	key                                                    row
-//	gang.scheduling.koordinator.sh/network-topology-index  none: ranks of the gang, before all others
+//	gang.scheduling.koordinator.sh/network-topology-index  none: ranks of the gang, first of all
 //	leaderworkerset.sigs.k8s.io/worker-index               the group of the LeaderWorkerSet
-//	batch.kubernetes.io/job-completion-index, the label    the Job; those of a JobSet by its global index
+//	batch.kubernetes.io/job-completion-index, the label    the Job; Jobs of a JobSet by its global index
 //	batch.kubernetes.io/job-completion-index, annotation   the same
 //	apps.kubernetes.io/pod-index                           the StatefulSet
 //	statefulset.kubernetes.io/pod-name, its end            the same
 //
-// The pods of a LeaderWorkerSet are of StatefulSets, too, whose ordinals say less: all
-// leaders are of one.
+// The pods of a LeaderWorkerSet belong to StatefulSets, too, but with less useful ordinals: all leaders are in one.
 var numberings = []numbering{
 	{scheduling.AnnotationTopologyIndex, true, scheduling.ParseIndex, nil},
 	{scheduling.LabelWorkerIndex, false, scheduling.ParseIndex, groupRow},
@@ -43,8 +41,8 @@ var numberings = []numbering{
 	{scheduling.LabelPodName, false, scheduling.ParseOrdinal, ownerRow},
 }
 
-// rank returns a pod's rank and the row that it is a rank of. A pod that nobody numbers, or
-// whose rank is not legal, has none; where only the row is not legal, it is that of the owner.
+// rank returns a pod's rank and the row that it is a rank of. A pod without a valid rank has none; if only the row is invalid,
+// the row is the owner's.
 func rank(pod *v1.Pod) (row string, index int, err error) {
 	for i := range numberings {
 		n := &numberings[i]
@@ -67,7 +65,7 @@ func rank(pod *v1.Pod) (row string, index int, err error) {
 	return "", gang.NoRank, nil
 }
 
-// ownerRow is named after who makes the pod.
+// ownerRow returns the row of the pod's owner.
 func ownerRow(pod *v1.Pod) (string, error) {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		return owner.Name, nil
@@ -75,18 +73,18 @@ func ownerRow(pod *v1.Pod) (string, error) {
 	return "", nil
 }
 
-// groupRow is a group of a LeaderWorkerSet: its leader is another StatefulSet's.
+// groupRow returns the row of a group of a LeaderWorkerSet: its leader is in another StatefulSet.
 func groupRow(pod *v1.Pod) (string, error) {
 	return numbered(pod, scheduling.LabelLeaderWorkerSet, scheduling.LabelGroupIndex)
 }
 
-// jobRow is a Job. A JobSet numbers its Jobs; without the number their names are in the
-// order of the ReplicatedJobs' names.
+// jobRow returns the row of a Job. A JobSet numbers its Jobs; without the number, their names sort by the names of the
+// ReplicatedJobs.
 func jobRow(pod *v1.Pod) (string, error) {
 	return numbered(pod, scheduling.LabelJobSet, scheduling.LabelGlobalIndex)
 }
 
-// numbered is the row that labels name by a set and a number in it.
+// numbered returns the row for a set and a number in labels.
 func numbered(pod *v1.Pod, set, number string) (string, error) {
 	value, ok := pod.Labels[number]
 	if !ok {
@@ -99,7 +97,7 @@ func numbered(pod *v1.Pod, set, number string) (string, error) {
 	return pod.Labels[set] + "-" + value, nil
 }
 
-// roles are labels with which controllers name the pod that starts or coordinates the others of its gang, and its values.
+// roles are labels in which controllers name the leader of a gang, and their values for it.
 var roles = map[string][]string{
 	"spark-role":                            {"driver"},
 	"ray.io/node-type":                      {"head"},
@@ -110,8 +108,8 @@ var roles = map[string][]string{
 	"jobset.sigs.k8s.io/replicatedjob-name": {"launcher", "driver", "master", "leader"},
 }
 
-// Leads returns whether a pod starts or coordinates the others of its gang: it is a launcher, driver or head, or has rank 0. Without
-// it the others do no work.
+// Leads says whether a pod starts or coordinates the other members: it is a launcher, driver or head, or has rank 0. The other
+// members depend on it.
 func Leads(pod *v1.Pod) bool {
 	for label, values := range roles {
 		if slices.Contains(values, strings.ToLower(pod.Labels[label])) {

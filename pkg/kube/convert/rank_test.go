@@ -47,7 +47,7 @@ func TestRank(t *testing.T) {
 		index      = scheduling.LabelPodIndex
 		podName    = scheduling.LabelPodName
 		global     = scheduling.LabelGlobalIndex
-		integer    = " is not legal; legal: an integer ≥ 0"
+		integer    = " is invalid; supported values: an integer ≥ 0"
 	)
 	ours := annotation(scheduling.AnnotationTopologyIndex, "9")
 	lws := label(worker, "1", scheduling.LabelLeaderWorkerSet, "vllm", scheduling.LabelGroupIndex, "2")
@@ -79,8 +79,8 @@ func TestRank(t *testing.T) {
 		"a bad completion":              {of(label(completion, "")), "", gang.NoRank, completion + `: ""` + integer},
 		"a bad completion, annotated":   {of(annotation(completion, "1.5")), "", gang.NoRank, completion + `: "1.5"` + integer},
 		"a bad index":                   {of(label(index, "99999999999", podName, "web-1")), "", gang.NoRank, index + `: "99999999999"` + integer},
-		"a pod name without an ordinal": {of(label(podName, "7")), "", gang.NoRank, podName + `: "7" is not legal; legal: a name that ends in a hyphen and an integer ≥ 0`},
-		"a pod name with a bad ordinal": {of(label(podName, "web-x")), "", gang.NoRank, podName + `: "web-x" is not legal`},
+		"a pod name without an ordinal": {of(label(podName, "7")), "", gang.NoRank, podName + `: "7" is invalid; supported values: a name that ends in a hyphen and an integer ≥ 0`},
+		"a pod name with a bad ordinal": {of(label(podName, "web-x")), "", gang.NoRank, podName + `: "web-x" is invalid`},
 		"a bad number of a Job":         {of(jobSet, label(global, "x"), by("Job", "train-workers-1")), "train-workers-1", 3, global + `: "x"` + integer},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ type Layer struct {
 	Keys []string // the first with a value names the domain
 }
 
-// LayerNames lists the names.
+// LayerNames returns the names of layers.
 func LayerNames(layers []Layer) []string {
 	names := make([]string, len(layers))
 	for i, l := range layers {
@@ -20,7 +20,7 @@ func LayerNames(layers []Layer) []string {
 	return names
 }
 
-// Node returns a node's path through the layers as its labels say.
+// Node returns a node's path through the layers, from its labels.
 func Node(name string, labels map[string]string, layers []Layer) topology.Node {
 	n := topology.Node{Name: name, Path: make([]string, len(layers))}
 	for i, l := range layers {
@@ -29,7 +29,7 @@ func Node(name string, labels map[string]string, layers []Layer) topology.Node {
 	return n
 }
 
-// Domain is the name of the layer's domain that a node's labels give, "" if none.
+// Domain returns the layer's domain of a node with some labels, "" for none.
 func (l Layer) Domain(labels map[string]string) string {
 	for _, key := range l.Keys {
 		if v := labels[key]; v != "" {
@@ -39,15 +39,14 @@ func (l Layer) Domain(labels map[string]string) string {
 	return ""
 }
 
-// LeftOut is a layer whose domains are not listed.
+// LeftOut is a layer with unlisted domains.
 type LeftOut struct {
 	Layer   string
 	Domains int // with a name
 }
 
-// DetailStatus lists the named domains above the nodes, depth first, children by
-// name, and counts the unnamed ones. As JSON the list takes no more than so many bytes: it ends above the
-// layers whose domains do not fit, as it ends above the nodes.
+// DetailStatus lists the named domains above the nodes, depth first, children by name, and counts the unnamed ones. As JSON the
+// list has at most so many bytes: it ends above the first layer that does not fit.
 func DetailStatus(t *topology.Tree, most int) (details []koordinator.TopologyDetail, unnamed int32, left []LeftOut) {
 	layers := t.LayerNames()
 	last, named := lastListed(t, most)
@@ -88,8 +87,8 @@ func DetailStatus(t *topology.Tree, most int) (details []koordinator.TopologyDet
 	return details, unnamed, left
 }
 
-// What an entry takes in JSON beside its names and its number of nodes: the entry itself, its parent, the list of
-// its children, and each of these.
+// The JSON size of an entry without its names and numbers: the entry itself, its parent, the list of its children, and each of
+// these.
 const (
 	entryBytes  = len(`{"topologyInfo":{"topologyLayer":"","topologyName":""},"childTopologyLayer":"","nodeNum":},`)
 	parentBytes = len(`"parentTopologyInfo":{"topologyLayer":"","topologyName":""},`)
@@ -98,12 +97,12 @@ const (
 	numberBytes = len(`2147483647`)
 )
 
-// lastListed is the lowest layer down to which all domains fit, at least the root's, and how many named ones each
-// layer has. Sizes are reckoned, never too small, since a list that is far too long need not be written first.
+// lastListed returns the lowest layer down to which all domains fit, at least the root's, and the number of named domains of
+// each layer. Sizes are upper limits, so that an oversized list need not be written first.
 func lastListed(t *topology.Tree, most int) (last int, named []int) {
 	layers := t.LayerNames()
 	named = make([]int, t.Depth())
-	bytes := make([]int, t.Depth()) // by layer, with what the layer adds to the one above
+	bytes := make([]int, t.Depth()) // by layer, with what the layer adds to its parent
 	for d := topology.Root; int(d) < t.Len(); d++ {
 		if t.IsNode(d) || !t.Named(d) {
 			continue
@@ -127,8 +126,8 @@ func lastListed(t *topology.Tree, most int) (last int, named []int) {
 	return last, named
 }
 
-// inJSON is the most that a text takes between its quotes. Names of domains are values of labels, which take what they
-// are; those of layers may be anything.
+// inJSON returns the maximal size of a text between its quotes. Domain names are label values, which need no escapes; layer
+// names may be any text.
 func inJSON(text string) (n int) {
 	for _, c := range []byte(text) {
 		n++

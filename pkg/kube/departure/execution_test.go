@@ -224,7 +224,7 @@ func TestAnswers(t *testing.T) {
 		"a deletion needs another token":  {apierrors.NewUnauthorized("expired"), "delete", "low-1", false, again, true},
 		"there is no API server":          {errors.New("connection refused"), "delete", "low-1", false, again, true},
 		"a deletion is forbidden":         {apierrors.NewForbidden(pods, "low-1", errors.New("a webhook says no")), "delete", "low-1", true, instead, true},
-		"a deletion is not legal":         {status(422, metav1.StatusReasonInvalid), "delete", "low-1", true, instead, true},
+		"a deletion is invalid":         {status(422, metav1.StatusReasonInvalid), "delete", "low-1", true, instead, true},
 		"a victim's condition meets 504":  {status(504, metav1.StatusReasonTimeout), "status", "low-1", false, again, true},
 		"a victim's condition, conflict":  {apierrors.NewConflict(pods, "low-1", errors.New("changed")), "status", "low-1", false, again, false}, // the client itself writes again
 		"a nomination meets 504":          {status(504, metav1.StatusReasonTimeout), "status", "g-1", false, again, false},                       // whoever writes the pod's status first meets it

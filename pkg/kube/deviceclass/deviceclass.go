@@ -1,6 +1,6 @@
 // Package deviceclass counts the devices of the DeviceClasses that quotas name, from ResourceSlices.
 //
-// It knows no quota and has no lock: the caller keeps two calls apart.
+// It knows no quota and has no lock: the caller must not call it concurrently.
 package deviceclass
 
 import (
@@ -20,25 +20,25 @@ import (
 
 // Counter counts the devices of classes. The zero Counter is for a cluster without these APIs.
 type Counter struct {
-	slices  resourcelisters.ResourceSliceLister // nil where there is no such API
+	slices  resourcelisters.ResourceSliceLister // nil without the API
 	classes resourcelisters.DeviceClassLister
 	cel     *cel.Cache
 	known   map[string]counted // by slice
-	backs   map[string]string  // by extended resource, the class that has it
+	backs   map[string]string  // by extended resource, the class that backs it
 }
 
-// counted is how many devices of a slice are of each class; fewer than none if that cannot be said.
+// counted is the number of devices of a slice by class; negative if unknown.
 type counted struct {
 	slice *resourceapi.ResourceSlice
 	of    map[*resourceapi.DeviceClass]int64
 }
 
-// New returns a counter for what listers list.
+// New returns a counter over listers.
 func New(slices resourcelisters.ResourceSliceLister, classes resourcelisters.DeviceClassLister) Counter {
 	return Counter{slices: slices, classes: classes, cel: cel.NewCache(10, cel.Features{})}
 }
 
-// ReadBacks returns the class that has each extended resource: of several classes the newest, as for the API server.
+// ReadBacks returns the class of each extended resource: of several classes the newest, as the API server does.
 func (c *Counter) ReadBacks() (map[string]string, error) {
 	all, err := c.classes.List(labels.Everything())
 	if err != nil {
@@ -56,17 +56,17 @@ func (c *Counter) ReadBacks() (map[string]string, error) {
 	return backs, nil
 }
 
-// SetBacks notes what ReadBacks has returned, and returns whether that is new.
+// SetBacks stores the result of ReadBacks, and says whether it is new.
 func (c *Counter) SetBacks(backs map[string]string) bool {
 	changed := !maps.Equal(backs, c.backs)
 	c.backs = backs
 	return changed
 }
 
-// Backs returns the classes of extended resources, by resource. It must not be changed.
+// Backs returns the classes of extended resources, by resource. Callers must not change it.
 func (c *Counter) Backs() map[string]string { return c.backs }
 
-// Backing is the class that has an extended resource; "" if none has it.
+// Backing returns the class of an extended resource; "" for none.
 func (c *Counter) Backing(name string) string {
 	if class, is := strings.CutPrefix(name, resourceapi.ResourceDeviceClassPrefix); is {
 		return class
@@ -74,7 +74,7 @@ func (c *Counter) Backing(name string) string {
 	return c.backs[name]
 }
 
-// Named are the classes among what quotas name, by that name.
+// Named returns the classes that quotas name, by the quotas' names.
 func (c *Counter) Named(resources []string) (all map[string]*resourceapi.DeviceClass) {
 	if c.slices == nil {
 		return nil
@@ -92,12 +92,12 @@ func (c *Counter) Named(resources []string) (all map[string]*resourceapi.DeviceC
 	return all
 }
 
-// Total says how many devices there are of each class that quotas name, on nodes that count and beside nodes. A class of which that
-// cannot be said, since nobody declares it, or devices are parts of others or shared, is not in it.
+// Total returns the number of devices of each named class, on nodes that count and beside nodes. A class is left out if its
+// number is unknown: it does not exist, or its devices are shared or parts of other devices.
 func (c *Counter) Total(named map[string]*resourceapi.DeviceClass, counts func(node string) bool) map[string]int64 {
 	all, err := c.slices.List(labels.Everything())
 	if err != nil {
-		return nil // an informer's store has no errors
+		return nil // an informer's store returns no errors
 	}
 	newest := map[[2]string]int64{}
 	for _, s := range all {
@@ -132,7 +132,7 @@ func (c *Counter) Total(named map[string]*resourceapi.DeviceClass, counts func(n
 	return sum
 }
 
-// count is how many devices of a slice are of a class, which is found out once.
+// count returns how many devices of a slice are of a class, from its memory.
 func (c *Counter) count(s counted, class *resourceapi.DeviceClass) (n int64) {
 	if n, known := s.of[class]; known {
 		return n

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// many is a scheduler with the plugin over nodes with eight GPUs and four NICs each. Nobody schedules.
+// many is a scheduler with the plugin over nodes with eight GPUs and four NICs each. It schedules nothing.
 type many struct {
 	*Room
 	sched   *scheduler.Scheduler
@@ -38,7 +38,8 @@ func newMany(b *testing.B, nodes int) *many {
 	obj, gvk, err := scheme.Codecs.UniversalDecoder().Decode([]byte(`
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-profiles: [{schedulerName: s, plugins: {multiPoint: {enabled: [{name: DeviceShare}]}, bind: {enabled: [{name: DeviceShare}, {name: DefaultBinder}], disabled: [{name: "*"}]}}}]
+profiles: [{schedulerName: s, plugins: {multiPoint: {enabled: [{name: DeviceShare}]},
+	bind: {enabled: [{name: DeviceShare}, {name: DefaultBinder}], disabled: [{name: "*"}]}}}]
 `), nil, nil)
 	require.NoError(b, err)
 	m := &many{Room: &Room{}, nodes: nodes}
@@ -52,7 +53,8 @@ profiles: [{schedulerName: s, plugins: {multiPoint: {enabled: [{name: DeviceShar
 	m.profile = m.sched.Profiles["s"]
 	for i := range nodes {
 		m.sched.Cache.AddNode(klog.Background(), st.MakeNode().Name(nodeName(i)).Capacity(map[v1.ResourceName]string{
-			"cpu": "64", "pods": "110", "koordinator.sh/gpu-core": "800", "koordinator.sh/gpu-memory-ratio": "800", "koordinator.sh/gpu": "800", "koordinator.sh/rdma": "400",
+			"cpu": "64", "pods": "110", "koordinator.sh/gpu-core": "800", "koordinator.sh/gpu-memory-ratio": "800", "koordinator.sh/gpu": "800",
+			"koordinator.sh/rdma": "400",
 		}).Obj())
 		u := d8()
 		u.SetName(nodeName(i))

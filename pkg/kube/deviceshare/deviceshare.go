@@ -1,16 +1,17 @@
-// Package deviceshare is the plugin DeviceShare: which GPUs, NICs and FPGAs of its node a pod gets, in the words of
-// Koordinator's plugin of that name. What fits is computed by pkg/device; here is who has what:
+// Package deviceshare is the plugin DeviceShare: it gives pods GPUs, NICs and FPGAs of their node, by the annotations of
+// Koordinator's plugin of that name. pkg/device computes what fits; this package tracks which pod holds which devices:
 //
-//	Device objects ──► devices.go    what each node has
-//	pods of a node ──► view.go       what of it is taken, and who wants more
-//	                   holdings.go   what was chosen, until the pod itself says it
+// \tDevice objects ──► devices.go the devices of each node
+// \tpods of a node ──► view.go devices in use, and pending requests
+// \t holdings.go choices that are not written in the pod yet
 //
-//	plugin.go   PreFilter, Filter: does a pod fit beside those who are there
-//	reserve.go  Reserve: the choice, for all of a gang's members on the node; Bind: it is written with the node's name
-//	events.go   what may cure a refusal
-//	ledger.go   the same for members that are only planned (fit.Ledger)
+// \tplugin.go PreFilter, Filter: does a pod fit beside the pods of the node
+// \treserve.go Reserve: the choice, for all of a gang's members on the node; Bind: node and devices in one write
+// \tevents.go events that may make a pod schedulable
+// \tledger.go the same for planned members (fit.Ledger)
 //
-// The package knows the scheduler's framework and pods; it knows neither gangs nor plans, nor who watches objects.
+// The package knows the scheduler's framework and pods; it knows no gangs, no plans, and no watches of objects. Invariant: no
+// device is given twice between Reserve and the pod's own annotation.
 package deviceshare
 
 import (
@@ -30,34 +31,33 @@ import (
 // Name is the plugin's name in a KubeSchedulerConfiguration.
 const Name = config.DevicesName
 
-// Room is what the profiles of one process share. The zero value is an empty one.
+// Room is the state that the profiles of one process share. The zero value is ready to use.
 type Room struct {
-	// Expected are the pods that will be on a node beside those that are there, and that a pod which
-	// goes there now must leave room for: the members of its own gang, itself among them, in the order
-	// of their plan, and those of others. nil means nobody else.
+	// Expected returns the pods planned for a node beside its present pods, for which a pod that goes there must leave devices:
+	// the members of its own gang in plan order, including pod, and other pods. nil means no such pods.
 	Expected func(pod *v1.Pod, node string) (own, others []*v1.Pod)
-	// Changed is called when there may be more devices than before.
+	// Changed is called when more devices may be free than before.
 	Changed  func()
 	devices  devices
 	holdings holdings
-	views    memo.Memo[string, stamp, *view]        // by node
-	wants    memo.Memo[types.UID, *v1.Pod, *wanted] // by pod
-	waiting  memo.Map[string, *v1.Pod]              // pods that were tried and have no node yet, by name
+	views    memo.Memo[string, stamp, *view]            // by node
+	requests memo.Memo[types.UID, *v1.Pod, *podDevices] // by pod
+	waiting  memo.Map[string, *v1.Pod]                  // unschedulable pods, by name
 	solvers  sync.Pool
 
-	mu     sync.Mutex // of what follows
-	begun  bool
-	packed bool
+	mu          sync.Mutex // protects the fields below
+	initialized bool
+	packed      bool
 
-	// byClass says whether a DeviceClass offers a resource, on nodes that do not count it themselves; nil if none
-	// can. It is set before anybody asks.
+	// byClass says whether a DeviceClass offers a resource on nodes that do not count it themselves; nil without DeviceClasses.
+	// It is set before the first cycle.
 	byClass func(v1.ResourceName) bool
 }
 
-// Resource is what the room reads of the cluster.
+// Resource describes the Device objects that the room needs from the cluster.
 func (r *Room) Resource() cache.Beside {
-	changed := func(is bool) {
-		if is && r.Changed != nil {
+	changed := func(more bool) {
+		if more && r.Changed != nil {
 			r.Changed()
 		}
 	}
@@ -71,14 +71,14 @@ func (r *Room) Resource() cache.Beside {
 	}
 }
 
-// gone forgets a pod that has been deleted.
-func (r *Room) gone(pod *v1.Pod) {
+// deleted forgets a deleted pod.
+func (r *Room) deleted(pod *v1.Pod) {
 	r.holdings.drop(pod.UID)
-	r.wants.Drop(pod.UID)
+	r.requests.Drop(pod.UID)
 	r.waiting.Drop(convert.PodKey(pod))
 }
 
-// solve lends a solver to somebody who asks once.
+// solve calls ask with a solver of the pool.
 func (r *Room) solve(ask func(*device.Solver)) {
 	s, ok := r.solvers.Get().(*device.Solver)
 	if !ok {
@@ -88,8 +88,8 @@ func (r *Room) solve(ask func(*device.Solver)) {
 	r.solvers.Put(s)
 }
 
-// refused is a refusal as the framework has it. Where nobody who leaves helps, nobody need be evicted.
-func refused(why *device.Refusal) *fwk.Status {
+// unschedulable returns the status for a refusal. If evicting pods does not help, no pod need be evicted.
+func unschedulable(why *device.Refusal) *fwk.Status {
 	code := fwk.Unschedulable
 	if why.Lasting {
 		code = fwk.UnschedulableAndUnresolvable

@@ -31,7 +31,8 @@ func d8(sick ...int) object {
 		}
 		all = append(all, map[string]any{
 			"type": "gpu", "minor": int64(i), "health": health, "topology": map[string]any{"nodeID": int64(i / 4), "pcieID": fmt.Sprint("p", i/2)},
-			"resources": map[string]any{"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "80Gi", "koordinator.sh/gpu-memory-ratio": "100"},
+			"resources": map[string]any{"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "80Gi",
+				"koordinator.sh/gpu-memory-ratio": "100"},
 		})
 	}
 	for i := range 4 {
@@ -62,7 +63,8 @@ func has(name string, minors ...int) *v1.Pod {
 	for _, m := range minors {
 		a = append(a, device.Share{Type: device.GPU, Minor: m, Amount: device.Amount{Core: 100, Memory: 80 << 30, Ratio: 100}})
 	}
-	p := wanting(name, fmt.Sprintf("koordinator.sh/gpu=%d00", len(minors)), map[string]string{convert.DeviceAllocated: convert.DeviceAnnotation(a)})
+	p := wanting(name, fmt.Sprintf("koordinator.sh/gpu=%d00", len(minors)),
+		map[string]string{convert.DeviceAllocated: convert.DeviceAnnotation(a)})
 	p.Spec.NodeName = "n"
 	return p
 }
@@ -94,7 +96,7 @@ func filter(p *Plugin, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 func TestFilter(t *testing.T) {
 	vendor := wanting("p", "nvidia.com/gpu=1", nil)
 	four, two := wanting("p", "koordinator.sh/gpu=400", nil), wanting("q", "koordinator.sh/gpu=200", nil)
-	bound := func(name, resources, hint string) *v1.Pod { // by somebody who does not say which devices it has
+	bound := func(name, resources, hint string) *v1.Pod { // by a scheduler that writes no devices
 		p := wanting(name, resources, map[string]string{device.HintField: hint})
 		p.Spec.NodeName = "n"
 		return p
@@ -108,26 +110,35 @@ func TestFilter(t *testing.T) {
 		code   fwk.Code
 		says   string
 	}{
-		"no devices wanted":                  {nil, nil, wanting("p", "cpu=1", nil), fwk.Skip, ""},
-		"nobody says what there is":          {nil, nil, four, fwk.UnschedulableAndUnresolvable, "node(s) missing Device"},
-		"a vendor's are counted":             {nil, nil, vendor, fwk.Skip, ""},
-		"another's are counted":              {nil, nil, wanting("p", "huawei.com/npu-core=1", nil), fwk.Skip, ""},
-		"free":                               {d8(), nil, four, fwk.Success, ""},
-		"a vendor's are chosen":              {d8(), []*v1.Pod{has("a", 0, 1, 2, 3, 4, 5, 6, 7)}, vendor, fwk.Unschedulable, "Insufficient"},
-		"others hold some":                   {d8(), []*v1.Pod{has("a", 0, 1, 2)}, four, fwk.Success, ""},
-		"others hold too many":               {d8(), []*v1.Pod{has("a", 0, 1, 2, 3, 4)}, four, fwk.Unschedulable, "Insufficient"},
-		"others will choose":                 {d8(), []*v1.Pod{has("a", 0, 1), four}, two, fwk.Success, ""},
-		"too many others will":               {d8(), []*v1.Pod{has("a", 0, 1, 2), four}, two, fwk.Unschedulable, "Insufficient"},
-		"too few are healthy":                {d8(0, 1, 2, 3, 4), nil, four, fwk.UnschedulableAndUnresolvable, "Insufficient"},
-		"it cannot be meant":                 {d8(), nil, wanting("p", "koordinator.sh/gpu-memory-ratio=150", nil), fwk.UnschedulableAndUnresolvable, "invalid resource device requests"},
-		"two who may leave have not said":    {d8(), []*v1.Pod{bound("a", "nvidia.com/gpu=4", "{}"), bound("b", "nvidia.com/gpu=4", "{}")}, four, fwk.Unschedulable, "Insufficient GPU Devices"},
-		"who came needs more than there is":  {d8(0), []*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")}, four, fwk.Unschedulable, "Insufficient GPU Devices"},
-		"but of GPUs only":                   {d8(0), []*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")}, wanting("p", "koordinator.sh/rdma=50", nil), fwk.Success, ""},
-		"unless somebody wants both":         {d8(0), []*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}"), bound("b", "nvidia.com/gpu=1 koordinator.sh/rdma=1", "{}")}, wanting("p", "koordinator.sh/rdma=50", nil), fwk.Unschedulable, "node(s) have devices for each of several pods, but not for all"},
-		"who came cannot be meant":           {d8(), []*v1.Pod{bound("a", "nvidia.com/gpu=5", "{")}, four, fwk.Unschedulable, "Insufficient GPU Devices"},
-		"nobody can read what there is":      {misread, nil, four, fwk.UnschedulableAndUnresolvable, "node(s) have a Device that cannot be read"},
-		"nor a vendor's":                     {misread, nil, vendor, fwk.UnschedulableAndUnresolvable, "node(s) have a Device that cannot be read"},
-		"an annotation that nobody can read": {d8(), nil, wanting("p", "koordinator.sh/gpu=100", map[string]string{device.HintField: "{"}), fwk.UnschedulableAndUnresolvable, device.HintField},
+		"no devices wanted":         {nil, nil, wanting("p", "cpu=1", nil), fwk.Skip, ""},
+		"nobody says what there is": {nil, nil, four, fwk.UnschedulableAndUnresolvable, "node(s) missing Device"},
+		"a vendor's are counted":    {nil, nil, vendor, fwk.Skip, ""},
+		"another's are counted":     {nil, nil, wanting("p", "huawei.com/npu-core=1", nil), fwk.Skip, ""},
+		"free":                      {d8(), nil, four, fwk.Success, ""},
+		"a vendor's are chosen":     {d8(), []*v1.Pod{has("a", 0, 1, 2, 3, 4, 5, 6, 7)}, vendor, fwk.Unschedulable, "Insufficient"},
+		"others hold some":          {d8(), []*v1.Pod{has("a", 0, 1, 2)}, four, fwk.Success, ""},
+		"others hold too many":      {d8(), []*v1.Pod{has("a", 0, 1, 2, 3, 4)}, four, fwk.Unschedulable, "Insufficient"},
+		"others will choose":        {d8(), []*v1.Pod{has("a", 0, 1), four}, two, fwk.Success, ""},
+		"too many others will":      {d8(), []*v1.Pod{has("a", 0, 1, 2), four}, two, fwk.Unschedulable, "Insufficient"},
+		"too few are healthy":       {d8(0, 1, 2, 3, 4), nil, four, fwk.UnschedulableAndUnresolvable, "Insufficient"},
+		"it cannot be meant": {d8(), nil, wanting("p", "koordinator.sh/gpu-memory-ratio=150", nil),
+			fwk.UnschedulableAndUnresolvable, "invalid resource device requests"},
+		"two who may leave have not said": {d8(), []*v1.Pod{bound("a", "nvidia.com/gpu=4", "{}"), bound("b", "nvidia.com/gpu=4", "{}")}, four,
+			fwk.Unschedulable, "Insufficient GPU Devices"},
+		"who came needs more than there is": {d8(0), []*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")}, four, fwk.Unschedulable,
+			"Insufficient GPU Devices"},
+		"but of GPUs only": {d8(0), []*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")},
+			wanting("p", "koordinator.sh/rdma=50", nil), fwk.Success, ""},
+		"unless somebody wants both": {d8(0),
+			[]*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}"), bound("b", "nvidia.com/gpu=1 koordinator.sh/rdma=1", "{}")},
+			wanting("p", "koordinator.sh/rdma=50", nil), fwk.Unschedulable, "node(s) have devices for each of several pods, but not for all"},
+		"who came cannot be meant": {d8(), []*v1.Pod{bound("a", "nvidia.com/gpu=5", "{")}, four, fwk.Unschedulable,
+			"Insufficient GPU Devices"},
+		"nobody can read what there is": {misread, nil, four, fwk.UnschedulableAndUnresolvable, "node(s) have a Device that cannot be read"},
+		"nor a vendor's": {misread, nil, vendor, fwk.UnschedulableAndUnresolvable,
+			"node(s) have a Device that cannot be read"},
+		"an annotation that nobody can read": {d8(), nil, wanting("p", "koordinator.sh/gpu=100", map[string]string{device.HintField: "{"}),
+			fwk.UnschedulableAndUnresolvable, device.HintField},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &Plugin{Room: &Room{}}
@@ -141,8 +152,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestDeviceIsGone: without its Device object a node takes no pods with a vendor's GPUs as long as somebody is there who
-// holds GPUs that nobody else counts.
+// TestDeviceIsGone: without its Device object a node takes no pods with a vendor's GPUs as long as a pod there holds GPUs that
+// no other plugin counts.
 func TestDeviceIsGone(t *testing.T) {
 	p := &Plugin{Room: &Room{}}
 	p.devices.set(d8())
@@ -228,16 +239,17 @@ func TestHoldings(t *testing.T) {
 	require.Empty(t, p.holdings.byPod, "it is seen in the pod")
 
 	p.holdings.put(pod, "n", a)
-	p.gone(pod)
+	p.deleted(pod)
 	require.True(t, filter(p, near, nodeWith(t)).IsSuccess())
 	require.Empty(t, p.holdings.byPod)
 }
 
-// TestChoose: members of a gang choose together, in their order, whoever of them comes first; others who are expected
-// are left room where there is any.
+// TestChoose: members of a gang choose together, in their order, whichever member comes first; other expected pods are left
+// room where there is any.
 func TestChoose(t *testing.T) {
 	near := map[string]string{device.HintField: `{"gpu":{"requiredTopologyScope":"PCIe"}}`}
-	first, second, third := wanting("g-0", "koordinator.sh/gpu=100", nil), wanting("g-1", "koordinator.sh/gpu=200", near), wanting("g-2", "koordinator.sh/gpu=200", near)
+	first, second, third := wanting("g-0", "koordinator.sh/gpu=100", nil), wanting("g-1", "koordinator.sh/gpu=200", near), wanting("g-2",
+		"koordinator.sh/gpu=200", near)
 	other := wanting("other", "koordinator.sh/gpu=200", near)
 	for name, c := range map[string]struct {
 		who    *v1.Pod
@@ -255,7 +267,7 @@ func TestChoose(t *testing.T) {
 			r := &Room{Expected: func(*v1.Pod, string) (own, others []*v1.Pod) { return c.own, c.others }}
 			r.devices.set(d8())
 			v := r.view(nodeWith(t, has("used", 0, 1, 2)))
-			a, why := r.choose(c.who, r.asks(c.who).request, v, "n")
+			a, why := r.choose(c.who, r.requested(c.who).request, v, "n")
 			require.Nil(t, why)
 			is := c.who.DeepCopy()
 			is.Spec.NodeName, is.Annotations = "n", map[string]string{convert.DeviceAllocated: convert.DeviceAnnotation(a)}
@@ -264,8 +276,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestLedgerAgreesWithFilter: as many as the ledger says, at once or one after the other, pass the Filter one after the
-// other with those before them in place.
+// TestLedgerAgreesWithFilter: as many as the ledger says, at once or one after the other, pass the Filter one after the other
+// with the earlier ones in place.
 func TestLedgerAgreesWithFilter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Plugin{Room: &Room{}}

@@ -10,12 +10,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// holdings are what was chosen for pods that do not say it themselves yet, by pod.
+// holdings are the choices for pods that are not written in the pod yet, by pod.
 //
-//	Reserve ──► chosen ──Bind──► written in the pod, and seen there: forgotten
-//	               └──Unreserve, or the pod is deleted: forgotten
+// \tReserve ──► chosen ──Bind──► written in the pod, and seen there: forgotten
+// \t └──Unreserve, or the pod is deleted: forgotten
 //
-// A choice is known from before the pod is counted on its node until the scheduler has seen it written, so no device is
+// Invariant: a choice is known from before the pod counts on its node until the scheduler sees it written, so no device is
 // given twice.
 type holdings struct {
 	mu      sync.Mutex
@@ -24,11 +24,11 @@ type holdings struct {
 	last    int64
 }
 
-// holding is what one pod was given.
+// holding is the choice for one pod.
 type holding struct {
 	node       string
 	allocation device.Allocation
-	before     string // what the pod said when this was chosen
+	before     string // the pod's annotation when this was chosen
 }
 
 func (h *holdings) put(pod *v1.Pod, node string, a device.Allocation) {
@@ -44,47 +44,47 @@ func (h *holdings) put(pod *v1.Pod, node string, a device.Allocation) {
 func (h *holdings) drop(uid types.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if is := h.byPod[uid]; is != nil {
+	if held := h.byPod[uid]; held != nil {
 		delete(h.byPod, uid)
-		h.changed(is.node)
+		h.changed(held.node)
 	}
 }
 
-// changed notes that what is known of a node is another. h.mu is held.
+// changed gives a node a new version. The caller holds h.mu.
 func (h *holdings) changed(node string) {
 	h.last++
 	h.version[node] = h.last
 }
 
-// on is the version of what is held on a node.
-func (h *holdings) on(node string) int64 {
+// versionOn returns the version of a node's holdings.
+func (h *holdings) versionOn(node string) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.version[node]
 }
 
-// of is what was chosen for a pod on a node, nil if nothing was, or if the pod says so itself now.
+// of returns the choice for a pod on a node, nil if there is none, or if the pod's annotation has it now.
 func (h *holdings) of(pod *v1.Pod, node string) *holding {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	is := h.byPod[pod.UID]
-	if is == nil || is.node != node {
+	held := h.byPod[pod.UID]
+	if held == nil || held.node != node {
 		return nil
 	}
-	if pod.Annotations[convert.DeviceAllocated] != is.before {
+	if pod.Annotations[convert.DeviceAllocated] != held.before {
 		delete(h.byPod, pod.UID)
 		return nil
 	}
-	return is
+	return held
 }
 
-// others are the choices for a node of pods that are not among some.
-func (h *holdings) others(node string, some map[types.UID]bool) (all []device.Allocation) {
+// others returns the choices for a node, except for the pods in except.
+func (h *holdings) others(node string, except map[types.UID]bool) (all []device.Allocation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for uid, is := range h.byPod {
-		if is.node == node && !some[uid] {
-			all = append(all, is.allocation)
+	for uid, held := range h.byPod {
+		if held.node == node && !except[uid] {
+			all = append(all, held.allocation)
 		}
 	}
 	return all

@@ -14,32 +14,32 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// ledger answers for several members as Filter does for one: the Filter would be right, too, if it were asked with each
-// member more that is put there, but what it would say is said here at once.
+// ledger answers for several members as Filter does for one. Calling Filter for each further member would be correct but
+// slower.
 type ledger struct {
 	*Room
 	profile framework.Framework
 }
 
-// Ledger is the room as planners of a profile read it. A profile that does not run the plugin has nothing in it.
+// Ledger returns the room as a ledger for planners. It is empty for a profile without the plugin.
 func (r *Room) Ledger(profile framework.Framework) fit.Ledger { return &ledger{r, profile} }
 
 // Plugins implements fit.Ledger.
 func (*ledger) Plugins() []string { return []string{Name} }
 
-// Frees implements fit.Ledger: Filter sees who has left.
+// Frees implements fit.Ledger: Filter sees evictions.
 func (*ledger) Frees() bool { return false }
 
 // Open implements fit.Ledger.
 func (l *ledger) Open(_ context.Context, members []fit.Demand) (fit.Page, error) {
-	wants := func(d fit.Demand) bool { return l.asks(d.Pod) != nil }
+	wants := func(d fit.Demand) bool { return l.requested(d.Pod) != nil }
 	if l.devices.never() || !slices.ContainsFunc(members, wants) || !l.runs() {
 		return nil, nil
 	}
 	return page{l.Room}, nil
 }
 
-// runs says whether the profile asks the plugin where pods may go.
+// runs says whether the profile has the plugin at Filter.
 func (l *ledger) runs() bool {
 	for _, p := range l.profile.ListPlugins().Filter.Enabled {
 		if p.Name == Name {
@@ -49,21 +49,20 @@ func (l *ledger) runs() bool {
 	return false
 }
 
-// asks is what a pod wants, nil if nothing, or nothing that can be meant.
-func (r *Room) asks(pod *v1.Pod) *wanted {
+// requested returns a pod's valid request, nil for none.
+func (r *Room) requested(pod *v1.Pod) *podDevices {
 	if w := r.readPod(pod); w != nil && w.request != nil {
 		return w
 	}
 	return nil
 }
 
-// page is what nodes have and pods hold now. What is written of a node changes with Device objects only, beside the
-// pods on it.
+// page is the current state. Beside the node's pods, only Device objects and holdings change what fits on a node.
 type page struct{ *Room }
 
 // Entry implements fit.Page.
 func (p page) Entry(pod *v1.Pod) string {
-	w := p.asks(pod)
+	w := p.requested(pod)
 	if w == nil {
 		return ""
 	}
@@ -82,40 +81,40 @@ func (page) Far(*v1.Pod) bool { return false }
 // State implements fit.Page.
 func (p page) State(node fwk.NodeInfo) string {
 	_, number, _ := p.devices.of(node.Node())
-	return fmt.Sprint(number, " ", p.holdings.on(node.Node().Name))
+	return fmt.Sprint(number, " ", p.holdings.versionOn(node.Node().Name))
 }
 
 // Rehearse implements fit.Page.
 func (p page) Rehearse() fit.Rehearsal {
-	return &rehearsal{Room: p.Room, gone: map[types.UID]bool{}, nodes: map[string]*crowd{}}
+	return &rehearsal{Room: p.Room, evicted: map[types.UID]bool{}, nodes: map[string]*crowd{}}
 }
 
-// rehearsal is the room when pods come and go.
+// rehearsal is the room with pods added and evicted.
 type rehearsal struct {
 	*Room
-	gone  map[types.UID]bool
-	nodes map[string]*crowd
-	log   []*crowd // where those who have taken are; nil for who needs nothing
+	evicted map[types.UID]bool
+	nodes   map[string]*crowd
+	log     []*crowd // the node of each taken pod; nil for pods without devices
 }
 
-// crowd is one node and who chooses there.
+// crowd is one node and the members added to it.
 type crowd struct {
-	*view                 // as those leave it who were there before
-	state   *device.State // nil if nobody says what it has
+	*view                 // without evicted pods
+	state   *device.State // nil without a Device object
 	members *device.Crowd
 }
 
 // Leave implements fit.Rehearsal.
-func (r *rehearsal) Leave(pod *v1.Pod) { r.gone[pod.UID] = true }
+func (r *rehearsal) Leave(pod *v1.Pod) { r.evicted[pod.UID] = true }
 
-// on is the crowd of a node. Those who take are not among its pods when it is asked about first.
-func (r *rehearsal) on(node fwk.NodeInfo) *crowd {
+// crowdOn returns the crowd of a node. Taken pods are not among the pods of a node's first NodeInfo.
+func (r *rehearsal) crowdOn(node fwk.NodeInfo) *crowd {
 	name := node.Node().Name
 	if c := r.nodes[name]; c != nil {
 		return c
 	}
 	v := r.view(node)
-	if v.state != nil && len(r.gone) > 0 {
+	if v.state != nil && len(r.evicted) > 0 {
 		v = r.without(node, v)
 	}
 	c := &crowd{view: v}
@@ -127,12 +126,12 @@ func (r *rehearsal) on(node fwk.NodeInfo) *crowd {
 	return c
 }
 
-// without is the view of a node that some have left.
-func (r *rehearsal) without(node fwk.NodeInfo, is *view) *view {
-	v := &view{state: device.NewState(is.state.Node()), pods: map[types.UID]bool{}}
+// without returns the view of a node without evicted pods.
+func (r *rehearsal) without(node fwk.NodeInfo, full *view) *view {
+	v := &view{state: device.NewState(full.state.Node()), pods: map[types.UID]bool{}}
 	for _, info := range node.GetPods() {
-		if pod := info.GetPod(); !r.gone[pod.UID] {
-			r.look(v, pod, node.Node().Name)
+		if pod := info.GetPod(); !r.evicted[pod.UID] {
+			r.addPod(v, pod, node.Node().Name)
 		}
 	}
 	return v
@@ -140,14 +139,14 @@ func (r *rehearsal) without(node fwk.NodeInfo, is *view) *view {
 
 // Take implements fit.Rehearsal.
 func (r *rehearsal) Take(_ context.Context, pod *v1.Pod, node fwk.NodeInfo) (s *fwk.Status) {
-	w := r.asks(pod)
+	w := r.requested(pod)
 	if w == nil {
 		r.log = append(r.log, nil)
 		return nil
 	}
-	c := r.on(node)
+	c := r.crowdOn(node)
 	if why := r.never(w, c.view, node); why != nil {
-		return refused(why)
+		return unschedulable(why)
 	}
 	if c.state == nil {
 		r.log = append(r.log, nil)
@@ -155,7 +154,7 @@ func (r *rehearsal) Take(_ context.Context, pod *v1.Pod, node fwk.NodeInfo) (s *
 	}
 	r.solve(func(solver *device.Solver) {
 		if !c.members.Add(solver, w.request) {
-			s = refused(whyNot(solver, c.state, append(slices.Clone(c.members.Members()), w.request)))
+			s = unschedulable(whyNot(solver, c.state, append(slices.Clone(c.members.Members()), w.request)))
 		}
 	})
 	if s == nil {
@@ -173,25 +172,25 @@ func (r *rehearsal) Undo() {
 	r.log = r.log[:last]
 }
 
-// Count says how many members like a pod fit on a node, at most so many: one question to the solver, not one for each member.
-func (r *rehearsal) Count(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, most int) (n int, s *fwk.Status) {
-	w := r.asks(pod)
+// Count returns how many members like a pod fit on a node, at most limit: one call of the solver, not one for each member.
+func (r *rehearsal) Count(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, limit int) (n int, s *fwk.Status) {
+	w := r.requested(pod)
 	if w == nil {
-		return most, nil
+		return limit, nil
 	}
-	c := r.on(node)
+	c := r.crowdOn(node)
 	if why := r.never(w, c.view, node); why != nil {
-		return 0, refused(why)
+		return 0, unschedulable(why)
 	}
 	if c.state == nil {
-		return most, nil
+		return limit, nil
 	}
 	r.solve(func(solver *device.Solver) {
-		switch n = c.members.Count(solver, w.request, most); {
+		switch n = c.members.Count(solver, w.request, limit); {
 		case n == 0:
-			s = refused(whyNot(solver, c.state, append(slices.Clone(c.members.Members()), w.request)))
-		case n < most:
-			s = fwk.NewStatus(fwk.Unschedulable).WithPlugin(Name) // why not more nobody asks
+			s = unschedulable(whyNot(solver, c.state, append(slices.Clone(c.members.Members()), w.request)))
+		case n < limit:
+			s = fwk.NewStatus(fwk.Unschedulable).WithPlugin(Name) // no caller reads why not more
 		}
 	})
 	return n, s

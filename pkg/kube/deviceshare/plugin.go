@@ -24,8 +24,8 @@ type Plugin struct {
 	handle fwk.Handle
 }
 
-// Koordinator's plugin has these extension points, at which configurations may name it, and PreBind and Score; it
-// binds, too, so that a pod gets its devices in the write that gives it its node.
+// Koordinator's plugin has these extension points, at which configurations may name it. Bind is added, so that a pod gets its
+// node and its devices in one write.
 var (
 	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
 	_ fwk.FilterPlugin      = (*Plugin)(nil)
@@ -45,34 +45,35 @@ func (r *Room) New(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.P
 		return nil, err
 	}
 	if len(args.Idle) > 0 {
-		klog.FromContext(ctx).Info("Arguments of DeviceShare have no effect here", "profile", h.ProfileName(), "arguments", strings.Join(args.Idle, ", "))
+		klog.FromContext(ctx).Info("Arguments of DeviceShare have no effect here", "profile", h.ProfileName(), "arguments",
+			strings.Join(args.Idle, ", "))
 	}
-	if err := r.begin(args, h); err != nil {
+	if err := r.initialize(args, h); err != nil {
 		return nil, err
 	}
 	return &Plugin{Room: r, handle: h}, nil
 }
 
-// begin has the room hear of pods that are deleted, once, and choose as all profiles say.
-func (r *Room) begin(args config.DeviceArgs, h fwk.Handle) error {
+// initialize handles deleted pods, once, and checks that all profiles choose alike.
+func (r *Room) initialize(args config.DeviceArgs, h fwk.Handle) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.begun {
+	if r.initialized {
 		if r.packed != args.Packed {
 			return errors.New("DeviceShareArgs.scoringStrategy.type: it must be the same in all profiles, which share the devices of a node")
 		}
 		return nil
 	}
-	r.begun, r.packed = true, args.Packed
+	r.initialized, r.packed = true, args.Packed
 	if m := h.SharedDRAManager(); m != nil {
 		r.byClass = func(name v1.ResourceName) bool { return m.DeviceClassResolver().GetDeviceClass(name) != nil }
 	}
 	_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
-		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-			o = gone.Obj
+		if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = tombstone.Obj
 		}
 		if pod, ok := o.(*v1.Pod); ok {
-			r.gone(pod)
+			r.deleted(pod)
 		}
 	}})
 	return err
@@ -81,56 +82,55 @@ func (r *Room) begin(args config.DeviceArgs, h fwk.Handle) error {
 // Name implements fwk.Plugin.
 func (*Plugin) Name() string { return Name }
 
-// stateKey is where PreFilter leaves what the pod wants.
+// stateKey is the key of the pod's request in the cycle state.
 const stateKey fwk.StateKey = "muster.sh/" + Name
 
-// ask is what a pod wants, in a cycle state.
-type ask struct{ *wanted }
+// cycleRequest is a pod's request in a cycle state.
+type cycleRequest struct{ *podDevices }
 
-// Clone implements fwk.StateData. What a pod wants never changes.
-func (a ask) Clone() fwk.StateData { return a }
+// Clone implements fwk.StateData. A request never changes.
+func (a cycleRequest) Clone() fwk.StateData { return a }
 
-// wanted is what a pod wants of what is counted here, nil if that is nothing: what does not bear Koordinator's name is
-// others' to count as long as nobody says which devices there are.
-func (p *Plugin) wanted(pod *v1.Pod) *wanted {
+// wanted returns a pod's request, nil for none. Without Device objects, only Koordinator's resources count; other plugins count
+// the rest.
+func (p *Plugin) wanted(pod *v1.Pod) *podDevices {
 	if p.devices.never() && !convert.NamesKoordinator(pod) {
 		return nil
 	}
 	return p.readPod(pod)
 }
 
-// PreFilter reads what the pod wants. What cannot be meant only another pod cures.
+// PreFilter reads the pod's request. An invalid one is unresolvable.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	w := p.wanted(pod)
 	switch {
 	case w == nil:
-	case w.bad != nil:
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.bad.Error())
+	case w.invalid != nil:
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.invalid.Error())
 	case w.request != nil:
 		if !fit.Asking(ctx) {
 			p.waiting.Add(convert.PodKey(pod), pod)
 		}
-		state.Write(stateKey, ask{w})
+		state.Write(stateKey, cycleRequest{w})
 		return nil, nil
 	}
 	return nil, fwk.NewStatus(fwk.Skip)
 }
 
-// PreFilterExtensions implements fwk.PreFilterPlugin: none are needed, since Filter looks at the pods of the node that
-// it is given, whoever has been added or taken away.
+// PreFilterExtensions implements fwk.PreFilterPlugin: none are needed, since Filter reads the pods of the NodeInfo.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter says whether the node has devices for the pod beside all who are on it: those who have theirs, and those who
-// have chosen none yet, for whom there must be enough as well.
+// Filter says whether the node has devices for the pod beside its present pods: the pods with devices, and the pods that have
+// not chosen yet, which must fit as well.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	data, err := state.Read(stateKey)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	w := data.(ask).wanted
+	w := data.(cycleRequest).podDevices
 	v := p.view(node)
 	if why := p.never(w, v, node); why != nil {
-		return refused(why)
+		return unschedulable(why)
 	}
 	if v.state == nil {
 		return nil
@@ -139,18 +139,18 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node
 	p.solve(func(s *device.Solver) {
 		last := []*device.Request{w.request}
 		members := append(device.Concerned(v.open, last), w.request)
-		st := v.state.Clone() // others may search the same view
+		st := v.state.Clone() // concurrent Filters may search the same view
 		if !fits(s, st, members) {
 			why = whyNot(s, st, members)
 		}
 	})
 	if why != nil {
-		return refused(why)
+		return unschedulable(why)
 	}
 	return nil
 }
 
-// fits says whether members fit together. For many that are alike it is one count; a search that gives up says no.
+// fits says whether members fit together. Alike members need one count; a search that gives up returns false.
 func fits(s *device.Solver, st *device.State, members []*device.Request) bool {
 	first := members[0]
 	if !slices.ContainsFunc(members, func(r *device.Request) bool { return r != first && r.Key() != first.Key() }) {
@@ -162,11 +162,11 @@ func fits(s *device.Solver, st *device.State, members []*device.Request) bool {
 	return ok
 }
 
-// fewMembers is for how many it is found out what exactly the last of them lacks: that takes a search for each.
+// fewMembers limits the members for which whyNot searches the exact reason, since each takes a search.
 const fewMembers = 4
 
-// whyNot says why the last of some members does not fit with the others, also where nobody could find that out. The
-// others may leave: it is lasting only if the last would not fit by itself.
+// whyNot returns why the last member does not fit beside the earlier ones, even if the search gives up. The earlier ones may be
+// evicted: the reason is lasting only if the last does not fit alone.
 func whyNot(s *device.Solver, st *device.State, members []*device.Request) *device.Refusal {
 	last := members[len(members)-1:]
 	others := device.Concerned(members[:len(members)-1], last)
@@ -177,17 +177,17 @@ func whyNot(s *device.Solver, st *device.State, members []*device.Request) *devi
 	if len(others) >= fewMembers {
 		return why
 	}
-	is := s.Why(st, others)
-	if is == nil {
-		is = s.Why(st, slices.Concat(others, last))
+	reason := s.Why(st, others)
+	if reason == nil {
+		reason = s.Why(st, slices.Concat(others, last))
 	}
-	if is != nil && slices.Contains(last[0].Types(), is.Type) {
-		why.Reason, why.Type = is.Reason, is.Type
+	if reason != nil && slices.Contains(last[0].Types(), reason.Type) {
+		why.Reason, why.Type = reason.Reason, reason.Type
 	}
 	return why
 }
 
-// PreScore and Score are there for configurations that name the plugin at Score: which node is best other plugins say.
+// PreScore and Score are for configurations that name the plugin at Score; other plugins rank nodes.
 func (*Plugin) PreScore(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) *fwk.Status {
 	return fwk.NewStatus(fwk.Skip)
 }
@@ -200,7 +200,7 @@ func (*Plugin) Score(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) (in
 // ScoreExtensions implements fwk.ScorePlugin.
 func (*Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// SignPod implements fwk.SignPlugin: a pod with devices leaves its node another than the next one like it finds it.
+// SignPod implements fwk.SignPlugin: a pod with devices changes its node for the next pod.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if convert.WantsDevices(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with devices are placed one by one")

@@ -14,9 +14,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Reserve chooses the pod's devices. The choice is made for all members of its gang that are planned on the node and
-// have none yet, in the order of the plan; the pod keeps its own. The next one finds the same choice for itself, since
-// what the others were to get is still free, and if it is not, another one without what is taken.
+// Reserve chooses the pod's devices. It chooses for all planned members of its gang on the node that have none yet, in plan
+// order, and keeps the pod's own. The next member's Reserve finds the same choice, since the devices of the remaining members
+// are still free; otherwise it chooses again without the taken devices.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	p.waiting.Drop(convert.PodKey(pod))
 	w := p.wanted(pod)
@@ -29,21 +29,20 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node 
 	}
 	v := p.view(info)
 	if why := p.never(w, v, info); why != nil {
-		return refused(why) // the Device object is another than Filter knew
+		return unschedulable(why) // the Device object has changed since Filter
 	}
 	if v.state == nil {
-		return nil // a vendor's GPU that somebody else counts
+		return nil // a vendor's GPU that another plugin counts
 	}
 	a, why := p.choose(pod, w.request, v, node)
 	if why != nil {
-		return refused(why)
+		return unschedulable(why)
 	}
 	p.holdings.put(pod, node, a)
 	return nil
 }
 
-// choose returns what a pod gets of a node. If there is not enough for all who are expected there, those do without who
-// came last.
+// choose returns a pod's devices on a node. If they do not suffice for all expected pods, the last ones do not count.
 func (r *Room) choose(pod *v1.Pod, request *device.Request, v *view, node string) (a device.Allocation, why *device.Refusal) {
 	own, others := []*v1.Pod{pod}, []*v1.Pod(nil)
 	if r.Expected != nil {
@@ -51,7 +50,7 @@ func (r *Room) choose(pod *v1.Pod, request *device.Request, v *view, node string
 	}
 	st := v.state.Clone()
 	for _, held := range r.holdings.others(node, v.pods) {
-		st.Take(held) // whoever has left the scheduler's sight may still be on the way
+		st.Take(held) // a pod may be gone from the snapshot and still hold its devices
 	}
 	siblings, at := []*device.Request(nil), 0
 	for _, p := range own {
@@ -82,7 +81,7 @@ func (r *Room) choose(pod *v1.Pod, request *device.Request, v *view, node string
 	return a, why
 }
 
-// with adds what a pod wants, if it wants something and has not got it.
+// with appends a pod's request, if it has one and no devices yet.
 func (r *Room) with(all []*device.Request, pod *v1.Pod, v *view) []*device.Request {
 	if w := r.readPod(pod); w != nil && w.request != nil && !v.pods[pod.UID] {
 		return append(all, w.request)
@@ -90,12 +89,12 @@ func (r *Room) with(all []*device.Request, pod *v1.Pod, v *view) []*device.Reque
 	return all
 }
 
-// Unreserve gives the choice up.
+// Unreserve drops the choice.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	p.holdings.drop(pod.UID)
 }
 
-// PreBindPreFlight says that there is nothing to do before Bind; configurations of Koordinator name the plugin there.
+// PreBindPreFlight returns that there is nothing to do; configurations of Koordinator name the plugin there.
 func (*Plugin) PreBindPreFlight(context.Context, fwk.CycleState, *v1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	return nil, fwk.NewStatus(fwk.Skip)
 }
@@ -103,7 +102,7 @@ func (*Plugin) PreBindPreFlight(context.Context, fwk.CycleState, *v1.Pod, string
 // PreBind implements fwk.PreBindPlugin.
 func (*Plugin) PreBind(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
 
-// Bind gives a pod its node and its devices in one write. Pods without devices are others' to bind.
+// Bind writes a pod's node and its devices in one write. Pods without devices are left to the next plugin.
 func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	h := p.holdings.of(pod, node)
 	if h == nil {

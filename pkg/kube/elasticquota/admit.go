@@ -16,73 +16,72 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Admit returns the members of a group that waits which its quotas admit: all that it needs, and of the others as many as may
-// be. There are several choices where members differ, the one of the lowest ranks first if it is one of them. Why is what is said if there is
-// none.
+// Admit returns the admitted choices of a waiting group's members: all needed members, and as many surplus members as possible. Where
+// members differ there may be several choices; the choice of the lowest ranks comes first. why explains an empty result.
 func (r *Room) Admit(group *cache.Group) (choices [][]gang.Member, why *Said) {
 	if !r.Active() || len(group.Pending) == 0 {
 		return [][]gang.Member{group.Pending}, nil
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	needed, surplus := group.Needed(), dispensable(group)
-	if len(needed) == 0 && len(surplus) > 0 { // one of those whom it can do without must be admitted, or there is nothing to do
+	needed, surplus := group.Needed(), surplusMembers(group)
+	if len(needed) == 0 && len(surplus) > 0 { // admit at least one of the surplus members
 		needed, surplus = surplus[:1], surplus[1:]
 	}
 	if len(surplus) > 0 {
-		r.needs(group)
+		r.noteNeeds(group)
 	}
 	a := r.ask(group, needed, surplus)
-	more, refusal := r.asked().Admit(a)
+	more, refusal := r.currentBook().Admit(a)
 	if refusal == nil {
 		choices = [][]gang.Member{admitted(group, needed, surplus, more)}
 	}
 	if len(surplus) > 0 && (refusal != nil || len(choices[0]) < len(group.Pending)) {
-		choices = append(choices, r.others(r.choosing(group, needed), slices.Concat(choices...), mostChoices)...)
-		if len(choices) == 0 { // as Would has it
-			choices = r.any(group, needed)
+		choices = append(choices, r.otherChoices(r.choiceSet(group, needed), slices.Concat(choices...), mostChoices)...)
+		if len(choices) == 0 { // as in Would
+			choices = r.anyChoice(group, needed)
 		}
 	}
 	if len(choices) > 0 {
-		r.tries(a, group.Pods[group.Pending[0].Pod])
-		r.isLater(a.Gang, nil)
-		r.release(group.Key)
+		r.noteAttempt(a, group.Pods[group.Pending[0].Pod])
+		r.setLater(a.Gang, nil)
+		r.releaseHold(group.Key)
 		return choices, nil
 	}
-	a, said := r.least(group, needed, a, refusal)
-	r.tries(a, group.Pods[group.Pending[0].Pod])
-	is := r.turn(group, needed, said)
-	r.isLater(a.Gang, is)
-	r.pass(group, is.Cause != quota.NotNext)
-	why = &Said{Sentence: Sentence(said), Text: Words(said, "gang's"), Never: said.Ever}
-	if r.save(group, a, said) {
+	a, refusalShown := r.leastRefusal(group, needed, a, refusal)
+	r.noteAttempt(a, group.Pods[group.Pending[0].Pod])
+	turnRefusal := r.turnRefusal(group, needed, refusalShown)
+	r.setLater(a.Gang, turnRefusal)
+	r.passGroup(group, turnRefusal.Cause != quota.NotNext)
+	why = &Said{Sentence: Sentence(refusalShown), Text: Words(refusalShown, "gang's"), Never: refusalShown.Ever}
+	if r.holdQuota(group, a, refusalShown) {
 		why.Text += "; refused for so long that what is free of its quotas is kept for it"
 	}
 	return nil, why
 }
 
-// admitted are those who are needed, and as many of the others as may be.
+// admitted returns the needed members, and the surplus members that more admits, in the group's order.
 func admitted(group *cache.Group, needed, surplus []gang.Member, more []int) []gang.Member {
-	is := map[string]bool{}
+	chosen := map[string]bool{}
 	for _, m := range needed {
-		is[m.Pod] = true
+		chosen[m.Pod] = true
 	}
 	for at := range surplus {
-		is[surplus[at].Pod] = more[at] > 0
+		chosen[surplus[at].Pod] = more[at] > 0
 	}
-	return slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return !is[m.Pod] })
+	return slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return !chosen[m.Pod] })
 }
 
-// orEver is the refusal for a limit that is too low for a gang whoever leaves, if there is one: while it stands nothing else helps. r.mu is held.
-func (r *Room) orEver(a quota.Ask, is *quota.Refusal) *quota.Refusal {
-	if is.Cause != quota.OverMax && is.Cause != quota.OverMin {
-		return is // what is beyond a limit is above it now
+// permanentRefusal returns the refusal by a limit that no eviction lifts, or else the given refusal. r.mu is held.
+func (r *Room) permanentRefusal(a quota.Ask, refusal *quota.Refusal) *quota.Refusal {
+	if refusal.Cause != quota.OverMax && refusal.Cause != quota.OverMin {
+		return refusal // what is beyond a limit is above it now
 	}
-	return cmp.Or(r.asked().Beyond(a), is)
+	return cmp.Or(r.currentBook().Beyond(a), refusal)
 }
 
-// dispensable are those who wait and whom a group does not need: members beyond minMember, and those of gangs that a tree can do without.
-func dispensable(group *cache.Group) (all []gang.Member) {
+// surplusMembers returns the waiting members that a group can start without.
+func surplusMembers(group *cache.Group) (all []gang.Member) {
 	needed := group.Needed()
 	for _, m := range group.Pending {
 		if !slices.ContainsFunc(needed, func(n gang.Member) bool { return n.Pod == m.Pod }) {
@@ -92,52 +91,52 @@ func dispensable(group *cache.Group) (all []gang.Member) {
 	return all
 }
 
-// needs tells the book what the gangs of a group cannot do without. r.mu is held.
-func (r *Room) needs(group *cache.Group) {
-	by := map[string][]quota.Want{}
+// noteNeeds records in the book what each gang of a group needs at least. r.mu is held.
+func (r *Room) noteNeeds(group *cache.Group) {
+	needsByGang := map[string][]quota.Want{}
 	for _, m := range group.Pending {
-		by[gangOf(group.Pods[m.Pod])] = nil
+		needsByGang[gangOf(group.Pods[m.Pod])] = nil
 	}
-	pays, needed := r.payers(), group.Needed()
-	if len(needed) > 0 && r.asked().Beyond(r.ask(group, needed, nil)) != nil {
-		if c := r.choosing(group, needed); c != nil { // others than those of the lowest ranks may fit
-			if least, _ := r.fewest(c, needed, 1); len(least) > 0 {
-				needed = least[0]
+	pays, needed := r.newPayers(), group.Needed()
+	if len(needed) > 0 && r.currentBook().Beyond(r.ask(group, needed, nil)) != nil {
+		if c := r.choiceSet(group, needed); c != nil { // members of higher ranks may fit
+			if minimal, _ := r.minimalChoices(c, needed, 1); len(minimal) > 0 {
+				needed = minimal[0]
 			}
 		}
 	}
 	for _, m := range needed {
 		name := gangOf(group.Pods[m.Pod])
-		by[name] = append(by[name], r.want(group.Pods[m.Pod], pays))
+		needsByGang[name] = append(needsByGang[name], r.want(group.Pods[m.Pod], pays))
 	}
 	before := r.book.Changes()
-	for _, name := range sorted(by) {
-		r.book.Needs(name, by[name])
+	for _, name := range sortedKeys(needsByGang) {
+		r.book.Needs(name, needsByGang[name])
 	}
-	if r.book.Changes() != before { // it may ask for something now, and others be entitled to less
-		r.touch()
+	if r.book.Changes() != before { // fair shares change with what gangs need
+		r.scheduleWrite()
 	}
 }
 
-// isLater notes whether a gang waits for another quota's.
-func (r *Room) isLater(id string, refusal *quota.Refusal) {
+// setLater records whether a gang waits for another quota's turn.
+func (r *Room) setLater(id string, refusal *quota.Refusal) {
 	if refusal != nil && refusal.Cause == quota.NotNext {
-		r.later[id] = true
+		r.laterGangs[id] = true
 	} else {
-		delete(r.later, id)
+		delete(r.laterGangs, id)
 	}
 }
 
-// ask is what members of a group ask for.
+// ask returns what members of a group request.
 func (r *Room) ask(group *cache.Group, needed, surplus []gang.Member) quota.Ask {
 	a := quota.Ask{Gang: gangOf(group.Pods[group.Pending[0].Pod]), Priority: math.MaxInt32}
 	for _, m := range slices.Concat(needed, surplus) {
 		a.Priority = min(a.Priority, convert.Priority(group.Pods[m.Pod]))
 	}
-	pays := r.payers(needed...)
+	pays := r.newPayers(needed...)
 	for _, m := range needed {
 		w := r.want(group.Pods[m.Pod], pays)
-		if last := len(a.Need) - 1; last >= 0 && same(a.Need[last], w) {
+		if last := len(a.Need) - 1; last >= 0 && sameWant(a.Need[last], w) {
 			a.Need[last].Count++
 			continue
 		}
@@ -149,19 +148,17 @@ func (r *Room) ask(group *cache.Group, needed, surplus []gang.Member) quota.Ask 
 	return a
 }
 
-// want is what one pod asks for.
 func (r *Room) want(p *v1.Pod, pays func(quota string) func(claimName) bool) quota.Want {
-	r.meet(p)
+	r.ensureKnown(p)
 	name, _ := r.quotaOf(p)
-	return quota.Want{Quota: name, Asks: r.asks(p, pays(name)), Fixed: convert.Fixed(p), Count: 1}
+	return quota.Want{Quota: name, Asks: r.requests(p, pays(name)), Fixed: convert.Fixed(p), Count: 1}
 }
 
-// askOf is what a pod without a gang asks for.
 func (r *Room) askOf(p *v1.Pod) quota.Ask {
-	return quota.Ask{Gang: gangOf(p), Priority: convert.Priority(p), Need: []quota.Want{r.want(p, r.payers())}}
+	return quota.Ask{Gang: gangOf(p), Priority: convert.Priority(p), Need: []quota.Want{r.want(p, r.newPayers())}}
 }
 
-// admitPod says why a pod without a gang is not admitted; "" if it is.
+// admitPod returns why a pod without a gang is not admitted; "" if it is.
 func (r *Room) admitPod(p *v1.Pod) (why string) {
 	r.lock()
 	defer r.mu.Unlock()
@@ -169,9 +166,9 @@ func (r *Room) admitPod(p *v1.Pod) (why string) {
 	if a.Need[0].Quota == "" {
 		return ""
 	}
-	r.tries(a, p)
-	refusal := r.refuses(a, p)
-	if r.isLater(a.Gang, refusal); refusal == nil {
+	r.noteAttempt(a, p)
+	refusal := r.podRefusal(a, p)
+	if r.setLater(a.Gang, refusal); refusal == nil {
 		delete(r.waiting, key(p))
 		return ""
 	}
@@ -180,62 +177,62 @@ func (r *Room) admitPod(p *v1.Pod) (why string) {
 	return Words(refusal, "pod's")
 }
 
-// refuses returns why the quotas do not admit a pod without a gang; nil if they do. What they keep for the pod itself is not in its way.
-// r.mu is held.
-func (r *Room) refuses(a quota.Ask, p *v1.Pod) *quota.Refusal {
-	v := r.asked().View()
+// podRefusal returns why the quotas do not admit a pod without a gang; nil if they do. The pod's own reservation does not count
+// against it. r.mu is held.
+func (r *Room) podRefusal(a quota.Ask, p *v1.Pod) *quota.Refusal {
+	v := r.currentBook().View()
 	v.Leave(key(p))
 	_, refusal := v.Admit(a)
 	return refusal
 }
 
-// Passed notes that a pod without a gang cannot start now for other reasons than quota, or may be tried again: gangs of quotas that are
-// served after its own need not wait for it.
-func (r *Room) Passed(p *v1.Pod, is bool) { r.passed(is, gangOf(p)) }
+// Passed records that a pod without a gang cannot start now for a reason other than quota, or may be retried. Gangs of quotas that
+// are served after the pod's quota need not wait for such a pod.
+func (r *Room) Passed(p *v1.Pod, passed bool) { r.notePassedOver(passed, gangOf(p)) }
 
-// PassedGangs is Passed for gangs that start together: one that cannot keeps the others. Those that may are all that start together.
-func (r *Room) PassedGangs(all []gang.Ref, is bool) {
+// PassedGangs is Passed for gangs that start together. Invariant: a retry names all of them.
+func (r *Room) PassedGangs(all []gang.Ref, passed bool) {
 	names := make([]string, len(all))
-	for i, of := range all {
-		names[i] = named(of)
+	for i, gangs := range all {
+		names[i] = gangName(gangs)
 	}
-	r.passed(is, names...)
+	r.notePassedOver(passed, names...)
 }
 
-func (r *Room) passed(is bool, names ...string) {
+func (r *Room) notePassedOver(passed bool, names ...string) {
 	if !r.Active() {
 		return
 	}
 	r.lock()
-	r.note(is, names...)
-	wait := len(r.later) > 0
+	r.recordPassed(passed, names...)
+	wait := len(r.laterGangs) > 0
 	r.mu.Unlock()
-	if is && wait {
-		r.next() // not Changed: that tries who is being refused now, too, and so without end
+	if passed && wait {
+		r.notifyMayBeNext() // notifyMayBeAdmitted would retry the gang that is being rejected now, without end
 	}
 }
 
-// Later says whether a group waits for others whose quotas are served first.
+// Later returns whether a group waits for another quota's turn.
 func (r *Room) Later(group *cache.Group) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return false
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	return r.later[gangOf(group.Pods[group.Pending[0].Pod])]
+	return r.laterGangs[gangOf(group.Pods[group.Pending[0].Pod])]
 }
 
-// pass is PassedGangs for all who wait of a group, with r.mu held.
-func (r *Room) pass(group *cache.Group, is bool) {
-	of := map[string]bool{}
+// passGroup is PassedGangs for the waiting gangs of a group. r.mu is held.
+func (r *Room) passGroup(group *cache.Group, passed bool) {
+	names := map[string]bool{}
 	for _, m := range group.Pending {
-		of[gangOf(group.Pods[m.Pod])] = true
+		names[gangOf(group.Pods[m.Pod])] = true
 	}
-	r.note(is, sorted(of)...)
+	r.recordPassed(passed, sortedKeys(names)...)
 }
 
-// note tells the book of gangs that start together. r.mu is held.
-func (r *Room) note(passed bool, names ...string) {
+// recordPassed records in the book gangs that start together. r.mu is held.
+func (r *Room) recordPassed(passed bool, names ...string) {
 	if !passed {
 		r.book.Together(names...)
 	}
@@ -244,8 +241,8 @@ func (r *Room) note(passed bool, names ...string) {
 	}
 }
 
-// Waiting are pods without a gang that were refused and would be admitted now, and those that waited for another quota's and wait for something
-// else now, for which others may leave.
+// Waiting returns pods without a gang to retry: pods that would be admitted now, and pods whose quota's turn has come and
+// that may evict victims now.
 func (r *Room) Waiting() map[string]*v1.Pod {
 	r.lock()
 	defer r.mu.Unlock()
@@ -256,15 +253,15 @@ func (r *Room) Waiting() map[string]*v1.Pod {
 	}
 	for k, p := range r.waiting {
 		a := r.askOf(p)
-		refusal := r.refuses(a, p)
-		if r.comesLater(a.Gang, refusal); refusal == nil || r.later[a.Gang] && refusal.Cause != quota.NotNext {
+		refusal := r.podRefusal(a, p)
+		if r.setLaterIfNotNext(a.Gang, refusal); refusal == nil || r.laterGangs[a.Gang] && refusal.Cause != quota.NotNext {
 			out[k] = p
 		}
 	}
 	return out
 }
 
-// Would says whether a group would be admitted now.
+// Would returns whether a group would be admitted now, or must be retried to report another reason.
 func (r *Room) Would(group *cache.Group) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return true
@@ -276,25 +273,25 @@ func (r *Room) Would(group *cache.Group) bool {
 		needed = group.Pending[:1]
 	}
 	a := r.ask(group, needed, nil)
-	_, refusal := r.asked().Admit(a)
-	if refusal != nil && len(r.any(group, needed)) > 0 {
+	_, refusal := r.currentBook().Admit(a)
+	if refusal != nil && len(r.anyChoice(group, needed)) > 0 {
 		return true
 	}
-	refusal = r.turn(group, needed, refusal)
-	r.comesLater(a.Gang, refusal)
-	return refusal == nil || r.later[a.Gang] && refusal.Cause != quota.NotNext // then it waits for something else, and is to say so
+	refusal = r.turnRefusal(group, needed, refusal)
+	r.setLaterIfNotNext(a.Gang, refusal)
+	return refusal == nil || r.laterGangs[a.Gang] && refusal.Cause != quota.NotNext // a retry reports the new reason
 }
 
-// comesLater notes that a gang which was refused for something else waits for another quota's now: it is to be tried after that one.
-func (r *Room) comesLater(id string, refusal *quota.Refusal) {
+// setLaterIfNotNext records that a gang waits for another quota's turn now: a retry comes after that turn.
+func (r *Room) setLaterIfNotNext(id string, refusal *quota.Refusal) {
 	if refusal != nil && refusal.Cause == quota.NotNext {
-		r.later[id] = true
+		r.laterGangs[id] = true
 	}
 }
 
-// Lacks says what the quotas do not have for a group that has its places reserved; nil if it may be bound there. Soon says that they have when
-// those have left who leave, or are to, which need not be seen yet. Others who wait like it come later.
-func (r *Room) Lacks(group *cache.Group, leaves func(*v1.Pod) bool) (why *Said, soon bool) {
+// Lacks returns what the quotas do not allow of a group's reservation; nil if the group may be bound there. soon says that they
+// allow it once the terminating pods are gone. The reservations of other waiting groups yield.
+func (r *Room) Lacks(group *cache.Group, terminates func(*v1.Pod) bool) (why *Said, soon bool) {
 	if !r.Active() {
 		return nil, false
 	}
@@ -320,21 +317,21 @@ func (r *Room) Lacks(group *cache.Group, leaves func(*v1.Pod) bool) (why *Said, 
 	if refusal == nil {
 		return nil, false
 	}
-	v.Leave(r.departing(leaves)...)
+	v.Leave(r.terminatingPods(terminates)...)
 	return &Said{Sentence: Sentence(refusal), Text: Words(refusal, "gang's")}, v.Within(a) == nil
 }
 
-// departing are the pods on nodes which leave. r.mu is held.
-func (r *Room) departing(leaves func(*v1.Pod) bool) (keys []string) {
-	for _, k := range sorted(r.pods) {
-		if p := r.pods[k]; p.Spec.NodeName != "" && leaves(p.Pod) {
+// terminatingPods returns the pods on nodes that terminate. r.mu is held.
+func (r *Room) terminatingPods(terminates func(*v1.Pod) bool) (keys []string) {
+	for _, k := range sortedKeys(r.pods) {
+		if p := r.pods[k]; p.Spec.NodeName != "" && terminates(p.Pod) {
 			keys = append(keys, k)
 		}
 	}
 	return keys
 }
 
-// Class tells groups apart that ask for the same of nodes, and not of quotas.
+// Class returns the quotas of a group's members. Groups may request the same of nodes and not of quotas.
 func (r *Room) Class(group *cache.Group) string {
 	if !r.Active() {
 		return ""
@@ -343,48 +340,48 @@ func (r *Room) Class(group *cache.Group) string {
 	defer r.mu.Unlock()
 	var class strings.Builder
 	class.WriteString(" of quotas")
-	last, many := "", 0
+	last, count := "", 0
 	next := func() {
-		if many > 0 {
-			fmt.Fprintf(&class, " %d %s", many, last)
+		if count > 0 {
+			fmt.Fprintf(&class, " %d %s", count, last)
 		}
 	}
 	for _, m := range group.Pending {
 		name, _ := r.quotaOf(group.Pods[m.Pod])
 		if name != last {
 			next()
-			last, many = name, 0
+			last, count = name, 0
 		}
-		many++
+		count++
 	}
 	next()
 	return class.String()
 }
 
-// Said is what is said of a gang that is refused: one plain sentence, and the text that people and tools match on.
+// Said explains why a gang is not admitted: one plain sentence, and the text that tools match.
 type Said struct {
 	Sentence, Text string
-	Never          bool // it asks for more than a quota may have, whoever leaves
+	Never          bool // no eviction helps: the request is above a limit
 }
 
-// Sentence says in one plain sentence what is short.
+// Sentence returns in one plain sentence what a quota lacks.
 func Sentence(r *quota.Refusal) string {
-	amounts := func(of quota.List) string {
+	amounts := func(list quota.List) string {
 		var all []string
 		for _, name := range r.Exceeds {
-			what := name
-			if class, is := convert.ClassOfQuota(name); is {
-				what = "× " + class
+			unit := name
+			if class, isClass := convert.ClassOfQuota(name); isClass {
+				unit = "× " + class
 			}
-			all = append(all, convert.Quantity(name, of[name])+" "+what)
+			all = append(all, convert.Quantity(name, list[name])+" "+unit)
 		}
 		return strings.Join(all, ", ")
 	}
-	has, lacks := quota.List{}, quota.List{}
+	used, missing := quota.List{}, quota.List{}
 	remedy := "it starts when %s of the quota are free, or raise max"
 	for _, name := range r.Exceeds {
-		has[name] = r.Used[name] + r.Reserved[name]
-		if lacks[name] = has[name] + r.Request[name] - r.Limit[name]; r.Request[name] > r.Limit[name] {
+		used[name] = r.Used[name] + r.Reserved[name]
+		if missing[name] = used[name] + r.Request[name] - r.Limit[name]; r.Request[name] > r.Limit[name] {
 			remedy = "it never starts: raise max by %s, or use fewer or smaller pods"
 		}
 	}
@@ -393,18 +390,20 @@ func Sentence(r *quota.Refusal) string {
 	case quota.Broken:
 		return fmt.Sprintf("Quota %s cannot be used: %s.", r.Quota, r.Words)
 	case quota.OverMax:
-		return fmt.Sprintf("%s, max %s, used %s; "+remedy+".", asks, amounts(r.Limit), amounts(has), amounts(lacks))
+		return fmt.Sprintf("%s, max %s, used %s; "+remedy+".", asks, amounts(r.Limit), amounts(used), amounts(missing))
 	case quota.OverMin:
-		return fmt.Sprintf("%s for non-preemptible pods, min %s, used by such pods %s; raise min, or remove the label %s.", asks, amounts(r.Limit), amounts(has), scheduling.LabelQuotaPreemptible)
+		return fmt.Sprintf("%s for non-preemptible pods, min %s, used by such pods %s; raise min, or remove the label %s.",
+			asks, amounts(r.Limit), amounts(used), scheduling.LabelQuotaPreemptible)
 	case quota.Claimed:
-		return fmt.Sprintf("Quota %s: what is free is reserved for gang %s, which is starving.", r.Quota, plain([]string{r.By})[0])
+		return fmt.Sprintf("Quota %s: what is free is reserved for gang %s, which is starving.", r.Quota, shortNames([]string{r.By})[0])
 	case quota.NotNext:
-		return fmt.Sprintf("%s, fair share %s, used %s; quota %s borrows first.", asks, amounts(r.Limit), amounts(has), r.By)
+		return fmt.Sprintf("%s, fair share %s, used %s; quota %s borrows first.", asks, amounts(r.Limit), amounts(used), r.By)
 	}
-	return fmt.Sprintf("%s, fair share %s, used %s; no quota lends the missing %s. It starts when that is free, or raise min.", asks, amounts(r.Limit), amounts(has), amounts(lacks))
+	return fmt.Sprintf("%s, fair share %s, used %s; no quota lends the missing %s. It starts when that is free, or raise min.",
+		asks, amounts(r.Limit), amounts(used), amounts(missing))
 }
 
-// Cure says what would have a group admitted that its quotas refuse; "" if they do not.
+// Cure returns what would have a group admitted; "" if its quotas admit it.
 func (r *Room) Cure(group *cache.Group) string {
 	if !r.Active() || len(group.Pending) == 0 {
 		return ""
@@ -416,14 +415,14 @@ func (r *Room) Cure(group *cache.Group) string {
 		needed = group.Pending[:1]
 	}
 	a := r.ask(group, needed, nil)
-	if _, refusal := r.asked().Admit(a); refusal != nil && len(r.any(group, needed)) == 0 {
-		_, refusal = r.least(group, needed, a, refusal)
-		return cure(refusal)
+	if _, refusal := r.currentBook().Admit(a); refusal != nil && len(r.anyChoice(group, needed)) == 0 {
+		_, refusal = r.leastRefusal(group, needed, a, refusal)
+		return remedy(refusal)
 	}
 	return ""
 }
 
-func cure(r *quota.Refusal) string {
+func remedy(r *quota.Refusal) string {
 	switch r.Cause {
 	case quota.OverMax:
 		if r.Ever {
@@ -438,11 +437,11 @@ func cure(r *quota.Refusal) string {
 	return fmt.Sprintf("pods of other quotas that leave, or a higher min of quota %s", r.Quota)
 }
 
-// Words is what is said of a refusal, as Koordinator says it; whose is who asks.
-func Words(r *quota.Refusal, whose string) string {
+// Words returns a refusal in Koordinator's words; owner is "gang's" or "pod's".
+func Words(r *quota.Refusal, owner string) string {
 	path := strings.Join(r.Path, "/")
-	request := fmt.Sprintf("%s request: %s", whose, convert.Quantities(r.Request))
-	if whose == "gang's" {
+	request := fmt.Sprintf("%s request: %s", owner, convert.Quantities(r.Request))
+	if owner == "gang's" {
 		request += fmt.Sprintf(" (%d %s)", r.Pods, plural("pod", r.Pods))
 	}
 	exceeds := fmt.Sprintf("exceedDimensions: [%s]; path: %s", strings.Join(r.Exceeds, " "), path)
@@ -461,14 +460,15 @@ func Words(r *quota.Refusal, whose string) string {
 		r.Quota, limit, convert.Quantities(r.Limit), convert.Quantities(r.Used), convert.Quantities(r.Reserved), request, exceeds)
 	switch r.Cause {
 	case quota.Claimed:
-		out += "; quota claimed by " + plain([]string{r.By})[0]
+		out += "; quota claimed by " + shortNames([]string{r.By})[0]
 	case quota.NotNext:
 		out += fmt.Sprintf("; quota %s is served first, which has a smaller share", r.By)
 	case quota.OverFree:
 		if len(r.Borrowed) > 0 {
 			out += "; borrowed by: " + strings.Join(r.Borrowed, ", ")
 		}
-		out += fmt.Sprintf("; of %s in all: used: %s, reserved: %s", convert.Quantities(r.Tree.Limit), convert.Quantities(r.Tree.Used), convert.Quantities(r.Tree.Reserved))
+		out += fmt.Sprintf("; of %s in all: used: %s, reserved: %s",
+			convert.Quantities(r.Tree.Limit), convert.Quantities(r.Tree.Used), convert.Quantities(r.Tree.Reserved))
 	}
 	return out
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// crowd is 500 quotas, 50 below each of ten, with pods that run, one gang each, and gangs that wait, of which each asks for something else.
+// crowd is 500 quotas, 50 below each of ten, with running pods in one gang each, and waiting gangs with different requests.
 func crowd(b *testing.B, run, wait int) (w *world, look func()) {
 	w = newWorld(b, nil)
 	jobs := map[string]func(context.Context) error{}
@@ -52,7 +52,7 @@ func crowd(b *testing.B, run, wait int) (w *world, look func()) {
 	}
 }
 
-// BenchmarkGained has ten pods come and go, as in a second, and looks who may leave.
+// BenchmarkGained binds and deletes ten pods, as in a second, and checks which gangs gained victims.
 func BenchmarkGained(b *testing.B) {
 	for _, size := range []struct{ run, wait int }{{1000, 200}, {4000, 500}, {10000, 2000}} {
 		b.Run(strings.ReplaceAll(fmt.Sprintf("%d run, %d wait", size.run, size.wait), " ", "-"), func(b *testing.B) {
@@ -73,7 +73,7 @@ func BenchmarkGained(b *testing.B) {
 	}
 }
 
-// BenchmarkCheck checks 3,000 victims, gang by gang, as the room's lock is held for it. Half of them are of the own quota, and are evicted first.
+// BenchmarkCheck checks 3,000 victims, gang by gang, under the Room's lock. Half of them are of the own quota, and are evicted first.
 func BenchmarkCheck(b *testing.B) {
 	w := newWorld(b, nil)
 	w.node("n1", "4000", v1.ConditionTrue)
@@ -85,7 +85,7 @@ func BenchmarkCheck(b *testing.B) {
 		w.setPod(p)
 		gone = append(gone, p)
 	}
-	c := w.Claim(w.unlike(1, "3000"), forEver)
+	c := w.Claim(w.unlike(1, "3000"), unlimited)
 	require.Equal(b, quota.Admitted, c.Check(gone))
 	i := 0
 	for b.Loop() {

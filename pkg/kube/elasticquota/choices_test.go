@@ -18,7 +18,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// unlike is a gang of quota q with members of so many CPU that wait, of whom some are needed.
+// unlike is a waiting gang of quota q with members of so many CPU, of which some are needed.
 func (w *world) unlike(need int, cpu ...string) *cache.Group {
 	group := &cache.Group{Pods: map[string]*v1.Pod{}}
 	group.Key = gang.Ref{Namespace: "default", Name: "g"}
@@ -44,8 +44,8 @@ func pods(choices [][]gang.Member) (all []string) {
 	return all
 }
 
-// Members of a gang that differ, and of whom not all are needed, are admitted in every way that the quota has room for. The one of the lowest
-// ranks comes first, then those with most members.
+// Heterogeneous members, not all needed, are admitted in every choice that the quota allows: the lowest ranks first, then the largest
+// choices.
 func TestChosenMembers(t *testing.T) {
 	for name, test := range map[string]struct {
 		max, used string
@@ -87,7 +87,7 @@ func TestChosenMembers(t *testing.T) {
 	}
 }
 
-// Of members of whom one asks for too much of one resource and another one for too much of another, a third may start when others have left.
+// One member requests too much of one resource and another member too much of another one; a third one may start after evictions.
 func TestChosenMembersOfTwoResources(t *testing.T) {
 	w := newWorld(t, nil)
 	w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: 4, memory: 4}}")
@@ -106,8 +106,9 @@ func TestChosenMembersOfTwoResources(t *testing.T) {
 	require.Equal(t, []string{"2"}, pods(fewest))
 }
 
-// A gang that would be admitted is admitted, also where not all choices can be tried: else it was tried whenever a quota changes, in vain.
-func TestWhoWouldBeAdmittedIs(t *testing.T) {
+// A gang that would be admitted is admitted, even if not all choices can be tried. Otherwise it would be retried in vain after each change
+// of a quota.
+func TestGangThatWouldBeAdmittedIsAdmitted(t *testing.T) {
 	w := newWorld(t, nil)
 	w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: 36, memory: 20}}")
 	g := w.unlike(7, strings.Fields("7 4 5 7 6 3 6 4 4 3 4 9 11 8 7 7 6 4 3")...)
@@ -122,8 +123,7 @@ func TestWhoWouldBeAdmittedIs(t *testing.T) {
 	require.NotEmpty(t, choices, said)
 }
 
-// Members that ask for the same, each with a volume and devices of its own, have one choice as long as these are bound to nothing: of those whose claims are
-// bound, or shared, one may fit where another one does not.
+// Members with equal requests and unbound claims have one choice. A bound or shared claim may fit a node that another one does not.
 func TestOwnClaims(t *testing.T) {
 	for name, test := range map[string]struct {
 		volume  func(v *v1.PersistentVolumeClaim, member int)
@@ -192,7 +192,7 @@ func TestOwnClaims(t *testing.T) {
 	}
 }
 
-// A gang of which others could start than those of the lowest ranks asks for its part of what there is.
+// A gang that could start without its lowest ranks asks for its fair share.
 func TestChosenMembersAsk(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "64", v1.ConditionTrue)

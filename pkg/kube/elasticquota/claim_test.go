@@ -11,8 +11,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Who borrows leaves for a quota that stays within its min when less important pods of its own have left; and only together with these.
-func TestOwnPodsLeaveFirst(t *testing.T) {
+// A borrower is evicted for a quota that stays within its min once lower-priority pods of that quota are evicted, and only together with
+// them.
+func TestOwnPodsAreEvictedBeforeBorrowers(t *testing.T) {
 	for name, test := range map[string]struct {
 		own  int32 // priority of the pod that runs in the quota
 		more bool
@@ -26,7 +27,7 @@ func TestOwnPodsLeaveFirst(t *testing.T) {
 			w.setPod(own)
 			borrows := w.pod("default/borrows", "o", "n1", "4")
 			g := w.unlike(1, "8")
-			c := w.Claim(g, forEver)
+			c := w.Claim(g, unlimited)
 			require.False(t, c.May(borrows, true), "4 of 8, and 8 more")
 			verdict := map[bool]quota.Verdict{true: quota.Admitted, false: quota.Exceeds}
 			require.Equal(t, verdict[test.more], c.Check([]*v1.Pod{own, borrows}))
@@ -41,12 +42,12 @@ func TestOwnPodsLeaveFirst(t *testing.T) {
 	}
 }
 
-// What others are entitled to when some of a quota's pods have left, and not when all have, is enough for those to leave who have more than that.
+// Evicting some pods of the own quota makes another quota exceed its fair share, evicting all of them does not: some is enough.
 //
 //	8 CPU, 4 for each; q has 3 of less important pods, o 5; a gang of q asks for 3     3 + 3 is above 4
 //	two of q have left                                                                 1 + 3 is not, and o has more than 4
 //	all of q have left                                                                 q asks for 3 alone: o is entitled to 5
-func TestSomeOwnPodsLeaveFirst(t *testing.T) {
+func TestSomeOwnPodsAreEvictedBeforeBorrowers(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
 	w.declare("q max=100", "o max=100")
@@ -59,7 +60,7 @@ func TestSomeOwnPodsLeaveFirst(t *testing.T) {
 	}
 	borrows := w.pod("default/borrows", "o", "n1", "3")
 	w.pod("default/stays", "o", "n1", "2")
-	c := w.Claim(w.unlike(1, "3"), forEver)
+	c := w.Claim(w.unlike(1, "3"), unlimited)
 	require.False(t, c.May(borrows, true))
 	require.True(t, c.OwnFirst())
 	require.True(t, c.May(borrows, false))

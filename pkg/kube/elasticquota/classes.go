@@ -9,9 +9,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/deviceclass"
 )
 
-// hearClasses has the room hear that there are other devices.
-func (r *Room) hearClasses(of resourceinformers.Interface) error {
-	r.classes = deviceclass.New(of.ResourceSlices().Lister(), of.DeviceClasses().Lister())
+// watchClasses registers the handlers for devices and device classes.
+func (r *Room) watchClasses(informers resourceinformers.Interface) error {
+	r.classes = deviceclass.New(informers.ResourceSlices().Lister(), informers.DeviceClasses().Lister())
 	changed := func() {
 		if !r.Active() {
 			return
@@ -19,27 +19,27 @@ func (r *Room) hearClasses(of resourceinformers.Interface) error {
 		r.mu.Lock()
 		names := len(r.classes.Named(r.book.Tree().Resources()))
 		if names > 0 {
-			r.totals()
+			r.markTotalsStale()
 		}
 		r.mu.Unlock()
 		if names > 0 {
-			r.changed()
+			r.notifyMayBeAdmitted()
 		}
 	}
-	hear := func(informer toolscache.SharedIndexInformer, changed func()) error {
+	watch := func(informer toolscache.SharedIndexInformer, changed func()) error {
 		_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
 		})
 		return err
 	}
-	return errors.Join(hear(of.ResourceSlices().Informer(), changed), hear(of.DeviceClasses().Informer(), func() {
-		r.setBacks()
+	return errors.Join(watch(informers.ResourceSlices().Informer(), changed), watch(informers.DeviceClasses().Informer(), func() {
+		r.updateExtendedResources()
 		changed()
 	}))
 }
 
-// setBacks finds out which classes have extended resources, and counts those pods anew that ask for some.
-func (r *Room) setBacks() {
+// updateExtendedResources reads which classes back extended resources, and recounts the pods.
+func (r *Room) updateExtendedResources() {
 	backs, err := r.classes.ReadBacks()
 	if err != nil {
 		return // an informer's store has no errors
@@ -49,14 +49,14 @@ func (r *Room) setBacks() {
 		r.mu.Unlock()
 		return
 	}
-	for _, k := range sorted(r.pods) {
-		if r.wild {
-			r.pods[k].asks = nil // it is looked at with the tree
+	for _, k := range sortedKeys(r.pods) {
+		if r.treeStale {
+			r.pods[k].requests = nil // counted with the new tree
 		} else {
-			r.put(r.pods[k])
+			r.update(r.pods[k])
 		}
 	}
-	r.totals()
+	r.markTotalsStale()
 	r.mu.Unlock()
-	r.changed()
+	r.notifyMayBeAdmitted()
 }

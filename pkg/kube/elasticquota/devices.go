@@ -17,42 +17,41 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// devices knows what the ResourceClaims of pods ask for. A claim that is made for a pod alone is a part of what that pod asks
-// for. Of those who share a claim one pays for it in each quota: somebody who is bound before somebody who has a place, and
-// that one before somebody who waits.
+// devices knows what the ResourceClaims of pods request. A pod pays for a claim of its own. Of the pods that share a claim one pays
+// in each quota: a bound pod before a planned pod, and that before a waiting pod.
 type devices struct {
-	claims    resourcelisters.ResourceClaimLister // nil where there is no such API
-	templates resourcelisters.ResourceClaimTemplateLister
-	users     map[claimName]map[string]bool // pods by what they name
-	pays      map[drawn]string              // by claim and quota, the pod
-	unsure    unsure
+	claims      resourcelisters.ResourceClaimLister // nil without the API
+	templates   resourcelisters.ResourceClaimTemplateLister
+	users       map[claimName]map[string]bool // pods by claim or template
+	payer       map[sharedClaim]string        // the paying pod, by claim and quota
+	overcounted overcounted
 }
 
-// unsure are the classes of which somebody may have less than quotas count for him: there is no telling then how much is free.
-type unsure struct {
-	by  map[any][]string // by pod, and by claim that pods of several quotas share
-	all map[string]int   // how many there are of them
+// overcounted holds the device classes of which pods may use less than quotas count. Their free amount is unknown.
+type overcounted struct {
+	bySource map[any][]string // by pod, or by claim that several quotas share
+	counts   map[string]int   // how many sources name the class
 }
 
-// set says whether other classes are unsure than before, since one pod or claim has these of them.
-func (u *unsure) set(by any, names []string) (changed bool) {
-	was := u.by[by]
-	if slices.Equal(was, names) {
+// set records the classes of one pod or claim, and returns whether the set of overcounted classes changed.
+func (u *overcounted) set(source any, names []string) (changed bool) {
+	previous := u.bySource[source]
+	if slices.Equal(previous, names) {
 		return false
 	}
-	if u.by == nil {
-		u.by, u.all = map[any][]string{}, map[string]int{}
+	if u.bySource == nil {
+		u.bySource, u.counts = map[any][]string{}, map[string]int{}
 	}
-	if u.by[by] = names; len(names) == 0 {
-		delete(u.by, by)
+	if u.bySource[source] = names; len(names) == 0 {
+		delete(u.bySource, source)
 	}
 	for _, n := range names {
-		u.all[n]++
-		changed = changed || u.all[n] == 1
+		u.counts[n]++
+		changed = changed || u.counts[n] == 1
 	}
-	for _, n := range was {
-		if u.all[n]--; u.all[n] == 0 {
-			delete(u.all, n)
+	for _, n := range previous {
+		if u.counts[n]--; u.counts[n] == 0 {
+			delete(u.counts, n)
 			changed = true
 		}
 	}
@@ -65,17 +64,17 @@ type claimName struct {
 	namespace, name string
 }
 
-// drawn is a claim of which a quota's pods draw.
-type drawn struct {
+// sharedClaim is a claim that pods of a quota share.
+type sharedClaim struct {
 	claim claimName
 	quota string
 }
 
-// hearDevices has the room hear of claims and templates. What they ask for never changes, but for one that was made anew while nobody looked.
-func (r *Room) hearDevices(of resourceinformers.Interface) error {
-	r.devices.claims, r.devices.templates = of.ResourceClaims().Lister(), of.ResourceClaimTemplates().Lister()
-	hear := func(template bool) toolscache.ResourceEventHandler {
-		heard := func(o any) {
+// watchDevices registers the handlers for claims and templates. An update changes the request only if an object was recreated.
+func (r *Room) watchDevices(informers resourceinformers.Interface) error {
+	r.devices.claims, r.devices.templates = informers.ResourceClaims().Lister(), informers.ResourceClaimTemplates().Lister()
+	handlerFor := func(template bool) toolscache.ResourceEventHandler {
+		update := func(o any) {
 			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 				o = gone.Obj
 			}
@@ -83,21 +82,20 @@ func (r *Room) hearDevices(of resourceinformers.Interface) error {
 				r.setClaim(claimName{template, m.GetNamespace(), m.GetName()})
 			}
 		}
-		return toolscache.ResourceEventHandlerFuncs{AddFunc: heard, DeleteFunc: heard, UpdateFunc: func(old, o any) {
-			if !equality.Semantic.DeepEqual(asksOf(old), asksOf(o)) {
-				heard(o)
+		return toolscache.ResourceEventHandlerFuncs{AddFunc: update, DeleteFunc: update, UpdateFunc: func(old, o any) {
+			if !equality.Semantic.DeepEqual(deviceRequests(old), deviceRequests(o)) {
+				update(o)
 			}
 		}}
 	}
-	if _, err := of.ResourceClaims().Informer().AddEventHandler(hear(false)); err != nil {
+	if _, err := informers.ResourceClaims().Informer().AddEventHandler(handlerFor(false)); err != nil {
 		return err
 	}
-	_, err := of.ResourceClaimTemplates().Informer().AddEventHandler(hear(true))
+	_, err := informers.ResourceClaimTemplates().Informer().AddEventHandler(handlerFor(true))
 	return err
 }
 
-// asksOf is what a claim asks for, or a template of claims.
-func asksOf(o any) *resourceapi.DeviceClaim {
+func deviceRequests(o any) *resourceapi.DeviceClaim {
 	switch o := o.(type) {
 	case *resourceapi.ResourceClaim:
 		return &o.Spec.Devices
@@ -107,29 +105,28 @@ func asksOf(o any) *resourceapi.DeviceClaim {
 	return nil
 }
 
-// setClaim hears that a claim or a template is there, or has gone.
+// setClaim recounts the pods that use a claim or template which was added or deleted.
 func (r *Room) setClaim(c claimName) {
 	if !r.Active() {
 		return
 	}
 	r.mu.Lock()
-	users := sorted(r.devices.users[c])
+	users := sortedKeys(r.devices.users[c])
 	for _, k := range users {
-		if r.wild {
-			r.pods[k].asks = nil // it is looked at with the tree
+		if r.treeStale {
+			r.pods[k].requests = nil // counted with the new tree
 		} else {
-			r.put(r.pods[k])
+			r.update(r.pods[k])
 		}
 	}
 	r.mu.Unlock()
 	if len(users) > 0 {
-		r.changed()
+		r.notifyMayBeAdmitted()
 	}
 }
 
-// of returns by what name a pod knows what it claims, which is shared if others may name it, and what that asks for; nil
-// if it is not there.
-func (d *devices) of(p *v1.Pod, ref *v1.PodResourceClaim) (names []claimName, shared bool, asks *resourceapi.DeviceClaim) {
+// resolve returns the names of a pod's claim, whether other pods may share it, and what it requests; nil if it does not exist.
+func (d *devices) resolve(p *v1.Pod, ref *v1.PodResourceClaim) (names []claimName, shared bool, asks *resourceapi.DeviceClaim) {
 	if d.claims == nil {
 		return nil, false, nil
 	}
@@ -148,37 +145,37 @@ func (d *devices) of(p *v1.Pod, ref *v1.PodResourceClaim) (names []claimName, sh
 	return names, ref.ResourceClaimName != nil, asks
 }
 
-// asks is what a pod takes of its quota; equal lists are one. pays says whether it takes what a shared claim asks for.
-func (r *Room) asks(p *v1.Pod, pays func(claimName) bool) quota.List {
+// requests returns what a pod is charged with; equal lists are one. pays returns whether the pod pays for a shared claim.
+func (r *Room) requests(p *v1.Pod, pays func(claimName) bool) quota.List {
 	l := convert.Requests(p)
 	for i := range p.Spec.ResourceClaims {
-		names, shared, asks := r.devices.of(p, &p.Spec.ResourceClaims[i])
+		names, shared, asks := r.devices.resolve(p, &p.Spec.ResourceClaims[i])
 		if asks != nil && (!shared || pays(names[0])) {
 			convert.AddDevices(l, asks)
 		}
 	}
 	convert.AddExtended(l, p, r.classes.Backing)
 	words := convert.Quantities(l)
-	if known, ok := r.lists[words]; ok {
+	if known, ok := r.requestLists[words]; ok {
 		return known
 	}
-	r.lists[words] = l
+	r.requestLists[words] = l
 	return l
 }
 
-// payers says who of some pods pays for a claim of which nobody else has anything: the first one who is asked about. but are those among
-// them who have a place.
-func (r *Room) payers(but ...gang.Member) func(quota string) func(claimName) bool {
-	paid := map[drawn]bool{}
-	has := map[string]bool{}
-	for _, m := range but {
-		has[m.Pod] = true
+// newPayers returns a function that lets the first pod asked about pay for each claim that is not paid for yet. The payments of reserved
+// members do not count.
+func (r *Room) newPayers(reserved ...gang.Member) func(quota string) func(claimName) bool {
+	paid := map[sharedClaim]bool{}
+	isReserved := map[string]bool{}
+	for _, m := range reserved {
+		isReserved[m.Pod] = true
 	}
 	return func(quotaName string) func(claimName) bool {
 		return func(c claimName) bool {
-			d := drawn{c, quotaName}
-			by := r.devices.pays[d]
-			if p := r.pods[by]; paid[d] || p != nil && p.state != quota.Waits && !has[by] {
+			d := sharedClaim{c, quotaName}
+			payer := r.devices.payer[d]
+			if p := r.pods[payer]; paid[d] || p != nil && p.state != quota.Waits && !isReserved[payer] {
 				return false
 			}
 			paid[d] = true
@@ -187,105 +184,103 @@ func (r *Room) payers(but ...gang.Member) func(quota string) func(claimName) boo
 	}
 }
 
-// use notes what a pod names, and of which quota it draws that, and has somebody pay for it. p.quota, p.state and p.counts are
-// as they are now; the book is told of others alone.
-func (r *Room) use(p *pod) {
-	if len(p.Spec.ResourceClaims) == 0 && p.names == nil {
+// updateClaims records the claims of a pod, and elects the pods that pay for them. Invariant: p.quota, p.state and p.inBook are
+// current. The book is updated for other pods only.
+func (r *Room) updateClaims(p *pod) {
+	if len(p.Spec.ResourceClaims) == 0 && p.claimNames == nil {
 		return
 	}
-	k, was := key(p.Pod), p.draws
-	for _, n := range p.names {
+	k, previous := key(p.Pod), p.sharedClaims
+	for _, n := range p.claimNames {
 		if delete(r.devices.users[n], k); len(r.devices.users[n]) == 0 {
 			delete(r.devices.users, n)
 		}
 	}
-	p.names, p.draws = nil, nil
-	var unsure []string
+	p.claimNames, p.sharedClaims = nil, nil
+	var overcounted []string
 	for i := range p.Spec.ResourceClaims {
-		names, shared, asks := r.devices.of(p.Pod, &p.Spec.ResourceClaims[i])
-		p.names = append(p.names, names...)
-		if asks != nil && p.counts {
-			unsure = append(unsure, convert.UnsureDevices(asks)...)
+		names, shared, asks := r.devices.resolve(p.Pod, &p.Spec.ResourceClaims[i])
+		p.claimNames = append(p.claimNames, names...)
+		if asks != nil && p.inBook {
+			overcounted = append(overcounted, convert.UnsureDevices(asks)...)
 		}
-		if shared && len(names) > 0 && p.counts {
-			p.draws = append(p.draws, drawn{names[0], p.quota})
+		if shared && len(names) > 0 && p.inBook {
+			p.sharedClaims = append(p.sharedClaims, sharedClaim{names[0], p.quota})
 		}
 	}
 	if r.pods[k] == p {
-		for _, n := range p.names {
+		for _, n := range p.claimNames {
 			if r.devices.users[n] == nil {
 				r.devices.users[n] = map[string]bool{}
 			}
 			r.devices.users[n][k] = true
 		}
 	}
-	r.doubt(k, unsure)
-	for _, d := range slices.Concat(was, p.draws) {
-		r.elect(d, p)
-		r.cross(d.claim)
+	r.setOvercounted(k, overcounted)
+	for _, d := range slices.Concat(previous, p.sharedClaims) {
+		r.electPayer(d, p)
+		r.updateCrossQuotaClaim(d.claim)
 	}
 }
 
-// doubt notes of which classes a pod may have less than it is counted for, or a claim.
-func (r *Room) doubt(by any, names []string) {
-	if r.devices.unsure.set(by, names) {
-		r.totals()
+// setOvercounted records the device classes of which a pod or claim may use less than is counted.
+func (r *Room) setOvercounted(source any, names []string) {
+	if r.devices.overcounted.set(source, names) {
+		r.markTotalsStale()
 	}
 }
 
-// cross notes whether pods of several quotas share a claim, in each of which it counts, so that it counts more than once in all.
-func (r *Room) cross(c claimName) {
-	of := map[string]bool{}
+// updateCrossQuotaClaim records whether pods of several quotas share a claim, which is then counted more than once.
+func (r *Room) updateCrossQuotaClaim(c claimName) {
+	quotas := map[string]bool{}
 	for k := range r.devices.users[c] {
-		for _, d := range r.pods[k].draws {
+		for _, d := range r.pods[k].sharedClaims {
 			if d.claim == c {
-				of[d.quota] = true
+				quotas[d.quota] = true
 			}
 		}
 	}
 	var names []string
-	if len(of) > 1 {
-		if is, err := r.devices.claims.ResourceClaims(c.namespace).Get(c.name); err == nil {
-			names = convert.DevicesOf(&is.Spec.Devices)
+	if len(quotas) > 1 {
+		if current, err := r.devices.claims.ResourceClaims(c.namespace).Get(c.name); err == nil {
+			names = convert.DevicesOf(&current.Spec.Devices)
 		}
 	}
-	r.doubt(c, names)
+	r.setOvercounted(c, names)
 }
 
-// forget has others pay for what a pod's claims are, since the book knows it no more.
-func (r *Room) forget(p *pod) {
-	p.counts = false
-	r.use(p)
+// dropClaims has other pods pay for the claims of a pod that left the book.
+func (r *Room) dropClaims(p *pod) {
+	p.inBook = false
+	r.updateClaims(p)
 }
 
-// elect says who pays for a claim of which pods of a quota draw, and tells the book of those who do so no more, or do it
-// now, but for one of whom it will be told.
-func (r *Room) elect(d drawn, but *pod) {
+// electPayer elects the pod that pays for a shared claim. The book is updated for the previous and the new payer, but not for except.
+func (r *Room) electPayer(d sharedClaim, except *pod) {
 	best := ""
-	for _, k := range sorted(r.devices.users[d.claim]) {
-		if p := r.pods[k]; slices.Contains(p.draws, d) && (best == "" || p.state > r.pods[best].state) {
+	for _, k := range sortedKeys(r.devices.users[d.claim]) {
+		if p := r.pods[k]; slices.Contains(p.sharedClaims, d) && (best == "" || p.state > r.pods[best].state) {
 			best = k
 		}
 	}
-	was := r.devices.pays[d]
-	if best == was {
+	previous := r.devices.payer[d]
+	if best == previous {
 		return
 	}
-	if r.devices.pays[d] = best; best == "" {
-		delete(r.devices.pays, d)
+	if r.devices.payer[d] = best; best == "" {
+		delete(r.devices.payer, d)
 	}
-	for _, k := range []string{was, best} {
-		if p := r.pods[k]; p != nil && p != but && p.counts {
-			r.enter(p)
+	for _, k := range []string{previous, best} {
+		if p := r.pods[k]; p != nil && p != except && p.inBook {
+			r.enterBook(p)
 		}
 	}
 }
 
-// enter tells the book of a pod.
-func (r *Room) enter(p *pod) {
-	p.asks = r.asks(p.Pod, func(c claimName) bool { return r.devices.pays[drawn{c, p.quota}] == key(p.Pod) })
+func (r *Room) enterBook(p *pod) {
+	p.requests = r.requests(p.Pod, func(c claimName) bool { return r.devices.payer[sharedClaim{c, p.quota}] == key(p.Pod) })
 	r.book.Set(quota.Pod{
-		Name: key(p.Pod), Gang: gangOf(p.Pod), Quota: p.quota, Asks: p.asks, State: p.state, Since: p.since,
+		Name: key(p.Pod), Gang: gangOf(p.Pod), Quota: p.quota, Asks: p.requests, State: p.state, Since: p.since,
 		Priority: convert.Priority(p.Pod), Fixed: p.fixed,
 	})
 }

@@ -45,7 +45,7 @@ func exactly(n int64) []resourceapi.DeviceRequest {
 	return []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu.example.com", Count: n}}}
 }
 
-// claim makes a claim, or takes it away.
+// claim creates or deletes a claim.
 func (w *claimed) claim(name string, n int64) {
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	if c.Spec.Devices.Requests = exactly(n); n == 0 {
@@ -95,14 +95,14 @@ func (w *claimed) draw(d drawer) *v1.Pod {
 	return p
 }
 
-// has is what a quota's pods have of devices, and ask for with what they have.
+// has is a quota's used and requested devices.
 func (w *claimed) has(of string) (used, request string) {
 	all := w.Quotas()
 	q := all[slices.IndexFunc(all, func(q Quota) bool { return q.Name == of })]
 	return q.Used[gpus], q.Request[gpus]
 }
 
-// What is shared counts once in each quota: for who is bound if there is somebody, and for somebody else when that one has gone.
+// A shared claim counts once in each quota: for a bound pod if there is one, and for another pod after that one is deleted.
 func TestSharedClaims(t *testing.T) {
 	w := newClaimed(t)
 	w.claim("c", 4)
@@ -128,7 +128,7 @@ func TestSharedClaims(t *testing.T) {
 	expect("q", "0", "0")
 }
 
-// A claim that is made from a template counts when its template has gone.
+// A claim made from a template counts after its template is deleted.
 func TestClaimFromTemplate(t *testing.T) {
 	w := newClaimed(t)
 	w.draw(drawer{name: "a", of: "q", node: "n1", template: "two"})
@@ -149,8 +149,8 @@ func TestClaimFromTemplate(t *testing.T) {
 
 func (w *claimed) known(name string) *v1.Pod { return w.Room.pods["default/"+name].DeepCopy() }
 
-// Whatever comes and goes, each claim counts once in each quota whose pods name it, as used if one of them is bound.
-func TestClaimsTwin(t *testing.T) {
+// In every order of events each claim counts once in each quota whose pods name it, as used if one of them is bound.
+func TestClaimCountsOncePerQuotaInEveryEventOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newClaimed(t)
 		pods, counts, own := map[string]drawer{}, map[string]int64{}, int64(0)
@@ -222,7 +222,7 @@ func (w *claimed) deadPod(d drawer) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: d.name, UID: types.UID(fmt.Sprint(d.name, d.uid))}}
 }
 
-// Devices of a class are counted on nodes that are ready, and beside nodes; of a pool what is newest.
+// Devices of a class are counted on ready nodes and outside of nodes, with the newest generation of each pool.
 func TestTotalOfAClass(t *testing.T) {
 	w := newClaimed(t)
 	slices, classes := store(), store()
@@ -246,14 +246,14 @@ func TestTotalOfAClass(t *testing.T) {
 		t.Helper()
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.totals()
-		w.asked()
-		got := w.classes.Total(w.classes.Named(w.book.Tree().Resources()), func(node string) bool { return w.nodes.known[node] != nil })
+		w.markTotalsStale()
+		w.currentBook()
+		got := w.classes.Total(w.classes.Named(w.book.Tree().Resources()), func(node string) bool { return w.nodes.byName[node] != nil })
 		n, ok := got[gpus]
 		require.Equal(t, []any{want, known}, []any{n, ok})
 	}
 	put("s1", "n1", 1, "gpu", "gpu", "other")
-	expect(0, false) // nobody declares the class
+	expect(0, false) // the class is not declared
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.example.com"}}
 	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].kind != "other"`}}}
 	require.NoError(t, classes.Add(class))
@@ -267,14 +267,14 @@ func TestTotalOfAClass(t *testing.T) {
 	put("s3", "", 1, "gpu")
 	expect(3, true)
 	put("s4", "n1", 2, "gpu")
-	expect(2, true) // the one before is of an older generation
+	expect(2, true) // the previous slice is of an older generation
 	put("s5", "n1", 2, "part")
 	expect(0, false)
 }
 
-// Where somebody has all devices of a node, one of several kinds, an administrator's access, or a claim that another quota's pods share, nobody can say how many are free;
-// when he has gone it can be said again.
-func TestWhoseDevicesAreUnsure(t *testing.T) {
+// The free amount of a class is unknown while a pod has all devices of a node, one of several kinds, admin access, or a claim that another
+// quota shares.
+func TestDeviceClassWithUnknownFreeAmountIsNotLimited(t *testing.T) {
 	w := newClaimed(t)
 	slices, classes := store(), store()
 	w.classes = deviceclass.New(resourcelisters.NewResourceSliceLister(slices), resourcelisters.NewDeviceClassLister(classes))
@@ -283,7 +283,7 @@ func TestWhoseDevicesAreUnsure(t *testing.T) {
 	s.Spec.Driver, s.Spec.Pool.Name, s.Spec.Devices = "gpu.example.com", "p", []resourceapi.Device{{Name: "0"}, {Name: "1"}}
 	require.NoError(t, slices.Add(s))
 	w.mu.Lock()
-	w.totals()
+	w.markTotalsStale()
 	w.mu.Unlock()
 	for name, c := range map[string]struct {
 		ask    resourceapi.DeviceRequest
@@ -313,7 +313,7 @@ func TestWhoseDevicesAreUnsure(t *testing.T) {
 			asksForThree := drawer{name: "more", of: "r", template: "three"}
 			w.template("three", 3)
 			w.draw(asksForThree)
-			entitled := func() bool { return w.entitled("r") == "3" } // of 2 that there are, unless that cannot be said
+			entitled := func() bool { return w.entitled("r") == "3" } // of 2, unless the total is unknown
 			require.False(t, entitled())
 			w.draw(drawer{name: "a", of: "q", node: "n1", claims: []string{"c"}})
 			if c.both {
@@ -331,7 +331,7 @@ func TestWhoseDevicesAreUnsure(t *testing.T) {
 	}
 }
 
-// entitled is how many devices a quota is entitled to.
+// entitled is a quota's fair share of devices.
 func (w *claimed) entitled(of string) string {
 	all := w.Quotas()
 	return all[slices.IndexFunc(all, func(q Quota) bool { return q.Name == of })].Runtime[gpus]

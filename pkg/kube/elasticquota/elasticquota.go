@@ -1,29 +1,28 @@
-// Package elasticquota keeps the book of quotas true to the cluster, and asks it for gangs and for pods without one: the
-// plugin ElasticQuota, in the words of Koordinator's plugin of that name, which reads the ElasticQuotas of scheduler-plugins, too.
-// What is divided how, and who is admitted, is decided by pkg/quota; here is who has what:
+// Package elasticquota applies quota.Book to a cluster: it is the plugin ElasticQuota, named and configured as Koordinator's plugin
+// of that name. It also reads the ElasticQuotas of scheduler-plugins. Package quota decides how capacity is divided and which gang
+// is admitted. This package knows the objects:
 //
-//	ElasticQuota objects ──► objects.go  the quotas, and what is wrong with them: a tree, made anew when somebody asks after a change
-//	nodes ─────────────────► nodes.go    how much there is
-//	pods ──────────────────► pods.go     of which quota, and whether bound, planned or waiting
-//	claims ────────────────► devices.go  what pods ask for with ResourceClaims, and which of those who share one counts for it
+//	ElasticQuota objects ──► objects.go  the quota tree and the problems in it; rebuilt at the first question after a change
+//	nodes ─────────────────► nodes.go    the total capacity
+//	pods ──────────────────► pods.go     each pod's quota and state: bound, planned, waiting
+//	ResourceClaims ────────► devices.go  the devices that pods request, and the pod that pays for a shared claim
 //	slices, classes ───────► classes.go  devices of the classes that quotas name, as package deviceclass counts them
 //
 //	plugin.go   PreFilter, Reserve, Unreserve for pods without a gang
-//	admit.go    whether a gang is admitted, and with how many members; what is said if not
-//	choices.go  with which, where members differ and not all are needed
-//	claim.go    who may be evicted for whom
-//	after.go    what quotas have when those have gone who leave already
-//	starve.go   what is saved for gangs that were refused for long
-//	rights.go   which gangs are tried again since more may be evicted for them
-//	revoke.go   who leaves since a quota has had too much for long (monitorAllQuotas)
-//	view.go     the quotas as people see them
+//	admit.go    whether a gang is admitted, with how many members, and the message if not
+//	choices.go  with which members, where members differ and not all are needed
+//	claim.go    which pods may be evicted for a gang
+//	reclaim.go  the book without pods that terminate already
+//	starve.go   capacity holds for starving gangs
+//	rights.go   retries of gangs that gained eligible victims
+//	revoke.go   evictions from quotas that exceed their fair share for long (monitorAllQuotas)
+//	view.go     the quotas as users see them
 //	status.go   what is written into ElasticQuotas
 //	metrics.go  the same for Prometheus
-//	cluster.go  what the room asks the rest of the process, and tells it
+//	cluster.go  what the Room asks and tells the rest of the process
 //
-// Rules apply once somebody has declared a quota; until then nothing is counted and nobody is asked.
-//
-// The room has a lock of its own. It asks the cache of gangs under it, which never calls the room with its own lock held.
+// Invariant: without a declared quota nothing is counted and every gang is admitted. Invariant: the Room asks the cache of gangs
+// while it holds its lock; the cache never calls the Room with the cache's lock held. The package places no pods and evicts none.
 package elasticquota
 
 import (
@@ -50,7 +49,7 @@ const Name = config.QuotaName
 // TopX is the quota above those of scheduler-plugins.
 const TopX = "elasticquotas.scheduling.x-k8s.io"
 
-// Room is what the profiles of one process share. Call NewRoom, and Connect before objects are heard of.
+// Room is the state that the profiles of one process share. The caller calls NewRoom, then Connect, before objects arrive.
 type Room struct {
 	cluster Cluster
 	clock   clock.PassiveClock
@@ -58,73 +57,72 @@ type Room struct {
 
 	active atomic.Bool
 
-	mu      sync.Mutex
-	begun   bool
-	args    config.QuotaArgs
-	written bool // a profile's configuration has them
-	lister  corelisters.PodLister
-	volumes corelisters.PersistentVolumeClaimLister
-	objects map[string]*object // by resource, namespace and name
-	book    *quota.Book
-	ofX     bool // there are quotas of scheduler-plugins
-	ofK     bool // there are quotas of Koordinator
-	names   map[string]string
-	nodes   nodes
-	pods    map[string]*pod
-	lists   map[string]quota.List // what pods ask for, each once
-	waiting map[string]*v1.Pod    // pods without a gang that were refused
-	notes   []cache.Note          // to be said
-	stale   bool                  // how much there is is to be found out anew
-	wild    bool                  // the tree is to be made anew
-	wrong   map[string]string     // what is wrong with quotas by the last tree, by objectKey; nil if it was said
-	grown   uint64                // how often it was made
-	ended   bool                  // the last quota has gone, and those who were refused are yet to hear of it
-	touched bool                  // what quotas have is to be written
-	claims  map[gang.Ref]string   // by group for which quotas are saved, its name in the book
-	later   map[string]bool       // gangs that wait for others whose quotas are served first
-	revoke  revocations
-	rights  rights
-	going   map[string]bool // pods on nodes that are seen leaving
-	afters  afters
-	devices devices
-	classes deviceclass.Counter
+	mu            sync.Mutex
+	started       bool
+	args          config.QuotaArgs
+	argsWritten   bool // a profile's configuration contains them
+	lister        corelisters.PodLister
+	volumes       corelisters.PersistentVolumeClaimLister
+	objects       map[string]*object // by resource, namespace and name
+	book          *quota.Book
+	hasX          bool // scheduler-plugins' quotas exist
+	hasK          bool // Koordinator's quotas exist
+	quotaNames    map[string]string
+	nodes         nodes
+	pods          map[string]*pod
+	requestLists  map[string]quota.List // equal requests share one list
+	waiting       map[string]*v1.Pod    // pods without a gang that were not admitted
+	notes         []cache.Note          // not reported yet
+	totalsStale   bool                  // the totals are recomputed at the next question
+	treeStale     bool                  // the tree is rebuilt at the next question
+	problems      map[string]string     // problems of the last tree, by objectKey; nil once reported
+	treeVersion   uint64                // incremented by each rebuild
+	lastQuotaGone bool                  // the last quota was deleted, and waiting gangs are not notified yet
+	writePending  bool                  // a write of the objects is scheduled
+	holds         map[gang.Ref]string   // by group with a capacity hold, its name in the book
+	laterGangs    map[string]bool       // gangs whose quota is served after another one
+	revoke        revocations
+	rights        rights
+	terminating   map[string]bool // terminating pods on nodes
+	reduced       reducedBooks
+	devices       devices
+	classes       deviceclass.Counter
 }
 
-// Active says whether anybody has declared a quota.
+// Active returns whether a quota is declared.
 func (r *Room) Active() bool { return r.active.Load() }
 
-// pod is what is known of a pod.
+// pod is a pod and what the book records of it.
 type pod struct {
 	*v1.Pod
-	since   int64  // when it got its place
-	quota   string // what it has of which quota, as the book was told
-	asks    quota.List
-	state   quota.State
-	counts  bool // the book knows it
-	fixed   bool
-	names   []claimName // what its claims are, or are made from
-	draws   []drawn     // those that others may share
-	bad     string      // the quota that it names, if there is none
-	off     bool        // it is on a node that is not ready, or is not known
-	assumed bool        // the scheduler counts it on a node, and it has no gang
+	since         int64  // when the pod got its node
+	quota         string // as recorded in the book
+	requests      quota.List
+	state         quota.State
+	inBook        bool // the book records the pod
+	fixed         bool
+	claimNames    []claimName   // ResourceClaims, or the templates they are made from
+	sharedClaims  []sharedClaim // claims that other pods may share
+	missingQuota  string        // the quota named by the pod's label, if it does not exist
+	onUnreadyNode bool          // its node is not ready or not known
+	assumed       bool          // the scheduler assumed the pod on a node, and the pod has no gang
 }
 
-// activate begins to count, or ends it. r.mu is held.
+// activate starts counting pods when the first quota is declared, and stops when the last one is deleted. r.mu is held.
 func (r *Room) activate() {
-	is := r.begun && len(r.names) > 0
-	if r.active.Load() == is {
+	active := r.started && len(r.quotaNames) > 0
+	if r.active.Load() == active {
 		return
 	}
-	r.active.Store(is)
-	// Nobody is told of pods while nothing is counted, so that nothing that is known now is true later. Who has seen that
-	// rules apply and waits for the lock writes into maps that nobody reads.
+	r.active.Store(active)
+	// No pod events are processed while inactive, so the state is stale in either direction.
 	r.book = r.newBook(r.book.Tree())
-	r.claims, r.revoke, r.rights = map[gang.Ref]string{}, revocations{waits: map[string]waiter{}}, rights{due: r.rights.due}
-	r.pods, r.later, r.lists = map[string]*pod{}, map[string]bool{}, map[string]quota.List{}
-	r.going, r.afters = map[string]bool{}, afters{}
-	r.devices.users, r.devices.pays, r.devices.unsure = map[claimName]map[string]bool{}, map[drawn]string{}, unsure{}
-	if !is {
-		r.ended = true // whoever was refused may start: see tell
+	r.holds, r.revoke, r.rights = map[gang.Ref]string{}, revocations{waiting: map[string]waiter{}}, rights{scheduled: r.rights.scheduled}
+	r.pods, r.laterGangs, r.requestLists = map[string]*pod{}, map[string]bool{}, map[string]quota.List{}
+	r.terminating, r.reduced = map[string]bool{}, reducedBooks{}
+	r.devices.users, r.devices.payer, r.devices.overcounted = map[claimName]map[string]bool{}, map[sharedClaim]string{}, overcounted{}
+	if !active {
+		r.lastQuotaGone = true // see report
 		return
 	}
 	r.waiting = map[string]*v1.Pod{}
@@ -138,34 +136,33 @@ func (r *Room) activate() {
 	}
 }
 
-// newBook is the book of a tree in which nobody has anything.
+// newBook returns the book of a tree in which no quota is used.
 func (r *Room) newBook(t *quota.Tree) *quota.Book {
 	b := quota.NewBook(t)
 	b.Runtime, b.ScaleMin = r.args.Runtime, r.args.ScaleMin
 	return b
 }
 
-// changed tells that a gang or pod may be admitted that was not.
-func (r *Room) changed() {
+// notifyMayBeAdmitted reports that a gang or pod that was not admitted may be admitted now.
+func (r *Room) notifyMayBeAdmitted() {
 	if r.Active() {
 		r.cluster.Hear(Event{What: MayBeAdmitted})
 	}
 }
 
-// next tells that a gang or pod that waits for another quota's may be served next.
-func (r *Room) next() {
+// notifyMayBeNext reports that a gang or pod that waits for another quota's turn may be served next.
+func (r *Room) notifyMayBeNext() {
 	if r.Active() {
 		r.cluster.Hear(Event{What: MayBeNext})
 	}
 }
 
-// lock takes r.mu for a question, whose answer is by what the objects say now.
+// lock takes r.mu and rebuilds a stale tree.
 func (r *Room) lock() {
 	r.mu.Lock()
-	if r.wild {
-		r.grow()
+	if r.treeStale {
+		r.rebuildTree()
 	}
 }
 
-// key names a pod in the book, and a gang of one.
 func key(p *v1.Pod) string { return convert.PodKey(p) }

@@ -8,17 +8,19 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// What Koordinator's plugin calls its metrics, and their labels.
+// Koordinator's names of its metrics and labels.
 var (
-	labelsOf = []string{"name", "resource", "tree", "is_parent", "parent", "field"}
-	specNow  = prometheus.NewDesc("scheduler_elastic_quota_spec", "What an ElasticQuota declares: min and max, by resource.", labelsOf, nil)
-	stateNow = prometheus.NewDesc("scheduler_elastic_quota_status", "What an ElasticQuota has, by resource: used, reserved, request and runtime, which is its fair share.", labelsOf, nil)
+	metricLabels = []string{"name", "resource", "tree", "is_parent", "parent", "field"}
+	specDesc     = prometheus.NewDesc("scheduler_elastic_quota_spec",
+		"What an ElasticQuota declares: min and max, by resource.", metricLabels, nil)
+	statusDesc = prometheus.NewDesc("scheduler_elastic_quota_status",
+		"What an ElasticQuota has, by resource: used, reserved, request and runtime, which is its fair share.", metricLabels, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (r *Room) Describe(to chan<- *prometheus.Desc) {
-	to <- specNow
-	to <- stateNow
+	to <- specDesc
+	to <- statusDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -40,25 +42,25 @@ func (r *Room) metrics() (all []prometheus.Metric) {
 			trees[o.Name] = o.Tree
 		}
 	}
-	book := r.asked()
+	book := r.currentBook()
 	for _, quota := range book.Tree().Names() {
-		is, _ := book.Sums(quota)
+		sums, _ := book.Sums(quota)
 		s, _ := book.Tree().Spec(quota)
 		parent := ""
-		if n := len(is.Path); n > 1 {
-			parent = is.Path[n-2]
+		if n := len(sums.Path); n > 1 {
+			parent = sums.Path[n-2]
 		}
 		for _, f := range []struct {
 			desc    *prometheus.Desc
 			field   string
 			amounts map[string]int64
 		}{
-			{specNow, "min", is.Min},
-			{specNow, "max", is.Max},
-			{stateNow, "used", is.Used},
-			{stateNow, "reserved", is.Reserved},
-			{stateNow, "request", is.Request},
-			{stateNow, "runtime", is.Entitled},
+			{specDesc, "min", sums.Min},
+			{specDesc, "max", sums.Max},
+			{statusDesc, "used", sums.Used},
+			{statusDesc, "reserved", sums.Reserved},
+			{statusDesc, "request", sums.Request},
+			{statusDesc, "runtime", sums.Entitled},
 		} {
 			for name, n := range f.amounts {
 				all = append(all, prometheus.MustNewConstMetric(f.desc, prometheus.GaugeValue, convert.Float(name, n),

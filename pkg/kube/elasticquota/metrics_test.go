@@ -28,7 +28,7 @@ func TestMetrics(t *testing.T) {
 	require.Empty(t, collected(t, w.Room), "another process tells them")
 }
 
-// collected are the lines that a server of metrics would read.
+// collected are the lines that Prometheus would read.
 func collected(t *testing.T, r *Room) []string {
 	text, err := testutil.CollectAndFormat(r, expfmt.TypeTextPlain, "scheduler_elastic_quota_spec", "scheduler_elastic_quota_status")
 	require.NoError(t, err)

@@ -10,34 +10,34 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// nodes are what there is on nodes that are ready.
+// nodes holds the allocatable resources of ready nodes.
 type nodes struct {
-	known map[string]quota.List // nil for one that is not ready
-	sum   quota.List
+	byName map[string]quota.List // nil for a node that is not ready
+	sum    quota.List
 }
 
-// set notes what a node has, and says whether that is something else than before.
+// set records a node's resources, and returns whether they changed.
 func (n *nodes) set(node *v1.Node) bool {
-	if n.known == nil {
-		n.known, n.sum = map[string]quota.List{}, quota.List{}
+	if n.byName == nil {
+		n.byName, n.sum = map[string]quota.List{}, quota.List{}
 	}
-	was, known := n.known[node.Name]
-	var is quota.List
+	previous, known := n.byName[node.Name]
+	var current quota.List
 	if ready(node) {
-		is = convert.Amounts(node.Status.Allocatable)
+		current = convert.Amounts(node.Status.Allocatable)
 	}
-	if known && maps.Equal(was, is) && (was == nil) == (is == nil) {
+	if known && maps.Equal(previous, current) && (previous == nil) == (current == nil) {
 		return false
 	}
-	n.add(was, -1)
-	n.add(is, 1)
-	n.known[node.Name] = is
+	n.add(previous, -1)
+	n.add(current, 1)
+	n.byName[node.Name] = current
 	return true
 }
 
 func (n *nodes) drop(name string) {
-	n.add(n.known[name], -1)
-	delete(n.known, name)
+	n.add(n.byName[name], -1)
+	delete(n.byName, name)
 }
 
 func (n *nodes) add(l quota.List, times int64) {
@@ -46,7 +46,7 @@ func (n *nodes) add(l quota.List, times int64) {
 	}
 }
 
-// ready says whether a node is ready, as far as anybody says so: nodes in files need not.
+// ready returns whether a node is ready. A node without that condition is: nodes in files have none.
 func ready(node *v1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == v1.NodeReady {
@@ -60,70 +60,68 @@ func (r *Room) setNode(node *v1.Node) {
 	r.mu.Lock()
 	changed := r.nodes.set(node)
 	if changed && r.Active() {
-		r.totals()
+		r.markTotalsStale()
 	}
 	r.mu.Unlock()
 	if changed {
-		r.changed()
+		r.notifyMayBeAdmitted()
 	}
 }
 
 func (r *Room) dropNode(name string) {
 	r.mu.Lock()
 	if r.nodes.drop(name); r.Active() {
-		r.totals()
+		r.markTotalsStale()
 	}
 	r.mu.Unlock()
-	r.changed()
+	r.notifyMayBeAdmitted()
 }
 
-// off says whether a pod is on a node that does not count.
-func (r *Room) off(p *v1.Pod) bool {
-	return p.Spec.NodeName != "" && r.nodes.known[p.Spec.NodeName] == nil
+// onUnreadyNode returns whether a pod is on a node that does not count.
+func (r *Room) onUnreadyNode(p *v1.Pod) bool {
+	return p.Spec.NodeName != "" && r.nodes.byName[p.Spec.NodeName] == nil
 }
 
-// totals notes that there is more or less than before. What that is is found out when somebody asks: at the start all nodes and all pods
-// come at once. r.mu is held.
-func (r *Room) totals() {
-	r.stale = true
-	r.touch()
+// markTotalsStale has the totals recomputed at the next question: at the start all nodes and pods arrive at once. r.mu is held.
+func (r *Room) markTotalsStale() {
+	r.totalsStale = true
+	r.scheduleWrite()
 }
 
-// asked returns the book for a question, with how much there is for each tree: on nodes that are ready, and what pods have on others.
-// r.mu is held.
-func (r *Room) asked() *quota.Book {
-	if !r.stale {
+// currentBook returns the book with the totals of each tree: the ready nodes, and what pods use on other nodes. r.mu is held.
+func (r *Room) currentBook() *quota.Book {
+	if !r.totalsStale {
 		return r.book
 	}
-	r.stale = false
-	all := quota.List{}
-	maps.Copy(all, r.nodes.sum)
-	named := r.classes.Named(r.book.Tree().Resources())
-	var known quota.List
-	if len(named) > 0 {
-		known = r.classes.Total(named, func(node string) bool { return r.nodes.known[node] != nil })
-		maps.DeleteFunc(known, func(name string, _ int64) bool { return r.devices.unsure.all[name] > 0 })
+	r.totalsStale = false
+	total := quota.List{}
+	maps.Copy(total, r.nodes.sum)
+	classes := r.classes.Named(r.book.Tree().Resources())
+	var devices quota.List
+	if len(classes) > 0 {
+		devices = r.classes.Total(classes, func(node string) bool { return r.nodes.byName[node] != nil })
+		maps.DeleteFunc(devices, func(name string, _ int64) bool { return r.devices.overcounted.counts[name] > 0 })
 		for resource, class := range r.classes.Backs() {
-			if r.nodes.sum[resource] > 0 { // whoever asks for it may have it of kubelets
-				delete(known, convert.QuotaOfClass(class))
+			if r.nodes.sum[resource] > 0 { // kubelets may provide it, too
+				delete(devices, convert.QuotaOfClass(class))
 			}
 		}
-		maps.Copy(all, known)
+		maps.Copy(total, devices)
 	}
 	for _, p := range r.pods {
-		if p.off = r.off(p.Pod); !p.off {
+		if p.onUnreadyNode = r.onUnreadyNode(p.Pod); !p.onUnreadyNode {
 			continue
 		}
-		for name, n := range p.asks {
-			all[name] += n
+		for name, n := range p.requests {
+			total[name] += n
 		}
 	}
-	maps.DeleteFunc(all, func(name string, _ int64) bool { // how much there is of it cannot be said, so that nothing limits it
-		_, of := named[name]
-		_, is := known[name]
-		return of && !is || r.classes.Backing(name) != ""
+	maps.DeleteFunc(total, func(name string, _ int64) bool { // its total is not known, so that nothing limits it
+		_, isClass := classes[name]
+		_, isKnown := devices[name]
+		return isClass && !isKnown || r.classes.Backing(name) != ""
 	})
-	tops := map[string]quota.List{scheduling.RootQuota: all}
+	tops := map[string]quota.List{scheduling.RootQuota: total}
 	for _, o := range r.objects {
 		if !o.Root || o.Tree == "" || o.Total == nil {
 			continue
@@ -131,7 +129,7 @@ func (r *Room) asked() *quota.Book {
 		tops[o.Name] = o.Total
 		if o.Own {
 			for name, n := range o.Total {
-				all[name] = max(0, all[name]-n)
+				total[name] = max(0, total[name]-n)
 			}
 		}
 	}

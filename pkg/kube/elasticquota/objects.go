@@ -21,21 +21,23 @@ import (
 
 var everything = labels.Everything()
 
-// object is an ElasticQuota, and what was said of it.
+// object is an ElasticQuota, with what was reported of it.
 type object struct {
 	*convert.Quota
-	about *unstructured.Unstructured
-	x     bool
-	said  string
-	// written is the version of what the quota has (quota.Book) that stands in the object; 0 if that is not known.
-	written uint64
+	raw      *unstructured.Unstructured
+	x        bool
+	reported string
+	// writtenVersion is the quota's version (quota.Book) that the object shows; 0 if that is not known.
+	writtenVersion uint64
 }
 
-// Resources are what the room reads of the cluster.
+// Resources returns the API objects that the Room reads.
 func (r *Room) Resources() []cache.Beside {
 	return []cache.Beside{
-		{Resource: convert.ElasticQuotas, Set: func(u *unstructured.Unstructured) { r.setObject(u, false) }, Drop: func(u *unstructured.Unstructured) { r.dropObject(u, false) }},
-		{Resource: convert.ElasticQuotasX, Set: func(u *unstructured.Unstructured) { r.setObject(u, true) }, Drop: func(u *unstructured.Unstructured) { r.dropObject(u, true) }},
+		{Resource: convert.ElasticQuotas,
+			Set: func(u *unstructured.Unstructured) { r.setObject(u, false) }, Drop: func(u *unstructured.Unstructured) { r.dropObject(u, false) }},
+		{Resource: convert.ElasticQuotasX,
+			Set: func(u *unstructured.Unstructured) { r.setObject(u, true) }, Drop: func(u *unstructured.Unstructured) { r.dropObject(u, true) }},
 	}
 }
 
@@ -57,49 +59,49 @@ func (r *Room) setObject(u *unstructured.Unstructured, x bool) {
 		r.objects = map[string]*object{}
 	}
 	k := objectKey(u, x)
-	was := r.objects[k]
-	is := &object{Quota: q, about: u, x: x}
-	if r.objects[k] = is; was != nil {
-		is.said = was.said
-		if reflect.DeepEqual(was.Quota, q) { // what is written of it changes often
+	previous := r.objects[k]
+	current := &object{Quota: q, raw: u, x: x}
+	if r.objects[k] = current; previous != nil {
+		current.reported = previous.reported
+		if reflect.DeepEqual(previous.Quota, q) { // its status changes often
 			r.mu.Unlock()
 			return
 		}
 	}
-	r.regrow()
+	r.invalidateTree()
 }
 
 func (r *Room) dropObject(u *unstructured.Unstructured, x bool) {
 	r.mu.Lock()
 	delete(r.objects, objectKey(u, x))
-	r.regrow()
+	r.invalidateTree()
 }
 
-// regrow has the tree made anew when somebody next asks, and what is wrong with it said: objects come by the hundred at the start, and
-// everything that pods have is counted anew with the tree. The first quota counts at once. It gives r.mu back, which is held.
-func (r *Room) regrow() {
-	if r.wild = true; !r.Active() {
-		r.grow()
+// invalidateTree has the tree rebuilt at the next question and its problems reported. The first quota is counted at once. Objects
+// arrive by the hundred at the start, and a rebuild recounts all pods. The caller holds r.mu, which is released.
+func (r *Room) invalidateTree() {
+	if r.treeStale = true; !r.Active() {
+		r.rebuildTree()
 	} else {
 		r.cluster.Do("the tree of quotas", 0, false, func(context.Context, func() bool) error {
 			r.lock()
-			r.tell()
+			r.report()
 			return nil
 		})
 	}
-	r.tell()
+	r.report()
 }
 
-// tell says what is to be said, and that somebody may be admitted. It gives r.mu back, which is held.
-func (r *Room) tell() {
+// report publishes notes, and that waiting gangs may be admitted. The caller holds r.mu, which is released.
+func (r *Room) report() {
 	var above []*v1.Pod
-	if !r.wild {
-		above = r.above()
+	if !r.treeStale {
+		above = r.gangsAboveMax()
 	}
-	notes, ended := r.takeNotes(), r.ended
-	r.ended = false
+	notes, ended := r.takeNotes(), r.lastQuotaGone
+	r.lastQuotaGone = false
 	r.mu.Unlock()
-	r.say(notes)
+	r.reportNotes(notes)
 	if len(above) > 0 {
 		r.cluster.Hear(Event{What: MayNotKeep, Members: above})
 	}
@@ -107,16 +109,16 @@ func (r *Room) tell() {
 		r.cluster.Hear(Event{What: MayBeAdmitted})
 		return
 	}
-	r.changed()
+	r.notifyMayBeAdmitted()
 }
 
-// above are members of the gangs that keep what their quotas do not allow any more when those have left who are to, one of each. r.mu is held.
-func (r *Room) above() (members []*v1.Pod) {
+// gangsAboveMax returns one member of each gang whose reservation exceeds its quota even after all evictions. r.mu is held.
+func (r *Room) gangsAboveMax() (members []*v1.Pod) {
 	if !r.Active() {
 		return nil
 	}
-	gangs := r.book.Above(r.departing(r.leaves)...)
-	for _, k := range sorted(r.pods) {
+	gangs := r.book.Above(r.terminatingPods(r.isTerminating)...)
+	for _, k := range sortedKeys(r.pods) {
 		p := r.pods[k]
 		if at := slices.Index(gangs, gangOf(p.Pod)); at >= 0 && p.Spec.NodeName == "" {
 			members, gangs = append(members, p.Pod), slices.Delete(gangs, at, at+1)
@@ -125,25 +127,25 @@ func (r *Room) above() (members []*v1.Pod) {
 	return members
 }
 
-// builtIn says whether a quota is there without being declared.
+// builtIn returns whether a quota exists without a declaration.
 func builtIn(name string) bool {
 	return name == scheduling.RootQuota || name == scheduling.DefaultQuota || name == scheduling.SystemQuota
 }
 
-// grow makes the tree anew. r.mu is held.
-func (r *Room) grow() {
-	r.wild = false
-	r.grown++
+// rebuildTree rebuilds the tree. r.mu is held.
+func (r *Room) rebuildTree() {
+	r.treeStale = false
+	r.treeVersion++
 	all := slices.SortedFunc(maps.Values(r.objects), func(a, b *object) int {
-		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(objectKey(a.about, a.x), objectKey(b.about, b.x)))
+		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(objectKey(a.raw, a.x), objectKey(b.raw, b.x)))
 	})
-	specs, of := r.specs(all)
+	specs, objects := r.declaredSpecs(all)
 	tree, problems := quota.Grow(specs)
-	r.wrong = map[string]string{}
+	r.problems = map[string]string{}
 	for _, p := range problems {
-		if o := of[p.Spec]; o != nil {
-			k := objectKey(o.about, o.x)
-			r.wrong[k] = cmp.Or(r.wrong[k], p.Words)
+		if o := objects[p.Spec]; o != nil {
+			k := objectKey(o.raw, o.x)
+			r.problems[k] = cmp.Or(r.problems[k], p.Words)
 		}
 	}
 	if r.book == nil {
@@ -154,59 +156,59 @@ func (r *Room) grow() {
 	}
 	r.activate()
 	if r.Active() {
-		for _, name := range sorted(r.pods) {
+		for _, name := range sortedKeys(r.pods) {
 			p := r.pods[name]
-			if of, _ := r.quotaOf(p.Pod); p.asks == nil || of != p.quota { // the others have what they had
-				r.put(p)
+			if objects, _ := r.quotaOf(p.Pod); p.requests == nil || objects != p.quota { // other pods are as the book has them
+				r.update(p)
 			}
 		}
-		r.totals()
+		r.markTotalsStale()
 	}
 }
 
-// olderRoot is how Koordinator called the root in what it wrote before it had its name.
+// olderRoot is the root's name in objects that older Koordinator releases wrote.
 const olderRoot = "root"
 
-// specs are the quotas, and by index which object declares each.
-func (r *Room) specs(all []*object) (specs []quota.Spec, of []*object) {
-	r.names, r.ofX, r.ofK = map[string]string{}, false, false
+// declaredSpecs returns the quotas, and for each the object that declares it, if any.
+func (r *Room) declaredSpecs(all []*object) (specs []quota.Spec, objects []*object) {
+	r.quotaNames, r.hasX, r.hasK = map[string]string{}, false, false
 	own := map[string]*object{}
 	roots := map[string]string{}
 	for _, o := range all {
 		switch {
 		case o.x:
-			r.ofX = true
+			r.hasX = true
 		case builtIn(o.Name):
 			own[o.Name] = o
 			continue
 		default:
-			r.ofK = true
+			r.hasK = true
 			if o.Root && roots[o.Tree] == "" {
 				roots[o.Tree] = o.Name
 			}
 		}
 		for _, ns := range o.Namespaces {
-			if _, taken := r.names[nsKey(ns, o.x)]; !taken {
-				r.names[nsKey(ns, o.x)] = o.Name
+			if _, taken := r.quotaNames[nsKey(ns, o.x)]; !taken {
+				r.quotaNames[nsKey(ns, o.x)] = o.Name
 			}
 		}
-		r.names[o.Name] = o.Name
+		r.quotaNames[o.Name] = o.Name
 	}
-	add := func(s quota.Spec, o *object) { specs, of = append(specs, s), append(of, o) }
-	if r.ofK {
+	add := func(s quota.Spec, o *object) { specs, objects = append(specs, s), append(objects, o) }
+	if r.hasK {
 		add(quota.Spec{Name: scheduling.RootQuota, Inner: true}, own[scheduling.RootQuota])
-		add(r.apart(scheduling.DefaultQuota, own, r.args.DefaultMax, r.args.SpareDefault), own[scheduling.DefaultQuota])
-		add(r.apart(scheduling.SystemQuota, own, r.args.SystemMax, true), own[scheduling.SystemQuota])
+		add(r.builtInSpec(scheduling.DefaultQuota, own, r.args.DefaultMax, r.args.SpareDefault), own[scheduling.DefaultQuota])
+		add(r.builtInSpec(scheduling.SystemQuota, own, r.args.SystemMax, true), own[scheduling.SystemQuota])
 	}
-	if r.ofX {
-		add(topX(all), nil)
+	if r.hasX {
+		add(schedulerPluginsSpec(all), nil)
 	}
 	for _, o := range all {
 		if builtIn(o.Name) && !o.x {
 			continue
 		}
 		s := o.Spec
-		if s.Parent == olderRoot && r.names[olderRoot] == "" {
+		if s.Parent == olderRoot && r.quotaNames[olderRoot] == "" {
 			s.Parent = scheduling.RootQuota
 		}
 		switch {
@@ -221,7 +223,7 @@ func (r *Room) specs(all []*object) (specs []quota.Spec, of []*object) {
 		}
 		add(s, o)
 	}
-	return specs, of
+	return specs, objects
 }
 
 func nsKey(namespace string, x bool) string {
@@ -231,10 +233,10 @@ func nsKey(namespace string, x bool) string {
 	return "namespace:" + namespace
 }
 
-// apart is a quota that is there without being declared, limited by its object if there is one.
-func (r *Room) apart(name string, own map[string]*object, most map[string]resource.Quantity, spared bool) quota.Spec {
+// builtInSpec returns a quota that exists without a declaration, limited by its object if there is one.
+func (r *Room) builtInSpec(name string, own map[string]*object, limit map[string]resource.Quantity, spared bool) quota.Spec {
 	s := quota.Spec{Name: name, Parent: scheduling.RootQuota, Apart: true, Spared: spared, Max: quota.List{}}
-	for res, n := range most {
+	for res, n := range limit {
 		l := convert.Amounts(v1.ResourceList{v1.ResourceName(res): n})
 		s.Max[res] = l[res]
 	}
@@ -244,9 +246,9 @@ func (r *Room) apart(name string, own map[string]*object, most map[string]resour
 	return s
 }
 
-// topX is the quota above those of scheduler-plugins: together they never have more than the sum of their mins, of what all of
+// schedulerPluginsSpec returns the parent of scheduler-plugins' quotas. Its max is the sum of their mins, for resources that all of
 // them name.
-func topX(all []*object) quota.Spec {
+func schedulerPluginsSpec(all []*object) quota.Spec {
 	s := quota.Spec{Name: TopX, Inner: true, Max: quota.List{}}
 	first := true
 	for _, o := range all {
@@ -266,11 +268,11 @@ func topX(all []*object) quota.Spec {
 	return s
 }
 
-// quotaOf is the quota of a pod; "" if it has none. bad is a quota that it names, and that there is not.
+// quotaOf returns the quota of a pod; "" if it has none. bad is a quota that the pod's label names, and that does not exist.
 func (r *Room) quotaOf(p *v1.Pod) (name, bad string) {
 	tree := r.book.Tree()
 	if named := convert.NamesQuota(p); named != "" {
-		if r.ofK && tree.Has(named) {
+		if r.hasK && tree.Has(named) {
 			return named, ""
 		}
 		bad = named
@@ -279,17 +281,17 @@ func (r *Room) quotaOf(p *v1.Pod) (name, bad string) {
 		if o := r.objects[convert.ElasticQuotas.Group+"/"+p.Namespace+"/"+p.Namespace]; o != nil {
 			return o.Name, ""
 		}
-		if name, ok := r.names[nsKey(p.Namespace, false)]; ok {
+		if name, ok := r.quotaNames[nsKey(p.Namespace, false)]; ok {
 			return name, ""
 		}
-		if name, ok := r.names[nsKey(p.Namespace, true)]; ok {
+		if name, ok := r.quotaNames[nsKey(p.Namespace, true)]; ok {
 			return name, ""
 		}
 	}
-	if r.ofK {
+	if r.hasK {
 		return scheduling.DefaultQuota, bad
 	}
 	return "", bad
 }
 
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

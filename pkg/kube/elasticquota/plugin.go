@@ -21,7 +21,7 @@ import (
 // Plugin is the plugin of one profile.
 type Plugin struct{ *Room }
 
-// Koordinator's plugin has these extension points, at which configurations may name it.
+// Koordinator's plugin has these extension points, and existing configurations name them.
 var (
 	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
 	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
@@ -30,49 +30,50 @@ var (
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
-// New makes the plugin of a profile.
+// New returns the plugin of a profile.
 func (r *Room) New(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, err := config.DecodeQuota(raw)
 	if err != nil {
 		return nil, err
 	}
 	if len(args.Idle) > 0 {
-		klog.FromContext(ctx).Info("Arguments of ElasticQuota have no effect here", "profile", h.ProfileName(), "arguments", strings.Join(args.Idle, ", "))
+		klog.FromContext(ctx).Info("Arguments of ElasticQuota have no effect here",
+			"profile", h.ProfileName(), "arguments", strings.Join(args.Idle, ", "))
 	}
-	if err := r.begin(args, raw != nil, h); err != nil {
+	if err := r.start(args, raw != nil, h); err != nil {
 		return nil, err
 	}
 	return &Plugin{r}, nil
 }
 
-// begin has the room hear of pods and nodes, once. Quotas that were heard of before that count from now on, and by the arguments of
-// whichever profile has any, also if that is not the first.
-func (r *Room) begin(args config.QuotaArgs, written bool, h fwk.Handle) error {
+// start registers the event handlers, once. Quotas that were read before count from now on. The arguments may come from any
+// profile, not only from the first.
+func (r *Room) start(args config.QuotaArgs, written bool, h fwk.Handle) error {
 	r.mu.Lock()
-	first, before := !r.begun, r.args
-	err := r.agree(args, written)
+	first, previous := !r.started, r.args
+	err := r.adoptArgs(args, written)
 	if err == nil && first {
-		err = r.hear(h)
+		err = r.watch(h)
 	}
-	if err == nil && len(r.objects) > 0 && (first || !reflect.DeepEqual(before, r.args)) {
-		r.regrow()
+	if err == nil && len(r.objects) > 0 && (first || !reflect.DeepEqual(previous, r.args)) {
+		r.invalidateTree()
 		return nil
 	}
 	r.mu.Unlock()
 	return err
 }
 
-// hear has the room hear of pods and nodes. r.mu is held.
-func (r *Room) hear(h fwk.Handle) error {
-	r.begun = true
+// watch registers the handlers for pods, nodes and devices. r.mu is held.
+func (r *Room) watch(h fwk.Handle) error {
+	r.started = true
 	core := h.SharedInformerFactory().Core().V1()
 	r.lister, r.volumes = core.Pods().Lister(), core.PersistentVolumeClaims().Lister()
 	if _, err := core.Pods().Informer().AddEventHandler(handler(r.setPod, r.dropPod)); err != nil {
 		return err
 	}
 	if h.SharedDRAManager() != nil {
-		of := h.SharedInformerFactory().Resource().V1()
-		if err := errors.Join(r.hearDevices(of), r.hearClasses(of)); err != nil {
+		resourceInformers := h.SharedInformerFactory().Resource().V1()
+		if err := errors.Join(r.watchDevices(resourceInformers), r.watchClasses(resourceInformers)); err != nil {
 			return err
 		}
 	}
@@ -80,18 +81,18 @@ func (r *Room) hear(h fwk.Handle) error {
 	return err
 }
 
-// agree takes over the arguments of a profile. One for which none are written has those of the others.
-func (r *Room) agree(args config.QuotaArgs, written bool) error {
+// adoptArgs takes over the arguments of a profile. A profile without arguments uses those of the other profiles.
+func (r *Room) adoptArgs(args config.QuotaArgs, written bool) error {
 	switch {
-	case !r.written:
-		r.args, r.written = args, written
+	case !r.argsWritten:
+		r.args, r.argsWritten = args, written
 	case written && !reflect.DeepEqual(r.args, args):
 		return fmt.Errorf("ElasticQuotaArgs: they must be the same in all profiles that have any, since all share the quotas")
 	}
 	return nil
 }
 
-// handler calls set for every object that exists and drop for every one that goes.
+// handler returns an event handler that calls set for added and updated objects, and drop for deleted ones.
 func handler[T any](set, drop func(T)) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { set(o.(T)) },
@@ -110,8 +111,7 @@ func handler[T any](set, drop func(T)) toolscache.ResourceEventHandler {
 // Name implements fwk.Plugin.
 func (*Plugin) Name() string { return Name }
 
-// PreFilter admits a pod without a gang. Members are admitted with their gang. Which pods may be evicted for a pod that is not admitted package preempt
-// finds out.
+// PreFilter admits a pod without a gang. Members are admitted with their gang.
 func (p *Plugin) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !p.Active() || fit.Asking(ctx) || pod.Spec.NodeName != "" || !source.Of(pod).IsZero() {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -125,7 +125,7 @@ func (p *Plugin) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _
 // PreFilterExtensions implements fwk.PreFilterPlugin.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// PostFilter is there for configurations that name the plugin at PostFilter: whom to evict for a pod others say.
+// PostFilter exists for configurations that name the plugin at PostFilter. Package preempt selects the victims.
 func (*Plugin) PostFilter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
@@ -138,22 +138,22 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ str
 	return nil
 }
 
-// Unreserve gives that back.
+// Unreserve reverts Reserve.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	if source.Of(pod).IsZero() {
 		p.assume(pod, false)
 	}
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions. No event of the scheduler's cures a refusal: the room says itself when somebody
-// would be admitted (Changed).
+// EventsToRegister implements fwk.EnqueueExtensions. The Room itself reports when a waiting pod may be admitted, so that almost no
+// scheduler event is needed.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodLabel | fwk.UpdatePodScaleDown},
 	}}, nil
 }
 
-// SignPod implements fwk.SignPlugin: a pod leaves its quota another than the next one like it finds it.
+// SignPod implements fwk.SignPlugin. Each bound pod changes its quota, so that no result holds for the next identical pod.
 func (p *Plugin) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if p.Active() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with quotas are placed one by one")

@@ -13,10 +13,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// gangOf names whom a pod is admitted with: its gang, or itself.
+// gangOf returns the name in the book of a pod's gang, or of the pod.
 func gangOf(p *v1.Pod) string {
-	if of := source.Of(p).Whole(); !of.IsZero() {
-		return named(of)
+	if ref := source.Of(p).Whole(); !ref.IsZero() {
+		return gangName(ref)
 	}
 	return onePod + key(p)
 }
@@ -24,10 +24,9 @@ func gangOf(p *v1.Pod) string {
 // onePod begins the name of a pod without a gang in the book.
 const onePod = "pod "
 
-// named is what a gang is called in the book.
-func named(of gang.Ref) string { return "gang " + of.Whole().ID() }
+// gangName returns the name of a gang in the book.
+func gangName(ref gang.Ref) string { return "gang " + ref.Whole().ID() }
 
-// setPod hears of a pod.
 func (r *Room) setPod(p *v1.Pod) {
 	if !r.Active() {
 		return
@@ -35,40 +34,40 @@ func (r *Room) setPod(p *v1.Pod) {
 	r.mu.Lock()
 	freed := r.set(p)
 	var above []*v1.Pod
-	if is := r.pods[key(p)]; freed && !r.wild && is != nil && is.state == quota.Keeps { // it may keep more than its quota may have
-		above = r.above()
+	if current := r.pods[key(p)]; freed && !r.treeStale && current != nil && current.state == quota.Keeps { // it may exceed its quota now
+		above = r.gangsAboveMax()
 	}
 	notes := r.takeNotes()
 	r.mu.Unlock()
-	r.say(notes)
+	r.reportNotes(notes)
 	if len(above) > 0 {
 		r.cluster.Hear(Event{What: MayNotKeep, Members: above})
 	}
 	if freed {
-		r.changed()
+		r.notifyMayBeAdmitted()
 	}
 }
 
-// meet counts a pod of which the room is yet to hear: the scheduler's queue may have heard of it before, and what a quota
-// is entitled to depends on what its pods ask for. Who has gone meanwhile is not counted. r.mu is held.
-func (r *Room) meet(p *v1.Pod) {
+// ensureKnown counts a pod whose event has not arrived yet, because the scheduler's queue may be ahead. A pod that is not listed
+// any more is not counted. r.mu is held.
+func (r *Room) ensureKnown(p *v1.Pod) {
 	if known := r.pods[key(p)]; known != nil && known.UID == p.UID {
 		return
 	}
-	if is, err := r.lister.Pods(p.Namespace).Get(p.Name); err == nil && is.UID == p.UID {
-		r.set(is)
+	if listed, err := r.lister.Pods(p.Namespace).Get(p.Name); err == nil && listed.UID == p.UID {
+		r.set(listed)
 	}
 }
 
-// lost notes, once, that a pod names a quota that there is not.
-func (r *Room) lost(p *pod, bad string) {
-	if p.bad == bad {
+// noteMissingQuota notes, once, that a pod names a quota that does not exist.
+func (r *Room) noteMissingQuota(p *pod, missing string) {
+	if p.missingQuota == missing {
 		return
 	}
-	if p.bad = bad; bad != "" {
+	if p.missingQuota = missing; missing != "" {
 		r.notes = append(r.notes, cache.Note{
 			About: p.Pod, Warning: true, Reason: cache.QuotaNotFound,
-			Message: fmt.Sprintf("there is no ElasticQuota named %q, which the pod's label names: the default quota counts", bad),
+			Message: fmt.Sprintf("there is no ElasticQuota named %q, which the pod's label names: the default quota counts", missing),
 		})
 	}
 }
@@ -78,52 +77,51 @@ func (r *Room) takeNotes() (notes []cache.Note) {
 	if !r.cluster.Open() {
 		return nil
 	}
-	if wrong := r.wrong; wrong != nil {
-		r.wrong = nil
-		for _, k := range sorted(r.objects) {
+	if wrong := r.problems; wrong != nil {
+		r.problems = nil
+		for _, k := range sortedKeys(r.objects) {
 			o := r.objects[k]
-			if w := wrong[k]; w != o.said && w != "" {
-				r.notes = append(r.notes, cache.Note{About: o.about, Warning: true, Reason: cache.QuotaNotUsable, Message: w})
+			if w := wrong[k]; w != o.reported && w != "" {
+				r.notes = append(r.notes, cache.Note{About: o.raw, Warning: true, Reason: cache.QuotaNotUsable, Message: w})
 			}
-			o.said = wrong[k]
+			o.reported = wrong[k]
 		}
 	}
 	notes, r.notes = r.notes, nil
 	return notes
 }
 
-// Resume says and writes what could not be said and written before. What is kept for gangs is known now: a max may have been lowered while no
-// scheduler ran.
+// Resume reports and writes what could not be reported and written before. A max may have been lowered while no scheduler ran.
 func (r *Room) Resume() {
 	if !r.Active() {
 		r.mu.Lock()
 		notes := r.takeNotes()
 		r.mu.Unlock()
-		r.say(notes)
+		r.reportNotes(notes)
 		return
 	}
 	r.lock()
-	r.touch()
-	r.tell()
+	r.scheduleWrite()
+	r.report()
 }
 
-func (r *Room) say(notes []cache.Note) {
+func (r *Room) reportNotes(notes []cache.Note) {
 	for _, n := range notes {
 		r.cluster.Note(n)
 	}
 }
 
-// set is setPod with r.mu held. It says whether something was given back.
+// set is setPod with r.mu held. It returns whether quota was freed.
 func (r *Room) set(p *v1.Pod) (freed bool) {
 	k := key(p)
 	known := r.pods[k]
 	if known != nil && known.UID != p.UID {
 		r.book.Remove(k)
 		delete(r.pods, k)
-		r.forget(known)
+		r.dropClaims(known)
 		known, freed = nil, true
 	}
-	if done(p) {
+	if finished(p) {
 		return r.drop(k) || freed
 	}
 	if known == nil {
@@ -133,32 +131,35 @@ func (r *Room) set(p *v1.Pod) (freed bool) {
 	if known.Pod = p; p.Spec.NodeName != "" {
 		known.assumed = false
 	}
-	if delete(r.going, k); p.Spec.NodeName != "" && p.DeletionTimestamp != nil {
-		r.going[k] = true
+	if delete(r.terminating, k); p.Spec.NodeName != "" && p.DeletionTimestamp != nil {
+		r.terminating[k] = true
 	}
-	if r.wild { // it is looked at with the tree
-		known.asks = nil
+	if r.treeStale { // counted with the new tree
+		known.requests = nil
 		return true
 	}
-	was := *known
-	r.put(known)
-	// A waiting pod that asks for something else, or in another quota, may be who is served first no more.
-	if was.asks != nil && (was.quota != known.quota || was.fixed != known.fixed || !maps.Equal(was.asks, known.asks)) {
+	previous := *known
+	r.update(known)
+	// A waiting pod with another request or quota may no longer be the one served first.
+	same := previous.quota == known.quota && previous.fixed == known.fixed && maps.Equal(previous.requests, known.requests)
+	if previous.requests != nil && !same {
 		freed = true
 	}
-	if off := r.off(p); known.off != off {
-		known.off = off
-		r.totals()
+	if unready := r.onUnreadyNode(p); known.onUnreadyNode != unready {
+		known.onUnreadyNode = unready
+		r.markTotalsStale()
 	}
 	return freed
 }
 
-// done says that a pod takes nothing any more.
-func done(p *v1.Pod) bool { return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed }
+// finished returns whether a pod needs no resources any more.
+func finished(p *v1.Pod) bool {
+	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+}
 
-// put tells the book how a pod is.
-func (r *Room) put(p *pod) {
-	r.touch()
+// update records a pod's state in the book. r.mu is held.
+func (r *Room) update(p *pod) {
+	r.scheduleWrite()
 	state := quota.Waits
 	var place Place
 	if p.Spec.NodeName == "" {
@@ -171,11 +172,11 @@ func (r *Room) put(p *pod) {
 		state = quota.Keeps
 	case len(p.Spec.SchedulingGates) > 0 || place.Foreign || p.DeletionTimestamp != nil:
 		r.book.Remove(key(p.Pod))
-		r.forget(p)
+		r.dropClaims(p)
 		return
 	}
 	if state != quota.Waits && (p.state == quota.Waits || source.Of(p.Pod).IsZero() && !place.Reserved) {
-		r.revoke.gone(gangOf(p.Pod)) // others of the gang that wait ask for something else now
+		r.revoke.forgetGang(gangOf(p.Pod)) // the gang's waiting members request something else now
 	}
 	switch {
 	case state == quota.Waits:
@@ -187,14 +188,14 @@ func (r *Room) put(p *pod) {
 	}
 	name, bad := r.quotaOf(p.Pod)
 	if state == quota.Waits {
-		r.lost(p, bad)
+		r.noteMissingQuota(p, bad)
 	}
 	if _, known := r.book.Gang(gangOf(p.Pod)); !known && state == quota.Waits {
-		defer r.book.Passed(gangOf(p.Pod), true) // until the scheduler's queue lets it in
+		defer r.book.Passed(gangOf(p.Pod), true) // until the scheduler's queue admits the pod
 	}
-	p.quota, p.state, p.fixed, p.counts = name, state, convert.Fixed(p.Pod), true
-	r.use(p)
-	r.enter(p)
+	p.quota, p.state, p.fixed, p.inBook = name, state, convert.Fixed(p.Pod), true
+	r.updateClaims(p)
+	r.enterBook(p)
 }
 
 func (r *Room) dropPod(p *v1.Pod) {
@@ -208,31 +209,30 @@ func (r *Room) dropPod(p *v1.Pod) {
 	}
 	r.mu.Unlock()
 	if freed {
-		r.changed()
+		r.notifyMayBeAdmitted()
 	}
 }
 
-// drop forgets a pod. r.mu is held.
-func (r *Room) drop(k string) bool {
-	known := r.pods[k]
-	delete(r.pods, k)
-	delete(r.waiting, k)
-	delete(r.going, k)
-	r.book.Remove(k)
+func (r *Room) drop(name string) bool {
+	known := r.pods[name]
+	delete(r.pods, name)
+	delete(r.waiting, name)
+	delete(r.terminating, name)
+	r.book.Remove(name)
 	if known != nil {
-		r.forget(known)
-		if of, _ := r.book.Gang(gangOf(known.Pod)); !of.Waits { // if others of it wait, they still do for another quota's
-			delete(r.later, gangOf(known.Pod))
+		r.dropClaims(known)
+		if gangState, _ := r.book.Gang(gangOf(known.Pod)); !gangState.Waits { // its waiting members still wait for that turn
+			delete(r.laterGangs, gangOf(known.Pod))
 		}
 	}
-	r.touch()
-	if known != nil && known.off {
-		r.totals()
+	r.scheduleWrite()
+	if known != nil && known.onUnreadyNode {
+		r.markTotalsStale()
 	}
 	return known != nil
 }
 
-// Look is to be called when a pod has got a place or a node, or has lost it.
+// Look updates a pod that got or lost a node.
 func (r *Room) Look(key string) {
 	if !r.Active() {
 		return
@@ -240,40 +240,40 @@ func (r *Room) Look(key string) {
 	r.lock()
 	p, freed := r.pods[key], false
 	if p != nil {
-		had := p.since != 0
-		r.put(p)
-		freed = had && p.since == 0 || !had && len(r.later) > 0
+		hadNode := p.since != 0
+		r.update(p)
+		freed = hadNode && p.since == 0 || !hadNode && len(r.laterGangs) > 0
 	}
 	r.mu.Unlock()
 	if freed {
-		r.changed()
+		r.notifyMayBeAdmitted()
 	}
 }
 
-// assume notes that the scheduler counts a pod without a gang on a node, or no longer.
-func (r *Room) assume(p *v1.Pod, is bool) {
+// assume records whether the scheduler assumes a pod without a gang on a node.
+func (r *Room) assume(p *v1.Pod, assumed bool) {
 	if !r.Active() {
 		return
 	}
 	r.lock()
 	known := r.pods[key(p)]
-	if known == nil && is {
+	if known == nil && assumed {
 		known = &pod{Pod: p}
 		r.pods[key(p)] = known
 	}
-	if known != nil && known.UID == p.UID && known.assumed != is {
-		known.assumed = is
-		r.put(known)
+	if known != nil && known.UID == p.UID && known.assumed != assumed {
+		known.assumed = assumed
+		r.update(known)
 	}
-	if is {
+	if assumed {
 		delete(r.waiting, key(p))
 	}
-	wait := len(r.later) > 0
+	wait := len(r.laterGangs) > 0
 	r.mu.Unlock()
 	switch {
-	case !is:
-		r.changed()
-	case wait: // this was served, so others may be next
-		r.next()
+	case !assumed:
+		r.notifyMayBeAdmitted()
+	case wait: // this turn is over
+		r.notifyMayBeNext()
 	}
 }

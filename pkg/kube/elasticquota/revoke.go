@@ -14,219 +14,222 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Where quotas are watched (monitorAllQuotas), pods may be evicted if their quota has had more than it is entitled to for delayEvictTime without a
-// pause, whatever their priority. Tick finds such quotas and has the gangs and pods that wait tried, in the order of the queue; each looks for victims
-// in a cycle of its own, and what they leave is reserved for it. For one eviction of a quota delayEvictTime begins anew.
+// With monitorAllQuotas, pods of any priority may be evicted if their quota exceeds its fair share for delayEvictTime without a
+// pause. Tick finds such quotas and has the waiting gangs and pods retried, in the order of the queue. Each retry looks for
+// victims, and their capacity is reserved for that gang. An eviction restarts delayEvictTime for its quota.
 
-// revocations is what is known of quotas that have too much, and of the gangs and pods that wait for that.
+// revocations knows the quotas above their fair share, and the gangs and pods that wait for capacity.
 type revocations struct {
-	looked time.Time
-	over   map[string]time.Time // quotas that have too much, and since when
-	late   map[string]bool      // those that have had too much for long enough, when it was looked last
-	waits  map[string]waiter    // by gang, what was tried, and has no place yet
-	woken  string               // what was known when those that wait were tried last
-	barred map[string]barred    // by gang, why nothing was evicted for it, as people were told
+	checkedAt time.Time
+	overSince map[string]time.Time   // quotas above their fair share, and since when
+	overdue   map[string]bool        // quotas above for long enough at the last check
+	waiting   map[string]waiter      // by gang, the last attempt of a gang that is not placed
+	lastState string                 // the state at the last retry
+	blocked   map[string]blockReason // by gang, the reported reason why nothing was evicted
 }
 
-// barred is why no pod was evicted for a gang. Disruption budgets change without a word to the quotas: the gang is tried again and again.
-type barred struct {
+// blockReason is why no pod was evicted for a gang. Budgets change without an event for quotas, so that such a gang is retried at
+// each check.
+type blockReason struct {
 	message   string
 	byBudgets bool
 }
 
-// waiter is what a gang has asked for.
+// waiter is what a gang requested at its last attempt.
 type waiter struct {
-	ask   quota.Ask
-	pod   *v1.Pod // one of it
-	what  string  // equal for those who ask for the same
-	grown uint64  // how often the tree was made then
+	ask         quota.Ask
+	pod         *v1.Pod // one of its pods
+	request     string  // equal for equal requests
+	treeVersion uint64  // of the attempt
 }
 
-// gone notes that nobody is known any more who has asked for a gang.
-func (v *revocations) gone(gang string) {
-	delete(v.waits, gang)
-	delete(v.barred, gang)
+// forgetGang forgets the attempt of a gang.
+func (v *revocations) forgetGang(gang string) {
+	delete(v.waiting, gang)
+	delete(v.blocked, gang)
 }
 
-// stillWaits returns whether the pod of a waiter is there. r.mu is held.
+// stillWaits returns whether the pod of a waiter exists. r.mu is held.
 func (r *Room) stillWaits(w waiter) bool {
-	is := r.pods[key(w.pod)]
-	return is != nil && is.UID == w.pod.UID
+	current := r.pods[key(w.pod)]
+	return current != nil && current.UID == w.pod.UID
 }
 
-// Tick is to be called again and again. It finds the quotas that have had too much for long, and has those tried for which pods of these may be evicted.
+// Tick finds the overdue quotas, and retries the gangs that may evict their pods. It is called periodically.
 func (r *Room) Tick() {
 	if !r.args.Revoke || !r.Active() || !r.cluster.Open() {
 		return
 	}
 	now := r.clock.Now()
 	r.lock()
-	if now.Sub(r.revoke.looked) < r.args.Every {
+	if now.Sub(r.revoke.checkedAt) < r.args.Every {
 		r.mu.Unlock()
 		return
 	}
-	r.revoke.looked = now
+	r.revoke.checkedAt = now
 	r.review(now)
 	waits := map[string]*v1.Pod{}
-	is := fmt.Sprint(sorted(r.revoke.late), r.grown, r.asked().Changes())
-	for _, id := range sorted(r.revoke.waits) {
-		switch w := r.revoke.waits[id]; {
+	state := fmt.Sprint(sortedKeys(r.revoke.overdue), r.treeVersion, r.currentBook().Changes())
+	for _, id := range sortedKeys(r.revoke.waiting) {
+		switch w := r.revoke.waiting[id]; {
 		case !r.stillWaits(w):
-			r.revoke.gone(id)
-		case len(r.revoke.late) > 0 && (r.revoke.woken != is || r.revoke.barred[id].byBudgets) && convert.Priority(w.pod) < systemCritical:
+			r.revoke.forgetGang(id)
+		case len(r.revoke.overdue) > 0 && (r.revoke.lastState != state || r.revoke.blocked[id].byBudgets) &&
+			convert.Priority(w.pod) < systemCritical:
 			waits[id] = w.pod
 		}
 	}
-	r.revoke.woken = is
+	r.revoke.lastState = state
 	r.mu.Unlock()
 	if len(waits) > 0 {
 		r.cluster.Hear(Event{What: MayEvict, Waits: waits})
 	}
 }
 
-// RevokesLater returns whether pods may be evicted, if nothing changes, once quotas have had too much for long enough, within an hour.
+// RevokesLater returns whether some quota becomes overdue within an hour if nothing changes, so that its pods may be evicted.
 func (r *Room) RevokesLater() bool {
 	if !r.args.Revoke || !r.Active() || r.args.Delay > time.Hour {
 		return false
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	leaving, now := r.leaving(), r.clock.Now()
-	for name, since := range r.revoke.over {
-		if len(r.revoke.waits) > 0 && !leaving[name] && now.Sub(since) < r.args.Delay+2*r.args.Every {
+	terminating, now := r.quotasWithTerminating(), r.clock.Now()
+	for name, since := range r.revoke.overSince {
+		if len(r.revoke.waiting) > 0 && !terminating[name] && now.Sub(since) < r.args.Delay+2*r.args.Every {
 			return true
 		}
 	}
 	return false
 }
 
-// Revoke begins the search for pods that may be evicted for a group since their quotas have had too much for long; nil if there are none.
+// Revoke begins the search for pods of overdue quotas that may be evicted for a group; nil if no quota is overdue.
 func (r *Room) Revoke(group *cache.Group) *Claim {
 	if !r.args.Revoke || !r.Active() || len(group.Pending) == 0 {
 		return nil
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	if len(r.revoke.late) == 0 {
+	if len(r.revoke.overdue) == 0 {
 		return nil
 	}
-	a := r.ask(group, claimants(group), nil)
+	a := r.ask(group, membersToPlace(group), nil)
 	if a.Priority >= systemCritical {
 		return nil
 	}
-	c := r.claim(a, forEver, quota.AnyPriority)
-	c.from = maps.Clone(r.revoke.late)
+	c := r.newClaim(a, unlimited, quota.AnyPriority)
+	c.overQuotas = maps.Clone(r.revoke.overdue)
 	return c
 }
 
-// Revoked notes that pods are evicted, and returns what they are told.
+// Revoked records that pods are evicted, and returns the reason.
 func (c *Claim) Revoked(gone []*v1.Pod) (why string) {
-	r := c.room
+	r := c.manager
 	r.lock()
 	from := r.quotasOf(gone)
-	why = c.whyRevoked(from)
+	why = c.revocationReason(from)
 	for _, name := range from {
-		r.revoke.over[name] = r.clock.Now() // once more as long, before others are evicted
-		delete(r.revoke.late, name)
+		r.revoke.overSince[name] = r.clock.Now() // delayEvictTime begins again
+		delete(r.revoke.overdue, name)
 		r.noteRevoked(name, why, gone)
 	}
 	notes := r.takeNotes()
 	r.mu.Unlock()
-	r.say(notes)
+	r.reportNotes(notes)
 	return why
 }
 
-// NotRevoked has people told, once, why no pod is evicted although its quota has had too much for long: disruption budgets do not allow it, or, without any,
-// no set of such pods makes room.
+// NotRevoked reports, once, why no pod of an overdue quota is evicted: because of the given disruption budgets, or because no set
+// of victims frees enough.
 func (c *Claim) NotRevoked(budgets []string) {
-	r := c.room
+	r := c.manager
 	r.lock()
-	from := sorted(c.from)
-	message := c.whyRevoked(from) + ": no pod is evicted, since no set of pods that may be makes room for it"
+	from := sortedKeys(c.overQuotas)
+	message := c.revocationReason(from) + ": no pod is evicted, since no set of pods that may be makes room for it"
 	if len(budgets) > 0 {
-		message = fmt.Sprintf("%s: no pod is evicted as long as PodDisruptionBudgets do not allow it: %s", c.whyRevoked(from), strings.Join(budgets, ", "))
+		message = fmt.Sprintf("%s: no pod is evicted as long as PodDisruptionBudgets do not allow it: %s",
+			c.revocationReason(from), strings.Join(budgets, ", "))
 	}
-	if r.revoke.barred[c.ask.Gang].message != message {
-		if r.revoke.barred == nil {
-			r.revoke.barred = map[string]barred{}
+	if r.revoke.blocked[c.ask.Gang].message != message {
+		if r.revoke.blocked == nil {
+			r.revoke.blocked = map[string]blockReason{}
 		}
-		r.revoke.barred[c.ask.Gang] = barred{message, len(budgets) > 0}
+		r.revoke.blocked[c.ask.Gang] = blockReason{message, len(budgets) > 0}
 		for _, name := range from {
 			r.noteQuota(name, cache.Note{Warning: true, Reason: cache.QuotaNotRevoked, Message: message})
 		}
 	}
 	notes := r.takeNotes()
 	r.mu.Unlock()
-	r.say(notes)
+	r.reportNotes(notes)
 }
 
-func (c *Claim) whyRevoked(from []string) string {
-	var of []string
+func (c *Claim) revocationReason(from []string) string {
+	var quotas []string
 	for _, w := range c.ask.Need {
-		of = append(of, w.Quota)
+		quotas = append(quotas, w.Quota)
 	}
-	slices.Sort(of)
+	slices.Sort(quotas)
 	return fmt.Sprintf("quota %s has used more than its fair share for %s, and %s of quota %s waits for it",
-		strings.Join(from, ", "), c.room.args.Delay, plain([]string{c.ask.Gang})[0], strings.Join(slices.Compact(of), ", "))
+		strings.Join(from, ", "), c.manager.args.Delay, shortNames([]string{c.ask.Gang})[0], strings.Join(slices.Compact(quotas), ", "))
 }
 
-// noteQuota has people told about a quota's object.
+// noteQuota adds a note about a quota's object.
 func (r *Room) noteQuota(name string, n cache.Note) {
-	for _, k := range sorted(r.objects) {
+	for _, k := range sortedKeys(r.objects) {
 		if o := r.objects[k]; o.Name == name {
-			n.About = o.about
+			n.About = o.raw
 			r.notes = append(r.notes, n)
 		}
 	}
 }
 
-// noteRevoked has people told on a quota's object.
+// noteRevoked adds a note about evictions to a quota's object.
 func (r *Room) noteRevoked(name, why string, gone []*v1.Pod) {
 	var gangs []string
 	for _, p := range gone {
 		gangs = append(gangs, gangOf(p))
 	}
 	slices.Sort(gangs)
-	message := fmt.Sprintf("%s: %s with %d %s leave", why, strings.Join(plain(slices.Compact(gangs)), ", "), len(gone), plural("pod", len(gone)))
+	message := fmt.Sprintf("%s: %s with %d %s leave",
+		why, strings.Join(shortNames(slices.Compact(gangs)), ", "), len(gone), plural("pod", len(gone)))
 	r.noteQuota(name, cache.Note{Reason: cache.QuotaRevoked, Message: message})
 }
 
-// review finds the quotas that have had too much for long enough. A quota of which a pod terminates is none of them. r.mu is held.
+// review finds the overdue quotas. A quota with a terminating pod is none of them. r.mu is held.
 func (r *Room) review(now time.Time) {
-	leaving := r.leaving()
-	b, over, late := r.asked(), map[string]time.Time{}, map[string]bool{}
+	terminating := r.quotasWithTerminating()
+	b, over, late := r.currentBook(), map[string]time.Time{}, map[string]bool{}
 	for _, name := range b.Tree().Names() {
 		if s, _ := b.Tree().Spec(name); s.Inner || !b.Over(name) {
 			continue
 		}
-		since, known := r.revoke.over[name]
-		if !known || leaving[name] {
+		since, known := r.revoke.overSince[name]
+		if !known || terminating[name] {
 			since = now
 		}
 		over[name] = since
-		if now.Sub(since) >= r.args.Delay && !leaving[name] {
+		if now.Sub(since) >= r.args.Delay && !terminating[name] {
 			late[name] = true
 		}
 	}
-	r.revoke.over, r.revoke.late = over, late
+	r.revoke.overSince, r.revoke.overdue = over, late
 }
 
-// leaving are the quotas of which somebody is on his way out.
-func (r *Room) leaving() map[string]bool {
+// quotasWithTerminating returns the quotas with a terminating pod on a node.
+func (r *Room) quotasWithTerminating() map[string]bool {
 	all := map[string]bool{}
 	for _, p := range r.pods {
-		if p.Spec.NodeName != "" && r.leaves(p.Pod) {
+		if p.Spec.NodeName != "" && r.isTerminating(p.Pod) {
 			all[p.quota] = true
 		}
 	}
 	return all
 }
 
-func (r *Room) leaves(p *v1.Pod) bool {
+func (r *Room) isTerminating(p *v1.Pod) bool {
 	return p.DeletionTimestamp != nil || r.cluster.Leaves(p)
 }
 
-// quotasOf are the quotas of some pods.
 func (r *Room) quotasOf(pods []*v1.Pod) []string {
 	all := map[string]bool{}
 	for _, p := range pods {

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// watched is a room that watches a quota which has 64 of 96, and is entitled to 40 as long as somebody of the other one waits for 56.
+// watched is a Room with a monitored quota that uses 64 of 96. Its fair share is 40 while a pod of the other quota waits for 56.
 func watched(t *testing.T) (w *world, at func(seconds int) (gone []string)) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1000, 0))
 	w = newWorld(t, func(a *config.QuotaArgs) { a.Revoke = true })
@@ -53,7 +53,7 @@ func watched(t *testing.T) (w *world, at func(seconds int) (gone []string)) {
 	}
 }
 
-// revokeFor is the cycle of a pod without a gang that no node takes: of pods of which each may be evicted by itself it tries the youngest first.
+// revokeFor is the cycle of a pod without a gang that fits no node. It tries the youngest victims first, each by itself.
 func (w *world) revokeFor(p *v1.Pod) []*v1.Pod {
 	claim := w.Revoke(group.Alone(p, ""))
 	if claim == nil {
@@ -86,7 +86,7 @@ func (w *world) revokeFor(p *v1.Pod) []*v1.Pod {
 	return nil
 }
 
-// Who has had too much for delayEvictTime without a pause gives back what another quota is entitled to, once for each who waits.
+// A quota above its fair share for delayEvictTime without a pause gives back another quota's fair share, once for each waiting pod.
 func TestRevoke(t *testing.T) {
 	w, at := watched(t)
 	require.Empty(t, at(0), "nobody waits")
@@ -101,9 +101,9 @@ func TestRevoke(t *testing.T) {
 	require.Empty(t, at(300), "it may start")
 }
 
-// TestRevokedQuotaGoesToTheFirst: what victims leave is kept for the pod that is first in the queue, until it has a place, is gone, or could have had
-// one for delayEvictTime.
-func TestRevokedQuotaGoesToTheFirst(t *testing.T) {
+// The capacity of victims stays reserved for the first pod in the queue until the pod is placed, deleted, or could have been placed for
+// delayEvictTime.
+func TestRevokedQuotaIsReservedForFirstInQueue(t *testing.T) {
 	w, at := watched(t)
 	admits := w.admitPod
 	second := w.pod("default/a-second", "b", "", "40")
@@ -122,12 +122,12 @@ func TestRevokedQuotaGoesToTheFirst(t *testing.T) {
 	require.Empty(t, admits(first))
 	require.Contains(t, admits(second), "reserved: cpu:40")
 
-	// Its place is taken by a pod that no quota keeps out; then more is evicted for it.
+	// A pod outside the quotas takes its node; then more pods are evicted for it.
 	w.setPod(w.pod("default/other", "a", "n1", "32"))
 	require.Empty(t, at(181))
 	require.Equal(t, []string{"old"}, at(301), "the pod that nobody knows the start of is the oldest")
 
-	// It has a place.
+	// The pod is placed.
 	w.dropPod(w.Room.pods["default/old"].Pod)
 	started := first.DeepCopy()
 	started.Spec.NodeName = "n1"
@@ -135,8 +135,8 @@ func TestRevokedQuotaGoesToTheFirst(t *testing.T) {
 	require.NotContains(t, admits(second), "reserved: cpu:40")
 }
 
-// TestRevokedQuotaIsNotKeptForEver: no node takes the pod that others were evicted for, and its reservation is given up: others have what is free.
-func TestRevokedQuotaIsNotKeptForEver(t *testing.T) {
+// No node fits the pod that victims were evicted for, and its reservation is given up: the capacity is free again.
+func TestRevokedQuotaReservationExpires(t *testing.T) {
 	w, at := watched(t)
 	changed := 0
 	w.hooks.Changed = func() { changed++ }
@@ -154,8 +154,8 @@ func TestRevokedQuotaIsNotKeptForEver(t *testing.T) {
 	require.Empty(t, w.admitPod(second))
 }
 
-// TestReservedQuotaEndsWithThePod: what is kept for a pod is free when the pod is deleted.
-func TestReservedQuotaEndsWithThePod(t *testing.T) {
+// A reservation is free once its pod is deleted.
+func TestQuotaReservationEndsWithThePod(t *testing.T) {
 	w, at := watched(t)
 	first, second := w.pod("default/first", "b", "", "40"), w.pod("default/second", "b", "", "40")
 	w.admitPod(first)
@@ -167,7 +167,7 @@ func TestReservedQuotaEndsWithThePod(t *testing.T) {
 	require.Empty(t, w.admitPod(second))
 }
 
-// A pause begins the time anew, and so does somebody who leaves.
+// A pause restarts delayEvictTime, and so does a terminating pod.
 func TestRevokeAfterAPause(t *testing.T) {
 	w, at := watched(t)
 	p := w.pod("default/w", "b", "", "56")
@@ -186,8 +186,8 @@ func TestRevokeAfterAPause(t *testing.T) {
 	require.Equal(t, []string{"young"}, at(301))
 }
 
-// Nobody leaves who is never evicted, or for somebody whose quota is not entitled to that much; or if nobody watches.
-func TestRevokeNobody(t *testing.T) {
+// No pod is evicted if it is protected, if the waiting quota's fair share is too small, or if quotas are not monitored.
+func TestRevokeSparesProtectedPods(t *testing.T) {
 	w, at := watched(t)
 	w.args.Delay = 0
 	p := w.pod("default/w", "b", "", "96")
@@ -205,7 +205,7 @@ func TestRevokeNobody(t *testing.T) {
 	require.Empty(t, at(3))
 }
 
-// Nobody leaves against a disruption budget: somebody else does, or nobody, which is said once.
+// A disruption budget protects its pods: other pods are evicted, or none, which is reported once.
 func TestRevokeWithinBudgets(t *testing.T) {
 	w, at := watched(t)
 	keeps := map[string]bool{"young": true}
@@ -235,8 +235,8 @@ func TestRevokeWithinBudgets(t *testing.T) {
 	require.Equal(t, []string{"young"}, at(300))
 }
 
-// TestBoundPodWaitsNoMore: a pod that was tried while a node was reserved for it is no waiter any more once it is bound.
-func TestBoundPodWaitsNoMore(t *testing.T) {
+// A pod with a reserved node is no waiter after it is bound.
+func TestBoundPodIsNotRetried(t *testing.T) {
 	w := newWorld(t, func(*config.QuotaArgs) {})
 	w.node("n1", "40", v1.ConditionTrue)
 	w.declare(`a max=40 namespaces=["default"]`)
@@ -244,10 +244,10 @@ func TestBoundPodWaitsNoMore(t *testing.T) {
 	w.reserved[key(p)] = true
 	w.Look(key(p))
 	require.Empty(t, w.admitPod(p))
-	require.Contains(t, w.revoke.waits, gangOf(p))
+	require.Contains(t, w.revoke.waiting, gangOf(p))
 	delete(w.reserved, key(p))
 	bound := p.DeepCopy()
 	bound.Spec.NodeName = "n1"
 	w.setPod(bound)
-	require.Empty(t, w.revoke.waits)
+	require.Empty(t, w.revoke.waiting)
 }

@@ -12,83 +12,82 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// rights says when it was looked last for which gangs more may be evicted: a gang that quotas or nodes refused is tried again when something has changed
-// in the quotas that it may take from, and no other event says so. A pod that is bound takes room, but with it its quota may have too much.
+// rights remembers when the eligible victims of waiting gangs were last checked, so that a gang is retried when they grow. No other
+// event reports that: a newly bound pod uses capacity, and its quota may borrow with it.
 type rights struct {
-	due    bool
-	looked uint64 // the moment of the book
-	called int    // how many different requests were called when it was looked last
+	scheduled    bool
+	checkedAt    uint64 // the moment of the book
+	retriedKinds int    // how many different requests the last check retried
 }
 
-// calledAtOnce is how many different requests may be called in each time in which changes are gathered: where more are, it is looked less often.
-const calledAtOnce = 100
+// retriesPerCheck is how many different requests one settle interval may retry. Checks with more retries delay the next one.
+const retriesPerCheck = 100
 
-// lookLater has it looked, some time after something has changed, for which gangs more may be evicted now. r.mu is held.
-func (r *Room) lookLater() {
-	if r.rights.due || len(r.revoke.waits) == 0 {
+// scheduleCheck has the eligible victims of waiting gangs checked after a change. r.mu is held.
+func (r *Room) scheduleCheck() {
+	if r.rights.scheduled || len(r.revoke.waiting) == 0 {
 		return
 	}
-	r.rights.due = true
-	after := r.settle * time.Duration(1+r.rights.called/calledAtOnce)
-	r.cluster.Do("quotas: who may be evicted", after, false, func(context.Context, func() bool) error {
-		if waits := r.gained(); len(waits) > 0 {
+	r.rights.scheduled = true
+	delay := r.settle * time.Duration(1+r.rights.retriedKinds/retriesPerCheck)
+	r.cluster.Do("quotas: eligible victims", delay, false, func(context.Context, func() bool) error {
+		if waits := r.gangsWithNewVictims(); len(waits) > 0 {
 			r.cluster.Hear(Event{What: MayEvict, Waits: waits})
 		}
 		return nil
 	})
 }
 
-// gained returns one pod of each gang that waits and each pod without one, by name in the book, for which more may be evicted than when it was
-// looked last. A change that takes something away may count, too, and so does what a gang has seen when it was tried since: a needless cycle
-// costs less than a gang that waits for ever.
-func (r *Room) gained() map[string]*v1.Pod {
+// gangsWithNewVictims returns one pod of each waiting gang, by name in the book, that may evict more pods than at the last check.
+// It may return too many: a needless cycle costs less than a gang that waits for ever.
+func (r *Room) gangsWithNewVictims() map[string]*v1.Pod {
 	r.lock()
 	defer r.mu.Unlock()
-	r.rights.due = false // also without quotas: they may come back
+	r.rights.scheduled = false // also without quotas: they may be declared again
 	if !r.Active() {
 		return nil
 	}
-	b := r.asked()
-	looked := r.rights.looked
-	r.rights.looked = b.Now()
-	waits, whats := map[string]*v1.Pod{}, map[string]bool{}
-	called := 0
-	for _, id := range sorted(r.revoke.waits) {
-		w := r.revoke.waits[id]
-		if is := r.pods[key(w.pod)]; is == nil || is.UID != w.pod.UID {
-			r.revoke.gone(id)
+	b := r.currentBook()
+	checkedAt := r.rights.checkedAt
+	r.rights.checkedAt = b.Now()
+	gangs, byRequest := map[string]*v1.Pod{}, map[string]bool{}
+	retriedKinds := 0
+	for _, id := range sortedKeys(r.revoke.waiting) {
+		w := r.revoke.waiting[id]
+		if current := r.pods[key(w.pod)]; current == nil || current.UID != w.pod.UID {
+			r.revoke.forgetGang(id)
 			continue
 		}
-		if w.grown != r.grown && source.Of(w.pod).IsZero() { // gangs are tried again when quotas are declared anew
+		if w.treeVersion != r.treeVersion && source.Of(w.pod).IsZero() { // gangs are retried when quotas change
 			w = r.waiter(r.askOf(w.pod), w.pod)
-			r.revoke.waits[id] = w
+			r.revoke.waiting[id] = w
 		}
-		more, known := whats[w.what]
+		more, known := byRequest[w.request]
 		if !known {
 			search := b.Reclaim(w.ask, r.policy())
 			search.BelowMin(math.MaxUint64)
 			_, helps := search.Shorts()
-			more = helps && search.AnySince(looked)
-			whats[w.what] = more
+			more = helps && search.AnySince(checkedAt)
+			byRequest[w.request] = more
 			if more {
-				called++
+				retriedKinds++
 			}
 		}
 		if more {
-			waits[id] = w.pod
+			gangs[id] = w.pod
 		}
 	}
-	r.rights.called = called
-	return waits
+	r.rights.retriedKinds = retriedKinds
+	return gangs
 }
 
-// waiter is who is tried for what he asks for, as quotas are now.
+// waiter returns the attempt with this request, under the present tree.
 func (r *Room) waiter(a quota.Ask, pod *v1.Pod) waiter {
-	return waiter{ask: a, pod: pod, what: fmt.Sprint(a.Priority, a.Need), grown: r.grown}
+	return waiter{ask: a, pod: pod, request: fmt.Sprint(a.Priority, a.Need), treeVersion: r.treeVersion}
 }
 
-// tries notes what a gang that is tried asks for, whatever refuses it. r.mu is held.
-func (r *Room) tries(a quota.Ask, pod *v1.Pod) { r.revoke.waits[a.Gang] = r.waiter(a, pod) }
+// noteAttempt records the request of a gang that is tried, whatever the result. r.mu is held.
+func (r *Room) noteAttempt(a quota.Ask, pod *v1.Pod) { r.revoke.waiting[a.Gang] = r.waiter(a, pod) }
 
-// Named says what a pod's gang is called where quotas name those who wait, or the pod.
+// Named returns the name in the book of a pod's gang, or of the pod.
 func Named(p *v1.Pod) string { return gangOf(p) }

@@ -10,13 +10,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Who waits is called when somebody may leave for him who might not before, or more of them; not for what he knows, nor for what goes away.
-func TestGained(t *testing.T) {
+// A waiting gang is retried when its eligible victims grow, but not for victims it has seen, and not when victims disappear.
+func TestGangIsRetriedWhenVictimsGrow(t *testing.T) {
 	w := newWorld(t, nil)
 	jobs := map[string]func(context.Context) error{}
 	w.runs(jobs)
 	var called []string
-	w.Gained = func(waits map[string]*v1.Pod) { called = append(called, sorted(waits)...) }
+	w.Gained = func(waits map[string]*v1.Pod) { called = append(called, sortedKeys(waits)...) }
 	w.node("n1", "16", v1.ConditionTrue)
 	w.declare(`a max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`)
 	w.pod("nb/old", "", "n1", "12")
@@ -33,7 +33,7 @@ func TestGained(t *testing.T) {
 	}
 	choices, _ := w.Admit(g)
 	require.Len(t, choices, 1, "the quotas have enough: it is nodes that refuse it")
-	w.pod("nb/waits", "", "", "1") // something changes
+	w.pod("nb/waits", "", "", "1") // a change
 	look("b has what it is entitled to")
 	first, second := w.pod("nb/first", "", "n1", "1"), w.pod("nb/second", "", "n1", "1")
 	look("b has too much", its)
@@ -50,12 +50,12 @@ func TestGained(t *testing.T) {
 		w.dropPod(p)
 	}
 	look("it has gone")
-	require.Empty(t, w.revoke.waits)
+	require.Empty(t, w.revoke.waiting)
 	require.NotContains(t, jobs, "quotas: who may be evicted")
 }
 
-// Who may leave is looked for again when quotas are declared anew, also if the last one went while a look was due.
-func TestGainedWhenQuotasComeBack(t *testing.T) {
+// Eligible victims are checked again when quotas are declared again, also if the last quota was deleted while a check was scheduled.
+func TestGangIsRetriedWhenQuotasAreDeclaredAgain(t *testing.T) {
 	w := newWorld(t, nil)
 	jobs := map[string]func(context.Context) error{}
 	w.runs(jobs)
@@ -67,8 +67,8 @@ func TestGainedWhenQuotasComeBack(t *testing.T) {
 	g := w.group("na/g", "", 4)
 	w.Admit(g)
 	w.pod("nb/old", "", "n1", "12")
-	for _, name := range sorted(w.objects) {
-		w.dropObject(w.objects[name].about, false)
+	for _, name := range sortedKeys(w.objects) {
+		w.dropObject(w.objects[name].raw, false)
 	}
 	require.NoError(t, jobs["the tree of quotas"](t.Context()))
 	require.False(t, w.Active())
@@ -83,9 +83,9 @@ func TestGainedWhenQuotasComeBack(t *testing.T) {
 	require.Equal(t, 1, called)
 }
 
-// looks runs what looks for who may leave, and returns who was called.
+// looks runs the scheduled check, and returns the gangs to retry.
 func (w *world) looks(jobs map[string]func(context.Context) error) (called []string) {
-	w.Gained = func(waits map[string]*v1.Pod) { called = append(called, sorted(waits)...) }
+	w.Gained = func(waits map[string]*v1.Pod) { called = append(called, sortedKeys(waits)...) }
 	if do := jobs[looksForRights]; do != nil {
 		delete(jobs, looksForRights)
 		require.NoError(w.t, do(context.Background()))
@@ -93,7 +93,7 @@ func (w *world) looks(jobs map[string]func(context.Context) error) (called []str
 	return called
 }
 
-// newLooking is a world whose jobs in the background are run when a test says so.
+// newLooking is a world with background jobs that a test runs.
 func newLooking(t *testing.T) (*world, map[string]func(context.Context) error) {
 	w, jobs := newWorld(t, nil), map[string]func(context.Context) error{}
 	w.runs(jobs)
@@ -102,8 +102,8 @@ func newLooking(t *testing.T) (*world, map[string]func(context.Context) error) {
 
 const looksForRights = "quotas: who may be evicted"
 
-// A gang of which some run hears of it, too, whatever happens to those who run.
-func TestGainedByWhoRunsInPart(t *testing.T) {
+// A gang with some running members is retried, too, whatever happens to the running ones.
+func TestPartlyRunningGangIsRetriedWhenVictimsGrow(t *testing.T) {
 	w, jobs := newLooking(t)
 	w.node("n1", "16", v1.ConditionTrue)
 	w.declare(`a max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`)
@@ -116,14 +116,14 @@ func TestGainedByWhoRunsInPart(t *testing.T) {
 	w.Admit(g)
 	w.looks(jobs)
 	runs = runs.DeepCopy()
-	runs.Status.Phase = v1.PodRunning // the kubelet says so
+	runs.Status.Phase = v1.PodRunning // as the kubelet reports
 	w.setPod(runs)
 	w.pod("nb/more", "", "n1", "2")
 	require.Equal(t, []string{Named(runs)}, w.looks(jobs))
 }
 
-// Who needs less than all its members asks for something once that is known, and so others may be entitled to less.
-func TestGainedByWhatOthersNeed(t *testing.T) {
+// A gang that needs fewer than all members requests something once that is known, which lowers other fair shares.
+func TestGangIsRetriedWhenAnotherGangNeedsLess(t *testing.T) {
 	w, jobs := newLooking(t)
 	w.node("n1", "12", v1.ConditionTrue)
 	w.declare(`a max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`, `c max=3 namespaces=["nc"]`)
@@ -137,8 +137,8 @@ func TestGainedByWhatOthersNeed(t *testing.T) {
 	require.Equal(t, []string{Named(g.Pods["na/g-0"])}, w.looks(jobs))
 }
 
-// What was found before quotas were declared anew counts no more.
-func TestGainedAnew(t *testing.T) {
+// A check before quotas were declared again does not count.
+func TestVictimCheckBeforeNewQuotasDoesNotCount(t *testing.T) {
 	w, jobs := newLooking(t)
 	w.node("n1", "32", v1.ConditionTrue)
 	declare := func() { w.declare(`a min=4 max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`) }
@@ -148,8 +148,8 @@ func TestGainedAnew(t *testing.T) {
 	old := w.pod("nb/old", "", "n1", "13")
 	its := []string{Named(g.Pods["na/g-0"])}
 	require.Equal(t, its, w.looks(jobs))
-	for _, name := range sorted(w.objects) {
-		w.dropObject(w.objects[name].about, false)
+	for _, name := range sortedKeys(w.objects) {
+		w.dropObject(w.objects[name].raw, false)
 	}
 	require.NoError(t, jobs["the tree of quotas"](t.Context()))
 	require.NoError(t, w.pods.Delete(old))
@@ -159,8 +159,8 @@ func TestGainedAnew(t *testing.T) {
 	require.Equal(t, its, w.looks(jobs))
 }
 
-// Who was tried while less might leave for him is tried again when it is as much as before.
-func TestGainedSinceTried(t *testing.T) {
+// A gang that was tried while fewer pods were eligible is retried when the earlier ones are eligible again.
+func TestGangIsRetriedWhenVictimsReturn(t *testing.T) {
 	w, jobs := newLooking(t)
 	w.node("n1", "16", v1.ConditionTrue)
 	w.declare(`a max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`)
@@ -173,13 +173,13 @@ func TestGainedSinceTried(t *testing.T) {
 	w.Admit(g)
 	require.Empty(t, w.looks(jobs))
 	w.dropPod(w.pod("nb/job", "", "n1", "1"))
-	w.Admit(g) // in vain: b has what it is entitled to
+	w.Admit(g) // in vain: b is within its fair share
 	w.pod("nb/job", "", "n1", "1")
 	require.Equal(t, its, w.looks(jobs))
 }
 
-// A pod without a gang hears of what it gains by being of another quota.
-func TestGainedInAnotherQuota(t *testing.T) {
+// A pod without a gang is retried for victims that it gains with another quota.
+func TestPodIsRetriedWhenItChangesQuota(t *testing.T) {
 	w, jobs := newLooking(t)
 	w.node("n1", "16", v1.ConditionTrue)
 	w.declare(`a max=2 namespaces=["na"]`, `b max=32 namespaces=["nb"]`, `c max=32`)
@@ -193,8 +193,8 @@ func TestGainedInAnotherQuota(t *testing.T) {
 	require.Equal(t, []string{Named(p)}, w.looks(jobs))
 }
 
-// What others have too much concerns those alone who may take it back.
-func TestGainedByWhomItConcerns(t *testing.T) {
+// Borrowed capacity concerns only the gangs that may take it back.
+func TestOnlyGangsWithNewVictimsAreRetried(t *testing.T) {
 	w, jobs := newLooking(t)
 	w.node("n1", "32", v1.ConditionTrue)
 	w.declare(`p max=64 is-parent=true`, `a max=32 parent=p namespaces=["na"]`, `b max=32 parent=p namespaces=["nb"]`,
@@ -209,8 +209,8 @@ func TestGainedByWhomItConcerns(t *testing.T) {
 	require.Equal(t, []string{Named(g.Pods["na/g-0"])}, w.looks(jobs))
 }
 
-// Where many are called who ask for something else it is looked less often, so that others have their turn, and as often as before when few are.
-func TestGainedByMany(t *testing.T) {
+// With many different retries the checks become rarer, and frequent again when there are few.
+func TestManyRetriesMakeVictimChecksRarer(t *testing.T) {
 	w, jobs := newLooking(t)
 	var after time.Duration
 	write := w.Write

@@ -6,19 +6,20 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// save saves for a group that starves what it asks for of its quotas, as long as it is refused for their max, or since too little is free
-// to borrow; others of its priority and below get what is left. It says whether anything is saved. r.mu is held.
-func (r *Room) save(group *cache.Group, a quota.Ask, refusal *quota.Refusal) bool {
-	if group.Starving && refusal != nil && (refusal.Cause == quota.OverMax || refusal.Cause == quota.OverFree) && !tooLarge(refusal) && !r.hopeless(a) {
-		r.claims[group.Key] = a.Gang
+// holdQuota holds quota for a starving group while its quotas' max or the capacity to borrow prevents its start. Gangs of its
+// priority and below get the rest. It returns whether quota is held. r.mu is held.
+func (r *Room) holdQuota(group *cache.Group, a quota.Ask, refusal *quota.Refusal) bool {
+	short := refusal != nil && (refusal.Cause == quota.OverMax || refusal.Cause == quota.OverFree)
+	if group.Starving && short && !tooLarge(refusal) && !r.hopeless(a) {
+		r.holds[group.Key] = a.Gang
 		r.book.Claim(a, refusal.Cause == quota.OverFree)
 		return true
 	}
-	r.release(group.Key)
+	r.releaseHold(group.Key)
 	return false
 }
 
-// tooLarge says whether a gang asks for more than there is.
+// tooLarge returns whether a gang requests more than the tree's capacity.
 func tooLarge(r *quota.Refusal) bool {
 	for name, n := range r.Request {
 		if most, limited := r.Tree.Limit[name]; limited && n > most {
@@ -28,33 +29,33 @@ func tooLarge(r *quota.Refusal) bool {
 	return false
 }
 
-// hopeless says whether a gang is refused whoever leaves.
+// hopeless returns whether no eviction lets a gang start.
 func (r *Room) hopeless(a quota.Ask) bool {
-	_, helps := r.asked().Reclaim(a, quota.Never).Shorts()
+	_, helps := r.currentBook().Reclaim(a, quota.Never).Shorts()
 	return !helps
 }
 
-func (r *Room) release(group gang.Ref) (any bool) {
-	name, any := r.claims[group]
-	if any {
-		delete(r.claims, group)
+func (r *Room) releaseHold(group gang.Ref) (held bool) {
+	name, held := r.holds[group]
+	if held {
+		delete(r.holds, group)
 		r.book.Unclaim(name)
 	}
-	return any
+	return held
 }
 
-// Review gives back what was saved for a group that does not starve any longer.
+// Review releases the hold of a group that does not starve any longer.
 func (r *Room) Review(group gang.Ref, starves bool) {
 	if !r.Active() {
 		return
 	}
 	r.mu.Lock()
 	freed := false
-	if _, saved := r.claims[group]; saved && !starves {
-		freed = r.release(group)
+	if _, saved := r.holds[group]; saved && !starves {
+		freed = r.releaseHold(group)
 	}
 	r.mu.Unlock()
 	if freed {
-		r.changed()
+		r.notifyMayBeAdmitted()
 	}
 }

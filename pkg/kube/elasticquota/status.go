@@ -13,99 +13,98 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// touch has what quotas have written into their objects, some time after something has changed. r.mu is held.
-func (r *Room) touch() {
-	r.lookLater()
-	if r.touched {
+// scheduleWrite has the objects updated some time after a change. r.mu is held.
+func (r *Room) scheduleWrite() {
+	r.scheduleCheck()
+	if r.writePending {
 		return
 	}
-	r.touched = true
+	r.writePending = true
 	r.cluster.Do("quotas of objects", r.settle, true, r.write)
 }
 
 // Settle is how long changes of quotas are gathered before they are written.
 const Settle = time.Second
 
-// writing is what is to be written into one object.
-type writing struct {
+type patchWrite struct {
 	object *object
 	patch  []byte
 }
 
-// write brings up to date what stands in all ElasticQuotas; where it yields, the others' turn comes later. It returns the first error,
-// after which all are tried again.
+// write patches all ElasticQuotas that are out of date; where it yields, it continues later. It returns the first error, after
+// which all are retried.
 func (r *Room) write(ctx context.Context, yields func() bool) (first error) {
 	r.lock()
-	r.touched = false // also where nothing may be written yet: Resume has it written
+	r.writePending = false // even if writing is not allowed yet: Resume schedules it again
 	if !r.cluster.Open() {
 		r.mu.Unlock()
 		return nil
 	}
-	all := r.writings()
+	all := r.pendingWrites()
 	r.mu.Unlock()
 	for _, w := range all {
 		if yields() {
 			r.lock()
-			r.touch()
+			r.scheduleWrite()
 			r.mu.Unlock()
 			break
 		}
-		of, sub := convert.ElasticQuotas, ""
+		resource, sub := convert.ElasticQuotas, ""
 		if w.object.x {
-			of, sub = convert.ElasticQuotasX, "status"
+			resource, sub = convert.ElasticQuotasX, "status"
 		}
-		if err := r.cluster.Patch(ctx, of, w.object.about.GetNamespace(), w.object.about.GetName(), w.patch, sub); err != nil && first == nil {
+		if err := r.cluster.Patch(ctx, resource, w.object.raw.GetNamespace(), w.object.raw.GetName(), w.patch, sub); err != nil && first == nil {
 			first = err
 		}
 	}
 	return first
 }
 
-// writings are the objects that say something else than what is true. r.mu is held.
-func (r *Room) writings() (all []writing) {
+// pendingWrites returns the patches for objects that are out of date. r.mu is held.
+func (r *Room) pendingWrites() (all []patchWrite) {
 	if !r.Active() {
 		return nil
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.objects)) {
 		o := r.objects[k]
-		version := r.asked().Version(o.Name)
-		if o.written == version { // nothing has changed since it was found to be true
+		version := r.currentBook().Version(o.Name)
+		if o.writtenVersion == version { // already compared
 			continue
 		}
 		b, ok := r.book.Sums(o.Name)
-		if s, _ := r.book.Tree().Spec(o.Name); !ok || o.said != "" && b.Broken == "" && s.Created != o.Created {
-			continue // another object of its name counts
+		if s, _ := r.book.Tree().Spec(o.Name); !ok || o.reported != "" && b.Broken == "" && s.Created != o.Created {
+			continue // another object declares this quota
 		}
-		notes := map[string]string{}
-		stand := o.about.GetAnnotations() // a copy
+		annotations := map[string]string{}
+		written := o.raw.GetAnnotations() // a copy
 		if !o.x {
 			for key, amounts := range map[string]map[string]string{
 				scheduling.AnnotationQuotaRuntime: quantities(b.Entitled), scheduling.AnnotationQuotaRequest: quantities(b.Request),
 				scheduling.AnnotationQuotaFixedUsed: quantities(b.Fixed),
 			} {
-				if text := asJSON(amounts); stand[key] != text {
-					notes[key] = text
+				if text := asJSON(amounts); written[key] != text {
+					annotations[key] = text
 				}
 			}
 		}
 		used := quantities(b.Used)
-		same := sameAmounts(o.about, used)
-		if len(notes) == 0 && same {
-			o.written = version
+		same := sameAmounts(o.raw, used)
+		if len(annotations) == 0 && same {
+			o.writtenVersion = version
 			continue
 		}
-		patch := map[string]any{"metadata": map[string]any{"uid": o.about.GetUID()}}
-		if len(notes) > 0 {
-			patch["metadata"] = map[string]any{"uid": o.about.GetUID(), "annotations": notes}
+		patch := map[string]any{"metadata": map[string]any{"uid": o.raw.GetUID()}}
+		if len(annotations) > 0 {
+			patch["metadata"] = map[string]any{"uid": o.raw.GetUID(), "annotations": annotations}
 		}
 		if !same {
-			patch["status"] = map[string]any{"used": replaced(o.about, used)}
+			patch["status"] = map[string]any{"used": usedPatch(o.raw, used)}
 		}
 		data, err := json.Marshal(patch)
 		if err != nil {
 			continue
 		}
-		all = append(all, writing{o, data})
+		all = append(all, patchWrite{o, data})
 	}
 	return all
 }
@@ -118,23 +117,23 @@ func asJSON(amounts map[string]string) string {
 	return string(data)
 }
 
-// used is what stands in an object.
-func used(u *unstructured.Unstructured) map[string]string {
-	was, _, _ := unstructured.NestedStringMap(u.Object, "status", "used")
-	return was
+// usedInObject returns the status that an object shows.
+func usedInObject(u *unstructured.Unstructured) map[string]string {
+	amounts, _, _ := unstructured.NestedStringMap(u.Object, "status", "used")
+	return amounts
 }
 
-func sameAmounts(u *unstructured.Unstructured, is map[string]string) bool {
-	return maps.Equal(used(u), is)
+func sameAmounts(u *unstructured.Unstructured, used map[string]string) bool {
+	return maps.Equal(usedInObject(u), used)
 }
 
-// replaced is what makes of what stands in an object what is true, in a merge patch.
-func replaced(u *unstructured.Unstructured, is map[string]string) map[string]any {
+// usedPatch returns the merge patch of an object's status.
+func usedPatch(u *unstructured.Unstructured, used map[string]string) map[string]any {
 	out := map[string]any{}
-	for name := range used(u) {
+	for name := range usedInObject(u) {
 		out[name] = nil
 	}
-	for name, n := range is {
+	for name, n := range used {
 		out[name] = n
 	}
 	return out

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Quota is a quota as people see it. Amounts are by resource, as people write them.
+// Quota is a quota as users see it, with quantities by resource.
 type Quota struct {
 	Name   string            `json:"name"`
 	Parent string            `json:"parent,omitempty"`
@@ -19,21 +19,21 @@ type Quota struct {
 	Min    map[string]string `json:"min,omitempty"`
 	Max    map[string]string `json:"max,omitempty"`
 	Used   map[string]string `json:"used,omitempty"`
-	// Reserved is what is planned and not bound yet.
+	// Reserved is planned and not bound yet.
 	Reserved map[string]string `json:"reserved,omitempty"`
 	Request  map[string]string `json:"request,omitempty"`
-	// Runtime is what the quota is entitled to.
+	// Runtime is the quota's fair share.
 	Runtime map[string]string `json:"runtime,omitempty"`
-	// Share is how much it has above its min, as a part of all that there is, beside others of its weight.
+	// Share is its use above min, as a part of the total, relative to its weight.
 	Share float64 `json:"share"`
-	// Guaranteed and Borrows are the gangs, and pods without one, that fit its min, and the others.
+	// Guaranteed and Borrows are the gangs, and pods without one, that fit its min, and the remaining ones.
 	Guaranteed []string `json:"guaranteed,omitempty"`
 	Borrows    []string `json:"borrows,omitempty"`
-	Waits      []string `json:"waits,omitempty"` // whose pods name the quota
+	Waits      []string `json:"waits,omitempty"` // their pods name the quota
 	Problem    string   `json:"problem,omitempty"`
 }
 
-// Quotas lists what all quotas have, parents before children; nil if there are none.
+// Quotas returns all quotas, parents before children; nil if there are none.
 func (r *Room) Quotas() (all []Quota) {
 	if !r.Active() {
 		return nil
@@ -41,15 +41,15 @@ func (r *Room) Quotas() (all []Quota) {
 	r.lock()
 	defer r.mu.Unlock()
 	names := r.book.Tree().Names()
-	slices.SortStableFunc(names, func(a, b string) int { // a tree stands together
+	slices.SortStableFunc(names, func(a, b string) int { // trees stay together
 		return cmp.Compare(r.apartness(a), r.apartness(b))
 	})
 	for _, name := range names {
-		b, _ := r.asked().Balance(name)
+		b, _ := r.currentBook().Balance(name)
 		q := Quota{
-			Name: name, Depth: len(b.Path) - 1, Min: quantities(b.Min), Max: quantities(b.Max), Used: quantities(b.Used), Reserved: quantities(b.Reserved),
-			Request: quantities(b.Request), Runtime: quantities(b.Entitled), Guaranteed: plain(b.Guaranteed), Borrows: plain(b.Borrowing),
-			Waits: plain(b.WaitingHere), Problem: b.Broken,
+			Name: name, Depth: len(b.Path) - 1, Min: quantities(b.Min), Max: quantities(b.Max), Used: quantities(b.Used),
+			Reserved: quantities(b.Reserved), Request: quantities(b.Request), Runtime: quantities(b.Entitled), Guaranteed: shortNames(b.Guaranteed),
+			Borrows: shortNames(b.Borrowing), Waits: shortNames(b.WaitingHere), Problem: b.Broken,
 		}
 		if b.Share != math.MaxUint64 {
 			q.Share = float64(b.Share) / 1e6
@@ -62,7 +62,7 @@ func (r *Room) Quotas() (all []Quota) {
 	return all
 }
 
-// apartness is 1 for quotas that are there without being declared and in no tree.
+// apartness returns 1 for quotas that exist without a declaration and outside of trees.
 func (r *Room) apartness(name string) int {
 	if s, _ := r.book.Tree().Spec(name); s.Apart {
 		return 1
@@ -81,8 +81,8 @@ func quantities(l quota.List) map[string]string {
 	return out
 }
 
-// plain are gangs by namespace and name, and pods without one.
-func plain(gangs []string) []string {
+// shortNames returns the namespaces and names of gangs and pods.
+func shortNames(gangs []string) []string {
 	out := slices.Clone(gangs)
 	for i, g := range out {
 		words := strings.Split(g, " ") // gang, source, name, UID, or pod and name: see gangOf and gang.Ref
@@ -91,7 +91,7 @@ func plain(gangs []string) []string {
 	return out
 }
 
-// Text is amounts in one word: "cpu:8,memory:64Gi"; "-" if there are none.
+// Text returns quantities as one word, "cpu:8,memory:64Gi"; "-" if there are none.
 func Text(amounts map[string]string) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(amounts)) {

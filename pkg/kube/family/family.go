@@ -3,7 +3,7 @@
 //	Coscheduling, Gate   package plugin
 //	DeviceShare          package deviceshare
 //	ElasticQuota         package elasticquota
-//	somebody's own       Options.Plugins: they may be more than kube-scheduler knows of (plugin/extend.go)
+//	somebody's own       Options.Plugins: they may be more than kube-scheduler knows of (plugin/extensions.go)
 package family
 
 import (

@@ -32,7 +32,7 @@ func (g *Group) split(r *Record) gang.Refusal {
 		}
 	}
 	if left := need - p.most(); left > 0 {
-		return gang.Refusal{By: gang.Missing, Words: fmt.Sprintf("%d more members are needed than whole sub-groups have, and those who are in none", left)}
+		return gang.Refusal{By: gang.Missing, Words: fmt.Sprintf("%d more members are needed than whole sub-groups and members without a sub-group have", left)}
 	}
 	parts := g.choose(p, at, need, r.Declared.SubGroups)
 	for i, s := range p.all {

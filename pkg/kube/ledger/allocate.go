@@ -17,55 +17,55 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// claimRehearsal is claimPage when pods come and go. What is allocated of a pool is looked up when a node
-// that reaches the pool is asked about.
+// claimRehearsal is claimPage with pods added and evicted. The allocated state of a pool is loaded when a node that reaches it
+// is tried.
 type claimRehearsal struct {
 	*claimPage
-	state structured.AllocatedState
-	known map[poolID]bool
-	gone  map[types.UID]bool
-	freed map[types.UID]bool // claims
-	held  map[types.UID]*heldDevices
-	added map[types.UID]int  // users of claims that somebody has allocated, beside those for whom these are reserved
-	comes map[types.UID]bool // members beside those who stand for all of their kind
-	log   []claimTurn
+	state          structured.AllocatedState
+	loadedPools    map[poolID]bool
+	evicted        map[types.UID]bool
+	freed          map[types.UID]bool // claims
+	held           map[types.UID]*heldDevices
+	addedUsers     map[types.UID]int  // further users of allocated claims, beside ReservedFor
+	furtherMembers map[types.UID]bool // members beyond the counted ones
+	log            []claimTake
 }
 
-// heldDevices is what a pod has been given for a claim.
+// heldDevices is the devices that a pod has taken for a claim.
 type heldDevices struct {
-	by         types.UID
+	holder     types.UID
 	allocation *resourceapi.AllocationResult
-	users      []*v1.Pod // members that have it together
+	users      []*v1.Pod // members that share the claim
 }
 
-// claimTurn is what one pod has taken.
-type claimTurn struct {
-	pod     *v1.Pod
-	node    string
-	ask     []*resourceapi.ResourceClaim
-	results []resourceapi.AllocationResult // of what it asked for
-	held    []types.UID
-	joined  []types.UID // claims that it has together with others
-	added   []types.UID // claims that it uses and somebody has allocated
-	ahead   bool        // it has what its own cycle may not find
-	instead []displaced // what others had before, who have something else for its sake
+// claimTake is what one pod has taken.
+type claimTake struct {
+	pod        *v1.Pod
+	node       string
+	claims     []*resourceapi.ResourceClaim
+	results    []resourceapi.AllocationResult // by claim
+	held       []types.UID
+	joined     []types.UID // claims that it shares with other members
+	added      []types.UID // allocated claims that it uses
+	writeAhead bool        // its own cycle may choose other devices
+	displaced  []displaced // what displaced pods had before
 }
 
 // Rehearse implements fit.Page.
 func (p *claimPage) Rehearse() fit.Rehearsal {
 	return &claimRehearsal{
-		claimPage: p, state: emptyState(), known: map[poolID]bool{}, gone: map[types.UID]bool{}, freed: map[types.UID]bool{},
-		held: map[types.UID]*heldDevices{}, added: map[types.UID]int{}, comes: map[types.UID]bool{},
+		claimPage: p, state: emptyState(), loadedPools: map[poolID]bool{}, evicted: map[types.UID]bool{}, freed: map[types.UID]bool{},
+		held: map[types.UID]*heldDevices{}, addedUsers: map[types.UID]int{}, furtherMembers: map[types.UID]bool{},
 	}
 }
 
-// know has the rehearsal know what is allocated of a pool.
-func (r *claimRehearsal) know(id poolID) {
-	if r.known[id] {
+// loadPool adds the allocations of a pool to the state.
+func (r *claimRehearsal) loadPool(id poolID) {
+	if r.loadedPools[id] {
 		return
 	}
-	r.known[id] = true
-	t := r.taken[id]
+	r.loadedPools[id] = true
+	t := r.poolStates[id]
 	if t == nil {
 		return
 	}
@@ -76,19 +76,20 @@ func (r *claimRehearsal) know(id poolID) {
 	}
 }
 
-// Leave implements fit.Rehearsal: a claim's devices are free when all have left who use it.
+// Leave implements fit.Rehearsal: a claim's devices are free once all its users are evicted.
 func (r *claimRehearsal) Leave(pod *v1.Pod) {
-	r.gone[pod.UID] = true
-	for _, c := range r.used(pod) {
-		left := !slices.ContainsFunc(c.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool { return !r.gone[by.UID] })
-		if left && !r.freed[c.UID] {
+	r.evicted[pod.UID] = true
+	for _, c := range r.usedClaims(pod) {
+		unused := !slices.ContainsFunc(c.Status.ReservedFor,
+			func(by resourceapi.ResourceClaimConsumerReference) bool { return !r.evicted[by.UID] })
+		if unused && !r.freed[c.UID] {
 			r.freed[c.UID] = true
 			r.free(c.Status.Allocation)
 		}
 	}
 	for i := range pod.Spec.ResourceClaims {
 		if pod.Spec.ResourceClaims[i].ResourceClaimName != nil {
-			continue // others may wait for it
+			continue // other pods may use it
 		}
 		c := r.claimOf(pod, &pod.Spec.ResourceClaims[i])
 		if c == nil || c.Status.Allocation != nil || r.freed[c.UID] {
@@ -101,39 +102,41 @@ func (r *claimRehearsal) Leave(pod *v1.Pod) {
 	}
 }
 
-// member says that a pod is one of those for whom the page was opened.
-func (r *claimRehearsal) member(pod *v1.Pod) bool { return r.members[pod.UID] || r.comes[pod.UID] }
+// member says whether the page was opened for a pod.
+func (r *claimRehearsal) member(pod *v1.Pod) bool {
+	return r.members[pod.UID] || r.furtherMembers[pod.UID]
+}
 
-// free gives devices back.
+// free removes devices from the allocated state.
 func (r *claimRehearsal) free(a *resourceapi.AllocationResult) {
-	eachDevice(a, func(id structured.DeviceID, of *resourceapi.DeviceRequestAllocationResult) {
-		r.know(poolID{of.Driver, of.Pool})
-		if of.ShareID == nil || !r.features.ConsumableCapacity {
+	eachDevice(a, func(id structured.DeviceID, device *resourceapi.DeviceRequestAllocationResult) {
+		r.loadPool(poolID{device.Driver, device.Pool})
+		if device.ShareID == nil || !r.features.ConsumableCapacity {
 			r.state.AllocatedDevices.Delete(id)
 			return
 		}
-		r.state.AllocatedSharedDeviceIDs.Delete(structured.MakeSharedDeviceID(id, of.ShareID))
-		r.state.AggregatedCapacity.Remove(structured.NewDeviceConsumedCapacity(id, of.ConsumedCapacity))
+		r.state.AllocatedSharedDeviceIDs.Delete(structured.MakeSharedDeviceID(id, device.ShareID))
+		r.state.AggregatedCapacity.Remove(structured.NewDeviceConsumedCapacity(id, device.ConsumedCapacity))
 	})
 }
 
-// take notes that devices are somebody's.
+// take adds devices to the allocated state.
 func (r *claimRehearsal) take(a *resourceapi.AllocationResult) {
-	eachDevice(a, func(id structured.DeviceID, of *resourceapi.DeviceRequestAllocationResult) {
-		if of.ShareID == nil || !r.features.ConsumableCapacity {
+	eachDevice(a, func(id structured.DeviceID, device *resourceapi.DeviceRequestAllocationResult) {
+		if device.ShareID == nil || !r.features.ConsumableCapacity {
 			r.state.AllocatedDevices.Insert(id)
 			return
 		}
-		r.state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, of.ShareID))
-		r.state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, of.ConsumedCapacity))
+		r.state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, device.ShareID))
+		r.state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, device.ConsumedCapacity))
 	})
 }
 
-// eachDevice calls do for the devices of an allocation that count: who only looks at one does not have it.
+// eachDevice calls do for the devices of an allocation, except devices with admin access, which are not taken.
 func eachDevice(a *resourceapi.AllocationResult, do func(structured.DeviceID, *resourceapi.DeviceRequestAllocationResult)) {
 	for i := range a.Devices.Results {
-		if of := &a.Devices.Results[i]; of.AdminAccess == nil || !*of.AdminAccess {
-			do(structured.MakeDeviceID(of.Driver, of.Pool, of.Device), of)
+		if device := &a.Devices.Results[i]; device.AdminAccess == nil || !*device.AdminAccess {
+			do(structured.MakeDeviceID(device.Driver, device.Pool, device.Device), device)
 		}
 	}
 }
@@ -152,127 +155,129 @@ func (r *claimRehearsal) Undo() {
 		delete(r.held, c)
 	}
 	for _, c := range last.added {
-		r.added[c]--
+		r.addedUsers[c]--
 	}
-	r.giveBack(last.instead)
-	r.restore(last.instead)
+	r.freeAll(last.displaced)
+	r.restore(last.displaced)
 }
 
-func refused(why string) *fwk.Status {
+func unschedulable(why string) *fwk.Status {
 	return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(names.DynamicResources)
 }
 
 // Take implements fit.Rehearsal.
 func (r *claimRehearsal) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	ask, turn, why := r.asks(pod, node)
+	ask, taken, why := r.claimsToAllocate(pod, node)
 	if why != "" {
-		return refused(why)
+		return unschedulable(why)
 	}
-	turn.pod, turn.node, turn.ask = pod, node.Node().Name, ask
+	taken.pod, taken.node, taken.claims = pod, node.Node().Name, ask
 	if len(ask) > 0 {
 		results, err := r.allocate(ctx, node.Node(), ask)
 		switch {
 		case errors.Is(err, structured.ErrFailedAllocationOnNode):
-			return refused(err.Error())
+			return unschedulable(err.Error())
 		case err != nil:
 			return fwk.AsStatus(err).WithPlugin(names.DynamicResources)
 		case len(results) != len(ask):
-			if results, turn.instead = r.anew(ctx, pod, node, ask); results == nil {
-				return refused("cannot allocate all claims")
+			if results, taken.displaced = r.reallocate(ctx, pod, node, ask); results == nil {
+				return unschedulable("cannot allocate all claims")
 			}
-			turn.ahead = true
+			taken.writeAhead = true
 		}
-		turn.results = results
+		taken.results = results
 	}
-	for i := range turn.results {
-		r.take(&turn.results[i])
+	for i := range taken.results {
+		r.take(&taken.results[i])
 		c := ask[i]
 		if c.UID == "" || r.held[c.UID] != nil {
 			continue
 		}
-		r.held[c.UID] = &heldDevices{by: pod.UID, allocation: &turn.results[i]}
-		turn.held = append(turn.held, c.UID)
-		if r.together(c) && r.member(pod) {
-			turn.joined = append(turn.joined, c.UID)
+		r.held[c.UID] = &heldDevices{holder: pod.UID, allocation: &taken.results[i]}
+		taken.held = append(taken.held, c.UID)
+		if r.isJoint(c) && r.member(pod) {
+			taken.joined = append(taken.joined, c.UID)
 		}
 	}
-	for _, c := range turn.joined {
+	for _, c := range taken.joined {
 		r.held[c].users = append(r.held[c].users, pod)
 	}
-	for _, c := range turn.added {
-		r.added[c]++
+	for _, c := range taken.added {
+		r.addedUsers[c]++
 	}
-	r.log = append(r.log, turn)
+	r.log = append(r.log, taken)
 	return nil
 }
 
-// asks are the claims of a pod that are to be allocated, and those that others have with it, or why that need
+// claimsToAllocate returns the unallocated claims of a pod, with the allocated and joint claims in taken; or why the node need
 // not be tried.
-func (r *claimRehearsal) asks(pod *v1.Pod, node fwk.NodeInfo) (ask []*resourceapi.ResourceClaim, turn claimTurn, why string) {
+func (r *claimRehearsal) claimsToAllocate(pod *v1.Pod, node fwk.NodeInfo) (ask []*resourceapi.ResourceClaim, taken claimTake, why string) {
 	const elsewhere = "resourceclaim not available on the node"
 	for _, c := range r.claimsOf(pod) {
 		if why := otherDomain(c, node.Node()); why != "" {
-			return nil, turn, why
+			return nil, taken, why
 		}
 		switch held := r.held[c.UID]; {
 		case c.Status.Allocation != nil:
 			if !permits(c.Status.Allocation, node.Node()) {
-				return nil, turn, elsewhere
+				return nil, taken, elsewhere
 			}
 			if r.isFull(c) {
-				return nil, turn, tooMany(c)
+				return nil, taken, tooMany(c)
 			}
-			turn.added = append(turn.added, c.UID)
-		case held == nil, held.by == pod.UID && !r.shared(c):
+			taken.added = append(taken.added, c.UID)
+		case held == nil, held.holder == pod.UID && !r.shared(c):
 			ask = append(ask, c)
 		case len(held.users) == 0 || !r.member(pod):
-			// It is the same claim. Whoever comes second is refused until the allocation is written.
-			return nil, turn, fmt.Sprintf("resource claim %s/%s is in the process of being allocated", c.Namespace, c.Name)
+			// A second pod is unschedulable until the allocation of the claim is written.
+			return nil, taken, fmt.Sprintf("resource claim %s/%s is in the process of being allocated", c.Namespace, c.Name)
 		case len(held.users)+len(c.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize:
-			return nil, turn, tooMany(c)
+			return nil, taken, tooMany(c)
 		case !permits(held.allocation, node.Node()):
-			return nil, turn, elsewhere
-		default: // what the first has taken is written before any of them comes
-			turn.joined = append(turn.joined, c.UID)
+			return nil, taken, elsewhere
+		default: // the allocation is written before any member's cycle
+			taken.joined = append(taken.joined, c.UID)
 		}
 	}
 	ask, why = r.withExtended(ask, pod, node)
-	return ask, turn, why
+	return ask, taken, why
 }
 
 func tooMany(c *resourceapi.ResourceClaim) string {
 	return fmt.Sprintf("resource claim %s/%s is for %d pods at the most", c.Namespace, c.Name, resourceapi.ResourceClaimReservedForMaxSize)
 }
 
-// isFull says that no pod more can use an allocated claim.
+// isFull says whether no further pod can use an allocated claim.
 func (r *claimRehearsal) isFull(c *resourceapi.ResourceClaim) bool {
-	return len(c.Status.ReservedFor)+r.added[c.UID] >= resourceapi.ResourceClaimReservedForMaxSize &&
-		r.reserved(c, r.gone)+r.added[c.UID] >= resourceapi.ResourceClaimReservedForMaxSize
+	return len(c.Status.ReservedFor)+r.addedUsers[c.UID] >= resourceapi.ResourceClaimReservedForMaxSize &&
+		r.reservations(c, r.evicted)+r.addedUsers[c.UID] >= resourceapi.ResourceClaimReservedForMaxSize
 }
 
-// reserved is for how many a claim is reserved beside pods that wait, who take their place when they come, and some that are gone.
-func (p *claimPage) reserved(c *resourceapi.ResourceClaim, gone map[types.UID]bool) (n int) {
+// reservations counts the pods a claim is reserved for, except waiting pods, which are counted when they are added, and evicted
+// pods.
+func (p *claimPage) reservations(c *resourceapi.ResourceClaim, evicted map[types.UID]bool) (n int) {
 	for _, by := range c.Status.ReservedFor {
 		pod, err := p.pods.Pods(c.Namespace).Get(by.Name)
-		if waits := err == nil && pod.UID == by.UID && pod.Spec.NodeName == ""; !waits && !gone[by.UID] {
+		if waits := err == nil && pod.UID == by.UID && pod.Spec.NodeName == ""; !waits && !evicted[by.UID] {
 			n++
 		}
 	}
 	return n
 }
 
-// withExtended adds the claim for a pod's extended resources.
-func (r *claimRehearsal) withExtended(ask []*resourceapi.ResourceClaim, pod *v1.Pod, node fwk.NodeInfo) (all []*resourceapi.ResourceClaim, why string) {
-	classes := r.extended(pod)
+// withExtended appends the claim for a pod's extended resources.
+func (r *claimRehearsal) withExtended(ask []*resourceapi.ResourceClaim, pod *v1.Pod, node fwk.NodeInfo) (all []*resourceapi.ResourceClaim,
+	why string) {
+	classes := r.extendedClasses(pod)
 	if len(classes) == 0 {
 		return ask, ""
 	}
 	have := node.GetAllocatable().GetScalarResources()
 	for name, q := range scalars(pod) {
-		_, some := have[name]
+		_, offered := have[name]
 		switch class := classes[name]; {
 		case q.IsZero():
-		case class != nil && have[name] > 0, class == nil && some:
+		case class != nil && have[name] > 0, class == nil && offered:
 			delete(classes, name) // the node has it without claims, and NodeResourcesFit counts it
 		case class == nil:
 			return nil, "cannot fit resource"
@@ -284,40 +289,40 @@ func (r *claimRehearsal) withExtended(ask []*resourceapi.ResourceClaim, pod *v1.
 	return ask, ""
 }
 
-// mostSteps is how many steps the allocator gets for one member: it searches all ways, of which there are
-// more than anybody can try where the last device does not fit.
-const mostSteps = 20_000
+// maxSteps bounds the allocator's steps for one member: its search is exponential if the last device does not fit.
+const maxSteps = 20_000
 
-// allocate asks for devices that are left. What members have together is looked for first among the devices that
-// several nodes reach: with one of those not all of them need go to the same node.
-func (r *claimRehearsal) allocate(ctx context.Context, node *v1.Node, ask []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
-	if len(r.reached) > 0 && slices.ContainsFunc(ask, r.together) {
+// allocate finds free devices. Joint claims first get devices that several nodes reach: then the members need not all run on
+// the same node.
+func (r *claimRehearsal) allocate(ctx context.Context, node *v1.Node, ask []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult,
+	error) {
+	if len(r.multiNode) > 0 && slices.ContainsFunc(ask, r.isJoint) {
 		if results, err := r.allocateFar(ctx, node, ask); err == nil && results != nil {
 			return results, nil
 		}
 	}
-	return r.allocateOf(ctx, mostSteps, node, ask, r.byNode[node.Name], r.reached)
+	return r.allocateFrom(ctx, maxSteps, node, ask, r.byNode[node.Name], r.multiNode)
 }
 
-// allocateFar is allocate with nothing of the node's own for claims that members have together; nil if that is not
-// enough.
-func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, ask []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
+// allocateFar is allocate without the node's own devices for joint claims; nil if that does not suffice.
+func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, ask []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult,
+	error) {
 	var joint, own []*resourceapi.ResourceClaim
 	for _, c := range ask {
-		if r.together(c) {
+		if r.isJoint(c) {
 			joint = append(joint, c)
 		} else {
 			own = append(own, c)
 		}
 	}
-	far, err := r.allocateOf(ctx, mostSteps, node, joint, r.reached)
+	far, err := r.allocateFrom(ctx, maxSteps, node, joint, r.multiNode)
 	if err != nil || len(far) != len(joint) || len(own) == 0 {
 		return far, err
 	}
 	for i := range far {
 		r.take(&far[i])
 	}
-	near, err := r.allocateOf(ctx, mostSteps, node, own, r.byNode[node.Name], r.reached)
+	near, err := r.allocateFrom(ctx, maxSteps, node, own, r.byNode[node.Name], r.multiNode)
 	for i := range far {
 		r.free(&far[i])
 	}
@@ -327,7 +332,7 @@ func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, ask []*
 	all := make([]resourceapi.AllocationResult, 0, len(ask))
 	for _, c := range ask {
 		from := &near
-		if r.together(c) {
+		if r.isJoint(c) {
 			from = &far
 		}
 		all, *from = append(all, (*from)[0]), (*from)[1:]
@@ -335,37 +340,38 @@ func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, ask []*
 	return all, nil
 }
 
-// allocateOf asks the allocator, for so many steps, for devices that are left of the pools of some slices.
-func (r *claimRehearsal) allocateOf(ctx context.Context, most int, node *v1.Node, ask []*resourceapi.ResourceClaim, of ...[]*resourceapi.ResourceSlice) ([]resourceapi.AllocationResult, error) {
-	var slicesOf []*resourceapi.ResourceSlice
+// allocateFrom runs the allocator, with a limit of steps, on the pools of some slices.
+func (r *claimRehearsal) allocateFrom(ctx context.Context, limit int, node *v1.Node, ask []*resourceapi.ResourceClaim,
+	sources ...[]*resourceapi.ResourceSlice) ([]resourceapi.AllocationResult, error) {
+	var offered []*resourceapi.ResourceSlice
 	pools := map[poolID]bool{}
-	for _, some := range of {
-		for _, s := range some {
+	for _, source := range sources {
+		for _, s := range source {
 			if id := poolOf(s); !pools[id] {
 				pools[id] = true
-				r.know(id)
-				slicesOf = append(slicesOf, r.pools[id]...)
+				r.loadPool(id)
+				offered = append(offered, r.pools[id]...)
 			}
 		}
 	}
-	if !r.anyLeft(slicesOf) && !looksOnly(ask) {
+	if !r.anyFree(offered) && !needsNoFree(ask) {
 		return nil, nil
 	}
-	allocator, err := structured.NewAllocator(ctx, r.features, r.state, r.manager.DeviceClasses(), slicesOf, r.cel)
+	allocator, err := structured.NewAllocator(ctx, r.features, r.state, r.manager.DeviceClasses(), offered, r.cel)
 	if err != nil {
 		return nil, err
 	}
-	steps := &stepsLeft{Context: ctx, left: most}
+	steps := &stepLimit{Context: ctx, remaining: limit}
 	results, err := allocator.Allocate(steps, node, ask)
-	if steps.left < 0 {
+	if steps.remaining < 0 {
 		return nil, nil
 	}
 	return results, err
 }
 
-// anyLeft says whether some device is not allocated as a whole.
-func (r *claimRehearsal) anyLeft(some []*resourceapi.ResourceSlice) bool {
-	for _, s := range some {
+// anyFree says whether some device is not allocated as a whole.
+func (r *claimRehearsal) anyFree(offered []*resourceapi.ResourceSlice) bool {
+	for _, s := range offered {
 		for i := range s.Spec.Devices {
 			if !r.state.AllocatedDevices.Has(structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, s.Spec.Devices[i].Name)) {
 				return true
@@ -375,31 +381,32 @@ func (r *claimRehearsal) anyLeft(some []*resourceapi.ResourceSlice) bool {
 	return false
 }
 
-// looksOnly says that some request takes no device.
-func looksOnly(ask []*resourceapi.ResourceClaim) bool {
+// needsNoFree says whether some request may succeed without a free device.
+func needsNoFree(ask []*resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(ask, func(c *resourceapi.ResourceClaim) bool {
 		return len(c.Spec.Devices.Requests) == 0 || slices.ContainsFunc(c.Spec.Devices.Requests, func(q resourceapi.DeviceRequest) bool {
-			return q.Exactly != nil && (q.Exactly.AdminAccess != nil && *q.Exactly.AdminAccess || q.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll)
+			return q.Exactly != nil &&
+				(q.Exactly.AdminAccess != nil && *q.Exactly.AdminAccess || q.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll)
 		})
 	})
 }
 
-// stepsLeft is a context that ends after so many questions whether it has.
-type stepsLeft struct {
+// stepLimit is a context that ends after a number of calls to Err.
+type stepLimit struct {
 	context.Context
-	left int
+	remaining int
 }
 
-func (s *stepsLeft) Err() error {
-	if s.left--; s.left < 0 {
+func (s *stepLimit) Err() error {
+	if s.remaining--; s.remaining < 0 {
 		return context.DeadlineExceeded
 	}
 	return s.Context.Err()
 }
 
-// requestsFor are the requests of the claim that DynamicResources makes for extended resources: one for each container,
-// and for init containers, which end before others begin, the most that one of them needs beyond what those have
-// that come after it.
+// requestsFor returns the requests of the claim that DynamicResources makes for extended resources: one for each container.
+// Init containers, which end before later containers start, share one request: the most that one of them needs beyond the
+// containers after it.
 func requestsFor(pod *v1.Pod, classes map[v1.ResourceName]*resourceapi.DeviceClass) (requests []resourceapi.DeviceRequest) {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	for _, name := range slices.Sorted(maps.Keys(classes)) {

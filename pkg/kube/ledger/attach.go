@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A volume is attached once for all pods of a node that use it. It is known by its driver and
-// its handle, or as long as it is not made, by its driver and the claim.
+// A volume is attached once for all pods of a node that use it. Its id is the driver and the handle, or the driver and the
+// claim until the volume exists.
 
 func attachment(driver, handle string) string { return driver + "\n" + handle }
 
@@ -19,7 +19,7 @@ func driverOf(attachment string) string {
 	return driver
 }
 
-// attachmentOf is what must be attached for a claim; "" if no CSI driver has to do with it.
+// attachmentOf returns what must be attached for a claim; "" if no CSI driver is involved.
 func (l *volumes) attachmentOf(pvc *v1.PersistentVolumeClaim) string {
 	if pv, err := l.pvs.Get(pvc.Spec.VolumeName); err == nil && pvc.Spec.VolumeName != "" {
 		return l.attachmentOfVolume(pv)
@@ -49,7 +49,7 @@ func (l *volumes) attachmentOfVolume(pv *v1.PersistentVolume) string {
 	return attachment(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)
 }
 
-// attachedTo is what the cluster has attached to a node, whoever uses it.
+// attachedTo returns what the cluster has attached to a node, for any pod.
 func (l *volumes) attachedTo(node string) (ids []string) {
 	all, err := l.attached.List(labels.Everything())
 	if err != nil {

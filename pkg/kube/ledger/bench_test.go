@@ -13,8 +13,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// BenchmarkClaims counts members with a claim for one device on 1,000 nodes with eight each: when nothing is
-// known, when somebody has taken a device of one node in a hundred since or given it back, and when nothing has changed.
+// BenchmarkClaims counts members with a claim for one device on 1,000 nodes with eight each: when nothing is known, when a
+// device of one node in a hundred was allocated since or freed, and when nothing has changed.
 func BenchmarkClaims(b *testing.B) {
 	const nodes = 1000
 	members, objects := claiming(2, asks("gpu", "gpu", 1))

@@ -33,25 +33,24 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// claims is the ledger beside DynamicResources, which answers from the devices that were allocated
-// when the cycle began. It asks the same allocator, with the same features, what is left when some
-// have taken devices and others have given theirs back.
+// claims is the ledger beside DynamicResources, which only knows the devices that were allocated when the cycle began. It uses
+// the same allocator with the same features, on a state in which pods have taken and freed devices.
 type claims struct {
-	profile  framework.Framework
-	manager  fwk.SharedDRAManager
-	pods     corelisters.PodLister
-	made     resourcelisters.ResourceClaimTemplateLister // claims are made from these
-	features structured.Features
-	optional bool // extended resources may be backed by a class
-	cel      *cel.Cache
+	profile           framework.Framework
+	manager           fwk.SharedDRAManager
+	pods              corelisters.PodLister
+	templates         resourcelisters.ResourceClaimTemplateLister // of claims
+	features          structured.Features
+	extendedResources bool // a class may back extended resources
+	cel               *cel.Cache
 
 	mu      sync.Mutex
-	numbers map[string]numbered // by name of the slice
+	numbers map[string]sliceVersion // by name of the slice
 	last    int64
 }
 
-// numbered is a state of a slice. As long as it is known no other one can be at its address.
-type numbered struct {
+// sliceVersion numbers a version of a slice. It keeps the slice, so that no other slice gets its address.
+type sliceVersion struct {
 	slice  *resourceapi.ResourceSlice
 	number int64
 }
@@ -60,14 +59,14 @@ func newClaims(profile framework.Framework) *claims {
 	gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	l := &claims{
 		profile: profile, manager: profile.SharedDRAManager(), features: dynamicresources.AllocatorFeatures(gates),
-		pods:     profile.SharedInformerFactory().Core().V1().Pods().Lister(),
-		optional: gates.EnableDRAExtendedResource, numbers: map[string]numbered{},
+		pods:              profile.SharedInformerFactory().Core().V1().Pods().Lister(),
+		extendedResources: gates.EnableDRAExtendedResource, numbers: map[string]sliceVersion{},
 		cel: cel.NewCache(10, cel.Features{
 			EnableConsumableCapacity: gates.EnableDRAConsumableCapacity, EnableListTypeAttributes: gates.EnableDRAListTypeAttributes,
 		}),
 	}
 	if l.manager != nil {
-		l.made = profile.SharedInformerFactory().Resource().V1().ResourceClaimTemplates().Lister()
+		l.templates = profile.SharedInformerFactory().Resource().V1().ResourceClaimTemplates().Lister()
 	}
 	return l
 }
@@ -75,17 +74,17 @@ func newClaims(profile framework.Framework) *claims {
 // Plugins implements fit.Ledger.
 func (*claims) Plugins() []string { return []string{names.DynamicResources} }
 
-// Frees implements fit.Ledger: a claim is deallocated when its last user has left.
+// Frees implements fit.Ledger: a claim is deallocated when its last user has terminated.
 func (*claims) Frees() bool { return true }
 
-// wants says whether a pod has to do with devices.
-func (l *claims) wants(pod *v1.Pod) bool {
-	return len(pod.Spec.ResourceClaims) > 0 || len(l.extended(pod)) > 0
+// usesDevices says whether a pod has claims or extended resources that a class backs.
+func (l *claims) usesDevices(pod *v1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || len(l.extendedClasses(pod)) > 0
 }
 
-// extended are the classes of the extended resources that a pod requests, where there are any.
-func (l *claims) extended(pod *v1.Pod) (classes map[v1.ResourceName]*resourceapi.DeviceClass) {
-	if !l.optional {
+// extendedClasses returns the classes of the extended resources that a pod requests.
+func (l *claims) extendedClasses(pod *v1.Pod) (classes map[v1.ResourceName]*resourceapi.DeviceClass) {
+	if !l.extendedResources {
 		return nil
 	}
 	for name, q := range scalars(pod) {
@@ -99,7 +98,7 @@ func (l *claims) extended(pod *v1.Pod) (classes map[v1.ResourceName]*resourceapi
 	return classes
 }
 
-// scalars are those requests of a pod that may be for devices.
+// scalars returns the requests of a pod that may be for devices.
 func scalars(pod *v1.Pod) v1.ResourceList {
 	var out v1.ResourceList
 	for _, all := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -119,8 +118,8 @@ func scalars(pod *v1.Pod) v1.ResourceList {
 	return out
 }
 
-// Apart says which of the claims that are made for a pod are allocated, as a cycle leaves them whose binding came to nothing, and
-// which ask for something else than their template: it was made anew meanwhile.
+// Apart returns the claims made for a pod that are allocated (a failed binding left them so), and the specs of claims that
+// differ from their template because the template was recreated.
 func (l *claims) Apart(pod *v1.Pod) (all string) {
 	for i := range pod.Spec.ResourceClaims {
 		ref := &pod.Spec.ResourceClaims[i]
@@ -136,7 +135,7 @@ func (l *claims) Apart(pod *v1.Pod) (all string) {
 		case err != nil:
 		case c.Status.Allocation != nil:
 			all += " " + string(c.UID)
-		case !l.asTemplate(c, *ref.ResourceClaimTemplateName):
+		case !l.matchesTemplate(c, *ref.ResourceClaimTemplateName):
 			if spec, err := json.Marshal(c.Spec); err == nil {
 				all += " " + string(spec)
 			}
@@ -145,9 +144,9 @@ func (l *claims) Apart(pod *v1.Pod) (all string) {
 	return all
 }
 
-// asTemplate says that a claim asks for what the template says that it was made from.
-func (l *claims) asTemplate(c *resourceapi.ResourceClaim, name string) bool {
-	template, err := l.made.ResourceClaimTemplates(c.Namespace).Get(name)
+// matchesTemplate says whether a claim has the spec of its template.
+func (l *claims) matchesTemplate(c *resourceapi.ResourceClaim, name string) bool {
+	template, err := l.templates.ResourceClaimTemplates(c.Namespace).Get(name)
 	return err == nil && apiequality.Semantic.DeepEqual(c.Spec, template.Spec.Spec)
 }
 
@@ -156,11 +155,11 @@ func (l *claims) Open(_ context.Context, members []fit.Demand) (fit.Page, error)
 	if l.manager == nil {
 		return nil, nil
 	}
-	members = slices.DeleteFunc(slices.Clone(members), func(d fit.Demand) bool { return !l.wants(d.Pod) })
+	members = slices.DeleteFunc(slices.Clone(members), func(d fit.Demand) bool { return !l.usesDevices(d.Pod) })
 	if len(members) == 0 {
 		return nil, nil
 	}
-	state, err := l.allocated()
+	state, err := l.allocatedState()
 	if err != nil {
 		return nil, err
 	}
@@ -174,24 +173,25 @@ func (l *claims) Open(_ context.Context, members []fit.Demand) (fit.Page, error)
 	}
 	for _, d := range members {
 		if slices.ContainsFunc(p.claimsOf(d.Pod), func(c *resourceapi.ResourceClaim) bool { return domainOf(c) != "" }) {
-			p.near = cliqueLabel
+			p.nearLabel = cliqueLabel
 		}
 	}
-	p.same = p.sameForAll(members)
-	p.varied = (p.same == nil || p.parts) && slices.ContainsFunc(members, func(d fit.Demand) bool { return len(p.claimsOf(d.Pod)) > 0 })
+	p.commonRequest = p.findCommonRequest(members)
+	p.choiceVaries = (p.commonRequest == nil || p.partitioned) &&
+		slices.ContainsFunc(members, func(d fit.Demand) bool { return len(p.claimsOf(d.Pod)) > 0 })
 	for _, d := range members {
 		p.entries[d.Pod.UID] = p.entryOf(d.Pod)
-		p.far[d.Pod.UID] = p.isFar(d.Pod)
+		p.farMembers[d.Pod.UID] = p.isFar(d.Pod)
 	}
 	return p, nil
 }
 
-// mostReads bounds how often the allocations are read that change while they are.
-const mostReads = 1000
+// maxReads bounds the attempts to read allocations that change concurrently.
+const maxReads = 1000
 
-// allocated is what claims have, also those that wait to be written.
-func (l *claims) allocated() (state *structured.AllocatedState, err error) {
-	for range mostReads {
+// allocatedState returns the devices of all claims, including claims not written yet.
+func (l *claims) allocatedState() (state *structured.AllocatedState, err error) {
+	for range maxReads {
 		if state, err = l.manager.ResourceClaims().GatherAllocatedState(); err == nil && state != nil {
 			return state, nil
 		}
@@ -199,19 +199,19 @@ func (l *claims) allocated() (state *structured.AllocatedState, err error) {
 	return nil, errors.Join(errors.New("allocations of devices change while they are read"), err)
 }
 
-// number tells states of slices apart.
+// number returns a number for each slice that changes with the slice.
 func (l *claims) number(all []*resourceapi.ResourceSlice) map[*resourceapi.ResourceSlice]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := make(map[string]numbered, len(all))
+	now := make(map[string]sliceVersion, len(all))
 	out := make(map[*resourceapi.ResourceSlice]int64, len(all))
 	for _, s := range all {
-		is := l.numbers[s.Name]
-		if is.slice != s {
+		version := l.numbers[s.Name]
+		if version.slice != s {
 			l.last++
-			is = numbered{s, l.last}
+			version = sliceVersion{s, l.last}
 		}
-		now[s.Name], out[s] = is, is.number
+		now[s.Name], out[s] = version, version.number
 	}
 	l.numbers = now
 	return out
@@ -225,27 +225,27 @@ type poolState struct {
 	devices  []structured.DeviceID
 	shares   []structured.SharedDeviceID
 	capacity structured.ConsumedCapacityCollection
-	sum      uint64 // tells states apart
+	hash     uint64 // differs for different states
 }
 
-// claimPage is what is written down of devices at one moment.
+// claimPage is the state of devices at one moment.
 type claimPage struct {
 	*claims
-	byNode  map[string][]*resourceapi.ResourceSlice
-	reached []*resourceapi.ResourceSlice // by several nodes
-	pools   map[poolID][]*resourceapi.ResourceSlice
-	taken   map[poolID]*poolState
-	numbers map[*resourceapi.ResourceSlice]int64
-	wide    string                          // the state of what several nodes reach
-	users   map[types.UID]int               // how many members name a claim
-	joint   map[types.UID]bool              // claims that several members name, and that nobody has
-	members map[types.UID]bool              // those who were counted, one of each kind
-	same    *resourceapi.ExactDeviceRequest // what all of them ask for; nil if that differs
-	parts   bool                            // some devices are parts of others
-	varied  bool                            // it may make a difference which devices members take
-	near    string                          // see Near
-	entries map[types.UID]string            // by member
-	far     map[types.UID]bool
+	byNode         map[string][]*resourceapi.ResourceSlice
+	multiNode      []*resourceapi.ResourceSlice // slices of devices that several nodes reach
+	pools          map[poolID][]*resourceapi.ResourceSlice
+	poolStates     map[poolID]*poolState
+	numbers        map[*resourceapi.ResourceSlice]int64
+	multiNodeState string                          // the state of multiNode
+	users          map[types.UID]int               // by claim, how many members name it
+	jointClaims    map[types.UID]bool              // unallocated claims that several members name
+	members        map[types.UID]bool              // the counted members, one of each kind
+	commonRequest  *resourceapi.ExactDeviceRequest // the request of all members; nil if they differ
+	partitioned    bool                            // some devices are parts of other devices
+	choiceVaries   bool                            // it may matter which member takes which device
+	nearLabel      string                          // see Near
+	entries        map[types.UID]string            // by member
+	farMembers     map[types.UID]bool
 
 	once   sync.Once
 	usedBy map[types.UID][]*resourceapi.ResourceClaim // by pod
@@ -254,86 +254,88 @@ type claimPage struct {
 func newClaimPage(l *claims, all []*resourceapi.ResourceSlice, state *structured.AllocatedState) *claimPage {
 	p := &claimPage{
 		claims: l, byNode: map[string][]*resourceapi.ResourceSlice{}, pools: map[poolID][]*resourceapi.ResourceSlice{},
-		taken: map[poolID]*poolState{}, numbers: l.number(all), users: map[types.UID]int{}, joint: map[types.UID]bool{}, members: map[types.UID]bool{},
-		entries: map[types.UID]string{}, far: map[types.UID]bool{},
+		poolStates: map[poolID]*poolState{}, numbers: l.number(all), users: map[types.UID]int{}, jointClaims: map[types.UID]bool{},
+		members: map[types.UID]bool{},
+		entries: map[types.UID]string{}, farMembers: map[types.UID]bool{},
 	}
 	for _, s := range all {
 		id := poolOf(s)
 		p.pools[id] = append(p.pools[id], s)
-		p.parts = p.parts || slices.ContainsFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return len(d.ConsumesCounters) > 0 })
+		p.partitioned = p.partitioned ||
+			slices.ContainsFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return len(d.ConsumesCounters) > 0 })
 		if s.Spec.NodeName != nil && *s.Spec.NodeName != "" {
 			p.byNode[*s.Spec.NodeName] = append(p.byNode[*s.Spec.NodeName], s)
 		} else {
-			p.reached = append(p.reached, s)
+			p.multiNode = append(p.multiNode, s)
 		}
 	}
 	for id := range state.AllocatedDevices {
-		t := p.takenOf(id)
+		t := p.poolStateOf(id)
 		t.devices = append(t.devices, id)
 		t.add(id.String())
 	}
 	for id := range state.AllocatedSharedDeviceIDs {
-		t := p.takenOf(id.GetDeviceID())
+		t := p.poolStateOf(id.GetDeviceID())
 		t.shares = append(t.shares, id)
 		t.add(id.String())
 	}
 	for id, capacity := range state.AggregatedCapacity {
-		t := p.takenOf(id)
+		t := p.poolStateOf(id)
 		t.capacity[id] = capacity
 		for name, q := range capacity {
 			t.add(fmt.Sprint(id, name, q))
 		}
 	}
-	p.wide = p.stateOf(p.reached)
+	p.multiNodeState = p.stateOf(p.multiNode)
 	return p
 }
 
 func poolOf(s *resourceapi.ResourceSlice) poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }
 
-func (p *claimPage) takenOf(id structured.DeviceID) *poolState {
+func (p *claimPage) poolStateOf(id structured.DeviceID) *poolState {
 	pool := poolID{id.Driver.String(), id.Pool.String()}
-	if p.taken[pool] == nil {
-		p.taken[pool] = &poolState{capacity: structured.NewConsumedCapacityCollection()}
+	if p.poolStates[pool] == nil {
+		p.poolStates[pool] = &poolState{capacity: structured.NewConsumedCapacityCollection()}
 	}
-	return p.taken[pool]
+	return p.poolStates[pool]
 }
 
-// add counts one thing that is allocated; the order makes no difference.
+// add adds one allocated thing to the hash, regardless of order.
 func (s *poolState) add(what string) {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(what)) // which never fails
-	s.sum += h.Sum64()
+	_, _ = h.Write([]byte(what)) // never fails
+	s.hash += h.Sum64()
 }
 
-// stateOf tells apart what some slices offer, and what is allocated of their pools. They are in no order.
-func (p *claimPage) stateOf(some []*resourceapi.ResourceSlice) string {
+// stateOf identifies what slices offer, and what is allocated of their pools, regardless of order.
+func (p *claimPage) stateOf(offeredSlices []*resourceapi.ResourceSlice) string {
 	var offered, allocated uint64
 	seen := map[poolID]bool{}
-	for _, s := range some {
+	for _, s := range offeredSlices {
 		one := poolState{}
 		one.add(fmt.Sprint(p.numbers[s]))
-		offered += one.sum
+		offered += one.hash
 		id := poolOf(s)
-		if t := p.taken[id]; t != nil && !seen[id] {
+		if t := p.poolStates[id]; t != nil && !seen[id] {
 			pool := poolState{}
-			pool.add(fmt.Sprint(id, t.sum))
-			allocated += pool.sum
+			pool.add(fmt.Sprint(id, t.hash))
+			allocated += pool.hash
 		}
 		seen[id] = true
 	}
-	return fmt.Sprint(len(some), " ", offered, " ", allocated)
+	return fmt.Sprint(len(offeredSlices), " ", offered, " ", allocated)
 }
 
 // State implements fit.Page.
 func (p *claimPage) State(node fwk.NodeInfo) string {
-	var of []*resourceapi.ResourceSlice
+	var offered []*resourceapi.ResourceSlice
 	for _, s := range p.byNode[node.Node().Name] {
-		of = append(of, p.pools[poolOf(s)]...)
+		offered = append(offered, p.pools[poolOf(s)]...)
 	}
-	return p.stateOf(of) + " " + p.wide
+	return p.stateOf(offered) + " " + p.multiNodeState
 }
 
-// count notes how many members name a claim.
+// count counts the members that name a claim.
 func (p *claimPage) count(d fit.Demand) {
 	p.members[d.Pod.UID] = true
 	for i := range d.Pod.Spec.ResourceClaims {
@@ -343,17 +345,17 @@ func (p *claimPage) count(d fit.Demand) {
 		if c := p.claimOf(d.Pod, &d.Pod.Spec.ResourceClaims[i]); c != nil {
 			p.users[c.UID] += d.Members
 			if p.shared(c) && c.Status.Allocation == nil {
-				p.joint[c.UID] = true
+				p.jointClaims[c.UID] = true
 			}
 		}
 	}
 }
 
-// claimOf is the claim that a pod names, or that was or will be made for it; nil if there is none.
+// claimOf returns the claim that a pod names, or that was or will be made for it; nil if there is none.
 func (p *claimPage) claimOf(pod *v1.Pod, ref *v1.PodResourceClaim) *resourceapi.ResourceClaim {
 	name, _, err := resourceclaim.Name(pod, ref)
-	if errors.Is(err, resourceclaim.ErrClaimNotFound) && p.toCome(pod) {
-		return p.claimToCome(pod, ref)
+	if errors.Is(err, resourceclaim.ErrClaimNotFound) && p.isFuture(pod) {
+		return p.futureClaim(pod, ref)
 	}
 	if err != nil || name == nil {
 		return nil
@@ -365,7 +367,7 @@ func (p *claimPage) claimOf(pod *v1.Pod, ref *v1.PodResourceClaim) *resourceapi.
 	return c
 }
 
-// claimsOf are a pod's claims that exist, or will, in its order.
+// claimsOf returns a pod's existing and future claims, in the order of the pod's spec.
 func (p *claimPage) claimsOf(pod *v1.Pod) (all []*resourceapi.ResourceClaim) {
 	for i := range pod.Spec.ResourceClaims {
 		if c := p.claimOf(pod, &pod.Spec.ResourceClaims[i]); c != nil {
@@ -375,25 +377,24 @@ func (p *claimPage) claimsOf(pod *v1.Pod) (all []*resourceapi.ResourceClaim) {
 	return all
 }
 
-// shared says that several members name a claim.
+// shared says whether several members name a claim.
 func (p *claimPage) shared(c *resourceapi.ResourceClaim) bool { return p.users[c.UID] > 1 }
 
-// together says that several members name a claim that nobody has yet, so that what one of them takes is all theirs.
-func (p *claimPage) together(c *resourceapi.ResourceClaim) bool { return p.joint[c.UID] }
+// isJoint says whether several members name an unallocated claim: they share the devices that the first of them takes.
+func (p *claimPage) isJoint(c *resourceapi.ResourceClaim) bool { return p.jointClaims[c.UID] }
 
 // Entry implements fit.Page.
 func (p *claimPage) Entry(pod *v1.Pod) string {
 	if e, ok := p.entries[pod.UID]; ok {
 		return e
 	}
-	if !p.wants(pod) {
+	if !p.usesDevices(pod) {
 		return ""
 	}
 	return p.entryOf(pod)
 }
 
-// entryOf says what a member takes: of claims that are its own and not allocated no more than
-// what they ask for.
+// entryOf identifies what a member takes: only the spec of its own unallocated claims, and the identity of other claims.
 func (p *claimPage) entryOf(pod *v1.Pod) string {
 	var all []any
 	classes := map[string]bool{}
@@ -407,7 +408,7 @@ func (p *claimPage) entryOf(pod *v1.Pod) string {
 			classes[r.DeviceClassName] = true
 		}
 	}
-	if backed := p.extended(pod); len(backed) > 0 {
+	if backed := p.extendedClasses(pod); len(backed) > 0 {
 		for _, class := range backed {
 			classes[class.Name] = true
 		}
@@ -426,7 +427,7 @@ func (p *claimPage) entryOf(pod *v1.Pod) string {
 	return string(out)
 }
 
-// perContainer is what each container requests: a claim for extended resources has a request for each.
+// perContainer returns the requests of each container, since a claim for extended resources has a request for each.
 func perContainer(pod *v1.Pod) (out []any) {
 	for _, all := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range all {
@@ -437,7 +438,7 @@ func perContainer(pod *v1.Pod) (out []any) {
 	return out
 }
 
-// requestsOf are all requests of a claim, and all that would do for them, each for one device.
+// requestsOf returns all requests of a claim, including alternatives, each for one device.
 func requestsOf(c *resourceapi.ResourceClaim) (all []resourceapi.ExactDeviceRequest) {
 	for i := range c.Spec.Devices.Requests {
 		r := &c.Spec.Devices.Requests[i]
@@ -457,10 +458,10 @@ func requestsOf(c *resourceapi.ResourceClaim) (all []resourceapi.ExactDeviceRequ
 }
 
 // Far implements fit.Page.
-func (p *claimPage) Far(pod *v1.Pod) bool { return p.far[pod.UID] }
+func (p *claimPage) Far(pod *v1.Pod) bool { return p.farMembers[pod.UID] }
 
-// isFar says that several members name a claim that is to be allocated, or that is reserved for nearly as many as may be; or
-// that some device would do for the pod which several nodes reach.
+// isFar says whether the pod's fit depends on pods on other nodes: several members name an unallocated claim, or a claim is
+// reserved for nearly the maximum, or a device that several nodes reach matches.
 func (p *claimPage) isFar(pod *v1.Pod) bool {
 	var asks []resourceapi.ExactDeviceRequest
 	for _, c := range p.claimsOf(pod) {
@@ -473,34 +474,34 @@ func (p *claimPage) isFar(pod *v1.Pod) bool {
 			return true
 		}
 	}
-	for _, class := range p.extended(pod) {
+	for _, class := range p.extendedClasses(pod) {
 		asks = append(asks, resourceapi.ExactDeviceRequest{
 			DeviceClassName: class.Name, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
 		})
 	}
-	return len(p.reached) > 0 && p.reachable(asks)
+	return len(p.multiNode) > 0 && p.mayUseMultiNode(asks)
 }
 
-// reachable says whether some request could be met, if nobody had anything, by what several nodes reach.
-func (p *claimPage) reachable(asks []resourceapi.ExactDeviceRequest) bool {
+// mayUseMultiNode says whether devices that several nodes reach meet some request, if all of them were free.
+func (p *claimPage) mayUseMultiNode(asks []resourceapi.ExactDeviceRequest) bool {
 	nodes, err := p.profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return true
 	}
-	var some []*resourceapi.ResourceSlice
+	var offered []*resourceapi.ResourceSlice
 	seen := map[poolID]bool{}
-	for _, s := range p.reached {
+	for _, s := range p.multiNode {
 		if id := poolOf(s); !seen[id] {
 			seen[id] = true
-			for _, of := range p.pools[id] {
-				if of.Spec.NodeName == nil || *of.Spec.NodeName == "" {
-					some = append(some, of)
+			for _, slice := range p.pools[id] {
+				if slice.Spec.NodeName == nil || *slice.Spec.NodeName == "" {
+					offered = append(offered, slice)
 				}
 			}
 		}
 	}
 	ctx := context.Background()
-	allocator, err := structured.NewAllocator(ctx, p.features, emptyState(), p.manager.DeviceClasses(), some, p.cel)
+	allocator, err := structured.NewAllocator(ctx, p.features, emptyState(), p.manager.DeviceClasses(), offered, p.cel)
 	if err != nil {
 		return true
 	}
@@ -525,8 +526,8 @@ func emptyState() structured.AllocatedState {
 	}
 }
 
-// used are the allocated claims that a pod uses.
-func (p *claimPage) used(pod *v1.Pod) []*resourceapi.ResourceClaim {
+// usedClaims returns the allocated claims that a pod uses.
+func (p *claimPage) usedClaims(pod *v1.Pod) []*resourceapi.ResourceClaim {
 	p.once.Do(func() {
 		p.usedBy = map[types.UID][]*resourceapi.ResourceClaim{}
 		all, err := p.manager.ResourceClaims().List()
@@ -554,7 +555,7 @@ func permits(a *resourceapi.AllocationResult, node *v1.Node) bool {
 	return err == nil && selector.Match(node)
 }
 
-// extendedClaim is what DynamicResources makes of a pod's extended resources; only the requests matter.
+// extendedClaim returns the claim that DynamicResources makes for a pod's extended resources; only the requests matter.
 func extendedClaim(pod *v1.Pod, requests []resourceapi.DeviceRequest) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: requests}}}
 	c.Namespace, c.Name = pod.Namespace, strings.Join([]string{pod.Name, "extended-resources"}, "-")

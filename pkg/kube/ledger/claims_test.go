@@ -99,7 +99,7 @@ func claimOf(p *v1.Pod, requests ...resourceapi.DeviceRequest) *resourceapi.Reso
 	return c
 }
 
-// given is a claim that has devices of a pool, and who uses it.
+// given is a claim that has devices of a pool, and its users.
 func given(c *resourceapi.ResourceClaim, pool string, devices []string, users ...*v1.Pod) *resourceapi.ResourceClaim {
 	c.Status.Allocation = &resourceapi.AllocationResult{}
 	for _, d := range devices {
@@ -259,7 +259,7 @@ func TestExtendedResources(t *testing.T) {
 	}
 }
 
-// TestVictimsGiveDevicesBack: a claim's devices are free when all have left who use it.
+// TestVictimsGiveDevicesBack: a claim's devices are free once all its users are evicted.
 func TestVictimsGiveDevicesBack(t *testing.T) {
 	low, mate := pod("low").Node("n").Obj(), pod("mate").Node("n").Obj()
 	own := given(claimOf(low, asks("gpu", "gpu", 2)), "n", []string{"gpu-0", "gpu-1"}, low)
@@ -303,7 +303,7 @@ func TestDevicesOfSeveralNodes(t *testing.T) {
 	require.Equal(t, 2, passed)
 }
 
-// TestDevicesRemembered: what was said of a node stays true until its devices or those who have them change.
+// TestDevicesRemembered: the answer for a node stays true until its devices or their holders change.
 func TestDevicesRemembered(t *testing.T) {
 	members, objects := claiming(4, asks("gpu", "gpu", 1))
 	w := newCluster(t, slices.Concat([]runtime.Object{

@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"))
 }
 
-// cluster is kube-scheduler with its default profile, all plugins, over objects. Nobody schedules:
-// tests ask the ledgers, and put members through the cycles of the real plugins.
+// cluster is kube-scheduler with its default profile, all plugins, over objects. It schedules nothing: tests ask the ledgers,
+// and put members through the cycles of the real plugins.
 type cluster struct {
 	t       testing.TB
 	sched   *scheduler.Scheduler

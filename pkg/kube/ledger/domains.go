@@ -7,44 +7,44 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// NVIDIA's ComputeDomains: nodes whose GPUs reach one another's memory for one job. A member of one claims a channel of its
-// node. When that is made ready the node is labelled with the domain, and is none of another one's until this has gone:
-// a pod that comes before that does not start. Neither the channel nor DynamicResources say so.
+// NVIDIA's ComputeDomains: nodes with GPUs that share memory for one job. A member claims a channel of its node. Once that is
+// prepared, the node is labelled with the domain, and cannot join another one until the domain is gone: a pod of another domain
+// does not start there. Neither the channel nor DynamicResources say so.
 const (
 	domainDriver = "compute-domain.nvidia.com"
 	domainLabel  = "resource.nvidia.com/computeDomain"
-	cliqueLabel  = "nvidia.com/gpu.clique" // whose GPUs NVLink joins
+	cliqueLabel  = "nvidia.com/gpu.clique" // nodes with GPUs joined by NVLink
 )
 
-// domainOf is the UID of the ComputeDomain of which a claim is for a channel; "" if it is for something else.
+// domainOf returns the UID of the ComputeDomain of a claim for a channel; "" for other claims.
 func domainOf(c *resourceapi.ResourceClaim) string {
 	for i := range c.Spec.Devices.Config {
 		o := c.Spec.Devices.Config[i].Opaque
 		if o == nil || o.Driver != domainDriver {
 			continue
 		}
-		var says struct {
+		var parameters struct {
 			DomainID string `json:"domainID"`
 		}
-		if json.Unmarshal(o.Parameters.Raw, &says) == nil && says.DomainID != "" {
-			return says.DomainID
+		if json.Unmarshal(o.Parameters.Raw, &parameters) == nil && parameters.DomainID != "" {
+			return parameters.DomainID
 		}
 	}
 	return ""
 }
 
-// otherDomain says why a node cannot be in a claim's ComputeDomain; "" if it can.
+// otherDomain returns why a node cannot be in a claim's ComputeDomain; "" if it can.
 func otherDomain(c *resourceapi.ResourceClaim, node *v1.Node) string {
-	is := node.Labels[domainLabel]
-	if is == "" {
+	label := node.Labels[domainLabel]
+	if label == "" {
 		return ""
 	}
-	if of := domainOf(c); of == "" || of == is {
+	if domain := domainOf(c); domain == "" || domain == label {
 		return ""
 	}
 	return "node(s) are in another ComputeDomain"
 }
 
-// Near implements what package fit asks of a page: the node label of the domains that members had better not leave, though
-// nobody has said so; "" if there are none.
-func (p *claimPage) Near() string { return p.near }
+// Near implements an optional method of fit.Page: the node label of the domains that members should share although no
+// constraint says so; "" for none.
+func (p *claimPage) Near() string { return p.nearLabel }

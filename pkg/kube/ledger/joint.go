@@ -11,23 +11,22 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// A claim that several members name, and that nobody has, is allocated once for all of them. DynamicResources writes that
-// down when the first of them is bound, for which it waits until the others have come; and it lets none of these pass
-// before it is written. So it must be written before any of them comes. So must what members of one node get only if all
-// are asked for at once (anew).
+// An unallocated claim that several members name is allocated once for all of them. DynamicResources writes the allocation when
+// the first of them is bound, which waits for all members; and no other member passes before it is written. So it must be
+// written before the first cycle. The same holds for devices that members of one node only get together (reallocate).
 
-// Joint implements what package fit asks of a page whose members have something together: the claims, with what
-// they get and who will use them.
+// Joint implements an optional method of fit.Page for members that share claims: it returns the claims with their allocations
+// and their users.
 func (p *claimPage) Joint(ctx context.Context, beside, members []fit.Put) ([]*resourceapi.ResourceClaim, *fwk.Status) {
-	if len(p.joint) == 0 && !p.varied {
+	if len(p.jointClaims) == 0 && !p.choiceVaries {
 		return nil, nil
 	}
 	r, _ := p.Rehearse().(*claimRehearsal)
 	for _, at := range beside {
-		r.Take(ctx, at.Pod, at.Node) // who has not enough has nothing, and its place is not ours to judge
+		r.Take(ctx, at.Pod, at.Node) // a pod that does not fit takes nothing
 	}
 	for _, at := range members {
-		r.comes[at.Pod.UID] = true
+		r.furtherMembers[at.Pod.UID] = true
 	}
 	var all []*resourceapi.ResourceClaim
 	for _, at := range members {
@@ -35,33 +34,33 @@ func (p *claimPage) Joint(ctx context.Context, beside, members []fit.Put) ([]*re
 			return nil, s
 		}
 		for _, c := range p.claimsOf(at.Pod) {
-			if !slices.Contains(all, c) && p.together(c) {
+			if !slices.Contains(all, c) && p.isJoint(c) {
 				all = append(all, c)
 			}
 		}
 	}
-	own := r.aheadOfCycles()
+	own := r.writtenAhead()
 	all = slices.DeleteFunc(all, func(c *resourceapi.ResourceClaim) bool { return len(r.held[c.UID].users) < 2 })
 	for i, c := range all {
 		all[i] = c.DeepCopy()
 		all[i].Status.Allocation = r.held[c.UID].allocation.DeepCopy()
-		all[i].Status.ReservedFor = append(all[i].Status.ReservedFor, p.reservations(r.held[c.UID].users)...)
+		all[i].Status.ReservedFor = append(all[i].Status.ReservedFor, p.reservationsFor(r.held[c.UID].users)...)
 	}
 	return append(all, own...), nil
 }
 
-// Ordered implements what package fit asks of a page to which the order of members makes a difference: whoever comes first takes
-// the first device that does.
-func (p *claimPage) Ordered() bool { return p.varied }
+// Ordered implements an optional method of fit.Page: the order of members matters, since the first member takes the first
+// device that meets its request.
+func (p *claimPage) Ordered() bool { return p.choiceVaries }
 
-// aheadOfCycles are the claims of single members that get what their own cycles may not find.
-func (r *claimRehearsal) aheadOfCycles() (all []*resourceapi.ResourceClaim) {
+// writtenAhead returns the claims of members that get devices which their own cycles may not choose.
+func (r *claimRehearsal) writtenAhead() (all []*resourceapi.ResourceClaim) {
 	for i := range r.log {
-		if t := &r.log[i]; t.ahead {
-			for j, c := range t.ask {
+		if t := &r.log[i]; t.writeAhead {
+			for j, c := range t.claims {
 				c = c.DeepCopy()
 				c.Status.Allocation = t.results[j].DeepCopy()
-				c.Status.ReservedFor = append(c.Status.ReservedFor, r.reservations([]*v1.Pod{t.pod})...)
+				c.Status.ReservedFor = append(c.Status.ReservedFor, r.reservationsFor([]*v1.Pod{t.pod})...)
 				all = append(all, c)
 			}
 		}
@@ -69,10 +68,10 @@ func (r *claimRehearsal) aheadOfCycles() (all []*resourceapi.ResourceClaim) {
 	return all
 }
 
-// reservations are those of pods that exist.
-func (p *claimPage) reservations(users []*v1.Pod) (all []resourceapi.ResourceClaimConsumerReference) {
+// reservationsFor returns the reservations for pods that exist.
+func (p *claimPage) reservationsFor(users []*v1.Pod) (all []resourceapi.ResourceClaimConsumerReference) {
 	for _, pod := range users {
-		if !p.toCome(pod) {
+		if !p.isFuture(pod) {
 			all = append(all, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
 		}
 	}

@@ -29,8 +29,8 @@ func sharers(n int, requests ...resourceapi.DeviceRequest) (members []*v1.Pod, o
 	})
 }
 
-// joint has members go to nodes, by name, and says which devices their claim gets, and for how many it is reserved; or
-// why somebody does not get them.
+// joint has members go to nodes, by name, and says which devices their claim gets, and for how many it is reserved; or why a
+// member does not get them.
 func (c *cluster) joint(beside, members []*v1.Pod, on ...string) string {
 	says, why := c.jointly(beside, members, on...)
 	return why + says
@@ -64,7 +64,7 @@ func (c *cluster) jointly(beside, members []*v1.Pod, on ...string) (says, why st
 	return strings.TrimSpace(says), ""
 }
 
-// TestJoint: what members have together is what all of their nodes reach, and what nobody else has.
+// TestJoint: a joint claim gets devices that all members' nodes reach and that are free.
 func TestJoint(t *testing.T) {
 	one := asks("gpu", "gpu", 1)
 	other, objects := claimingAs("other", 1, one)

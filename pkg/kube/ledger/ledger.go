@@ -1,13 +1,14 @@
-// Package ledger knows what pods take that no NodeInfo shows, one file for each thing:
+// Package ledger tracks what pods use that no NodeInfo shows:
 //
-//	volumes.go   volumes: local ones, storage capacity; rehearsal.go: who takes which; attach.go: how many a node attaches;
-//	             putaside.go: what those have who are under way
-//	claims.go    resource claims, and extended resources that a class backs; allocate.go: who takes which devices;
-//	             joint.go: what members have together; settled.go: what is to be deallocated; tocome.go: claims that are
-//	             still to be made; short.go: how many are missing
+// \tvolumes.go volumes: local ones, storage capacity; attach.go: how many a node attaches
+// \tvolumerehearsal.go which pod takes which volume; assumed.go: volumes of pods that are being bound
+// \tclaims.go ResourceClaims, and extended resources that a class backs
+// \tallocate.go which pod takes which devices; reallocate.go: all pods of a node at once
+// \tjoint.go claims that members share; settled.go: claims to be deallocated
+// \tfutureclaims.go claims that do not exist yet; shortage.go: how many devices are missing
 //
-// Each is a fit.Ledger over the objects that the scheduler's own plugins read. The package
-// decides nothing: it says what is left when some have taken and others have left.
+// Each is a fit.Ledger over the objects that the scheduler's own plugins read. The package decides nothing: it returns what is
+// free after some pods have taken devices or volumes and other pods were evicted.
 package ledger
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// All are the ledgers of a profile.
+// All returns the ledgers of a profile.
 func All(profile framework.Framework) []fit.Ledger {
 	return []fit.Ledger{newVolumes(profile), newClaims(profile)}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// settledPage is claimPage when the controller of claims has deallocated those that nobody uses any more.
+// settledPage is claimPage after the claim controller has deallocated all unused claims.
 type settledPage struct {
 	*claimPage
 	freed []*resourceapi.ResourceClaim
 }
 
-// Settled is the page without allocations of claims whose users have all gone; nil if there are none. A claim that
-// nobody has used yet is kept, unless its owner has gone.
+// Settled returns the page without the allocations of claims with terminated users; nil if there are none. A claim without
+// users keeps its allocation unless its owner has terminated.
 func (p *claimPage) Settled() fit.Page {
 	all, err := p.manager.ResourceClaims().List()
 	if err != nil {
@@ -34,10 +34,10 @@ func (p *claimPage) Settled() fit.Page {
 	return &settledPage{p, freed}
 }
 
-// abandoned says that all who used a claim have gone.
+// abandoned says whether all users of a claim have terminated.
 func (p *claimPage) abandoned(c *resourceapi.ResourceClaim) bool {
 	for _, by := range c.Status.ReservedFor {
-		if by.APIGroup != "" || by.Resource != "pods" || !p.hasGone(c.Namespace, by.Name, by.UID) {
+		if by.APIGroup != "" || by.Resource != "pods" || !p.terminated(c.Namespace, by.Name, by.UID) {
 			return false
 		}
 	}
@@ -46,14 +46,14 @@ func (p *claimPage) abandoned(c *resourceapi.ResourceClaim) bool {
 	}
 	for _, owner := range c.OwnerReferences {
 		if owner.Kind == "Pod" && owner.Controller != nil && *owner.Controller {
-			return p.hasGone(c.Namespace, owner.Name, owner.UID)
+			return p.terminated(c.Namespace, owner.Name, owner.UID)
 		}
 	}
 	return false
 }
 
-// hasGone says that there is no such pod any more, or that it has ended.
-func (p *claimPage) hasGone(namespace, name string, uid types.UID) bool {
+// terminated says whether a pod is gone or finished.
+func (p *claimPage) terminated(namespace, name string, uid types.UID) bool {
 	pod, err := p.pods.Pods(namespace).Get(name)
 	return err != nil || pod.UID != uid || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
@@ -71,5 +71,5 @@ func (p *settledPage) Rehearse() fit.Rehearsal {
 // State implements fit.Page.
 func (p *settledPage) State(node fwk.NodeInfo) string { return "settled " + p.claimPage.State(node) }
 
-// Settled says that it is.
+// Settled returns nil: the page is settled already.
 func (*settledPage) Settled() fit.Page { return nil }

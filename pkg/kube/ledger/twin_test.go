@@ -17,7 +17,7 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// small is a little cluster with devices, those who have some, and members that want some.
+// small is a small cluster with devices, their holders, and members that want some.
 type small struct {
 	nodes   []string
 	objects []runtime.Object
@@ -103,10 +103,10 @@ func drawRequests(rt *rapid.T) []resourceapi.DeviceRequest {
 	return []resourceapi.DeviceRequest{asks("gpu", class, n)}
 }
 
-// TestTwin: on every node as many members fit as pass their own cycles with the real plugins, and where more do, as many
-// pass when what they get is written ahead; two kinds in turn, too, and on several nodes where devices are shared; and
-// when others have left, as many as in a cluster in which those never were. One member more does not fit, though the
-// allocator is asked for all of them at once.
+// TestTwin: on every node as many members fit as pass their own cycles with the real plugins, and where more do, as many pass
+// when what they get is written ahead; two kinds in turn, too, and on several nodes where devices are shared; and when pods are
+// evicted, as many as in a cluster in which these never were. One member more does not fit, though the allocator is asked for
+// all of them at once.
 func TestTwin(t *testing.T) {
 	kinds := []string{"none", "some", "all five", "shared", "two kinds", "victims help", "on several nodes", "written ahead"}
 	worlds.Check(t, 80, kinds, func(rt *rapid.T, tally worlds.Tally) {
@@ -194,7 +194,7 @@ func (s *small) rehearse(w *cluster, firsts []*v1.Pod, nodes ...string) (passed 
 	return len(s.order)
 }
 
-// leave compares what a node takes when its pods have left with what it takes where they never were.
+// leave compares how many members fit after its pods are evicted with how many fit on a node that never had them.
 func (s *small) leave(rt *rapid.T, w *cluster, tally worlds.Tally) {
 	name := s.nodes[0]
 	gone := s.running[name]

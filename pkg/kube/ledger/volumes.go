@@ -26,10 +26,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// volumes is the ledger beside VolumeBinding and NodeVolumeLimits. VolumeBinding finds each claim a
-// volume as if it were the only one, and compares the storage capacity with each claim alone;
-// NodeVolumeLimits knows claims by name, of which members that are only counted have none of
-// their own. Nothing is given back when a pod leaves: its claims stay.
+// volumes is the ledger beside VolumeBinding and NodeVolumeLimits. VolumeBinding matches each claim as if it were the only one,
+// and compares the storage capacity with each claim alone. NodeVolumeLimits knows claims by name, and further members of a kind
+// have no claims of their own. An evicted pod frees nothing: its claims stay.
 type volumes struct {
 	profile    framework.Framework
 	pvs        corelisters.PersistentVolumeLister
@@ -56,16 +55,16 @@ func newVolumes(profile framework.Framework) *volumes {
 // Plugins implements fit.Ledger.
 func (*volumes) Plugins() []string { return []string{names.VolumeBinding, names.NodeVolumeLimits} }
 
-// Frees implements fit.Ledger: what is attached is on the node, and claims outlive pods.
+// Frees implements fit.Ledger: attachments are counted on the node, and claims outlive pods.
 func (*volumes) Frees() bool { return false }
 
-// claim is one of a pod's.
+// claim is a claim of a pod.
 type claim struct {
 	*v1.PersistentVolumeClaim
-	bound bool // to a volume, or to be: the plugin says where that is
+	bound bool // bound or about to be: VolumeBinding knows the volume's nodes
 }
 
-// claimsOf are those claims of a pod that exist, the smallest first, as VolumeBinding takes them.
+// claimsOf returns the existing claims of a pod, the smallest first, as VolumeBinding takes them.
 func (l *volumes) claimsOf(pod *v1.Pod) (claims []claim) {
 	for i := range pod.Spec.Volumes {
 		name := claimName(pod, &pod.Spec.Volumes[i])
@@ -74,7 +73,7 @@ func (l *volumes) claimsOf(pod *v1.Pod) (claims []claim) {
 		}
 		pvc, err := l.pvcs.PersistentVolumeClaims(pod.Namespace).Get(name)
 		if err != nil {
-			continue // VolumeBinding says so
+			continue // VolumeBinding reports it
 		}
 		delayed, err := volume.IsDelayBindingMode(pvc, l.classes)
 		claims = append(claims, claim{pvc, err != nil || !delayed || pvc.Spec.VolumeName != ""})
@@ -86,7 +85,7 @@ func (l *volumes) claimsOf(pod *v1.Pod) (claims []claim) {
 	return claims
 }
 
-// claimName is that of the claim that one of a pod's volumes is of; "" if it is of none.
+// claimName returns the claim of a pod's volume; "" for none.
 func claimName(pod *v1.Pod, v *v1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -108,7 +107,7 @@ func hasClaims(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
-// Apart says which of the claims that are made for a pod have a volume, or a node where one is being made.
+// Apart returns the claims made for a pod that have a volume, or a node where one is being made.
 func (l *volumes) Apart(pod *v1.Pod) (all string) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -135,7 +134,7 @@ func (l *volumes) Open(_ context.Context, members []fit.Demand) (fit.Page, error
 	}
 	p := &volumePage{
 		volumes: l, number: l.pages.Add(1), vac: utilfeature.DefaultFeatureGate.Enabled(features.VolumeAttributesClass),
-		wide: map[string][]*v1.PersistentVolume{}, local: map[string]map[string][]*v1.PersistentVolume{},
+		multiHost: map[string][]*v1.PersistentVolume{}, byHost: map[string]map[string][]*v1.PersistentVolume{},
 		reach:   map[string]string{},
 		entries: map[string]string{}, users: map[string]int{}, demand: map[string]demand{}, unequal: &atomic.Bool{},
 	}
@@ -153,41 +152,41 @@ func (l *volumes) Open(_ context.Context, members []fit.Demand) (fit.Page, error
 	return p, nil
 }
 
-// volumePage is what is written down of volumes at one moment.
+// volumePage is the state of volumes at one moment.
 type volumePage struct {
 	*volumes
 	number int64
 	vac    bool
-	// Volumes that are free, or kept for a claim, by class. Those that name their hosts are by host, too.
-	wide    map[string][]*v1.PersistentVolume
-	local   map[string]map[string][]*v1.PersistentVolume
-	reach   map[string]string // by name of those volumes: equal for such as can be used on the same nodes
-	entries map[string]string // by UID of the members
-	users   map[string]int    // by claim, how many members name it
-	demand  map[string]demand // by class
-	stock   []*storagev1.CSIStorageCapacity
-	base    volumesTaken // by those whom the scheduler has put somewhere
-	far     bool
-	// unequal says that a claim was given one of several volumes that are not of use on the same nodes, so that it
-	// makes a difference which; hopeful that it will be the one that was chosen.
-	unequal *atomic.Bool
-	hopeful bool
-	asked   int // how often VolumeBinding was asked what it has put aside
+	// Free volumes, and volumes kept for a claim, by class; byHost holds the ones that name their hosts.
+	multiHost         map[string][]*v1.PersistentVolume
+	byHost            map[string]map[string][]*v1.PersistentVolume
+	reach             map[string]string // by volume: equal if the volumes can be used on the same nodes
+	entries           map[string]string // by UID of the members
+	users             map[string]int    // by claim, how many members name it
+	demand            map[string]demand // by class
+	storageCapacities []*storagev1.CSIStorageCapacity
+	assumed           volumesTaken // taken by pods that are assumed or being bound
+	far               bool
+	// unequal says that a claim got one of several volumes that are usable on different nodes, so that the choice matters;
+	// hopeful that VolumeBinding will choose the same volume.
+	unequal     *atomic.Bool
+	hopeful     bool
+	binderCalls int // calls of VolumeBinding, see assumedVolume
 }
 
-// demand is what the members need of a class that is not bound yet.
+// demand is what the members need of a class for unbound claims.
 type demand struct {
-	claims []*v1.PersistentVolumeClaim // that differ
+	claims []*v1.PersistentVolumeClaim // different claims
 	number int
 	bytes  int64
 }
 
-// count notes what members need.
+// count counts what members need.
 func (p *volumePage) count(d fit.Demand) {
 	for _, c := range p.claimsOf(d.Pod) {
 		key := claimKey(c.PersistentVolumeClaim)
 		own := d.Members
-		if !p.ownedBy(c.PersistentVolumeClaim, d.Pod) { // one for all of them
+		if !p.ownedBy(c.PersistentVolumeClaim, d.Pod) { // one claim for all of them
 			p.users[key] += d.Members
 			own = 1
 		}
@@ -202,17 +201,17 @@ func (p *volumePage) count(d fit.Demand) {
 	}
 }
 
-// ownedBy says that a claim was made for one of the pod's ephemeral volumes.
+// ownedBy says whether a claim was made for one of the pod's ephemeral volumes.
 func (*volumePage) ownedBy(pvc *v1.PersistentVolumeClaim, pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
 		return v.Ephemeral != nil && ephemeral.VolumeClaimName(pod, &v) == pvc.Name
 	})
 }
 
-// shared says that several members name a claim.
+// shared says whether several members name a claim.
 func (p *volumePage) shared(pvc *v1.PersistentVolumeClaim) bool { return p.users[claimKey(pvc)] > 1 }
 
-// read sorts the volumes and the storage capacities of the classes that are asked for.
+// read reads the volumes and the storage capacities of the demanded classes.
 func (p *volumePage) read(nodes []fwk.NodeInfo) error {
 	if len(p.demand) == 0 {
 		return nil
@@ -222,37 +221,37 @@ func (p *volumePage) read(nodes []fwk.NodeInfo) error {
 		return err
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(pv *v1.PersistentVolume) bool {
-		_, asked := p.demand[volume.GetPersistentVolumeClass(pv)]
-		return !asked || p.isTaken(pv)
+		_, demanded := p.demand[volume.GetPersistentVolumeClass(pv)]
+		return !demanded || p.isTaken(pv)
 	})
 	slices.SortFunc(all, func(x, y *v1.PersistentVolume) int { return cmp.Compare(x.Name, y.Name) })
 	for _, pv := range all {
 		class := volume.GetPersistentVolumeClass(pv)
-		hosts, some := hostsOf(pv)
-		p.reach[pv.Name] = reachOf(pv, hosts, some)
-		if !some {
-			p.wide[class] = append(p.wide[class], pv)
+		hosts, named := hostsOf(pv)
+		p.reach[pv.Name] = reachOf(pv, hosts, named)
+		if !named {
+			p.multiHost[class] = append(p.multiHost[class], pv)
 			continue
 		}
-		if p.local[class] == nil {
-			p.local[class] = make(map[string][]*v1.PersistentVolume, len(nodes))
+		if p.byHost[class] == nil {
+			p.byHost[class] = make(map[string][]*v1.PersistentVolume, len(nodes))
 		}
 		for _, h := range hosts {
-			p.local[class][h] = append(p.local[class][h], pv)
+			p.byHost[class][h] = append(p.byHost[class][h], pv)
 		}
 	}
-	p.stock, err = p.capacities.List(labels.Everything())
-	p.stock = slices.DeleteFunc(slices.Clone(p.stock), func(c *storagev1.CSIStorageCapacity) bool {
-		_, asked := p.demand[c.StorageClassName]
-		return !asked
+	p.storageCapacities, err = p.capacities.List(labels.Everything())
+	p.storageCapacities = slices.DeleteFunc(slices.Clone(p.storageCapacities), func(c *storagev1.CSIStorageCapacity) bool {
+		_, demanded := p.demand[c.StorageClassName]
+		return !demanded
 	})
-	slices.SortFunc(p.stock, func(x, y *storagev1.CSIStorageCapacity) int {
+	slices.SortFunc(p.storageCapacities, func(x, y *storagev1.CSIStorageCapacity) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
 	return err
 }
 
-// isTaken says that a volume is some claim's for good.
+// isTaken says whether a volume is bound.
 func (p *volumePage) isTaken(pv *v1.PersistentVolume) bool {
 	ref := pv.Spec.ClaimRef
 	if ref == nil {
@@ -262,8 +261,8 @@ func (p *volumePage) isTaken(pv *v1.PersistentVolume) bool {
 	return err != nil || pvc.Spec.VolumeName != "" || ref.UID != "" && ref.UID != pvc.UID
 }
 
-// hostsOf are the host names by which a volume can be found, if all that it allows is by host name.
-func hostsOf(pv *v1.PersistentVolume) (hosts []string, some bool) {
+// hostsOf returns the host names of a volume; named is false if it has other terms.
+func hostsOf(pv *v1.PersistentVolume) (hosts []string, named bool) {
 	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
 		return nil, false
 	}
@@ -280,9 +279,9 @@ func hostsOf(pv *v1.PersistentVolume) (hosts []string, some bool) {
 	return slices.Compact(hosts), true
 }
 
-// reachOf is equal for volumes that can be used on the same nodes: as a rule, by the hosts that they name, or by all that they say.
-func reachOf(pv *v1.PersistentVolume, hosts []string, some bool) string {
-	if some {
+// reachOf returns equal texts for volumes that can be used on the same nodes, mostly by their hosts or their affinity.
+func reachOf(pv *v1.PersistentVolume, hosts []string, named bool) string {
+	if named {
 		return "hosts " + strings.Join(hosts, " ")
 	}
 	where, err := json.Marshal(pv.Spec.NodeAffinity)
@@ -292,31 +291,31 @@ func reachOf(pv *v1.PersistentVolume, hosts []string, some bool) string {
 	return string(where)
 }
 
-// at are the volumes of a class that a node may reach. Of those for whole zones there are many that are alike: each sort is asked once.
-func (p *volumePage) at(class string, node *v1.Node) []*v1.PersistentVolume {
+// reachable returns the volumes of a class that a node may reach. Many zonal volumes are alike, so each affinity is checked
+// once.
+func (p *volumePage) reachable(class string, node *v1.Node) []*v1.PersistentVolume {
 	known := map[string]bool{}
 	far := func(pv *v1.PersistentVolume) bool {
 		if pv.Spec.ClaimRef != nil {
-			return false // also that says something: the claim gets no other one
+			return false // the claim gets no other volume
 		}
 		reach := p.reach[pv.Name]
-		is, asked := known[reach]
-		if !asked {
-			is = volume.CheckNodeAffinity(pv, node.Labels) == nil
-			known[reach] = is
+		near, checked := known[reach]
+		if !checked {
+			near = volume.CheckNodeAffinity(pv, node.Labels) == nil
+			known[reach] = near
 		}
-		return !is
+		return !near
 	}
-	return slices.Concat(p.local[class][node.Labels[v1.LabelHostname]], slices.DeleteFunc(slices.Clone(p.wide[class]), far))
+	return slices.Concat(p.byHost[class][node.Labels[v1.LabelHostname]], slices.DeleteFunc(slices.Clone(p.multiHost[class]), far))
 }
 
-// entryOf says what a member takes: of claims which are its own and wait for it no more than what
-// they ask for.
+// entryOf identifies what a member takes: only the spec of its own unbound claims, and the identity of other claims.
 func (p *volumePage) entryOf(pod *v1.Pod) string {
 	var all []any
 	for _, c := range p.claimsOf(pod) {
 		_, selected := c.Annotations[volume.AnnSelectedNode]
-		if c.bound || selected || p.shared(c.PersistentVolumeClaim) || p.keptFor(c.PersistentVolumeClaim) {
+		if c.bound || selected || p.shared(c.PersistentVolumeClaim) || p.isKept(c.PersistentVolumeClaim) {
 			all = append(all, claimKey(c.PersistentVolumeClaim), string(c.UID), c.ResourceVersion)
 			continue
 		}
@@ -335,18 +334,18 @@ func (p *volumePage) entryOf(pod *v1.Pod) string {
 	return string(out)
 }
 
-// keptFor says that some volume is kept for a claim by name.
-func (p *volumePage) keptFor(pvc *v1.PersistentVolumeClaim) bool {
-	is := func(pv *v1.PersistentVolume) bool {
+// isKept says whether some volume is kept for a claim by name.
+func (p *volumePage) isKept(pvc *v1.PersistentVolumeClaim) bool {
+	kept := func(pv *v1.PersistentVolume) bool {
 		ref := pv.Spec.ClaimRef
 		return ref != nil && ref.Namespace == pvc.Namespace && ref.Name == pvc.Name
 	}
 	class := volume.GetPersistentVolumeClaimClass(pvc)
-	if slices.ContainsFunc(p.wide[class], is) {
+	if slices.ContainsFunc(p.multiHost[class], kept) {
 		return true
 	}
-	for _, pvs := range p.local[class] {
-		if slices.ContainsFunc(pvs, is) {
+	for _, pvs := range p.byHost[class] {
+		if slices.ContainsFunc(pvs, kept) {
 			return true
 		}
 	}
@@ -372,20 +371,19 @@ func (p *volumePage) Far(pod *v1.Pod) bool {
 	return slices.ContainsFunc(p.claimsOf(pod), func(c claim) bool { return !c.bound && (p.far || p.shared(c.PersistentVolumeClaim)) })
 }
 
-// isFar says that members on several nodes need volumes or capacity of which there may not be enough
-// for all.
+// isFar says whether members on several nodes compete for volumes or capacity.
 func (p *volumePage) isFar(nodes []fwk.NodeInfo) bool {
 	for class, need := range p.demand {
 		if !p.abundant(class, need) {
 			return true
 		}
-		for _, pvs := range p.local[class] {
+		for _, pvs := range p.byHost[class] {
 			if slices.ContainsFunc(pvs, func(pv *v1.PersistentVolume) bool { hosts, _ := hostsOf(pv); return len(hosts) > 1 }) {
 				return true
 			}
 		}
-		for _, c := range p.stock {
-			if c.StorageClassName == class && c.Capacity != nil && c.Capacity.Value() < need.bytes && several(c, nodes) {
+		for _, c := range p.storageCapacities {
+			if c.StorageClassName == class && c.Capacity != nil && c.Capacity.Value() < need.bytes && severalNodes(c, nodes) {
 				return true
 			}
 		}
@@ -393,10 +391,10 @@ func (p *volumePage) isFar(nodes []fwk.NodeInfo) bool {
 	return false
 }
 
-// abundant says that wherever there is a volume that several nodes reach there are enough like it for all.
+// abundant says whether volumes that several nodes reach are enough for all members, for each sort of volume.
 func (p *volumePage) abundant(class string, need demand) bool {
 	alike := map[string]int{} // by where they can be used
-	for _, pv := range p.wide[class] {
+	for _, pv := range p.multiHost[class] {
 		if pv.Spec.ClaimRef != nil {
 			return false
 		}
@@ -416,14 +414,15 @@ func (p *volumePage) abundant(class string, need demand) bool {
 	return true
 }
 
-// serves says that a volume would do for a claim, wherever it is; it is not sure of all that would.
+// serves says whether a volume suffices for a claim, on any node. It may miss some that do.
 func serves(pv *v1.PersistentVolume, c *v1.PersistentVolumeClaim) bool {
 	q := pv.Spec.Capacity[v1.ResourceStorage]
-	return q.Value() >= size(c) && volume.CheckAccessModes(c, pv) && !volume.CheckVolumeModeMismatches(&c.Spec, &pv.Spec) && c.Spec.Selector == nil
+	return q.Value() >= size(c) && volume.CheckAccessModes(c, pv) && !volume.CheckVolumeModeMismatches(&c.Spec, &pv.Spec) &&
+		c.Spec.Selector == nil
 }
 
-// several says that more nodes than one have access to a storage capacity.
-func several(c *storagev1.CSIStorageCapacity, nodes []fwk.NodeInfo) bool {
+// severalNodes says whether more than one node has access to a storage capacity.
+func severalNodes(c *storagev1.CSIStorageCapacity, nodes []fwk.NodeInfo) bool {
 	n := 0
 	for _, node := range nodes {
 		if accessible(c, node.Node()) {
@@ -436,8 +435,7 @@ func several(c *storagev1.CSIStorageCapacity, nodes []fwk.NodeInfo) bool {
 	return false
 }
 
-// Hopeful is the page that counts on claims getting the volumes that were chosen for them, where others might be taken in
-// their place; nil if that makes no difference.
+// Hopeful returns a page that assumes that VolumeBinding chooses the same volumes; nil if the choice does not matter.
 func (p *volumePage) Hopeful() fit.Page {
 	if p.hopeful || !p.unequal.Load() {
 		return nil
@@ -452,18 +450,17 @@ func (p *volumePage) Hopeful() fit.Page {
 	return &h
 }
 
-// State implements fit.Page. Any claim, volume or attachment may change what a node takes, so that
-// nothing is kept from one page to the next.
+// State implements fit.Page. Any claim, volume or attachment may change what fits on a node, so no page equals another.
 func (p *volumePage) State(fwk.NodeInfo) string { return fmt.Sprint("page ", p.number) }
 
-// replay has those take again whom the scheduler has put on nodes, and whose claims are not seen as bound
-// yet: VolumeBinding knows what it has assumed for them, and nobody else does. It is asked where it makes a difference.
+// replay takes volumes for scheduled pods with claims that are not bound yet: only VolumeBinding knows what it has assumed for
+// them. It is called only if the choice matters.
 func (p *volumePage) replay(nodes []fwk.NodeInfo) {
-	p.base, p.asked = newVolumesTaken(), 0
+	p.assumed, p.binderCalls = newVolumesTaken(), 0
 	if len(p.demand) == 0 {
 		return
 	}
-	r := &volumeRehearsal{page: p, taken: p.base, replays: true}
+	r := &volumeRehearsal{page: p, taken: p.assumed, replaying: true}
 	for _, n := range nodes {
 		if len(n.GetPVCRefCounts()) == 0 {
 			continue

@@ -133,7 +133,7 @@ func TestVolumesOfSeveralNodes(t *testing.T) {
 	}
 }
 
-// TestAssumedVolumes: what members have that wait for others is theirs, though no object says so.
+// TestAssumedVolumes: volumes assumed for waiting members are taken, though no object shows it.
 func TestAssumedVolumes(t *testing.T) {
 	members, claims := each(4, "c", "1Gi")
 	w := newCluster(t, slices.Concat([]runtime.Object{
@@ -185,16 +185,17 @@ func TestVolumesOfWhichEitherMayBeTaken(t *testing.T) {
 	}
 }
 
-// TestVolumesOfThoseUnderWay: one of two volumes is somebody's who is under way, and another node needs one of them: it takes a
-// member if and only if the plugins let it pass. Where nobody knows which one it is, that node is one to hope for.
-func TestVolumesOfThoseUnderWay(t *testing.T) {
+// TestVolumesOfPodsBeingBound: one of two volumes is assumed for a pod that is being bound, and another node needs one of them:
+// a member fits there if and only if the plugins let it pass. If the volume is unknown, only the hopeful page accepts that
+// node.
+func TestVolumesOfPodsBeingBound(t *testing.T) {
 	for name, disks := range map[string][]runtime.Object{
 		"the first one is of both nodes":  {disk("a", "c", "1Gi", "n", "other"), disk("b", "c", "1Gi", "n")},
 		"the second one is of both nodes": {disk("a", "c", "1Gi", "n"), disk("b", "c", "1Gi", "n", "other")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			members, claims := each(3, "c", "1Gi")
-			members[0] = using("m-0", "tiny", "data-0") // who has a volume beside it, too
+			members[0] = using("m-0", "tiny", "data-0") // which has a volume beside it, too
 			claims = append(claims, volumeClaim("tiny", "c", "1Mi"), disk("t", "c", "1Mi", "n"))
 			objects := slices.Concat([]runtime.Object{node("n"), node("other"), class("c", "")}, claims, disks)
 			w := newCluster(t, objects...)
@@ -212,7 +213,7 @@ func TestVolumesOfThoseUnderWay(t *testing.T) {
 			}
 			require.Len(t, seen, 2, "it goes through volumes in no order")
 
-			members[0].Spec.NodeName = "n" // by somebody else
+			members[0].Spec.NodeName = "n" // by another scheduler
 			w = newCluster(t, append(objects, members[0])...)
 			got, _ := w.slots("other", members[1])
 			require.Zero(t, got)
@@ -223,7 +224,7 @@ func TestVolumesOfThoseUnderWay(t *testing.T) {
 	}
 }
 
-// TestVolumesOfZones: a node takes as many members as there are volumes for its zone; and none whose claim has one of another zone
+// TestVolumesOfZones: a node takes as many members as there are volumes for its zone; and none with a claim in another zone
 // kept for it.
 func TestVolumesOfZones(t *testing.T) {
 	zonal := func(name, zone string) *v1.PersistentVolume {

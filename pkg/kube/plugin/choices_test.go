@@ -37,9 +37,9 @@ func begin(c *testcluster.Cluster, quota, used string) {
 	}
 }
 
-// TestOthersLeaveForAnyChoice: a gang that its quota refuses is tried again when somebody comes who may leave for some choice of its members, also if
-// those of the lowest ranks never pass.
-func TestOthersLeaveForAnyChoice(t *testing.T) {
+// A gang that its quota rejects is retried when a victim appears for any choice of its members, even if the members
+// of lowest rank never pass.
+func TestVictimsOfAnyChoiceRetryGang(t *testing.T) {
 	for name, cpu := range map[string][]string{"like members": {"4", "4", "4"}, "others than those of the lowest ranks": {"6", "6", "2"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,8 +61,8 @@ func TestOthersLeaveForAnyChoice(t *testing.T) {
 	}
 }
 
-// TestWhatAnyChoiceWaitsFor: a gang whose choices lack different things is tried again when any of these comes.
-func TestWhatAnyChoiceWaitsFor(t *testing.T) {
+// A gang whose choices lack different things is retried when any of these appears.
+func TestObstacleOfAnyChoiceRetriesGang(t *testing.T) {
 	for _, quota := range []string{"", "a"} {
 		t.Run("quota "+quota, func(t *testing.T) {
 			t.Parallel()
@@ -86,9 +86,9 @@ func TestWhatAnyChoiceWaitsFor(t *testing.T) {
 	}
 }
 
-// TestChoicesFollowNobody: a gang of which several choices were tried does not wait for another one that asks for what one of them does: it would not
-// hear of what helps the others.
-func TestChoicesFollowNobody(t *testing.T) {
+// A gang with several tried choices does not wait for a gang that equals one of them: it would miss what helps the
+// other choices.
+func TestGangWithChoicesFollowsNoGang(t *testing.T) {
 	for _, quota := range []string{"", "a"} {
 		t.Run("quota "+quota, func(t *testing.T) {
 			t.Parallel()
@@ -114,8 +114,8 @@ func TestChoicesFollowNobody(t *testing.T) {
 	}
 }
 
-// TestNeverOfAllChoices: a gang of which no node could take any choice never fits, and pods that come and go do not have it tried again.
-func TestNeverOfAllChoices(t *testing.T) {
+// TestNeverFitsOnlyIfNoChoiceFits: a gang of which no node could take any choice never fits, and pods that come and go do not have it tried again.
+func TestNeverFitsOnlyIfNoChoiceFits(t *testing.T) {
 	for _, quota := range []string{"", "a"} {
 		t.Run("quota "+quota, func(t *testing.T) {
 			t.Parallel()

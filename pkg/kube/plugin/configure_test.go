@@ -11,8 +11,8 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// TestArgumentsChange: a gang waits since nobody may be evicted; then they may, and it starts. Another
-// one that says nothing of its own waits for its members as long as the arguments say now.
+// A gang waits because preemption is disabled. It starts once preemption is enabled. A gang without a timeout of
+// its own waits for its members as long as the arguments say now.
 func TestArgumentsChange(t *testing.T) {
 	t.Parallel()
 	args, err := config.Decode(nil)

@@ -38,9 +38,8 @@ func withClaim(c *testcluster.Cluster, t *testing.T, p *v1.Pod, device string) *
 	return p
 }
 
-// TestPlacesWaitForDeallocation: victims have gone, and their claims are deallocated some time later. Until
-// then nobody else is evicted, neither for the same gang nor for another one that the devices are enough
-// for; then the gang starts where its victims were.
+// The victims are gone, and their claims are deallocated later. Until then no further pod is evicted, neither for
+// the gang nor for another one. Then the gang starts on the victims' nodes.
 func TestPlacesWaitForDeallocation(t *testing.T) {
 	t.Parallel()
 	c := testcluster.New(t, "s/b/n0=16 s/b/n1=16 s/b/n2=16 s/b/n3=16")

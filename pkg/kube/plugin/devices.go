@@ -10,8 +10,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
 )
 
-// shareDevices has the room of devices know who is planned where, and those who were refused hear of more devices.
-func (s *Shared) shareDevices(room *deviceshare.Room) {
+// connectDevices gives the room of devices the planned pods, and retries unschedulable pods when devices change.
+func (s *Shared) connectDevices(room *deviceshare.Room) {
 	room.Expected = func(pod *v1.Pod, node string) (own, others []*v1.Pod) {
 		own = []*v1.Pod{pod}
 		if IsMember(pod) {
@@ -23,14 +23,14 @@ func (s *Shared) shareDevices(room *deviceshare.Room) {
 		pods := room.Waiting()
 		for key, pod := range pods {
 			if IsMember(pod) {
-				delete(pods, key) // one is tried for all
+				delete(pods, key) // its representative is tried
 			}
 		}
 		if len(pods) > 0 {
 			s.handle.Activate(klog.Background(), pods)
 		}
-		s.try(slices.DeleteFunc(s.refused.LeadersFor(deviceshare.Name), func(leader string) bool {
-			return slices.ContainsFunc(append(s.refused.Kinds(leader), leader), func(key string) bool {
+		s.retry(slices.DeleteFunc(s.retries.LeadersFor(deviceshare.Name), func(leader string) bool {
+			return slices.ContainsFunc(append(s.retries.Kinds(leader), leader), func(key string) bool {
 				pod := s.Cache.Pod(key)
 				return pod != nil && room.Hopeless(pod)
 			})
@@ -38,9 +38,9 @@ func (s *Shared) shareDevices(room *deviceshare.Room) {
 	}
 }
 
-// lacksClaim is a claim that a pod names, and that does not exist; "" if there is none such. DynamicResources
-// keeps the pod out of the queue without a word. Claims that are made from templates are others' to make.
-func (s *Shared) lacksClaim(pod *v1.Pod) string {
+// missingClaim returns a claim that the pod names and that does not exist; "" if none. DynamicResources silently
+// keeps such a pod out of the queue. Claims from templates are created by their controller.
+func (s *Shared) missingClaim(pod *v1.Pod) string {
 	manager := s.handle.SharedDRAManager()
 	if manager == nil {
 		return ""

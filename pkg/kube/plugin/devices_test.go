@@ -89,7 +89,7 @@ func holding(p *v1.Pod, minors ...int) *v1.Pod {
 	return p
 }
 
-// given says which devices some pods have, and that nobody has one that another has.
+// given returns the devices of some pods, and checks that no device is given twice.
 func given(t *testing.T, c *testcluster.Cluster, names ...string) string {
 	t.Helper()
 	var out []string
@@ -107,9 +107,8 @@ func given(t *testing.T, c *testcluster.Cluster, names ...string) string {
 	return strings.Join(out, " ")
 }
 
-// TestDevicesWakeWhoWaits: who was refused since a node had too few healthy devices, or nobody said which it has, is
-// tried again when the Device object says so, whether it is a gang or a pod by itself.
-func TestDevicesWakeWhoWaits(t *testing.T) {
+// A gang or pod that lacked healthy devices, or a Device object, is retried when the Device object changes.
+func TestDeviceChangeRetriesWaitingPods(t *testing.T) {
 	t.Parallel()
 	c := withDevices(t)
 	node := gpuNode("n0")
@@ -132,9 +131,9 @@ func TestDevicesWakeWhoWaits(t *testing.T) {
 	require.Equal(t, "g-0=gpu 0,1,2 g-1=gpu 3,4,5 alone=gpu 6", given(t, c, "g-0", "g-1", "alone"))
 }
 
-// TestDevicesThatCannotBeMeant: who asks in words that cannot be meant is tried again when the words change, and at nothing
-// that happens to nodes, devices or other pods, whether it is a gang, of which each member has to change, or a pod by itself.
-func TestDevicesThatCannotBeMeant(t *testing.T) {
+// A gang or pod with an invalid device request is retried when the request changes, not on events of nodes, devices
+// or other pods.
+func TestInvalidDeviceRequestIsRetriedOnlyWhenChanged(t *testing.T) {
 	t.Parallel()
 	c := withDevices(t, "n0")
 	c.Pod(holding(wanting(testcluster.A("old", 0, "1", "n0"), "100"), 7))
@@ -183,9 +182,9 @@ func TestDevicesThatCannotBeMeant(t *testing.T) {
 	given(t, c, "alone", "g-0", "g-1")
 }
 
-// TestDevicesAreFoundAgain: a scheduler that begins knows from the pods themselves who has which devices. If the Device
-// object goes, whoever runs goes on, and nobody else comes.
-func TestDevicesAreFoundAgain(t *testing.T) {
+// A new scheduler learns from the pods which devices are in use. If the Device object is deleted, running pods
+// continue and no further pod starts.
+func TestRestartKnowsUsedDevices(t *testing.T) {
 	t.Parallel()
 	c := withDevices(t, "n0")
 	c.Pod(holding(wanting(testcluster.A("old-0", 0, "1", "n0"), "400"), 0, 1, 2, 3))
@@ -203,8 +202,7 @@ func TestDevicesAreFoundAgain(t *testing.T) {
 	require.Equal(t, "old-0=gpu 0,1,2,3 g-0=gpu 4,5,6,7", given(t, c, "old-0", "g-0"))
 }
 
-// TestDevicesWhenBindingFails: a member whose binding fails gives its devices back, and goes on when it is tried again;
-// no device is given twice, whoever comes between.
+// A member whose binding fails releases its devices and continues on the retry. No device is given twice.
 func TestDevicesWhenBindingFails(t *testing.T) {
 	t.Parallel()
 	c := withDevices(t, "n0", "n1")

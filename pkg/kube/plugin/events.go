@@ -20,102 +20,100 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/wake"
 )
 
-// A group that was refused is tried again when something happens that may cure it. There are
-// two kinds of that: what this plugin knows makes room, and what a plugin that has refused it
-// has registered for, which that plugin's own hint is asked about. Of groups that ask for the
-// same one is tried (package wake). Gangs, PodGroups and the topology wake members themselves.
+// An unschedulable group is retried when an event may help it. This plugin knows the events that free capacity.
+// Every other plugin that rejected the group is asked through its own hint. Of groups with identical requirements
+// one is retried (package wake). Gangs, PodGroups and the topology wake members themselves.
 //
 // All hints run with the queue locked and must not call it.
 
 // EventsToRegister implements fwk.EnqueueExtensions.
 func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
-	// The profile is complete now.
-	first := !p.tookOver // the scheduler asks more than once
+	first := !p.ownsPreemption // the scheduler asks more than once
 	if first {
-		p.takeOver()
-		p.idler = idlerOf(p.profile)
-		p.extend()
+		p.replacePreemption()
+		p.claimReleaser = findClaimReleaser(p.profile)
+		p.loadExtensions()
 	}
 	p.findGate()
 	p.findPasses()
-	others, err := p.othersEvents(ctx, first)
+	events, err := p.pluginEvents(ctx, first)
 	return append([]fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown | fwk.UpdatePodLabel}, QueueingHintFn: p.worthTrying, PreQueueingHintFn: p.narrowed},
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, QueueingHintFn: p.worthEvicting, PreQueueingHintFn: p.narrowed},
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: p.otherNode, PreQueueingHintFn: p.narrowed},
-		// Not every update of the pod itself: what is written about it must not wake it.
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown | fwk.UpdatePodLabel},
+			QueueingHintFn: p.hintFreed, PreQueueingHintFn: p.narrowedHint},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, QueueingHintFn: p.hintBound, PreQueueingHintFn: p.narrowedHint},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Update},
+			QueueingHintFn: p.hintNode, PreQueueingHintFn: p.narrowedHint},
+		// Not every update of the pod itself: writing its status must not wake it.
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodScaleDown | fwk.UpdatePodLabel | fwk.UpdatePodToleration |
-			fwk.UpdatePodSchedulingGatesEliminated | fwk.UpdatePodGeneratedResourceClaim}, QueueingHintFn: p.otherPod},
-	}, others...), err
+			fwk.UpdatePodSchedulingGatesEliminated | fwk.UpdatePodGeneratedResourceClaim}, QueueingHintFn: p.hintPod},
+	}, events...), err
 }
 
-// othersEvents are those of the profile's plugins that may refuse a member. With listen they are
-// heard here, too.
-func (p *Plugin) othersEvents(ctx context.Context, listen bool) (all []fwk.ClusterEventWithHint, err error) {
+// pluginEvents returns the events of the profile's plugins that may reject a member. With listen it also subscribes
+// to them.
+func (p *Plugin) pluginEvents(ctx context.Context, listen bool) (all []fwk.ClusterEventWithHint, err error) {
 	may := sets.New(framework.ExtenderName)
-	of := p.profile.ListPlugins()
-	for _, pl := range slices.Concat(of.PreFilter.Enabled, of.Filter.Enabled, of.Reserve.Enabled, of.Permit.Enabled, of.PreBind.Enabled) {
+	set := p.profile.ListPlugins()
+	for _, pl := range slices.Concat(set.PreFilter.Enabled, set.Filter.Enabled, set.Reserve.Enabled, set.Permit.Enabled, set.PreBind.Enabled) {
 		may.Insert(pl.Name)
 	}
-	for _, of := range slices.Concat(p.profile.EnqueueExtensions(), p.checksEvents(may)) {
-		if !may.Has(of.Name()) || of.Name() == Name {
+	for _, pl := range slices.Concat(p.profile.EnqueueExtensions(), p.checkEvents(may)) {
+		if !may.Has(pl.Name()) || pl.Name() == Name {
 			continue
 		}
-		events, failed := of.EventsToRegister(ctx)
+		events, failed := pl.EventsToRegister(ctx)
 		err = errors.Join(err, failed)
 		for _, e := range events {
-			heard := fwk.ClusterEventWithHint{Event: e.Event, QueueingHintFn: p.delegated(of.Name(), e)}
+			heard := fwk.ClusterEventWithHint{Event: e.Event, QueueingHintFn: p.pluginHint(pl.Name(), e)}
 			if e.PreQueueingHintFn != nil {
-				heard.PreQueueingHintFn = everybody
+				heard.PreQueueingHintFn = allPodsHint
 			}
 			all = append(all, heard)
 			if listen {
-				err = errors.Join(err, p.listen(of.Name(), e))
+				err = errors.Join(err, p.listen(pl.Name(), e))
 			}
 		}
 	}
 	return all, err
 }
 
-// listen ends what a plugin's refusals have told of nodes (place.Planner) as soon as its hint says,
-// about members that it has refused, that it may no longer be true.
+// listen invalidates what the planner remembers of a plugin's rejections, as soon as the plugin's hint says so.
 func (p *Plugin) listen(plugin string, e fwk.ClusterEventWithHint) error {
 	return fit.ListenBeside(p.profile.SharedInformerFactory(), plugin, e, func(cures func(*v1.Pod) bool) {
 		for _, group := range p.planner.Heard(plugin, cures) {
-			p.callSpeaker(group)
+			p.retryRepresentative(group)
 		}
 	})
 }
 
-// delegated asks a plugin's own hint whether the plugin, which has refused a group, may let it
-// pass now.
-func (p *Plugin) delegated(plugin string, e fwk.ClusterEventWithHint) fwk.QueueingHintFn {
+// pluginHint asks a plugin's own hint whether the plugin, which rejected a group, may accept it now.
+func (p *Plugin) pluginHint(plugin string, e fwk.ClusterEventWithHint) fwk.QueueingHintFn {
 	ofPods := e.Event.Resource == fwk.Pod || e.Event.Resource == fwk.AssignedPod
-	beside := e.Event.Resource != fwk.Pod && e.Event.Resource != fwk.AssignedPod && e.Event.Resource != fwk.TargetPod && e.Event.Resource != fwk.Node
+	otherObject := !ofPods && e.Event.Resource != fwk.TargetPod && e.Event.Resource != fwk.Node
 	return func(logger klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
-		// Whoever waits for victims waits for what they had to be given back, too.
-		waits := p.refused.WaitsFor(convert.PodKey(pod), plugin) && !(ofPods && !p.refused.Hopes(convert.PodKey(pod)))
-		if !waits && !(beside && fit.Limits(plugin) && p.reserved(pod)) {
-			return fwk.QueueSkip, nil // what becomes of the pod itself otherPod hears
+		// A group that waits for victims also waits for the resources that they release.
+		waits := p.retries.WaitsFor(convert.PodKey(pod), plugin) && !(ofPods && !p.retries.Hopes(convert.PodKey(pod)))
+		if !waits && !(otherObject && fit.Limits(plugin) && p.hasReservation(pod)) {
+			return fwk.QueueSkip, nil // hintPod handles changes of the pod itself
 		}
-		if hint, err := p.hint(e.QueueingHintFn, logger, pod, before, now); err != nil || hint == fwk.QueueSkip {
+		if hint, err := p.askHint(e.QueueingHintFn, logger, pod, before, now); err != nil || hint == fwk.QueueSkip {
 			return hint, err
 		}
-		if beside { // nodes show what else changes
+		if otherObject { // changes of other objects show on nodes
 			p.planner.Cured(plugin)
 		}
 		return fwk.Queue, nil
 	}
 }
 
-// hint asks a plugin's hint about the members that a leader stands for, one of each kind: the
-// plugin may have refused any of them.
-func (p *Plugin) hint(ask fwk.QueueingHintFn, logger klog.Logger, leader *v1.Pod, before, now any) (fwk.QueueingHint, error) {
+// askHint asks a hint about a leader and one member of each kind that it stands for: the plugin may have rejected
+// any of them.
+func (p *Plugin) askHint(ask fwk.QueueingHintFn, logger klog.Logger, leader *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	if ask == nil {
 		return fwk.Queue, nil
 	}
 	hint, err := ask(logger, leader, before, now)
-	for _, key := range p.refused.Kinds(convert.PodKey(leader)) {
+	for _, key := range p.retries.Kinds(convert.PodKey(leader)) {
 		if err != nil || hint != fwk.QueueSkip {
 			break
 		}
@@ -126,61 +124,60 @@ func (p *Plugin) hint(ask fwk.QueueingHintFn, logger klog.Logger, leader *v1.Pod
 	return hint, err
 }
 
-// worthTrying lets a group try again that leads its class, unless no place helps it, or nobody who leaves; or whose
-// places wait for victims to leave. Pods without a gang wait for places that are held.
-func (p *Plugin) worthTrying(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	return p.worth(pod, func(pod string) bool { return p.refused.Hopes(pod) && p.refused.Roams(pod) })
+// hintFreed retries a group that leads its class when capacity was freed, unless no node and no eviction helps it.
+// Groups with a reservation and pods without a gang are retried too.
+func (p *Plugin) hintFreed(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
+	return p.hintLeader(pod, func(pod string) bool { return p.retries.Hopes(pod) && p.retries.Roams(pod) })
 }
 
-func (p *Plugin) worth(pod *v1.Pod, leads func(pod string) bool) (fwk.QueueingHint, error) {
+func (p *Plugin) hintLeader(pod *v1.Pod, leads func(pod string) bool) (fwk.QueueingHint, error) {
 	key := convert.PodKey(pod)
 	if source.Of(pod).IsZero() || leads(key) {
 		return fwk.Queue, nil
 	}
-	// A pod that was tried for its group, and of which nothing is filed, has no leader that is tried in its place.
-	if group, tried, reserved := p.Cache.Tried(pod); tried && (reserved || p.refused.Filed(group) != key) {
+	// A tried pod without a recorded refusal has no leader that is tried in its place.
+	if group, tried, reserved := p.Cache.Tried(pod); tried && (reserved || p.retries.Filed(group) != key) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
 }
 
-// reserved says whether a pod was tried for a group that has its places reserved.
-func (p *Plugin) reserved(pod *v1.Pod) bool {
+// hasReservation says whether the pod was tried for a group that has a reservation.
+func (p *Plugin) hasReservation(pod *v1.Pod) bool {
 	_, tried, reserved := p.Cache.Tried(pod)
 	return tried && reserved
 }
 
-// worthEvicting lets a group try again when a pod was bound: a member of a less important
-// gang, which was no victim as long as it was on its way, or somebody more important who
-// has taken one of the places that the group waits for.
-func (p *Plugin) worthEvicting(logger klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
+// hintBound retries a group when a pod was bound. The pod may be a victim only now, or may have taken a node that
+// is reserved for the group.
+func (p *Plugin) hintBound(logger klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	other, ok := now.(*v1.Pod)
 	if !ok || source.Of(pod).IsZero() {
 		return fwk.QueueSkip, nil
 	}
-	if less := p.Cache.Priority(other) < p.Cache.Priority(pod); less && source.Of(other).IsZero() || !less && !p.Cache.Reserves(other.Spec.NodeName, pod) {
+	lower := p.Cache.Priority(other) < p.Cache.Priority(pod)
+	if lower && source.Of(other).IsZero() || !lower && !p.Cache.Reserves(other.Spec.NodeName, pod) {
 		return fwk.QueueSkip, nil
 	}
-	return p.worthTrying(logger, pod, before, now)
+	return p.hintFreed(logger, pod, before, now)
 }
 
-// otherNode lets a group try again when a node comes, or stands elsewhere in the tree, unless it is refused wherever
-// it might go; and if nobody knows which plugin has refused it, or if it waits for places on the node, when
-// anything about the node changes. The rest is for the plugins to know.
-func (p *Plugin) otherNode(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
-	was, _ := before.(*v1.Node)
-	is, _ := now.(*v1.Node)
-	if source.Of(pod).IsZero() || was == nil || is == nil || !maps.Equal(was.Labels, is.Labels) {
-		return p.worth(pod, p.refused.Roams)
+// hintNode retries a group when a node is added or moves in the tree, unless no node helps it. Other node changes
+// retry it if the rejecting plugin is unknown, or if it has a reservation there.
+func (p *Plugin) hintNode(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
+	old, _ := before.(*v1.Node)
+	node, _ := now.(*v1.Node)
+	if source.Of(pod).IsZero() || old == nil || node == nil || !maps.Equal(old.Labels, node.Labels) {
+		return p.hintLeader(pod, p.retries.Roams)
 	}
-	if p.refused.WaitsFor(convert.PodKey(pod), Name) || p.reserved(pod) && p.Cache.Reserves(is.Name, pod) {
+	if p.retries.WaitsFor(convert.PodKey(pod), Name) || p.hasReservation(pod) && p.Cache.Reserves(node.Name, pod) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
 }
 
-// otherPod lets the member that was tried for its group try again when it changes itself.
-func (p *Plugin) otherPod(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
+// hintPod retries the tried member of a group when the member itself changes.
+func (p *Plugin) hintPod(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	if source.Of(pod).IsZero() {
 		return fwk.Queue, nil
 	}
@@ -188,80 +185,79 @@ func (p *Plugin) otherPod(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHin
 	if !tried {
 		return fwk.QueueSkip, nil
 	}
-	p.refused.Call(group, convert.PodKey(pod))
+	p.retries.Call(group, convert.PodKey(pod))
 	return fwk.Queue, nil
 }
 
-// callSpeaker has the member tried that was tried for its group, or is being tried, since
-// something has changed that its attempt may not have seen.
-func (s *Shared) callSpeaker(group gang.Ref) {
-	if speaker := s.refused.Speaker(group); speaker != "" {
-		s.refused.Call(group, speaker)
-		s.try([]string{speaker})
+// retryRepresentative retries the tried member of a group after a change that its attempt may have missed.
+func (s *Shared) retryRepresentative(group gang.Ref) {
+	if representative := s.retries.Speaker(group); representative != "" {
+		s.retries.Call(group, representative)
+		s.retry([]string{representative})
 	}
 }
 
-// file notes that a group was refused, and tries whoever need not wait for it any longer.
-func (p *Plugin) file(c *refused, speaker *v1.Pod, why gang.Refusal) {
+// recordRefusal records that a group is unschedulable, and retries the groups that need not wait for it any more.
+func (p *Plugin) recordRefusal(c *unschedulable, representative *v1.Pod, why gang.Refusal) {
 	a := c.attempt
 	f := wake.Filing{
-		Group: a.Group.Key, Class: a.Class(), Speaker: convert.PodKey(speaker), UID: string(speaker.UID),
-		Created: p.Cache.Order(speaker).Created, Plugins: why.Plugins, Since: p.options.Clock.Now(),
-		Never: why.Never || ofQuotas(why), Template: why.By == gang.Template || why.By == gang.Veto,
+		Group: a.Group.Key, Class: a.Class(), Speaker: convert.PodKey(representative), UID: string(representative.UID),
+		Created: p.Cache.Order(representative).Created, Plugins: why.Plugins, Since: p.options.Clock.Now(),
+		Never: why.Never || quotaOnly(why), Template: why.By == gang.Template || why.By == gang.Veto,
 	}
 	for _, o := range append([]*place.Attempt{a}, c.others...) {
-		f.Kinds = append(f.Kinds, o.OneOfEach(speaker)...)
+		f.Kinds = append(f.Kinds, o.OneOfEach(representative)...)
 	}
 	slices.Sort(f.Kinds)
 	f.Kinds = slices.Compact(f.Kinds)
 	switch {
-	case ofQuotas(why): // what it waits for shows on no node, and is its own
+	case quotaOnly(why): // its quota shows on no node and is its own
 		f.Class = "quota of " + a.Group.Key.ID()
-	case why.By == gang.Veto: // it may know gangs apart that ask for the same
+	case why.By == gang.Veto: // a check may treat identical requirements differently
 		f.Class = "check of " + a.Group.Key.ID()
 	case f.Class == "":
-		f.Plugins = nil // what is remembered of nodes ends with any change
+		f.Plugins = nil // remembered rejections end with any change
 	case why.By == gang.Quota:
 		f.Class, f.Plugins = "", nil
-	case c.several != nil: // each choice may lack something else
-		f.Class, f.Limits = "", c.several.limits
+	case c.alternatives != nil: // each choice may lack something else
+		f.Class, f.Limits = "", c.alternatives.limits
 	default:
 		f.Class += p.quotas.Class(a.Group)
 	}
-	try := p.refused.File(f)
-	if p.follows(speaker) {
-		try = append(try, f.Speaker) // to be kept out when its cycle has ended
+	retries := p.retries.File(f)
+	if p.follows(representative) {
+		retries = append(retries, f.Speaker) // to be kept out when its cycle ends
 	}
-	p.try(try)
+	p.retry(retries)
 }
 
-// ofQuotas says whether a gang waits for its quotas alone: these say when it is to be tried again, and no place that becomes free helps.
-func ofQuotas(why gang.Refusal) bool { return why.By == gang.Quota && !why.Evictable }
+// quotaOnly says whether a gang waits for quotas only. The quotas then retry it, and free capacity does not help.
+func quotaOnly(why gang.Refusal) bool { return why.By == gang.Quota && !why.Evictable }
 
-// follows says whether a member need not hear of anything: another gang is tried for its own.
+// follows says whether events do not concern a member, because another gang is tried for its class.
 func (p *Plugin) follows(pod *v1.Pod) bool {
-	return p.refused.Follows(p.Cache.GroupKey(pod), convert.PodKey(pod), string(pod.UID), p.options.Clock.Now())
+	return p.retries.Follows(p.Cache.GroupKey(pod), convert.PodKey(pod), string(pod.UID), p.options.Clock.Now())
 }
 
-// leave notes that a group is not refused any more, or is another one now.
-func (s *Shared) leave(group gang.Ref) { s.try(s.refused.Leave(group)) }
+// forgetRefusal records that a group is not unschedulable any more, or changed.
+func (s *Shared) forgetRefusal(group gang.Ref) { s.retry(s.retries.Leave(group)) }
 
-// review has a group leave that can no longer be tried by the pod that was.
-func (s *Shared) review(group gang.Ref) {
-	speaker := s.refused.Filed(group)
-	if speaker == "" {
+// reviewRefusal forgets a refusal whose tried pod cannot be tried for the group any more.
+func (s *Shared) reviewRefusal(group gang.Ref) {
+	representative := s.retries.Filed(group)
+	if representative == "" {
 		return
 	}
-	pod := s.Cache.Pod(speaker)
-	if pod == nil || s.Cache.GroupKey(pod) != group { // it speaks for another group now
-		s.leave(group)
+	pod := s.Cache.Pod(representative)
+	if pod == nil || s.Cache.GroupKey(pod) != group { // it belongs to another group now
+		s.forgetRefusal(group)
 	} else if ok, _ := s.Cache.Admit(pod); !ok {
-		s.leave(group)
+		s.forgetRefusal(group)
 	}
 }
 
-// try lets pods enter the scheduler. The queue must not be locked.
-func (s *Shared) try(keys []string) {
+// retry lets pods enter the scheduler. The queue must not be locked.
+func (s *Shared) retry(keys []string) {
 	pods := map[string]*v1.Pod{}
 	for _, key := range keys {
 		if pod := s.Cache.Pod(key); pod != nil {

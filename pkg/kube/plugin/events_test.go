@@ -55,9 +55,9 @@ func member(name string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{scheduling.LabelPodGroup: name}}}
 }
 
-// TestOthersEvents: what any plugin has registered for is registered, and wakes a group if that
+// TestEventsOfOtherPluginsRetryGang: what any plugin has registered for is registered, and wakes a group if that
 // plugin has refused it and says so.
-func TestOthersEvents(t *testing.T) {
+func TestEventsOfOtherPluginsRetryGang(t *testing.T) {
 	saying := func(hint fwk.QueueingHint, err error) fwk.QueueingHintFn {
 		return func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) { return hint, err }
 	}
@@ -72,22 +72,22 @@ func TestOthersEvents(t *testing.T) {
 		hearing{name: Name, events: []fwk.ClusterEventWithHint{{Event: slice}}},
 		hearing{name: "Scores", events: []fwk.ClusterEventWithHint{{Event: slice}}},
 	}}}
-	events, err := p.othersEvents(t.Context(), false)
+	events, err := p.pluginEvents(t.Context(), false)
 	require.NoError(t, err)
 	require.Len(t, events, 4, "neither its own nor of those that refuse nobody")
 	of := []string{"Always", "Yes", "No", "Fails"}
 	for _, c := range []struct {
 		refusedBy []string
-		wake      []string // whose events do
+		wake      []string // the plugins whose events retry
 	}{
 		{[]string{}, nil},
 		{[]string{"Always"}, []string{"Always"}},
 		{[]string{"Yes"}, []string{"Yes"}},
 		{[]string{"No", "Yes"}, []string{"Yes"}},
 		{[]string{"NodeResourcesFit"}, nil},
-		{nil, []string{"Always", "Yes"}}, // nobody knows
+		{nil, []string{"Always", "Yes"}}, // the plugin is unknown
 	} {
-		p.refused.File(wake.Filing{Group: gang.Ref{Name: "g"}, Class: "c", Speaker: "ns/g-0", Plugins: c.refusedBy})
+		p.retries.File(wake.Filing{Group: gang.Ref{Name: "g"}, Class: "c", Speaker: "ns/g-0", Plugins: c.refusedBy})
 		for i, e := range events {
 			hint, err := e.QueueingHintFn(klog.Background(), member("g-0"), nil, nil)
 			waits := c.refusedBy == nil || slices.Contains(c.refusedBy, of[i])
@@ -100,24 +100,24 @@ func TestOthersEvents(t *testing.T) {
 	}
 
 	p.profile = profileOf{plugins: []fwk.EnqueueExtensions{hearing{name: "Broken", err: broken}}}
-	_, err = p.othersEvents(t.Context(), false)
+	_, err = p.pluginEvents(t.Context(), false)
 	require.ErrorIs(t, err, broken)
 }
 
-// TestOneIsTriedForItsClass: what makes room is for whoever leads.
-func TestOneIsTriedForItsClass(t *testing.T) {
+// Freed capacity retries the leader of a class only.
+func TestFreedCapacityRetriesOneGangPerClass(t *testing.T) {
 	p := &Plugin{Shared: &Shared{}}
 	for _, g := range []string{"a", "b"} {
-		p.refused.File(wake.Filing{Group: gang.Ref{Name: g}, Class: "c", Speaker: "ns/" + g, Plugins: []string{"Yes"}})
+		p.retries.File(wake.Filing{Group: gang.Ref{Name: g}, Class: "c", Speaker: "ns/" + g, Plugins: []string{"Yes"}})
 	}
 	for pod, want := range map[*v1.Pod]fwk.QueueingHint{
 		member("a"): fwk.Queue,
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "single"}}: fwk.Queue,
 	} {
-		hint, err := p.worthTrying(klog.Background(), pod, nil, nil)
+		hint, err := p.hintFreed(klog.Background(), pod, nil, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, hint, pod.Name)
 	}
-	require.Equal(t, []string{"ns/a"}, p.refused.Leaders())
-	require.Equal(t, []string{"ns/b"}, p.refused.Leave(gang.Ref{Name: "a"}), "the next one follows at once")
+	require.Equal(t, []string{"ns/a"}, p.retries.Leaders())
+	require.Equal(t, []string{"ns/b"}, p.retries.Leave(gang.Ref{Name: "a"}), "the next one follows at once")
 }

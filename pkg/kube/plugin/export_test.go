@@ -9,7 +9,7 @@ import (
 
 // Listeners are the pods that are asked about an event, and whether all are.
 func (p *Plugin) Listeners() (some []string, all bool) {
-	is, _ := p.narrowed(klog.Logger{}, nil, nil)
+	is, _ := p.narrowedHint(klog.Logger{}, nil, nil)
 	for _, name := range is.Pods {
 		some = append(some, name.Name)
 	}
@@ -21,4 +21,4 @@ func (p *Plugin) Listeners() (some []string, all bool) {
 func (p *Plugin) Follows(pod *v1.Pod) bool { return p.follows(pod) }
 
 // Unnominate takes the nominated node back that a member has lost.
-func (s *Shared) Unnominate(pod *v1.Pod, node string) { s.unnominate(pod, node) }
+func (s *Shared) Unnominate(pod *v1.Pod, node string) { s.clearLostNomination(pod, node) }

@@ -11,18 +11,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Filter refuses a planned member every node but its own: the scheduler tries a
-// nominated node before PreFilter's. Every pod is refused where it would take a place
-// that is planned for others of equal or higher priority.
+// Filter rejects every node but its own for a planned member, because the scheduler tries a nominated node before
+// PreFilter's. It rejects any pod that would take a node reserved for members of equal or higher priority.
 func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if fit.Asking(ctx) {
 		return nil
 	}
 	name := node.Node().Name
-	if o, ok := outcomeOf(state).(*sent); ok && o.node != name {
+	if o, ok := outcomeOf(state).(*assigned); ok && o.node != name {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not the place planned for this member")
 	}
-	if _, closed := offOf(state).Closes(node.Node()); closed {
+	if _, closed := closedNodes(state).Closes(node.Node()); closed {
 		p.keptOff.Add(convert.PodKey(pod), pod)
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are in a domain reserved for a gang (anti-affinity)")
 	}
@@ -32,18 +31,18 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	}
 	if s := fit.Beside(ctx, p.profile, state, fit.Question{Pod: pod, Node: node, Others: others}); !s.IsSuccess() {
 		if source.Of(pod).IsZero() {
-			p.keptOff.Add(convert.PodKey(pod), pod) // no event says that places are given back
+			p.keptOff.Add(convert.PodKey(pod), pod) // no event reports a released reservation
 		}
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) reserved for gang "+source.Of(others[0]).String())
 	}
 	return nil
 }
 
-// offKey is where PreFilter leaves where a pod without a gang may not be.
+// offKey is where PreFilter stores the nodes that are closed to a pod without a gang.
 const offKey fwk.StateKey = stateKey + "/off"
 
-// offOf returns where the pod of a cycle may not be; nil for members, of which their plans know.
-func offOf(state fwk.CycleState) fit.Off {
+// closedNodes returns the nodes that are closed to the pod of a cycle; nil for members, whose plans know them.
+func closedNodes(state fwk.CycleState) fit.Off {
 	if d, err := state.Read(offKey); err == nil {
 		if off, ok := d.(fit.Off); ok {
 			return off

@@ -17,9 +17,9 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// TestWhoFollowsIsTriedInTime: of two gangs that ask for the same the second is kept out of the
+// TestFollowingGangIsRetriedInTime: of two gangs that ask for the same the second is kept out of the
 // scheduler, where it hears of nothing. It starts all the same whenever it can.
-func TestWhoFollowsIsTriedInTime(t *testing.T) {
+func TestFollowingGangIsRetriedInTime(t *testing.T) {
 	leave := func(c *testcluster.Cluster, pods ...string) {
 		for _, name := range pods {
 			c.Remove(name)
@@ -93,9 +93,9 @@ func TestWhoFollowsIsTriedInTime(t *testing.T) {
 	}
 }
 
-// TestOnlyLeadersListen: of members that wait only those hear of events that are tried for all; and pods without a gang, wherever they wait. Where a plugin that
-// nobody knows may keep pods out, the queue asks everybody.
-func TestOnlyLeadersListen(t *testing.T) {
+// Of waiting members only the tried ones receive events, and pods without a gang always do. Where an unknown plugin
+// may keep pods out, the queue asks every pod.
+func TestOnlyTriedMembersReceiveEvents(t *testing.T) {
 	require.NoError(t, connect.SetGates())
 	for _, config := range []string{testcluster.Config, strings.ReplaceAll(testcluster.Config, "preEnqueue: {enabled: [{name: Holder}]}, ", "")} {
 		c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
@@ -109,7 +109,7 @@ func TestOnlyLeadersListen(t *testing.T) {
 			c.Gang(fmt.Sprint("g", g), 2, testcluster.Pending(2, 0, "4")...)
 		}
 		asked := func() string { some, all := c.Plugin.Listeners(); return fmt.Sprint(some, all) }
-		c.WaitSaid(60, "Warning Unschedulable") // all were tried: who was not would come before who has to wait a little
+		c.WaitSaid(60, "Warning Unschedulable") // all were tried: an untried gang would come before a gang that has to wait a little
 		if config == testcluster.Config {
 			require.Equal(t, "[] true", asked())
 			continue
@@ -126,8 +126,8 @@ func TestOnlyLeadersListen(t *testing.T) {
 	}
 }
 
-// TestWhoIsPlacedNeverListens: a backlog that fits costs no event anything, however many gangs are let in.
-func TestWhoIsPlacedNeverListens(t *testing.T) {
+// TestPlacedMemberReceivesNoEvents: a backlog that fits costs no event anything, however many gangs are let in.
+func TestPlacedMemberReceivesNoEvents(t *testing.T) {
 	require.NoError(t, connect.SetGates())
 	c := testcluster.New(t, "s/b/n0=40 s/b/n1=40 s/b/n2=40 s/b/n3=40 s/b/n4=40 s/b/n5=40")
 	c.Config = strings.ReplaceAll(testcluster.Config, "preEnqueue: {enabled: [{name: Holder}]}, ", "")
@@ -149,8 +149,8 @@ func TestWhoIsPlacedNeverListens(t *testing.T) {
 	require.False(t, all)
 }
 
-// TestPastTheGate: pods of a profile that has nothing of Muster's are asked about events, too, where those of another one are few.
-func TestPastTheGate(t *testing.T) {
+// Pods of a profile without Muster receive events too, when the listeners of another profile are few.
+func TestPodsOfOtherProfilesReceiveEvents(t *testing.T) {
 	require.NoError(t, connect.SetGates())
 	c := testcluster.New(t, "s/b/n0=8")
 	c.Config = `

@@ -13,11 +13,9 @@ import (
 // GateName is the Gate's name in a KubeSchedulerConfiguration.
 const GateName = config.GateName
 
-// Gate is PreEnqueue of the Coscheduling plugin. It is a plugin of its own because of how
-// the scheduler's queue wakes pods: at every event of the cluster it asks about each pod
-// that the plugin that keeps it out wants to hear of, and there may be thousands of
-// members. The Gate wants to hear of nothing: the book wakes members itself. Of the
-// Coscheduling plugin's events only those members hear that were tried for their gang.
+// Gate is PreEnqueue of the Coscheduling plugin, as a plugin without events. On each event the queue asks about
+// every pod whose rejecting plugin registered it, and there may be thousands of members. The book wakes gated
+// members itself. So only tried members receive the events of the Coscheduling plugin.
 type Gate struct {
 	plugin func() *Plugin
 }
@@ -27,20 +25,20 @@ var (
 	_ fwk.EnqueueExtensions = (*Gate)(nil)
 )
 
-// NewGate makes the Gate of the profile that has this plugin, which may be made later; nil if it has none.
+// NewGate returns the Gate of the profile with this plugin. plugin may return nil until it exists.
 func NewGate(plugin func() *Plugin) *Gate { return &Gate{plugin} }
 
 // Name implements fwk.Plugin.
 func (g *Gate) Name() string { return GateName }
 
-// EventsToRegister implements fwk.EnqueueExtensions: none.
+// EventsToRegister implements fwk.EnqueueExtensions. It registers none.
 func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
 }
 
-// PreEnqueue keeps members out until their gang can be whole, and then lets in one
-// for all, or those that have a place; of refused gangs that ask for the same, those of one. It runs with the queue locked: it must not
-// call the queue.
+// PreEnqueue keeps members out until their gang is complete. Then it admits the representative, or the members with
+// an assignment. Of unschedulable gangs with identical requirements it admits one. It must not call the queue,
+// which is locked.
 func (g *Gate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if p := g.plugin(); p != nil {
 		s := p.admit(pod)
@@ -52,7 +50,7 @@ func (g *Gate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	return nil
 }
 
-// PreEnqueue does the Gate's work in a profile that does not run it.
+// PreEnqueue does the Gate's work in a profile without the Gate.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if p.hasGate {
 		return nil
@@ -71,11 +69,11 @@ func (p *Plugin) admit(pod *v1.Pod) *fwk.Status {
 	if p.follows(pod) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "queued behind a gang with identical requirements")
 	}
-	p.passed(pod, false)
+	p.setPassed(pod, false)
 	return nil
 }
 
-// findGate finds out whether the profile runs the Gate, once it is complete.
+// findGate notes whether the profile runs the Gate, once it is complete.
 func (p *Plugin) findGate() {
 	for _, pl := range p.profile.ListPlugins().PreEnqueue.Enabled {
 		p.hasGate = p.hasGate || pl.Name == GateName

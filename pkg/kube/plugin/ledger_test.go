@@ -20,8 +20,8 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// ledger is somebody's plugin that lends so many things a node, and writes down to whom
-// beside the snapshot. It looks when it filters, or only when it reserves.
+// ledger is an added plugin that lends a number of things per node and records them outside of the snapshot. It
+// checks in Filter, or only in Reserve.
 type ledger struct {
 	atReserve bool
 
@@ -86,7 +86,7 @@ func (*ledger) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}, nil
 }
 
-// onLedger is a cluster of three nodes and one that is taken, whose scheduler runs the ledger.
+// onLedger is a cluster of three free nodes and a full one, whose scheduler runs the ledger.
 func onLedger(t *testing.T, l *ledger) *testcluster.Cluster {
 	l.lent = map[string]map[types.UID]bool{}
 	c := testcluster.New(t, "s/b/n0=16 s/b/n1=16 s/b/n2=16 s/b/n3=16")
@@ -106,8 +106,8 @@ func claimOf(name, things string) *v1.PersistentVolumeClaim {
 	return claim
 }
 
-// TestPluginsWithLedgers is case 44 for plugins of which nothing is known: no node gets more
-// members than it has things for, wherever the plugin says so, and nobody is evicted.
+// Case 44 for unknown plugins: no node gets more members than it has things, wherever the plugin checks, and no pod
+// is evicted.
 func TestPluginsWithLedgers(t *testing.T) {
 	for _, atReserve := range []bool{false, true} {
 		t.Run(fmt.Sprint("at reserve ", atReserve), func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestListeners: who was let in is one, until he is kept out; names of which no pod waits any more are swept out when there are many.
+// A tried pod is listed until it is kept out. Names without a waiting pod are swept out when there are many.
 func TestListeners(t *testing.T) {
 	var l listeners
 	there := map[string]bool{}

@@ -109,7 +109,7 @@ func TestMetricsOfStarts(t *testing.T) { // alone: the Filters' runs are counted
 	m.are(`muster_gang_start_duration_seconds_count{size="2-8"} 1`)
 }
 
-// TestMetricsOfWaiting: who waits and why, who refused it, and whether trying again helped.
+// The metrics show which gangs wait, why, which plugin rejected them, and whether retries helped.
 func TestMetricsOfWaiting(t *testing.T) {
 	t.Parallel()
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
@@ -173,9 +173,8 @@ func TestMetricsOfEvictions(t *testing.T) {
 	)
 }
 
-// TestMetricsOfEvictionsForNobody: whoever asked for the place goes before it is free. A gang, and
-// a pod without one.
-func TestMetricsOfEvictionsForNobody(t *testing.T) {
+// The preemptor, a gang or a pod without one, is deleted before its capacity is free.
+func TestMetricsOfEvictionsForDeletedPreemptor(t *testing.T) {
 	for cause, come := range map[string]func(*testcluster.Cluster){
 		"gang": func(c *testcluster.Cluster) { c.Gang("g", 1, testcluster.Pending(1, 100, "8")...) },
 		"pod":  func(c *testcluster.Cluster) { c.Pod(testcluster.A("g-0", 100, "8", "")) },
@@ -214,8 +213,8 @@ func TestMetricsOfUsedEviction(t *testing.T) {
 	c.Never(func() bool { return m.value(`muster_evictions_unused_total`) != 0 })
 }
 
-// TestMetricsOfALeadersEvictions: pods leave for a leader and for who comes only after it. Their places are
-// kept, so nobody has left in vain before it is known that nobody comes.
+// Pods are evicted for a leader and for its future members. Their nodes stay reserved, so the eviction is not in
+// vain before the reservation ends.
 func TestMetricsOfALeadersEvictions(t *testing.T) {
 	member := func(index string) *v1.Pod {
 		p := testcluster.A("lr-0-"+index, 100, "8", "")

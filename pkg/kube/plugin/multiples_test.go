@@ -15,7 +15,7 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// fussy is somebody's Reserve. It refuses one pod, and looks who has a node when the pod comes.
+// fussy is the Reserve of an added plugin. It rejects one pod, and records the assigned pods at that time.
 type fussy struct {
 	pod  string
 	look func() string
@@ -39,10 +39,9 @@ func (f *fussy) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ stri
 
 func (*fussy) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}
 
-// TestWhatIsLeftOfAPlan: of four members that go in twos and need not all start, the last
-// loses its place. Three of them must not go, nor anybody before it is known whether the others
-// come: all return, and two start beside the node that has refused one.
-func TestWhatIsLeftOfAPlan(t *testing.T) {
+// Of four members in pairs, not all needed, the last loses its node. No member starts before it is known whether
+// the others come. All return, and two start beside the node that rejected one.
+func TestPlanInMultiplesLosesAMember(t *testing.T) {
 	c := testcluster.New(t, "s/b1/n0=2 s/b2/n1=2")
 	f := &fussy{pod: "g-3", look: func() string { return c.Where("g-0", "g-1", "g-2", "g-3") }}
 	c.Plugins = frameworkruntime.Registry{"Fussy": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return f, nil }}

@@ -114,9 +114,9 @@ func TestNeverFits(t *testing.T) {
 	}
 }
 
-// TestPinned is case 60: a member that is made again waits where the node of the old one is gone. It is said who
-// binds it to where there is no room, and with a free node there it starts.
-func TestPinned(t *testing.T) {
+// Case 60: a recreated member waits because the old one's node is gone. The message names the members that bind it
+// to a full domain. With a free node there it starts.
+func TestRecreatedMemberIsBoundToItsDomain(t *testing.T) {
 	t.Parallel()
 	c := testcluster.New(t, strings.Replace(t12, " s2/b4/node-9=8", "", 1))
 	c.GangWith(map[string]string{scheduling.AnnotationTopologySpec: `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`}, "a", 3,

@@ -13,13 +13,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// longest is the framework's own bound on waiting in Permit. The book ends a gang's
-// wait by its own time; this is for the case that it does not.
-const longest = 15 * time.Minute
+// maxPermitWait is the framework's limit for waiting in Permit. The book ends a gang's wait earlier.
+const maxPermitWait = 15 * time.Minute
 
-// Reserve notes that the scheduler counts the member on its node from now on.
+// Reserve records that the scheduler counts the member on its node.
 func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
-	p.putBack(ctx)
+	p.restoreNominations(ctx)
 	p.Cache.Placing(pod)
 	if source.Of(pod).IsZero() {
 		p.keptOff.Drop(convert.PodKey(pod))
@@ -29,18 +28,18 @@ func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ s
 	return nil
 }
 
-// Unreserve notes that it does not any more. Nobody says why; how far the member had come
-// tells who it was: before the barrier a plugin that keeps what pods have taken, whose Reserve
-// knows more than its Filter; after it whoever prepares the node or sends the binding.
+// Unreserve records that the scheduler does not count the member any more. The cause follows from the member's
+// progress. Before the barrier it is a plugin whose Reserve knows more than its Filter. After the barrier it is a
+// plugin that prepares the node, or the binding request.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	if source.Of(pod).IsZero() {
 		return
 	}
 	key := convert.PodKey(pod)
 	if known := p.Cache.Pod(key); known == nil || known.UID != pod.UID {
-		p.allotted.Left(pod, true)
-		p.reviewAllotted()
-		return // it was deleted, which is nobody's fault; the book has given its place back
+		p.allocations.Left(pod, true)
+		p.reviewAllocations()
+		return // it was deleted; the book has removed its assignment
 	}
 	released := gang.Released{Pod: key, UID: string(pod.UID), Why: "member " + key + " lost its place on " + node}
 	step := p.Cache.Step(key, string(pod.UID))
@@ -53,29 +52,29 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 			released.By = gang.API
 		}
 	}
-	if step == gang.PastBarrier || step == gang.Away { // away is also whose gang is not declared any more
-		p.allotted.Left(pod, false)
+	if step == gang.PastBarrier || step == gang.Away { // Away also covers members whose gang is not declared any more
+		p.allocations.Left(pod, false)
 	}
 	p.Cache.Handle(released)
-	p.unnominate(pod, node)
+	p.clearLostNomination(pod, node)
 }
 
-// Permit is the barrier: members wait here until every gang of the group is whole.
+// Permit is the barrier: members wait until every gang of the group is complete.
 func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	if source.Of(pod).IsZero() {
 		return nil, 0
 	}
-	open, back := p.Cache.HandleHeld(pod)
+	open, reason := p.Cache.HandleHeld(pod)
 	switch {
 	case open:
 		return nil, 0
-	case back != "":
-		return fwk.NewStatus(fwk.Unschedulable, back), 0
+	case reason != "":
+		return fwk.NewStatus(fwk.Unschedulable, reason), 0
 	}
-	return fwk.NewStatus(fwk.Wait, "waits for the rest of its gang"), longest
+	return fwk.NewStatus(fwk.Wait, "waits for the rest of its gang"), maxPermitWait
 }
 
-// PostBind tells the book at once; the informer says so again.
+// PostBind tells the book at once. The informer repeats it.
 func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
 	if source.Of(pod).IsZero() {
 		p.Meter.Bound(pod, node)

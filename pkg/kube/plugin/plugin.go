@@ -1,26 +1,27 @@
-// Package plugin is the Coscheduling plugin: it translates what the scheduler asks
-// into questions for the core, and answers back. One file for each extension point:
+// Package plugin is the Coscheduling plugin: it translates the scheduler's calls into questions to other packages,
+// and their answers into statuses. It has one file for each extension point:
 //
-//	queue.go       QueueSort: members stand together
-//	events.go      what may cure a refusal, and who is tried again then
-//	gate.go        PreEnqueue: one member is tried for all
-//	listeners.go   who of those that wait need be asked about an event
-//	prefilter.go   PreFilter: the plan of the whole gang, then one node for each member
-//	filter.go      Filter: no other node for a planned member, no planned place for others
-//	postfilter.go  PostFilter: eviction and reservation
-//	alone.go       PostFilter: eviction for pods without a gang
-//	score.go       PreScore, Score: pods without a gang go where others attract them
-//	permit.go      Reserve, Permit, Unreserve, PostBind: the barrier
-//	effects.go     what the book of gangs wants done
-//	joint.go       devices that members share: written before they come, taken back if none starts
-//	devices.go     what the plugin DeviceShare must know of gangs, and they of it
-//	quotas.go      what the plugin ElasticQuota must know of gangs, and they of it
-//	start.go       New, Start: the parts of a plugin, connected
-//	try.go         plans outside of scheduling cycles
-//	extend.go      what plugins of somebody's own are asked besides
+//	queue.go          QueueSort: members stay together
+//	events.go         which events retry which group
+//	gate.go           PreEnqueue: one member is tried for its group
+//	listeners.go      which waiting pods the queue asks about an event
+//	prefilter.go      PreFilter: the plan of the group, then one node for each member
+//	filter.go         Filter: a planned member gets its own node, other pods no reserved node
+//	postfilter.go     PostFilter: eviction and reservation
+//	singlepod.go      PostFilter: eviction for pods without a gang
+//	score.go          PreScore, Score: attraction of pods without a gang
+//	permit.go         Reserve, Permit, Unreserve, PostBind: the barrier
+//	effects.go        carries out the effects of the book of gangs
+//	shareddevices.go  devices that members share: allocated before they bind, released if none starts
+//	devices.go        connects the plugin DeviceShare with the gangs
+//	quotas.go         connects the plugin ElasticQuota with the gangs
+//	start.go          New, Start: connects the parts of a plugin
+//	trial.go          plans outside of scheduling cycles
+//	extensions.go     plugins that a user adds
 //
-// It wires the rooms that do the work: plans (place), victims (preempt), what people are
-// told (status), what is known (cache). It decides nothing itself.
+// The package connects plans (place), victims (preempt), reports (status) and knowledge (cache). It must not decide
+// by itself: plans, victims and quotas belong to those packages.
+// Invariant: hints and PreEnqueue run with the scheduling queue locked, and must not call the queue.
 package plugin
 
 import (
@@ -53,48 +54,45 @@ import (
 // Name is the plugin's name in a KubeSchedulerConfiguration.
 const Name = config.PluginName
 
-// Options are what the process decides. All but Connect may be left open.
+// Options are the settings of the process. Connect is required.
 type Options struct {
-	// Connect says where objects come from, as package connect does.
+	// Connect returns where objects come from, as package connect does.
 	Connect func(context.Context, fwk.Handle) (cache.Source, error)
-	// TopologyManager writes the status of the ClusterNetworkTopology; nil means yes.
+	// TopologyManager enables writing the status of the ClusterNetworkTopology; nil enables it.
 	TopologyManager *bool
 	// Clock is the time; nil means the real one.
 	Clock clock.WithTicker
-	// Leading says whether this process schedules, or is a standby; nil means it does.
+	// Leading says whether this process schedules or is a standby; nil means that it schedules.
 	Leading func() bool
-	// Settle is how long changes of a gang are gathered before its status is written;
-	// 0 means 300 ms, less than 0 means not at all.
+	// Settle is how long changes of a gang are gathered before its status is written; 0 means 300 ms, negative
+	// means no delay.
 	Settle time.Duration
-	// Busy says whether bindings are under way, for which the status of gangs and quotas should wait;
-	// nil means never.
+	// Busy says whether bindings are in progress. Status updates of gangs and quotas wait for them. nil means
+	// never.
 	Busy func() bool
-	// Unanswered says of a cycle whose pod was not bound that the API server did not answer: then nothing is wrong with the node.
-	// nil means never.
+	// Unanswered says whether the API server did not answer the binding of this cycle, so the node is fine. nil
+	// means never.
 	Unanswered func(fwk.CycleState) bool
-	// Writers is how many requests an eviction has under way at a time; 0 means 16. With
-	// one their order is always the same.
+	// Writers is how many requests an eviction sends at a time; 0 means 16. With 1 their order is fixed.
 	Writers int
-	// Narrow is how many times as many members must wait as were tried and came to nothing, for the queue to ask those alone about
-	// an event; 0 means 16: so many it passes over faster than it looks one up. It makes no difference to what comes of it.
+	// Narrow is the ratio of waiting members to tried members from which the queue asks only the tried ones about
+	// an event; 0 means 16. It affects speed only.
 	Narrow int
-	// Unread says that nobody reads the status of gangs, which is not written then.
+	// Unread disables writing the status of gangs.
 	Unread bool
-	// Started is called with what all profiles share, once.
+	// Started is called once with what all profiles share.
 	Started func(*Shared)
-	// Tried is called with every attempt to place a gang once it was made, before anything comes
-	// of it; nil means that nobody watches. It must change nothing.
+	// Tried is called after each attempt to place a gang, before its result takes effect. It must change nothing.
 	Tried func(context.Context, Trial)
 }
 
-// Trial is one attempt and what it has found: a plan, or why there is none. Both are empty when a
-// plugin has failed.
+// Trial is one attempt and its result: a plan, or a refusal. Both are empty when a plugin failed.
 type Trial struct {
 	*Plugin
 	Attempt *place.Attempt
 	Found   place.Outcome
 	Refusal *place.Refusal
-	some    bool // it is for some of those who may start, and others may where these never could
+	partial bool // it covers only some members that may start; others may find a plan
 }
 
 // Shared is what the profiles of one process share.
@@ -105,43 +103,43 @@ type Shared struct {
 
 	profiles map[string]*Plugin // by name
 
-	options   Options
-	handle    fwk.Handle // of the first profile: queue and waiting pods are the same for all
-	teller    *status.Teller
-	victims   departure.Victims
-	refused   wake.Room // groups that wait for something to change
-	listeners listeners
-	narrows   atomic.Bool // of no profile may a pod hear of events that is not one of them
-	allotted  allot.Room
-	quotas    *elasticquota.Room
-	// Pods without a gang that wait for something that no event tells of: that the gangs are tried that were partially bound at the start,
-	// and that a place is given back which is held.
-	resumes, keptOff memo.Map[string, *v1.Pod]
-	// Groups that are to be tried again only to say newer words.
+	options     Options
+	handle      fwk.Handle // of the first profile: queue and waiting pods are the same for all
+	teller      *status.Teller
+	victims     departure.Victims
+	retries     wake.Room // groups that wait for something to change
+	listeners   listeners
+	narrowing   atomic.Bool // every pod that may receive events passes a Gate
+	allocations allot.Room
+	quotas      *elasticquota.Room
+	// Pods without a gang that no event retries. delayed wait for groups that were partially bound at the start,
+	// keptOff wait for a reserved node.
+	delayed, keptOff memo.Map[string, *v1.Pod]
+	// Groups that are retried only to update their message.
 	renewals memo.Map[gang.Ref, struct{}]
-	// Groups whose places are free, and whose quotas wait for somebody to leave, with the pod that was tried for them.
-	awaited memo.Map[gang.Ref, string]
-	// Nominations that do not count in the cycle that goes on, with their nodes.
-	aside memo.Map[*v1.Pod, string]
-	// resume are called once, when everything was seen: with all profiles made.
-	resume  []func()
-	resumed sync.Once
+	// Groups whose nodes are free but whose quotas wait for a pod to terminate, with the tried pod.
+	awaitingQuota memo.Map[gang.Ref, string]
+	// Nominations that do not count in the current cycle, with their nodes.
+	suspended memo.Map[*v1.Pod, string]
+	// resume is called once, when all objects were seen and all profiles exist.
+	resumeFuncs []func()
+	resumeOnce  sync.Once
 }
 
 // Plugin is the plugin of one profile.
 type Plugin struct {
 	*Shared
-	args      atomic.Pointer[config.Args]
-	first     bool // what all profiles share has its arguments
-	profile   framework.Framework
-	planner   *place.Planner
-	Preemptor *preempt.Preemptor   // evicts for gangs
-	tookOver  bool                 // DefaultPreemption asks Muster
-	idler     fwk.PostFilterPlugin // gives claims back that keep a pod where there is no room; nil if none does
-	hasGate   bool                 // the profile runs the Gate
-	passes    bool                 // and all its pods come to it that may hear of events
-	added     func() []fwk.Plugin
-	checks    []Checker
+	args           atomic.Pointer[config.Args]
+	first          bool // the shared parts use its arguments
+	profile        framework.Framework
+	planner        *place.Planner
+	Preemptor      *preempt.Preemptor   // evicts for gangs
+	ownsPreemption bool                 // DefaultPreemption asks Muster
+	claimReleaser  fwk.PostFilterPlugin // releases claims that keep a pod from free capacity; nil if none does
+	hasGate        bool                 // the profile runs the Gate
+	gateComplete   bool                 // and every pod that may receive events passes it
+	addedPlugins   func() []fwk.Plugin
+	checks         []Checker
 }
 
 var (
@@ -162,30 +160,29 @@ var (
 // Name implements fwk.Plugin.
 func (p *Plugin) Name() string { return Name }
 
-// Rooms are what other plugins of the process keep, of which gangs and their plans must know.
+// Rooms are the parts of other plugins of the process that must know gangs and their plans.
 type Rooms struct {
 	Devices *deviceshare.Room
 	Quotas  *elasticquota.Room
 }
 
-// Profile is what the plugin of a profile is made of.
+// Profile is the input of New.
 type Profile struct {
 	framework.Framework
 	Args    config.Args
 	Ledgers []fit.Ledger
-	// Added returns the plugins of somebody's own that the profile has; it is asked once all are made.
+	// Added returns the plugins that a user added. It is called once all plugins exist.
 	Added func() []fwk.Plugin
 	Ended <-chan struct{} // closed when the process ends
 }
 
-// Profile returns the plugin of a profile, which is there once the scheduler is made; nil if no
-// profile has that name.
+// Profile returns the plugin of a profile; nil if there is none. It exists once the scheduler is made.
 func (s *Shared) Profile(name string) *Plugin { return s.profiles[name] }
 
-// Looks says whether an eviction waits to see how far a member is, by the clock on the wall.
+// Looks says whether an eviction waits to check the progress of a member, by the real clock.
 func (s *Shared) Looks() bool { return s.victims.Looks() }
 
-// Template is equal for pods that an attempt counts alike.
+// Template is equal for pods that an attempt treats alike.
 func (p *Plugin) Template(pod *v1.Pod) string { return p.planner.Template(pod) }
 
 // IsMember says whether a pod belongs to a gang.

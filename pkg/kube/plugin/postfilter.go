@@ -19,93 +19,96 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// PostFilter evicts for a whole gang and reserves the places. It answers for every
-// member, so that DefaultPreemption never evicts for one of them.
-func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, m fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	p.putBack(ctx)
+// PostFilter evicts for a whole gang and reserves nodes. It answers for every member, so DefaultPreemption never
+// evicts for a single member.
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, m fwk.NodeToStatusReader) (
+	*fwk.PostFilterResult, *fwk.Status,
+) {
+	p.restoreNominations(ctx)
 	switch o := outcomeOf(state).(type) {
 	case nil:
-		if s := p.givesBack(ctx, state, pod, m); s != nil {
+		if s := p.releaseClaims(ctx, state, pod, m); s != nil {
 			return nil, s
 		}
-		p.passed(pod, true)
+		p.setPassed(pod, true)
 		return p.evictForPod(ctx, pod, m)
-	case *sent:
+	case *assigned:
 		p.dropPlan(pod, o.node, m.Get(o.node), func(g *cache.Group) bool { return p.planner.Sees(ctx, g, o.node) })
 	case *reserving:
 		p.Preemptor.Answer(ctx, o.attempt)
-		p.teller.Siblings(pod, o.said, status.PreemptionWaits)
-		// Said again: a reservation given up just before may still be taken back in the API.
+		p.teller.Siblings(pod, o.message, status.PreemptionWaits)
+		// Repeated: the API may still clear the nomination of a reservation dropped before.
 		seat := p.Cache.Seat(pod)
-		return answer(fwk.UnschedulableAndUnresolvable, seat.Node, says(o.said, o.attempt, status.PreemptionWaits))
-	case *refused:
+		return answer(fwk.UnschedulableAndUnresolvable, seat.Node, representativeMessage(o.message, o.attempt, status.PreemptionWaits))
+	case *unschedulable:
 		return p.evictFor(ctx, o, pod)
 	}
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
-// evictFor evicts for a gang that was refused. If that does not help it remembers and tells why.
-func (p *Plugin) evictFor(ctx context.Context, c *refused, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
+// evictFor evicts for an unschedulable gang. If no eviction helps, it records and reports why.
+func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
 	a := c.attempt
-	if c.by.By != gang.Quota && !c.later {
-		p.passed(pod, true)
+	if c.cause.By != gang.Quota && !c.quotaLater {
+		p.setPassed(pod, true)
 	}
 	ran := p.Meter.Runs()
-	node, came := "", status.PreemptionNone
-	if c.by.By != gang.Veto {
-		node, came = p.Preemptor.Evict(ctx, a, pod, c.others...)
+	node, preemption := "", status.PreemptionNone
+	if c.cause.By != gang.Veto {
+		node, preemption = p.Preemptor.Evict(ctx, a, pod, c.others...)
 	}
-	if c.untried && (came == status.PreemptionNobody || came == status.PreemptionNoHelp) {
-		came = status.PreemptionUntried
+	if c.untried && (preemption == status.PreemptionNobody || preemption == status.PreemptionNoHelp) {
+		preemption = status.PreemptionUntried
 	}
 	p.Meter.Ran(a.Group.Key, ran)
 	p.Meter.Refused(a, c.refusal)
-	if p.refused.Filed(a.Group.Key) != "" && (!c.renews || node != "") {
+	if p.retries.Filed(a.Group.Key) != "" && (!c.renewal || node != "") {
 		p.Meter.TriedAgain(node != "")
 	}
 	code := fwk.Success
 	if node == "" {
 		code = fwk.UnschedulableAndUnresolvable
-		why := c.by
-		kept := p.keepFree(ctx, a)
-		c.said = p.explain(ctx, c, pod, &why)
-		why.Words, why.Says = came.After(c.said.Text)+kept, c.said.Sentence
-		p.refuse(a.Group.Key, why)
-		p.file(c, pod, why)
+		why := c.cause
+		held := p.holdCapacity(ctx, a)
+		c.message = p.explain(ctx, c, pod, &why)
+		why.Words, why.Says = preemption.After(c.message.Text)+held, c.message.Sentence
+		p.recordObstacle(a.Group.Key, why)
+		p.recordRefusal(c, pod, why)
 	} else {
-		p.leave(a.Group.Key)
+		p.forgetRefusal(a.Group.Key)
 	}
-	p.teller.Siblings(pod, c.said, came)
-	return answer(code, node, says(c.said, a, came))
+	p.teller.Siblings(pod, c.message, preemption)
+	return answer(code, node, representativeMessage(c.message, a, preemption))
 }
 
-// says is what PostFilter says to the member that was tried.
-func says(said status.Said, a *place.Attempt, came status.Preemption) string {
+// representativeMessage is PostFilter's message for the tried member.
+func representativeMessage(said status.Said, a *place.Attempt, came status.Preemption) string {
 	return said.ForSpeaker(came, a.Group.Held, len(a.Group.Pending))
 }
 
-// givesBack has DynamicResources give back what keeps a pod without a gang from starting, as it does after DefaultPreemption in
-// kube-scheduler: a claim that nobody else uses, where there is no room, or one that an earlier cycle has made for its extended
-// resources. Nobody is evicted then: the pod is tried again. It is nil if there is nothing to be given back.
-func (p *Plugin) givesBack(ctx context.Context, state fwk.CycleState, pod *v1.Pod, m fwk.NodeToStatusReader) *fwk.Status {
-	if p.idler == nil {
+// releaseClaims lets DynamicResources release a claim that keeps a pod without a gang from starting, as after
+// DefaultPreemption in kube-scheduler. The claim is unused, or was made by an earlier cycle for extended resources.
+// Then the pod is retried without an eviction. It returns nil if there is nothing to release.
+func (p *Plugin) releaseClaims(ctx context.Context, state fwk.CycleState, pod *v1.Pod, m fwk.NodeToStatusReader) *fwk.Status {
+	if p.claimReleaser == nil {
 		return nil
 	}
-	if _, err := state.Read(fwk.StateKey(p.idler.Name())); err != nil {
+	if _, err := state.Read(fwk.StateKey(p.claimReleaser.Name())); err != nil {
 		return nil // it was not asked
 	}
-	_, s := p.idler.PostFilter(ctx, state, pod, m)
+	_, s := p.claimReleaser.PostFilter(ctx, state, pod, m)
 	if !s.IsRejected() || len(s.Reasons()) == 0 {
 		return nil
 	}
-	// A claim without devices may have gone, of which nobody hears.
-	p.letIn("pods whose claims were given back", map[string]*v1.Pod{convert.PodKey(pod): pod})
+	// No event reports the deletion of a claim without devices.
+	p.activateTwice("pods with claims that were returned", map[string]*v1.Pod{convert.PodKey(pod): pod})
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.Reasons()...)
 }
 
-// idlerOf is a profile's DynamicResources, if it has a turn when a pod finds no node.
-func idlerOf(profile framework.Framework) fwk.PostFilterPlugin {
-	if !slices.ContainsFunc(profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == names.DynamicResources }) {
+// findClaimReleaser returns the profile's DynamicResources if it is enabled at PostFilter.
+func findClaimReleaser(profile framework.Framework) fwk.PostFilterPlugin {
+	isDRA := func(pl schedulerconfig.Plugin) bool { return pl.Name == names.DynamicResources }
+	if !slices.ContainsFunc(profile.ListPlugins().PostFilter.Enabled, isDRA) {
 		return nil
 	}
 	for _, e := range profile.EnqueueExtensions() {
@@ -116,43 +119,42 @@ func idlerOf(profile framework.Framework) fwk.PostFilterPlugin {
 	return nil
 }
 
-// explain says in words why an attempt was refused, and notes in the refusal whether anybody who leaves
-// would help. What is said stays for a while.
-func (p *Plugin) explain(ctx context.Context, c *refused, speaker *v1.Pod, why *gang.Refusal) status.Said {
-	said := c.said
+// explain returns why an attempt found no plan, and completes why. The message stays stable for a while.
+func (p *Plugin) explain(ctx context.Context, c *unschedulable, representative *v1.Pod, why *gang.Refusal) status.Said {
+	message := c.message
 	if c.refusal != nil {
 		s := c.trial(p).Shortage(ctx)
 		why.Never, why.Plugins = s.Never != nil, s.Plugins
-		if c.several != nil {
-			why.Plugins = c.several.plugins
+		if c.alternatives != nil {
+			why.Plugins = c.alternatives.plugins
 		}
-		said = status.Refused(c.refusal, s, status.Frame(speaker, c.attempt.Group.Whole()...))
+		message = status.Refused(c.refusal, s, status.Frame(representative, c.attempt.Group.Whole()...))
 	}
-	return p.steadily(c.attempt.Group.Key, said, speaker)
+	return p.steadyMessage(c.attempt.Group.Key, message, representative)
 }
 
-func (c *refused) trial(p *Plugin) Trial {
-	return Trial{Plugin: p, Attempt: c.attempt, Refusal: c.refusal, some: c.some}
+func (c *unschedulable) trial(p *Plugin) Trial {
+	return Trial{Plugin: p, Attempt: c.attempt, Refusal: c.refusal, partial: c.partial}
 }
 
-// shortage is what an attempt's refusal comes to.
+// shortage interprets the refusal of an attempt.
 func (p *Plugin) shortage(ctx context.Context, a *place.Attempt, r *place.Refusal) place.Shortage {
 	return a.Shortage(ctx, r, p.Preemptor.May(a) == preempt.Evicts)
 }
 
-// Shortage is what the trial's refusal comes to, as people are told.
+// Shortage interprets the refusal of the trial, as users see it.
 func (t Trial) Shortage(ctx context.Context) place.Shortage {
 	s := t.shortage(ctx, t.Attempt, t.Refusal)
-	if t.some {
+	if t.partial {
 		s.Never = nil
 	}
 	return s
 }
 
-// because is who refused an attempt.
-func because(r *place.Refusal) gang.Refusal {
+// causeOf returns what prevented an attempt.
+func causeOf(r *place.Refusal) gang.Refusal {
 	switch {
-	case r == nil: // a plugin has failed
+	case r == nil: // a plugin failed
 		return gang.Refusal{By: gang.Plan}
 	case r.Everywhere:
 		return gang.Refusal{By: gang.Template, Plugins: r.Plugins}
@@ -160,7 +162,7 @@ func because(r *place.Refusal) gang.Refusal {
 	return gang.Refusal{By: gang.Plan, Plugins: r.Plugins, Evictable: true}
 }
 
-// answer is PostFilter's to the member that was tried; node is its place, if it has one.
+// answer is PostFilter's answer to the tried member. node is its reserved node, or "".
 func answer(code fwk.Code, node, says string) (*fwk.PostFilterResult, *fwk.Status) {
 	if node == "" {
 		return nil, fwk.NewStatus(code, says)
@@ -168,8 +170,8 @@ func answer(code fwk.Code, node, says string) (*fwk.PostFilterResult, *fwk.Statu
 	return framework.NewPostFilterResultWithNominatedNode(node), fwk.NewStatus(code, says)
 }
 
-// dropPlan gives up a plan of which a member's own node refused it. If the next attempt sees why,
-// the node need not be avoided; nor if every node would have refused it, since a claim of an earlier cycle is in its way: the next attempt has that deleted.
+// dropPlan drops a plan because a member's own node rejected it. The node is not avoided if the next attempt knows
+// the cause, or if the cause is a leftover claim, which the next attempt deletes.
 func (p *Plugin) dropPlan(pod *v1.Pod, node string, refused *fwk.Status, sees func(*cache.Group) bool) {
 	group, refusal := p.Cache.Group(pod)
 	if refusal.Is() {
@@ -177,18 +179,18 @@ func (p *Plugin) dropPlan(pod *v1.Pod, node string, refused *fwk.Status, sees fu
 	}
 	p.Cache.Handle(gang.Dropped{
 		Group: group.Key, Node: node, Why: fmt.Sprintf("member %s was refused on %s", convert.PodKey(pod), node),
-		Learned: p.allotted.Leftover([]*v1.Pod{pod}) || p.planner.Limit(group, pod, node, refused) || sees(group),
+		Learned: p.allocations.Leftover([]*v1.Pod{pod}) || p.planner.Limit(group, pod, node, refused) || sees(group),
 	})
 }
 
-// keepFree keeps the places that are free now for a gang whose turn it is, in a domain
-// that can take all of it once others have finished. It says what is kept, "" if nothing.
-func (p *Plugin) keepFree(ctx context.Context, a *place.Attempt) string {
+// holdCapacity holds the free capacity for a gang whose turn it is, in a domain that can take the whole gang later.
+// It returns a description of the hold, or "".
+func (p *Plugin) holdCapacity(ctx context.Context, a *place.Attempt) string {
 	if !a.Group.Starving || !a.Counted() {
 		return ""
 	}
 	if a = a.Fewest(ctx); len(a.Group.Pending) == 0 {
-		return "" // the group can do without all who wait
+		return "" // the group needs none of its waiting members
 	}
 	places, where := a.FreeWhereCapable(ctx)
 	if len(places) == 0 {

@@ -11,9 +11,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Less implements QueueSort: priority, then the first creation of the gang (for other
-// pods the time they entered the queue), then gang and rank, so that members stand
-// together.
+// Less implements QueueSort. It orders by priority, then the gang's first creation (for other pods the queueing
+// time), then gang and rank, so that members stay together.
 func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool { return p.order(a).Before(p.order(b)) }
 
 func (p *Plugin) order(e fwk.QueuedEntityInfo) cache.Order {
@@ -23,14 +22,13 @@ func (p *Plugin) order(e fwk.QueuedEntityInfo) cache.Order {
 	return cache.Order{Created: e.GetTimestamp(), Priority: e.GetPriority()}
 }
 
-// SignPod makes members unsignable: a node hint for one of them would fight the plan.
-// So are pods that others attract: each one that is bound changes the scores of the
-// next, on all nodes around it. Other pods are not touched.
+// SignPod makes members unsignable: a node hint for one member would contradict the plan. Pods with attraction are
+// unsignable too, because each binding changes the scores of the next pod.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if !source.Of(pod).IsZero() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a gang are placed by their plan")
 	}
-	if attracted(pod) != "" {
+	if attractionSelector(pod) != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with a network-topology-selector attract the next one")
 	}
 	return nil, nil

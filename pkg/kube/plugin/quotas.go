@@ -21,42 +21,38 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// quotas asks the room of quotas for those who look for victims.
-type quotas struct{ *elasticquota.Room }
+// quotaRoom adapts the room of quotas to the victim search.
+type quotaRoom struct{ *elasticquota.Room }
 
-// Claim implements preempt.Quotas.
-func (q quotas) Claim(group *cache.Group, within time.Duration) preempt.Claim {
+func (q quotaRoom) Claim(group *cache.Group, within time.Duration) preempt.Claim {
 	if c := q.Room.Claim(group, within); c != nil {
 		return c
 	}
 	return nil
 }
 
-// Revoke implements preempt.Quotas.
-func (q quotas) Revoke(group *cache.Group) preempt.Claim {
+func (q quotaRoom) Revoke(group *cache.Group) preempt.Claim {
 	if c := q.Room.Revoke(group); c != nil {
 		return c
 	}
 	return nil
 }
 
-// Fits implements preempt.Quotas.
-func (q quotas) Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool {
+func (q quotaRoom) Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool {
 	why, soon := q.Room.Lacks(group, leaves)
 	return why == nil || soon
 }
 
-// Told implements preempt.Quotas.
-func (q quotas) Told() uint64 { return q.Room.Told() }
+func (q quotaRoom) Told() uint64 { return q.Room.Told() }
 
-// Quotas lists what all quotas have; nil if there are none.
+// Quotas lists the state of all quotas; nil if there are none.
 func (s *Shared) Quotas() []elasticquota.Quota { return s.quotas.Quotas() }
 
-// QuotaCure says what would have a group admitted that its quotas refuse; "" if they do not.
+// QuotaCure says what would let the quotas admit the group; "" if they admit it.
 func (s *Shared) QuotaCure(group *cache.Group) string { return s.quotas.Cure(group) }
 
-// shareQuotas connects the room of quotas with the gangs.
-func (s *Shared) shareQuotas(room *elasticquota.Room) {
+// connectQuotas connects the room of quotas with the gangs.
+func (s *Shared) connectQuotas(room *elasticquota.Room) {
 	s.quotas = room
 	room.Connect(&quotaCluster{Shared: s}, s.options.Clock, min(elasticquota.Settle, max(0, 4*s.options.Settle)))
 }
@@ -64,73 +60,66 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 // quotaCluster implements elasticquota.Cluster.
 type quotaCluster struct {
 	*Shared
-	limits atomic.Uint64 // of the quotas, when gangs were last tried for them
+	limits atomic.Uint64 // of the quotas, at the last retry for them
 }
 
-// Place implements elasticquota.Places.
 func (c *quotaCluster) Place(pod *v1.Pod) elasticquota.Place {
 	node, confirmed := c.Cache.Place(pod)
 	return elasticquota.Place{Assigned: c.Cache.HasNode(pod), Reserved: node != "" && !confirmed, Foreign: !c.Cache.Serves(pod)}
 }
 
-// Templates implements elasticquota.Places.
 func (c *quotaCluster) Templates(pods []*v1.Pod) []cache.Template { return c.Cache.Templates(pods) }
 
-// Leaves implements elasticquota.Evictions.
 func (c *quotaCluster) Leaves(pod *v1.Pod) bool { return c.Cache.Leaves(pod) }
 
-// Terminates implements elasticquota.Evictions.
 func (c *quotaCluster) Terminates(pod *v1.Pod, within time.Duration) bool {
 	return c.victims.Departs(pod, c.options.Clock.Now(), within, c.Cache.Patience())
 }
 
-// Unseen implements elasticquota.Evictions.
 func (c *quotaCluster) Unseen(within time.Duration) (accepted, others []*v1.Pod) {
 	return c.victims.Unseen(c.options.Clock.Now(), within)
 }
 
-// Open implements elasticquota.Events.
 func (c *quotaCluster) Open() bool { return c.Cache.Open() }
 
-// Note implements elasticquota.Events.
 func (c *quotaCluster) Note(n cache.Note) { c.teller.Note(n) }
 
-// Hear implements elasticquota.Events.
 func (c *quotaCluster) Hear(e elasticquota.Event) {
 	switch e.What {
 	case elasticquota.Begins:
 		c.Cache.Follow()
 	case elasticquota.MayBeAdmitted:
 		c.Writer.Do("quotas", func(context.Context) error {
-			if now := c.quotas.Limits(); c.limits.Swap(now) != now { // more may be evicted now for gangs for which no node had room
-				c.try(c.refused.Leaders())
+			if now := c.quotas.Limits(); c.limits.Swap(now) != now { // an eviction may find more victims now
+				c.retry(c.retries.Leaders())
 			}
-			c.tryAdmitted(func(g *cache.Group) bool { return c.would(g) || c.quotas.Helps(g) })
-			c.tryAwaited()
+			c.retryAdmitted(func(g *cache.Group) bool { return c.wouldAdmit(g) || c.quotas.Helps(g) })
+			c.retryAwaiting()
 			return nil
 		})
 	case elasticquota.MayBeNext:
 		c.Writer.Do("quotas served later", func(context.Context) error {
-			c.tryAdmitted(func(g *cache.Group) bool { return c.quotas.Later(g) && c.would(g) })
+			c.retryAdmitted(func(g *cache.Group) bool { return c.quotas.Later(g) && c.wouldAdmit(g) })
 			return nil
 		})
 	case elasticquota.MayEvict:
-		c.tryEvicting(e.Waits)
+		c.retryEvicting(e.Waits)
 	case elasticquota.MayNotKeep:
-		c.giveUp(e.Members)
+		c.dropReservations(e.Members)
 	}
 }
 
-// tryEvicting tries gangs and pods for which more may be evicted, by their names in the quotas' book.
-func (s *Shared) tryEvicting(waits map[string]*v1.Pod) {
+// retryEvicting retries the gangs and pods for which more pods may be evicted. waits is by their names in the
+// quotas' book.
+func (s *Shared) retryEvicting(waits map[string]*v1.Pod) {
 	var leaders []string
-	// Also gangs for which no eviction helped when they were refused.
-	for _, leader := range slices.Concat(s.refused.Leaders(), s.refused.LeadersFor(elasticquota.Name)) {
+	// Also gangs that no eviction helped before.
+	for _, leader := range slices.Concat(s.retries.Leaders(), s.retries.LeadersFor(elasticquota.Name)) {
 		if pod := s.Cache.Pod(leader); pod != nil && waits[elasticquota.Named(pod)] != nil {
 			leaders = append(leaders, leader)
 		}
 	}
-	s.try(leaders)
+	s.retry(leaders)
 	pods := map[string]*v1.Pod{}
 	for _, pod := range waits {
 		if source.Of(pod).IsZero() {
@@ -140,7 +129,6 @@ func (s *Shared) tryEvicting(waits map[string]*v1.Pod) {
 	s.handle.Activate(klog.Background(), pods)
 }
 
-// Do implements elasticquota.Background.
 func (c *quotaCluster) Do(key string, after time.Duration, idle bool, work func(ctx context.Context, yields func() bool) error) {
 	if idle {
 		c.teller.DoIdle(key, after, work)
@@ -149,43 +137,42 @@ func (c *quotaCluster) Do(key string, after time.Duration, idle bool, work func(
 	c.Writer.DoAfter(key, after, func(ctx context.Context) error { return work(ctx, func() bool { return false }) })
 }
 
-// Patch implements elasticquota.Background.
-func (c *quotaCluster) Patch(ctx context.Context, of schema.GroupVersionResource, namespace, name string, patch []byte, sub string) error {
-	return c.Writer.Patch(ctx, of, namespace, name, patch, sub)
+func (c *quotaCluster) Patch(ctx context.Context, resource schema.GroupVersionResource, namespace, name string,
+	patch []byte, sub string) error {
+	return c.Writer.Patch(ctx, resource, namespace, name, patch, sub)
 }
 
-// lacks says what the quotas do not have for a group whose places are free, and whether it is to wait for that. Who waits is tried when
-// something is given back: from before it is asked, so that nothing is missed.
-func (p *Plugin) lacks(group *cache.Group, pod *v1.Pod) (why *elasticquota.Said, soon bool) {
-	p.awaited.Add(group.Key, convert.PodKey(pod))
-	if why, soon = p.short(group); !soon {
-		p.awaited.Drop(group.Key)
+// missingQuota says what the quotas lack for a group whose nodes are free, and whether waiting helps. The group is
+// registered for a retry before the question, so no release is missed.
+func (p *Plugin) missingQuota(group *cache.Group, pod *v1.Pod) (why *elasticquota.Said, waits bool) {
+	p.awaitingQuota.Add(group.Key, convert.PodKey(pod))
+	if why, waits = p.quotaShortage(group); !waits {
+		p.awaitingQuota.Drop(group.Key)
 	}
-	return why, soon
+	return why, waits
 }
 
-func (s *Shared) short(group *cache.Group) (why *elasticquota.Said, soon bool) {
+func (s *Shared) quotaShortage(group *cache.Group) (why *elasticquota.Said, waits bool) {
 	return s.quotas.Lacks(group, s.victims.LeavesFor(group.Key, s.options.Clock.Now()))
 }
 
-// tryAwaited tries the groups whose quotas wait for nobody any more.
-func (s *Shared) tryAwaited() {
-	for key, pod := range s.awaited.All() {
+// retryAwaiting retries the groups whose quotas suffice now.
+func (s *Shared) retryAwaiting() {
+	for key, pod := range s.awaitingQuota.All() {
 		group, refusal := s.Cache.GroupOf(key)
 		if refusal.Is() || !group.Waiting {
-			s.awaited.Drop(key)
+			s.awaitingQuota.Drop(key)
 			continue
 		}
-		if _, soon := s.short(group); !soon {
-			s.refused.Call(key, pod)
-			s.try([]string{pod})
+		if _, waits := s.quotaShortage(group); !waits {
+			s.retries.Call(key, pod)
+			s.retry([]string{pod})
 		}
 	}
 }
 
-// giveUp ends the reservations of members' groups: as long as they wait for victims somebody may lower what their quota may have, or write what cannot be
-// used.
-func (s *Shared) giveUp(members []*v1.Pod) {
+// dropReservations drops the reservations of members' groups whose quota was lowered or became invalid.
+func (s *Shared) dropReservations(members []*v1.Pod) {
 	s.Writer.Do("places that a quota does not allow", func(context.Context) error {
 		for _, pod := range members {
 			if source.Of(pod).IsZero() {
@@ -200,29 +187,30 @@ func (s *Shared) giveUp(members []*v1.Pod) {
 	})
 }
 
-// passed notes that a pod cannot start now for other reasons than quota, or may be tried again; of a gang none that starts together with it can.
-func (s *Shared) passed(pod *v1.Pod, is bool) {
-	switch of := source.Of(pod).Whole(); {
+// setPassed tells the quotas whether the pod, or the group of its gang, cannot start now for other reasons than
+// quota.
+func (s *Shared) setPassed(pod *v1.Pod, passed bool) {
+	switch gangRef := source.Of(pod).Whole(); {
 	case !s.quotas.Active():
-	case of.IsZero():
-		s.quotas.Passed(pod, is)
+	case gangRef.IsZero():
+		s.quotas.Passed(pod, passed)
 	default:
-		s.quotas.PassedGangs(s.Cache.Together(of), is)
+		s.quotas.PassedGangs(s.Cache.Together(gangRef), passed)
 	}
 }
 
-// RevokesLater says whether somebody is to leave if nothing changes for a while.
+// RevokesLater says whether a pod is to be evicted for a quota if nothing changes for a while.
 func (s *Shared) RevokesLater() bool { return s.quotas.RevokesLater() }
 
-// tryAdmitted tries who was refused by quotas and would be admitted now, as far as may says so of groups.
-func (s *Shared) tryAdmitted(may func(*cache.Group) bool) {
+// retryAdmitted retries the pods that quotas rejected and would admit now. may filters groups.
+func (s *Shared) retryAdmitted(may func(*cache.Group) bool) {
 	if pods := s.quotas.Waiting(); len(pods) > 0 {
 		s.handle.Activate(klog.Background(), pods)
 	}
 	var admitted []string
 	limits := s.quotas.Limits()
-	for _, leader := range s.refused.LeadersFor(elasticquota.Name) {
-		if s.refused.Limits(leader) == limits { // no choice that they allow could ever start
+	for _, leader := range s.retries.LeadersFor(elasticquota.Name) {
+		if s.retries.Limits(leader) == limits { // no choice within these limits can start
 			continue
 		}
 		pod := s.Cache.Pod(leader)
@@ -233,15 +221,15 @@ func (s *Shared) tryAdmitted(may func(*cache.Group) bool) {
 			admitted = append(admitted, leader)
 		}
 	}
-	s.try(admitted)
+	s.retry(admitted)
 }
 
-// admitted are the attempts for those members whom the quotas admit, one for each choice of them. If there are none, what has come of the cycle is
-// returned, with the attempt for those who are needed: others may leave for them, if anybody who may frees what the quotas lack.
-func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*place.Attempt, c *refused) {
+// admittedChoices returns one attempt for each choice of members that the quotas admit. If there is none, it
+// returns the outcome of the cycle, with an attempt for the needed members: pods may be evicted for them.
+func (p *Plugin) admittedChoices(ctx context.Context, a *place.Attempt) (choices []*place.Attempt, c *unschedulable) {
 	admits, why := p.quotas.Admit(a.Group)
 	if why != nil {
-		if set := p.admittedSet(a.Group); set != nil { // Admit asks for one set of gangs
+		if set := p.admittedSet(a.Group); set != nil { // Admit checks one set of gangs
 			admits, why = p.quotas.Admit(set)
 		}
 	}
@@ -258,32 +246,32 @@ func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*pla
 		return choices, nil
 	}
 	c = p.overQuota(a, why)
-	if some, _, _ := p.fewest(ctx, a, nil); len(some) > 0 { // others leave for them alone; the quotas were not asked for more
-		c.attempt, c.others = some[0].Attempt, attempts(some[1:])
-		c.by.Evictable = slices.ContainsFunc(some, func(t Trial) bool { return t.Refusal == nil || t.Refusal.Plan != nil })
+	if minimal, _, _ := p.minimalTrials(ctx, a, nil); len(minimal) > 0 { // pods are evicted for these only
+		c.attempt, c.others = minimal[0].Attempt, attempts(minimal[1:])
+		c.cause.Evictable = slices.ContainsFunc(minimal, func(t Trial) bool { return t.Refusal == nil || t.Refusal.Plan != nil })
 	}
 	return nil, c
 }
 
-// overQuota is what comes of a cycle that quotas end.
-func (p *Plugin) overQuota(a *place.Attempt, why *elasticquota.Said) *refused {
-	return &refused{
-		said: status.Said{Sentence: why.Sentence, Text: why.Text, Never: why.Never}, attempt: a,
-		by: gang.Refusal{By: gang.Quota, Plugins: []string{elasticquota.Name}, Never: why.Never},
+// overQuota returns the outcome of a cycle that quotas end.
+func (p *Plugin) overQuota(a *place.Attempt, why *elasticquota.Said) *unschedulable {
+	return &unschedulable{
+		message: status.Said{Sentence: why.Sentence, Text: why.Text, Never: why.Never}, attempt: a,
+		cause: gang.Refusal{By: gang.Quota, Plugins: []string{elasticquota.Name}, Never: why.Never},
 	}
 }
 
-// mostBestNodes bounds the nodes that are planned on, in all, for several choices.
-const mostBestNodes = 160_000
+// maxBestNodes limits the nodes that are planned on, in total, for several choices.
+const maxBestNodes = 160_000
 
-// best is the first of some choices with which most members start, and what has come of all that were tried; if none can, of the first. At least two
-// are tried. The error is that of a plugin.
-func (p *Plugin) best(ctx context.Context, choices []*place.Attempt) (best Trial, tries []Trial, err error) {
+// bestTrial returns the first choice with which most members start, and all trials. Without a plan it returns the
+// first choice. It tries at least two. The error is that of a plugin.
+func (p *Plugin) bestTrial(ctx context.Context, choices []*place.Attempt) (best Trial, tries []Trial, err error) {
 	for i, a := range choices {
 		if len(best.Found.Places) >= len(a.Group.Pending) {
 			continue
 		}
-		if i >= max(2, mostBestNodes/max(1, len(a.Nodes))) {
+		if i >= max(2, maxBestNodes/max(1, len(a.Nodes))) {
 			break
 		}
 		t := Trial{Attempt: a}
@@ -297,27 +285,29 @@ func (p *Plugin) best(ctx context.Context, choices []*place.Attempt) (best Trial
 	return best, tries, nil
 }
 
-// mostFewestNodes bounds the nodes that are looked at, in all, for choices for whom others may leave.
-const mostFewestNodes = 16_000
+// maxFewestNodes limits the nodes that are searched, in total, for choices with evictions.
+const maxFewestNodes = 16_000
 
-// fewest are the attempts for no more members than are needed for whom the quotas may have others leave, as they come out on the nodes as
-// these are. Those are left out whom other attempts are for: of these, more may start. all says that, with those other attempts, no choice is left that
-// may ever start. later are choices that quotas do not admit now, for which no pod may be evicted.
-func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Attempt) (some []Trial, later [][]gang.Member, all bool) {
+// minimalTrials returns attempts for minimal choices of members for which quotas allow evictions. Choices within
+// the attempts of except are left out. all says that no other choice may ever start. later are choices that quotas
+// do not admit now, so that no pod may be evicted for them.
+func (p *Plugin) minimalTrials(ctx context.Context, a *place.Attempt, except []*place.Attempt) (
+	trials []Trial, later [][]gang.Member, all bool,
+) {
 	a = a.InMultiples()
-	most := max(2, mostFewestNodes/max(1, len(a.Nodes)))
-	sets := p.sets(a.Group)
-	all = len(sets) < mostSets
+	limit := max(2, maxFewestNodes/max(1, len(a.Nodes)))
+	sets := p.gangSets(a.Group)
+	all = len(sets) < maxSets
 	var choices [][]gang.Member
 	for _, set := range sets {
-		of, every := p.quotas.Fewest(set, most)
-		choices, all = append(choices, of...), all && every
+		setChoices, complete := p.quotas.Fewest(set, limit)
+		choices, all = append(choices, setChoices...), all && complete
 	}
 	for i, members := range choices {
-		if i >= most {
-			return some, later, false
+		if i >= limit {
+			return trials, later, false
 		}
-		if slices.ContainsFunc(but, func(o *place.Attempt) bool { return within(members, o.Group) }) {
+		if slices.ContainsFunc(except, func(o *place.Attempt) bool { return allPending(members, o.Group) }) {
 			continue
 		}
 		t := Trial{Attempt: a.For(members)}
@@ -330,34 +320,35 @@ func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Atte
 			all = false
 			continue
 		}
-		some = append(some, t)
+		trials = append(trials, t)
 	}
-	return some, later, all
+	return trials, later, all
 }
 
-// mostSets bounds how many sets of gangs quotas are asked about.
-const mostSets = 16
+// maxSets limits the sets of gangs that quotas are asked about.
+const maxSets = 16
 
-// sets returns the group with only the gangs of a set, for each set that may start alone, as far as these differ for quotas.
-func (s *Shared) sets(group *cache.Group) []*cache.Group {
-	return group.Sets(mostSets, func(of *cache.Group) string {
+// gangSets returns the group restricted to each set of gangs that may start alone, as far as quotas distinguish
+// them.
+func (s *Shared) gangSets(group *cache.Group) []*cache.Group {
+	return group.Sets(maxSets, func(restricted *cache.Group) string {
 		pods, templates := []*v1.Pod{}, map[cache.Template]int{}
-		for _, m := range of.Pending {
-			pods = append(pods, of.Pods[m.Pod])
+		for _, m := range restricted.Pending {
+			pods = append(pods, restricted.Pods[m.Pod])
 		}
 		for _, t := range s.Cache.Templates(pods) {
 			templates[t]++
 		}
-		return fmt.Sprint(s.quotas.Class(of), templates)
+		return fmt.Sprint(s.quotas.Class(restricted), templates)
 	})
 }
 
-// admittedSet returns the group with only the gangs of a set that quotas admit; nil if there is none, or no choice of gangs.
+// admittedSet returns the group restricted to a set of gangs that quotas admit; nil if there is none, or no choice.
 func (s *Shared) admittedSet(group *cache.Group) *cache.Group {
 	if !group.Choice.Any() {
 		return nil
 	}
-	for _, set := range s.sets(group) {
+	for _, set := range s.gangSets(group) {
 		if s.quotas.Why(group, set.Needed()) == nil {
 			return set
 		}
@@ -365,34 +356,34 @@ func (s *Shared) admittedSet(group *cache.Group) *cache.Group {
 	return nil
 }
 
-// would says whether quotas would admit a group now, or a set of its gangs.
-func (s *Shared) would(group *cache.Group) bool {
+// wouldAdmit says whether quotas would admit the group or a set of its gangs.
+func (s *Shared) wouldAdmit(group *cache.Group) bool {
 	return s.quotas.Would(group) || s.admittedSet(group) != nil
 }
 
-// within says whether members are all of a group that they are in.
-func within(members []gang.Member, group *cache.Group) bool {
+// allPending says whether all members are pending in the group.
+func allPending(members []gang.Member, group *cache.Group) bool {
 	return !slices.ContainsFunc(members, func(m gang.Member) bool { return !group.IsPending(m.Pod) })
 }
 
-func attempts(of []Trial) (all []*place.Attempt) {
-	for _, t := range of {
+func attempts(trials []Trial) (all []*place.Attempt) {
+	for _, t := range trials {
 		all = append(all, t.Attempt)
 	}
 	return all
 }
 
-// noChoice is what comes of a cycle when there is no plan for any choice of members that quotas admit: others may leave for these, and for choices
-// that the quotas have room for then. untried says that there are more than were tried. What is said is of one that might start: nobody waits for members whom no node takes.
-// Of many choices those with most members were tried, so that one of few may start all the same: there is no cycle then.
-func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, untried bool) (c *refused, starts Trial) {
+// noChoice returns the outcome of a cycle in which no admitted choice of members has a plan. It also considers
+// minimal choices that need evictions. untried says that more choices exist. The message is about a choice that
+// might start. If a minimal choice has a plan and its quota, noChoice returns that trial instead.
+func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, tried []Trial, untried bool) (c *unschedulable, starts Trial) {
 	limits := p.quotas.Limits()
-	fewest, later, all := p.fewest(ctx, a, attempts(of))
-	tries := slices.Concat(of, fewest)
-	some := len(tries) > 1 || !all || p.quotas.Differ(a.Group) // or there may be, if other amounts are declared
+	minimal, later, all := p.minimalTrials(ctx, a, attempts(tried))
+	tries := slices.Concat(tried, minimal)
+	several := len(tries) > 1 || !all || p.quotas.Differ(a.Group) // or other choices may exist with other requests
 	others := attempts(tries)
-	for _, t := range fewest {
-		if t.Refusal != nil { // not for want of quota alone
+	for _, t := range minimal {
+		if t.Refusal != nil { // not only quota is missing
 			continue
 		}
 		why := p.quotas.Why(a.Group, t.Attempt.Group.Pending)
@@ -401,46 +392,46 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, unt
 		}
 		if c == nil {
 			c = p.overQuota(t.Attempt, why)
-			c.others, c.by.Evictable, c.some, c.untried = others, true, some, untried
+			c.others, c.cause.Evictable, c.partial, c.untried = others, true, several, untried
 		}
 	}
 	if c != nil {
 		return c, Trial{}
 	}
-	c = &refused{attempt: of[0].Attempt, refusal: of[0].Refusal, choices: choices{others: others, untried: untried}}
-	if some {
-		c.several = &several{plugins: []string{elasticquota.Name}} // quotas may admit another choice
+	c = &unschedulable{attempt: tried[0].Attempt, refusal: tried[0].Refusal, choices: choices{others: others, untried: untried}}
+	if several {
+		c.alternatives = &alternatives{plugins: []string{elasticquota.Name}} // quotas may admit another choice
 		for _, o := range tries {
 			plugins := o.Refusal.Plugins
-			if !c.some { // one that does not never fit is enough
+			if !c.partial { // one choice that may fit some time is enough
 				s := p.shortage(ctx, o.Attempt, o.Refusal)
 				if plugins = s.Plugins; s.Never == nil {
-					c.some, c.attempt, c.refusal = true, o.Attempt, o.Refusal
+					c.partial, c.attempt, c.refusal = true, o.Attempt, o.Refusal
 				}
 			}
-			c.several.refusedBy(plugins)
+			c.alternatives.add(plugins)
 		}
-		if c.some = c.some || !all; !c.some {
-			c.several.limits = limits
+		if c.partial = c.partial || !all; !c.partial {
+			c.alternatives.limits = limits
 		}
 		for _, members := range later {
 			p.quotas.Awaits(a.Group, members)
 		}
 	}
-	c.said, c.by = said(c.refusal, nil), because(c.refusal)
-	if some {
-		c.by = gang.Refusal{By: gang.Plan, Evictable: true}
+	c.message, c.cause = planMessage(c.refusal, nil), causeOf(c.refusal)
+	if several {
+		c.cause = gang.Refusal{By: gang.Plan, Evictable: true}
 	}
 	return c, Trial{}
 }
 
-// several is what keeps several choices of members, of which each may lack something else.
-type several struct {
-	plugins []string // who has refused any; nil if nobody knows that of one
-	limits  uint64   // those of quotas, if none that they allow could ever start; else 0
+// alternatives combines the obstacles of several choices of members.
+type alternatives struct {
+	plugins []string // plugins that rejected a choice; nil if unknown for one
+	limits  uint64   // of the quotas, if no choice within them can start; else 0
 }
 
-func (s *several) refusedBy(plugins []string) {
+func (s *alternatives) add(plugins []string) {
 	if len(plugins) == 0 {
 		s.plugins = nil
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// TestNeverWithinQuota: a gang that asks for more than a quota on its path may have at all, whoever leaves, never fits, and says
-// which quota that is. Pods of the quota that come and go do not have it tried again; a higher max does, and so does the gang
-// itself. One that fits when others have ended is only refused.
+// A gang that requests more than the max of a quota on its path never fits, and says which quota. Pod events of the
+// quota do not retry it; a higher max and changes of the gang do. A gang that fits when other pods end is only
+// unschedulable.
 func TestNeverWithinQuota(t *testing.T) {
 	inner, below := map[string]any{scheduling.LabelQuotaIsParent: "true"}, map[string]any{scheduling.LabelQuotaParent: "p"}
 	for name, test := range map[string]struct {
@@ -67,7 +67,7 @@ func TestNeverWithinQuota(t *testing.T) {
 				sentence, _, _ := strings.Cut(saysGang(t, c, "g"), " Insufficient quotas")
 				return sentence
 			})
-			if !strings.HasPrefix(test.says, "NeverFits") { // others of its quota that come and go are what it waits for
+			if !strings.HasPrefix(test.says, "NeverFits") { // it waits for other pods of its quota
 				test.then(c)
 				c.Wait("3", func() string { return fmt.Sprint(strings.Count(c.Where("g-0", "g-1", "g-2"), "=")) })
 				return

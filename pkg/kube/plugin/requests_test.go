@@ -31,8 +31,7 @@ func failFirst(c *testcluster.Cluster, times int, err error) {
 	})
 }
 
-// TestFailedBindingsBlameNoNode is case 42: the places of case 2 are tried again, whatever
-// the API server answers to bindings, and however often; nobody else is evicted.
+// Case 42: the plan of case 2 is retried, whatever the API server answers to bindings. No further pod is evicted.
 func TestFailedBindingsBlameNoNode(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	for name, c := range map[string]struct {
@@ -58,9 +57,8 @@ func TestFailedBindingsBlameNoNode(t *testing.T) {
 	}
 }
 
-// TestANominationThatTheSchedulerCannotClear: a member was nominated when it waited in Permit, and
-// has lost its place; the one request that would take that back has failed. The gang lacks a
-// member, so that nobody is tried again. A nomination to another node is somebody else's.
+// A member was nominated while it waited in Permit, and lost its node; the request that clears the nomination
+// failed. The gang lacks a member, so no retry happens. A nomination to another node stays.
 func TestANominationThatTheSchedulerCannotClear(t *testing.T) {
 	t.Parallel()
 	for lost, stays := range map[string]bool{"n0": false, "n1": true} {

@@ -24,9 +24,9 @@ func selecting(change ...func(*v1.Pod)) *v1.Pod {
 	return p
 }
 
-// TestOthersAreNotScored: ordinary pods and members cost nothing. The plugin has no
+// TestPodsWithoutAttractionAreNotScored: ordinary pods and members cost nothing. The plugin has no
 // profile here: to look at the cluster would be to panic.
-func TestOthersAreNotScored(t *testing.T) {
+func TestPodsWithoutAttractionAreNotScored(t *testing.T) {
 	for name, c := range map[string]struct {
 		aware bool
 		pod   *v1.Pod
@@ -51,7 +51,7 @@ func TestScoreWithoutPreScore(t *testing.T) {
 	require.Zero(t, score)
 }
 
-// TestSigning: scores of a pod that others attract must not be used for the next.
+// The scores of a pod with attraction must not be reused for the next pod.
 func TestSigning(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod      *v1.Pod

@@ -16,24 +16,27 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// New makes the plugin of a profile.
-func New(s *Shared, of Profile) *Plugin {
-	name := of.ProfileName()
+// New returns the plugin of a profile.
+func New(s *Shared, profile Profile) *Plugin {
+	name := profile.ProfileName()
 	s.Cache.Serve(name)
-	p := &Plugin{Shared: s, first: len(s.profiles) == 0, profile: of.Framework, planner: place.NewPlanner(of.Framework, s.Cache, of.Ledgers...), added: of.Added}
-	p.args.Store(&of.Args)
+	p := &Plugin{
+		Shared: s, first: len(s.profiles) == 0, profile: profile.Framework, addedPlugins: profile.Added,
+		planner: place.NewPlanner(profile.Framework, s.Cache, profile.Ledgers...),
+	}
+	p.args.Store(&profile.Args)
 	p.Preemptor = preempt.New(preempt.Options{
-		Profile: of.Framework, Cache: p.Cache, Teller: p.teller, Meter: p.Meter, Victims: &p.victims,
-		Clock: p.options.Clock, Ended: of.Ended, Writers: p.options.Writers, Limits: p.limits,
-		Quotas: quotas{p.quotas},
+		Profile: profile.Framework, Cache: p.Cache, Teller: p.teller, Meter: p.Meter, Victims: &p.victims,
+		Clock: p.options.Clock, Ended: profile.Ended, Writers: p.options.Writers, Limits: p.evictionLimits,
+		Quotas: quotaRoom{p.quotas},
 	})
 	p.planner.MayLeave = p.Preemptor.MayLeave
 	s.profiles[name] = p
-	s.resume = append(s.resume, p.Preemptor.Resume)
+	s.resumeFuncs = append(s.resumeFuncs, p.Preemptor.Resume)
 	return p
 }
 
-// defaults fills in what the process left open.
+// defaults sets the options that the process left empty.
 func (o *Options) defaults() {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -58,8 +61,8 @@ func (o *Options) defaults() {
 	}
 }
 
-// Start makes what the profiles of a process share and sets it going. Arguments and handle are those of the first profile. The error is
-// one of connecting.
+// Start makes and starts what the profiles of a process share. args and h are those of the first profile. The error
+// is one of connecting.
 func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.Handle) (*Shared, error) {
 	o.defaults()
 	source, err := o.Connect(ctx, h)
@@ -74,18 +77,19 @@ func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.
 		Clock: o.Clock, Settle: o.Settle, Busy: o.Busy, Topology: o.TopologyManager == nil || *o.TopologyManager, Unread: o.Unread,
 	})
 	s.Cache = cache.New(cache.Options{
-		Aware: args.AwareNetworkTopology, Limits: limitsOf(args), Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.teller.Note, Free: s.free,
+		Aware: args.AwareNetworkTopology, Limits: gangLimits(args), Clock: o.Clock, Leading: o.Leading, Do: s.carryOut,
+		Note: s.teller.Note, Free: s.retryFreed,
 		Leaves: func(pod *v1.Pod) bool { return s.victims.Leaves(pod, o.Clock.Now()) },
-		Lacks:  s.lacksClaim,
+		Lacks:  s.missingClaim,
 		Beside: append(rooms.Quotas.Resources(), rooms.Devices.Resource()), Ticked: rooms.Quotas.Tick,
 	})
-	s.shareDevices(rooms.Devices)
-	s.shareQuotas(rooms.Quotas)
-	s.allotted.Client = h.ClientSet()
+	s.connectDevices(rooms.Devices)
+	s.connectQuotas(rooms.Quotas)
+	s.allocations.Client = h.ClientSet()
 	if manager := h.SharedDRAManager(); manager != nil {
-		s.allotted.Claims = manager.ResourceClaims()
+		s.allocations.Claims = manager.ResourceClaims()
 	}
-	s.resume = append(s.resume, s.findAllotted)
+	s.resumeFuncs = append(s.resumeFuncs, s.findAllocations)
 	s.teller.About(s.Cache)
 	s.Meter.About(s.Cache, fit.Runs, status.NodesOf(h.SharedInformerFactory().Core().V1().Pods().Lister()))
 	if err := s.Cache.Start(ctx, source); err != nil {

@@ -6,9 +6,8 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// TestSurplusTakesFreePlacesOnly: a victim leaves for gang r. Gang x is more important and has
-// a member for whom there is no other room: it takes the place if it needs the member, and not
-// if that is beyond its minMember.
+// A victim terminates for gang r. Gang x has a higher priority and a member without other capacity. It takes the
+// node if the member is needed, and not if the member is beyond minMember.
 func TestSurplusTakesFreePlacesOnly(t *testing.T) {
 	for name, test := range map[string]struct {
 		needs int

@@ -222,7 +222,7 @@ func decode(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, []config.
 	}
 	cfg, ok := object.(*schedulerconfig.KubeSchedulerConfiguration)
 	if !ok {
-		return nil, nil, fmt.Errorf("kind %s is not legal; legal: KubeSchedulerConfiguration", kind.Kind)
+		return nil, nil, fmt.Errorf("kind %s is invalid; supported values: KubeSchedulerConfiguration", kind.Kind)
 	}
 	cfg.APIVersion = kind.GroupVersion().String()
 	if err := validation.ValidateKubeSchedulerConfiguration(cfg); err != nil {

@@ -76,12 +76,12 @@ func ParseChange(text string) (Change, error) {
 		}
 		n, err := strconv.Atoi(number)
 		if err != nil || n < 1 || n > mostAdded {
-			return c, &ChangeError{text, fmt.Errorf("%q nodes: legal: 1 to %d", number, mostAdded)}
+			return c, &ChangeError{text, fmt.Errorf("%q nodes: supported values: 1 to %d", number, mostAdded)}
 		}
 		c.make = func(now *cluster) ([]step, string, error) { return now.addNodes(n, like) }
 	}
 	if c.make == nil {
-		return c, &ChangeError{text, errors.New("legal: " + ChangeForms)}
+		return c, &ChangeError{text, errors.New("supported values: " + ChangeForms)}
 	}
 	return c, nil
 }

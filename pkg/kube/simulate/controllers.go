@@ -194,7 +194,7 @@ func (c *cluster) name(o object, id identity, m metav1.Object, own *owned, liste
 		return nil
 	}
 	if own.made == nil && !ordinal(o) {
-		return fmt.Errorf("%s %s is there with pods from another cluster, whose names have random letters; which of them a change makes or deletes cannot be said",
+		return fmt.Errorf("%s %s is there with pods from another cluster: their names have random letters, so the pods that a change creates or deletes are not known",
 			id.resource.GroupResource(), m.GetName())
 	}
 	m.SetUID(listed)

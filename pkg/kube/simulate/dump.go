@@ -81,7 +81,7 @@ func (s *Set) readDump(raw []byte) error {
 	}
 	at, err := time.Parse(time.RFC3339Nano, d.At)
 	if err != nil {
-		return fmt.Errorf("%s: at: %q is no time; legal: such as 2026-01-01T00:00:00Z", dumpKind.Kind, d.At)
+		return fmt.Errorf("%s: at: %q is no time; supported values: such as 2026-01-01T00:00:00Z", dumpKind.Kind, d.At)
 	}
 	s.moment = at
 	return nil

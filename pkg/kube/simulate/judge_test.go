@@ -273,7 +273,8 @@ func (w *world) judgeFits(group []string) error {
 	}
 	lowest, _ := f.lowest()
 	f.takeStock(group, lowest)
-	if fits, _ := f.fits(); fits && w.admits(group, nil) {
+	// Quotas may give other members of the gang their turn later: it evicts for the members that have theirs (world 41178).
+	if fits, _ := f.fits(); fits && w.admits(group, nil) && w.admitsFirst(group) {
 		return wrong("needless", "%s evicts and fits: %s", groupKey(group), f.how())
 	}
 	return nil

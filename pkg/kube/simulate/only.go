@@ -21,7 +21,7 @@ func ParseOnly(text string) (Only, error) {
 	of, ok := strings.CutPrefix(text, "gang=")
 	namespace, name, both := strings.Cut(of, "/")
 	if !ok || !both || namespace == "" || name == "" {
-		return Only{}, fmt.Errorf("%s: legal: waiting, evicted, gang=NAMESPACE/NAME", text)
+		return Only{}, fmt.Errorf("%s: supported values: waiting, evicted, gang=NAMESPACE/NAME", text)
 	}
 	return Only{"gang", [2]string{namespace, name}}, nil
 }

@@ -164,6 +164,7 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{881146, "", "the same, with a whole gang"},
 		{21881, "", "a gang evicts a less important one of its own quota, and by its min one that borrows (the judge's)"},
 		{42119, "", "quotas admit one of the two members that a gang needs, and its group is planned with that one for ever"},
+		{41178, "", "a gang evicts for the members whose quota has its turn, and the judge counted on others"},
 		{21590, "", "a world was judged before the last retry and its backoff were over (the judge's)"},
 		{21720, "", "a lost eviction is made later, for the node assignments of then (the judge's)"},
 		{77011, "all", "a gang of which quotas admit only a choice that fits nowhere is not tried again when quotas serve the others no longer"},

@@ -6,8 +6,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
-// annotation is the gang that Koordinator's annotation names. It needs no PodGroup: its
-// members describe it.
+// annotation reads Koordinator's annotation. It needs no PodGroup: the members describe their gang.
 var annotation = Source{
 	Way:    "annotation " + scheduling.AnnotationGangName,
 	Space:  koordinator,

@@ -8,25 +8,25 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// branch is some gangs of a group that gather with one another, and what is said of that.
+// branch is a part of a group with a topology constraint of its own.
 type branch struct {
-	where string // the object or the field that says so
+	where string // the object or field with the constraint
 	gangs []gang.Ref
-	keys  labelKeys // the language of words
+	keys  labelKeys // the format of words
 	words map[string]string
 }
 
-// readBranches reads how branches of the gang's group gather.
+// readBranches reads the topology constraints of branches.
 func (d *Declaration) readBranches(defaults Defaults) {
 	for _, b := range d.branches {
 		if d.Rule != "" && !d.ReadsLayers {
 			d.note(InvalidAnnotation, fmt.Sprintf("%s says something else than %s, which is used", b.where, d.Rule))
 			return
 		}
-		got := b.keys.read(func(key string) (string, bool) { return said(b.words, key) }, defaults.Layers)
+		got := b.keys.read(func(key string) (string, bool) { return annotationValue(b.words, key) }, defaults.Layers)
 		d.ReadsLayers = true
 		if got.err != nil {
-			d.problem(fmt.Errorf("%s: %w", b.where, got.err))
+			d.setProblem(fmt.Errorf("%s: %w", b.where, got.err))
 			d.note(InvalidAnnotation, b.where+": "+got.err.Error())
 			return
 		}

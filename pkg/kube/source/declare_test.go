@@ -16,7 +16,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// TestSources: what the list says of each API is all that others ask.
+// TestSources: All holds all that other packages need to know of each API.
 func TestSources(t *testing.T) {
 	spaces, objects := map[string]int{}, map[string]int{}
 	for _, s := range source.All {
@@ -49,8 +49,11 @@ func TestSources(t *testing.T) {
 		"list watch podgroups.scheduling.x-k8s.io", "patch podgroups/status.scheduling.x-k8s.io",
 	}, needs)
 	require.Equal(t, []string{
-		"list watch podgroups.scheduling.k8s.io", "patch podgroups/status.scheduling.k8s.io", "list watch podgroups.scheduling.volcano.sh", "list watch leaderworkersets.leaderworkerset.x-k8s.io", "list watch jobsets.jobset.x-k8s.io",
-		"list watch jobs.batch", "list watch podgangs.scheduler.grove.io", "patch podgangs/status.scheduler.grove.io", "list watch compositepodgroups.scheduling.k8s.io", "list watch workloads.scheduling.k8s.io", "list watch trainjobs.trainer.kubeflow.org", "list watch mpijobs.kubeflow.org", "list watch pytorchjobs.kubeflow.org",
+		"list watch podgroups.scheduling.k8s.io", "patch podgroups/status.scheduling.k8s.io", "list watch podgroups.scheduling.volcano.sh",
+		"list watch leaderworkersets.leaderworkerset.x-k8s.io", "list watch jobsets.jobset.x-k8s.io",
+		"list watch jobs.batch", "list watch podgangs.scheduler.grove.io", "patch podgangs/status.scheduler.grove.io",
+		"list watch compositepodgroups.scheduling.k8s.io", "list watch workloads.scheduling.k8s.io", "list watch trainjobs.trainer.kubeflow.org",
+		"list watch mpijobs.kubeflow.org", "list watch pytorchjobs.kubeflow.org",
 		"list watch tfjobs.kubeflow.org", "list watch jaxjobs.kubeflow.org", "list watch rayclusters.ray.io",
 	}, foreign)
 }
@@ -65,9 +68,10 @@ func TestRead(t *testing.T) {
 		}
 		read++
 		u := &unstructured.Unstructured{Object: map[string]any{
-			"metadata": map[string]any{"namespace": "ns", "name": "a", "uid": "u", "annotations": map[string]any{scheduling.AnnotationMode: "NonStrict"}},
-			"spec":     map[string]any{"minMember": int64(3), "scheduleTimeoutSeconds": int64(5)},
-			"status":   map[string]any{"phase": "Running"},
+			"metadata": map[string]any{"namespace": "ns", "name": "a", "uid": "u",
+				"annotations": map[string]any{scheduling.AnnotationMode: "NonStrict"}},
+			"spec":   map[string]any{"minMember": int64(3), "scheduleTimeoutSeconds": int64(5)},
+			"status": map[string]any{"phase": "Running"},
 		}}
 		require.Equal(t, gang.Ref{Source: s.Space, Namespace: "ns", Name: "a"}, s.Ref(u))
 		pg, err := s.Object.Read(u)
@@ -86,7 +90,7 @@ func TestRead(t *testing.T) {
 	require.Equal(t, 2, read)
 }
 
-// TestReached: which objects say that their gang was whole once, whoever has written that.
+// TestReached: which status means that the gang has reached its minimum once.
 func TestReached(t *testing.T) {
 	condition := func(kind string, status metav1.ConditionStatus) func(*sigs.PodGroup) {
 		return func(pg *sigs.PodGroup) { pg.Status.Conditions = []metav1.Condition{{Type: kind, Status: status}} }
@@ -150,14 +154,14 @@ func TestNotAware(t *testing.T) {
 	d, ok := source.Declare(g, source.Defaults{})
 	require.True(t, ok)
 	require.Nil(t, d.Gather)
-	require.Equal(t, []string{scheduling.AnnotationTopologySpec + " has no effect: CoschedulingArgs.awareNetworkTopology is false"}, messages(d))
+	require.Equal(t, []string{scheduling.AnnotationTopologySpec + " has no effect: CoschedulingArgs.awareNetworkTopology is false"},
+		messages(d))
 	g.Object.Annotations[scheduling.AnnotationTopologySpec] = "{"
 	d, _ = source.Declare(g, source.Defaults{})
 	require.True(t, d.Problem.Is(), "what cannot be read is said all the same")
 }
 
-// TestDoneDescribe: a gang without an object is described by those who have finished where
-// nobody else is left.
+// TestDoneDescribe: finished members describe a gang without an object and without other members.
 func TestDoneDescribe(t *testing.T) {
 	describes := pod("p1", nil, words{scheduling.AnnotationGangName, "a", scheduling.AnnotationMinAvailable, "3"})
 	g := source.Gang{Done: map[string]*v1.Pod{"ns/p1": describes}, Pods: map[string]*v1.Pod{}}

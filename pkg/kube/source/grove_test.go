@@ -50,7 +50,8 @@ func groups(all ...string) string {
 }
 
 func grovePod(group string) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-0-" + group + "-x", Labels: map[string]string{"grove.io/podgang": "demo-0"}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-0-" + group + "-x",
+		Labels: map[string]string{"grove.io/podgang": "demo-0"}}}
 	if group != "" {
 		p.Labels["grove.io/podclique"] = group
 	}
@@ -67,7 +68,7 @@ func groveDeclared(t *testing.T, owner *source.Owned, group string) *source.Decl
 	return d
 }
 
-// scoped are rules with whom they are about.
+// scoped are rules with their scope.
 func scoped(d *source.Declaration) string {
 	var out []string
 	if d.Gather != nil {
@@ -81,14 +82,15 @@ func scoped(d *source.Declaration) string {
 			names = append(names, ref.Name[strings.LastIndex(ref.Name, "/")+1:])
 		}
 		for _, r := range own.Gather.Rules {
-			out = append(out, fmt.Sprintf("%v: %s %s %s", names, strings.ToLower(strings.TrimSuffix(string(r.Strategy), "Gather")), r.Layer, r.Scope))
+			out = append(out,
+				fmt.Sprintf("%v: %s %s %s", names, strings.ToLower(strings.TrimSuffix(string(r.Strategy), "Gather")), r.Layer, r.Scope))
 		}
 	}
 	return strings.Join(out, ", ")
 }
 
-// TestPodGangs is INT-06, S004-01 and 03: each podgroup is a gang with its own minimum, and those
-// of one PodGang are one group.
+// TestPodGangs is INT-06, S004-01 and 03: each podgroup is a gang with its own minimum, and the ones of one PodGang are one
+// group.
 func TestPodGangs(t *testing.T) {
 	owner := podGang(t, groups("demo-0-pleader 1", "demo-0-pworker 4", "demo-0-dleader 1", "demo-0-dworker 3"))
 	ref := func(name string) gang.Ref {
@@ -111,9 +113,9 @@ func TestPodGangs(t *testing.T) {
 	require.NotEqual(t, source.Of(short), source.Of(other), "S004-02: names that could be joined to the same one")
 
 	require.Equal(t, "problem: PodGang default/demo-0, which its members name, is not known", drawn(groveDeclared(t, nil, "w")))
-	require.Equal(t, `problem: grove.io/podclique: "x" on default/demo-0-x-x names no podgroup of PodGang default/demo-0; legal: one of [a b]`,
+	require.Equal(t, `problem: grove.io/podclique: "x" on default/demo-0-x-x names no podgroup of PodGang default/demo-0; supported values: one of [a b]`,
 		drawn(groveDeclared(t, podGang(t, groups("a 1", "b 1")), "x")))
-	require.Equal(t, `problem: label grove.io/podclique is missing on default/demo-0--x; legal: a podgroup of PodGang default/demo-0`,
+	require.Equal(t, `problem: label grove.io/podclique is missing on default/demo-0--x; supported values: a podgroup of PodGang default/demo-0`,
 		drawn(groveDeclared(t, podGang(t, groups("a 1", "b 1")), "")), "S004-04")
 	require.Contains(t, drawn(groveDeclared(t, podGang(t, ""), "a")), "names no podgroup")
 	require.True(t, source.Foreign(sourceOwner(t, "PodGang").Resource), "it need not be served")
@@ -130,8 +132,8 @@ func sourceOwner(t *testing.T, kind string) *source.Owner {
 	return nil
 }
 
-// TestPodGangRules is S004-05 to 09 and 11: label keys name layers; those of the PodGang are for
-// all, those of its podgroups for each.
+// TestPodGangRules is S004-05 to 09 and 11: label keys name layers; keys of the PodGang hold for all, keys of its podgroups for
+// each.
 func TestPodGangRules(t *testing.T) {
 	prefers := func(key string) string { return "topologyConstraint: {packConstraint: {preferred: " + key + "}}" }
 	requires := func(key string) string { return "topologyConstraint: {packConstraint: {required: " + key + "}}" }
@@ -154,13 +156,15 @@ func TestPodGangRules(t *testing.T) {
 			"topologyConstraint: {packConstraint: {required: topology.kubernetes.io/rack, preferred: topology.kubernetes.io/rack}}, " + two,
 			"must rackLayer GangGroup",
 		},
-		"each":                    {groups("a 1 "+inRack, "b 1 "+inRack), "must rackLayer PodGroup"},
-		"S004-09 all and each":    {inBlock + ", " + groups("a 1 "+inRack, "b 1 "+inRack), "must blockLayer GangGroup, must rackLayer PodGroup"},
-		"S004-09 one of them":     {inBlock + ", " + groups("a 1 "+inRack, "b 1"), "must blockLayer GangGroup, must rackLayer PodGroup"},
-		"S004-09 the other one":   {inBlock + ", " + groups("a 1", "b 1 "+inRack), "must blockLayer GangGroup"},
-		"a config for all":        {config("a, b", inRack) + ", " + two, "[a b]: must rackLayer PodGroup"},
-		"S004-11 some podgroups":  {inBlock + ", " + config("a, b", inRack) + ", " + groups("a 1", "b 1", "c 1"), "must blockLayer GangGroup, [a b]: must rackLayer PodGroup"},
-		"a config for one":        {config("b", inRack) + ", " + groups("a 1 "+inBlock, "b 1"), "must blockLayer PodGroup, [b]: must rackLayer PodGroup"},
+		"each":                  {groups("a 1 "+inRack, "b 1 "+inRack), "must rackLayer PodGroup"},
+		"S004-09 all and each":  {inBlock + ", " + groups("a 1 "+inRack, "b 1 "+inRack), "must blockLayer GangGroup, must rackLayer PodGroup"},
+		"S004-09 one of them":   {inBlock + ", " + groups("a 1 "+inRack, "b 1"), "must blockLayer GangGroup, must rackLayer PodGroup"},
+		"S004-09 the other one": {inBlock + ", " + groups("a 1", "b 1 "+inRack), "must blockLayer GangGroup"},
+		"a config for all":      {config("a, b", inRack) + ", " + two, "[a b]: must rackLayer PodGroup"},
+		"S004-11 some podgroups": {inBlock + ", " + config("a, b", inRack) + ", " + groups("a 1", "b 1", "c 1"),
+			"must blockLayer GangGroup, [a b]: must rackLayer PodGroup"},
+		"a config for one": {config("b", inRack) + ", " + groups("a 1 "+inBlock, "b 1"),
+			"must blockLayer PodGroup, [b]: must rackLayer PodGroup"},
 		"a config without a rule": {config("a", "name: y") + ", " + two, ""},
 		"null is nothing":         {"topologyConstraint: null, topologyConstraintGroupConfigs: null, " + two, ""},
 		"no constraint inside":    {"topologyConstraint: {packConstraint: null}, " + two, ""},
@@ -182,9 +186,11 @@ func TestPodGangRules(t *testing.T) {
 	require.False(t, d.Problem.Is(), "S004-08")
 	require.Contains(t, d.Notes[0].Message, `spec.topologyConstraint.packConstraint.preferred: "nfs-hostpath" is no label key of a layer`)
 	require.True(t, d.Notes[0].Warns())
-	d = groveDeclared(t, podGang(t, inRack+", "+two, scheduling.AnnotationTopologySpec, `{"gatherStrategy":[{"layer":"blockLayer","strategy":"MustGather"}]}`), "a")
+	d = groveDeclared(t, podGang(t, inRack+", "+two, scheduling.AnnotationTopologySpec,
+		`{"gatherStrategy":[{"layer":"blockLayer","strategy":"MustGather"}]}`), "a")
 	require.Equal(t, "must blockLayer GangGroup", scoped(d), "our own words come first")
-	require.Contains(t, drawn(groveDeclared(t, podGang(t, "reuseReservationRef: {name: old}, "+two), "a")), source.InvalidAnnotation, "S004-17")
+	require.Contains(t, drawn(groveDeclared(t, podGang(t, "reuseReservationRef: {name: old}, "+two), "a")), source.InvalidAnnotation,
+		"S004-17")
 }
 
 // TestBadPodGangs: what is wrong with a PodGang is the problem of each of its gangs, and said of
@@ -194,23 +200,34 @@ func TestBadPodGangs(t *testing.T) {
 		return ", topologyConstraintGroupConfigs: [{name: x, podGroupNames: " + names + ", " + inRack + "}]"
 	}
 	for name, c := range map[string]struct{ spec, want string }{
-		"podgroups are a text":        {"podgroups: many", `spec.podgroups: "many" is not legal; legal: a list`},
-		"a podgroup is a text":        {"podgroups: [a]", `spec.podgroups[0]: "a" is not legal; legal: an object`},
-		"a podgroup without a name":   {"podgroups: [{name: a}, {minReplicas: 1}]", `spec.podgroups[1].name: "" is not legal; legal: a name that no other podgroup has`},
-		"a name twice":                {groups("a 1", "a 2"), `spec.podgroups[1].name: "a" is not legal; legal: a name that no other podgroup has`},
-		"less than nothing":           {groups("a -1"), "spec.podgroups[0].minReplicas: -1 is not legal; legal: an integer ≥ 0"},
-		"a word for a number":         {groups("a many"), `spec.podgroups[0].minReplicas: "many" is not legal; legal: an integer ≥ 0`},
-		"half a pod":                  {groups("a 1.5"), "spec.podgroups[0].minReplicas: 1.5 is not legal; legal: an integer ≥ 0"},
-		"more than there can be":      {groups("a 9999999999"), "spec.podgroups[0].minReplicas: 9999999999 is not legal; legal: an integer from 0 to 2147483647"},
-		"S004-07 an unknown key":      {"topologyConstraint: {packConstraint: {required: topology.kubernetes.io/zone}}, " + groups("a 1"), `spec.topologyConstraint.packConstraint.required: "topology.kubernetes.io/zone" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [topology.kubernetes.io/block topology.example.com/zone topology.kubernetes.io/rack kubernetes.io/hostname]`},
-		"a constraint that is a text": {"topologyConstraint: rack, " + groups("a 1"), `spec.topologyConstraint: "rack" is not legal; legal: an object`},
-		"a key that is a number":      {"topologyConstraint: {packConstraint: {required: 3}}, " + groups("a 1"), `spec.topologyConstraint.packConstraint.required: 3 is not legal; legal: a text`},
-		"that of a podgroup":          {groups("a 1 topologyConstraint: {packConstraint: []}"), `spec.podgroups[0].topologyConstraint.packConstraint: [] is not legal; legal: an object`},
-		"a config of nobody":          {groups("a 1") + config("[x]"), `spec.topologyConstraintGroupConfigs[0].podGroupNames: "x" is no podgroup; legal: one of [a]`},
-		"names that are a text":       {groups("a 1") + config("a"), `spec.topologyConstraintGroupConfigs[0].podGroupNames: .spec`},
-		"one that requires no layer":  {groups("a 1", "b 1") + strings.Replace(config("[a, b]"), "topology.kubernetes.io/rack", "nosuch", 1), `spec.topologyConstraintGroupConfigs[0]: topologyConstraint.packConstraint.required: "nosuch" is no label key of a layer`},
-		"a config that is a number":   {groups("a 1") + ", topologyConstraintGroupConfigs: [3]", `spec.topologyConstraintGroupConfigs[0]: 3 is not legal; legal: an object`},
-		"one that packs a text":       {groups("a 1") + ", topologyConstraintGroupConfigs: [{topologyConstraint: x}]", `spec.topologyConstraintGroupConfigs[0].topologyConstraint: "x" is not legal; legal: an object`},
+		"podgroups are a text": {"podgroups: many", `spec.podgroups: "many" is invalid; supported values: a list`},
+		"a podgroup is a text": {"podgroups: [a]", `spec.podgroups[0]: "a" is invalid; supported values: an object`},
+		"a podgroup without a name": {"podgroups: [{name: a}, {minReplicas: 1}]",
+			`spec.podgroups[1].name: "" is invalid; supported values: a name that no other podgroup has`},
+		"a name twice": {groups("a 1", "a 2"),
+			`spec.podgroups[1].name: "a" is invalid; supported values: a name that no other podgroup has`},
+		"less than nothing":   {groups("a -1"), "spec.podgroups[0].minReplicas: -1 is invalid; supported values: an integer ≥ 0"},
+		"a word for a number": {groups("a many"), `spec.podgroups[0].minReplicas: "many" is invalid; supported values: an integer ≥ 0`},
+		"half a pod":          {groups("a 1.5"), "spec.podgroups[0].minReplicas: 1.5 is invalid; supported values: an integer ≥ 0"},
+		"more than there can be": {groups("a 9999999999"),
+			"spec.podgroups[0].minReplicas: 9999999999 is invalid; supported values: an integer from 0 to 2147483647"},
+		"S004-07 an unknown key": {"topologyConstraint: {packConstraint: {required: topology.kubernetes.io/zone}}, " + groups("a 1"),
+			`spec.topologyConstraint.packConstraint.required: "topology.kubernetes.io/zone" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [topology.kubernetes.io/block topology.example.com/zone topology.kubernetes.io/rack kubernetes.io/hostname]`},
+		"a constraint that is a text": {"topologyConstraint: rack, " + groups("a 1"),
+			`spec.topologyConstraint: "rack" is invalid; supported values: an object`},
+		"a key that is a number": {"topologyConstraint: {packConstraint: {required: 3}}, " + groups("a 1"),
+			`spec.topologyConstraint.packConstraint.required: 3 is invalid; supported values: a text`},
+		"that of a podgroup": {groups("a 1 topologyConstraint: {packConstraint: []}"),
+			`spec.podgroups[0].topologyConstraint.packConstraint: [] is invalid; supported values: an object`},
+		"a config of nobody": {groups("a 1") + config("[x]"),
+			`spec.topologyConstraintGroupConfigs[0].podGroupNames: "x" is no podgroup; supported values: one of [a]`},
+		"names that are a text": {groups("a 1") + config("a"), `spec.topologyConstraintGroupConfigs[0].podGroupNames: .spec`},
+		"one that requires no layer": {groups("a 1", "b 1") + strings.Replace(config("[a, b]"), "topology.kubernetes.io/rack", "nosuch", 1),
+			`spec.topologyConstraintGroupConfigs[0]: topologyConstraint.packConstraint.required: "nosuch" is no label key of a layer`},
+		"a config that is a number": {groups("a 1") + ", topologyConstraintGroupConfigs: [3]",
+			`spec.topologyConstraintGroupConfigs[0]: 3 is invalid; supported values: an object`},
+		"one that packs a text": {groups("a 1") + ", topologyConstraintGroupConfigs: [{topologyConstraint: x}]",
+			`spec.topologyConstraintGroupConfigs[0].topologyConstraint: "x" is invalid; supported values: an object`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := groveDeclared(t, podGang(t, c.spec), "a")
@@ -235,9 +252,9 @@ func listing(text string, names ...string) string {
 	return text
 }
 
-// TestReleasedMinima is S004-16: a podgroup whose minimum is 0 now keeps the one that it had, as
-// long as it is the same PodGang; else its pods start one by one, and nobody waits for them. One that lists no pods, where others do, was
-// scaled to zero.
+// TestReleasedMinima is S004-16: a podgroup with minimum 0 keeps the one that it had, as long as it is the same
+// PodGang; else its pods start one by one, and no gang waits for them. A podgroup that lists no pods, where other podgroups do,
+// was scaled to zero.
 func TestReleasedMinima(t *testing.T) {
 	was, is := podGang(t, groups("a 3", "b 1")), podGang(t, groups("a 0", "b 1"))
 	is.Follows(was)

@@ -12,31 +12,30 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// All are the sources, in the order in which a pod is asked: the first that names a gang
-// wins. Those of somebody's own come last (Register).
+// All are the sources by precedence: the first that names a gang of a pod wins. Registered sources come last.
 var All = []Source{native, workload, podGroup, podGroupX, annotation, podGang, volcano, leaderWorkerSet, jobSet, job, labels}
 
-// Register adds a source of somebody's own: a kind of object that declares gangs, or pods that describe theirs themselves. It is to be
-// called when the program begins, before anything is read. It panics if a source cannot be like that.
+// Register adds a source of another project: a kind of object that declares gangs, or pods that describe their gang themselves.
+// Call it when the program begins, before anything is read. It panics if the source is invalid.
 func Register(s Source) {
 	switch {
 	case s.Way == "" || s.NameOf == nil:
 		panic("a source needs a way in which pods name their gang")
-	case s.Space == "" || strings.ContainsAny(s.Space, " /") || of(s.Space) != nil:
-		panic(fmt.Sprintf("source %s: space %q is not legal; legal: one of its own, in one word", s.Way, s.Space))
+	case s.Space == "" || strings.ContainsAny(s.Space, " /") || sourceOf(s.Space) != nil:
+		panic(fmt.Sprintf("source %s: space %q is invalid; supported values: one of its own, in one word", s.Way, s.Space))
 	case s.Fill != nil || s.Family != nil || s.Owner != nil:
 		panic(fmt.Sprintf("source %s: what owners say is for Muster's own sources", s.Way))
 	case (s.Object == nil) != s.Itself:
 		panic(fmt.Sprintf("source %s: either objects declare its gangs, or its pods do themselves", s.Way))
 	}
-	if s.Object != nil { // of another project, whose status is not ours
+	if s.Object != nil { // Muster does not write the status of other projects
 		o := *s.Object
 		o.Optional, o.ReadOnly, s.Object = true, true, &o
 	}
 	All = append(All, s)
 }
 
-// Of names the gang that a pod is a member of; the zero Ref if it is of none.
+// Of returns the gang that a pod is a member of; the zero Ref for none.
 func Of(pod *v1.Pod) gang.Ref {
 	for i := range All {
 		if name := All[i].NameOf(pod); name != "" {
@@ -46,8 +45,8 @@ func Of(pod *v1.Pod) gang.Ref {
 	return gang.Ref{}
 }
 
-// Leads says whether a pod is the one for which the other members of its gang are made. An object of the gang's name may have
-// been made for the gang that its controller means; one of another name may be about several of these.
+// Leads says whether a pod is the leader for which the other members of its gang are made. An object with the gang's own name
+// belongs to the same gang; an object of another name may span several of them.
 func Leads(pod *v1.Pod) bool {
 	named := ""
 	for i := range All {
@@ -68,7 +67,7 @@ func Leads(pod *v1.Pod) bool {
 	return false
 }
 
-// WayOf is the way in which a pod names its gang (Source.Way); "" if it names none.
+// WayOf returns the Source.Way in which a pod names its gang; "" if it names none.
 func WayOf(pod *v1.Pod) string {
 	for i := range All {
 		if All[i].NameOf(pod) != "" {
@@ -78,32 +77,31 @@ func WayOf(pod *v1.Pod) string {
 	return ""
 }
 
-// Rivals says which ways of a pod name another gang than the one that it is a member of; "" if
-// none does.
+// Rivals returns a message if a pod names another gang than the one that it is a member of; else "".
 func Rivals(pod *v1.Pod) string {
-	counts, ref, rivals := "", gang.Ref{}, []string(nil)
+	effective, ref, rivals := "", gang.Ref{}, []string(nil)
 	for i := range All {
 		s := &All[i]
 		name := s.NameOf(pod)
-		if name == "" || s.Implied && counts != "" {
+		if name == "" || s.Implied && effective != "" {
 			continue
 		}
-		said := fmt.Sprintf("%s: %q", s.Way, name)
-		switch of := s.refOf(pod, name); {
-		case counts == "":
-			counts, ref = said, of
-		case of != ref:
-			rivals = append(rivals, said)
+		naming := fmt.Sprintf("%s: %q", s.Way, name)
+		switch other := s.refOf(pod, name); {
+		case effective == "":
+			effective, ref = naming, other
+		case other != ref:
+			rivals = append(rivals, naming)
 		}
 	}
 	if len(rivals) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: not the gang that %s names; legal: one gang a pod; %s is used", strings.Join(rivals, ", "), counts, counts)
+	return fmt.Sprintf("%s: not the gang that %s names; supported values: one gang a pod; %s is used", strings.Join(rivals, ", "), effective, effective)
 }
 
-// Implied returns the gang that a controller means a pod for, and what names another one
-// instead: the pod is a member of that. The zero Ref if there is no such difference.
+// Implied returns the gang that a controller makes a pod for, and the name on the pod that takes precedence. The zero Ref if no
+// other name takes precedence.
 func Implied(pod *v1.Pod) (ref gang.Ref, named string) {
 	for i := range All {
 		s := &All[i]
@@ -122,7 +120,7 @@ func Implied(pod *v1.Pod) (ref gang.Ref, named string) {
 	return gang.Ref{}, ""
 }
 
-// MeantBy names the owner whose controller means a pod for a gang, whatever the pod names.
+// MeantBy returns the owner that a pod is made for by the owner's controller, whatever gang the pod names.
 func MeantBy(pod *v1.Pod) (OwnerKey, bool) {
 	for i := range All {
 		if s := &All[i]; s.Implied && s.NameOf(pod) != "" {
@@ -132,8 +130,7 @@ func MeantBy(pod *v1.Pod) (OwnerKey, bool) {
 	return OwnerKey{}, false
 }
 
-// Reads says whether what is declared of a gang depends on objects of a resource: those that
-// declare it, or those that own it.
+// Reads says whether the declaration of a gang depends on objects of a resource: its own object, or its owner.
 func Reads(g Gang, owner OwnerKey, r schema.GroupVersionResource) bool {
 	if o := ObjectOf(g.Ref.Source); o != nil && o.Resource == r {
 		return true
@@ -152,7 +149,7 @@ func Describes(pod *v1.Pod) bool {
 	return false
 }
 
-// ObjectOf is the kind of object that declares gangs of a space; nil if there is none.
+// ObjectOf returns the kind of object that declares gangs of a space; nil for none.
 func ObjectOf(space string) *Object {
 	for i := range All {
 		if All[i].Space == space && All[i].Object != nil {
@@ -162,14 +159,14 @@ func ObjectOf(space string) *Object {
 	return nil
 }
 
-// Permission is something that the scheduler must be allowed to do.
+// Permission is an access right that the scheduler needs.
 type Permission struct {
 	Group, Version, Resource string
 	Verbs                    string // separated by spaces
 	Optional                 bool   // clusters need not serve it
 }
 
-// Permissions lists what the objects of all sources need.
+// Permissions lists the access rights for the objects of all sources.
 func Permissions() (out []Permission) {
 	for i := range All {
 		if o := All[i].Object; o != nil {
@@ -192,8 +189,7 @@ func Permissions() (out []Permission) {
 	return out
 }
 
-// Foreign says whether a resource is another project's: clusters need not serve it, nor permit
-// the scheduler to read it.
+// Foreign says whether a resource is another project's: clusters may lack it, or deny the scheduler to read it.
 func Foreign(r schema.GroupVersionResource) bool {
 	for i := range All {
 		if o := All[i].Object; o != nil && slices.Contains(o.Versions(), r) {
@@ -212,25 +208,24 @@ func IsFamily(kind string) bool {
 	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Kind == kind && o.Family })
 }
 
-// Releases says whether parts of an owner of this kind keep a minimum that is said no more: they need none without members.
+// Releases says whether parts of an owner of this kind keep their former minimum. Without members they need none.
 func Releases(kind string) bool {
 	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Kind == kind && o.Keep != nil })
 }
 
-// Follows notes what the same object said before; nil if it is new.
-func (o *Owned) Follows(was *Owned) {
-	if was == nil || was.Object == nil || o.Object == nil || was.Object.UID != o.Object.UID {
+// Follows carries values of the same object's former version over to o; was is nil if the object is new.
+func (o *Owned) Follows(former *Owned) {
+	if former == nil || former.Object == nil || o.Object == nil || former.Object.UID != o.Object.UID {
 		return
 	}
 	for _, kind := range Owners {
 		if kind.Kind == o.Key.Kind && kind.Keep != nil {
-			kind.Keep(was, o)
+			kind.Keep(former, o)
 		}
 	}
 }
 
-// Scored is the resource whose status.placementScore is to say how near an object's pods are; ok is false
-// if that is not for us to say.
+// Scored returns the resource in which Muster writes status.placementScore; ok is false if it does not write it.
 func (o *Owned) Scored() (r schema.GroupVersionResource, ok bool) {
 	if kind := kindOf(o.Key.Kind); kind != nil && kind.Scored {
 		return kind.Resource, o.Object != nil
@@ -240,20 +235,23 @@ func (o *Owned) Scored() (r schema.GroupVersionResource, ok bool) {
 
 const kubeflowRole = "rbac/sources/kubeflow.yaml"
 
-// Owners are the kinds whose objects say something of gangs that their pods or PodGroups do not.
+// Owners are the kinds of objects that declare more of a gang than its pods or PodGroups do.
 var Owners = []*Owner{
 	leaderWorkerSets, jobSets, jobs, podGangs, compositePodGroups, workloadOwners,
 	// Makers of scheduling.x-k8s.io PodGroups: only annotations are read.
-	{Resource: schema.GroupVersionResource{Group: "trainer.kubeflow.org", Version: "v1alpha1", Resource: "trainjobs"}, Role: kubeflowRole, Kind: "TrainJob"},
-	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"}, Role: kubeflowRole, Kind: "MPIJob"},
-	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: "pytorchjobs"}, Role: kubeflowRole, Kind: "PyTorchJob"},
+	{Resource: schema.GroupVersionResource{Group: "trainer.kubeflow.org", Version: "v1alpha1", Resource: "trainjobs"}, Role: kubeflowRole,
+		Kind: "TrainJob"},
+	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"}, Role: kubeflowRole,
+		Kind: "MPIJob"},
+	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: "pytorchjobs"}, Role: kubeflowRole,
+		Kind: "PyTorchJob"},
 	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: "tfjobs"}, Role: kubeflowRole, Kind: "TFJob"},
 	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: "jaxjobs"}, Role: kubeflowRole, Kind: "JAXJob"},
-	{Resource: schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"}, Role: "rbac/sources/kuberay.yaml", Kind: "RayCluster"},
+	{Resource: schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"}, Role: "rbac/sources/kuberay.yaml",
+		Kind: "RayCluster"},
 }
 
-// ownerIn finds the owner that a list of references names, if it is of a kind that says
-// something of gangs.
+// ownerIn returns the first reference of a list to a kind in Owners.
 func ownerIn(namespace string, refs []metav1.OwnerReference) (OwnerKey, bool) {
 	for _, ref := range refs {
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)
@@ -269,8 +267,8 @@ func ownerIn(namespace string, refs []metav1.OwnerReference) (OwnerKey, bool) {
 	return OwnerKey{}, false
 }
 
-// OwnerOf names the object that may say something of a gang: the owner of the object that
-// declares it, else the one that its members name. There need not be such an object.
+// OwnerOf returns the owner of the object that declares a gang, else the owner that its members name. The object need not
+// exist.
 func OwnerOf(g Gang) (OwnerKey, bool) {
 	if g.Object != nil && g.More.Owner != (OwnerKey{}) {
 		return g.More.Owner, true
@@ -278,7 +276,7 @@ func OwnerOf(g Gang) (OwnerKey, bool) {
 	if g.Object != nil {
 		return ownerIn(g.Object.Namespace, g.Object.OwnerReferences)
 	}
-	s := of(g.Ref.Source)
+	s := sourceOf(g.Ref.Source)
 	if s == nil || s.Owner == nil {
 		return OwnerKey{}, false
 	}
@@ -292,7 +290,7 @@ func OwnerOf(g Gang) (OwnerKey, bool) {
 	return OwnerKey{}, false
 }
 
-// kindOf is the kind of owners of that name; nil if there is none.
+// kindOf returns the kind of owners of that name; nil for none.
 func kindOf(name string) *Owner {
 	for _, o := range Owners {
 		if o.Kind == name {
@@ -302,8 +300,8 @@ func kindOf(name string) *Owner {
 	return nil
 }
 
-// of is the source whose members make up the gangs of a space.
-func of(space string) *Source {
+// sourceOf returns the source that finds the members of a space's gangs; nil for none.
+func sourceOf(space string) *Source {
 	for i := range All {
 		if All[i].Space == space {
 			return &All[i]

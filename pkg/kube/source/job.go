@@ -26,7 +26,7 @@ var jobs = &Owner{
 	Trim:     trimJob,
 }
 
-// trimJob leaves of a Job's template which scheduler its pods have, and their annotations: clusters have many Jobs.
+// trimJob keeps only the schedulerName and the annotations of a Job's template: clusters have many Jobs.
 func trimJob(u *unstructured.Unstructured) {
 	spec, _ := u.Object["spec"].(map[string]any)
 	template, _ := spec["template"].(map[string]any)
@@ -35,28 +35,30 @@ func trimJob(u *unstructured.Unstructured) {
 	}
 }
 
-// readJob reads how many pods of a Job run at a time, and how many still do when some have finished. The user does not write
-// the status, so errors in it have no effect.
+// readJob reads how many pods of a Job run at a time, and how many remain when some have finished. The user does not write the
+// status, so errors in it have no effect.
 func readJob(u *unstructured.Unstructured, out *Owned) error {
 	var spec workloads.JobSpec
 	var status batchv1.JobStatus
 	err := workloads.Read(u, "spec", &spec)
 	_ = workloads.Read(u, "status", &status)
 	out.Size, out.Left, out.Succeeded = int(spec.Pods()), int(spec.Left(&status)), int(spec.Succeeded(&status))
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Labels: u.GetLabels(), Annotations: out.Words}} // labelled alike
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Labels: u.GetLabels(), Annotations: out.Words}} // a Job has the labels of its pods
 	if name := jobSetGang(pod); name != "" {
-		out.Parent, out.Makes = OwnerKey{workloads.JobSetKind.Kind, u.GetNamespace(), pod.Labels[workloads.JobSetName]}, gang.Ref{Source: jobSetSpace, Namespace: pod.Namespace, Name: name, UID: pod.Labels[workloads.JobSetUID]}
+		out.Parent, out.Makes = OwnerKey{workloads.JobSetKind.Kind, u.GetNamespace(),
+			pod.Labels[workloads.JobSetName]}, gang.Ref{Source: jobSetSpace, Namespace: pod.Namespace, Name: name, UID: pod.Labels[workloads.JobSetUID]}
 	}
 	template := &spec.Template
-	if keys := meant(out.Words); len(keys) > 0 && !gathers(template.Metadata.Annotations) {
+	if keys := gangKeysIn(out.Words); len(keys) > 0 && !isGang(template.Metadata.Annotations) {
 		out.Scheduler = cmp.Or(template.Spec.SchedulerName, v1.DefaultSchedulerName)
-		out.Unheeded = fmt.Sprintf("%s: no effect on a Job whose pods are no gang; legal: in spec.template.metadata.annotations", strings.Join(keys, ", "))
+		out.Unheeded = fmt.Sprintf("%s: no effect on a Job without a gang; supported values: in spec.template.metadata.annotations",
+			strings.Join(keys, ", "))
 	}
 	return err
 }
 
-// job is a Job whose pods say how they gather, or how many must start together. Other Jobs are no
-// gangs: their pods need not run at the same time.
+// job reads Jobs if their pods have a topology constraint or a minimum. Other Jobs are no gangs: their pods need not run at the
+// same time.
 var job = Source{
 	Way:       "label " + v1JobName + " and an annotation of how pods gather, or " + scheduling.AnnotationMinAvailable,
 	Space:     "job",
@@ -79,42 +81,43 @@ func jobGang(pod *v1.Pod) string {
 	if name == "" || len(pod.Annotations) == 0 {
 		return ""
 	}
-	if gathers(pod.Annotations) {
+	if isGang(pod.Annotations) {
 		return name
 	}
 	return ""
 }
 
-// gathers says whether annotations of a Job's pods make these a gang.
-func gathers(annotations map[string]string) bool {
-	_, least := annotations[scheduling.AnnotationMinAvailable]
-	return least || slices.ContainsFunc(ruleKeys, func(key string) bool { _, says := annotations[key]; return says })
+// isGang says whether the annotations of a Job's pods make them a gang.
+func isGang(annotations map[string]string) bool {
+	_, minimum := annotations[scheduling.AnnotationMinAvailable]
+	return minimum || slices.ContainsFunc(constraintKeys, func(key string) bool { _, found := annotations[key]; return found })
 }
 
-// fillJob: as many as the pods say must start together, or as run at a time; never more than the controller still makes.
+// fillJob sets the minimum to what the pods declare, else to the Job's parallelism; never more than the controller still makes.
 func fillJob(d *Declaration, g Gang) {
-	d.speakerOwner(g)
-	d.speakerPod(g)
+	d.addOwner(g)
+	d.addPod(g)
 	d.Min, d.Completed = max(1, g.Owner.Left), g.Owner.Succeeded
-	pod := first(g.any(), func(pod *v1.Pod) bool { _, says := pod.Annotations[scheduling.AnnotationMinAvailable]; return says })
-	value, says := g.Owner.says(scheduling.AnnotationMinAvailable)
-	if pod != nil { // they were there first: without them it would be no gang
-		value, says = pod.Annotations[scheduling.AnnotationMinAvailable], true
+	pod := firstPod(g.allPods(), func(pod *v1.Pod) bool { _, found := pod.Annotations[scheduling.AnnotationMinAvailable]; return found })
+	value, found := g.Owner.value(scheduling.AnnotationMinAvailable)
+	if pod != nil { // the pods' own value makes them a gang, so it takes precedence
+		value, found = pod.Annotations[scheduling.AnnotationMinAvailable], true
 	}
-	if !says {
+	if !found {
 		return
 	}
 	n, err := scheduling.ParseMinAvailable(value)
 	if err == nil && n > g.Owner.Size {
-		err = fmt.Errorf("%s: %d is not legal; legal: at most %d, the pods of %s that run at a time", scheduling.AnnotationMinAvailable, n, g.Owner.Size, g.Owner.Key)
-		// Of a gang that runs somebody has lowered the parallelism: it goes on with fewer.
-		if d.Counts = true; g.begun() {
+		err = fmt.Errorf("%s: %d is invalid; supported values: at most %d, the pods of %s that run at a time", scheduling.AnnotationMinAvailable, n,
+			g.Owner.Size, g.Owner.Key)
+		// The parallelism of a running gang was lowered: the gang continues with fewer.
+		if d.Counts = true; g.hasStarted() {
 			d.note(InvalidAnnotation, fmt.Sprintf("%s; %d is used, since some of them run", err, d.Min))
 			return
 		}
 	}
 	if err != nil {
-		d.problem(err)
+		d.setProblem(err)
 		return
 	}
 	d.Min = min(d.Min, n)

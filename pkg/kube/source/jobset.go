@@ -23,8 +23,8 @@ var jobSets = &Owner{
 
 const jobSetSpace = "jobset"
 
-// jobSet is a ReplicatedJob of a JobSet. Those that may start together are a group: one plan for
-// the whole JobSet. A restart is another gang. With exclusive topology each Job is one.
+// jobSet reads the ReplicatedJobs of a JobSet. ReplicatedJobs that may start together are a group: one plan for the whole
+// JobSet. A restart is another gang. With exclusive topology each Job is a gang.
 var jobSet = Source{
 	Way:       "labels " + workloads.JobSetName + ", " + workloads.JobSetReplicated,
 	Space:     jobSetSpace,
@@ -53,7 +53,7 @@ func jobSetGang(pod *v1.Pod) string {
 	return jobSetPartGang(name, part, pod.Labels[workloads.JobSetRestart], job)
 }
 
-// jobSetPartGang names the gang of a part. Names of JobSets and of their parts have no dots.
+// jobSetPartGang returns the gang of a part. Names of JobSets and of their parts have no dots.
 func jobSetPartGang(name, part, attempt, job string) string {
 	out := name + "." + part
 	if job != "" {
@@ -77,18 +77,20 @@ func readJobSet(u *unstructured.Unstructured, out *Owned) error {
 		_, alone := j.Template.Annotations[workloads.JobSetExclusive]
 		out.Parts[j.Name] = Part{Jobs: int(j.Jobs()), Size: int(j.Pods()), Alone: alone || exclusive}
 		pods := j.Template.Spec.Template.Annotations
-		keys := slices.DeleteFunc(meant(j.Template.Annotations), func(key string) bool { _, says := said(pods, key); return says })
+		keys := slices.DeleteFunc(gangKeysIn(j.Template.Annotations),
+			func(key string) bool { _, found := annotationValue(pods, key); return found })
 		if len(keys) > 0 {
 			at := fmt.Sprintf("spec.replicatedJobs[%d].template", i)
 			out.Notes = append(out.Notes, Note{InvalidAnnotation, fmt.Sprintf(
-				"%s.metadata.annotations: %s: no effect; legal: in %[1]s.spec.template.metadata.annotations, or on the JobSet", at, strings.Join(keys, ", "))})
+				"%s.metadata.annotations: %s: no effect; supported values: in %[1]s.spec.template.metadata.annotations, or on the JobSet", at, strings.Join(keys,
+					", "))})
 		}
 	}
 	readProgress(u, out)
 	return nil
 }
 
-// readProgress notes how many Jobs of each part have succeeded. Their pods may be deleted, and the controller makes new ones
+// readProgress reads how many Jobs of each part have succeeded. Their pods may be deleted, and the controller recreates them
 // only for another attempt. The user does not write the status, so errors in it have no effect.
 func readProgress(u *unstructured.Unstructured, out *Owned) {
 	var status workloads.JobSetStatus
@@ -104,7 +106,7 @@ func readProgress(u *unstructured.Unstructured, out *Owned) {
 	}
 }
 
-// attemptOf is the attempt of which a pod is, "" the first.
+// attemptOf returns the attempt of a pod, "" for the first.
 func attemptOf(pod *v1.Pod) string {
 	if attempt := pod.Labels[workloads.JobSetRestart]; attempt != "0" {
 		return attempt
@@ -113,35 +115,37 @@ func attemptOf(pod *v1.Pod) string {
 }
 
 func fillJobSet(d *Declaration, g Gang) {
-	d.speakerOwner(g)
-	d.speakerPod(g)
+	d.addOwner(g)
+	d.addPod(g)
 	d.Notes = append(d.Notes, g.Owner.Notes...)
-	pod := first(g.any(), func(*v1.Pod) bool { return true })
+	pod := firstPod(g.allPods(), func(*v1.Pod) bool { return true })
 	part := pod.Labels[workloads.JobSetReplicated]
-	is, known := g.Owner.Parts[part]
+	replicatedJob, known := g.Owner.Parts[part]
 	if !known {
-		d.problem(fmt.Errorf("%s: %q on %s/%s names no ReplicatedJob of %s", workloads.JobSetReplicated, part, pod.Namespace, pod.Name, g.Owner.Key))
+		d.setProblem(fmt.Errorf("%s: %q on %s/%s names no ReplicatedJob of %s", workloads.JobSetReplicated, part, pod.Namespace, pod.Name,
+			g.Owner.Key))
 	}
 	if topology, exclusive := pod.Annotations[workloads.JobSetExclusive]; exclusive {
-		size, succeeded := g.progress(Part{Jobs: 1, Size: is.Size}, attemptOf(pod))
+		size, succeeded := g.progress(Part{Jobs: 1, Size: replicatedJob.Size}, attemptOf(pod))
 		d.Min, d.Completed = max(1, size), succeeded
 		if _, atOnce := pod.Annotations[workloads.JobSetSelects]; !atOnce && size > 1 {
 			d.leads(size)
-			d.note(LeaderFirst, fmt.Sprintf("gang minMember is 1 because followers are created only after the leader of their Job is scheduled (%s: %s); the leader goes where all %d pods find room",
-				workloads.JobSetExclusive, topology, size))
+			d.note(LeaderFirst,
+				fmt.Sprintf("gang minMember is 1 because followers are created only after the leader of their Job is scheduled (%s: %s); the leader goes where all %d pods find room",
+					workloads.JobSetExclusive, topology, size))
 		}
 		return
 	}
-	left, succeeded := g.progress(is, attemptOf(pod))
+	left, succeeded := g.progress(replicatedJob, attemptOf(pod))
 	d.Min, d.Completed = max(1, left), succeeded
 	if !g.Owner.InTurn {
-		d.Group = g.Owner.together(g.Ref, attemptOf(pod))
-		d.elsewhere(g)
+		d.Group = g.Owner.partGroup(g.Ref, attemptOf(pod))
+		d.waitForRedirected(g)
 	}
 }
 
-// progress is how many pods the Jobs of a part keep running from now on, and how many have succeeded. A Job that is not known may be one of
-// those that the JobSet has counted as succeeded.
+// progress returns how many pods the Jobs of a part still keep running, and how many have succeeded. A Job that is not known
+// may be one that the JobSet has counted as succeeded.
 func (g *Gang) progress(part Part, attempt string) (left, succeeded int) {
 	unknown, ended := part.Jobs, g.Owner.succeeded(part, attempt)
 	for _, job := range g.Children {
@@ -157,22 +161,22 @@ func (g *Gang) progress(part Part, attempt string) (left, succeeded int) {
 	return left + max(0, unknown-gone)*part.Size, succeeded + gone*part.Size
 }
 
-// elsewhere says that parts which must start with this one have pods that name another gang:
-// there this one waits for ever, and nothing else would say why.
-func (d *Declaration) elsewhere(g Gang) {
+// waitForRedirected makes the gang wait for parts of its group if their pods name another gang. Without the message the user
+// would not see why it waits.
+func (d *Declaration) waitForRedirected(g Gang) {
 	for _, ref := range d.Group {
 		if g.Pointer == nil || ref == g.Ref {
 			continue
 		}
 		if named := g.Pointer(ref); named != "" {
 			why := fmt.Sprintf("gang %s of the group has no members: pods that %s means for it name another one (%s)", ref, g.Owner.Key, named)
-			d.note(TwoGangs, why+"; legal: no such name, or one for the pods of all ReplicatedJobs that start together")
-			d.waits(why)
+			d.note(TwoGangs, why+"; supported values: no such name, or one for the pods of all ReplicatedJobs that start together")
+			d.setWaiting(why)
 		}
 	}
 }
 
-// succeeded is how many Jobs of a part have succeeded in an attempt.
+// succeeded returns how many Jobs of a part have succeeded in an attempt.
 func (o *Owned) succeeded(part Part, attempt string) int {
 	if o.Attempt != attempt {
 		return 0
@@ -180,12 +184,12 @@ func (o *Owned) succeeded(part Part, attempt string) int {
 	return part.Succeeded
 }
 
-// together are the gangs of the parts that start together; none if there is only one. One that
-// has finished is not waited for.
-func (o *Owned) together(ref gang.Ref, attempt string) (group []gang.Ref) {
+// partGroup returns the gangs of the parts that start together; none if there is only one. Finished parts are left out.
+func (o *Owned) partGroup(ref gang.Ref, attempt string) (group []gang.Ref) {
 	for name, part := range o.Parts {
 		if left := part.Jobs - o.succeeded(part, attempt); !part.Alone && left > 0 && part.Size > 0 {
-			group = append(group, gang.Ref{Source: ref.Source, Namespace: ref.Namespace, Name: jobSetPartGang(o.Key.Name, name, attempt, ""), UID: ref.UID})
+			group = append(group,
+				gang.Ref{Source: ref.Source, Namespace: ref.Namespace, Name: jobSetPartGang(o.Key.Name, name, attempt, ""), UID: ref.UID})
 		}
 	}
 	if len(group) < 2 || !slices.Contains(group, ref) {

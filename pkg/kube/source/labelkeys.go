@@ -8,23 +8,23 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Fields that name a label key of nodes whose value must be the same, as if they were keys of
-// annotations. Those of parts are about the members of each gang, the others about a group's.
+// Fields that name a label key of nodes, for members on nodes with equal values, used as if they were keys of annotations.
+// Fields of parts hold for the members of each gang, the other fields for a group.
 const (
-	// Grove's PodGang.
+	// Fields of Grove's PodGang.
 	FieldPackRequired      = "spec.topologyConstraint.packConstraint.required"
 	FieldPackPreferred     = "spec.topologyConstraint.packConstraint.preferred"
 	FieldPackPartRequired  = "spec.podgroups[].topologyConstraint.packConstraint.required"
 	FieldPackPartPreferred = "spec.podgroups[].topologyConstraint.packConstraint.preferred"
-	// An entry of it that names some podgroups.
+	// Fields of its topologyConstraintGroupConfigs, each for some podgroups.
 	fieldPackRequired  = "topologyConstraint.packConstraint.required"
 	fieldPackPreferred = "topologyConstraint.packConstraint.preferred"
-	// Kubernetes' own PodGroup, and what the CompositePodGroup says that is its parent.
+	// Fields of Kubernetes' own PodGroup, and of its parent CompositePodGroup.
 	FieldTopologyKey       = "spec.schedulingConstraints.topology[0].key"
 	FieldParentTopologyKey = "spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key"
 )
 
-// labelKey is a rule that names a layer by a label key.
+// labelKey is a constraint that names a layer by a label key.
 type labelKey struct {
 	field    string
 	strategy scheduling.GatherStrategy
@@ -53,30 +53,29 @@ var (
 	}
 )
 
-// labelKeys is a language in which each field names a label key.
+// labelKeys is a format in which each field names a label key.
 type labelKeys []labelKey
 
-func (l labelKeys) language() language {
-	out := language{read: l.read, apart: true}
+func (l labelKeys) format() format {
+	out := format{read: l.read, apart: true}
 	for _, k := range l {
 		out.keys = append(out.keys, k.field)
 	}
 	return out
 }
 
-// read takes the layers whose label keys are named. A preference that nobody can have is no
-// constraint, and a note.
-func (l labelKeys) read(says words, layers []convert.Layer) (out reading) {
+// read returns the layers of the label keys. A preference for an unknown layer becomes a note.
+func (l labelKeys) read(values lookup, layers []convert.Layer) (out parseResult) {
 	gather := &scheduling.GatherSpec{}
 	for _, k := range l {
-		label, ok := says(k.field)
+		label, ok := values(k.field)
 		if !ok {
 			continue
 		}
 		layer, err := layerOf(label, layers)
 		switch {
 		case err != nil && k.strategy == scheduling.MustGather:
-			return reading{err: fmt.Errorf("%s: %w", k.field, err)}
+			return parseResult{err: fmt.Errorf("%s: %w", k.field, err)}
 		case err != nil:
 			out.notes = append(out.notes, Note{InvalidAnnotation, fmt.Sprintf("%s: %s; it has no effect", k.field, err)})
 			continue
@@ -84,8 +83,8 @@ func (l labelKeys) read(says words, layers []convert.Layer) (out reading) {
 		rule := gatherRule(layer, k.strategy)
 		rule.Scope = k.scope
 		same := func(r scheduling.GatherRule) bool { return r.Layer == rule.Layer && r.Scope == rule.Scope }
-		if !slices.ContainsFunc(gather.Rules, same) { // who must be there need not prefer it
-			gather.Rules = append(gather.Rules, rule)
+		if !slices.ContainsFunc(gather.Rules, same) {
+			gather.Rules = append(gather.Rules, rule) // a required layer need not be preferred
 		}
 	}
 	if len(gather.Rules) > 0 {
@@ -94,8 +93,7 @@ func (l labelKeys) read(says words, layers []convert.Layer) (out reading) {
 	return out
 }
 
-// layerOf is the layer that a label key names the domains of. Each node is a domain of its host
-// name, whether or not a layer says so.
+// layerOf returns the layer of a label key. Each node is a domain of its host name, even without a layer for that key.
 func layerOf(label string, layers []convert.Layer) (string, error) {
 	var legal []string
 	for _, l := range layers {
@@ -110,5 +108,6 @@ func layerOf(label string, layers []convert.Layer) (string, error) {
 	case layers == nil:
 		return "", fmt.Errorf("%q needs ClusterNetworkTopology %s, which does not exist", label, scheduling.TopologyName)
 	}
-	return "", fmt.Errorf("%q is no label key of a layer; legal: a label key of ClusterNetworkTopology %s: %v", label, scheduling.TopologyName, legal)
+	return "", fmt.Errorf("%q is no label key of a layer; supported values: a label key of ClusterNetworkTopology %s: %v", label, scheduling.TopologyName,
+		legal)
 }

@@ -28,13 +28,17 @@ func TestLabelKeys(t *testing.T) {
 		"its other key":                {required, "hall", renamed, true, "must Hall"},
 		"the nodes, without a layer":   {required, "kubernetes.io/hostname", topo12, true, "must NodeTopologyLayer"},
 		"the nodes, which are a layer": {required, "kubernetes.io/hostname", renamed, true, "must Host"},
-		"a layer that is gone":         {required, blockKey, renamed, true, "problem: " + required + `: "` + blockKey + `" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [hall ` + spineKey + " kubernetes.io/hostname]"},
-		"no topology":                  {required, blockKey, nil, true, "problem: " + required + `: "` + blockKey + `" needs ClusterNetworkTopology default, which does not exist`},
-		"no layers":                    {required, blockKey, []convert.Layer{}, true, "problem: " + required + `: "` + blockKey + `" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: []`},
-		"preferred, no topology":       {preferred, blockKey, nil, true, source.InvalidAnnotation},
-		"preferred, gone":              {preferred, blockKey, renamed, true, source.InvalidAnnotation},
-		"topology is switched off":     {required, spineKey, topo12, false, source.InvalidAnnotation},
-		"not even a layer's name":      {required, "SpineLayer", topo12, true, "problem: " + required + `: "SpineLayer" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
+		"a layer that is gone": {required, blockKey, renamed, true,
+			"problem: " + required + `: "` + blockKey + `" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [hall ` + spineKey + " kubernetes.io/hostname]"},
+		"no topology": {required, blockKey, nil, true,
+			"problem: " + required + `: "` + blockKey + `" needs ClusterNetworkTopology default, which does not exist`},
+		"no layers": {required, blockKey, []convert.Layer{}, true,
+			"problem: " + required + `: "` + blockKey + `" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: []`},
+		"preferred, no topology":   {preferred, blockKey, nil, true, source.InvalidAnnotation},
+		"preferred, gone":          {preferred, blockKey, renamed, true, source.InvalidAnnotation},
+		"topology is switched off": {required, spineKey, topo12, false, source.InvalidAnnotation},
+		"not even a layer's name": {required, "SpineLayer", topo12, true,
+			"problem: " + required + `: "SpineLayer" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			field := map[string]string{required: "required", preferred: "preferred"}[c.says]
@@ -52,5 +56,6 @@ func TestLabelKeys(t *testing.T) {
 	pod := grovePod("a")
 	pod.Annotations = map[string]string{scheduling.AnnotationTopologySpec: prefer}
 	d := declared(t, podGang(t, "topologyConstraint: {packConstraint: {required: "+spineKey+"}}, "+groups("a 1")), pod)
-	require.Equal(t, "must SpineLayer, "+source.InvalidAnnotation, drawn(d), "the PodGang counts before its pods, and who says something else is named")
+	require.Equal(t, "must SpineLayer, "+source.InvalidAnnotation, drawn(d),
+		"the PodGang counts before its pods, and who says something else is named")
 }

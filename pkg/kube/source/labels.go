@@ -6,8 +6,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
-// labels is the gang that the labels name which came before Koordinator's annotations. They
-// are deprecated there, and still read.
+// labels reads the deprecated labels of Koordinator that preceded its annotations.
 var labels = Source{
 	Way:    "label " + scheduling.LabelGangName,
 	Space:  koordinator,

@@ -19,8 +19,7 @@ var leaderWorkerSets = &Owner{
 	Read:     readLeaderWorkerSet,
 }
 
-// leaderWorkerSet is a group of a LeaderWorkerSet: a leader and its workers. Two revisions of one
-// group are two gangs.
+// leaderWorkerSet reads the groups of a LeaderWorkerSet: a leader and its workers. Two revisions of one group are two gangs.
 var leaderWorkerSet = Source{
 	Way:       "labels " + lws.SetNameLabelKey + ", " + lws.GroupIndexLabelKey + ", " + lws.RevisionKey,
 	Space:     "lws",
@@ -56,12 +55,11 @@ func readLeaderWorkerSet(u *unstructured.Unstructured, out *Owned) error {
 		out.Follower = &template.WorkerTemplate
 		workloads.RequestLimits(&out.Follower.Spec)
 	}
-	tierWords(spec.NetworkTopology, out.add)
+	addTierFields(spec.NetworkTopology, out.setValue)
 	return nil
 }
 
-// FollowerLabels are the labels of a worker: those of the group, which its leader has, and those of the
-// template.
+// FollowerLabels returns the labels of a worker: the leader's labels of the group, and the template's.
 func FollowerLabels(leader, template map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, key := range []string{lws.SetNameLabelKey, lws.GroupIndexLabelKey, lws.GroupUniqueHashLabelKey, lws.RevisionKey} {
@@ -73,8 +71,8 @@ func FollowerLabels(leader, template map[string]string) map[string]string {
 	return out
 }
 
-// KeepTogether gives a worker the affinity by which exclusive topology keeps the group in one domain,
-// and others out of it: the leader has it, and the worker will have a selector for the leader's domain.
+// KeepTogether adds to a worker the leader's affinity of exclusive topology, which keeps the group in one domain and other
+// groups out of it. The worker's selector for that domain follows from the leader's.
 func KeepTogether(leader *v1.Pod, worker *v1.PodSpec) {
 	key, exclusive := leader.Annotations[lws.ExclusiveKeyAnnotationKey]
 	if a := leader.Spec.Affinity; exclusive && a != nil {
@@ -106,26 +104,28 @@ func KeepTogether(leader *v1.Pod, worker *v1.PodSpec) {
 	}
 }
 
-// fillLeaderWorkerSet: the size is the minimum, but where workers are created only after the
-// leader has its node. There the leader does not wait for them.
+// fillLeaderWorkerSet takes the size as the minimum. If workers are created only after the leader has its node, the leader does
+// not wait for them.
 func fillLeaderWorkerSet(d *Declaration, g Gang) {
-	d.speakerOwner(g)
-	d.speakerPod(g)
-	pod := first(g.any(), func(*v1.Pod) bool { return true })
-	says := pod.Annotations[lws.SizeAnnotationKey]
-	size, err := strconv.Atoi(says)
+	d.addOwner(g)
+	d.addPod(g)
+	pod := firstPod(g.allPods(), func(*v1.Pod) bool { return true })
+	written := pod.Annotations[lws.SizeAnnotationKey]
+	size, err := strconv.Atoi(written)
 	switch {
-	case err == nil && size >= 1: // its own: the LeaderWorkerSet may have another one for groups to come
-		d.Says[lws.SizeAnnotationKey] = says // which all members say
+	case err == nil && size >= 1: // the pod's own size: the LeaderWorkerSet may have another one for future groups
+		d.Says[lws.SizeAnnotationKey] = written // all members have it
 		if g.Owner != nil && g.Owner.Size > 0 && g.Owner.Size != size {
-			d.note(InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is not the size of %s, %d; %d is used, since the group may be of another revision",
-				lws.SizeAnnotationKey, says, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size, size))
+			d.note(InvalidAnnotation,
+				fmt.Sprintf("%s: %q on %s/%s is not the size of %s, %d; %d is used, since the group may be of another revision",
+					lws.SizeAnnotationKey, written, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size, size))
 		}
 	case g.Owner != nil && g.Owner.Size > 0:
-		d.note(InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is not legal; legal: an integer ≥ 1; the size of %s, %d, is used", lws.SizeAnnotationKey, says, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size))
+		d.note(InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is invalid; supported values: an integer ≥ 1; the size of %s, %d, is used",
+			lws.SizeAnnotationKey, written, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size))
 		size = g.Owner.Size
 	default:
-		d.problem(fmt.Errorf("%s: %q on %s/%s is not legal; legal: an integer ≥ 1", lws.SizeAnnotationKey, says, pod.Namespace, pod.Name))
+		d.setProblem(fmt.Errorf("%s: %q on %s/%s is invalid; supported values: an integer ≥ 1", lws.SizeAnnotationKey, written, pod.Namespace, pod.Name))
 		size = 1
 	}
 	d.Min = size

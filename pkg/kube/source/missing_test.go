@@ -72,8 +72,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestMissing: what is said of a gang of whose owner, or of whose object, nothing is known, how many
-// members count as a whole then, and that it is asked again when they come, go or are bound.
+// TestMissing: what is declared of a gang without a known owner or object, how many members count as a whole then, and that it
+// is asked again when they come, go or are bound.
 func TestMissing(t *testing.T) {
 	set, worker := func() *v1.Pod { return lwsPod("a", "0", "0", "2") }, func(i string) *v1.Pod { return jobSetPod("w", "0", i) }
 	vj := func(name string) *v1.Pod {
@@ -87,16 +87,24 @@ func TestMissing(t *testing.T) {
 		want string
 		min  int
 	}{
-		"a JobSet that nobody reads":         {gangOf(worker("0")), "problem: JobSet default/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?", 1},
-		"one that may not be read":           {deny(gangOf(worker("0"))), "problem: JobSet default/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", 1},
-		"one that does not exist":            {expected(gangOf(worker("0"))), "problem: JobSet default/js, which its members name, is not known", 1},
-		"who runs counts":                    {expected(gangOf(on("n", worker("0")), on("n", worker("1")), worker("2"))), "problem: JobSet default/js, which its members name, is not known", 2},
-		"who has finished does not":          {expected(gangOf(on("n", worker("0")), finished)), "problem: JobSet default/js, which its members name, is not known", 1},
-		"a LeaderWorkerSet that nobody has":  {expected(gangOf(set())), "problem: LeaderWorkerSet default/a, which its members name, is not known", 1},
-		"a set that may not be read":         {deny(gangOf(set())), source.OwnerNotRead, 2},
-		"a set that nobody reads":            {gangOf(set()), "", 2},
-		"Volcano's may not be read":          {deny(gangOf(vj("v"))), "problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 1},
-		"and who runs counts there, as well": {deny(gangOf(on("n", vj("v")), on("n", vj("w")), vj("x"))), "problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 2},
+		"a JobSet that nobody reads": {gangOf(worker("0")),
+			"problem: JobSet default/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?", 1},
+		"one that may not be read": {deny(gangOf(worker("0"))),
+			"problem: JobSet default/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", 1},
+		"one that does not exist": {expected(gangOf(worker("0"))), "problem: JobSet default/js, which its members name, is not known",
+			1},
+		"who runs counts": {expected(gangOf(on("n", worker("0")), on("n", worker("1")), worker("2"))),
+			"problem: JobSet default/js, which its members name, is not known", 2},
+		"who has finished does not": {expected(gangOf(on("n", worker("0")), finished)),
+			"problem: JobSet default/js, which its members name, is not known", 1},
+		"a LeaderWorkerSet that nobody has": {expected(gangOf(set())),
+			"problem: LeaderWorkerSet default/a, which its members name, is not known", 1},
+		"a set that may not be read": {deny(gangOf(set())), source.OwnerNotRead, 2},
+		"a set that nobody reads":    {gangOf(set()), "", 2},
+		"Volcano's may not be read": {deny(gangOf(vj("v"))),
+			"problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 1},
+		"and who runs counts there, as well": {deny(gangOf(on("n", vj("v")), on("n", vj("w")), vj("x"))),
+			"problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, ok := source.Declare(c.gang, source.Defaults{Aware: true})
@@ -123,7 +131,8 @@ func TestMissing(t *testing.T) {
 func TestMissingOwnersOfPodGroups(t *testing.T) {
 	pg := podGroup(2, nil)
 	pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubeflow.org/v2beta1", Kind: "MPIJob", Name: "m"}}
-	g := source.Gang{Ref: gang.Ref{Source: "podgroup-x", Namespace: "ns", Name: "a"}, Object: pg, Denied: map[schema.GroupVersionResource]bool{}}
+	g := source.Gang{Ref: gang.Ref{Source: "podgroup-x", Namespace: "ns", Name: "a"}, Object: pg,
+		Denied: map[schema.GroupVersionResource]bool{}}
 	says := func(g source.Gang) string {
 		d, ok := source.Declare(g, source.Defaults{Aware: true, Layers: topo12})
 		require.True(t, ok)
@@ -135,13 +144,14 @@ func TestMissingOwnersOfPodGroups(t *testing.T) {
 	g.Expected, g.Denied = true, nil
 	require.Equal(t, "problem: MPIJob ns/m, which owns PodGroup ns/a, is not known", says(g))
 	pg.Annotations = map[string]string{"gang.scheduling.koordinator.sh/network-topology-spec": "{"}
-	require.Contains(t, says(g), "problem: gang.scheduling.koordinator.sh/network-topology-spec", "what is wrong comes before what is waited for")
+	require.Contains(t, says(g), "problem: gang.scheduling.koordinator.sh/network-topology-spec",
+		"what is wrong comes before what is waited for")
 	pg.Annotations = nil
 	g.Owner = owned(t, object(t, "{kind: MPIJob, metadata: {namespace: ns, name: m}}"))
 	require.Empty(t, says(g))
 }
 
-// TestReads: whose gangs are asked again when a resource may be read, or no more.
+// TestReads: which gangs are declared again when Muster may read a resource, or no longer.
 func TestReads(t *testing.T) {
 	resource := func(kind string) schema.GroupVersionResource {
 		return source.Owners[slices.IndexFunc(source.Owners, func(o *source.Owner) bool { return o.Kind == kind })].Resource
@@ -164,7 +174,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestOwns: an object owns gangs of its own, and not those of another one that had its name.
+// TestOwns: an object does not own the gangs of a former object of its name.
 func TestOwns(t *testing.T) {
 	js := func(uid string) *source.Owned {
 		return owned(t, object(t, "{kind: JobSet, metadata: {namespace: default, name: js, uid: '"+uid+"'}}"))
@@ -182,6 +192,7 @@ func TestOwns(t *testing.T) {
 	require.True(t, js("").Owns(of("1")))
 	require.NotEqual(t, of("1"), of("2"))
 	require.Equal(t, of("1").String(), of("2").String(), "people know them by one name")
-	job := pod("j", words{"batch.kubernetes.io/job-name", "j", "batch.kubernetes.io/controller-uid", "7"}, words{"gang.scheduling.koordinator.sh/min-available", "1"})
+	job := pod("j", words{"batch.kubernetes.io/job-name", "j", "batch.kubernetes.io/controller-uid", "7"},
+		words{"gang.scheduling.koordinator.sh/min-available", "1"})
 	require.Equal(t, gang.Ref{Source: "job", Namespace: "ns", Name: "j", UID: "7"}, source.Of(job))
 }

@@ -15,13 +15,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// nativeAPI is Kubernetes' own API of gangs.
 const nativeAPI = "scheduling.k8s.io"
 
-// native is Kubernetes' own PodGroup, of 1.36 and later. What a Workload says stands in the
-// PodGroups that are made from it, so it is not read. 1.35 has no PodGroup, see workload.
+// native reads Kubernetes' own PodGroup, of 1.36 and later. The PodGroups made from a Workload repeat its fields, so the
+// Workload is not read. 1.35 has no PodGroup, see workload.
 //
-// Whoever makes a PodGroup says where it is in a tree:
+// The maker of a PodGroup sets its position in a tree:
 //
 //	CompositePodGroup          minGroupCount, one label key for all that is below it
 //	    CompositePodGroup      the same, or none
@@ -35,7 +34,7 @@ var native = Source{
 		Role:     "rbac/sources/native.yaml",
 		Others:   []string{"v1alpha3", "v1alpha2"}, Kind: "PodGroup",
 		Optional: true, ReadOnly: true,
-		New: func() runtime.Object { return &unstructured.Unstructured{} }, Read: readNative, More: moreOfNative,
+		New: func() runtime.Object { return &unstructured.Unstructured{} }, Read: readNative, More: nativeMore,
 		Condition: nativeCondition,
 	},
 	Family: nativeFamily,
@@ -58,21 +57,21 @@ func nativeGang(pod *v1.Pod) string {
 	return ""
 }
 
-// schedulingGroup is what a pod says in spec.schedulingGroup, "" if it says nothing.
+// schedulingGroup returns the pod's spec.schedulingGroup; "" if it has none.
 func schedulingGroup(pod *v1.Pod) string {
-	if of := pod.Spec.SchedulingGroup; of != nil && of.PodGroupName != nil {
-		return *of.PodGroupName
+	if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil {
+		return *group.PodGroupName
 	}
 	return ""
 }
 
-// The condition of a PodGroup that was whole once, which then stays, and what it was in 1.36.
+// The condition of a PodGroup that has reached its minimum once, and its name in 1.36. The condition stays.
 const (
 	initiallyScheduled     = "PodGroupInitiallyScheduled"
 	initiallyScheduledIn36 = "PodGroupScheduled"
 )
 
-// nativeCondition is what the scheduler is asked to write, and all that it writes.
+// nativeCondition returns the only condition that the scheduler writes.
 func nativeCondition(pg *sigs.PodGroup) string {
 	if pg.APIVersion == nativeAPI+"/v1alpha2" {
 		return initiallyScheduledIn36
@@ -99,7 +98,7 @@ type groupSpec struct {
 	} `json:"resourceClaims"`
 }
 
-// policy says that a gang starts together (gang), or that it does not (basic).
+// policy says whether a gang starts together (gang) or not (basic).
 type policy struct {
 	Basic any `json:"basic"`
 	Gang  *struct {
@@ -108,10 +107,10 @@ type policy struct {
 	} `json:"gang"`
 }
 
-// least is the minimum of a gang, which a CompositePodGroup has in another field; 0 if none is asked for.
+// least returns the minimum of a gang, which a CompositePodGroup has in another field; 0 if there is none.
 func (p *policy) least(at string, composite bool) (int, error) {
 	if (p.Basic != nil) == (p.Gang != nil) {
-		return 0, fmt.Errorf("%s: legal: one of basic and gang", at)
+		return 0, fmt.Errorf("%s: supported values: one of basic and gang", at)
 	}
 	if p.Gang == nil {
 		return 0, nil
@@ -121,12 +120,12 @@ func (p *policy) least(at string, composite bool) (int, error) {
 		name, n = "minGroupCount", p.Gang.MinGroupCount
 	}
 	if n == nil {
-		return 0, fmt.Errorf("%s.gang.%s: nothing is not legal; legal: an integer ≥ 1", at, name)
+		return 0, fmt.Errorf("%s.gang.%s: nothing is invalid; supported values: an integer ≥ 1", at, name)
 	}
 	return int(*n), nil
 }
 
-// group is what a PodGroup or CompositePodGroup says.
+// group is the parsed spec of a PodGroup or CompositePodGroup.
 type group struct {
 	least       int
 	topologyKey string
@@ -138,7 +137,7 @@ type group struct {
 	claims      error // a claim of the group is made from a template
 }
 
-// readGroup reads what can be read, and returns the first error.
+// readGroup reads all valid fields, and returns the first error.
 func readGroup(u *unstructured.Unstructured) (out group, err error) {
 	var spec groupSpec
 	bad := workloads.Read(u, "spec", &spec)
@@ -154,11 +153,11 @@ func readGroup(u *unstructured.Unstructured) (out group, err error) {
 	return out, cmp.Or(bad, badPolicy, badKey, badMode, badPreemption, out.claims)
 }
 
-// readNative gives a PodGroup the shape of the others. What is wrong with it is in its More.
+// readNative converts a PodGroup to the shape of Koordinator's. Its More holds the errors.
 func readNative(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
 	pg := shape(u)
-	is, _ := readGroup(u)
-	pg.Spec.MinMember = int32(max(1, is.least))
+	group, _ := readGroup(u)
+	pg.Spec.MinMember = int32(max(1, group.least))
 	var status struct {
 		Conditions []metav1.Condition `json:"conditions"`
 	}
@@ -168,23 +167,23 @@ func readNative(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
 	return pg, nil
 }
 
-// topologyKey is the label key in whose domain all must be; "" if none is named.
+// topologyKey returns the label key with one value on the nodes of all members; "" for none.
 func (s *groupSpec) topologyKey() (string, error) {
 	all := s.SchedulingConstraints.Topology
 	switch {
 	case len(all) == 0:
 		return "", nil
 	case len(all) > 1:
-		return "", fmt.Errorf("spec.schedulingConstraints.topology: %d constraints; legal: at most 1", len(all))
+		return "", fmt.Errorf("spec.schedulingConstraints.topology: %d constraints; supported values: at most 1", len(all))
 	}
 	key, _ := all[0].Key.(string)
 	if key == "" {
-		return "", fmt.Errorf("%s: %s is not legal; legal: a label key of nodes", FieldTopologyKey, workloads.Quoted(all[0].Key))
+		return "", fmt.Errorf("%s: %s is invalid; supported values: a label key of nodes", FieldTopologyKey, workloads.Quoted(all[0].Key))
 	}
 	return key, nil
 }
 
-// wholeOnly says whether a disruptionMode has all members leave together. 1.36 has it as a word.
+// wholeOnly says whether disruptionMode has all members evicted together. In 1.36 it is a string.
 func (s *groupSpec) wholeOnly() (bool, error) {
 	switch m := s.DisruptionMode.(type) {
 	case nil:
@@ -199,11 +198,11 @@ func (s *groupSpec) wholeOnly() (bool, error) {
 			return m == "PodGroup", nil
 		}
 	}
-	return false, fmt.Errorf("spec.disruptionMode: %s is not legal; legal: one of single and all", workloads.Quoted(s.DisruptionMode))
+	return false, fmt.Errorf("spec.disruptionMode: %s is invalid; supported values: one of single and all", workloads.Quoted(s.DisruptionMode))
 }
 
-// claims says that pods cannot use a claim which is made from a template for their group: plugin DynamicResources rejects claims
-// that pods do not own, unless a feature gate is on that needs kube-scheduler's own gangs. A claim that exists is like any other.
+// claims returns an error if a claim is made from a template for the group: plugin DynamicResources rejects claims that pods do
+// not own. The feature gate that permits them needs kube-scheduler's own gangs. A claim that exists is valid.
 func (s *groupSpec) claims() error {
 	for i, c := range s.ResourceClaims {
 		if c.Template != nil {
@@ -215,7 +214,7 @@ func (s *groupSpec) claims() error {
 	return nil
 }
 
-// neverPreempts says whether pods are never evicted for the group; nil if its pods say that.
+// neverPreempts says whether the group never preempts; nil if its pods' own policy counts.
 func (s *groupSpec) neverPreempts() (*bool, error) {
 	switch p := s.PreemptionPolicy; {
 	case p == nil:
@@ -227,35 +226,35 @@ func (s *groupSpec) neverPreempts() (*bool, error) {
 	}
 }
 
-// moreOfNative is what no other PodGroup says. Its priority, which admission finds by its class, is that of its pods.
-func moreOfNative(u *unstructured.Unstructured) (out More) {
-	is, err := readGroup(u)
-	out.Problem, out.Whole, out.Priority, out.Never = err, is.whole, is.priority, is.never
-	if is.topologyKey != "" {
-		out.Words = map[string]string{FieldTopologyKey: is.topologyKey}
+// nativeMore returns the fields that only this PodGroup has. Its priority, which admission derives from its class, is that of
+// its pods.
+func nativeMore(u *unstructured.Unstructured) (out More) {
+	group, err := readGroup(u)
+	out.Problem, out.Whole, out.Priority, out.Never = err, group.whole, group.priority, group.never
+	if group.topologyKey != "" {
+		out.Words = map[string]string{FieldTopologyKey: group.topologyKey}
 	}
-	if is.claims != nil {
-		out.Notes = append(out.Notes, Note{InvalidAnnotation, is.claims.Error()})
+	if group.claims != nil {
+		out.Notes = append(out.Notes, Note{InvalidAnnotation, group.claims.Error()})
 	}
-	if is.priority == nil {
-		out.PriorityClass = is.class
+	if group.priority == nil {
+		out.PriorityClass = group.class
 	}
-	if is.parent != "" {
-		out.Owner = OwnerKey{compositePodGroups.Kind, u.GetNamespace(), is.parent}
+	if group.parent != "" {
+		out.Owner = OwnerKey{compositePodGroups.Kind, u.GetNamespace(), group.parent}
 	}
 	return out
 }
 
-// readComposite takes the minimum of a CompositePodGroup, and files its label key under the name
-// that it has for its PodGroups: it is they who say it.
+// readComposite reads a CompositePodGroup. Its PodGroups declare its label key under another field than it does.
 func readComposite(u *unstructured.Unstructured, out *Owned) error {
-	is, err := readGroup(u)
-	if is.parent != "" {
-		out.Parent = OwnerKey{out.Key.Kind, out.Key.Namespace, is.parent}
+	group, err := readGroup(u)
+	if group.parent != "" {
+		out.Parent = OwnerKey{out.Key.Kind, out.Key.Namespace, group.parent}
 	}
 	if err != nil {
 		out.Problem = fmt.Errorf("%s: %w", out.Key, err)
 	}
-	out.Size, out.TopologyKey, out.Priority, out.Never = is.least, is.topologyKey, is.priority, is.never
+	out.Size, out.TopologyKey, out.Priority, out.Never = group.least, group.topologyKey, group.priority, group.never
 	return nil
 }

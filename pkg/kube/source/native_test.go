@@ -22,7 +22,8 @@ const (
 )
 
 func nativePod(name, group string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: v1.PodSpec{SchedulingGroup: &v1.PodSchedulingGroup{PodGroupName: &group}}}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec: v1.PodSpec{SchedulingGroup: &v1.PodSchedulingGroup{PodGroupName: &group}}}
 }
 
 // nativeGang is a gang of one pod with a PodGroup.
@@ -31,7 +32,8 @@ func nativeGang(t *testing.T, name, spec string) source.Gang {
 	p := nativePod(name+"-0", name)
 	g := source.Gang{Ref: source.Of(p), Pods: map[string]*v1.Pod{convert.PodKey(p): p}, Expected: true}
 	o := source.ObjectOf(g.Ref.Source)
-	u := object(t, "{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {namespace: ns, name: "+name+", uid: u}, spec: {"+spec+"}}")
+	u := object(t,
+		"{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {namespace: ns, name: "+name+", uid: u}, spec: {"+spec+"}}")
 	pg, err := o.Read(u)
 	require.NoError(t, err)
 	g.Object, g.More = pg, o.More(u)
@@ -61,20 +63,21 @@ func TestNative(t *testing.T) {
 		rules string
 		whole bool
 	}{
-		"a gang":                {atLeast("4"), 4, "", false},
-		"basic":                 {"schedulingPolicy: {basic: {}}", 1, "", false},
-		"basic, not null":       {"schedulingPolicy: {basic: {}, gang: null}", 1, "", false},
-		"a spine":               {atLeast("4") + in(spineKey), 4, "must SpineLayer PodGroup", false},
-		"one node":              {atLeast("4") + in("kubernetes.io/hostname"), 4, "must NodeTopologyLayer PodGroup", false},
-		"no constraint":         {atLeast("4") + ", schedulingConstraints: {topology: []}", 4, "", false},
-		"a null one":            {atLeast("4") + ", schedulingConstraints: null", 4, "", false},
-		"basic, in a block":     {"schedulingPolicy: {basic: {}}" + in(blockKey), 1, "must BlockLayer PodGroup", false},
-		"all leave together":    {atLeast("4") + ", disruptionMode: {all: {}}", 4, "", true},
-		"one by one":            {atLeast("4") + ", disruptionMode: {single: {}}", 4, "", false},
-		"1.36, all":             {atLeast("4") + ", disruptionMode: PodGroup", 4, "", true},
-		"1.36, one by one":      {atLeast("4") + ", disruptionMode: Pod", 4, "", false},
-		"1.36, its Workload":    {atLeast("4") + ", podGroupTemplateRef: {workload: {workloadName: w, podGroupTemplateName: t}}", 4, "", false},
-		"what is not for us":    {atLeast("4") + ", priorityClassName: high, priority: 7, preemptionPolicy: Never, resourceClaims: []", 4, "", false},
+		"a gang":             {atLeast("4"), 4, "", false},
+		"basic":              {"schedulingPolicy: {basic: {}}", 1, "", false},
+		"basic, not null":    {"schedulingPolicy: {basic: {}, gang: null}", 1, "", false},
+		"a spine":            {atLeast("4") + in(spineKey), 4, "must SpineLayer PodGroup", false},
+		"one node":           {atLeast("4") + in("kubernetes.io/hostname"), 4, "must NodeTopologyLayer PodGroup", false},
+		"no constraint":      {atLeast("4") + ", schedulingConstraints: {topology: []}", 4, "", false},
+		"a null one":         {atLeast("4") + ", schedulingConstraints: null", 4, "", false},
+		"basic, in a block":  {"schedulingPolicy: {basic: {}}" + in(blockKey), 1, "must BlockLayer PodGroup", false},
+		"all leave together": {atLeast("4") + ", disruptionMode: {all: {}}", 4, "", true},
+		"one by one":         {atLeast("4") + ", disruptionMode: {single: {}}", 4, "", false},
+		"1.36, all":          {atLeast("4") + ", disruptionMode: PodGroup", 4, "", true},
+		"1.36, one by one":   {atLeast("4") + ", disruptionMode: Pod", 4, "", false},
+		"1.36, its Workload": {atLeast("4") + ", podGroupTemplateRef: {workload: {workloadName: w, podGroupTemplateName: t}}", 4, "", false},
+		"what is not for us": {atLeast("4") + ", priorityClassName: high, priority: 7, preemptionPolicy: Never, resourceClaims: []", 4, "",
+			false},
 		"a parent without name": {atLeast("4") + `, parentCompositePodGroupName: ""`, 4, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,25 +99,36 @@ func TestNative(t *testing.T) {
 func TestBadNative(t *testing.T) {
 	const key = "spec.schedulingConstraints.topology[0].key: "
 	for name, c := range map[string]struct{ spec, want string }{
-		"no policy":              {"", "spec.schedulingPolicy: legal: one of basic and gang"},
-		"a text":                 {"schedulingPolicy: gang", `spec.schedulingPolicy: "gang" is not legal; legal: an object`},
-		"both policies":          {"schedulingPolicy: {basic: {}, gang: {minCount: 2}}", "spec.schedulingPolicy: legal: one of basic and gang"},
-		"an unknown policy":      {"schedulingPolicy: {other: {}}", "spec.schedulingPolicy: legal: one of basic and gang"},
-		"no minimum":             {"schedulingPolicy: {gang: {}}", "spec.schedulingPolicy.gang.minCount: nothing is not legal; legal: an integer ≥ 1"},
-		"nobody":                 {atLeast("0"), "spec.schedulingPolicy.gang.minCount: 0 is not legal; legal: an integer ≥ 1"},
-		"less than nobody":       {atLeast("-1"), "spec.schedulingPolicy.gang.minCount: -1 is not legal; legal: an integer ≥ 1"},
-		"a word":                 {atLeast("many"), `spec.schedulingPolicy.gang.minCount: "many" is not legal; legal: an integer ≥ 1`},
-		"too many":               {atLeast("9999999999"), "spec.schedulingPolicy.gang.minCount: 9999999999 is not legal; legal: an integer from 1 to 2147483647"},
-		"an unknown key":         {atLeast("2") + in("rack"), key + `"rack" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
-		"an empty key":           {atLeast("2") + in(`""`), key + `"" is not legal; legal: a label key of nodes`},
-		"no key":                 {atLeast("2") + ", schedulingConstraints: {topology: [{}]}", key + `nothing is not legal; legal: a label key of nodes`},
-		"two keys":               {atLeast("2") + ", schedulingConstraints: {topology: [{key: a}, {key: b}]}", "spec.schedulingConstraints.topology: 2 constraints; legal: at most 1"},
-		"a key that is no list":  {atLeast("2") + ", schedulingConstraints: {topology: rack}", `spec.schedulingConstraints.topology: "rack" is not legal; legal: a list`},
-		"constraints in a list":  {atLeast("2") + ", schedulingConstraints: [rack]", `spec.schedulingConstraints: ["rack"] is not legal; legal: an object`},
-		"an unknown mode":        {atLeast("2") + ", disruptionMode: {some: {}}", `spec.disruptionMode: {"some":{}} is not legal; legal: one of single and all`},
-		"both modes":             {atLeast("2") + ", disruptionMode: {single: {}, all: {}}", `spec.disruptionMode: {"all":{},"single":{}} is not legal; legal: one of single and all`},
-		"an unknown word of it":  {atLeast("2") + ", disruptionMode: Gang", `spec.disruptionMode: "Gang" is not legal; legal: one of single and all`},
-		"a parent with a number": {atLeast("2") + ", parentCompositePodGroupName: 7", `spec.parentCompositePodGroupName: 7 is not legal; legal: a text`},
+		"no policy":         {"", "spec.schedulingPolicy: supported values: one of basic and gang"},
+		"a text":            {"schedulingPolicy: gang", `spec.schedulingPolicy: "gang" is invalid; supported values: an object`},
+		"both policies":     {"schedulingPolicy: {basic: {}, gang: {minCount: 2}}", "spec.schedulingPolicy: supported values: one of basic and gang"},
+		"an unknown policy": {"schedulingPolicy: {other: {}}", "spec.schedulingPolicy: supported values: one of basic and gang"},
+		"no minimum": {"schedulingPolicy: {gang: {}}",
+			"spec.schedulingPolicy.gang.minCount: nothing is invalid; supported values: an integer ≥ 1"},
+		"nobody":           {atLeast("0"), "spec.schedulingPolicy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1"},
+		"less than nobody": {atLeast("-1"), "spec.schedulingPolicy.gang.minCount: -1 is invalid; supported values: an integer ≥ 1"},
+		"a word":           {atLeast("many"), `spec.schedulingPolicy.gang.minCount: "many" is invalid; supported values: an integer ≥ 1`},
+		"too many": {atLeast("9999999999"),
+			"spec.schedulingPolicy.gang.minCount: 9999999999 is invalid; supported values: an integer from 1 to 2147483647"},
+		"an unknown key": {atLeast("2") + in("rack"),
+			key + `"rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
+		"an empty key": {atLeast("2") + in(`""`), key + `"" is invalid; supported values: a label key of nodes`},
+		"no key": {atLeast("2") + ", schedulingConstraints: {topology: [{}]}",
+			key + `nothing is invalid; supported values: a label key of nodes`},
+		"two keys": {atLeast("2") + ", schedulingConstraints: {topology: [{key: a}, {key: b}]}",
+			"spec.schedulingConstraints.topology: 2 constraints; supported values: at most 1"},
+		"a key that is no list": {atLeast("2") + ", schedulingConstraints: {topology: rack}",
+			`spec.schedulingConstraints.topology: "rack" is invalid; supported values: a list`},
+		"constraints in a list": {atLeast("2") + ", schedulingConstraints: [rack]",
+			`spec.schedulingConstraints: ["rack"] is invalid; supported values: an object`},
+		"an unknown mode": {atLeast("2") + ", disruptionMode: {some: {}}",
+			`spec.disruptionMode: {"some":{}} is invalid; supported values: one of single and all`},
+		"both modes": {atLeast("2") + ", disruptionMode: {single: {}, all: {}}",
+			`spec.disruptionMode: {"all":{},"single":{}} is invalid; supported values: one of single and all`},
+		"an unknown word of it": {atLeast("2") + ", disruptionMode: Gang",
+			`spec.disruptionMode: "Gang" is invalid; supported values: one of single and all`},
+		"a parent with a number": {atLeast("2") + ", parentCompositePodGroupName: 7",
+			`spec.parentCompositePodGroupName: 7 is invalid; supported values: a text`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := nativeDeclared(t, nativeGang(t, "train", c.spec))
@@ -126,7 +140,7 @@ func TestBadNative(t *testing.T) {
 	d, _ := source.Declare(nativeGang(t, "train", atLeast("2")+in("rack")), source.Defaults{Aware: true})
 	require.Equal(t, key+`"rack" needs ClusterNetworkTopology default, which does not exist`, d.Problem.Words)
 	u := object(t, "{kind: PodGroup, metadata: {name: a}, spec: []}")
-	require.ErrorContains(t, source.ObjectOf("podgroup-native").More(u).Problem, "spec: [] is not legal; legal: an object")
+	require.ErrorContains(t, source.ObjectOf("podgroup-native").More(u).Problem, "spec: [] is invalid; supported values: an object")
 }
 
 // tree are the gangs of a CompositePodGroup.
@@ -170,7 +184,7 @@ func TestNativeTrees(t *testing.T) {
 		"unlike, on their own": {basic, []string{atLeast("2") + in(blockKey), atLeast("3")}, "", "must BlockLayer PodGroup", ""},
 		"together, on their own": {
 			basic + in(spineKey), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; legal: with gang, whose minGroupCount is 1 to the number of its PodGroups, 2",
+			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, and minGroupCount from 1 to the number of its PodGroups, 2",
 		},
 		"any of them": {all("1"), two, "a b", "", ""},
 		"unlike ones": {
@@ -179,21 +193,30 @@ func TestNativeTrees(t *testing.T) {
 			"a b", "must BlockLayer PodGroup", "",
 		},
 		"a level that is not known": {
-			all("2") + ", parentCompositePodGroupName: root", two, "", "*", "CompositePodGroup ns/root, which CompositePodGroup ns/all names, is not known",
+			all("2") + ", parentCompositePodGroupName: root", two, "", "*",
+			"CompositePodGroup ns/root, which CompositePodGroup ns/all names, is not known",
 		},
 		"a circle": {
 			all("2") + ", parentCompositePodGroupName: all", two, "", "*",
-			`CompositePodGroup ns/all: spec.parentCompositePodGroupName: "all" is not legal here; legal: one that is not below it`,
+			`CompositePodGroup ns/all: spec.parentCompositePodGroupName: "all" is invalid here; supported values: one that is not below it`,
 		},
-		"none of them":        {all("0"), two, "", "*", "CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: 0 is not legal; legal: an integer ≥ 1"},
-		"no number of them":   {all("two"), two, "", "*", `CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: "two" is not legal; legal: an integer ≥ 1`},
+		"none of them": {all("0"), two, "", "*",
+			"CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: 0 is invalid; supported values: an integer ≥ 1"},
+		"no number of them": {all("two"), two, "", "*",
+			`CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: "two" is invalid; supported values: an integer ≥ 1`},
 		"more than there are": {all("65"), two, "a b", "", "CompositePodGroup ns/all has 2 of the 65 PodGroups that it needs"},
-		"less than none":      {all("-1"), two, "", "*", "CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: -1 is not legal; legal: an integer ≥ 1"},
-		"a bad key":           {all("2") + in("7"), two, "", "*", "CompositePodGroup ns/all: spec.schedulingConstraints.topology[0].key: 7 is not legal; legal: a label key of nodes"},
-		"a bad mode":          {all("2") + ", disruptionMode: 7", two, "", "*", "CompositePodGroup ns/all: spec.disruptionMode: 7 is not legal; legal: one of single and all"},
-		"a bad parent":        {all("2") + ", parentCompositePodGroupName: []", two, "", "*", "CompositePodGroup ns/all: spec.parentCompositePodGroupName: [] is not legal; legal: a text"},
-		"an unknown key":      {all("2") + in("rack"), two, "a b", "", `spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
-		"its own comes first": {basic, []string{atLeast("0")}, "", "*", "spec.schedulingPolicy.gang.minCount: 0 is not legal; legal: an integer ≥ 1"},
+		"less than none": {all("-1"), two, "", "*",
+			"CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: -1 is invalid; supported values: an integer ≥ 1"},
+		"a bad key": {all("2") + in("7"), two, "", "*",
+			"CompositePodGroup ns/all: spec.schedulingConstraints.topology[0].key: 7 is invalid; supported values: a label key of nodes"},
+		"a bad mode": {all("2") + ", disruptionMode: 7", two, "", "*",
+			"CompositePodGroup ns/all: spec.disruptionMode: 7 is invalid; supported values: one of single and all"},
+		"a bad parent": {all("2") + ", parentCompositePodGroupName: []", two, "", "*",
+			"CompositePodGroup ns/all: spec.parentCompositePodGroupName: [] is invalid; supported values: a text"},
+		"an unknown key": {all("2") + in("rack"), two, "a b", "",
+			`spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
+		"its own comes first": {basic, []string{atLeast("0")}, "", "*",
+			"spec.schedulingPolicy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := nativeDeclared(t, tree(t, c.parent, c.children...)[0])
@@ -220,11 +243,12 @@ func TestNativeTrees(t *testing.T) {
 
 	lost := pair[0]
 	lost.Owner = nil
-	require.Equal(t, gang.Refusal{By: gang.Missing, Words: "CompositePodGroup ns/all, which the gang names, is not known"}, nativeDeclared(t, lost).Problem)
+	require.Equal(t, gang.Refusal{By: gang.Missing, Words: "CompositePodGroup ns/all, which the gang names, is not known"},
+		nativeDeclared(t, lost).Problem)
 	lost.Expected = false
 	require.Contains(t, nativeDeclared(t, lost).Problem.Words, "is that permitted")
 	bad := nativeGang(t, "a", atLeast("0")+", parentCompositePodGroupName: all")
-	require.Contains(t, nativeDeclared(t, bad).Problem.Words, "minCount: 0 is not legal", "what is wrong comes before what is missing")
+	require.Contains(t, nativeDeclared(t, bad).Problem.Words, "minCount: 0 is invalid", "what is wrong comes before what is missing")
 	require.True(t, source.IsFamily("CompositePodGroup"))
 	require.False(t, source.IsFamily("PodGang"))
 }
@@ -262,8 +286,7 @@ func forest(t *testing.T, lines ...string) map[string]source.Gang {
 	return gangs
 }
 
-// TestDeepTrees: CompositePodGroups below CompositePodGroups. Whoever names a label key is about all
-// that is below it.
+// TestDeepTrees: CompositePodGroups below CompositePodGroups. A CompositePodGroup's label key is about all that is below it.
 func TestDeepTrees(t *testing.T) {
 	needs := func(n, more string) string { return "schedulingPolicy: {gang: {minGroupCount: " + n + "}}" + more }
 	below := func(parent string) string { return ", parentCompositePodGroupName: " + parent }
@@ -276,7 +299,8 @@ func TestDeepTrees(t *testing.T) {
 		problem string
 	}{
 		"three levels": {
-			[]string{"root: " + needs("2", in(spineKey)), "p: " + needs("2", in(blockKey)+below("root")), "d: " + needs("1", below("root")), "p/a: ", "p/b: ", "d/c: "},
+			[]string{"root: " + needs("2", in(spineKey)), "p: " + needs("2", in(blockKey)+below("root")), "d: " + needs("1", below("root")), "p/a: ",
+				"p/b: ", "d/c: "},
 			"a", "a b c", "must SpineLayer GangGroup, [a b]: must BlockLayer PodGroup", "",
 		},
 		"a part that is not there yet": {
@@ -297,31 +321,37 @@ func TestDeepTrees(t *testing.T) {
 		},
 		"basic inside": {
 			[]string{"root: " + needs("1", ""), "p: " + basic + below("root"), "p/a: ", "p/b: "},
-			"a", "", "", "CompositePodGroup ns/p: spec.schedulingPolicy.basic below another CompositePodGroup; legal: gang, whose minGroupCount is 1 to the number of its children, 2",
+			"a", "", "",
+			"CompositePodGroup ns/p: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, with minGroupCount from 1 to the number of its children, 2",
 		},
 		"four levels": {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "q: " + needs("1", in(blockKey)+below("p")), "q/a: "},
 			"a", "", "[a]: must BlockLayer PodGroup", "",
 		},
 		"five": {
-			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "q: " + needs("1", below("p")), "r: " + needs("1", below("q")), "r/a: "},
-			"a", "", "", `CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is not legal here; legal: none, since a tree has at most 4 levels`,
+			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "q: " + needs("1", below("p")), "r: " + needs("1", below("q")),
+				"r/a: "},
+			"a", "", "",
+			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; supported values: none, since a tree has at most 4 levels`,
 		},
 		"five, elsewhere": {
-			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "q: " + needs("1", below("p")), "r: " + needs("1", below("q")), "r/a: ", "root/b: "},
-			"b", "", "", `CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is not legal here; legal: none, since a tree has at most 4 levels`,
+			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "q: " + needs("1", below("p")), "r: " + needs("1", below("q")),
+				"r/a: ", "root/b: "},
+			"b", "", "",
+			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; supported values: none, since a tree has at most 4 levels`,
 		},
 		"a circle of two": {
 			[]string{"p: " + needs("1", below("q")), "q: " + needs("1", below("p")), "q/a: "},
-			"a", "", "", `CompositePodGroup ns/q: spec.parentCompositePodGroupName: "p" is not legal here; legal: one that is not below it`,
+			"a", "", "", `CompositePodGroup ns/q: spec.parentCompositePodGroupName: "p" is invalid here; supported values: one that is not below it`,
 		},
 		"something is wrong elsewhere": {
 			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "d: " + needs("-1", below("root")), "p/a: ", "d/c: "},
-			"a", "", "", "CompositePodGroup ns/d: spec.schedulingPolicy.gang.minGroupCount: -1 is not legal; legal: an integer ≥ 1",
+			"a", "", "", "CompositePodGroup ns/d: spec.schedulingPolicy.gang.minGroupCount: -1 is invalid; supported values: an integer ≥ 1",
 		},
 		"an unknown key inside": {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", in("rack")+below("root")), "p/a: "},
-			"a", "", "", `CompositePodGroup ns/p: spec.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+			"a", "", "",
+			`CompositePodGroup ns/p: spec.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -337,9 +367,8 @@ func TestDeepTrees(t *testing.T) {
 	}
 }
 
-// TestLevels: where a CompositePodGroup has more children than it needs, its PodGroups know the levels
-// above them; where all are needed they know none. A level that has fewer than it needs keeps nobody
-// waiting who can do without it.
+// TestLevels: where a CompositePodGroup has more children than it needs, its PodGroups know the levels above them; where all
+// are needed they know none. A level that has fewer than it needs is not waited for if the group can start without it.
 func TestLevels(t *testing.T) {
 	needs := func(n, more string) string { return "schedulingPolicy: {gang: {minGroupCount: " + n + "}}" + more }
 	below := func(parent string) string { return ", parentCompositePodGroupName: " + parent }
@@ -400,7 +429,8 @@ func TestNativeWins(t *testing.T) {
 	p.Labels = map[string]string{scheduling.LabelPodGroup: "b", "batch.kubernetes.io/job-name": "j"}
 	p.Annotations = map[string]string{scheduling.AnnotationMinAvailable: "2"}
 	require.Equal(t, "podgroup-native", source.Of(p).Source)
-	require.Equal(t, `label pod-group.scheduling.sigs.k8s.io: "b": not the gang that field spec.schedulingGroup.podGroupName: "a" names; legal: one gang a pod; field spec.schedulingGroup.podGroupName: "a" is used`, source.Rivals(p))
+	require.Equal(t,
+		`label pod-group.scheduling.sigs.k8s.io: "b": not the gang that field spec.schedulingGroup.podGroupName: "a" names; supported values: one gang a pod; field spec.schedulingGroup.podGroupName: "a" is used`, source.Rivals(p))
 	delete(p.Labels, scheduling.LabelPodGroup)
 	require.Empty(t, source.Rivals(p), "what the Job implies is no second name")
 	require.False(t, source.Describes(p))
@@ -438,15 +468,17 @@ func TestNativeReached(t *testing.T) {
 			require.Equal(t, c.want, source.Reached(pg))
 		})
 	}
-	for version, want := range map[string]string{"v1alpha2": "PodGroupScheduled", "v1alpha3": "PodGroupInitiallyScheduled", "v1beta1": "PodGroupInitiallyScheduled"} {
-		pg, err := o.Read(object(t, "{apiVersion: scheduling.k8s.io/"+version+", kind: PodGroup, metadata: {namespace: ns, name: a, generation: 3}, spec: {"+atLeast("1")+"}}"))
+	for version, want := range map[string]string{"v1alpha2": "PodGroupScheduled", "v1alpha3": "PodGroupInitiallyScheduled",
+		"v1beta1": "PodGroupInitiallyScheduled"} {
+		pg, err := o.Read(object(t,
+			"{apiVersion: scheduling.k8s.io/"+version+", kind: PodGroup, metadata: {namespace: ns, name: a, generation: 3}, spec: {"+atLeast("1")+"}}"))
 		require.NoError(t, err)
 		require.Equal(t, want, o.Condition(pg))
 		require.EqualValues(t, 3, pg.Generation)
 	}
 }
 
-// TestPriorityOfAPodGroup: what a native PodGroup says of its priority counts for its pods, and a class that nobody has resolved does not.
+// TestPriorityOfAPodGroup: what a native PodGroup says of its priority counts for its pods, and an unresolved class does not.
 func TestPriorityOfAPodGroup(t *testing.T) {
 	for says, want := range map[string]string{
 		"":                                  "none",
@@ -456,7 +488,8 @@ func TestPriorityOfAPodGroup(t *testing.T) {
 		"priorityClassName: a":              "none a",
 		"priority: high":                    "none",
 	} {
-		more := source.ObjectOf("podgroup-native").More(object(t, "{kind: PodGroup, metadata: {namespace: ns, name: a}, spec: {schedulingPolicy: {basic: {}}, "+says+"}}"))
+		more := source.ObjectOf("podgroup-native").More(object(t,
+			"{kind: PodGroup, metadata: {namespace: ns, name: a}, spec: {schedulingPolicy: {basic: {}}, "+says+"}}"))
 		got := "none"
 		if more.Priority != nil {
 			got = fmt.Sprint(*more.Priority)

@@ -15,32 +15,32 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Owner is a kind of object for which a controller makes pods, or an object that declares a
-// gang. Controllers copy little of what users write there, so it is read where it stands.
+// Owner is a kind of object for which a controller makes pods or objects that declare a gang. Controllers copy few annotations
+// to these, so the object itself is read.
 type Owner struct {
 	Resource schema.GroupVersionResource
 	Kind     string
-	// Lazy says that its objects are read only when there is a gang that may have such an owner:
-	// clusters have many that own none.
+	// Lazy says that an object is only read when a gang may have it as its owner: most objects of this kind own no gang.
 	Lazy bool
-	// Role is the file below manifests that permits to read its objects.
+	// Role is the file below manifests that permits reading its objects.
 	Role string
-	// Read takes what is to be known of an object beside its annotations; nil is nothing.
+	// Read adds to Owned what the object declares beside its annotations; nil for nothing.
 	Read func(*unstructured.Unstructured, *Owned) error
-	// Trim drops what no reader needs, where clusters have many such objects; nil is nothing.
+	// Trim removes what no reader needs, for kinds with many objects; nil for nothing.
 	Trim func(*unstructured.Unstructured)
-	// Keep has an object hold on to something that it has said before; nil is nothing.
-	Keep func(was, is *Owned)
-	// Family says that the gangs of one such object are declared together: each by what all say.
+	// Keep carries values of the former version of an object over to the current one; nil for none.
+	Keep func(former, current *Owned)
+	// Family says that the gangs of one such object are declared together.
 	Family bool
-	// Children is the kind of the objects through which its controller makes pods, and which say how many it still makes; nil if there is none.
+	// Children is the kind of the objects through which its controller makes pods. Their status counts the pods still to make; nil
+	// for none.
 	Children *Owner
-	// Scored says that status.placementScore is for a scheduler to write: how near the pods of its gangs are
-	// to one another. Nothing else of these objects is.
+	// Scored says that Muster writes status.placementScore: how near the pods of its gangs are to one another. Muster writes no
+	// other field.
 	Scored bool
 }
 
-// ChildKind is the kind of the objects through which owners of a kind make pods; "" if there is none.
+// ChildKind returns the kind of the objects through which owners of a kind make pods; "" for none.
 func ChildKind(kind string) string {
 	if o := kindOf(kind); o != nil && o.Children != nil {
 		return o.Children.Kind
@@ -56,76 +56,76 @@ func (k OwnerKey) String() string { return fmt.Sprintf("%s %s/%s", k.Kind, k.Nam
 // Compare orders owners by name.
 func (k OwnerKey) Compare(o OwnerKey) int { return topology.CompareNames(k.String(), o.String()) }
 
-// Owned is what an owner says of its gangs.
+// Owned is what an owner declares of its gangs.
 type Owned struct {
 	Key OwnerKey
-	// Object is who events are about.
+	// Object is the object that events are about.
 	Object *v1.ObjectReference
-	// Words are its annotations, and fields that say the same as annotations of other APIs.
+	// Words are its annotations, and fields under the keys of annotations with the same meaning.
 	Words map[string]string
-	// Size is how many pods a gang has; 0 if that is not said.
+	// Size is the number of pods in a gang; 0 if undeclared.
 	Size int
-	// Left is how many pods the controller of a Job still keeps running, and Succeeded how many it has counted as completed.
+	// Left is how many pods the controller of a Job still keeps running, and Succeeded how many have completed.
 	Left, Succeeded int
-	// Makes is the gang of whose pods a Job of a JobSet makes some; zero for other objects.
+	// Makes is the gang that a Job of a JobSet makes pods for; zero for other objects.
 	Makes gang.Ref
-	// LeaderFirst says why the first pod must not wait for the others; "" if it may.
+	// LeaderFirst is why the leader must not wait for the other members; "" if it may.
 	LeaderFirst string
-	// Follower is what the other pods need; nil if it is what the first does, or not known.
+	// Follower is the template of the other members; nil if they equal the leader, or if it is unknown.
 	Follower *v1.PodTemplateSpec
-	// Parts are those of an owner that has several, by name.
+	// Parts are the templates of an owner with several, by name.
 	Parts map[string]Part
-	// Branches are parts that belong together.
+	// Branches are parts with a topology constraint of their own.
 	Branches []Branch
 	// InTurn says that the parts start one after the other.
 	InTurn bool
-	// Attempt is the one of which Part.Succeeded is said, "" the first.
+	// Attempt is the attempt that Part.Succeeded counts, "" for the first.
 	Attempt string
-	// TopologyKey is the label key in whose domain all of its gangs must be; "" if none is named.
+	// TopologyKey is the label key with one value on the nodes of all its gangs; "" for none.
 	TopologyKey string
-	// Priority and Never are what a CompositePodGroup says of the priority and the preemption of all pods below it; nil if it says nothing.
+	// Priority and Never are a CompositePodGroup's priority and preemptionPolicy for all pods below it; nil if undeclared.
 	Priority *int32
 	Never    *bool
-	// Parent is the object that this one is a part of; zero if it is the root of its tree.
+	// Parent is the parent object; zero for the root of a tree.
 	Parent OwnerKey
-	// Problem is why none of its gangs can be planned, and Notes what people should know of it.
+	// Problem is why none of its gangs can be planned, and Notes are for the user.
 	Problem error
 	Notes   []Note
-	// Unheeded says which words of a Job have no effect, since its pods are no gang, and Scheduler whose pods they are.
+	// Unheeded names the annotations of a Job that have no effect, since its pods are no gang, and Scheduler is the scheduler
+	// of the pods.
 	Unheeded, Scheduler string
-	// Score is what its status.placementScore says; nil if it says nothing.
+	// Score is its status.placementScore; nil if absent.
 	Score *float64
 }
 
-// Owns says whether a gang of its name is one of the object's, and not of one that had its name
-// before.
+// Owns says whether ref belongs to this object, and not to a former one of the same name.
 func (o *Owned) Owns(ref gang.Ref) bool {
 	return o != nil && (ref.UID == "" || o.Object == nil || o.Object.UID == "" || string(o.Object.UID) == ref.UID)
 }
 
-// Part is one of several templates of an owner.
+// Part is one of several templates of an owner: Jobs times Size pods.
 type Part struct {
-	Jobs, Size int  // so many, of so many pods each
-	Alone      bool // each of them is a gang
-	Listed     int  // so many pods are listed by name
-	Released   bool // Size was said before, and is 0 now
-	Succeeded  int  // so many of the Jobs have succeeded: their pods may be gone
-	// Words are what is said of it alone, as fields do.
+	Jobs, Size int
+	Alone      bool // each of the Jobs is a gang
+	Listed     int  // the number of pods that are listed by name
+	Released   bool // Size is the former value, and the current one is 0
+	Succeeded  int  // the Jobs that have succeeded: their pods may be gone
+	// Words are the values of this part alone, by field.
 	Words map[string]string
 }
 
-// Branch is some parts whose gangs gather with one another, as the fields of one part say it.
+// Branch is some parts of an owner with a topology constraint of their own.
 type Branch struct {
-	Where string // the field that says so
+	Where string // the field that declares it
 	Parts []string
 	Words map[string]string
 }
 
-func (o *Owned) says(key string) (string, bool) {
-	return said(o.Words, key)
+func (o *Owned) value(key string) (string, bool) {
+	return annotationValue(o.Words, key)
 }
 
-// ReadOwner reads an object of a kind. One that cannot be read has that for a problem.
+// ReadOwner reads an object of this kind. A read error is also the Problem of the result.
 func (o *Owner) ReadOwner(u *unstructured.Unstructured) (*Owned, error) {
 	out := &Owned{
 		Key:   OwnerKey{o.Kind, u.GetNamespace(), u.GetName()},
@@ -145,16 +145,16 @@ func (o *Owner) ReadOwner(u *unstructured.Unstructured) (*Owned, error) {
 	return out, err
 }
 
-// add says something more than the annotations.
-func (o *Owned) add(key, value string) {
+// setValue adds a value to Words.
+func (o *Owned) setValue(key, value string) {
 	words := map[string]string{}
-	maps.Copy(words, o.Words) // which are the object's own
+	maps.Copy(words, o.Words) // the object's own map stays unchanged
 	words[key] = value
 	o.Words = words
 }
 
-// tierWords adds what a networkTopology says, under fields, to some words.
-func tierWords(n *workloads.NetworkTopology, add func(key, value string)) {
+// addTierFields adds the fields of a networkTopology.
+func addTierFields(n *workloads.NetworkTopology, add func(key, value string)) {
 	if n == nil {
 		return
 	}

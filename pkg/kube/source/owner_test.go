@@ -29,17 +29,20 @@ func TestLeaderWorkerSets(t *testing.T) {
 		min   int
 		want  string
 	}{
-		"all together":      {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"), 4, ""},
-		"S000-08 ready":     {lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"), 1, source.LeaderFirst},
-		"S000-09 exclusive": {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4", "leaderworkerset.sigs.k8s.io/exclusive-topology", "rack"), 1, source.LeaderFirst},
+		"all together": {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"), 4, ""},
+		"S000-08 ready": {lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"), 1,
+			source.LeaderFirst},
+		"S000-09 exclusive": {lws("leaderWorkerTemplate: {size: 4}"),
+			lwsPod("a", "0", "0", "4", "leaderworkerset.sigs.k8s.io/exclusive-topology", "rack"), 1, source.LeaderFirst},
 		"too many to plan": {
 			lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 10001}"), lwsPod("a", "0", "0", "10001"), 10001,
-			"problem: the gang has 10001 members, which come after their leader; legal: at most 10000, " + source.LeaderFirst,
+			"problem: the gang has 10001 members, which come after their leader; supported values: at most 10000, " + source.LeaderFirst,
 		},
-		"a leader alone":     {lws("startupPolicy: LeaderReady"), lwsPod("a", "0", "0", "1"), 1, ""},
-		"a label that lies":  {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "2"), 2, source.InvalidAnnotation},
-		"one that is bad":    {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "0"), 4, source.InvalidAnnotation},
-		"a size that is bad": {nil, lwsPod("a", "0", "0", "many"), 1, `problem: leaderworkerset.sigs.k8s.io/size: "many" on default/a-0-0 is not legal; legal: an integer ≥ 1`},
+		"a leader alone":    {lws("startupPolicy: LeaderReady"), lwsPod("a", "0", "0", "1"), 1, ""},
+		"a label that lies": {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "2"), 2, source.InvalidAnnotation},
+		"one that is bad":   {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "0"), 4, source.InvalidAnnotation},
+		"a size that is bad": {nil, lwsPod("a", "0", "0", "many"), 1,
+			`problem: leaderworkerset.sigs.k8s.io/size: "many" on default/a-0-0 is invalid; supported values: an integer ≥ 1`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := source.Gang{Ref: source.Of(c.pod), Pods: map[string]*v1.Pod{"default/a-0-0": c.pod}, Owner: c.owner}
@@ -56,22 +59,27 @@ func TestLeaderWorkerSets(t *testing.T) {
 	require.Equal(t, "1Gi", first.Follower.Spec.Containers[0].Resources.Requests.Memory().String())
 	together := declared(t, lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"))
 	require.Zero(t, together.Total)
-	_, err := source.Owners[0].ReadOwner(object(t, "{kind: LeaderWorkerSet, metadata: {name: a}, spec: {leaderWorkerTemplate: {workerTemplate: {spec: {containers: none}}}}}"))
+	_, err := source.Owners[0].ReadOwner(object(t,
+		"{kind: LeaderWorkerSet, metadata: {name: a}, spec: {leaderWorkerTemplate: {workerTemplate: {spec: {containers: none}}}}}"))
 	require.ErrorContains(t, err, "spec.leaderWorkerTemplate.workerTemplate")
 	require.Equal(t, gang.Ref{Source: "lws", Namespace: "default", Name: "a-0-r1"}, source.Of(lwsPod("a", "0", "0", "2")))
 	revised := lwsPod("a", "0", "0", "2")
 	revised.Labels["leaderworkerset.sigs.k8s.io/template-revision-hash"] = "r2"
 	require.NotEqual(t, source.Of(lwsPod("a", "0", "0", "2")), source.Of(revised), "another revision is another gang")
 	d := declared(t, nil, lwsPod("a", "0", "0", "2"))
-	require.Equal(t, "problem: LeaderWorkerSet default/a, which its members name, is not known", drawn(d), "it may say that the leader is first")
+	require.Equal(t, "problem: LeaderWorkerSet default/a, which its members name, is not known", drawn(d),
+		"it may say that the leader is first")
 	require.Equal(t, gang.Missing, d.Problem.By)
 }
 
-// TestPodGroupsOfLeaderWorkerSets: whoever writes a PodGroup for a group whose leader comes first says that by a minimum of 1
-// and total-number; the leader is looked after as without it.
+// TestPodGroupsOfLeaderWorkerSets: a PodGroup for a group with the leader first has minMember 1 and total-number; the leader is
+// looked after as without it.
 func TestPodGroupsOfLeaderWorkerSets(t *testing.T) {
-	ready := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a}, spec: {startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}}}"))
-	exclusive := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}}, spec: {leaderWorkerTemplate: {size: 4}}}"))
+	ready := owned(t, object(t,
+		"{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a}, spec: {startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}}}"))
+	exclusive := owned(t,
+		object(t,
+			"{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}}, spec: {leaderWorkerTemplate: {size: 4}}}"))
 	together := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a}, spec: {leaderWorkerTemplate: {size: 4}}}"))
 	for name, c := range map[string]struct {
 		owner *source.Owned
@@ -111,8 +119,7 @@ func jobSetPod(part, job, index string, annotations ...string) *v1.Pod {
 	return p
 }
 
-// TestJobSets: parts that may start together are one group, parts that wait for others are not
-// (INT-02, INT-03).
+// TestJobSets: parts that may start together are one group, parts that wait for other parts are not (INT-02, INT-03).
 func TestJobSets(t *testing.T) {
 	parts := func(more, depends string) *source.Owned {
 		return owned(t, object(t, `
@@ -124,7 +131,8 @@ spec:
   - {name: workers, replicas: 2, template: {spec: {parallelism: 4, completions: 9}}`+depends+`}
 `))
 	}
-	group := []gang.Ref{{Source: "jobset", Namespace: "default", Name: "js.driver"}, {Source: "jobset", Namespace: "default", Name: "js.workers"}}
+	group := []gang.Ref{{Source: "jobset", Namespace: "default", Name: "js.driver"},
+		{Source: "jobset", Namespace: "default", Name: "js.workers"}}
 	d := declared(t, parts("", ""), jobSetPod("workers", "0", "0"))
 	require.Equal(t, 8, d.Min)
 	require.Equal(t, group, d.Group)
@@ -141,8 +149,10 @@ spec:
 	require.Equal(t, 1, d.Min)
 	require.Equal(t, source.LeaderFirst, drawn(d))
 	require.Empty(t, d.Group)
-	require.NotEqual(t, source.Of(jobSetPod("workers", "1", "0", exclusive, "rack")), source.Of(jobSetPod("workers", "0", "0", exclusive, "rack")))
-	d = declared(t, parts(exclusive+": rack", ""), jobSetPod("workers", "1", "0", exclusive, "rack", "alpha.jobset.sigs.k8s.io/node-selector", "true"))
+	require.NotEqual(t, source.Of(jobSetPod("workers", "1", "0", exclusive, "rack")),
+		source.Of(jobSetPod("workers", "0", "0", exclusive, "rack")))
+	d = declared(t, parts(exclusive+": rack", ""),
+		jobSetPod("workers", "1", "0", exclusive, "rack", "alpha.jobset.sigs.k8s.io/node-selector", "true"))
 	require.Equal(t, 4, d.Min, "its followers are made at once")
 	require.Empty(t, drawn(d))
 	some := owned(t, object(t, `
@@ -160,7 +170,8 @@ spec:
 	require.Equal(t, source.LeaderFirst, drawn(d), "of one part only")
 	require.Empty(t, d.Group)
 	d = declared(t, some, jobSetPod("driver", "0", "0"))
-	require.Equal(t, []gang.Ref{{Source: "jobset", Namespace: "default", Name: "js.cache"}, {Source: "jobset", Namespace: "default", Name: "js.driver"}}, d.Group)
+	require.Equal(t, []gang.Ref{{Source: "jobset", Namespace: "default", Name: "js.cache"},
+		{Source: "jobset", Namespace: "default", Name: "js.driver"}}, d.Group)
 
 	again := jobSetPod("workers", "0", "0")
 	again.Labels["jobset.sigs.k8s.io/restart-attempt"] = "1"
@@ -168,14 +179,17 @@ spec:
 	require.Equal(t, "js.driver.restart-1", declared(t, parts("", ""), again).Group[0].Name)
 
 	d = declared(t, parts("", ""), jobSetPod("others", "0", "0"))
-	require.Equal(t, `problem: jobset.sigs.k8s.io/replicatedjob-name: "others" on default/js-others-0-0 names no ReplicatedJob of JobSet default/js`, drawn(d))
-	require.Equal(t, "problem: JobSet default/js, which its members name, is not known", drawn(declared(t, nil, jobSetPod("driver", "0", "0"))))
+	require.Equal(t,
+		`problem: jobset.sigs.k8s.io/replicatedjob-name: "others" on default/js-others-0-0 names no ReplicatedJob of JobSet default/js`, drawn(d))
+	require.Equal(t, "problem: JobSet default/js, which its members name, is not known",
+		drawn(declared(t, nil, jobSetPod("driver", "0", "0"))))
 }
 
 // TestJobs: a Job is a gang if its pods say that they gather or how many must start together.
 func TestJobs(t *testing.T) {
 	pod := func(annotations ...string) *v1.Pod {
-		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j-0", Labels: map[string]string{"batch.kubernetes.io/job-name": "j"}, Annotations: map[string]string{}}}
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j-0",
+			Labels: map[string]string{"batch.kubernetes.io/job-name": "j"}, Annotations: map[string]string{}}}
 		maps.Copy(p.Annotations, words(annotations).asMap())
 		return p
 	}
@@ -186,15 +200,20 @@ func TestJobs(t *testing.T) {
 	require.True(t, source.Of(pod("any", "thing")).IsZero())
 	require.Equal(t, "must SpineLayer", drawn(declared(t, job(""), pod(source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"))))
 	require.Equal(t, "must BlockLayer", drawn(declared(t, job(""), pod("volcano.sh/network-topology-highest-tier", "1"))))
-	sliced := declared(t, job(""), pod(source.AnnotationKueueSlice, "network.topology.nvidia.com/block", source.AnnotationKueueSliceSize, "2", source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"))
+	sliced := declared(t, job(""), pod(source.AnnotationKueueSlice, "network.topology.nvidia.com/block", source.AnnotationKueueSliceSize, "2",
+		source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"))
 	require.Equal(t, "must SpineLayer, prefer BlockLayer", drawn(sliced))
 	require.Equal(t, []int{1, 2}, []int{sliced.Gather.Rules[0].PodCountMultiple, sliced.Gather.Rules[1].PodCountMultiple})
 	require.True(t, sliced.Multiples)
-	same := declared(t, job(""), pod(source.AnnotationKueueSlice, "network.topology.nvidia.com/spine", source.AnnotationKueueSliceSize, "2", source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"))
+	same := declared(t, job(""), pod(source.AnnotationKueueSlice, "network.topology.nvidia.com/spine", source.AnnotationKueueSliceSize, "2",
+		source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"))
 	require.Equal(t, 2, same.Gather.Rules[0].PodCountMultiple)
-	require.Contains(t, drawn(declared(t, job(""), pod(source.AnnotationKueueSlice, "network.topology.nvidia.com/block"))), `kueue.x-k8s.io/podset-slice-size: "" is not legal`)
-	require.Contains(t, drawn(declared(t, job(""), pod(source.AnnotationKueueSlice, "rack", source.AnnotationKueueSliceSize, "2"))), `"rack" is no label key of a layer`)
-	alone := declared(t, job(""), pod(scheduling.AnnotationMinAvailable, "1", source.AnnotationKueueSliceSize, "2", "kueue.x-k8s.io/podset-group-name", "g"))
+	require.Contains(t, drawn(declared(t, job(""), pod(source.AnnotationKueueSlice, "network.topology.nvidia.com/block"))),
+		`kueue.x-k8s.io/podset-slice-size: "" is invalid`)
+	require.Contains(t, drawn(declared(t, job(""), pod(source.AnnotationKueueSlice, "rack", source.AnnotationKueueSliceSize, "2"))),
+		`"rack" is no label key of a layer`)
+	alone := declared(t, job(""),
+		pod(scheduling.AnnotationMinAvailable, "1", source.AnnotationKueueSliceSize, "2", "kueue.x-k8s.io/podset-group-name", "g"))
 	require.Equal(t, "InvalidAnnotation, InvalidAnnotation", drawn(alone))
 	d := declared(t, job("parallelism: 4, completions: 8"), pod(scheduling.AnnotationTopologySpec, must))
 	require.Equal(t, 4, d.Min)
@@ -203,9 +222,12 @@ func TestJobs(t *testing.T) {
 	require.Equal(t, 1, declared(t, job(""), pod(scheduling.AnnotationTopologySpec, must)).Min)
 	require.Equal(t, 3, declared(t, job("parallelism: 4"), pod(scheduling.AnnotationMinAvailable, "3")).Min)
 	require.Contains(t, drawn(declared(t, job("parallelism: 4"), pod(scheduling.AnnotationMinAvailable, "5"))), "at most 4")
-	require.Contains(t, drawn(declared(t, job("parallelism: 4"), pod(scheduling.AnnotationMinAvailable, "all"))), "problem: "+scheduling.AnnotationMinAvailable)
-	require.Contains(t, drawn(declared(t, nil, pod(scheduling.AnnotationMinAvailable, "3"))), "Job default/j, which its members name, is not known")
-	g := source.Gang{Ref: source.Of(pod(scheduling.AnnotationMinAvailable, "3")), Pods: map[string]*v1.Pod{"default/j-0": pod(scheduling.AnnotationMinAvailable, "3")}}
+	require.Contains(t, drawn(declared(t, job("parallelism: 4"), pod(scheduling.AnnotationMinAvailable, "all"))),
+		"problem: "+scheduling.AnnotationMinAvailable)
+	require.Contains(t, drawn(declared(t, nil, pod(scheduling.AnnotationMinAvailable, "3"))),
+		"Job default/j, which its members name, is not known")
+	g := source.Gang{Ref: source.Of(pod(scheduling.AnnotationMinAvailable, "3")),
+		Pods: map[string]*v1.Pod{"default/j-0": pod(scheduling.AnnotationMinAvailable, "3")}}
 	d, _ = source.Declare(g, source.Defaults{})
 	require.Contains(t, d.Problem.Words, "is that permitted (manifests/rbac/sources/job.yaml)?")
 }
@@ -222,32 +244,37 @@ func TestSizeOfWhatIsLeft(t *testing.T) {
 		spec, status, least string
 		min, completed      int
 	}{
-		"it begins":                {"parallelism: 4, completions: 4", "", "4", 4, 0},
-		"two are done":             {"parallelism: 4, completions: 4", "succeeded: 2", "4", 2, 2},
-		"fewer are enough":         {"parallelism: 4, completions: 4", "succeeded: 2", "1", 1, 2},
-		"many are left":            {"parallelism: 2, completions: 9", "succeeded: 5", "2", 2, 5},
-		"all are done":             {"parallelism: 2, completions: 2", "succeeded: 2", "2", 1, 2},
-		"not counted yet":          {"parallelism: 2, completions: 3", "{succeeded: 1, uncountedTerminatedPods: {succeeded: [u]}}", "2", 1, 2},
-		"indexes":                  {"parallelism: 4, completions: 6, completionMode: Indexed", "completedIndexes: '0-2,5'", "4", 2, 4},
-		"indexes that have failed": {"parallelism: 4, completions: 4, completionMode: Indexed, backoffLimitPerIndex: 0", "{completedIndexes: '0', failedIndexes: '1-2', succeeded: 1}", "4", 1, 1},
-		"failed, and tried again":  {"parallelism: 4, completions: 4, completionMode: Indexed", "{failedIndexes: '1-2', failed: 7}", "4", 4, 0},
-		"a list nobody can read":   {"parallelism: 4, completions: 4, completionMode: Indexed", "completedIndexes: 'x,3-,1'", "4", 3, 1},
-		"a queue of work":          {"parallelism: 4", "active: 2", "4", 4, 0},
-		"a queue that ends":        {"parallelism: 4", "{succeeded: 1, active: 3}", "4", 3, 1},
-		"a queue that has ended":   {"parallelism: 4", "{succeeded: 1}", "4", 1, 1},
-		"suspended in between":     {"parallelism: 2, completions: 3, suspend: true", "{succeeded: 2, active: 0}", "2", 1, 2},
-		"a status of nobody":       {"parallelism: 2, completions: 2", "succeeded: many", "2", 2, 0},
+		"it begins":        {"parallelism: 4, completions: 4", "", "4", 4, 0},
+		"two are done":     {"parallelism: 4, completions: 4", "succeeded: 2", "4", 2, 2},
+		"fewer are enough": {"parallelism: 4, completions: 4", "succeeded: 2", "1", 1, 2},
+		"many are left":    {"parallelism: 2, completions: 9", "succeeded: 5", "2", 2, 5},
+		"all are done":     {"parallelism: 2, completions: 2", "succeeded: 2", "2", 1, 2},
+		"not counted yet":  {"parallelism: 2, completions: 3", "{succeeded: 1, uncountedTerminatedPods: {succeeded: [u]}}", "2", 1, 2},
+		"indexes":          {"parallelism: 4, completions: 6, completionMode: Indexed", "completedIndexes: '0-2,5'", "4", 2, 4},
+		"indexes that have failed": {"parallelism: 4, completions: 4, completionMode: Indexed, backoffLimitPerIndex: 0",
+			"{completedIndexes: '0', failedIndexes: '1-2', succeeded: 1}", "4", 1, 1},
+		"failed, and tried again": {"parallelism: 4, completions: 4, completionMode: Indexed", "{failedIndexes: '1-2', failed: 7}", "4", 4, 0},
+		"a list nobody can read":  {"parallelism: 4, completions: 4, completionMode: Indexed", "completedIndexes: 'x,3-,1'", "4", 3, 1},
+		"a queue of work":         {"parallelism: 4", "active: 2", "4", 4, 0},
+		"a queue that ends":       {"parallelism: 4", "{succeeded: 1, active: 3}", "4", 3, 1},
+		"a queue that has ended":  {"parallelism: 4", "{succeeded: 1}", "4", 1, 1},
+		"suspended in between":    {"parallelism: 2, completions: 3, suspend: true", "{succeeded: 2, active: 0}", "2", 1, 2},
+		"a status of nobody":      {"parallelism: 2, completions: 2", "succeeded: many", "2", 2, 0},
 	} {
 		if !strings.HasPrefix(c.status, "{") {
 			c.status = "{" + c.status + "}"
 		}
-		d := declared(t, owned(t, object(t, "{kind: Job, metadata: {namespace: default, name: j}, spec: {"+c.spec+"}, status: "+c.status+"}")), pod(c.least))
+		d := declared(t, owned(t, object(t, "{kind: Job, metadata: {namespace: default, name: j}, spec: {"+c.spec+"}, status: "+c.status+"}")),
+			pod(c.least))
 		require.Empty(t, drawn(d), name)
 		require.Equal(t, c.min, d.Min, name)
 		require.Equal(t, c.completed, d.Completed, name)
 	}
 	set := func(status string) *source.Declaration {
-		return declared(t, owned(t, object(t, "{kind: JobSet, metadata: {namespace: default, name: js}, spec: {replicatedJobs: [{name: w, replicas: 3, template: {spec: {parallelism: 2}}}]}, status: {"+status+"}}")), jobSetPod("w", "0", "0"))
+		return declared(t,
+			owned(t,
+				object(t,
+					"{kind: JobSet, metadata: {namespace: default, name: js}, spec: {replicatedJobs: [{name: w, replicas: 3, template: {spec: {parallelism: 2}}}]}, status: {"+status+"}}")), jobSetPod("w", "0", "0"))
 	}
 	require.Equal(t, 6, set("").Min)
 	require.Equal(t, 2, set("replicatedJobsStatus: [{name: w, succeeded: 2}]").Min)
@@ -263,9 +290,11 @@ func volcano(t *testing.T, spec string, annotations ...string) *source.Declarati
 	o := source.ObjectOf("podgroup-volcano")
 	pg, err := o.Read(u)
 	require.NoError(t, err)
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Annotations: map[string]string{"scheduling.k8s.io/group-name": "vj"}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p",
+		Annotations: map[string]string{"scheduling.k8s.io/group-name": "vj"}}}
 	maps.Copy(p.Annotations, words(annotations).asMap())
-	d, ok := source.Declare(source.Gang{Ref: source.Of(p), Object: pg, More: o.More(u), Pods: map[string]*v1.Pod{"default/p": p}}, source.Defaults{Aware: true, Layers: topo12})
+	d, ok := source.Declare(source.Gang{Ref: source.Of(p), Object: pg, More: o.More(u), Pods: map[string]*v1.Pod{"default/p": p}},
+		source.Defaults{Aware: true, Layers: topo12})
 	require.True(t, ok)
 	return d
 }
@@ -275,44 +304,50 @@ func TestVolcano(t *testing.T) {
 	require.Equal(t, 4, d.Min)
 	require.Equal(t, "prefer BlockLayer, must SpineLayer", drawn(d))
 	require.Equal(t, "PodGroup default/vj field spec.networkTopology", d.Rule)
-	require.Equal(t, "must BlockLayer", drawn(volcano(t, "minMember: 4", "volcano.sh/network-topology-highest-tier", "1")), "its pods may say it")
+	require.Equal(t, "must BlockLayer", drawn(volcano(t, "minMember: 4", "volcano.sh/network-topology-highest-tier", "1")),
+		"its pods may say it")
 	require.Equal(t, 6, volcano(t, "minMember: 4, minTaskMember: {a: 2, b: 4}").Min, "each task needs some")
-	require.Equal(t, "problem: 0 of 2 members of task a exist, InvalidAnnotation", drawn(volcano(t, "minMember: 8, minTaskMember: {a: 2, b: 4}")))
+	require.Equal(t, "problem: 0 of 2 members of task a exist, InvalidAnnotation",
+		drawn(volcano(t, "minMember: 8, minTaskMember: {a: 2, b: 4}")))
 	tasks := volcano(t, "minMember: 4, minTaskMember: {a: 2, b: 2}")
 	require.Equal(t, map[string]int{"a": 2, "b": 2}, tasks.Tasks)
 	require.True(t, tasks.Multiples, "none of them comes without the others when the gang starts")
-	both := volcano(t, "minMember: 4, minTaskMember: {a: 2, b: 2}, subGroupPolicy: [{name: part, subGroupSize: 2, labelSelector: {matchLabels: {part: a}}, matchLabelKeys: [part]}]")
+	both := volcano(t,
+		"minMember: 4, minTaskMember: {a: 2, b: 2}, subGroupPolicy: [{name: part, subGroupSize: 2, labelSelector: {matchLabels: {part: a}}, matchLabelKeys: [part]}]")
 	require.Empty(t, both.Tasks, "sub-groups choose")
 	for range 9 {
-		require.Contains(t, drawn(volcano(t, "minMember: 4, minTaskMember: {b: -2, a: -1, c: -3}")), "problem: spec.minTaskMember[a]: -1 is not legal")
+		require.Contains(t, drawn(volcano(t, "minMember: 4, minTaskMember: {b: -2, a: -1, c: -3}")),
+			"problem: spec.minTaskMember[a]: -1 is invalid")
 	}
 	require.Equal(t, math.MaxInt32, volcano(t, "minMember: 2, minTaskMember: {a: 2147483647, b: 2147483647}").Min)
 	for says, problem := range map[string]string{
-		`{a: 1, b: 2147483648}`: "spec.minTaskMember[b]: 2147483648 is not legal; legal: an integer from 0 to 2147483647",
-		`{a: 1, b: "2"}`:        `spec.minTaskMember[b]: "2" is not legal; legal: an integer ≥ 0`,
-		`{a: 1, b: null}`:       "spec.minTaskMember[b]: nothing is not legal; legal: an integer ≥ 0",
-		`[1]`:                   "spec.minTaskMember: [1] is not legal; legal: an object",
+		`{a: 1, b: 2147483648}`: "spec.minTaskMember[b]: 2147483648 is invalid; supported values: an integer from 0 to 2147483647",
+		`{a: 1, b: "2"}`:        `spec.minTaskMember[b]: "2" is invalid; supported values: an integer ≥ 0`,
+		`{a: 1, b: null}`:       "spec.minTaskMember[b]: nothing is invalid; supported values: an integer ≥ 0",
+		`[1]`:                   "spec.minTaskMember: [1] is invalid; supported values: an object",
 	} {
 		require.Equal(t, problem, volcano(t, "minMember: 2, minTaskMember: "+says).Problem.Words)
 	}
-	require.Equal(t, `spec.networkTopology.highestTierAllowed: {} is not legal; legal: an integer`,
+	require.Equal(t, `spec.networkTopology.highestTierAllowed: {} is invalid; supported values: an integer`,
 		volcano(t, "networkTopology: {mode: hard, highestTierAllowed: {}}").Problem.Words)
 	require.Equal(t, source.InvalidAnnotation, drawn(volcano(t, "minMember: -5, minTaskMember: {a: 0}")))
 	require.Contains(t, drawn(volcano(t, "minMember: 4, subGroupPolicy: part")), "problem: spec.subGroupPolicy")
 	require.Contains(t, drawn(volcano(t, "minMember: 4, networkTopology: [1]")), "problem: spec.networkTopology")
 
-	other := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Annotations: map[string]string{"scheduling.volcano.sh/group-name": "vj"}}}
+	other := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+		Annotations: map[string]string{"scheduling.volcano.sh/group-name": "vj"}}}
 	require.Equal(t, gang.Ref{Source: "podgroup-volcano", Namespace: "default", Name: "vj"}, source.Of(other))
 	_, err := source.ObjectOf("podgroup-volcano").Read(object(t, "{metadata: {name: a}, spec: {minMember: four}}"))
-	require.EqualError(t, err, `spec.minMember: "four" is not legal; legal: an integer`)
+	require.EqualError(t, err, `spec.minMember: "four" is invalid; supported values: an integer`)
 	_, err = source.ObjectOf("podgroup-volcano").Read(object(t, "{metadata: {name: a}, spec: {minMember: 4294967299}}"))
-	require.EqualError(t, err, "spec.minMember: 4294967299 is not legal; legal: an integer from 0 to 2147483647")
+	require.EqualError(t, err, "spec.minMember: 4294967299 is invalid; supported values: an integer from 0 to 2147483647")
 }
 
 // TestOwnersOfPodGroups: what makers of PodGroups do not copy is read where it was written
 // (INT-01).
 func TestOwnersOfPodGroups(t *testing.T) {
-	train := owned(t, object(t, "{kind: TrainJob, metadata: {namespace: ns, name: ft, annotations: {"+scheduling.AnnotationTopologySpec+": '"+must+"'}}}"))
+	train := owned(t,
+		object(t, "{kind: TrainJob, metadata: {namespace: ns, name: ft, annotations: {"+scheduling.AnnotationTopologySpec+": '"+must+"'}}}"))
 	pg := &sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ft", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "apps/v1", Kind: "Deployment", Name: "x"}, {APIVersion: "trainer.kubeflow.org/v1beta7", Kind: "TrainJob", Name: "ft"},
 	}}}
@@ -324,19 +359,21 @@ func TestOwnersOfPodGroups(t *testing.T) {
 	d, ok := source.Declare(g, source.Defaults{Aware: true, Layers: topo12})
 	require.True(t, ok)
 	require.Equal(t, "must SpineLayer", drawn(d))
-	require.Equal(t, []source.Note{{Reason: source.TopologyRule, Message: "rule from TrainJob ns/ft annotation " + scheduling.AnnotationTopologySpec}}, d.Notes)
+	require.Equal(t, []source.Note{{Reason: source.TopologyRule,
+		Message: "rule from TrainJob ns/ft annotation " + scheduling.AnnotationTopologySpec}}, d.Notes)
 	require.False(t, d.Notes[0].Warns())
 
 	pg.Annotations = map[string]string{scheduling.AnnotationTopologySpec: `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`}
 	d, _ = source.Declare(g, source.Defaults{Aware: true, Layers: topo12})
 	require.Equal(t, "must BlockLayer, InvalidAnnotation", drawn(d), "the PodGroup's own counts first, and that they differ is said")
-	require.Equal(t, "TrainJob ns/ft annotation "+scheduling.AnnotationTopologySpec+" says something else than PodGroup ns/ft annotation "+scheduling.AnnotationTopologySpec+", which is used", d.Notes[0].Message)
+	require.Equal(t,
+		"TrainJob ns/ft annotation "+scheduling.AnnotationTopologySpec+" says something else than PodGroup ns/ft annotation "+scheduling.AnnotationTopologySpec+", which is used", d.Notes[0].Message)
 	pg.OwnerReferences = nil
 	_, ok = source.OwnerOf(g)
 	require.False(t, ok)
 }
 
-// TestImplied: a gang that a controller's labels imply is no rival of one that somebody names.
+// TestImplied: a gang that a controller's labels imply is no rival of one that the user names.
 func TestImplied(t *testing.T) {
 	p := lwsPod("a", "0", "0", "2", "scheduling.k8s.io/group-name", "a-0-r1")
 	require.Equal(t, "podgroup-volcano", source.Of(p).Source)
@@ -348,7 +385,8 @@ func TestImplied(t *testing.T) {
 // BenchmarkOf: which gang a pod is of is asked at every turn.
 func BenchmarkOf(b *testing.B) {
 	for name, p := range map[string]*v1.Pod{
-		"lws": lwsPod("a", "0", "0", "2"), "jobset": jobSetPod("workers", "0", "0"), "none": {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web", "tier": "1"}, Annotations: map[string]string{"a": "b"}}},
+		"lws": lwsPod("a", "0", "0", "2"), "jobset": jobSetPod("workers", "0", "0"),
+		"none":     {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web", "tier": "1"}, Annotations: map[string]string{"a": "b"}}},
 		"podgroup": {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{scheduling.LabelPodGroup: "a"}}},
 		"native":   nativePod("p", "a"),
 		"podgang":  grovePod("w"),
@@ -369,10 +407,12 @@ func TestUnreadable(t *testing.T) {
 		if o.Kind != "LeaderWorkerSet" {
 			continue
 		}
-		out, err := o.ReadOwner(object(t, `{kind: LeaderWorkerSet, metadata: {namespace: default, name: a, uid: u}, spec: {leaderWorkerTemplate: {size: "4"}}}`))
+		out, err := o.ReadOwner(object(t,
+			`{kind: LeaderWorkerSet, metadata: {namespace: default, name: a, uid: u}, spec: {leaderWorkerTemplate: {size: "4"}}}`))
 		require.Error(t, err)
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a-0", Labels: map[string]string{
-			"leaderworkerset.sigs.k8s.io/name": "a", "leaderworkerset.sigs.k8s.io/group-index": "0", "leaderworkerset.sigs.k8s.io/template-revision-hash": "r",
+			"leaderworkerset.sigs.k8s.io/name": "a", "leaderworkerset.sigs.k8s.io/group-index": "0",
+			"leaderworkerset.sigs.k8s.io/template-revision-hash": "r",
 		}, Annotations: map[string]string{"leaderworkerset.sigs.k8s.io/size": "4"}}}
 		d := declared(t, out, p)
 		require.Contains(t, d.Problem.Words, "LeaderWorkerSet default/a cannot be read: ")
@@ -380,30 +420,30 @@ func TestUnreadable(t *testing.T) {
 	}
 	for kind, cases := range map[string]map[string]string{
 		"LeaderWorkerSet": {
-			"{leaderWorkerTemplate: {size: four}}":                `spec.leaderWorkerTemplate.size: "four" is not legal; legal: an integer ≥ 1`,
-			"{leaderWorkerTemplate: {size: 0}}":                   "spec.leaderWorkerTemplate.size: 0 is not legal; legal: an integer ≥ 1",
-			"{leaderWorkerTemplate: 7}":                           "spec.leaderWorkerTemplate: 7 is not legal; legal: an object",
-			"{startupPolicy: 7}":                                  "spec.startupPolicy: 7 is not legal; legal: a text",
-			"{leaderWorkerTemplate: {workerTemplate: 7}}":         "spec.leaderWorkerTemplate.workerTemplate: 7 is not legal; legal: an object",
-			"{networkTopology: 7}":                                "spec.networkTopology: 7 is not legal; legal: an object",
-			"7":                                                   "spec: 7 is not legal; legal: an object",
-			"{leaderWorkerTemplate: {size: 4294967298}}":          "spec.leaderWorkerTemplate.size: 4294967298 is not legal; legal: an integer from 1 to 2147483647",
-			"{leaderWorkerTemplate: {workerTemplate: {spec: 7}}}": "spec.leaderWorkerTemplate.workerTemplate.spec: 7 is not legal; legal: an object",
+			"{leaderWorkerTemplate: {size: four}}":                `spec.leaderWorkerTemplate.size: "four" is invalid; supported values: an integer ≥ 1`,
+			"{leaderWorkerTemplate: {size: 0}}":                   "spec.leaderWorkerTemplate.size: 0 is invalid; supported values: an integer ≥ 1",
+			"{leaderWorkerTemplate: 7}":                           "spec.leaderWorkerTemplate: 7 is invalid; supported values: an object",
+			"{startupPolicy: 7}":                                  "spec.startupPolicy: 7 is invalid; supported values: a text",
+			"{leaderWorkerTemplate: {workerTemplate: 7}}":         "spec.leaderWorkerTemplate.workerTemplate: 7 is invalid; supported values: an object",
+			"{networkTopology: 7}":                                "spec.networkTopology: 7 is invalid; supported values: an object",
+			"7":                                                   "spec: 7 is invalid; supported values: an object",
+			"{leaderWorkerTemplate: {size: 4294967298}}":          "spec.leaderWorkerTemplate.size: 4294967298 is invalid; supported values: an integer from 1 to 2147483647",
+			"{leaderWorkerTemplate: {workerTemplate: {spec: 7}}}": "spec.leaderWorkerTemplate.workerTemplate.spec: 7 is invalid; supported values: an object",
 		},
 		"JobSet": {
-			"{replicatedJobs: 7}":                                          "spec.replicatedJobs: 7 is not legal; legal: a list",
-			"{replicatedJobs: [7]}":                                        "spec.replicatedJobs[0]: 7 is not legal; legal: an object",
-			"{replicatedJobs: [{name: 7}]}":                                "spec.replicatedJobs[0].name: 7 is not legal; legal: a text",
-			"{replicatedJobs: [{name: a}, {name: b, replicas: two}]}":      `spec.replicatedJobs[1].replicas: "two" is not legal; legal: an integer ≥ 0`,
-			"{replicatedJobs: [{name: a, replicas: -1}]}":                  "spec.replicatedJobs[0].replicas: -1 is not legal; legal: an integer ≥ 0",
-			"{replicatedJobs: [{name: a, dependsOn: b}]}":                  `spec.replicatedJobs[0].dependsOn: "b" is not legal; legal: a list`,
-			"{replicatedJobs: [{template: {spec: {parallelism: two}}}]}":   `spec.replicatedJobs[0].template.spec.parallelism: "two" is not legal; legal: an integer ≥ 0`,
-			"{replicatedJobs: [{template: {spec: {completions: 1.5}}}]}":   "spec.replicatedJobs[0].template.spec.completions: 1.5 is not legal; legal: an integer ≥ 0",
-			"{startupPolicy: {startupPolicyOrder: 7}}":                     "spec.startupPolicy.startupPolicyOrder: 7 is not legal; legal: a text",
-			"{startupPolicy: InOrder}":                                     `spec.startupPolicy: "InOrder" is not legal; legal: an object`,
-			"{replicatedJobs: [{template: {metadata: {annotations: 7}}}]}": "spec.replicatedJobs[0].template.metadata.annotations: 7 is not legal; legal: an object",
+			"{replicatedJobs: 7}":                                          "spec.replicatedJobs: 7 is invalid; supported values: a list",
+			"{replicatedJobs: [7]}":                                        "spec.replicatedJobs[0]: 7 is invalid; supported values: an object",
+			"{replicatedJobs: [{name: 7}]}":                                "spec.replicatedJobs[0].name: 7 is invalid; supported values: a text",
+			"{replicatedJobs: [{name: a}, {name: b, replicas: two}]}":      `spec.replicatedJobs[1].replicas: "two" is invalid; supported values: an integer ≥ 0`,
+			"{replicatedJobs: [{name: a, replicas: -1}]}":                  "spec.replicatedJobs[0].replicas: -1 is invalid; supported values: an integer ≥ 0",
+			"{replicatedJobs: [{name: a, dependsOn: b}]}":                  `spec.replicatedJobs[0].dependsOn: "b" is invalid; supported values: a list`,
+			"{replicatedJobs: [{template: {spec: {parallelism: two}}}]}":   `spec.replicatedJobs[0].template.spec.parallelism: "two" is invalid; supported values: an integer ≥ 0`,
+			"{replicatedJobs: [{template: {spec: {completions: 1.5}}}]}":   "spec.replicatedJobs[0].template.spec.completions: 1.5 is invalid; supported values: an integer ≥ 0",
+			"{startupPolicy: {startupPolicyOrder: 7}}":                     "spec.startupPolicy.startupPolicyOrder: 7 is invalid; supported values: a text",
+			"{startupPolicy: InOrder}":                                     `spec.startupPolicy: "InOrder" is invalid; supported values: an object`,
+			"{replicatedJobs: [{template: {metadata: {annotations: 7}}}]}": "spec.replicatedJobs[0].template.metadata.annotations: 7 is invalid; supported values: an object",
 		},
-		"Job": {"{parallelism: two}": `spec.parallelism: "two" is not legal; legal: an integer ≥ 0`},
+		"Job": {"{parallelism: two}": `spec.parallelism: "two" is invalid; supported values: an integer ≥ 0`},
 	} {
 		for spec, problem := range cases {
 			o := source.Owners[slices.IndexFunc(source.Owners, func(o *source.Owner) bool { return o.Kind == kind })]
@@ -433,5 +473,6 @@ func TestSizesThatDiffer(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, 2, d.Min)
 	require.Empty(t, d.Contradictions(g, leader))
-	require.Equal(t, []string{`leaderworkerset.sigs.k8s.io/size: "3" is not what ` + d.By + ` says; legal: the same on all members; "2" is used`}, d.Contradictions(g, worker))
+	require.Equal(t,
+		[]string{`leaderworkerset.sigs.k8s.io/size: "3" is not what ` + d.By + ` says; supported values: the same on all members; "2" is used`}, d.Contradictions(g, worker))
 }

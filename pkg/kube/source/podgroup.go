@@ -9,11 +9,11 @@ import (
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 )
 
-// koordinator is the space of the names that Koordinator's users give: a PodGroup, or the
-// members where there is none, say what gang it is. All ways to name one mean the same gang.
+// koordinator is the space of Koordinator's gangs: a PodGroup declares the gang, or its members do. Equal names in all of
+// Koordinator's ways mean the same gang.
 const koordinator = "podgroup"
 
-// podGroup is Koordinator's PodGroup, which members name by a label.
+// podGroup reads Koordinator's PodGroup, which members name by a label.
 var podGroup = Source{
 	Way:    "label " + scheduling.LabelPodGroup,
 	Space:  koordinator,

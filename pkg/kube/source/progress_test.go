@@ -13,21 +13,23 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// TestProgress: with whom a part of a JobSet starts together, by what the status says of the others.
+// TestProgress: which parts of a JobSet start together, by the status of the other parts.
 func TestProgress(t *testing.T) {
 	all := []string{"js.cache", "js.driver", "js.workers"}
 	for name, c := range map[string]struct {
 		status, attempt, of string
 		want                []string
 	}{
-		"nothing is said":           {"", "0", "workers", all},
-		"nobody has finished":       {"replicatedJobsStatus: [{name: driver, succeeded: 0}, {name: workers, succeeded: 1}]", "0", "workers", all},
-		"the driver has":            {"replicatedJobsStatus: [{name: driver, succeeded: 1}]", "0", "workers", []string{"js.cache", "js.workers"}},
-		"of two Jobs both have":     {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "driver", []string{"js.cache", "js.driver"}},
-		"all others have":           {"replicatedJobsStatus: [{name: driver, succeeded: 1}, {name: cache, succeeded: 1}]", "0", "workers", nil},
-		"it has itself":             {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "workers", nil},
-		"in the attempt before":     {"replicatedJobsStatus: [{name: driver, succeeded: 1}]", "1", "workers", []string{"js.cache.restart-1", "js.driver.restart-1", "js.workers.restart-1"}},
-		"in this attempt":           {"restarts: 1, replicatedJobsStatus: [{name: driver, succeeded: 1}]", "1", "workers", []string{"js.cache.restart-1", "js.workers.restart-1"}},
+		"nothing is said":       {"", "0", "workers", all},
+		"nobody has finished":   {"replicatedJobsStatus: [{name: driver, succeeded: 0}, {name: workers, succeeded: 1}]", "0", "workers", all},
+		"the driver has":        {"replicatedJobsStatus: [{name: driver, succeeded: 1}]", "0", "workers", []string{"js.cache", "js.workers"}},
+		"of two Jobs both have": {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "driver", []string{"js.cache", "js.driver"}},
+		"all others have":       {"replicatedJobsStatus: [{name: driver, succeeded: 1}, {name: cache, succeeded: 1}]", "0", "workers", nil},
+		"it has itself":         {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "workers", nil},
+		"in the attempt before": {"replicatedJobsStatus: [{name: driver, succeeded: 1}]", "1", "workers",
+			[]string{"js.cache.restart-1", "js.driver.restart-1", "js.workers.restart-1"}},
+		"in this attempt": {"restarts: 1, replicatedJobsStatus: [{name: driver, succeeded: 1}]", "1", "workers",
+			[]string{"js.cache.restart-1", "js.workers.restart-1"}},
 		"a pod of the one before":   {"restarts: 1, replicatedJobsStatus: [{name: driver, succeeded: 1}]", "0", "workers", all},
 		"a part that is not there":  {"replicatedJobsStatus: [{name: other, succeeded: 1}]", "0", "workers", all},
 		"a status that is no list":  {"replicatedJobsStatus: 7, restarts: many", "0", "workers", all},
@@ -52,12 +54,14 @@ func TestProgress(t *testing.T) {
 func TestTasks(t *testing.T) {
 	for name, c := range map[string]struct {
 		least string
-		pods  map[string]string // their task, by name; those that begin with r run, with f have finished
+		pods  map[string]string // their task, by name; names with r run, names with f have finished
 		want  string
 	}{
-		"all are there":               {"{m: 1, w: 2}", map[string]string{"a": "m", "b": "w", "c": "w"}, ""},
-		"one task has none":           {"{m: 1, w: 2}", map[string]string{"a": "w", "b": "w", "c": "w"}, "problem: 0 of 1 members of task m exist"},
-		"one task lacks one":          {"{m: 1, w: 2}", map[string]string{"a": "w", "b": "m", "c": "m"}, "problem: 1 of 2 members of task w exist"},
+		"all are there": {"{m: 1, w: 2}", map[string]string{"a": "m", "b": "w", "c": "w"}, ""},
+		"one task has none": {"{m: 1, w: 2}", map[string]string{"a": "w", "b": "w", "c": "w"},
+			"problem: 0 of 1 members of task m exist"},
+		"one task lacks one": {"{m: 1, w: 2}", map[string]string{"a": "w", "b": "m", "c": "m"},
+			"problem: 1 of 2 members of task w exist"},
 		"both lack some: by name":     {"{w: 2, m: 1}", map[string]string{"a": "x"}, "problem: 0 of 1 members of task m exist"},
 		"no task is asked for":        {"{}", map[string]string{"a": "m"}, ""},
 		"some run already":            {"{m: 1, w: 2}", map[string]string{"r": "w", "b": "w"}, ""},
@@ -103,7 +107,8 @@ func TestScaledJobs(t *testing.T) {
 	least := func(name, n string) *v1.Pod {
 		return pod(name, words{"batch.kubernetes.io/job-name", "j"}, words{scheduling.AnnotationMinAvailable, n})
 	}
-	job := owned(t, object(t, "{kind: Job, metadata: {namespace: ns, name: j, annotations: {"+scheduling.AnnotationMinAvailable+": '1'}}, spec: {parallelism: 2}}"))
+	job := owned(t, object(t,
+		"{kind: Job, metadata: {namespace: ns, name: j, annotations: {"+scheduling.AnnotationMinAvailable+": '1'}}, spec: {parallelism: 2}}"))
 	says := func(done bool, pods ...*v1.Pod) *source.Declaration {
 		g := gangOf(pods...)
 		if g.Owner = job; done {
@@ -114,7 +119,7 @@ func TestScaledJobs(t *testing.T) {
 		return d
 	}
 	d := says(false, least("a", "4"))
-	require.Contains(t, drawn(d), "problem: "+scheduling.AnnotationMinAvailable+": 4 is not legal; legal: at most 2")
+	require.Contains(t, drawn(d), "problem: "+scheduling.AnnotationMinAvailable+": 4 is invalid; supported values: at most 2")
 	require.True(t, d.Counts)
 	for _, d := range []*source.Declaration{says(false, on("n", least("a", "4")), least("b", "4")), says(true, least("b", "4"))} {
 		require.Equal(t, source.InvalidAnnotation, drawn(d))
@@ -145,8 +150,7 @@ func TestKueueIsApart(t *testing.T) {
 	}
 }
 
-// TestRulesThatDiffer: what is said under the key that counts, and is something else, is told to
-// whoever says it.
+// TestRulesThatDiffer: what is said under the key that counts, and is something else, is told to whichever object says it.
 func TestRulesThatDiffer(t *testing.T) {
 	tier := func(name, n string) *v1.Pod {
 		return pod(name, words{scheduling.LabelPodGroup, "a"}, words{source.AnnotationVolcanoTier, n})
@@ -159,12 +163,15 @@ func TestRulesThatDiffer(t *testing.T) {
 		return d.Contradictions(g, of)
 	}
 	require.Empty(t, told(podGroup(2, nil), tier("b", "1"), tier("a", "1")))
-	require.Equal(t, []string{`volcano.sh/network-topology-highest-tier: "2" is not what counts; legal: the same on all members; pod ns/a annotation volcano.sh/network-topology-highest-tier is used`},
+	require.Equal(t,
+		[]string{`volcano.sh/network-topology-highest-tier: "2" is not what counts; supported values: the same on all members; pod ns/a annotation volcano.sh/network-topology-highest-tier is used`},
 		told(podGroup(2, nil), tier("b", "2"), tier("a", "1")))
 	require.Len(t, told(podGroup(2, words{source.AnnotationVolcanoTier, "1"}), tier("b", "2")), 1, "the PodGroup's own counts")
-	require.Empty(t, told(podGroup(2, words{scheduling.AnnotationTopologySpec, must}), tier("b", "2"), tier("a", "1")), "another language counts, and that is said once")
+	require.Empty(t, told(podGroup(2, words{scheduling.AnnotationTopologySpec, must}), tier("b", "2"), tier("a", "1")),
+		"another language counts, and that is said once")
 
-	set := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: default, name: a, annotations: {"+scheduling.AnnotationTopologySpec+": '"+must+"'}}}"))
+	set := owned(t, object(t,
+		"{kind: LeaderWorkerSet, metadata: {namespace: default, name: a, annotations: {"+scheduling.AnnotationTopologySpec+": '"+must+"'}}}"))
 	leader := lwsPod("a", "0", "0", "1")
 	maps.Copy(leader.Annotations, map[string]string{scheduling.AnnotationTopologySpec: prefer})
 	g := gangOf(leader)

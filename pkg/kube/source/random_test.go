@@ -19,7 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// values are what somebody may write under any key, legal or not.
+// values are valid and invalid values of any key.
 var values = []string{
 	"", "0", "1", "2", "4", "-1", "9999999999999999999", "hard", "soft", "strict", "rack", "BlockLayer", "SpineLayer", "NodeTopologyLayer",
 	"network.topology.nvidia.com/spine", "kubernetes.io/hostname", must, prefer, "{", `["ns/a"]`, "once-satisfied", "NonStrict", "5s",
@@ -32,7 +32,8 @@ var keys = []string{
 	source.AnnotationVolcanoMode, source.AnnotationVolcanoTier, source.AnnotationKueueRequired, source.AnnotationKueuePreferred,
 	"scheduling.k8s.io/group-name", "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index",
 	"leaderworkerset.sigs.k8s.io/template-revision-hash", "leaderworkerset.sigs.k8s.io/size", "leaderworkerset.sigs.k8s.io/exclusive-topology",
-	"jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/restart-attempt",
+	"jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/job-index",
+	"jobset.sigs.k8s.io/restart-attempt",
 	"alpha.jobset.sigs.k8s.io/exclusive-topology", "batch.kubernetes.io/job-name", "grove.io/podgang", "grove.io/podclique",
 }
 
@@ -62,12 +63,14 @@ func drawObject(t *rapid.T, kind string) *unstructured.Unstructured {
 			map[string]any{"packConstraint": map[string]any{"required": "network.topology.nvidia.com/block", "preferred": int64(1)}},
 			map[string]any{"packConstraint": map[string]any{"preferred": "kubernetes.io/hostname"}},
 			[]any{map[string]any{"name": "2", "minReplicas": int64(2)}, map[string]any{"name": "4", "minReplicas": int64(0)}},
-			[]any{map[string]any{"podGroupNames": []any{"2", "4"}, "topologyConstraint": map[string]any{"packConstraint": map[string]any{"required": "rack"}}}},
+			[]any{map[string]any{"podGroupNames": []any{"2", "4"},
+				"topologyConstraint": map[string]any{"packConstraint": map[string]any{"required": "rack"}}}},
 		}).Draw(t, name)
 	}
 	spec := map[string]any{}
 	for _, field := range []string{
-		"leaderWorkerTemplate", "networkTopology", "startupPolicy", "replicatedJobs", "parallelism", "completions", "minMember", "minTaskMember", "subGroupPolicy",
+		"leaderWorkerTemplate", "networkTopology", "startupPolicy", "replicatedJobs", "parallelism", "completions", "minMember", "minTaskMember",
+		"subGroupPolicy",
 		"schedulingPolicy", "schedulingConstraints", "disruptionMode", "parentCompositePodGroupName",
 		"podgroups", "topologyConstraint", "topologyConstraintGroupConfigs", "reuseReservationRef",
 	} {
@@ -75,21 +78,23 @@ func drawObject(t *rapid.T, kind string) *unstructured.Unstructured {
 			spec[field] = value
 		}
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "metadata": map[string]any{"namespace": "ns", "name": "a"}, "spec": spec}}
+	u := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "metadata": map[string]any{"namespace": "ns", "name": "a"},
+		"spec": spec}}
 	u.Object["status"] = map[string]any{"restarts": anything("restarts"), "replicatedJobsStatus": anything("progress")}
 	u.SetAnnotations(drawWords(t, "annotations"))
 	return u
 }
 
-// TestAnythingIsRead: whatever is written, on pods or on objects of any kind, reading it does not
-// fail in a way that nobody is told of: the gang has a minimum that it can have, what is wrong is
-// said once and names what it is about, and the same is said whoever is asked first.
+// TestAnythingIsRead: whatever is written, on pods or on objects of any kind, reading it does not fail without a message: the
+// gang has a minimum that it can have, what is wrong is said once and names what it is about, and the order of reading does not
+// matter.
 func TestAnythingIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := source.Gang{Pods: map[string]*v1.Pod{}, Expected: rapid.Bool().Draw(t, "expected")}
 		words := drawWords(t, "of the first")
 		for i := range rapid.IntRange(1, 4).Draw(t, "pods") {
-			p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("p", i), Labels: words, Annotations: drawWords(t, "annotations")}}
+			p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("p", i), Labels: words,
+				Annotations: drawWords(t, "annotations")}}
 			if i == 0 && rapid.Bool().Draw(t, "native") {
 				p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &p.Namespace}
 			}
@@ -133,9 +138,10 @@ func TestAnythingIsRead(t *testing.T) {
 			}
 			g.Siblings = append(g.Siblings, g)
 		}
-		defaults := source.Defaults{Policy: gang.OnceSatisfied, Aware: rapid.Bool().Draw(t, "aware"), Check: func(s *scheduling.GatherSpec) error {
-			return s.CheckLayers([]string{"SpineLayer", "BlockLayer", "NodeTopologyLayer"}, "default")
-		}}
+		defaults := source.Defaults{Policy: gang.OnceSatisfied, Aware: rapid.Bool().Draw(t, "aware"),
+			Check: func(s *scheduling.GatherSpec) error {
+				return s.CheckLayers([]string{"SpineLayer", "BlockLayer", "NodeTopologyLayer"}, "default")
+			}}
 		if rapid.Bool().Draw(t, "topology") {
 			defaults.Layers = topo12
 		}

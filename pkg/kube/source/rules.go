@@ -10,49 +10,48 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// How members gather is said in several languages, and by several speakers: the object that
-// declares the gang, the object that owns it, a member. One rule counts: of the first speaker
-// that says one, in the language that comes first.
+// A topology constraint has several formats and several origins: the object that declares the gang, the gang's owner, a member.
+// One constraint takes effect: of the first origin that has one, in its first format.
 //
-//	speakers   the gang's object, its owner, its members
-//	languages  network-topology-spec; networkTopology of a spec; a spec's label keys;
-//	           volcano.sh/network-topology-*
-//	           and, if nobody says anything in these: kueue.x-k8s.io/podset-*-topology
+//	origins  the gang's object, its owner, its members
+//	formats  network-topology-spec; networkTopology of a spec; a spec's label keys;
+//	         volcano.sh/network-topology-*
+//	         if no origin has one of these: kueue.x-k8s.io/podset-*-topology
 
-// speaker is somebody who says something of a gang.
-type speaker struct {
-	who   string // for messages
-	says  words
-	owner bool // it is the object that owns the gang
-	pod   bool // it is a member
+// origin is an object or pod that declares something of a gang.
+type origin struct {
+	name   string // for messages
+	lookup lookup
+	owner  bool // the object that owns the gang
+	pod    bool // a member
 }
 
-// words is what somebody says under a key.
-type words func(key string) (value string, ok bool)
+// lookup returns the value of an origin under a key.
+type lookup func(key string) (value string, ok bool)
 
-// language is one way to say how members gather.
-type language struct {
-	keys []string // one of them is said, or the language is not spoken
-	read func(says words, layers []convert.Layer) reading
-	// apart says that what it asks of each gang may be another thing for others of the group.
+// format is one way to write a topology constraint.
+type format struct {
+	keys []string // an origin with one of them uses the format
+	read func(values lookup, layers []convert.Layer) parseResult
+	// apart says that the gangs of a group may have different constraints in this format.
 	apart bool
 }
 
-// reading is what somebody has said, as a rule.
-type reading struct {
-	gather *scheduling.GatherSpec // nil is no rule
+// parseResult is a topology constraint that was read.
+type parseResult struct {
+	gather *scheduling.GatherSpec // nil is no constraint
 	notes  []Note
 	err    error
 }
 
-// Fields of a spec, as if they were keys of annotations: whoever reads the object says them so.
+// Fields of a spec, used as if they were keys of annotations.
 const (
 	FieldTopologyMode     = "spec.networkTopology.mode"
 	FieldTopologyTier     = "spec.networkTopology.highestTierAllowed"
 	FieldTopologyTierName = "spec.networkTopology.highestTierName"
 )
 
-// Keys of other APIs that say how members gather.
+// Keys of other APIs that hold topology constraints.
 const (
 	AnnotationVolcanoMode    = workloads.VolcanoMode
 	AnnotationVolcanoTier    = workloads.VolcanoTier
@@ -63,47 +62,48 @@ const (
 )
 
 var (
-	// languages are those in which a speaker is asked, in this order.
-	languages = []language{
-		{keys: []string{scheduling.AnnotationTopologySpec}, read: readOurs},
+	// formats are sorted by precedence.
+	formats = []format{
+		{keys: []string{scheduling.AnnotationTopologySpec}, read: readTopologySpec},
 		tiers(FieldTopologyMode, FieldTopologyTier, FieldTopologyTierName),
-		nativeKeys.language(), podGangKeys.language(),
+		nativeKeys.format(), podGangKeys.format(),
 		tiers(AnnotationVolcanoMode, AnnotationVolcanoTier, ""),
 	}
-	// lastly are those that count where nobody says anything in the others.
-	lastly = []language{{keys: []string{AnnotationKueueRequired, AnnotationKueuePreferred, AnnotationKueueSlice}, read: readKueue, apart: true}}
+	// fallbackFormats count only if no origin uses one of formats.
+	fallbackFormats = []format{{keys: []string{AnnotationKueueRequired, AnnotationKueuePreferred, AnnotationKueueSlice}, read: readKueue,
+		apart: true}}
 
-	// ruleKeys are all keys on pods under which a rule may be said.
-	ruleKeys = []string{
+	// constraintKeys are all keys on pods that may hold a topology constraint.
+	constraintKeys = []string{
 		scheduling.AnnotationTopologySpec, AnnotationVolcanoMode, AnnotationVolcanoTier, AnnotationKueueRequired, AnnotationKueuePreferred,
 		AnnotationKueueSlice,
 	}
 )
 
-// spoken is the key under which a speaker says something in a language; "" if it does not.
-func (l *language) spoken(says words) string {
+// usedKey returns the first key of the format that has a value; "" for none.
+func (l *format) usedKey(values lookup) string {
 	for _, key := range l.keys {
-		if _, ok := says(key); key != "" && ok {
+		if _, ok := values(key); key != "" && ok {
 			return key
 		}
 	}
 	return ""
 }
 
-// rule is one that somebody has said.
-type rule struct {
-	speaker  speaker
-	language *language
-	key      string
+// constraint is a topology constraint of an origin.
+type constraint struct {
+	origin origin
+	format *format
+	key    string
 }
 
-// rules lists what is said of how members gather; the first counts.
-func rules(speakers []speaker) (all []rule) {
-	for _, some := range [][]language{languages, lastly} {
+// constraints lists the topology constraints of all origins; the first takes effect.
+func constraints(speakers []origin) (all []constraint) {
+	for _, formats := range [][]format{formats, fallbackFormats} {
 		for _, s := range speakers {
-			for i := range some {
-				if key := some[i].spoken(s.says); key != "" {
-					all = append(all, rule{s, &some[i], key})
+			for i := range formats {
+				if key := formats[i].usedKey(s.lookup); key != "" {
+					all = append(all, constraint{s, &formats[i], key})
 				}
 			}
 		}
@@ -111,13 +111,13 @@ func rules(speakers []speaker) (all []rule) {
 	return all
 }
 
-func readOurs(says words, _ []convert.Layer) (out reading) {
-	value, _ := says(scheduling.AnnotationTopologySpec)
+func readTopologySpec(values lookup, _ []convert.Layer) (out parseResult) {
+	value, _ := values(scheduling.AnnotationTopologySpec)
 	out.gather, out.err = scheduling.ParseGatherSpec(value)
 	return out
 }
 
-// gatherRule is a rule as network-topology-spec writes it without its optional fields.
+// gatherRule returns a rule as network-topology-spec writes it without its optional fields.
 func gatherRule(layer string, strategy scheduling.GatherStrategy) scheduling.GatherRule {
 	return scheduling.GatherRule{Layer: layer, Strategy: strategy, PodCountMultiple: 1, Scope: scheduling.ScopeGangGroup}
 }
@@ -129,42 +129,44 @@ const (
 	TierIsNode  = "NetworkTopologyTierIsNode"
 )
 
-// tiers is the language of Volcano's networkTopology: mode hard is within one domain of the tier
-// or of a lower one, mode soft as low as can be. Tier 0 is a node, tier 1 the layer above the
-// nodes, and so on.
-func tiers(mode, tier, tierName string) language {
+// tiers returns the format of Volcano's networkTopology. Mode hard needs one domain of the tier or of a lower one; mode soft
+// prefers the lowest. Tier 0 is a node, tier 1 the layer above the nodes, and so on.
+func tiers(mode, tier, tierName string) format {
 	t := tierKeys{mode, tier, tierName}
-	return language{keys: slices.DeleteFunc([]string{mode, tier, tierName}, func(key string) bool { return key == "" }), read: t.read}
+	return format{keys: slices.DeleteFunc([]string{mode, tier, tierName}, func(key string) bool { return key == "" }), read: t.read}
 }
 
 type tierKeys struct{ mode, tier, tierName string }
 
-func (k tierKeys) read(says words, layers []convert.Layer) (out reading) {
-	mode, _ := says(k.mode)
+func (k tierKeys) read(values lookup, layers []convert.Layer) (out parseResult) {
+	mode, _ := values(k.mode)
 	if mode != "" && mode != "hard" && mode != "soft" {
-		return reading{err: fmt.Errorf(`%s: Unsupported value: %q: supported values: "hard", "soft"`, k.mode, mode)}
+		return parseResult{err: fmt.Errorf(`%s: Unsupported value: %q: supported values: "hard", "soft"`, k.mode, mode)}
 	}
 	bottomUp := []string{scheduling.NodeTopologyLayer}
 	for _, l := range slices.Backward(layers) {
 		bottomUp = append(bottomUp, l.Name)
 	}
-	tier, said, err := k.tierOf(says, layers, bottomUp)
+	tier, given, err := k.tierOf(values, layers, bottomUp)
 	switch hard := mode != "soft"; {
 	case err != nil:
-		return reading{err: err}
+		return parseResult{err: err}
 	case layers == nil && hard && tier > 0:
-		return reading{err: fmt.Errorf("%s: tier %d needs ClusterNetworkTopology %s, which does not exist", k.tier, tier, scheduling.TopologyName)}
-	case !said && hard:
-		return reading{notes: []Note{{TierMissing, fmt.Sprintf("%s is hard and no tier is given: that is no constraint; give %s", k.mode, k.tier)}}}
-	case !said:
-		return reading{gather: gatherUpTo(bottomUp[1:], "")}
+		return parseResult{err: fmt.Errorf("%s: tier %d needs ClusterNetworkTopology %s, which does not exist", k.tier, tier,
+			scheduling.TopologyName)}
+	case !given && hard:
+		return parseResult{notes: []Note{{TierMissing,
+			fmt.Sprintf("%s is hard and no tier is given: that is no constraint; give %s", k.mode, k.tier)}}}
+	case !given:
+		return parseResult{gather: gatherUpTo(bottomUp[1:], "")}
 	case tier == 0 && hard:
 		out.notes = []Note{{TierIsNode, k.tier + " is 0: all pods of a group must run on the same node"}}
 		out.gather = gatherUpTo(nil, scheduling.NodeTopologyLayer)
 	case tier == 0:
 		out.gather = gatherUpTo(bottomUp[:1], "")
 	case tier >= len(bottomUp) && hard:
-		out.notes = []Note{{TierTooHigh, fmt.Sprintf("%s is %d, and the topology has %d tiers above the nodes: that is no constraint", k.tier, tier, len(layers))}}
+		out.notes = []Note{{TierTooHigh,
+			fmt.Sprintf("%s is %d, and the topology has %d tiers above the nodes: that is no constraint", k.tier, tier, len(layers))}}
 	case hard:
 		out.gather = gatherUpTo(bottomUp[1:tier], bottomUp[tier])
 	default:
@@ -173,7 +175,7 @@ func (k tierKeys) read(says words, layers []convert.Layer) (out reading) {
 	return out
 }
 
-// gatherUpTo prefers some layers, and needs one if it is named.
+// gatherUpTo returns a spec that prefers some layers, and requires layer must unless that is "".
 func gatherUpTo(prefer []string, must string) *scheduling.GatherSpec {
 	g := &scheduling.GatherSpec{}
 	for _, layer := range prefer {
@@ -188,12 +190,12 @@ func gatherUpTo(prefer []string, must string) *scheduling.GatherSpec {
 	return g
 }
 
-// tierOf is the tier that is meant, by number or by name.
-func (k tierKeys) tierOf(says words, layers []convert.Layer, bottomUp []string) (tier int, said bool, err error) {
-	number, numbered := says(k.tier)
+// tierOf returns the tier, which is given by number or by name.
+func (k tierKeys) tierOf(values lookup, layers []convert.Layer, bottomUp []string) (tier int, given bool, err error) {
+	number, numbered := values(k.tier)
 	name, named := "", false
 	if k.tierName != "" {
-		name, named = says(k.tierName)
+		name, named = values(k.tierName)
 	}
 	switch {
 	case numbered && named:
@@ -206,7 +208,8 @@ func (k tierKeys) tierOf(says words, layers []convert.Layer, bottomUp []string) 
 		case name == scheduling.NodeTopologyLayer:
 			return 0, true, nil
 		}
-		return 0, false, fmt.Errorf("%s: unknown topology tier name %q; legal: a layer of the ClusterNetworkTopology or its label key: %v", k.tierName, name, bottomUp)
+		return 0, false, fmt.Errorf("%s: unknown topology tier name %q; supported values: a layer of the ClusterNetworkTopology or its label key: %v",
+			k.tierName, name, bottomUp)
 	case !numbered:
 		return 0, false, nil
 	}
@@ -220,24 +223,25 @@ func (k tierKeys) tierOf(says words, layers []convert.Layer, bottomUp []string) 
 	return n, true, nil
 }
 
-// readKueue reads the annotations of Kueue's topology-aware scheduling, whose levels are label keys of nodes. They are about a
-// pod set each, of which a JobSet has one for each ReplicatedJob. A slice is as many pods in one domain: a multiple of its size.
-func readKueue(says words, layers []convert.Layer) (out reading) {
-	if out = kueueKeys.read(says, layers); out.err != nil {
+// readKueue reads the annotations of Kueue's topology-aware scheduling, with label keys of nodes. They hold for one pod set,
+// such as a ReplicatedJob. A slice is a number of pods in one domain: a multiple of its size.
+func readKueue(values lookup, layers []convert.Layer) (out parseResult) {
+	if out = kueueKeys.read(values, layers); out.err != nil {
 		return out
 	}
-	label, sliced := says(AnnotationKueueSlice)
+	label, sliced := values(AnnotationKueueSlice)
 	if !sliced {
 		return out
 	}
 	layer, err := layerOf(label, layers)
 	if err != nil {
-		return reading{err: fmt.Errorf("%s: %w", AnnotationKueueSlice, err)}
+		return parseResult{err: fmt.Errorf("%s: %w", AnnotationKueueSlice, err)}
 	}
-	value, _ := says(AnnotationKueueSliceSize)
+	value, _ := values(AnnotationKueueSliceSize)
 	size, err := strconv.Atoi(value)
 	if err != nil || size < 1 {
-		return reading{err: fmt.Errorf("%s: %q is not legal with %s; legal: an integer ≥ 1", AnnotationKueueSliceSize, value, AnnotationKueueSlice)}
+		return parseResult{err: fmt.Errorf("%s: %q is invalid with %s; supported values: an integer ≥ 1", AnnotationKueueSliceSize, value,
+			AnnotationKueueSlice)}
 	}
 	if out.gather == nil {
 		out.gather = &scheduling.GatherSpec{}

@@ -1,6 +1,6 @@
-// Package source says which API makes which pods a gang, and what the objects of that API say about the gang.
-// Each API is one file and one entry of All (integrations.go); nothing else needs to know the API. The functions
-// are pure: no client, no cache, no lock.
+// Package source knows which API makes which pods a gang, and reads the gang's declaration from that API's objects. Each API is
+// one file and one entry of All (integrations.go); no other package knows the API. The functions are pure: no client, no cache,
+// no lock.
 package source
 
 import (
@@ -21,87 +21,83 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Source is one way in which users make pods a gang.
+// Source is one integration: an API, or one of its ways, in which pods name their gang.
 type Source struct {
 	// Way is what users write on a pod, for messages.
 	Way string
-	// Space is the name space of the gangs' names, as in gang.Ref: several ways of one API
-	// may name the same gang.
+	// Space is the name space of the gangs' names, as in gang.Ref. Sources with the same Space name the same gangs.
 	Space string
-	// NameOf is the name of the gang that a pod names in this way, "" if it names none. The
-	// gang is one of the pod's namespace.
+	// NameOf returns the gang that a pod names in this way, in the pod's namespace; "" for none.
 	NameOf func(*v1.Pod) string
-	// UIDOf is the UID of the object that a pod means by that name: one that is made again under
-	// its name has other gangs. nil is for pods that know a name only.
+	// UIDOf returns the UID of the object that a pod names. An object recreated under its name has other gangs. nil is for pods
+	// that only know a name.
 	UIDOf func(*v1.Pod) string
-	// Itself says that the pods describe their gang themselves where no object does.
+	// Itself says that the pods describe their gang if no object does.
 	Itself bool
-	// Implied says that a controller names the gang, and not a user: whoever names another one
-	// means it.
+	// Implied says that a controller names the gang. A name that the user writes takes precedence over the implied one.
 	Implied bool
-	// Owner is the kind of object whose controller makes the pods, and OwnerName the one that a pod
-	// names; nil if nothing is to be known of one.
+	// Owner is the kind of object that the pods are made for, and OwnerName returns the owner that a pod names; nil for sources
+	// without owners.
 	Owner     *Owner
 	OwnerName func(*v1.Pod) string
-	// Leads says whether a pod is the one for which the controller makes the other members of its gang:
-	// those who are older were made for one before, and go with that. nil is for gangs without one.
+	// Leads says whether a pod is the leader for which the controller makes the other members. Members older than their leader
+	// belong to a former leader and are deleted with it. nil is for gangs without a leader.
 	Leads func(*v1.Pod) bool
-	// Needs says that without its owner nothing is known of a gang.
+	// Needs says that a gang cannot be declared without its owner.
 	Needs bool
-	// Fill says what is declared of a gang that has members; nil is what an object says, or the
-	// members where there is none.
+	// Fill reads the declaration of a gang that has members. nil: the object declares the gang, or the members do if there is
+	// none.
 	Fill func(*Declaration, Gang)
-	// Object is the kind of object that declares gangs; nil if that of another source of
-	// the same space does.
+	// Object is the kind of object that declares gangs; nil if another source of the same Space has that object.
 	Object *Object
-	// Family adds to what an object says what its owner and the other gangs of that owner say;
-	// nil is nothing. Of the owner it is only asked once that is known.
+	// Family adds to an object's declaration what its owner and the owner's other gangs declare; nil for none. It is called
+	// only once the owner is known.
 	Family func(Gang) More
 }
 
 // Object is a kind of object that declares gangs.
 type Object struct {
 	Resource schema.GroupVersionResource
-	// Others are other versions in which it may be served, read where the first is not.
+	// Others are older versions of the API, read where the cluster does not serve the first.
 	Others []string
 	Kind   string
-	// Optional says that clusters need not have it.
+	// Optional says that clusters may lack it.
 	Optional bool
-	// ReadOnly says that its status is not ours to write, but for one condition if there is one.
+	// ReadOnly says that Muster writes nothing to its status except Condition.
 	ReadOnly bool
-	// Role is the file below manifests that permits to read it, if that is a file of its own.
+	// Role is the file below manifests that permits reading it, if that is a separate file.
 	Role string
-	// Condition is the type of that condition: that the gang was whole once, which then stays.
+	// Condition returns the type of the condition that Muster sets once the gang has reached its minimum. The condition stays.
 	Condition func(*sigs.PodGroup) string
 	New       func() runtime.Object // an empty one
-	// Read gives the object the shape of a PodGroup, in which all declarations are read.
+	// Read converts the object to the shape of a PodGroup, in which all declarations are read.
 	Read func(*unstructured.Unstructured) (*sigs.PodGroup, error)
-	// More is what has no place in a PodGroup of that shape; nil is nothing.
+	// More returns what does not fit into that PodGroup; nil for nothing.
 	More func(*unstructured.Unstructured) More
 }
 
-// More is what an object says beside what a PodGroup can say.
+// More is what an object declares beyond the fields of a PodGroup.
 type More struct {
-	Words     map[string]string // as annotations would
+	Words     map[string]string // values by the key of the annotation that means the same
 	Problem   error             // why the gang cannot be planned
-	Waits     string            // for what it waits that others make; "" for nothing
-	Lacks     string            // the same, but those who have started go on
-	Tasks     map[string]int    // how many members each of several tasks needs at the least
+	Waits     string            // the missing objects that the gang waits for; "" for none
+	Lacks     string            // like Waits, but running members continue
+	Tasks     map[string]int    // the minimum number of members of each task
 	SubGroups []SubGroups       // the policies by which members form sub-groups
 	Notes     []Note
-	Owner     OwnerKey   // the object that must be known, too; zero if there is none
-	Group     []gang.Ref // the gangs that start together with it, sorted
-	Branches  []branch   // those of them that gather with one another
-	// Above are the levels above the gang where not all gangs of the group are needed.
+	Owner     OwnerKey   // the object that must be known, too; zero for none
+	Group     []gang.Ref // the gangs that start together with this one, sorted
+	Branches  []branch   // the parts of Group with a topology constraint of their own
+	// Above are the levels above the gang, if the group may start without some of its gangs.
 	Above []choice.Level
-	Whole bool // its members leave together, however many more they are than it needs
-	// Priority is that of all members, whatever these say; nil if they say it. PriorityClass is one that has no effect.
+	Whole bool // members are evicted together, even the ones beyond the minimum
+	// Priority overrides the priority of all members; nil if they keep their own. PriorityClass is a class without effect.
 	Priority      *int32
 	PriorityClass string
-	Never         *bool // whether no pod is evicted for its members, whatever these say; nil if they say it
+	Never         *bool // preemptionPolicy Never for all members; nil if each pod's own counts
 }
 
-// refOf is the gang of a name that a pod gives.
+// refOf returns the gang of a name that a pod gives.
 func (s *Source) refOf(pod *v1.Pod, name string) gang.Ref {
 	ref := gang.Ref{Source: s.Space, Namespace: pod.Namespace, Name: name}
 	if s.UIDOf != nil {
@@ -110,8 +106,8 @@ func (s *Source) refOf(pod *v1.Pod, name string) gang.Ref {
 	return ref
 }
 
-// ReadObject reads an object that declares a gang, in the shape of a PodGroup. One that cannot be read has
-// that for a problem, and is the error.
+// ReadObject reads an object that declares a gang, in the shape of a PodGroup. If it cannot be read, the error is returned, and
+// it is also the gang's problem.
 func (s *Source) ReadObject(u *unstructured.Unstructured) (pg *sigs.PodGroup, more More, err error) {
 	if pg, err = s.Object.Read(u); err != nil {
 		return shape(u), More{Problem: fmt.Errorf("%s %s/%s cannot be read: %w", s.Object.Kind, u.GetNamespace(), u.GetName(), err)}, err
@@ -122,7 +118,7 @@ func (s *Source) ReadObject(u *unstructured.Unstructured) (pg *sigs.PodGroup, mo
 	return pg, more, nil
 }
 
-// shape is an object as a PodGroup that says nothing.
+// shape returns a PodGroup with the object's metadata and an empty spec.
 func shape(u *unstructured.Unstructured) *sigs.PodGroup {
 	return &sigs.PodGroup{TypeMeta: metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()}, ObjectMeta: metav1.ObjectMeta{
 		Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(), Generation: u.GetGeneration(),
@@ -131,13 +127,12 @@ func shape(u *unstructured.Unstructured) *sigs.PodGroup {
 	}}
 }
 
-// Ref names the gang that an object of a source declares.
+// Ref returns the gang that an object of this source declares.
 func (s *Source) Ref(object *unstructured.Unstructured) gang.Ref {
 	return gang.Ref{Source: s.Space, Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// Versions are the resources that hold its objects, of which one is read: the first that is
-// served.
+// Versions returns the resources that may hold its objects. The first that the cluster serves is read.
 func (o *Object) Versions() []schema.GroupVersionResource {
 	all := []schema.GroupVersionResource{o.Resource}
 	for _, version := range o.Others {
@@ -146,52 +141,48 @@ func (o *Object) Versions() []schema.GroupVersionResource {
 	return all
 }
 
-// Gang is all that the cluster says of one gang.
+// Gang is all that is known of one gang.
 type Gang struct {
 	Ref    gang.Ref
-	Object *sigs.PodGroup // what declares it, in the shape of a PodGroup; nil if nothing does
-	More   More           // what else the object says
+	Object *sigs.PodGroup // the object that declares it, in the shape of a PodGroup; nil for none
+	More   More           // the rest of the object's declaration
 	Owner  *Owned         // the object that OwnerOf names; nil if it is not known
-	// Expected says that objects of the owner's kind are known, so that it is one that is missing.
+	// Expected says that the owner is missing although other objects of its kind are known.
 	Expected bool
-	// Denied are the resources of other projects that may not be read.
+	// Denied are the resources of other projects that Muster may not read.
 	Denied map[schema.GroupVersionResource]bool
-	// Pointer says how pods which the owner means for a gang name another one, "" if none does;
-	// nil is for none.
+	// Pointer returns how pods that the owner makes for a gang name another gang, "" if none does; nil is for none.
 	Pointer func(gang.Ref) string
-	// Known says whether a gang has members; nil is for not known.
+	// Known says whether a gang has members; nil if that is not known.
 	Known func(gang.Ref) bool
 	Pods  map[string]*v1.Pod // its members, by namespace/name
-	// Above are the parents of the owner, from the next one up, as far as they are known; no more than
-	// MaxLevels, which is what a circle has.
+	// Above are the known ancestors of the owner, from its parent up, at most MaxLevels (the length at which a cycle is cut).
 	Above []*Owned
-	// Children are the objects through which the owner makes pods, or the Jobs of its members, as far as they are known.
+	// Children are the known objects through which the owner makes pods, or the Jobs of its members.
 	Children []*Owned
-	// Siblings are the gangs whose owners have one root, itself among them, sorted: those that objects
-	// declare, if the owner's kind is a family.
+	// Siblings are the declared gangs below the same root, including this gang, sorted. Only kinds of owner with Family have them.
 	Siblings []Gang
-	// Done are those that have finished: they describe the gang where nobody else does.
+	// Done are the finished members. They describe the gang if no other pod or object does.
 	Done map[string]*v1.Pod
-	// Held says whether a member does not count yet: it has scheduling gates or another scheduler, or waits for
-	// claims to be made. nil is for none.
+	// Held says whether a member does not count yet: it has scheduling gates or another scheduler, or its ResourceClaims do not
+	// exist. nil is for none.
 	Held func(*v1.Pod) bool
 }
 
-// Defaults hold where nothing is said.
+// Defaults hold for what a gang does not declare.
 type Defaults struct {
 	Wait   time.Duration
 	Policy gang.MatchPolicy
-	// Aware false makes every gang a gang without topology.
+	// Aware false removes topology constraints from every gang.
 	Aware bool
-	// Layers are those of the topology between its root and the nodes, from the top down; nil if
-	// there is none.
+	// Layers are the topology's layers between its root and the nodes, from the top down; nil without a topology.
 	Layers []convert.Layer
-	// Check says why members cannot be gathered like this; nil means that they always can.
+	// Check returns why members cannot be gathered by a spec; nil accepts every spec.
 	Check func(*scheduling.GatherSpec) error
 }
 
-// any are its members, finished or not.
-func (g *Gang) any() map[string]*v1.Pod {
+// allPods returns the members, finished or not.
+func (g *Gang) allPods() map[string]*v1.Pod {
 	if len(g.Done) == 0 {
 		return g.Pods
 	}
@@ -200,7 +191,7 @@ func (g *Gang) any() map[string]*v1.Pod {
 	return all
 }
 
-// running is how many members have a node and have not finished.
+// running returns how many members have a node and have not finished.
 func (g *Gang) running() (n int) {
 	for _, pod := range g.Pods {
 		if pod.Spec.NodeName != "" && !convert.Finished(pod) {
@@ -210,61 +201,60 @@ func (g *Gang) running() (n int) {
 	return n
 }
 
-// begun says whether some member has a node, or has finished.
-func (g *Gang) begun() bool { return g.running() > 0 || len(g.Done) > 0 }
+// hasStarted says whether some member has a node or has finished.
+func (g *Gang) hasStarted() bool { return g.running() > 0 || len(g.Done) > 0 }
 
-// Note is something that people should know of a gang's objects.
+// Note is something that the user should know about the objects of a gang.
 type Note struct{ Reason, Message string }
 
 // The reasons of notes.
 const (
-	InvalidAnnotation = "InvalidAnnotation" // a bad value, for which a default is used
-	TopologyRule      = "TopologyRule"      // where the rule comes from
-	LeaderFirst       = "LeaderFirst"       // the first member starts alone
-	OwnerNotRead      = "OwnerNotRead"      // what the owner says is not known
-	TwoGangs          = "TwoGangs"          // somebody names several
+	InvalidAnnotation = "InvalidAnnotation" // an invalid value; a default is used
+	TopologyRule      = "TopologyRule"      // where the topology constraint comes from
+	LeaderFirst       = "LeaderFirst"       // the leader starts alone
+	OwnerNotRead      = "OwnerNotRead"      // the declaration of the owner is unknown
+	TwoGangs          = "TwoGangs"          // a pod names several gangs
 )
 
-// Warns says whether something should be changed.
+// Warns says whether the user should change something.
 func (n Note) Warns() bool { return n.Reason != TopologyRule && n.Reason != LeaderFirst }
 
-// Declaration is what is declared of a gang.
+// Declaration is what is declared of a gang, with defaults filled in.
 type Declaration struct {
 	gang.Spec
-	Gather *scheduling.GatherSpec // how the members gather; nil if that is not said
-	Says   map[string]string      // what describes the gang, by the key of its annotation
-	By     string                 // the member that says it where the object does not
-	Notes  []Note                 // what people should know of it
-	Rule   string                 // where Gather was said, in words; "" if it was not
-	// Total is how many members there will be where the first comes before the others are made,
-	// and must only go where all of them find room; 0 if members come as they please. Follower is
-	// what the others need; nil if it is what the first does.
+	Gather *scheduling.GatherSpec // the topology constraint; nil for none
+	Says   map[string]string      // values by the key of their annotation
+	By     string                 // the member that is read if the object has no value
+	Notes  []Note                 // for the user
+	Rule   string                 // where Gather was declared, in words; "" if it was not
+	// Total is the number of members of a gang if the leader comes before the other members: the leader only starts where all of
+	// them fit; 0 if the leader does not come first. Follower is the template of the other members; nil if they equal the leader.
 	Total    int
 	Follower *v1.PodTemplateSpec
-	// Resources are what the members need in all (minResources): capacity for members that do not exist yet is held; nil if that is not said.
+	// Resources are the requests of all members (minResources): capacity for members that do not exist yet is held; nil if
+	// undeclared.
 	Resources v1.ResourceList
-	// SubGroups are the policies by which members form sub-groups; none where all are one.
+	// SubGroups are the policies by which members form sub-groups; none if the gang is undivided.
 	SubGroups []SubGroups
-	// Tasks are how many members of each of several tasks must start; nil where none are told apart.
+	// Tasks are the minimum numbers of members by task; nil without tasks.
 	Tasks map[string]int
-	// ReadsLayers says that Gather is another one when the topology has other layers.
+	// ReadsLayers says that Gather depends on the layers of the topology.
 	ReadsLayers bool
-	// Apart says that what Gather asks of each gang is about this one, whatever others of its group
-	// ask for.
+	// Apart says that Gather's constraint on each gang is about this gang alone. Other gangs of its group may have another one.
 	Apart bool
-	// Branches are gangs of its group that gather with one another.
+	// Branches are parts of its group with a topology constraint of their own.
 	Branches []convert.Own
-	// Counts says that another declaration may hold when members come, go or are bound.
+	// Counts says that the declaration may change when members are added, removed or bound.
 	Counts bool
-	// Whole says that its members leave together, however many more they are than Min.
+	// Whole says that its members are evicted together, even the ones beyond Min.
 	Whole bool
-	// Priority is that of all members, whatever these say, and Never says whether no pod is evicted for them; nil if they say it.
+	// Priority overrides the priority of all members, and Never says whether they never preempt; nil if each pod's own counts.
 	Priority *int32
 	Never    *bool
 
-	speakers []speaker
-	branches []branch
-	rule     rule // of Gather
-	// noLeast says that no member has a legal min-available where members describe the gang.
-	noLeast bool
+	origins    []origin
+	branches   []branch
+	constraint constraint // the one that Gather was read from
+	// noMinAvailable says that the members describe the gang and none has a valid min-available.
+	noMinAvailable bool
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// SubGroups is a policy by which members of a gang form sub-groups: those that it selects and that
-// have equal values under its keys are one. Sub-groups gather by themselves.
+// SubGroups is a policy by which members form sub-groups: the selected members with equal values under Keys are one sub-group.
+// Each sub-group has the topology constraint for itself.
 type SubGroups struct {
 	Name    string
-	Size    int // how many members each has
-	Least   int // how many sub-groups there must be
+	Size    int // the members of each sub-group
+	Least   int // the minimum number of sub-groups
 	Selects labelsets.Selector
 	Keys    []string
-	Says    map[string]string // how the members of each gather, as fields of networkTopology say it
+	Says    map[string]string // fields of networkTopology, by their key
 	Gather  *scheduling.GatherSpec
 }
 
-// between separates what names a sub-group: no name and no value of a label has it.
-const between = "\x1f"
+// separator separates the parts of a sub-group's name: no name and no label value contains it.
+const separator = "\x1f"
 
-// Of names the sub-group that a pod is in; "" if in none.
+// Of returns the sub-group of a pod; "" for none.
 func (s *SubGroups) Of(pod *v1.Pod) string {
 	if !s.Selects.Matches(labelsets.Set(pod.Labels)) {
 		return ""
@@ -39,13 +39,13 @@ func (s *SubGroups) Of(pod *v1.Pod) string {
 		if !ok {
 			return ""
 		}
-		name += between + value
+		name += separator + value
 	}
 	return name
 }
 
-// SubGroupOf names the sub-group of the gang that a pod is in, by the first policy that selects it,
-// and the policy's place in SubGroups; "" and -1 if it is in none.
+// SubGroupOf returns the sub-group of a pod by the first policy that selects the pod, and the index of that policy; "" and -1
+// for none.
 func (d *Declaration) SubGroupOf(pod *v1.Pod) (name string, policy int) {
 	for i := range d.SubGroups {
 		if name := d.SubGroups[i].Of(pod); name != "" {
@@ -58,13 +58,13 @@ func (d *Declaration) SubGroupOf(pod *v1.Pod) (name string, policy int) {
 	return "", -1
 }
 
-// readSubGroups reads a list of policies.
+// readSubGroups parses a list of policies.
 func readSubGroups(all []workloads.SubGroupPolicy) (out []SubGroups, err error) {
 	for i, p := range all {
 		at := fmt.Sprintf("spec.subGroupPolicy[%d]", i)
 		switch {
 		case p.Name == "":
-			return nil, fmt.Errorf(`%s.name: "" is not legal; legal: a name`, at)
+			return nil, fmt.Errorf(`%s.name: "" is invalid; supported values: a name`, at)
 		case slices.ContainsFunc(out, func(o SubGroups) bool { return o.Name == p.Name }):
 			return nil, fmt.Errorf("%s.name: %q is there twice", at, p.Name)
 		}
@@ -77,29 +77,29 @@ func readSubGroups(all []workloads.SubGroupPolicy) (out []SubGroups, err error) 
 				return nil, fmt.Errorf("%s.labelSelector: %w", at, err)
 			}
 		}
-		tierWords(p.NetworkTopology, func(key, value string) { s.Says[key] = value })
+		addTierFields(p.NetworkTopology, func(key, value string) { s.Says[key] = value })
 		out = append(out, s)
 	}
 	return out, nil
 }
 
-// readSubGroups reads how the members of sub-groups gather.
+// readSubGroups reads the topology constraints of sub-groups.
 func (d *Declaration) readSubGroups(defaults Defaults) {
 	if len(d.SubGroups) == 0 {
 		return
 	}
 	d.Multiples = true // a sub-group starts whole or not at all
-	language := tiers(FieldTopologyMode, FieldTopologyTier, FieldTopologyTierName)
+	format := tiers(FieldTopologyMode, FieldTopologyTier, FieldTopologyTierName)
 	var names []string
 	for i := range d.SubGroups {
 		s := &d.SubGroups[i]
-		got := reading{}
+		got := parseResult{}
 		if len(s.Says) > 0 {
-			got = language.read(func(key string) (string, bool) { return said(s.Says, key) }, defaults.Layers)
+			got = format.read(func(key string) (string, bool) { return annotationValue(s.Says, key) }, defaults.Layers)
 			d.ReadsLayers = true
 		}
 		if got.err != nil {
-			d.problem(fmt.Errorf("spec.subGroupPolicy[%d] %q: %w", i, s.Name, got.err))
+			d.setProblem(fmt.Errorf("spec.subGroupPolicy[%d] %q: %w", i, s.Name, got.err))
 			return
 		}
 		for _, n := range got.notes {

@@ -16,9 +16,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-const volcanoTask = "volcano.sh/task-spec" // pods of Volcano name their task by this
+const volcanoTask = "volcano.sh/task-spec" // the key under which pods of Volcano name their task
 
-// volcano is Volcano's PodGroup. Its status is for Volcano's own components to write.
+// volcano reads Volcano's PodGroup. Only Volcano's own components write its status.
 var volcano = Source{
 	Way:    "annotation " + workloads.VolcanoGroup,
 	Space:  "podgroup-volcano",
@@ -26,7 +26,7 @@ var volcano = Source{
 	Object: &Object{
 		Resource: schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"}, Kind: "PodGroup",
 		Optional: true, ReadOnly: true, Role: "rbac/sources/volcano.yaml",
-		New: func() runtime.Object { return &unstructured.Unstructured{} }, Read: readVolcano, More: moreOfVolcano,
+		New: func() runtime.Object { return &unstructured.Unstructured{} }, Read: readVolcano, More: volcanoMore,
 	},
 }
 
@@ -37,25 +37,25 @@ func volcanoGang(pod *v1.Pod) string {
 	return workloads.VolcanoGroupOf(pod.Annotations)
 }
 
-// readVolcano takes the minimum of Volcano's PodGroup. A negative one stays as it is.
+// readVolcano reads the minimum of Volcano's PodGroup. A negative one stays as it is.
 func readVolcano(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
-	var least struct {
+	var minimum struct {
 		MinMember int32 `json:"minMember"`
 	}
-	if err := workloads.Read(u, "spec", &least); err != nil {
+	if err := workloads.Read(u, "spec", &minimum); err != nil {
 		return nil, err
 	}
 	pg := shape(u)
-	if pg.Spec.MinMember = least.MinMember; least.MinMember >= 0 {
+	if pg.Spec.MinMember = minimum.MinMember; minimum.MinMember >= 0 {
 		var spec workloads.VolcanoSpec
-		_ = workloads.Read(u, "spec", &spec) // moreOfVolcano says what is wrong
-		pg.Spec.MinMember, pg.Spec.MinResources = max(least.MinMember, spec.TaskMembers()), spec.MinResources
+		_ = workloads.Read(u, "spec", &spec) // volcanoMore reports the error
+		pg.Spec.MinMember, pg.Spec.MinResources = max(minimum.MinMember, spec.TaskMembers()), spec.MinResources
 	}
 	return pg, nil
 }
 
-// moreOfVolcano is what no other PodGroup says.
-func moreOfVolcano(u *unstructured.Unstructured) (out More) {
+// volcanoMore returns the fields that only Volcano's PodGroup has.
+func volcanoMore(u *unstructured.Unstructured) (out More) {
 	out.Words = map[string]string{}
 	var spec workloads.VolcanoSpec
 	if out.Problem = workloads.Read(u, "spec", &spec); out.Problem == nil {
@@ -65,7 +65,7 @@ func moreOfVolcano(u *unstructured.Unstructured) (out More) {
 		return out
 	}
 	out.PriorityClass = spec.PriorityClassName
-	tierWords(spec.NetworkTopology, func(key, value string) { out.Words[key] = value })
+	addTierFields(spec.NetworkTopology, func(key, value string) { out.Words[key] = value })
 	for name, n := range spec.MinTaskMember {
 		if out.Tasks == nil {
 			out.Tasks = map[string]int{}
@@ -76,40 +76,40 @@ func moreOfVolcano(u *unstructured.Unstructured) (out More) {
 		names := slices.Sorted(maps.Keys(out.Tasks))
 		out.Notes = append(out.Notes, Note{
 			InvalidAnnotation,
-			fmt.Sprintf("spec.minTaskMember %v adds up to %d of minMember %d: which tasks the others are of is not considered", names, sum, spec.MinMember),
+			fmt.Sprintf("spec.minTaskMember %v adds up to %d of minMember %d: which tasks the others are of is not considered", names, sum,
+				spec.MinMember),
 		})
 	}
 	return out
 }
 
-// tasks has a gang wait until each of its tasks has as many members as it needs, and start with these. Of
-// a gang that runs each is made again for itself. With sub-groups, of more members than the gang needs those
-// are placed that these choose, whichever tasks they are of.
-func (d *Declaration) tasks(g Gang) {
+// readTasks makes a gang wait until each of its tasks has its minimum of members, and start with these. In a running gang, each
+// member is recreated on its own. With sub-groups, sub-groups and not tasks select the members that start.
+func (d *Declaration) readTasks(g Gang) {
 	if len(g.More.Tasks) == 0 {
 		return
 	}
 	d.Counts = true
-	exist, held := map[string]int{}, map[string]int{}
-	for _, pod := range g.any() {
+	existing, uncounted := map[string]int{}, map[string]int{}
+	for _, pod := range g.allPods() {
 		if g.Held != nil && g.Held(pod) {
-			held[taskOf(pod)]++
+			uncounted[taskOf(pod)]++
 		} else {
-			exist[taskOf(pod)]++
+			existing[taskOf(pod)]++
 		}
 	}
 	for _, task := range slices.Sorted(maps.Keys(g.More.Tasks)) {
 		n := g.More.Tasks[task]
-		if exist[task] < n && !g.begun() {
-			d.waits(fmt.Sprintf("%d of %d members of task %s exist", exist[task], n, task) + gang.Uncounted(held[task]))
+		if existing[task] < n && !g.hasStarted() {
+			d.setWaiting(fmt.Sprintf("%d of %d members of task %s exist", existing[task], n, task) + gang.Uncounted(uncounted[task]))
 		}
 	}
 	if len(g.More.SubGroups) == 0 {
-		d.Tasks, d.Multiples = g.More.Tasks, true // none is to be without its members when the gang starts
+		d.Tasks, d.Multiples = g.More.Tasks, true // no task lacks its minimum when the gang starts
 	}
 }
 
-// PartOf names the role of a member in its gang, for messages: its task, ReplicatedJob, or whether it leads; "" if it has none.
+// PartOf names the role of a member in its gang, for messages: its task, ReplicatedJob, or leader or worker; "" if it has none.
 func PartOf(pod *v1.Pod) string {
 	task, job, index := taskOf(pod), pod.Labels[workloads.JobSetReplicated], pod.Labels[lws.WorkerIndexLabelKey]
 	switch {
@@ -125,7 +125,7 @@ func PartOf(pod *v1.Pod) string {
 	return ""
 }
 
-// taskOf names the task of a member, by its label or by its annotation.
+// taskOf returns the task of a member, from its label or its annotation.
 func taskOf(pod *v1.Pod) string {
 	if task := pod.Labels[volcanoTask]; task != "" {
 		return task

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// Workloads are what Kubernetes 1.35 has in place of PodGroups, and no other version.
+// Workloads are what Kubernetes 1.35 has in place of PodGroups, and no other version has.
 var Workloads = schema.GroupVersionResource{Group: nativeAPI, Version: "v1alpha1", Resource: "workloads"}
 
 var workloadOwners = &Owner{
@@ -24,9 +24,9 @@ var workloadOwners = &Owner{
 	Read:     readWorkload,
 }
 
-// workload is a pod group of a Workload, or one of its replicas. Its pods name it in spec.workloadRef,
-// which later Kubernetes does not know, nor this scheduler's types: whoever reads pods writes it into
-// spec.schedulingGroup.podGroupName as WorkloadRef does, which is no legal name there.
+// workload reads the pod groups of a Workload, or their replicas. Pods name them in spec.workloadRef, which later versions and
+// this scheduler's types do not know: the reader of pods writes WorkloadRef's result into spec.schedulingGroup.podGroupName. It
+// is no valid name there.
 var workload = Source{
 	Way:       "field spec.workloadRef",
 	Space:     "workload",
@@ -37,7 +37,7 @@ var workload = Source{
 	Fill:      fillWorkload,
 }
 
-// WorkloadRef is what a pod's spec says in workloadRef, in one name; "" if it says nothing.
+// WorkloadRef returns a pod spec's workloadRef as one name; "" if it has none.
 func WorkloadRef(spec map[string]any) string {
 	ref, _ := spec["workloadRef"].(map[string]any)
 	name, _ := ref["name"].(string)
@@ -56,7 +56,7 @@ func workloadGang(pod *v1.Pod) string {
 	return ""
 }
 
-// readWorkload takes the pod groups of a Workload: how many of each must start together.
+// readWorkload reads the pod groups of a Workload: the minimum of each.
 func readWorkload(u *unstructured.Unstructured, out *Owned) error {
 	var spec struct {
 		PodGroups []struct {
@@ -69,7 +69,7 @@ func readWorkload(u *unstructured.Unstructured, out *Owned) error {
 		g, at := &spec.PodGroups[i], fmt.Sprintf("spec.podGroups[%d]", i)
 		least, err := g.Policy.least(at+".policy", false)
 		if _, twice := out.Parts[g.Name]; g.Name == "" || twice {
-			err = fmt.Errorf("%s.name: %q is not legal; legal: a name that no other pod group has", at, g.Name)
+			err = fmt.Errorf("%s.name: %q is invalid; supported values: a name that no other pod group has", at, g.Name)
 		}
 		if out.Problem = cmp.Or(out.Problem, err); out.Problem != nil {
 			return nil
@@ -79,17 +79,17 @@ func readWorkload(u *unstructured.Unstructured, out *Owned) error {
 	return nil
 }
 
-// fillWorkload: with policy basic nobody waits.
+// fillWorkload: with policy basic the minimum is 1.
 func fillWorkload(d *Declaration, g Gang) {
-	pod := first(g.any(), func(*v1.Pod) bool { return true })
+	pod := firstPod(g.allPods(), func(*v1.Pod) bool { return true })
 	_, part, _ := strings.Cut(workloadGang(pod), "/")
 	part, _, _ = strings.Cut(part, "/")
-	is, known := g.Owner.Parts[part]
-	d.speakerOwner(g)
-	d.speakerPod(g)
+	podSet, known := g.Owner.Parts[part]
+	d.addOwner(g)
+	d.addPod(g)
 	if !known {
-		d.problem(fmt.Errorf("spec.workloadRef.podGroup: %q on %s/%s names no pod group of %s; legal: one of %v",
+		d.setProblem(fmt.Errorf("spec.workloadRef.podGroup: %q on %s/%s names no pod group of %s; supported values: one of %v",
 			part, pod.Namespace, pod.Name, g.Owner.Key, slices.Sorted(maps.Keys(g.Owner.Parts))))
 	}
-	d.Min = max(1, is.Size)
+	d.Min = max(1, podSet.Size)
 }

@@ -21,16 +21,21 @@ func TestWorkloads(t *testing.T) {
 		least     int
 		problem   string
 	}{
-		"a gang":               {two, "{name: train, podGroup: workers}", 2, ""},
-		"a replica":            {two, "{name: train, podGroup: workers, podGroupReplicaKey: k}", 2, ""},
-		"nobody waits":         {two, "{name: train, podGroup: rest}", 1, ""},
-		"no such group":        {two, "{name: train, podGroup: worker}", 1, `spec.workloadRef.podGroup: "worker" on default/p names no pod group of Workload default/train; legal: one of [rest workers]`},
-		"no group named":       {two, "{name: train}", 1, `spec.workloadRef.podGroup: "" on default/p names no pod group`},
-		"no policy":            {"podGroups: [{name: workers}]", "{name: train, podGroup: workers}", 1, "spec.podGroups[0].policy: legal: one of basic and gang"},
-		"a count of 0":         {"podGroups: [{name: workers, policy: {gang: {minCount: 0}}}]", "{name: train, podGroup: workers}", 1, "spec.podGroups[0].policy.gang.minCount: 0 is not legal; legal: an integer ≥ 1"},
-		"a name twice":         {"podGroups: [{name: a, policy: {basic: {}}}, {name: a, policy: {basic: {}}}]", "{name: train, podGroup: a}", 1, `spec.podGroups[1].name: "a" is not legal`},
-		"groups are no list":   {"podGroups: 7", "{name: train, podGroup: a}", 1, "spec.podGroups: 7 is not legal; legal: a list"},
-		"a policy is a number": {"podGroups: [{name: a, policy: 7}]", "{name: train, podGroup: a}", 1, "policy: 7 is not legal; legal: an object"},
+		"a gang":       {two, "{name: train, podGroup: workers}", 2, ""},
+		"a replica":    {two, "{name: train, podGroup: workers, podGroupReplicaKey: k}", 2, ""},
+		"nobody waits": {two, "{name: train, podGroup: rest}", 1, ""},
+		"no such group": {two, "{name: train, podGroup: worker}", 1,
+			`spec.workloadRef.podGroup: "worker" on default/p names no pod group of Workload default/train; supported values: one of [rest workers]`},
+		"no group named": {two, "{name: train}", 1, `spec.workloadRef.podGroup: "" on default/p names no pod group`},
+		"no policy": {"podGroups: [{name: workers}]", "{name: train, podGroup: workers}", 1,
+			"spec.podGroups[0].policy: supported values: one of basic and gang"},
+		"a count of 0": {"podGroups: [{name: workers, policy: {gang: {minCount: 0}}}]", "{name: train, podGroup: workers}", 1,
+			"spec.podGroups[0].policy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1"},
+		"a name twice": {"podGroups: [{name: a, policy: {basic: {}}}, {name: a, policy: {basic: {}}}]", "{name: train, podGroup: a}", 1,
+			`spec.podGroups[1].name: "a" is invalid`},
+		"groups are no list": {"podGroups: 7", "{name: train, podGroup: a}", 1, "spec.podGroups: 7 is invalid; supported values: a list"},
+		"a policy is a number": {"podGroups: [{name: a, policy: 7}]", "{name: train, podGroup: a}", 1,
+			"policy: 7 is invalid; supported values: an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			says := source.WorkloadRef(object(t, "{workloadRef: "+c.ref+"}").Object)

@@ -144,7 +144,7 @@ func NewMeter(now clock.PassiveClock) *Meter {
 		cycles: histogram("muster_gang_cycles", "Scheduling cycles of a gang's members until it started, by how many members it needs.", prometheus.ExponentialBuckets(1, 2, 15), "size"),
 		gangRuns: histogram("muster_gang_filter_runs", "Filter runs for a gang until it started, by how many members it needs; all Filters for a node are one run.",
 			prometheus.ExponentialBuckets(1, 4, 11), "size"),
-		evictions: counters("muster_evictions_total", "Pods whose eviction the API server has taken, by cause: they make room for a gang, or for a pod without one, or leave since the whole of their own gang does, or since their quota has had too much for long.", "cause"),
+		evictions: counters("muster_evictions_total", "Pods whose eviction the API server has taken, by cause: for a gang, for a pod without a gang, with the rest of their own gang, or since their quota borrowed for too long.", "cause"),
 		unused:    counter("muster_evictions_unused_total", "Pods that were evicted from nodes that their preemptors then did not use."),
 		kept: histogram("muster_reservation_duration_seconds", "How long places were reserved until victims had left, by how that ended (taken, given_up).",
 			prometheus.ExponentialBuckets(0.25, 2, 14), "end"),
@@ -198,11 +198,11 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 var (
 	leadingNow      = gauge("muster_leading", "1 if this process schedules, 0 if it stands by.")
 	topologyNow     = gauge("muster_topology_valid", "1 if the ClusterNetworkTopology that is used can be, or there is none; 0 if an older one is used instead, or none.")
-	waitingNow      = gauge("muster_gangs_waiting", "Gangs of which members wait that they need, but for those that their group can do without, by reason of the PodGroup's condition.", "reason")
+	waitingNow      = gauge("muster_gangs_waiting", "Gangs with pending members that they need, by reason of the PodGroup's condition. Gangs that their group can do without are not counted.", "reason")
 	longestNow      = gauge("muster_gang_longest_wait_seconds", "How long that gang waits which waits longest, by reason; 0 if none does.", "reason")
-	reservationsNow = gauge("muster_reservations", "Groups of gangs whose places are reserved until victims have left.")
+	reservationsNow = gauge("muster_reservations", "Gang groups with nodes that are reserved until victims have terminated.")
 	oldestNow       = gauge("muster_reservation_oldest_seconds", "How long the oldest of them is held; 0 if there is none.")
-	largestNow      = gauge("muster_largest_gang", "Members that fit into one domain now, like those of the gang that was counted last, by layer; as of the last attempt to place a gang.", "layer")
+	largestNow      = gauge("muster_largest_gang", "Members of the gang that was counted last that fit into one domain, by layer, at the last attempt to place a gang.", "layer")
 )
 
 var registerOnce sync.Once

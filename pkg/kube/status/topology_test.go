@@ -19,7 +19,7 @@ import (
 )
 
 // TestTopology: the tree that is in use, and whether it is the one of the spec; a tree that
-// is still in use is told of, too, when the spec is not legal any more.
+// is still in use is told of, too, when the spec is invalid any more.
 func TestTopology(t *testing.T) {
 	tree := topology.Build([]string{"SpineLayer"}, []topology.Node{
 		{Name: "n-10", Path: []string{"s1"}}, {Name: "n-2", Path: []string{"s1"}}, {Name: "n-3", Path: []string{""}},
@@ -106,7 +106,7 @@ func TestTopologyIsToldSeldom(t *testing.T) {
 }
 
 // TestTopologyIsTold: the ClusterNetworkTopology's status is written when it is seen, once,
-// and a spec that is not legal is an event.
+// and a spec that is invalid is an event.
 func TestTopologyIsTold(t *testing.T) {
 	inWorld(t, func(w *world) {
 		layer := func(name, parent string) any {

@@ -1,4 +1,4 @@
-// Package translate is the program muster-controller: its flags, and how its parts run together. It decides nothing.
+// Package translate is the program muster-controller: its flags, and the wiring of its parts. It decides nothing about gangs.
 package translate
 
 import (
@@ -48,7 +48,7 @@ type options struct {
 	logs    *logsapi.LoggingConfiguration
 }
 
-// Command is muster-controller.
+// Command returns the command muster-controller.
 func Command() *cobra.Command {
 	o := &options{logs: logsapi.NewLoggingConfiguration()}
 	cmd := &cobra.Command{
@@ -84,7 +84,7 @@ muster-scheduler itself does not need it: it reads these APIs. See docs/controll
 }
 
 func (o *options) add(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.sources, "enable-source", nil, "whose gangs are written, any of "+strings.Join(controller.SourceNames(), ", ")+"; each starts when its CRD is there")
+	f.StringSliceVar(&o.sources, "enable-source", nil, "APIs that PodGroups are written for, any of "+strings.Join(controller.SourceNames(), ", ")+"; each starts when its CRD is there")
 	f.StringVar(&o.backendConfig, "backend-config", "", "`FILE` that says which backends there are, and what they are to do; without it all of them, with their defaults")
 	f.BoolVar(&o.gatePods, "gate-pods", false, "pods of LeaderWorkerSets are made with a scheduling gate, which goes when their gang is ready; needs the webhook")
 	f.IntVar(&o.workers, "workers", 8, "how many objects of one source are handled at a time")
@@ -100,19 +100,19 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.DurationVar(&o.renew, "leader-elect-renew-deadline", 10*time.Second, "after so long without success the leader gives up")
 	f.DurationVar(&o.retry, "leader-elect-retry-period", 2*time.Second, "between two attempts")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "metrics; 0 is none")
-	f.BoolVar(&o.metricsSecure, "metrics-secure", true, "by HTTPS, and only for those who may get /metrics; else by HTTP for everybody")
+	f.BoolVar(&o.metricsSecure, "metrics-secure", true, "serve HTTPS, only to users with permission to get /metrics; else HTTP without authorization")
 	f.StringVar(&o.healthAddr, "health-probe-bind-address", ":8081", "healthz and readyz; 0 is none")
 
 	f.IntVar(&o.webhookPort, "webhook-port", 0, "serves the admission webhooks; 0 is none")
 	f.StringVar(&o.webhookSecret, "webhook-secret", "muster-controller-webhook", "where their certificate is kept, which is made and renewed here")
 	f.StringVar(&o.webhookConfig, "webhook-configuration", "muster-controller", "the webhook configurations that are told of the certificate")
-	f.StringSliceVar(&o.webhookNames, "webhook-names", nil, "names and addresses by which the API server calls; those of the Service muster-controller if none is named")
+	f.StringSliceVar(&o.webhookNames, "webhook-names", nil, "names and addresses by which the API server calls; the names of the Service muster-controller if none is given")
 
 	f.BoolVar(&o.version, "version", false, "say the version and end")
 	logsapi.AddFlags(o.logs, f)
 }
 
-// validate says what does not go together, before anything is asked of a cluster.
+// validate returns an error for flags that conflict, without asking a cluster.
 func (o *options) validate() error {
 	var wrong []error
 	if len(o.sources) == 0 && o.webhookPort == 0 {
@@ -128,19 +128,19 @@ func (o *options) validate() error {
 		wrong = append(wrong, errors.New("--gate-pods needs --webhook-port: the webhook adds the gate"))
 	}
 	if o.webhookPort < 0 || o.webhookPort > math.MaxUint16 {
-		wrong = append(wrong, fmt.Errorf("--webhook-port=%d is not legal; legal: 1 to %d, or 0 for none", o.webhookPort, math.MaxUint16))
+		wrong = append(wrong, fmt.Errorf("--webhook-port=%d is invalid; supported values: 1 to %d, or 0 for none", o.webhookPort, math.MaxUint16))
 	}
 	if o.workers < 1 {
-		wrong = append(wrong, fmt.Errorf("--workers=%d is not legal; legal: 1 or more", o.workers))
+		wrong = append(wrong, fmt.Errorf("--workers=%d is invalid; supported values: 1 or more", o.workers))
 	}
 	if o.look < time.Second {
-		wrong = append(wrong, fmt.Errorf("--discovery-interval=%s is not legal; legal: a second or more", o.look))
+		wrong = append(wrong, fmt.Errorf("--discovery-interval=%s is invalid; supported values: a second or more", o.look))
 	}
 	return errors.Join(wrong...)
 }
 
-// backends reads the configuration of the backends. One that is not legal ends the process: with defaults gangs would
-// start by rules that nobody asked for.
+// backends reads the configuration of the backends. An invalid one ends the process: the defaults would start gangs by unwanted
+// rules.
 func (o *options) backends() (*backend.Config, error) {
 	if o.backendConfig == "" {
 		return &backend.Config{}, nil
@@ -164,7 +164,7 @@ func (o *options) rest() (*rest.Config, error) {
 	return controller.QuietConfig(config, o.qps, o.burst), nil
 }
 
-// names are those by which the API server calls the webhooks.
+// names returns the host names by which the API server calls the webhooks.
 func (o *options) names() []string {
 	if len(o.webhookNames) > 0 {
 		return o.webhookNames

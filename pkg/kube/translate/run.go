@@ -76,7 +76,7 @@ func (o *options) manager(config *rest.Config, keeper *admit.Keeper) (manager.Op
 	}
 	out := controller.ManagerOptions(manager.Options{
 		LeaderElection:                o.leaderElect,
-		LeaderElectionReleaseOnCancel: true, // nothing is done after the manager has ended
+		LeaderElectionReleaseOnCancel: true, // nothing is written after the manager has ended
 		LeaseDuration:                 &o.lease, RenewDeadline: &o.renew, RetryPeriod: &o.retry,
 		HealthProbeBindAddress: o.healthAddr,
 		Metrics:                metrics,
@@ -90,20 +90,20 @@ func (o *options) manager(config *rest.Config, keeper *admit.Keeper) (manager.Op
 	if !o.leaderElect {
 		return out, nil
 	}
-	// Not the manager's own, which also writes events: that would be one more right.
+	// Not the manager's own lock, which also writes events and needs permission for that.
 	var err error
 	out.LeaderElectionResourceLockInterface, err = resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.namespace, controller.Name,
 		resourcelock.ResourceLockConfig{Identity: o.identity()}, config, o.renew)
 	return out, err
 }
 
-// identity is this process among those that could lead.
+// identity returns the name of this process in the leader election.
 func (o *options) identity() string {
-	host, _ := os.Hostname() // the rest differs, too
+	host, _ := os.Hostname() // the suffix differs, too
 	return host + "_" + string(uuid.NewUUID())
 }
 
-// keeper keeps the webhooks' certificate; nil if there are no webhooks.
+// keeper returns the keeper of the webhooks' certificate; nil without webhooks.
 func (o *options) keeper(config *rest.Config) (*admit.Keeper, error) {
 	if o.webhookPort == 0 {
 		return nil, nil
@@ -118,7 +118,7 @@ func (o *options) keeper(config *rest.Config) (*admit.Keeper, error) {
 	}, nil
 }
 
-// serve has a manager serve the webhooks.
+// serve makes a manager serve the webhooks.
 func serve(m manager.Manager, c *controller.Controller, keeper *admit.Keeper) error {
 	if err := m.Add(keeper); err != nil {
 		return err
@@ -130,7 +130,7 @@ func serve(m manager.Manager, c *controller.Controller, keeper *admit.Keeper) er
 	for i := range c.Sources {
 		a.Kinds = append(a.Kinds, c.Sources[i].Kind)
 		if c.Sources[i].Kind == podgang.PodCliqueSet {
-			a.Kinds = append(a.Kinds, podgang.PodGang) // its pods say so
+			a.Kinds = append(a.Kinds, podgang.PodGang) // the labels of its pods
 		}
 		if c.Gates && c.Sources[i].OwnsPods {
 			a.Gated = append(a.Gated, c.Sources[i].Kind)

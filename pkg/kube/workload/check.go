@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// What is checked is what an expansion goes by.
+// Only what an expansion depends on is checked.
 
-// count refuses a number of pods, or of what has pods, that cannot be.
+// count rejects an impossible number of pods or of their owners.
 func count(n int64, path *field.Path) field.ErrorList {
 	switch {
 	case n < 0:
@@ -22,8 +22,7 @@ func count(n int64, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// template refuses pods without containers, and with a restartPolicy that their controller
-// does not allow.
+// template rejects pods without containers, and with a restartPolicy that their controller does not allow.
 func template(t *v1.PodTemplateSpec, path *field.Path, restart ...v1.RestartPolicy) (errs field.ErrorList) {
 	spec := path.Child("spec")
 	if len(t.Spec.Containers) == 0 {
@@ -35,7 +34,7 @@ func template(t *v1.PodTemplateSpec, path *field.Path, restart ...v1.RestartPoli
 	return errs
 }
 
-// selects refuses a selector that does not select the template's pods.
+// selects rejects a selector that does not select the template's pods.
 func selects(selector *metav1.LabelSelector, t *v1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	at := path.Child("selector")
 	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// claimed says whether a pod asks for a domain with some pods and without others already.
+// claimed says whether a pod has affinity and anti-affinity for a domain already.
 func claimed(pod *v1.Pod, topologyKey string) bool {
 	a := pod.Spec.Affinity
 	if a == nil || a.PodAffinity == nil || a.PodAntiAffinity == nil {
@@ -18,8 +18,8 @@ func claimed(pod *v1.Pod, topologyKey string) bool {
 		slices.ContainsFunc(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, names)
 }
 
-// among says that the pods with a label's value want a domain for themselves: together, and
-// without pods of another value that match besides.
+// among gives the pods with a label's value a domain of their own: together, and without pods of another value that match
+// besides.
 func among(pod *v1.Pod, topologyKey, label string, namespaces *metav1.LabelSelector, besides ...metav1.LabelSelectorRequirement) {
 	value := pod.Labels[label]
 	together := v1.PodAffinityTerm{

@@ -15,8 +15,7 @@ var jobKind = batchv1.SchemeGroupVersion.WithKind("Job")
 
 const jobController = "kubernetes.io/job-controller"
 
-// userJob makes the pods of a Job that somebody wrote: those that it has at its beginning,
-// since nothing ends here and nothing takes an ended pod's turn.
+// userJob makes the pods of a Job that the user wrote: only its first pods, since no pod finishes here.
 func (m *maker) userJob(j *batchv1.Job) field.ErrorList {
 	if why := idle(j); why != "" {
 		m.note("Job", j.Namespace, j.Name, why)
@@ -29,7 +28,7 @@ func (m *maker) userJob(j *batchv1.Job) field.ErrorList {
 	return errs
 }
 
-// idle says why a Job has no pods; "" if it has.
+// idle returns why a Job has no pods; "" if it has.
 func idle(j *batchv1.Job) string {
 	if by := ptr.Deref(j.Spec.ManagedBy, jobController); by != jobController {
 		return "no pods, since spec.managedBy is " + strconv.Quote(by)
@@ -45,8 +44,7 @@ func idle(j *batchv1.Job) string {
 	return ""
 }
 
-// jobPods returns the pods that a Job begins with. An index has a pod of its own, named
-// <job>-<index>-<letters>.
+// jobPods returns the first pods of a Job. Each index has one pod, <job>-<index>-<letters>.
 func jobPods(j *batchv1.Job, path *field.Path) (pods []*v1.Pod, errs field.ErrorList) {
 	if errs := checkJob(j, path); len(errs) > 0 {
 		return nil, errs
@@ -81,7 +79,7 @@ func indexed(j *batchv1.Job) bool {
 	return ptr.Deref(j.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion
 }
 
-// index makes a pod the one of an index.
+// index sets the index of a pod.
 func index(pod *v1.Pod, j *batchv1.Job, i int) {
 	is := map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(i)}
 	pod.Labels = with(pod.Labels, is)
@@ -120,8 +118,8 @@ func checkJob(j *batchv1.Job, path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// checkName says why a Job's name cannot become a label, or the host name of its last index.
-// A Job that is not made yet has none.
+// checkName returns why a Job's name cannot become a label, or the host name of its last index. An empty name is accepted: the
+// Job is not made yet.
 func checkName(j *batchv1.Job) []string {
 	if j.Name == "" {
 		return nil
@@ -135,7 +133,7 @@ func checkName(j *batchv1.Job) []string {
 	return validation.IsValidLabelValue(j.Name)
 }
 
-// with returns a map with more keys. What is there stays as it is.
+// with returns a map with more keys. Existing keys keep their values.
 func with(m, more map[string]string) map[string]string {
 	out := map[string]string{}
 	for k, v := range more {

@@ -20,7 +20,7 @@ import (
 
 const jobSetController = "jobset.sigs.k8s.io/jobset-controller"
 
-// Labels, annotations and a taint of JobSet's that matter only to the pods that are made.
+// JobSet's labels, annotations and taint that only matter to the pods that are made.
 const (
 	jobSetReplicas   = "jobset.sigs.k8s.io/replicatedjob-replicas"
 	jobSetAll        = "jobset.sigs.k8s.io/global-replicas"
@@ -35,9 +35,8 @@ const (
 	jobSetTaint      = "alpha.jobset.sigs.k8s.io/no-schedule"
 )
 
-// jobSet makes the pods of a JobSet: those of its Jobs, <set>-<replicated job>-<index>, which
-// are Indexed if nothing is said. Where a Job has to wait for others (InOrder, dependsOn) or a
-// pod for another (exclusive-topology), it waits.
+// jobSet makes the pods of a JobSet: its Jobs' pods, <set>-<replicated job>-<index>, which are Indexed by default. A Job that
+// starts after another one (InOrder, dependsOn), and a pod that starts after another one (exclusive-topology), are made later.
 func (m *maker) jobSet(u *unstructured.Unstructured) field.ErrorList {
 	s := jobSet{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s.JobSet); err != nil {
@@ -58,7 +57,7 @@ func (m *maker) jobSet(u *unstructured.Unstructured) field.ErrorList {
 	if s.hostnames() {
 		m.add(headless(s.subdomain(), &s, workloads.JobSetKind, map[string]string{workloads.JobSetName: s.Name}))
 	}
-	pods := map[string][]string{} // names of those that come, by replicated job
+	pods := map[string][]string{} // by replicated job, the names of pods that are made
 	var all []string
 	for i := range s.Spec.ReplicatedJobs {
 		r := &s.Spec.ReplicatedJobs[i]
@@ -77,7 +76,7 @@ func (m *maker) jobSet(u *unstructured.Unstructured) field.ErrorList {
 	return nil
 }
 
-// jobSet knows how its parts are counted and named.
+// jobSet counts and names the parts of a JobSet.
 type jobSet struct{ workloads.JobSet }
 
 // fill sets the defaults of JobSet's CRD and webhook.
@@ -133,8 +132,8 @@ func (s *jobSet) check() (errs field.ErrorList) {
 	return errs
 }
 
-// after returns the pods that must run before those of a replicated job come, or why they
-// never come. before are all pods of the replicated jobs before it.
+// after returns the pods that must run before a replicated job's pods are made, or why these are never made. before are all
+// pods of the earlier replicated jobs.
 func (s *jobSet) after(r *workloads.ReplicatedJob, before []string, pods map[string][]string) (after []string, why string) {
 	if s.Spec.InOrder() {
 		return before, ""
@@ -174,7 +173,7 @@ func (m *maker) replicatedJob(s *jobSet, i int, after []string) (names []string,
 	return names, nil
 }
 
-// job makes a Job of a replicated job.
+// job returns a Job of a replicated job.
 func (s *jobSet) job(i, index int) *batchv1.Job {
 	r := &s.Spec.ReplicatedJobs[i]
 	keys, annotations := s.keys(i, index)
@@ -200,8 +199,8 @@ func (s *jobSet) job(i, index int) *batchv1.Job {
 	return job
 }
 
-// keys are the labels of a Job and its pods, which are annotations too, and what is an
-// annotation only. What is asked of one replicated job goes before what is asked of all.
+// keys returns the labels of a Job and its pods, which are annotations too, and the annotations. A replicated job's own values
+// take precedence over the JobSet's.
 func (s *jobSet) keys(i, index int) (labels, annotations map[string]string) {
 	r := &s.Spec.ReplicatedJobs[i]
 	all, before, group, groupBefore := 0, 0, 0, 0
@@ -241,8 +240,8 @@ func (s *jobSet) keys(i, index int) (labels, annotations map[string]string) {
 	return labels, annotations
 }
 
-// exclusive changes a pod as JobSet's webhook does. Every pod gets the label that the anti-affinity of other Jobs selects. With exclusive
-// topology the pod of index 0 gets a domain for its Job, and the others follow it there once it has a node.
+// exclusive changes a pod as JobSet's webhook does. Every pod gets the label that the anti-affinity of other Jobs selects. With
+// exclusive topology the pod of index 0 gets a domain for its Job, and the Job's other pods follow once it has a node.
 func (m *maker) exclusive(o Object, first string, isFirst bool) Object {
 	pod := o.Object.(*v1.Pod)
 	key := pod.Annotations[workloads.JobSetExclusive]

@@ -22,9 +22,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// leaderWorkerSet makes the StatefulSet of a LeaderWorkerSet's leaders, <set>-<group>, and for
-// each of these the one of its workers, <set>-<group>-<worker> from 1. Workers come after their
-// leader runs if they ask for that (LeaderReady, exclusive-topology).
+// leaderWorkerSet makes the StatefulSet of a LeaderWorkerSet's leaders, <set>-<group>, and for each leader its workers'
+// StatefulSet, <set>-<group>-<worker> from 1. With LeaderReady or exclusive-topology, workers are made after their leader runs.
 func (m *maker) leaderWorkerSet(u *unstructured.Unstructured) field.ErrorList {
 	s := leaderWorkerSet{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s.LeaderWorkerSet); err != nil {
@@ -85,7 +84,7 @@ func (m *maker) workers(s *leaderWorkerSet, leader *v1.Pod) field.ErrorList {
 	return nil
 }
 
-// leaderWorkerSet knows what its pods look like.
+// leaderWorkerSet makes the parts of a LeaderWorkerSet.
 type leaderWorkerSet struct{ workloads.LeaderWorkerSet }
 
 // fill sets the defaults of LeaderWorkerSet's CRD.
@@ -156,7 +155,7 @@ func (s *leaderWorkerSet) checkSubGroups(path *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(path.Child("subGroupSize"), sub, why)}
 }
 
-// leaders makes the StatefulSet of the leaders.
+// leaders returns the StatefulSet of the leaders.
 func (s *leaderWorkerSet) leaders() *appsv1.StatefulSet {
 	t := &s.Spec.LeaderWorkerTemplate
 	pod := t.WorkerTemplate.DeepCopy()
@@ -179,7 +178,7 @@ func (s *leaderWorkerSet) leaders() *appsv1.StatefulSet {
 	return set
 }
 
-// workers makes the StatefulSet of a leader's workers.
+// workers returns the StatefulSet of a leader's workers.
 func (s *leaderWorkerSet) workers(leader *v1.Pod) *appsv1.StatefulSet {
 	selector := map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.GroupIndexLabelKey: leader.Labels[lwsv1.GroupIndexLabelKey], lwsv1.GroupUniqueHashLabelKey: leader.Labels[lwsv1.GroupUniqueHashLabelKey]}
 	labels := with(selector, map[string]string{lwsv1.RevisionKey: s.revision()})
@@ -206,12 +205,12 @@ func (s *leaderWorkerSet) statefulSet(name, service string, replicas int32, sele
 			VolumeClaimTemplates: s.Spec.LeaderWorkerTemplate.VolumeClaimTemplates,
 		},
 	}
-	set = set.DeepCopy() // what is defaulted in the claims' templates is no part of the revision
+	set = set.DeepCopy() // defaults in the claim templates are no part of the revision
 	legacyscheme.Scheme.Default(set)
 	return set
 }
 
-// annotations are those of all pods.
+// annotations returns the annotations of all pods.
 func (s *leaderWorkerSet) annotations() map[string]string {
 	all := map[string]string{lwsv1.SizeAnnotationKey: strconv.Itoa(s.size())}
 	if key := s.Annotations[lwsv1.ExclusiveKeyAnnotationKey]; key != "" {
@@ -226,7 +225,7 @@ func (s *leaderWorkerSet) annotations() map[string]string {
 	return all
 }
 
-// lead does what the webhook does to a leader.
+// lead changes a leader as the webhook does.
 func (s *leaderWorkerSet) lead(pod *v1.Pod, group int) {
 	pod.Labels[lwsv1.GroupIndexLabelKey] = strconv.Itoa(group)
 	pod.Labels[lwsv1.GroupUniqueHashLabelKey] = sha1Hash(pod.Namespace + "/" + pod.Name)
@@ -239,8 +238,7 @@ func (s *leaderWorkerSet) lead(pod *v1.Pod, group int) {
 	}
 }
 
-// work does what the webhook does to a worker. A leader that is one too many belongs to the
-// first subgroup, which has one pod more then.
+// work changes a worker as the webhook does. A surplus leader belongs to the first subgroup, which then has one more pod.
 func (s *leaderWorkerSet) work(pod, leader *v1.Pod, worker int) {
 	pod.Labels[lwsv1.WorkerIndexLabelKey] = strconv.Itoa(worker)
 	p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy
@@ -260,8 +258,7 @@ func (s *leaderWorkerSet) subGroup(pod *v1.Pod, leader string, index int) {
 	s.exclude(pod, lwsv1.SubGroupExclusiveKeyAnnotationKey, lwsv1.SubGroupUniqueHashLabelKey)
 }
 
-// exclude gives the pods of a label's value a domain for themselves, if an annotation asks
-// for that.
+// exclude gives the pods of a label's value a domain of their own, if an annotation requests it.
 func (s *leaderWorkerSet) exclude(pod *v1.Pod, annotation, label string) {
 	if key := pod.Annotations[annotation]; key != "" && !claimed(pod, key) {
 		among(pod, key, label, nil)
@@ -277,9 +274,9 @@ func (s *leaderWorkerSet) subdomains() lwsv1.SubdomainPolicy {
 	return lwsv1.SubdomainShared
 }
 
-// revision changes with what pods are made of, as the controller's does.
+// revision changes with the pod templates, as the controller's does.
 func (s *leaderWorkerSet) revision() string {
 	h := fnv.New32()
-	_ = json.NewEncoder(h).Encode([]any{s.Spec.LeaderWorkerTemplate, s.Spec.NetworkConfig}) // what was read as JSON can be written
+	_ = json.NewEncoder(h).Encode([]any{s.Spec.LeaderWorkerTemplate, s.Spec.NetworkConfig}) // values read from JSON can be marshalled
 	return rand.SafeEncodeString(fmt.Sprint(h.Sum32()))
 }

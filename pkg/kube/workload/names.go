@@ -11,18 +11,17 @@ import (
 	hashutil "k8s.io/kubernetes/pkg/util/hash"
 )
 
-// An API server cuts a generated name's front to 58 bytes and adds five letters.
+// An API server cuts the prefix of a generated name to 58 bytes and adds five letters.
 const (
 	longestFront = 58
-	letters      = "bcdfghjklmnpqrstvwxz2456789" // Kubernetes' own: no words come of them
+	letters      = "bcdfghjklmnpqrstvwxz2456789" // Kubernetes' own alphabet, which spells no words
 	suffixLength = 5
 )
 
-// namer completes generated names of one namespace. The same fronts in the same order get
-// the same names.
+// namer completes generated names of one namespace. Equal prefixes in equal order get equal names.
 type namer map[string]bool
 
-// complete adds to the front of a name what an API server would draw by lot.
+// complete appends what an API server would append at random.
 func (n namer) complete(front string) string {
 	front = front[:min(len(front), longestFront)]
 	for try := 0; ; try++ {
@@ -45,14 +44,14 @@ func suffix(hash uint64) string {
 	return string(out)
 }
 
-// templateHash is the one of the Deployment controller.
+// templateHash returns the hash of the Deployment controller.
 func templateHash(template *v1.PodTemplateSpec) string {
 	h := fnv.New32a()
 	hashutil.DeepHashObject(h, *template)
 	return rand.SafeEncodeString(fmt.Sprint(h.Sum32()))
 }
 
-// sha1Hash is what LeaderWorkerSet and JobSet make keys of.
+// sha1Hash returns the hash from which LeaderWorkerSet and JobSet make keys.
 func sha1Hash(text string) string {
 	sum := sha1.Sum([]byte(text))
 	return hex.EncodeToString(sum[:])

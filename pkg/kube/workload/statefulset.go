@@ -16,8 +16,8 @@ import (
 
 var statefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
-// userStatefulSet makes the pods of a StatefulSet that somebody wrote. With OrderedReady, the
-// default, each comes when all before it run, so that a gang of them never begins.
+// userStatefulSet makes the pods of a StatefulSet that the user wrote. With OrderedReady, the default, each pod is made when
+// all earlier ones run, so that a gang of them never starts.
 func (m *maker) userStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	pods, claims, errs := statefulSetPods(s, field.NewPath("spec"))
 	m.add(claims...)
@@ -75,8 +75,8 @@ func statefulSetPods(s *appsv1.StatefulSet, path *field.Path) (pods []*v1.Pod, c
 	return pods, claims, nil
 }
 
-// checkLast says why an API server would take a StatefulSet and refuse its last pod, and mostly all of them: the
-// set's name is part of labels.
+// checkLast returns why an API server would accept a StatefulSet and reject its last pod, and mostly all pods: labels contain
+// the set's name.
 func checkLast(pods []*v1.Pod) string {
 	if len(pods) == 0 {
 		return ""

@@ -1,12 +1,10 @@
-// Package workload makes of a workload (a Job, a Deployment, a LeaderWorkerSet, …) the pods
-// that its controller would make, with the names, labels, indices, owners and claims that they
-// would have. One file a kind.
+// Package workload expands a workload (a Job, a Deployment, a LeaderWorkerSet, …) to the pods that its controller would make,
+// with names, labels, indices, owners and claims. One file for each kind.
 //
-// An object goes in, objects come out: no API server, no clock, no chance. Where a controller
-// takes five random letters, a hash stands that is always the same. What nobody reads who
-// schedules is left out: environment variables and finalizers.
+// The expansion is pure: no API server, no clock, no randomness. Five random letters of a controller become a fixed hash.
+// Fields that schedulers do not read are left out: environment variables and finalizers.
 //
-// It must not know who places the pods, nor what a gang is.
+// The package must not know the scheduler, nor what a gang is.
 package workload
 
 import (
@@ -37,24 +35,22 @@ import (
 
 // API is what controllers ask of an API server.
 type API struct {
-	// UID is that of an object of the workload's namespace: the one that it has, else the
-	// one that it is going to have.
+	// UID returns the UID of an object in the workload's namespace: the existing or the future one.
 	UID func(kind, name string) types.UID
-	// Priority is what a PriorityClass stands for; "" is the default.
+	// Priority returns the value of a PriorityClass; "" is the default.
 	Priority func(class string) int32
 }
 
-// Nobody is an API that has nothing, for those who want to know whether a workload can be
-// expanded.
+// Nobody is an API without objects, to check whether a workload can be expanded.
 var Nobody = API{
 	UID:      func(string, string) types.UID { return "" },
 	Priority: func(string) int32 { return 0 },
 }
 
-// Expansion is what the controllers of a workload make, what is named first.
+// Expansion is what the controllers of a workload make; objects that other objects refer to come first.
 type Expansion struct {
 	Objects []Object
-	// Notes say why there are fewer pods than one may expect.
+	// Notes say why there are fewer pods than expected.
 	Notes []string
 }
 
@@ -63,18 +59,16 @@ type Object struct {
 	runtime.Object
 	// After are the pods, of the same namespace, that must run before.
 	After []string
-	// Near is the label of nodes that must have the value that the node of the first of
-	// these pods has.
+	// Near is the node label that must have the same value as on the node of the first of these pods.
 	Near string
 }
 
-// Most is how many pods one object may have here.
+// Most is the maximal number of pods of one object.
 const Most = 100_000
 
-// Expand makes what the controller of a workload would make if there were nothing yet. The
-// workload has a namespace, a UID and what an API server defaults: a Job, Deployment, ReplicaSet
-// or StatefulSet in its type, a JobSet or LeaderWorkerSet unstructured. The error is what an API
-// server would say of a workload that it refuses.
+// Expand returns what the controller of a workload would make in an empty cluster. The workload has a namespace, a UID and the
+// API server's defaults: a Job, Deployment, ReplicaSet or StatefulSet in its type, a JobSet or LeaderWorkerSet unstructured.
+// The error is the API server's for an invalid workload.
 func Expand(o runtime.Object, api API) (Expansion, error) {
 	m := maker{api: api}
 	var errs field.ErrorList
@@ -124,7 +118,7 @@ func kindOf(o runtime.Object) schema.GroupVersionKind {
 	return kinds[0]
 }
 
-// maker collects what is made of one workload.
+// maker collects the objects of one workload.
 type maker struct {
 	api API
 	out Expansion
@@ -140,8 +134,7 @@ func (m *maker) note(kind, namespace, name, why string) {
 	m.out.Notes = append(m.out.Notes, fmt.Sprintf("%s %s/%s: %s", kind, namespace, name, why))
 }
 
-// Above names the workload, "Kind namespace/name", whose controller made a pod by way of another workload: that need not be
-// known. "" if there is none.
+// Above returns the workload "Kind namespace/name" that made a pod through another workload, which need not exist; "" for none.
 func Above(pod *v1.Pod) string {
 	kind, name := "", ""
 	if name = pod.Labels[lwsv1.SetNameLabelKey]; name != "" {
@@ -160,7 +153,7 @@ func Above(pod *v1.Pod) string {
 	return kind + " " + pod.Namespace + "/" + name
 }
 
-// podOf makes a pod of a template. Its name is for the caller to say.
+// podOf makes a pod from a template. The caller sets its name.
 func podOf(template *v1.PodTemplateSpec, owner metav1.Object, kind schema.GroupVersionKind) *v1.Pod {
 	t := template.DeepCopy()
 	return &v1.Pod{

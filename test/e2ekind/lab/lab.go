@@ -64,7 +64,7 @@ func Start(ctx context.Context, progress io.Writer, workers int) (*Lab, error) {
 		l.own = true
 	case "kindest":
 	default:
-		return nil, fmt.Errorf("KIND_NODE=%s: legal are build and kindest", node)
+		return nil, fmt.Errorf("KIND_NODE=%s: supported values: build and kindest", node)
 	}
 	if err := l.open(); err != nil {
 		return nil, err

@@ -145,5 +145,5 @@ func TestKindest(t *testing.T) {
 func TestNodeIsChosen(t *testing.T) {
 	t.Setenv("KIND_NODE", "other")
 	_, err := Start(t.Context(), io.Discard, 1)
-	require.EqualError(t, err, "KIND_NODE=other: legal are build and kindest")
+	require.EqualError(t, err, "KIND_NODE=other: supported values: build and kindest")
 }

@@ -29,7 +29,7 @@
 {{- end }}
 {{- $first := .Values.config.podInitialBackoffSeconds | default 1 | int }}
 {{- $most := .Values.config.podMaxBackoffSeconds | default 10 | int }}
-{{- if lt $most $first }}{{ fail (printf "config.podMaxBackoffSeconds: got %d, legal is %d (podInitialBackoffSeconds) or more" $most $first) }}{{ end }}
+{{- if lt $most $first }}{{ fail (printf "config.podMaxBackoffSeconds: got %d, supported values: %d (podInitialBackoffSeconds) or more" $most $first) }}{{ end }}
 {{- $native := .Files.Get "files/scheduler-config/native.yaml" | fromYaml }}
 {{- $profiles := .Values.profiles }}
 {{- if not $profiles }}

@@ -33,20 +33,20 @@ func Object(path string, data []byte, fields ...Field) error {
 	twice, err := sigsjson.UnmarshalStrict(data, &raw)
 	if err != nil || raw == nil {
 		if json.Valid(data) {
-			return fmt.Errorf("%s: %s is not an object; legal: an object with the fields %s", path, short(string(data)), strings.Join(names, ", "))
+			return fmt.Errorf("%s: %s is not an object; supported values: an object with the fields %s", path, short(string(data)), strings.Join(names, ", "))
 		}
 		return fmt.Errorf("%s: %q is not JSON: %w", path, short(string(data)), err)
 	}
 	var errs []error
 	for _, e := range twice {
-		errs = append(errs, fmt.Errorf("%s: %w; legal: each field once", path, e))
+		errs = append(errs, fmt.Errorf("%s: %w; supported values: each field once", path, e))
 	}
 	for _, f := range fields {
 		v, given := raw[f.Name]
 		delete(raw, f.Name)
 		switch given = given && string(v) != "null"; {
 		case !given && f.Required:
-			errs = append(errs, fmt.Errorf("%s.%s: missing; legal: %s", path, f.Name, f.Legal))
+			errs = append(errs, fmt.Errorf("%s.%s: missing; supported values: %s", path, f.Name, f.Legal))
 		case given && (json.Unmarshal(v, f.Into) != nil || f.Check != nil && !f.Check()):
 			errs = append(errs, Illegal(path+"."+f.Name, string(v), f.Legal))
 		}
@@ -57,14 +57,14 @@ func Object(path string, data []byte, fields ...Field) error {
 	}
 	slices.Sort(unknown)
 	for _, name := range unknown {
-		errs = append(errs, fmt.Errorf("%s.%s: unknown field; legal: %s", path, name, strings.Join(names, ", ")))
+		errs = append(errs, fmt.Errorf("%s.%s: unknown field; supported values: %s", path, name, strings.Join(names, ", ")))
 	}
 	return errors.Join(errs...)
 }
 
-// Illegal is the error about a value that is not legal. value is as the user wrote it.
+// Illegal is the error about a value that is invalid. value is as the user wrote it.
 func Illegal(what, value, legal string) error {
-	return fmt.Errorf("%s: %s is not legal; legal: %s", what, short(value), legal)
+	return fmt.Errorf("%s: %s is invalid; supported values: %s", what, short(value), legal)
 }
 
 // short keeps an error readable when the value is not.

@@ -45,7 +45,7 @@ func checkLayers(layers []NetworkTopologyLayer) error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
 	if len(layers) > maxLayers {
-		return fmt.Errorf("%d layers are listed; legal: at most %d", len(layers), maxLayers)
+		return fmt.Errorf("%d layers are listed; supported values: at most %d", len(layers), maxLayers)
 	}
 	times := map[string]int{}    // a layer is listed
 	children := map[string]int{} // a layer is named as parent
@@ -65,42 +65,42 @@ func checkLayers(layers []NetworkTopologyLayer) error {
 	for i, l := range layers {
 		switch l.TopologyLayer {
 		case "":
-			bad("topologyLayer of entry %d is empty; legal: a name", i)
+			bad("topologyLayer of entry %d is empty; supported values: a name", i)
 		case scheduling.ClusterTopologyLayer:
-			bad("topologyLayer %q is the root of every tree; legal: any other name", l.TopologyLayer)
+			bad("topologyLayer %q is the root of every tree; supported values: any other name", l.TopologyLayer)
 		}
 		if parent(l) == scheduling.NodeTopologyLayer {
-			bad("layer %q: parentTopologyLayer %q is the last layer; legal: a layer above the nodes", l.TopologyLayer, parent(l))
+			bad("layer %q: parentTopologyLayer %q is the last layer; supported values: a layer above the nodes", l.TopologyLayer, parent(l))
 		}
 		if l.TopologyLayer != scheduling.NodeTopologyLayer && len(l.LabelKey) == 0 {
-			bad("layer %q: labelKey is empty; legal: at least one key of a node label", l.TopologyLayer)
+			bad("layer %q: labelKey is empty; supported values: at least one key of a node label", l.TopologyLayer)
 		}
 		if i := slices.Index(l.LabelKey, ""); i >= 0 {
-			bad("layer %q: labelKey[%d] is empty; legal: a key of a node label", l.TopologyLayer, i)
+			bad("layer %q: labelKey[%d] is empty; supported values: a key of a node label", l.TopologyLayer, i)
 		}
 	}
 
 	if times[scheduling.NodeTopologyLayer] == 0 {
-		bad("no layer is %q; legal: a chain of layers that ends in it", scheduling.NodeTopologyLayer)
+		bad("no layer is %q; supported values: a chain of layers that ends in it", scheduling.NodeTopologyLayer)
 	}
 	for _, l := range layers {
 		if times[l.TopologyLayer] > 1 {
-			bad("topologyLayer %q is listed more than once; legal: each layer once", l.TopologyLayer)
+			bad("topologyLayer %q is listed more than once; supported values: each layer once", l.TopologyLayer)
 			break
 		}
 	}
 	for _, l := range layers {
 		if p := parent(l); p != scheduling.ClusterTopologyLayer && times[p] == 0 {
-			bad("layer %q: parentTopologyLayer %q is not listed; legal: the topologyLayer of another entry, or empty for the first layer", l.TopologyLayer, p)
+			bad("layer %q: parentTopologyLayer %q is not listed; supported values: the topologyLayer of another entry, or empty for the first layer", l.TopologyLayer, p)
 			break
 		}
 	}
 	if len(first) > 1 {
-		bad("layers %q and %q both have no parentTopologyLayer; legal: one first layer", first[0], first[1])
+		bad("layers %q and %q both have no parentTopologyLayer; supported values: one first layer", first[0], first[1])
 	}
 	for _, l := range layers {
 		if children[l.TopologyLayer] > 1 {
-			bad("parentTopologyLayer %q is named by more than one layer; legal: one layer below each", l.TopologyLayer)
+			bad("parentTopologyLayer %q is named by more than one layer; supported values: one layer below each", l.TopologyLayer)
 			break
 		}
 	}
@@ -110,7 +110,7 @@ func checkLayers(layers []NetworkTopologyLayer) error {
 			at = parents[at]
 		}
 		if _, listed := parents[at]; listed {
-			bad("layer %q: parentTopologyLayer leads in a circle; legal: parents that lead up to the cluster", l.TopologyLayer)
+			bad("layer %q: parentTopologyLayer leads in a circle; supported values: parents that lead up to the cluster", l.TopologyLayer)
 			break
 		}
 	}

@@ -1,0 +1,104 @@
+package gang
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Some controllers create the members of a gang only when its leader has a node or is ready. So the leader's plan
+// covers all members, and nodes are reserved for the future ones (Planned.Ahead). Members of the group and
+// preemptors of higher priority may use these nodes. The reservation ends when the group is planned again, when no
+// member is left, or when its time is over.
+
+// futureReservation is the nodes that are reserved for members that do not exist yet.
+type futureReservation struct {
+	nodes map[string]string // by placeholder name
+	until time.Time
+}
+
+// reserveFuture replaces the group's reservation for future members.
+func (b *Book) reserveFuture(key Ref, places []Place, until time.Time) (out []Effect) {
+	out = b.releaseFuture(key)
+	if len(places) == 0 {
+		return out
+	}
+	a := &futureReservation{nodes: make(map[string]string, len(places)), until: until}
+	for _, p := range places {
+		if b.pods[p.Pod] != nil || a.nodes[p.Pod] != "" {
+			continue
+		}
+		a.nodes[p.Pod] = p.Node
+		b.placeholders[p.Pod] = key
+		b.occupy(p.Node, p.Pod)
+	}
+	b.futures[key] = a
+	return out
+}
+
+// restoreFuture restores a reservation of an earlier process, if a member has a node and no plan exists.
+func (b *Book) restoreFuture(ev KeptAhead) []Effect {
+	g := b.groups[ev.Group]
+	if !b.isKey(ev.Group) || b.futures[ev.Group] != nil || b.terminating(ev.Group) || g != nil && len(g.plan) > 0 ||
+		!b.hasBoundMember(ev.Group) {
+		return nil
+	}
+	return b.reserveFuture(ev.Group, ev.Places, ev.Until)
+}
+
+// hasBoundMember says whether a member of the group has a node.
+func (b *Book) hasBoundMember(key Ref) bool {
+	return slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool { g := b.gangs[ref]; return g != nil && g.counts.bound > 0 })
+}
+
+// KeepsAhead says whether nodes are reserved for future members of the group.
+func (b *Book) KeepsAhead(key Ref) bool { return b.futures[key] != nil }
+
+// releaseFuture ends the reservation for future members.
+func (b *Book) releaseFuture(key Ref) []Effect {
+	a := b.futures[key]
+	if a == nil {
+		return nil
+	}
+	delete(b.futures, key)
+	for _, pod := range slices.Sorted(maps.Keys(a.nodes)) {
+		delete(b.placeholders, pod)
+		b.vacate(a.nodes[pod], pod)
+	}
+	return []Effect{{Verb: Freed}}
+}
+
+// releaseOrphanedFuture ends the reservation of a group that has neither a bound member nor a plan.
+func (b *Book) releaseOrphanedFuture(key Ref) []Effect {
+	if b.futures[key] == nil || b.hasBoundMember(key) {
+		return nil
+	}
+	if g := b.groups[key]; g != nil && len(g.plan) > 0 {
+		return nil
+	}
+	return b.releaseFuture(key)
+}
+
+// expireFuture ends the reservations whose time is over.
+func (b *Book) expireFuture(now time.Time) (out []Effect) {
+	var expired []Ref
+	for key, a := range b.futures {
+		if passed(a.until, now) {
+			expired = append(expired, key)
+		}
+	}
+	slices.SortFunc(expired, b.names.refs)
+	for _, key := range expired {
+		out = append(out, b.releaseFuture(key)...)
+	}
+	return out
+}
+
+// groupKeyOf returns the group of a member or of a placeholder.
+func (b *Book) groupKeyOf(pod string) (Ref, bool) {
+	if m := b.pods[pod]; m != nil {
+		return b.groupKey(m.Gang), true
+	}
+	key, ok := b.placeholders[pod]
+	return key, ok
+}

@@ -1,0 +1,124 @@
+package gang
+
+// A new process derives from the pods what a gang has reached: members run or have finished on a node. So a
+// replacement need not wait for finished members. Only one fact is remembered: the gang was complete, and some of
+// its members are gone.
+//
+// A finished member counts unless it was recreated. Members that are created after all others finished form a new
+// run. Which finished members count then:
+//
+// another owner made the new members         none
+// minMember finished, all of them succeeded  none: no member needs to be recreated
+// else                                       the succeeded ones, since the rest is recreated
+
+// ownerCounts counts the members of one owner.
+type ownerCounts struct{ unfinished, done, succeeded int }
+
+// countOwner counts a member n times for its owner.
+func (g *gang) countOwner(m *member, n int) {
+	count := g.owners[m.Owner]
+	if m.Done {
+		count.done += n
+		g.lastEnd = max(g.lastEnd, m.Ended)
+	} else {
+		count.unfinished += n
+	}
+	if m.Done && m.Succeeded {
+		count.succeeded += n
+	}
+	switch {
+	case count == ownerCounts{}:
+		delete(g.owners, m.Owner)
+	case g.owners == nil:
+		g.owners = map[string]ownerCounts{m.Owner: count}
+	default:
+		g.owners[m.Owner] = count
+	}
+}
+
+// finished counts the members that finished on a node and belong to the current run.
+func (g *gang) finished() int {
+	done, succeeded, live := g.counts.done, g.counts.succeeded, len(g.members)-g.counts.done
+	if done > 0 && live > 0 && g.counts.bound == 0 { // all that had a node have finished
+		done, succeeded = 0, 0
+		for _, owner := range g.owners {
+			if owner.unfinished > 0 {
+				done, succeeded = done+owner.done, succeeded+owner.succeeded
+			}
+		}
+		switch {
+		case !g.createdAfterEnd(g.pending.first()):
+		case g.spec != nil && succeeded == done && done >= g.spec.Min:
+			done, succeeded = 0, 0
+		default:
+			done = succeeded
+		}
+	}
+	if g.spec != nil {
+		done -= min(succeeded, g.spec.Completed)
+	}
+	return done
+}
+
+// createdAfterEnd says whether the waiting member was created after all others finished, or at an unknown time.
+func (g *gang) createdAfterEnd(m *member) bool { return m != nil && m.Created >= g.lastEnd }
+
+// absentFinished counts the finished members that count for members that do not exist.
+func (g *gang) absentFinished() int {
+	return max(0, min(g.spec.Min-g.counts.exist, g.finished()))
+}
+
+// started counts the members that count as started for minMember.
+func (g *gang) started() int { return g.counts.bound + g.absentFinished() }
+
+// allStarted says whether minMember is reached and no member waits. Then other gangs need not wait for this one,
+// whatever its match policy.
+func (g *gang) allStarted() bool {
+	return g.counts.exist == g.counts.bound && g.started() >= g.spec.Min
+}
+
+// reach marks a complete gang as satisfied. If no object states minMember, completeness is unknown.
+func (g *gang) reach() {
+	if g.spec != nil && !g.spec.Counted && g.started() >= g.spec.Min {
+		g.satisfied = true
+	}
+}
+
+// noteSatisfied marks a gang as satisfied if some member of that time exists.
+func (b *Book) noteSatisfied(ref Ref) []Effect {
+	g := b.gangs[ref]
+	if g == nil || g.counts.bound+g.finished() == 0 || g.satisfied {
+		return nil
+	}
+	g.satisfied = true
+	return b.Review(ref)
+}
+
+// resetEmpty starts a satisfied gang over when its last member was deleted.
+func (g *gang) resetEmpty(last string) {
+	g.lastUID = ""
+	if g.satisfied {
+		g.lastUID, g.satisfied = last, false
+	}
+}
+
+// resetIdle starts a gang over when no member runs and no finished member counts.
+func (g *gang) resetIdle() {
+	if g.counts.bound+g.finished() == 0 {
+		g.satisfied = false
+	}
+}
+
+// restoreSatisfied undoes resetEmpty if the last member was not deleted but finished. One watch reports the pod as
+// gone a moment before another reports it as done.
+func (g *gang) restoreSatisfied(m Member) {
+	if len(g.members) == 0 && m.Done && m.UID == g.lastUID {
+		g.satisfied = true
+	}
+	g.lastUID = ""
+}
+
+// startsNewRun says whether a new member begins a new run: all others finished before, or have another owner.
+func (g *gang) startsNewRun(m Member) bool {
+	return !m.Done && len(g.members) == g.counts.done && (m.Created >= g.lastEnd || g.owners[m.Owner].done == 0)
+}

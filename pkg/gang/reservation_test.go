@@ -1,0 +1,56 @@
+package gang_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+)
+
+// withReservation is a group of two that waits for victims.
+func withReservation(t *testing.T) *story {
+	s := newStory(t)
+	s.do(declared("a", 2), seen("a-0", 0, ""), seen("a-1", 1, ""))
+	p := planned("a", "a-0@n0", "a-1@n1")
+	p.Reserved, p.Until = true, s.now.Add(time.Minute)
+	s.do(p)
+	require.True(t, s.book.Reserved(ref("a")))
+	return s
+}
+
+// TestVictimStays: a reservation ends at once when one of its victims stays; its node is
+// avoided for a while.
+func TestVictimStays(t *testing.T) {
+	s := withReservation(t)
+	require.Equal(t, []string{"clear a-0", "clear a-1", "wake a-0"}, s.do(gang.Kept{Group: ref("a"), Node: "n1", Why: "forbidden"}))
+	require.False(t, s.book.Reserved(ref("a")))
+	g, _ := s.book.Group("a-0")
+	require.Empty(t, g.Places)
+	require.Equal(t, map[string]string{"n1": "forbidden"}, g.Avoid)
+	require.Empty(t, s.do(gang.Kept{Group: ref("a"), Node: "n1", Why: "forbidden"}), "there is no reservation any more")
+	require.Equal(t, []string{"wake a-0"}, s.after(30*time.Second))
+	g, _ = s.book.Group("a-0")
+	require.Empty(t, g.Avoid)
+}
+
+// A group with a reservation on a cordoned node is tried, and no other group.
+func TestNodeCloses(t *testing.T) {
+	s := withReservation(t)
+	s.do(declared("b", 1), seen("b-0", 0, ""), planned("b", "b-0@n1"))
+	require.Equal(t, []string{"again a-0"}, s.do(gang.NodeClosed{Node: "n1"}))
+	require.Empty(t, s.do(gang.NodeClosed{Node: "n2"}))
+	require.True(t, s.book.Reserved(ref("a")), "its members may tolerate that")
+}
+
+// When the tried member of a group with a reservation is deleted, the next one is woken: cluster events do not wake
+// it.
+func TestNextRepresentativeIsWokenWhenItIsDeleted(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("a", 2), seen("a-0", 0, ""), seen("a-1", 1, ""), seen("a-2", 2, ""))
+	p := planned("a", "a-0@n0", "a-1@n1", "a-2@n2")
+	p.Reserved, p.Until = true, s.now.Add(time.Minute)
+	s.do(p)
+	require.Equal(t, []string{"wake a-1"}, s.do(left("a-0")))
+}

@@ -1,0 +1,36 @@
+package gang
+
+// In a non-strict gang, one member may lose its assignment while the others keep theirs. Once the others have all
+// arrived, a new plan fills the vacancy and counts the others as bound.
+
+// hasVacancy says whether all assigned members are assumed and the barrier is closed because members are missing.
+func (b *Book) hasVacancy(key Ref) bool {
+	g := b.groups[key]
+	if g == nil || len(g.plan) == 0 || g.unconfirmed || g.barrierOpen {
+		return false
+	}
+	n := b.count(key)
+	return n.planned == n.arrived && b.nonStrict(key)
+}
+
+// nonStrict says whether some gang of the group is non-strict.
+func (b *Book) nonStrict(key Ref) bool {
+	for _, ref := range b.groupOf(key) {
+		if b.gangs[ref].nonStrict() {
+			return true
+		}
+	}
+	return false
+}
+
+// triedMember returns the member to try for a group: the representative, or with a vacancy the first member without
+// an assignment. It is nil if there is none.
+func (b *Book) triedMember(key Ref) *member {
+	if !b.hasVacancy(key) {
+		return b.representative(key)
+	}
+	for _, m := range b.sorted(key, func(m *member) bool { return pending(m) && !m.planned && !m.assumed }) {
+		return m
+	}
+	return nil
+}

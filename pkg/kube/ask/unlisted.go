@@ -1,0 +1,31 @@
+package ask
+
+import (
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+)
+
+var topologyResource = v1alpha1.ClusterNetworkTopologies.GroupResource().String()
+
+// unknown sets the explanation of a gang whose cause of waiting is unknown.
+func (e *Explanation) unknown(resource string) {
+	e.State, e.Reason = Waiting, ""
+	e.WaitsFor = simulate.Unknown(resource)
+	e.Cure = &Cure{Words: simulate.AskAgain(resource)}
+}
+
+// unlistedError returns an error if the caller may not list the topology, so that domains above the nodes are unknown.
+func (v *View) unlistedError(what string) error {
+	if v.cache().Topology().Object != nil || !v.kindUnlisted(topologyResource) {
+		return nil
+	}
+	return &UnlistedError{what}
+}
+
+// UnlistedError says that it is unknown whether What, such as "a domain spine-0", exists, since the topology may not be listed.
+type UnlistedError struct{ What string }
+
+func (e *UnlistedError) Error() string {
+	return "whether there is " + e.What + " is not known: " + topologyResource +
+		" may not be listed with your permissions; what would help: " + simulate.AskAgain(topologyResource)
+}

@@ -1,0 +1,44 @@
+package cache
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// Said is what the objects of a gang declare.
+type Said struct {
+	Ref     gang.Ref
+	Way     string // what its members write to be members, as Source.Way; "" if nothing
+	Members int    // that have not finished
+	Min     int    // how many start together; 0 without a declaration
+	Rule    string // where its topology constraint is declared; "" if nowhere
+	Problem string // why it cannot be planned; "" if it can
+	Owner   string // the kind of its owner; "" if none is known
+	Served  bool   // by this process
+}
+
+// Said returns the declarations about a gang.
+func (c *Cache) Said(ref gang.Ref) (Said, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	r := c.gangs[ref]
+	if r == nil {
+		return Said{}, false
+	}
+	out := Said{Ref: ref, Members: len(r.Pods), Owner: r.owner.Kind, Served: c.ours(r)}
+	for _, pods := range []map[string]*v1.Pod{r.Pods, r.Finished} {
+		for _, pod := range pods {
+			if way := source.WayOf(pod); out.Way == "" || way < out.Way { // members may use several ways
+				out.Way = way
+			}
+		}
+	}
+	if d := r.Declared; d != nil {
+		out.Min, out.Rule, out.Problem = d.Min, d.Rule, d.Problem.Words
+	} else {
+		out.Problem = "nothing declares it: its object does not exist, or is not read"
+	}
+	return out, true
+}

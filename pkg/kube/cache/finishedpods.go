@@ -1,0 +1,57 @@
+package cache
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// setFinished records a succeeded or failed member.
+func (c *Cache) setFinished(pod *v1.Pod) {
+	ref := source.Of(pod)
+	if ref.IsZero() || !convert.Finished(pod) {
+		return
+	}
+	c.mu.Lock()
+	r := c.record(ref)
+	key := convert.PodKey(pod)
+	if old := r.Finished[key]; old == nil || old.UID != pod.UID { // not for a repeated or changed report
+		c.noteLoss(r, pod)
+	}
+	r.Finished[key] = pod
+	var effects []gang.Effect
+	if r.Object == nil && r.Declared == nil || r.Declared != nil && r.Declared.Counts {
+		effects = c.redeclare(r)
+	}
+	if other := r.Pods[key]; other == nil || other.UID == pod.UID { // a new pod of that name exists otherwise
+		effects = append(effects, c.see(pod, ref)...)
+	}
+	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
+	c.mu.Unlock()
+	c.carryOut(effects)
+}
+
+// dropFinished deletes a finished member. Other members are deleted by the scheduler's own informer, whose late
+// events would restore them otherwise.
+func (c *Cache) dropFinished(pod *v1.Pod) {
+	ref := source.Of(pod)
+	if ref.IsZero() || !convert.Finished(pod) {
+		return
+	}
+	key := convert.PodKey(pod)
+	c.mu.Lock()
+	r := c.record(ref)
+	if p := r.Finished[key]; p != nil && p.UID == pod.UID {
+		delete(r.Finished, key)
+	}
+	effects := c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, c.Clock.Now())
+	if d := r.Declared; d != nil && (d.By == key || d.Counts) {
+		effects = append(effects, c.redeclare(r)...)
+	}
+	effects = append(effects, c.tidy(r)...)
+	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
+	c.mu.Unlock()
+	c.carryOut(effects)
+}

@@ -1,0 +1,87 @@
+package cache
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/group"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// assignedPod returns the pod of that name, or the stand-in of a future member; nil if there is none. c.mu is held.
+func (c *Cache) assignedPod(key string) *v1.Pod {
+	if p := c.pods[key]; p != nil {
+		return p
+	}
+	leader, number, ok := group.Leader(key)
+	if !ok {
+		return nil
+	}
+	p := c.pods[leader]
+	if p == nil {
+		return nil
+	}
+	if r := c.gangs[source.Of(p)]; r != nil && r.Declared != nil {
+		return r.StandIn(p, number)
+	}
+	return nil
+}
+
+// leadersWithoutMembers returns the groups whose leader was bound within the wait limit and whose other members do
+// not exist yet. An earlier process may have reserved nodes for them. c.mu is held.
+func (c *Cache) leadersWithoutMembers() (all []Bereft) {
+	now := c.Clock.Now()
+	for _, ref := range c.refs() {
+		r := c.gangs[ref]
+		if members, _ := r.StandIns(); len(members) == 0 || !c.ours(r) {
+			continue
+		}
+		last := Bereft{Group: c.book.Together(ref)[0], Until: now}
+		for _, pod := range r.Pods {
+			if until := boundAt(pod, now).Add(r.Declared.Wait); pod.Spec.NodeName != "" && until.After(last.Until) {
+				last.Scheduler, last.Until = pod.Spec.SchedulerName, until
+			}
+		}
+		if last.Until.After(now) {
+			all = append(all, last)
+		}
+	}
+	return all
+}
+
+// boundAt returns when a pod was bound; now if unknown, or later than now.
+func boundAt(pod *v1.Pod, now time.Time) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue && c.LastTransitionTime.Time.Before(now) {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return now
+}
+
+// Bereft is a group whose future members have no reservation since this process started. Scheduler names its
+// profile. The reservation may last until Until.
+type Bereft struct {
+	Group     gang.Ref
+	Scheduler string
+	Until     time.Time
+}
+
+// TakeBereft removes and returns the groups that the profile serves.
+func (c *Cache) TakeBereft(scheduler string) (served []Bereft) {
+	if read(c, func() bool { return len(c.bereft) == 0 }) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bereft = slices.DeleteFunc(c.bereft, func(b Bereft) bool {
+		if b.Scheduler == scheduler {
+			served = append(served, b)
+		}
+		return b.Scheduler == scheduler
+	})
+	return served
+}

@@ -1,0 +1,65 @@
+package cache
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// oneByOne returns a StatefulSet that may be the reason for missing members. By default it creates a pod only when
+// the one before runs, which waits here for the next. Its pods show that: the last one waits, and the others have a
+// node.
+//
+//	train-0 (waits)                           1 of 3
+//	train-0 (node), train-1 (waits)           2 of 3, with others that had started
+//	train-0 (waits), train-1 (waits)          no: all are created at once
+//
+// It returns "" if there is none. c.mu is held.
+func (c *Cache) oneByOne(state gang.State) (name string) {
+	if state.Refusal.By != gang.Missing {
+		return ""
+	}
+	for _, ref := range c.book.Together(state.Gang) {
+		r, s := c.gangs[ref], c.book.State(ref)
+		if r == nil || s.Exist >= s.Min {
+			continue
+		}
+		for set, members := range statefulSets(r.Pods) {
+			if members.waiting == 1 && members.last.Spec.NodeName == "" && (name == "" || topology.CompareNames(set, name) < 0) {
+				name = set
+			}
+		}
+	}
+	return name
+}
+
+// setMembers is the members of one StatefulSet.
+type setMembers struct {
+	waiting int     // for a node
+	last    *v1.Pod // by ordinal
+}
+
+// statefulSets returns the StatefulSets of the members, by name, without those of LeaderWorkerSets, which create
+// all pods at once.
+func statefulSets(pods map[string]*v1.Pod) map[string]setMembers {
+	sets := map[string]setMembers{}
+	for _, pod := range pods {
+		owner := metav1.GetControllerOfNoCopy(pod)
+		if owner == nil || owner.Kind != "StatefulSet" || pod.Labels[scheduling.LabelLeaderWorkerSet] != "" || convert.Finished(pod) {
+			continue
+		}
+		set := sets[owner.Name]
+		if pod.Spec.NodeName == "" {
+			set.waiting++
+		}
+		if set.last == nil || topology.CompareNames(set.last.Name, pod.Name) < 0 {
+			set.last = pod
+		}
+		sets[owner.Name] = set
+	}
+	return sets
+}

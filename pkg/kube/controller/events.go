@@ -1,0 +1,60 @@
+package controller
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/muster-scheduler/muster/pkg/podgang"
+)
+
+// Teller writes events on the objects that declare gangs. It writes each note once in its lifetime.
+type Teller struct {
+	recorder events.EventRecorder
+	lock     sync.Mutex
+	notes    map[types.UID]map[podgang.Note]bool
+}
+
+// NewTeller returns a teller that writes events with a recorder.
+func NewTeller(recorder events.EventRecorder) *Teller {
+	return &Teller{recorder: recorder, notes: map[types.UID]map[podgang.Note]bool{}}
+}
+
+// Tell writes a note on the object that owns a gang, unless it was written before.
+func (t *Teller) Tell(namespace string, owner podgang.Owner, note podgang.Note) {
+	if !t.isNew(owner.UID, note) {
+		return
+	}
+	kind := corev1.EventTypeWarning
+	if note.Info {
+		kind = corev1.EventTypeNormal
+	}
+	t.recorder.Eventf(reference(namespace, owner), nil, kind, note.Reason, "Translate", "%s", note.Message)
+}
+
+func (t *Teller) isNew(uid types.UID, note podgang.Note) bool {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	if t.notes[uid][note] {
+		return false
+	}
+	if t.notes[uid] == nil {
+		t.notes[uid] = map[podgang.Note]bool{}
+	}
+	t.notes[uid][note] = true
+	return true
+}
+
+// Forget drops the notes of a deleted object.
+func (t *Teller) Forget(uid types.UID) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	delete(t.notes, uid)
+}
+
+func reference(namespace string, owner podgang.Owner) runtime.Object {
+	return &corev1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: namespace, Name: owner.Name, UID: owner.UID}
+}

@@ -1,0 +1,72 @@
+package ledger
+
+import (
+	"reflect"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+)
+
+// VolumeBinding picks one of several equal volumes at random for a pod that is being bound, and no object shows which.
+// VolumeBinding's own cache knows: there the volume belongs to the claim, and VolumeBinding finds no other volume for that
+// claim.
+
+// maxBinderCalls bounds the calls for a page: each call goes through all volumes of a class.
+const maxBinderCalls = 32
+
+// binderOf returns the volume binder of a profile; nil if the profile has no VolumeBinding.
+func binderOf(profile framework.Framework) volumebinding.SchedulerVolumeBinder {
+	for _, e := range profile.EnqueueExtensions() {
+		if pl, ok := e.(*volumebinding.VolumeBinding); ok {
+			return pl.Binder
+		}
+	}
+	return nil
+}
+
+// assumedVolume returns the volume that VolumeBinding has assumed for a claim of a pod that is being bound to a node; nil if it
+// is unknown.
+func (p *volumePage) assumedVolume(pod *v1.Pod, pvc *v1.PersistentVolumeClaim, node *v1.Node) *v1.PersistentVolume {
+	binder := binderOf(p.profile)
+	if binder == nil || p.binderCalls >= maxBinderCalls {
+		return nil
+	}
+	p.binderCalls++
+	single := *pod // with that claim only: the binding does not name its claim
+	single.Spec.Volumes = nil
+	for _, v := range pod.Spec.Volumes {
+		if claimName(pod, &v) == pvc.Name {
+			single.Spec.Volumes = append(single.Spec.Volumes, v)
+			break
+		}
+	}
+	claims, err := binder.GetPodVolumeClaims(klog.Background(), &single)
+	if err != nil {
+		return nil
+	}
+	found, _, err := binder.FindPodVolumes(klog.Background(), &single, claims, node)
+	if err != nil || len(found.StaticBindings) != 1 {
+		return nil
+	}
+	return p.volumeOf(found.StaticBindings[0], pvc)
+}
+
+// volumeOf returns the volume of a binding if it is assumed for the claim, and nil if another claim might get it. The fields of
+// a binding are private.
+func (p *volumePage) volumeOf(b *volumebinding.BindingInfo, pvc *v1.PersistentVolumeClaim) *v1.PersistentVolume {
+	field := reflect.ValueOf(b).Elem().FieldByName("pv")
+	if !field.IsValid() || field.Type() != reflect.TypeFor[*v1.PersistentVolume]() || field.IsNil() {
+		return nil
+	}
+	ref := field.Elem().FieldByName("Spec").FieldByName("ClaimRef")
+	if ref.IsNil() || ref.Elem().FieldByName("Namespace").String() != pvc.Namespace || ref.Elem().FieldByName("Name").String() != pvc.Name {
+		return nil
+	}
+	pv, err := p.pvs.Get(field.Elem().FieldByName("ObjectMeta").FieldByName("Name").String())
+	if err != nil {
+		return nil
+	}
+	return pv
+}

@@ -1,0 +1,245 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+)
+
+// classDemand is what members need of a class, in whole devices.
+type classDemand struct {
+	need     int64
+	requests []*resourceapi.ExactDeviceRequest // each device meets one of them
+}
+
+// Short returns the classes of which members need more devices than nodes have free, and the incomplete pools, which count as
+// empty. If devices are shared or partitioned, or requests have alternatives, counts prove nothing.
+func (p *claimPage) Short(members []fit.Demand, nodes []fwk.NodeInfo) (short []fit.Shortage) {
+	var offered []*resourceapi.ResourceSlice
+	for _, n := range nodes {
+		offered = append(offered, p.byNode[n.Node().Name]...)
+	}
+	offered = append(offered, p.multiNode...)
+	offered, waits := p.completePools(offered, p.driverFilter(members))
+	short = slices.DeleteFunc(p.shortages(members, offered), func(s fit.Shortage) bool { return p.countedOnNode(s.What, members, nodes) })
+	if waits != "" {
+		short = append(short, fit.Shortage{Waits: waits})
+	}
+	return short
+}
+
+// countedOnNode says whether some node offers an extended resource of the class without claims: its devices do not show it.
+func (p *claimPage) countedOnNode(class string, members []fit.Demand, nodes []fwk.NodeInfo) bool {
+	for _, d := range members {
+		for name, resourceClass := range p.extendedClasses(d.Pod) {
+			if resourceClass.Name == class &&
+				slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool { return n.GetAllocatable().GetScalarResources()[name] > 0 }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// driverFilter returns whether members may need devices of a driver: the driver has devices of a requested class, or none that
+// are known.
+func (p *claimPage) driverFilter(members []fit.Demand) func(driver string) bool {
+	var classes []*resourceapi.DeviceClass
+	for _, d := range members {
+		var all []resourceapi.DeviceRequest
+		for _, c := range p.claimsOf(d.Pod) {
+			all = append(all, c.Spec.Devices.Requests...)
+		}
+		for _, r := range append(all, requestsFor(d.Pod, p.extendedClasses(d.Pod))...) {
+			names := []string{}
+			if r.Exactly != nil {
+				names = append(names, r.Exactly.DeviceClassName)
+			}
+			for _, other := range r.FirstAvailable {
+				names = append(names, other.DeviceClassName)
+			}
+			for _, name := range names {
+				if class, err := p.manager.DeviceClasses().Get(name); err == nil && !slices.Contains(classes, class) {
+					classes = append(classes, class)
+				}
+			}
+		}
+	}
+	return func(driver string) bool {
+		found, known := false, false
+		for id, pool := range p.pools {
+			if id.driver != driver {
+				continue
+			}
+			for _, s := range pool {
+				for i := range s.Spec.Devices {
+					known = true
+					found = found || slices.ContainsFunc(classes, func(c *resourceapi.DeviceClass) bool {
+						return p.match(driver, &s.Spec.Devices[i], c.Spec.Selectors)
+					})
+				}
+			}
+		}
+		return found || !known
+	}
+}
+
+// completePools removes the slices of incomplete pools, and returns a message about incomplete pools of relevant drivers.
+func (p *claimPage) completePools(offered []*resourceapi.ResourceSlice, counts func(driver string) bool) (rest []*resourceapi.ResourceSlice,
+	waits string) {
+	broken := map[poolID]int{} // how many slices there are
+	more := -1                 // further pools beside the named one
+	for _, s := range offered {
+		id := poolOf(s)
+		if _, known := broken[id]; known {
+			continue
+		}
+		newest := slices.MaxFunc(p.pools[id], func(a, b *resourceapi.ResourceSlice) int {
+			return cmp.Compare(a.Spec.Pool.Generation, b.Spec.Pool.Generation)
+		})
+		present := 0
+		for _, o := range p.pools[id] {
+			present += map[bool]int{true: 1}[o.Spec.Pool.Generation == newest.Spec.Pool.Generation]
+		}
+		broken[id] = -1
+		if int64(present) < newest.Spec.Pool.ResourceSliceCount {
+			broken[id] = present
+			if !counts(id.driver) {
+				continue
+			}
+			more++
+			if text := fmt.Sprintf("pool %s of %s has %d of its %d ResourceSlices", id.pool, id.driver, present,
+				newest.Spec.Pool.ResourceSliceCount); waits == "" || text < waits {
+				waits = text
+			}
+		}
+	}
+	rest = slices.DeleteFunc(slices.Clone(offered), func(s *resourceapi.ResourceSlice) bool { return broken[poolOf(s)] >= 0 })
+	if more > 0 {
+		waits += fmt.Sprintf(", and %d more are not whole either", more)
+	}
+	return rest, waits
+}
+
+// shortages compares need and free devices by class.
+func (p *claimPage) shortages(members []fit.Demand, offered []*resourceapi.ResourceSlice) (short []fit.Shortage) {
+	classes := map[string]*classDemand{}
+	joint := map[types.UID]*resourceapi.ResourceClaim{}
+	for _, d := range members {
+		if !p.addMembers(classes, d, joint) {
+			return nil
+		}
+	}
+	for _, c := range joint {
+		if !addRequests(classes, c.Spec.Devices.Requests, 1) {
+			return nil
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(classes)) {
+		class, err := p.manager.DeviceClasses().Get(name)
+		if err != nil {
+			continue
+		}
+		if free, ok := p.freeOf(class, classes[name].requests, offered); ok && free < classes[name].need {
+			short = append(short, fit.Shortage{What: name, Need: classes[name].need, Free: free})
+		}
+	}
+	return short
+}
+
+// addMembers adds the requests of members of a kind to classes, and their joint claims to joint; false if counts cannot express
+// them.
+func (p *claimPage) addMembers(classes map[string]*classDemand, d fit.Demand, joint map[types.UID]*resourceapi.ResourceClaim) bool {
+	var all []resourceapi.DeviceRequest
+	for _, c := range p.claimsOf(d.Pod) {
+		switch {
+		case p.isJoint(c):
+			joint[c.UID] = c
+		case c.Status.Allocation != nil || p.shared(c):
+			return false
+		default:
+			all = append(all, c.Spec.Devices.Requests...)
+		}
+	}
+	return addRequests(classes, append(all, requestsFor(d.Pod, p.extendedClasses(d.Pod))...), d.Members)
+}
+
+// addRequests adds requests times times; false if counts cannot express them.
+func addRequests(classes map[string]*classDemand, all []resourceapi.DeviceRequest, times int) bool {
+	for i := range all {
+		r := all[i].Exactly
+		if r == nil || r.AllocationMode != resourceapi.DeviceAllocationModeExactCount || r.AdminAccess != nil && *r.AdminAccess ||
+			r.Capacity != nil {
+			return false
+		}
+		w := classes[r.DeviceClassName]
+		if w == nil {
+			w = &classDemand{}
+			classes[r.DeviceClassName] = w
+		}
+		w.need += int64(times) * max(1, r.Count)
+		w.requests = append(w.requests, r)
+	}
+	return true
+}
+
+// freeOf counts the free devices of a class that meet some request.
+func (p *claimPage) freeOf(class *resourceapi.DeviceClass, requests []*resourceapi.ExactDeviceRequest,
+	offered []*resourceapi.ResourceSlice) (free int64, ok bool) {
+	for _, s := range offered {
+		pool := p.poolStates[poolOf(s)]
+		for i := range s.Spec.Devices {
+			d := &s.Spec.Devices[i]
+			if len(d.ConsumesCounters) > 0 || d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations {
+				return 0, false
+			}
+			id := structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name)
+			if pool != nil && slices.Contains(pool.devices, id) || !p.match(s.Spec.Driver, d, class.Spec.Selectors) {
+				continue
+			}
+			if slices.ContainsFunc(requests, func(r *resourceapi.ExactDeviceRequest) bool {
+				return tolerates(r, d) && p.match(s.Spec.Driver, d, r.Selectors)
+			}) {
+				free++
+			}
+		}
+	}
+	return free, true
+}
+
+func tolerates(r *resourceapi.ExactDeviceRequest, d *resourceapi.Device) bool {
+	return !slices.ContainsFunc(d.Taints, func(taint resourceapi.DeviceTaint) bool {
+		return taint.Effect != resourceapi.DeviceTaintEffectNone &&
+			!slices.ContainsFunc(r.Tolerations, func(t resourceapi.DeviceToleration) bool {
+				return resourceclaim.ToleratesTaint(t, taint)
+			})
+	})
+}
+
+// match says whether a device meets all selectors.
+func (p *claimPage) match(driver string, d *resourceapi.Device, selectors []resourceapi.DeviceSelector) bool {
+	return !slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
+		if s.CEL == nil {
+			return true
+		}
+		expression := p.cel.GetOrCompile(s.CEL.Expression)
+		if expression.Error != nil {
+			return true
+		}
+		ok, _, err := expression.DeviceMatches(context.Background(), cel.Device{
+			Driver: driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
+		})
+		return err != nil || !ok
+	})
+}

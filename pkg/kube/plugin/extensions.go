@@ -1,0 +1,90 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+)
+
+// These interfaces are for plugins that a user adds (Profile.Added), beyond the interfaces of kube-scheduler. An
+// added plugin that implements one of them is used if it is in a profile; see docs/extend.md. A third interface is
+// place.Preferrer.
+
+// Checker checks a whole group once a cycle, before the quota check and the search.
+type Checker interface {
+	fwk.Plugin
+	// Check returns an unschedulable status if the group must not start now. No pod is evicted for it then. It is
+	// retried on the events that the plugin registered (EventsToRegister).
+	Check(context.Context, Question) *fwk.Status
+}
+
+// Question is the input of a check.
+type Question struct {
+	// Group is the gangs that would start, and their members.
+	Group *cache.Group
+	// Has says whether a member of any gang has a node or an assignment.
+	Has func(*v1.Pod) bool
+}
+
+// Keeper keeps a ledger.
+type Keeper interface {
+	fwk.Plugin
+	Ledger() fit.Ledger
+}
+
+// loadExtensions finds the extensions among the added plugins, by name. It is called once the profile is complete.
+func (p *Plugin) loadExtensions() {
+	var ledgers []fit.Ledger
+	var prefer []place.Preferrer
+	byName := func(a, b fwk.Plugin) int { return cmp.Compare(a.Name(), b.Name()) }
+	for _, added := range slices.SortedFunc(slices.Values(p.addedPlugins()), byName) {
+		if extension, ok := added.(Checker); ok {
+			p.checks = append(p.checks, extension)
+		}
+		if extension, ok := added.(Keeper); ok {
+			ledgers = append(ledgers, extension.Ledger())
+		}
+		if extension, ok := added.(place.Preferrer); ok {
+			prefer = append(prefer, extension)
+		}
+	}
+	p.planner.Extend(ledgers, prefer)
+}
+
+// runChecks returns the outcome of the cycle if a check rejects the group; nil if none does.
+func (p *Plugin) runChecks(ctx context.Context, a *place.Attempt) *unschedulable {
+	for _, check := range p.checks {
+		s := check.Check(ctx, Question{a.Group, p.Cache.HasNode})
+		switch {
+		case s.IsSuccess():
+		case s.IsRejected():
+			veto := gang.Refusal{By: gang.Veto, Plugins: []string{check.Name()}}
+			return &unschedulable{message: status.Said{Text: s.Message()}, attempt: a, cause: veto}
+		default:
+			return &unschedulable{message: planMessage(nil, s.AsError()), attempt: a, cause: causeOf(nil)}
+		}
+	}
+	return nil
+}
+
+// checkEvents returns the checks that register events and that the scheduler does not ask itself. It adds their
+// names to may.
+func (p *Plugin) checkEvents(may sets.Set[string]) (all []fwk.EnqueueExtensions) {
+	for _, check := range p.checks {
+		if e, ok := check.(fwk.EnqueueExtensions); ok && !may.Has(check.Name()) {
+			may.Insert(check.Name())
+			all = append(all, e)
+		}
+	}
+	return all
+}

@@ -1,0 +1,169 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/allot"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+)
+
+// maxWriteWait limits how long a cycle waits for allocations: no other pod is scheduled meanwhile.
+const maxWriteWait = 5 * time.Second
+
+// allocateShared allocates the devices that the members of a new plan share. On failure it drops the plan and
+// returns why.
+func (p *Plugin) allocateShared(ctx context.Context, pod *v1.Pod, a *place.Attempt, places []gang.Place) (why string) {
+	// Asked again: before the plan was in the book, the claims may have been listed as unused.
+	if claim := p.claimInRelease(pod, a.Group); claim != "" {
+		why = releaseMessage(claim)
+		p.Cache.Handle(gang.Dropped{Group: a.Group.Key, Why: why})
+		return why
+	}
+	claims, why := a.Joint(ctx, places)
+	if why == "" && len(claims) == 0 {
+		return ""
+	}
+	if why == "" {
+		ctx, cancel := context.WithTimeout(ctx, maxWriteWait)
+		defer cancel()
+		if err := p.allocations.Write(ctx, claims); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		why = "devices that members share are not allocated: " + why
+		p.Cache.Handle(gang.Dropped{Group: a.Group.Key, Why: why})
+	}
+	p.reviewAllocations() // the plan may have been dropped during the writes
+	return why
+}
+
+// claimInRelease returns a claim of the group that is still being released; "" if none. The pod is retried after
+// the release.
+func (p *Plugin) claimInRelease(pod *v1.Pod, group *cache.Group) string {
+	if !p.allocations.Any() {
+		return ""
+	}
+	return p.allocations.Waits(pod, pendingPods(group))
+}
+
+func pendingPods(group *cache.Group) []*v1.Pod {
+	members := make([]*v1.Pod, 0, len(group.Pending))
+	for _, m := range group.Pending {
+		members = append(members, group.Pods[m.Pod])
+	}
+	return members
+}
+
+// leftoverClaim returns a claim of an earlier cycle that must be released before any member can pass; "" if none.
+func (p *Plugin) leftoverClaim(pod *v1.Pod, group *cache.Group) string {
+	if !p.allocations.Leftover(pendingPods(group)) {
+		return ""
+	}
+	p.reviewAllocations()
+	return p.claimInRelease(pod, group)
+}
+
+// idleClaim returns an unused claim that keeps a member from free capacity and is being released; "" if none.
+func (p *Plugin) idleClaim(pod *v1.Pod, a *place.Attempt, refusal *place.Refusal) string {
+	if refusal == nil || !slices.Contains(refusal.Plugins, names.DynamicResources) || !p.allocations.Idle(pendingPods(a.Group)) {
+		return ""
+	}
+	p.reviewAllocations()
+	return p.claimInRelease(pod, a.Group)
+}
+
+func releaseMessage(claim string) string {
+	return "the devices of resource claim " + claim + " are being given back"
+}
+
+// reviewAllocations releases the devices of plans whose members all failed to come.
+func (s *Shared) reviewAllocations() {
+	if !s.allocations.Any() {
+		return
+	}
+	for _, claim := range s.allocations.Review(s.fate) {
+		s.Writer.Do("devices of "+string(claim), func(ctx context.Context) error {
+			if kept, waiting := s.allocations.Keep(claim, s.fate); kept {
+				s.activateTwice("members with devices that are not returned", waiting)
+				return nil
+			}
+			if err := s.allocations.TakeBack(ctx, claim); err != nil {
+				if !status.Final(err) {
+					return err
+				}
+				klog.FromContext(ctx).Error(err, "Unused devices stay allocated", "claim", claim)
+				s.allocations.Refused(claim)
+			}
+			s.activateTwice("members with devices that were returned", s.allocations.Forget(claim))
+			return nil
+		})
+	}
+}
+
+// fate says whether a member for which devices were allocated still comes. Until the partially bound groups were
+// tried, that is unknown and assumed.
+func (s *Shared) fate(u allot.User) allot.Fate {
+	pod := s.Cache.Pod(u.String())
+	switch {
+	case pod == nil || pod.UID != u.UID:
+		return s.fateOfOther(u)
+	case pod.Spec.NodeName != "":
+		return allot.Bound
+	case s.Cache.Step(u.String(), string(u.UID)) != gang.Away:
+		return allot.Comes
+	case !u.Extended && (s.Cache.HasPlace(pod) || s.Cache.Counted(pod) || s.Cache.Resuming()):
+		return allot.Comes
+	}
+	return allot.Stays
+}
+
+// fateOfOther returns the fate of a pod that is not a member any more.
+func (s *Shared) fateOfOther(u allot.User) allot.Fate {
+	pod, err := s.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(u.Namespace).Get(u.Name)
+	switch {
+	case err != nil || pod.UID != u.UID:
+		return allot.Gone
+	case pod.Spec.NodeName != "":
+		return allot.Bound
+	}
+	return allot.Stays
+}
+
+// findAllocations finds what an earlier process allocated for members that did not start.
+func (s *Shared) findAllocations() {
+	if s.allocations.Claims == nil {
+		return
+	}
+	informer := s.handle.SharedInformerFactory().Resource().V1().ResourceClaims()
+	s.Writer.Do("devices that were left", func(context.Context) error {
+		if !informer.Informer().HasSynced() {
+			return errors.New("not all claims are seen yet")
+		}
+		if err := s.allocations.FindIn(informer.Lister(), s.ownsUser); err != nil {
+			return err
+		}
+		s.reviewAllocations()
+		return nil
+	})
+}
+
+// ownsUser says whether a pod waits here as a member of a gang. Without waits a deleted pod counts too.
+func (s *Shared) ownsUser(u allot.User, waits bool) bool {
+	pods := s.handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	if current, err := pods.Pods(u.Namespace).Get(u.Name); err != nil || current.UID != u.UID {
+		return !waits
+	}
+	pod := s.Cache.Pod(u.String())
+	return pod != nil && pod.UID == u.UID && pod.Spec.NodeName == "" && s.Cache.Serves(pod)
+}

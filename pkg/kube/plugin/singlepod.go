@@ -1,0 +1,135 @@
+package plugin
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+
+	"github.com/muster-scheduler/muster/pkg/kube/group"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+)
+
+// For a pod without a gang Muster evicts as for a gang of one member: the same victim bundles, quotas and
+// disruption budgets decide. With free capacity the profile's plugins choose the node, as in kube-scheduler.
+
+// singlePodPreemption replaces the rules of DefaultPreemption: it evicts itself and leaves DefaultPreemption
+// nothing to do. So gangs are safe even from profiles without Coscheduling at PostFilter.
+type singlePodPreemption struct {
+	preemption.Interface
+	plugin *Plugin
+}
+
+// replacePreemption makes the profile's DefaultPreemption ask Muster, and notes whether it evicts. It is called
+// once all plugins of the profile exist.
+func (p *Plugin) replacePreemption() {
+	p.ownsPreemption = true
+	for _, e := range p.profile.EnqueueExtensions() {
+		stock, ok := e.(*defaultpreemption.DefaultPreemption)
+		if !ok {
+			continue
+		}
+		stock.Evaluator.Interface = singlePodPreemption{stock.Evaluator.Interface, p}
+		isStock := func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() }
+		if slices.ContainsFunc(p.profile.ListPlugins().PostFilter.Enabled, isStock) {
+			p.Preemptor.Compares = stock.GetOffsetAndNumCandidates
+		}
+		return
+	}
+}
+
+// PodEligibleToPreemptOthers implements preemption.Interface: it is the first and last question of an attempt.
+func (a singlePodPreemption) PodEligibleToPreemptOthers(ctx context.Context, pod *v1.Pod, _ *fwk.Status) (bool, string) {
+	if IsMember(pod) {
+		return false, "the pod is a member of a gang, for which Coscheduling evicts"
+	}
+	_, s := a.plugin.evictForPod(ctx, pod, nil)
+	return false, s.Message()
+}
+
+// evictForPod evicts for a pod without a gang and reserves a node for it, or waits for the victims of an earlier
+// cycle. nodes is why each node does not fit; nil if unknown.
+func (p *Plugin) evictForPod(ctx context.Context, pod *v1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	all, err := p.profile.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	reserved, _ := p.Cache.Place(pod)
+	a := p.planner.NewAttempt(group.Alone(pod, reserved), all, nil)
+	if a.Group.Waiting {
+		if p.waitsForVictims(ctx, a) {
+			p.Preemptor.Answer(ctx, a)
+			return answer(fwk.UnschedulableAndUnresolvable, reserved, "preemption: not eligible due to a terminating pod on the nominated node.")
+		}
+		p.victims.Abandon(a.Group.Key)
+		a = p.planner.NewAttempt(group.Alone(pod, ""), all, nil)
+	}
+	result, s := p.evictSinglePod(ctx, a, pod, nodes)
+	if !s.IsSuccess() {
+		p.Cache.ReserveAlone(pod, "")
+	}
+	return result, s
+}
+
+// evictSinglePod searches victims for a pod without a gang and reserves a node for it.
+func (p *Plugin) evictSinglePod(ctx context.Context, a *place.Attempt, pod *v1.Pod, nodes fwk.NodeToStatusReader) (
+	*fwk.PostFilterResult, *fwk.Status,
+) {
+	if p.quotas.Later(a.Group) {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // it may need no eviction once other quotas were served
+	}
+	_, refusal, err := a.Plan(ctx)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	if refusal == nil && p.quotas.Why(a.Group, a.Group.Pending) == nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // capacity is free: an eviction does not help
+	}
+	node, preemption := p.Preemptor.Evict(ctx, a, pod)
+	if node != "" {
+		return answer(fwk.Success, node, "preemption: node "+node+" is reserved for the pod until pods there, or in its quotas, have terminated.")
+	}
+	s := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podMessage(a, pod, preemption, nodes))
+	return framework.NewPostFilterResultWithNominatedNode(""), s
+}
+
+// waitsForVictims says whether the pod's reserved node and quotas suffice once its victims have terminated.
+func (p *Plugin) waitsForVictims(ctx context.Context, a *place.Attempt) bool {
+	leaving := p.victims.Leaving(a, p.options.Clock.Now())
+	if _, why := leaving.Fit(ctx, a); why != "" {
+		return false
+	}
+	why, soon := p.quotaShortage(a.Group)
+	return soon || why == nil && leaving.Any()
+}
+
+// podMessage says why no pod is evicted for a pod without a gang, in kube-scheduler's words.
+func podMessage(a *place.Attempt, pod *v1.Pod, preemption status.Preemption, nodes fwk.NodeToStatusReader) string {
+	switch preemption {
+	case status.PreemptionOff:
+		return ""
+	case status.PreemptionNever:
+		return preemption.ForPod(0, 0)
+	}
+	const noHelp, noVictims = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
+	d := framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}
+	n := 0
+	for _, node := range a.Nodes {
+		if node == nil {
+			continue
+		}
+		n++
+		why := noHelp
+		if preemption == status.PreemptionNobody && (nodes == nil || nodes.Get(node.Node().Name).Code() == fwk.Unschedulable) {
+			why = noVictims
+		}
+		d.NodeToStatus.Set(node.Node().Name, fwk.NewStatus(fwk.Unschedulable, why))
+	}
+	return "preemption: " + (&framework.FitError{Pod: pod, NumAllNodes: n, Diagnosis: d}).Error()
+}

@@ -1,0 +1,106 @@
+package source
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
+)
+
+// Keys without effect are reported, since the user meant something by them.
+
+// Unheard returns the object's annotations that have no effect: unknown ones in Muster's domain, and sizes of gangs that are
+// known from the spec.
+func (o *Owned) Unheard() (unknown, ineffective []string) {
+	unknown = scheduling.Unknown(o.Words, nil)
+	for _, key := range memberKeys {
+		if _, found := o.Words[key]; found && o.Key.Kind != jobs.Kind {
+			ineffective = append(ineffective,
+				fmt.Sprintf("%s has no effect on %s: how many pods start together is known from its spec, or from its PodGroup", key, o.Key))
+		}
+	}
+	return unknown, ineffective
+}
+
+// Keys of Kueue that Muster does not read.
+const (
+	labelKueuePodGroup      = "kueue.x-k8s.io/pod-group-name"
+	annotationKueueTotal    = "kueue.x-k8s.io/pod-group-total-count"
+	annotationKueueTogether = "kueue.x-k8s.io/podset-group-name"
+)
+
+var (
+	// ignoredKeys have no effect on a gang by themselves.
+	ignoredKeys = []string{AnnotationKueueSliceSize, annotationKueueTogether}
+	// gangKeys are all annotations that describe a gang.
+	gangKeys = slices.Concat(allKeys, constraintKeys[1:], ignoredKeys, []string{annotationKueueTotal})
+)
+
+// gangKeysIn returns the keys of annotations that describe a gang.
+func gangKeysIn(annotations map[string]string) (keys []string) {
+	if len(annotations) == 0 {
+		return nil
+	}
+	for _, key := range gangKeys {
+		if _, found := annotationValue(annotations, key); found {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Nameless returns a message if a pod has keys of a gang but names none; else "".
+func Nameless(pod *v1.Pod) string {
+	keys := gangKeysIn(pod.Annotations)
+	for _, label := range []string{labelKueuePodGroup, workloads.LabelPodClique} {
+		if pod.Labels[label] != "" {
+			keys = append(keys, label)
+		}
+	}
+	if len(keys) == 0 || !Of(pod).IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s: no effect, since the pod names no gang; supported values: with label %s, annotation %s, or the label %s of a Job's pods",
+		strings.Join(keys, ", "), scheduling.LabelPodGroup, scheduling.AnnotationGangName, v1JobName)
+}
+
+// MayOwn returns the Job of a pod that names no gang: the Job may have annotations without effect.
+func MayOwn(pod *v1.Pod) (OwnerKey, bool) {
+	name := pod.Labels[v1JobName]
+	return OwnerKey{jobs.Kind, pod.Namespace, name}, name != ""
+}
+
+// JobsOf returns the Jobs of a gang's members, if the gang's size comes from elsewhere.
+func JobsOf(g Gang) map[OwnerKey]bool {
+	if s := sourceOf(g.Ref.Source); s != nil && s.Fill != nil {
+		return nil
+	}
+	out := map[OwnerKey]bool{}
+	for _, pods := range []map[string]*v1.Pod{g.Pods, g.Done} {
+		for _, pod := range pods {
+			if key, ok := MayOwn(pod); ok {
+				out[key] = true
+			}
+		}
+	}
+	return out
+}
+
+// noteIgnoredKeys notes the keys of origins that have no effect.
+func (d *Declaration) noteIgnoredKeys() {
+	for _, s := range d.origins {
+		if _, found := s.lookup(annotationKueueTogether); found {
+			d.note(InvalidAnnotation, fmt.Sprintf("%s annotation %s has no effect; supported values: %s with scope %s on the object that owns both pod sets",
+				s.name, annotationKueueTogether, scheduling.AnnotationTopologySpec, scheduling.ScopeGangGroup))
+		}
+		_, sized := s.lookup(AnnotationKueueSliceSize)
+		if _, sliced := s.lookup(AnnotationKueueSlice); sized && !sliced {
+			d.note(InvalidAnnotation,
+				fmt.Sprintf("%s annotation %s has no effect without %s", s.name, AnnotationKueueSliceSize, AnnotationKueueSlice))
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package source_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// TestUnheard: which annotations of owners have no effect.
+func TestUnheard(t *testing.T) {
+	for name, c := range map[string]struct{ kind, annotations, unknown, without string }{
+		"nothing":       {"LeaderWorkerSet", "", "", ""},
+		"others' words": {"JobSet", "team: x", "", ""},
+		"a rule":        {"JobSet", scheduling.AnnotationTopologySpec + ": '{}'", "", ""},
+		"misspelt": {"JobSet", scheduling.AnnotationTopologySpec + "s: '{}'",
+			scheduling.AnnotationTopologySpec + "s: unknown; did you mean network-topology-spec?", ""},
+		"a minimum": {"LeaderWorkerSet", scheduling.AnnotationMinAvailable + ": '2'", "",
+			scheduling.AnnotationMinAvailable + " has no effect on LeaderWorkerSet ns/a: how many pods start together is known from its spec, or from its PodGroup"},
+		"a total": {"TrainJob", scheduling.AnnotationTotalNumber + ": '2'", "",
+			scheduling.AnnotationTotalNumber + " has no effect on TrainJob ns/a: how many pods start together is known from its spec, or from its PodGroup"},
+		"a Job's minimum is heard": {"Job", scheduling.AnnotationMinAvailable + ": '2'", "", ""},
+	} {
+		unknown, without := owned(t,
+			object(t, "{kind: "+c.kind+", metadata: {namespace: ns, name: a, annotations: {"+c.annotations+"}}}")).Unheard()
+		if c.unknown != "" {
+			require.Equal(t, []string{c.unknown}, unknown, name)
+		} else {
+			require.Empty(t, unknown, name)
+		}
+		if c.without != "" {
+			require.Equal(t, []string{c.without}, without, name)
+		} else {
+			require.Empty(t, without, name)
+		}
+	}
+}
+
+// TestNameless: a pod that says something of a gang and names none.
+func TestNameless(t *testing.T) {
+	least, spec := words{scheduling.AnnotationMinAvailable, "2"}, words{scheduling.AnnotationTopologySpec, must}
+	for name, c := range map[string]struct {
+		labels, annotations words
+		want                string
+	}{
+		"nothing":       {nil, nil, ""},
+		"others' words": {words{"app", "web"}, words{"team", "x"}, ""},
+		"a gang":        {words{scheduling.LabelPodGroup, "a"}, least, ""},
+		"a Job's pod":   {words{"batch.kubernetes.io/job-name", "j"}, spec, ""},
+		"a minimum":     {nil, least, scheduling.AnnotationMinAvailable + ": no effect"},
+		"a rule":        {words{"app", "web"}, spec, scheduling.AnnotationTopologySpec + ": no effect"},
+		"both": {nil, append(least, spec...),
+			scheduling.AnnotationTopologySpec + ", " + scheduling.AnnotationMinAvailable + ": no effect"},
+		"a rank is for nobody": {nil, words{scheduling.AnnotationTopologyIndex, "1"}, ""},
+		"a rule of Kueue":      {nil, words{source.AnnotationKueueRequired, "x"}, source.AnnotationKueueRequired + ": no effect"},
+		"a rule of Volcano":    {nil, words{source.AnnotationVolcanoTier, "1"}, source.AnnotationVolcanoTier + ": no effect"},
+		"a group of Kueue":     {words{"kueue.x-k8s.io/pod-group-name", "g"}, nil, "kueue.x-k8s.io/pod-group-name: no effect"},
+		"another word of ours": {nil, words{scheduling.AnnotationMode, "Strict"}, scheduling.AnnotationMode + ": no effect"},
+		"a clique alone":       {words{"grove.io/podclique", "a"}, nil, "grove.io/podclique: no effect"},
+		"a Job's other word": {words{"batch.kubernetes.io/job-name", "j"}, words{scheduling.AnnotationMode, "Strict"},
+			scheduling.AnnotationMode + ": no effect"},
+		"a Job of Kueue": {words{"batch.kubernetes.io/job-name", "j"}, words{source.AnnotationKueueSlice, "x"}, ""},
+	} {
+		got := source.Nameless(pod("p", c.labels, c.annotations))
+		if c.want == "" {
+			require.Empty(t, got, name)
+			continue
+		}
+		require.Contains(t, got, c.want, name)
+		require.Contains(t, got, "batch.kubernetes.io/job-name", name+": what would help")
+	}
+}
+
+// TestImpliedElsewhere: for which gang a controller means a pod that names another one.
+func TestImpliedElsewhere(t *testing.T) {
+	other := words{scheduling.LabelPodGroup, "other"}
+	with := func(p *v1.Pod, labels words) *v1.Pod {
+		for k, v := range labels.asMap() {
+			p.Labels[k] = v
+		}
+		return p
+	}
+	for name, c := range map[string]struct {
+		pod   *v1.Pod
+		meant string
+		owner source.OwnerKey
+	}{
+		"no gang":             {pod("p", nil, nil), "", source.OwnerKey{}},
+		"one that users name": {pod("p", other, nil), "", source.OwnerKey{}},
+		"two that users name": {pod("p", append(words{scheduling.LabelPodGroupX, "x"}, other...), nil), "", source.OwnerKey{}},
+		"one of a controller": {jobSetPod("w", "0", "0"), "", source.OwnerKey{Kind: "JobSet", Namespace: "default", Name: "js"}},
+		"a part that names another": {with(jobSetPod("w", "0", "0"), other), "js.w",
+			source.OwnerKey{Kind: "JobSet", Namespace: "default", Name: "js"}},
+		"a group that does": {with(lwsPod("a", "0", "0", "2"), other), "a-0-r1",
+			source.OwnerKey{Kind: "LeaderWorkerSet", Namespace: "default", Name: "a"}},
+	} {
+		ref, named := source.Implied(c.pod)
+		require.Equal(t, c.meant, ref.Name, name)
+		if c.meant != "" {
+			require.Equal(t, `label pod-group.scheduling.sigs.k8s.io: "other"`, named, name)
+		} else {
+			require.Empty(t, named, name)
+		}
+		owner, ok := source.MeantBy(c.pod)
+		require.Equal(t, c.owner != source.OwnerKey{}, ok, name)
+		require.Equal(t, c.owner, owner, name)
+	}
+
+	g := gangOf(jobSetPod("driver", "0", "0"))
+	g.Owner = owned(t,
+		object(t, "{kind: JobSet, metadata: {namespace: default, name: js}, spec: {replicatedJobs: [{name: driver}, {name: w}]}}"))
+	g.Pointer = func(ref gang.Ref) string { return map[string]string{"js.w": "label a: \"b\""}[ref.Name] }
+	d, ok := source.Declare(g, source.Defaults{})
+	require.True(t, ok)
+	require.Equal(t,
+		`problem: gang default/js.w of the group has no members: pods that JobSet default/js means for it name another one (label a: "b"), TwoGangs`, drawn(d))
+}
+
+// TestWordsOnAJob: a Job may have annotations of a gang although its pods are none.
+func TestWordsOnAJob(t *testing.T) {
+	for name, c := range map[string]struct{ object, want string }{
+		"nothing": {"{kind: Job, metadata: {namespace: ns, name: a}}", ""},
+		"a gang":  {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard}}, spec: {template: {metadata: {annotations: {" + scheduling.AnnotationMinAvailable + ": '1'}}}}}", ""},
+		"a rule": {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {" + scheduling.AnnotationTopologySpec + ": '{}'}}}",
+			scheduling.AnnotationTopologySpec},
+		"words of others": {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard, " + source.AnnotationKueueRequired + ": x}}}", "volcano.sh/network-topology-mode, " + source.AnnotationKueueRequired},
+	} {
+		if c.want != "" {
+			c.want += ": no effect on a Job without a gang; supported values: in spec.template.metadata.annotations"
+		}
+		require.Equal(t, c.want, owned(t, object(t, c.object)).Unheeded, name)
+	}
+	set := owned(t,
+		object(t,
+			"{kind: JobSet, metadata: {namespace: ns, name: a}, spec: {replicatedJobs: [{name: w, template: {metadata: {annotations: {"+source.AnnotationKueueRequired+": x}}}}]}}"))
+	require.Contains(t, set.Notes[0].Message,
+		"spec.replicatedJobs[0].template.metadata.annotations: "+source.AnnotationKueueRequired+": no effect")
+}
