@@ -26,9 +26,8 @@ func (a *Attempt) attract() {
 	}
 }
 
-// Attracting counts the pods of a node that attract others with the same selector,
-// whoever schedules them and in whatever namespace. A pod that is leaving does not: in
-// a rolling update its successor would follow it and not those that stay.
+// Attracting counts the pods of a node that match selector, whatever their scheduler and namespace.
+// Terminating pods do not count: in a rolling update the new pods would follow the old ones.
 func Attracting(node fwk.NodeInfo, selector string) (n offer.Slots) {
 	for _, info := range node.GetPods() {
 		if pod := info.GetPod(); convert.Selector(pod) == selector && !convert.Finished(pod) {
@@ -38,8 +37,7 @@ func Attracting(node fwk.NodeInfo, selector string) (n offer.Slots) {
 	return n
 }
 
-// Attraction scores nodes by how near they are, in the snapshot, to the pods that a selector
-// attracts to; nil if that makes no difference.
+// Attraction scores nodes by their distance, in the snapshot, to the pods that match selector. It returns nil if all scores are equal.
 func (p *Planner) Attraction(ctx context.Context, selector string, nodes []fwk.NodeInfo) (map[string]int64, error) {
 	all, err := p.profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -48,8 +46,8 @@ func (p *Planner) Attraction(ctx context.Context, selector string, nodes []fwk.N
 	tree := p.cache.Topology().Tree
 	count := make([]offer.Slots, tree.NumNodes())
 	p.profile.Parallelizer().Until(ctx, len(all), func(i int) {
-		if at, ok := tree.NodeIndex(all[i].Node().Name); ok {
-			count[at] = Attracting(all[i], selector)
+		if index, ok := tree.NodeIndex(all[i].Node().Name); ok {
+			count[index] = Attracting(all[i], selector)
 		}
 	}, "Coscheduling")
 	leaves := make([]topology.ID, 0, len(nodes))
@@ -61,12 +59,9 @@ func (p *Planner) Attraction(ctx context.Context, selector string, nodes []fwk.N
 	return Nearest(tree, count, leaves), nil
 }
 
-// Nearest scores leaves by how near they are to the pods counted by node index: first
-// those with most of them, then those whose block has most, then those whose spine has
-// most, and so on. It returns nil if that makes no difference.
-//
-// The first have the highest score, and each next kind one less by the same step. Of
-// more kinds than there are scores the first 100 are told apart, and the rest have 0.
+// Nearest scores leaves by their distance to the pods in count, which is by node index.
+// Nodes with the most such pods come first, then nodes in the block with the most, and so on upwards.
+// It returns nil if all leaves are equal. Scores fall in equal steps; after 100 distinct kinds they stay 0.
 func Nearest(tree *topology.Tree, count []offer.Slots, leaves []topology.ID) map[string]int64 {
 	sum := offer.Sum(tree, count)
 	compare := func(a, b topology.ID) int {

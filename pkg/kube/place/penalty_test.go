@@ -12,7 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// taint has a node have so many PreferNoSchedule taints, and no others.
+// taint gives a node n PreferNoSchedule taints and no other taint.
 func (w *world) taint(name string, taints ...string) {
 	w.t.Helper()
 	for _, n := range w.nodes() {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNever: that a gang fits nowhere with every pod gone is only claimed where nobody's leaving could
-// help, whoever it is. What is claimed is how many members the cluster, or the largest domain, could take.
+// TestNever: a gang is reported as never fitting only if no eviction could help. The report contains the most members
+// that the cluster, or the largest domain, could take.
 func TestNever(t *testing.T) {
 	for name, test := range map[string]struct {
 		lines string

@@ -12,10 +12,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Broken says which rule of a group the places of its plan break, and those of its members
-// that run; "" if they obey them all. A plan obeys them when it is made: later the tree may
-// have changed, or members may have lost their places. A reservation must have places for all
-// that are needed, as far as they exist; while a plan is carried out the barrier counts them.
+// Broken returns the topology constraint that the group's assignments and running members break; "" if none.
+// The tree may have changed since the plan, or members may have lost their nodes.
+// A reservation must cover all needed members that exist. While a plan is carried out, the barrier counts them.
 func Broken(group *cache.Group, tree *topology.Tree) string {
 	job := mixed.Job{}
 	job.All, job.Sets = convert.Gather(group.Gather, group.Own, tree, group.Gangs)
@@ -67,8 +66,8 @@ func Broken(group *cache.Group, tree *topology.Tree) string {
 	return "gang " + strings.Join(names, ", ") + ": " + breach.String()
 }
 
-// indexes are those of the nodes that the tree knows.
-func indexes(tree *topology.Tree, nodes iter.Seq[string]) iter.Seq[int] {
+// nodeIndexes returns the indexes of the nodes that the tree contains.
+func nodeIndexes(tree *topology.Tree, nodes iter.Seq[string]) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for name := range nodes {
 			if i, ok := tree.NodeIndex(name); ok && !yield(i) {

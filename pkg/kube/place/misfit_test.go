@@ -10,8 +10,8 @@ import (
 )
 
 // TestSees: a plan fills node n1 with four members, and n1 refuses one of them. The next plan
-// will leave n1 out by itself if somebody has come who matters as much; those of the plan who
-// have come there before will have returned by then.
+// will avoid n1 by itself if a pod of equal priority has arrived; members of the plan on n1
+// will have returned by then.
 func TestSees(t *testing.T) {
 	for name, test := range map[string]struct {
 		also string // in the cluster

@@ -13,15 +13,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// Holder is a group of gangs with places that others must respect, or a pod without a gang that is to come to a node.
+// Holder is a group of gangs with reserved nodes, or a nominated pod without a gang.
 type Holder struct {
 	Name     string // with its namespace
-	Alone    bool   // it is a pod
+	Alone    bool   // the holder is a pod
 	Priority int32
-	Nodes    []int // by node index, each place
+	Nodes    []int // node indexes, one for each reserved node
 }
 
-// Whose names a holder, and what it is.
+// Whose returns the holder's kind and name.
 func (h Holder) Whose() string {
 	if h.Alone {
 		return "pod " + h.Name
@@ -29,8 +29,8 @@ func (h Holder) Whose() string {
 	return "gang " + h.Name
 }
 
-// Holders are those who have places, which are by node index, in the order of the nodes.
-func Holders(c *cache.Cache, places map[int][]*v1.Pod) (all []Holder) {
+// Holders returns the holders of places, which are by node index, in the order of the nodes.
+func Holders(c *cache.Cache, places map[int][]*v1.Pod) (holders []Holder) {
 	nodes := make([]int, 0, len(places))
 	for i := range places {
 		nodes = append(nodes, i)
@@ -39,31 +39,31 @@ func Holders(c *cache.Cache, places map[int][]*v1.Pod) (all []Holder) {
 	for _, i := range nodes {
 		for _, p := range places[i] {
 			group := c.GroupKey(p)
-			is := Holder{Name: group.String(), Alone: group.IsZero(), Priority: c.Priority(p)}
-			if is.Alone {
-				is.Name = convert.PodKey(p)
+			holder := Holder{Name: group.String(), Alone: group.IsZero(), Priority: c.Priority(p)}
+			if holder.Alone {
+				holder.Name = convert.PodKey(p)
 			}
-			at := slices.IndexFunc(all, func(h Holder) bool { return h.Name == is.Name && h.Alone == is.Alone })
-			if at < 0 {
-				at = len(all)
-				all = append(all, is)
+			index := slices.IndexFunc(holders, func(h Holder) bool { return h.Name == holder.Name && h.Alone == holder.Alone })
+			if index < 0 {
+				index = len(holders)
+				holders = append(holders, holder)
 			}
-			all[at].Nodes = append(all[at].Nodes, i)
+			holders[index].Nodes = append(holders[index].Nodes, i)
 		}
 	}
-	return all
+	return holders
 }
 
-// Held is nodes that would take members if no place there were reserved for others.
+// Held counts the nodes that would take members without reservations.
 type Held struct {
 	Nodes  int
-	For    string // who has places on most of them: see Holder.Whose
-	Others int    // so many more have
+	For    string // the holder of most of these nodes, as in Holder.Whose
+	Others int    // number of further holders
 }
 
-// held finds the nodes that take nobody since what is free there is reserved, on which others have places that will be taken later; of those whose
-// plans are carried out now it is soon known where they are. Where nothing is reserved it costs nothing.
-func (a *Attempt) held(ctx context.Context) (h Held, nodes []int) {
+// heldNodes finds the nodes that take no member because of reservations. Plans in progress do not count: they end soon.
+// Without reservations this costs nothing.
+func (a *Attempt) heldNodes(ctx context.Context) (h Held, nodes []int) {
 	if len(a.beside) == 0 || !a.counted {
 		return Held{}, nil
 	}
@@ -74,7 +74,7 @@ func (a *Attempt) held(ctx context.Context) (h Held, nodes []int) {
 		}
 		for _, info := range pods {
 			pod := info.GetPod()
-			if node, goes := a.planner.cache.Place(pod); node != "" && goes {
+			if node, planned := a.planner.cache.Place(pod); node != "" && planned {
 				rest[i] = append(rest[i], info)
 			} else {
 				places[i] = append(places[i], pod)
@@ -102,7 +102,7 @@ func (a *Attempt) held(ctx context.Context) (h Held, nodes []int) {
 	return Held{Nodes: len(nodes), For: most.Whose(), Others: len(holders) - 1}, nodes
 }
 
-// takesBeside says whether a node would take a member, whichever it is, if only some were counted there besides the snapshot.
+// takesBeside returns whether the node takes a member of every kind beside the given pods.
 func (a *Attempt) takesBeside(ctx context.Context, node int, beside fit.Pods) bool {
 	for k := range a.kinds {
 		slots, _ := a.kinds[k].counter.Count(ctx, a.Nodes[node], beside)

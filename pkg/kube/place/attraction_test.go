@@ -114,7 +114,7 @@ func selecting(change ...func(*v1.Pod)) *v1.Pod {
 	return p
 }
 
-// TestAttracting: who counts on a node.
+// TestAttracting: which pods of a node count.
 func TestAttracting(t *testing.T) {
 	now := metav1.Now()
 	node := framework.NewNodeInfo(

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// Joint are the claims that members have together, as they are to be written before these come to their places, in
-// this order; nil for most groups. why says that the places are not what the plan took them for.
+// Joint returns the ResourceClaims that members share, in the order in which they are written before the members bind.
+// It is nil for most groups. why says that the nodes are not as the plan expects.
 func (a *Attempt) Joint(ctx context.Context, places []gang.Place) (claims []*resourceapi.ResourceClaim, why string) {
 	if len(a.pages) == 0 {
 		return nil, ""
@@ -25,12 +25,12 @@ func (a *Attempt) Joint(ctx context.Context, places []gang.Place) (claims []*res
 			}
 		}
 	}
-	for _, at := range places {
-		i, ok := a.Net.Tree.NodeIndex(at.Node)
+	for _, place := range places {
+		i, ok := a.Net.Tree.NodeIndex(place.Node)
 		if !ok || a.Nodes[i] == nil {
-			return nil, "node " + at.Node + " is gone"
+			return nil, "node " + place.Node + " is gone"
 		}
-		members = append(members, fit.Put{Pod: a.Group.Pods[at.Pod], Node: a.Nodes[i]})
+		members = append(members, fit.Put{Pod: a.Group.Pods[place.Pod], Node: a.Nodes[i]})
 	}
 	claims, s := a.pages.Joint(ctx, beside, members)
 	if !s.IsSuccess() {
@@ -39,18 +39,17 @@ func (a *Attempt) Joint(ctx context.Context, places []gang.Place) (claims []*res
 	return claims, ""
 }
 
-// Ordered says whether members must come in the order of their places, as they do in Joint, though none depends on another:
-// devices do for some of them that others had better leave to them.
+// Ordered returns whether independent members must bind in the order of the plan, as in Joint.
+// Devices need this if some suit only certain members.
 func (a *Attempt) Ordered() bool { return a.pages.Ordered() }
 
-// Reserved are the places of a reservation, in the order in which members come; nil is no order but that of the
-// group.
-func (a *Attempt) Reserved(turn []string) (places []gang.Place) {
-	for _, pod := range turn {
+// Reserved returns the reserved nodes in the order in which members bind. Members not in order follow in the group's order.
+func (a *Attempt) Reserved(order []string) (places []gang.Place) {
+	for _, pod := range order {
 		places = append(places, gang.Place{Pod: pod, Node: a.Group.Places[pod]})
 	}
 	for _, m := range a.Group.Pending {
-		if node := a.Group.Places[m.Pod]; node != "" && !slices.Contains(turn, m.Pod) {
+		if node := a.Group.Places[m.Pod]; node != "" && !slices.Contains(order, m.Pod) {
 			places = append(places, gang.Place{Pod: m.Pod, Node: node})
 		}
 	}

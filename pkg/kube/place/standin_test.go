@@ -13,8 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// led is an attempt of a gang whose first member exists, and leads: so many others are still to be made, for each of which
-// the first one stands in.
+// led is an attempt of a gang with only its leader. The leader stands in for ahead members not yet created.
 func (w *world) led(gangName string, ahead int) *place.Attempt {
 	w.t.Helper()
 	known, refusal := w.cache.Group(w.get(gangName + "-0"))
@@ -32,8 +31,8 @@ func (w *world) led(gangName string, ahead int) *place.Attempt {
 	return w.planner.NewAttempt(&group, w.nodes(), func(fwk.NodeInfo) bool { return false })
 }
 
-// TestLeader: a first member goes where all find room who are still to be made, and nowhere if there is no such domain. What is
-// kept for those is told apart from its own place.
+// TestLeader: a leader goes to a domain with capacity for all members not yet created, and nowhere without such a domain.
+// Their reserved nodes are separate from its own node.
 func TestLeader(t *testing.T) {
 	const nodes = "node s1/b/n1 2\nnode s2/b/n2 2\nnode s2/b/n3 2\ngang a min=1 must=SpineLayer\npods a 1 cpu=1"
 	for about, c := range map[string]struct {
@@ -68,7 +67,7 @@ func where(places []gang.Place) string {
 	return strings.Join(nodes, " ")
 }
 
-// TestNotLed: of a gang that does not wait for members to be made those that exist are needed, whoever might follow.
+// TestNotLed: a gang without a leader needs its existing members only.
 func TestNotLed(t *testing.T) {
 	w := newWorld(t, "node s1/b/n1 2\ngang a min=1\npods a 1 cpu=1")
 	known, _ := w.cache.Group(w.get("a-0"))
@@ -99,7 +98,7 @@ func TestOneOfEach(t *testing.T) {
 	}
 }
 
-// TestBare: what nodes take on which nobody is, and until when that is known.
+// TestBare: the capacity of empty nodes, and when it is counted again.
 func TestBare(t *testing.T) {
 	w := newWorld(t, "node s/b/n1 4\nnode s/b/n2 3\npod x cpu=2 on=n1\ngang a min=2\npods a 2 cpu=2")
 	bare := func() ([]offer.Slots, int) {

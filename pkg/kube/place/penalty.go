@@ -7,14 +7,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// soften sets the penalties of each kind for soft preferences. All pods of the snapshot count, also pods that the plan evicts.
+// soften sets the penalties of each kind for soft preferences. All pods of the snapshot count, even pods that the plan evicts.
 // Pending members and reservations do not count.
 func (a *Attempt) soften(ctx context.Context) error {
 	nodes, err := a.profile.SnapshotSharedLister().NodeInfos().HavePodsWithAffinityList()
 	if err != nil {
 		return err
 	}
-	soft := fit.Soft{Taints: a.suspects, Pods: fit.Preferring(nodes)}
+	soft := fit.Soft{Taints: a.softTainted, Pods: fit.Preferring(nodes)}
 	for k := range a.kinds {
 		penalty, err := a.kinds[k].counter.Penalty(ctx, a.Nodes, soft)
 		if err != nil {
@@ -26,13 +26,13 @@ func (a *Attempt) soften(ctx context.Context) error {
 			continue
 		}
 		for i, n := range penalty {
-			a.World.Penalty[i] += n // this sum only guides the search for victims; plans use the penalties of each kind
+			a.World.Penalty[i] += n // the sum only guides the search for victims; plans use the penalties of each kind
 		}
 	}
 	return nil
 }
 
-// penalties returns mixed.World.Penalties; nil if no member is charged.
+// penalties returns mixed.World.Penalties; nil if there are none.
 func (a *Attempt) penalties() [][]int64 {
 	if a.World.Penalty == nil {
 		return nil

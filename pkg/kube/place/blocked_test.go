@@ -23,7 +23,7 @@ func (w *world) shortage(gangName string, evicts bool) place.Shortage {
 	return a.Shortage(w.t.Context(), refusal, evicts)
 }
 
-// lacking is how many nodes lack what, and how many are full of those who stay.
+// lacking returns how many nodes lack what, and how many are used by pods that may not be evicted.
 func lacking(s place.Shortage) string {
 	words := []string{fmt.Sprint(s.Stay, " stay")}
 	for _, what := range slices.Sorted(maps.Keys(s.Lacks)) {
@@ -32,12 +32,11 @@ func lacking(s place.Shortage) string {
 	return strings.Join(words, ", ")
 }
 
-// TestStay: nodes that would have room if those left who may not be evicted are told from those that
-// lack something, if anybody may be evicted at all.
+// TestStay: nodes used by pods that may not be evicted are reported apart from nodes that lack something, if the gang preempts.
 func TestStay(t *testing.T) {
 	for name, test := range map[string]struct {
 		lines  string
-		spares bool // nobody may be evicted
+		spares bool // the gang evicts no pod
 		want   string
 	}{
 		"all of them may leave":            {lines: "pod x cpu=4 on=n1 priority=1\npod y cpu=4 on=n2 priority=1", want: "0 stay, 2 Insufficient cpu"},
@@ -56,8 +55,8 @@ func TestStay(t *testing.T) {
 	}
 }
 
-// TestStayIsKept: what is known of a node is asked again when the node changes, and is not told of
-// members that may evict others than those for whom it was asked.
+// TestStayIsKept: a result is computed again when the node changes, and is not reused for
+// members that may evict different pods.
 func TestStayIsKept(t *testing.T) {
 	w := newWorld(t, `
 		node s/b/n1 4
@@ -78,7 +77,7 @@ func TestStayIsKept(t *testing.T) {
 	require.Equal(t, "0 stay, 2 Insufficient cpu", lacking(w.shortage("a", true)))
 }
 
-// TestStayBeside: what is found while somebody is counted on a node besides is not told when nobody is any more.
+// TestStayBeside: a result found beside other pods is forgotten when these are gone.
 func TestStayBeside(t *testing.T) {
 	w := newWorld(t, `
 		node s/b/n1 4
@@ -97,7 +96,7 @@ func TestStayBeside(t *testing.T) {
 	require.Equal(t, "0 stay, 2 Insufficient cpu", lacking(w.shortage("a", true)))
 }
 
-// TestOdd: only those who start together must make up whole multiples by themselves.
+// TestOdd: only members that start together must complete multiples by themselves.
 func TestOdd(t *testing.T) {
 	r := &plan.Refusal{Want: 6}
 	r.Multiple = []plan.Multiple{{Layer: "BlockLayer", Count: 4}, {Layer: "SpineLayer", Count: 3}}

@@ -12,13 +12,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// FreeWhereCapable chooses, of the places that are free now, those in a domain that can
-// take the whole gang once others have finished. It says where that is, "" for the whole
-// cluster; there may be no such places.
+// FreeWhereCapable chooses free nodes in a domain that can take the whole gang once other pods finish.
+// It returns the path of that domain, "" for the cluster; the list may be empty.
 func (a *Attempt) FreeWhereCapable(ctx context.Context) (places []gang.Place, where string) {
 	w := a.World
-	w.Bound = nil // where they are is in what is left
-	w.Free = a.inCapable(ctx)
+	w.Bound = nil // freeInCapable already considers the running members
+	w.Free = a.freeInCapable(ctx)
 	chosen, refusal := plan.Choose(w, plan.Request{Want: offer.Slots(max(a.Group.Need(), 1)), Min: 1, Must: a.All.Must, Prefer: a.All.Prefer})
 	if refusal != nil {
 		return nil, ""
@@ -26,10 +25,10 @@ func (a *Attempt) FreeWhereCapable(ctx context.Context) (places []gang.Place, wh
 	return a.Assign(chosen), a.Net.Tree.Path(chosen.Domain)
 }
 
-// inCapable returns the free slots of the domains of the Must layer that could take the
-// gang if all pods but more important ones had gone; of the one where places are kept
-// already, if it still could.
-func (a *Attempt) inCapable(ctx context.Context) []offer.Slots {
+// freeInCapable returns the free slots of the Must-layer domains that could take the gang if all pods of equal or lower priority
+// terminated.
+// If the gang has a capacity hold in such a domain, only that domain counts.
+func (a *Attempt) freeInCapable(ctx context.Context) []offer.Slots {
 	tree := a.Net.Tree
 	priority := a.planner.cache.Priority(a.Lowest())
 	gone := make([][]*v1.Pod, len(a.Nodes))
@@ -42,13 +41,13 @@ func (a *Attempt) inCapable(ctx context.Context) []offer.Slots {
 	})
 	capacity := offer.Sum(tree, a.FreeWithout(ctx, gone))
 	bound := offer.Sum(tree, a.World.Bound)
-	kept := make([]offer.Slots, len(a.Nodes))
+	held := make([]offer.Slots, len(a.Nodes))
 	for _, node := range a.Group.Saved {
 		if i, ok := tree.NodeIndex(node); ok {
-			kept[i]++
+			held[i]++
 		}
 	}
-	keptIn := offer.Sum(tree, kept)
+	heldIn := offer.Sum(tree, held)
 
 	free := make([]offer.Slots, len(a.Nodes))
 	add := func(d topology.ID) {
@@ -59,7 +58,7 @@ func (a *Attempt) inCapable(ctx context.Context) []offer.Slots {
 		capable := tree.Layer(d) == a.All.Must && capacity[d] >= offer.Slots(a.Group.Need()) &&
 			(bound[topology.Root] == 0 || bound[d] > 0)
 		switch {
-		case capable && keptIn[d] > 0:
+		case capable && heldIn[d] > 0:
 			clear(free)
 			add(d)
 			return free
