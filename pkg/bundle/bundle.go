@@ -41,17 +41,17 @@ type Gang struct {
 	Short bool
 }
 
-// Spare returns how many members a gang can spare of which min are needed, when so many run and so many wait
-// at Permit. A gang of which too few run spares none: all of it would be requeued.
-func Spare(running, waiting, min int) int {
-	if running < min || running == 0 {
+// Spare returns how many members a gang can spare if minMember are needed, running members run and waiting members wait at Permit.
+// A gang with too few running members can spare none: all of it would be requeued.
+func Spare(running, waiting, minMember int) int {
+	if running < minMember || running == 0 {
 		return 0
 	}
-	return running + waiting - min
+	return running + waiting - minMember
 }
 
-// Evicted returns which gangs are evicted whole when each loses so many members. It is a closure: more lost
-// members never evict fewer gangs, and losing all of the evicted gangs evicts no further one.
+// Evicted returns which gangs are evicted whole if each loses so many members.
+// Invariant: it is a closure. More lost members never evict fewer gangs, and losing all evicted gangs evicts no further one.
 func Evicted(gangs []Gang, lost []int) []bool {
 	out := make([]bool, len(gangs))
 	for i, g := range gangs {
@@ -66,7 +66,7 @@ func Evicted(gangs []Gang, lost []int) []bool {
 }
 
 // Apart sorts gangs that are evicted whole into bundles: losing a member of one evicts at most that bundle.
-// evicted is as Evicted returns it.
+// evicted is the result of Evicted.
 func Apart(gangs []Gang, evicted []bool) (bundles [][]int) {
 	for _, g := range Groups(gangs) {
 		var own [][]int
@@ -95,14 +95,14 @@ func meet(a, b []int) bool {
 	return slices.ContainsFunc(a, func(i int) bool { return slices.Contains(b, i) })
 }
 
-// Group is a gang group among a list of gangs. A gang without a group is one by itself.
+// Group is a gang group in a list of gangs. A gang without a group is a Group by itself.
 type Group struct {
 	// Gangs are the indexes of its gangs in the list.
 	Gangs []int
 
-	gangs     []Gang
-	divisible bool          // it may run without some of its gangs
-	alone     map[int][]int // by gang, the gangs that are evicted when only that one is broken; filled on demand
+	gangs        []Gang
+	divisible    bool          // it may run without some of its gangs
+	evictedByOne map[int][]int // by gang, the gangs that are evicted if only that one is broken; filled on demand
 }
 
 // Groups returns the groups of a list of gangs, in the order of their first gangs.
@@ -111,7 +111,7 @@ func Groups(gangs []Gang) (groups []*Group) {
 	for i, g := range gangs {
 		group := byNumber[g.Group]
 		if group == nil {
-			group = &Group{gangs: gangs, alone: map[int][]int{}}
+			group = &Group{gangs: gangs, evictedByOne: map[int][]int{}}
 			groups = append(groups, group)
 			if g.Group > 0 {
 				byNumber[g.Group] = group
@@ -126,8 +126,8 @@ func Groups(gangs []Gang) (groups []*Group) {
 // optional returns whether the group of a gang may run without it.
 func (g Gang) optional() bool { return g.Group > 0 && len(g.Above) > 0 }
 
-// Evicted returns the gangs of the group that are evicted whole when the broken ones lose more members than they
-// can spare: those, and the gangs that cannot run without them.
+// Evicted returns the gangs of the group that are evicted whole if the broken ones lose more members than they can spare:
+// the broken gangs, and the gangs that cannot run without them.
 func (g *Group) Evicted(broken func(int) bool) (evicted []int) {
 	if !slices.ContainsFunc(g.Gangs, broken) {
 		return nil
@@ -144,8 +144,7 @@ func (g *Group) Evicted(broken func(int) bool) (evicted []int) {
 	return evicted
 }
 
-// lostLevels returns the levels below the topmost that are lost because some gangs are broken. runs is false if
-// the whole group is lost.
+// lostLevels returns the levels below the topmost that are lost because of the broken gangs. runs is false if the whole group is lost.
 func (g *Group) lostLevels(broken func(int) bool) (lost map[string]bool, runs bool) {
 	if !g.divisible {
 		return nil, false
@@ -172,7 +171,7 @@ func (g *Group) lostLevels(broken func(int) bool) (lost map[string]bool, runs bo
 		}
 	}
 	lost = map[string]bool{}
-	for _, i := range g.Gangs { // a level that did not run before is no loss
+	for _, i := range g.Gangs { // a level that did not run before is not lost
 		above := g.gangs[i].Above
 		for k, l := range above {
 			lost[l.Name] = lost[l.Name] || broken(i) && !alive[l.Name] && k < len(above)-1
@@ -181,9 +180,9 @@ func (g *Group) lostLevels(broken func(int) bool) (lost map[string]bool, runs bo
 	return lost, true
 }
 
-// Bundle returns, among the evicted gangs of the group, the smallest set with a gang that may be kept without
-// keeping the rest: the gangs that would evict it, else all below the lowest level that will do, else all.
-// broken says which of the evicted gangs lose more members than they can spare whatever is kept.
+// Bundle returns the smallest set of evicted gangs around gang that may be kept without keeping the rest: the gangs that would evict it,
+// else all below the lowest level that suffices, else all. broken says which evicted gangs lose more members than they can spare in any
+// case.
 func (g *Group) Bundle(gang int, evicted, broken func(int) bool) []int {
 	var all []int
 	for _, i := range g.Gangs {
@@ -216,13 +215,13 @@ func (g *Group) Bundle(gang int, evicted, broken func(int) bool) []int {
 	return all
 }
 
-// evicting returns those of some gangs whose loss evicts a kept gang; a kept gang itself is one.
-func (g *Group) evicting(some []int, kept func(int) bool) (out []int) {
-	for _, i := range some {
-		if _, known := g.alone[i]; !known {
-			g.alone[i] = g.Evicted(func(k int) bool { return k == i })
+// evicting returns the candidates that evict a kept gang when lost; a kept gang evicts itself.
+func (g *Group) evicting(candidates []int, kept func(int) bool) (out []int) {
+	for _, i := range candidates {
+		if _, known := g.evictedByOne[i]; !known {
+			g.evictedByOne[i] = g.Evicted(func(k int) bool { return k == i })
 		}
-		if slices.ContainsFunc(g.alone[i], kept) {
+		if slices.ContainsFunc(g.evictedByOne[i], kept) {
 			out = append(out, i)
 		}
 	}

@@ -9,27 +9,27 @@ import (
 
 // SubGroup is a sub-group of a gang.
 type SubGroup struct {
-	Policy  int // which policy of the gang it belongs to; -1 are the members without a sub-group
-	Size    int // how many members it has when it is complete
-	Least   int // how many sub-groups of its policy the gang needs
-	Members int // how many run
+	Policy  int // index of its policy in the gang; -1 for members without a sub-group
+	Size    int // number of members when complete
+	Least   int // number of sub-groups of the policy that the gang needs
+	Members int // number of running members
 }
 
 // complete returns whether all members of a sub-group run.
 func (s SubGroup) complete() bool { return s.Members >= s.Size }
 
-// Split returns the parts into which a gang is divided as victims when it can spare so many members, one for
-// each sub-group. The sub-groups are in the order of their policies; the members without one are the last.
+// Split returns the parts into which a gang that can spare so many members is divided as victims, one for each sub-group.
+// Sub-groups are in the order of their policies; the members without one are last.
 //
 //	minMember 4   policy, 2 at least   a0 a1   b0 b1   c0 c1     (no sub-group) d0
 //	                                   two of three run on       d0 may be evicted alone
 //
-// A policy is a level above its sub-groups, and minMember raises how many of them must run on. The
-// members to spare are handed out to the policies in turn, and the rest to the members without a sub-group.
-// If no policy asks for a sub-group, and all are complete and equally large, the policies share.
+// A policy is a level above its sub-groups, and minMember raises how many of them must run on. Spare members are assigned to the
+// policies in turn, and the rest to members without a sub-group.
+// If no policy requires a sub-group, and all are complete and equally large, the policies share.
 //
-// If no sub-group is small enough to be spared, parts is nil: the gang is evicted whole, or spares so many single
-// members. name tells the levels of one gang from those of the next.
+// If no sub-group can be spared, parts is nil: the gang is evicted whole, or spares single members. name makes the levels of a gang
+// unique.
 func Split(name string, subGroups []SubGroup, spare int) (parts []Gang, single int) {
 	subGroups = slices.Clone(subGroups)
 	if interchangeable(subGroups) {
@@ -38,17 +38,17 @@ func Split(name string, subGroups []SubGroup, spare int) (parts []Gang, single i
 		}
 	}
 	single = spare
-	policies := map[int]choice.Level{} // those of which some sub-groups may be evicted
+	policies := map[int]choice.Level{} // policies with evictable sub-groups
 	for first, last := 0, 0; first < len(subGroups) && subGroups[first].Policy >= 0; first = last {
 		policy := subGroups[first].Policy
 		for last < len(subGroups) && subGroups[last].Policy == policy {
 			last++
 		}
-		stay, evictable, members := share(subGroups[first:last], spare)
+		kept, evictable, members := share(subGroups[first:last], spare)
 		if evictable > 0 {
-			policies[policy] = choice.Level{Name: fmt.Sprint(name, " policy ", policy), Least: stay}
+			policies[policy] = choice.Level{Name: fmt.Sprint(name, " policy ", policy), Least: kept}
 		}
-		single = min(single, stay-subGroups[first].Least)
+		single = min(single, kept-subGroups[first].Least)
 		spare -= members
 	}
 	if len(policies) == 0 && single > 0 {
@@ -67,17 +67,16 @@ func Split(name string, subGroups []SubGroup, spare int) (parts []Gang, single i
 	return parts, 0
 }
 
-// interchangeable returns whether no policy asks for a sub-group, and all sub-groups are complete and equally large.
+// interchangeable returns whether no policy requires a sub-group, and all sub-groups are complete and equally large.
 func interchangeable(subGroups []SubGroup) bool {
 	return !slices.ContainsFunc(subGroups, func(s SubGroup) bool {
 		return s.Policy >= 0 && (s.Least > 0 || !s.complete() || s.Members != subGroups[0].Members)
 	})
 }
 
-// share returns how many complete sub-groups of a policy run on, how many sub-groups may be evicted, whichever
-// they are, and how many members that is at the most: no more than spare. A sub-group that is not complete may be
-// evicted whatever runs on.
-func share(subGroups []SubGroup, spare int) (stay, evictable, members int) {
+// share returns how many complete sub-groups of a policy must run on, how many sub-groups may be evicted, and their most members,
+// at most spare. Incomplete sub-groups may be evicted in any case.
+func share(subGroups []SubGroup, spare int) (kept, evictable, members int) {
 	var complete []int
 	for _, s := range subGroups {
 		if s.complete() {
@@ -87,15 +86,15 @@ func share(subGroups []SubGroup, spare int) (stay, evictable, members int) {
 			members += s.Members
 		}
 	}
-	stay = len(complete)
+	kept = len(complete)
 	if members > spare { // as if all were needed
-		return stay, 0, 0
+		return kept, 0, 0
 	}
 	slices.Sort(complete)
-	for stay > max(0, subGroups[0].Least) && members+complete[stay-1] <= spare {
-		stay--
+	for kept > max(0, subGroups[0].Least) && members+complete[kept-1] <= spare {
+		kept--
 		evictable++
-		members += complete[stay]
+		members += complete[kept]
 	}
-	return stay, evictable, members
+	return kept, evictable, members
 }

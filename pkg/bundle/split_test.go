@@ -27,7 +27,7 @@ func subGroups(text string, least int) (out []bundle.SubGroup) {
 	return out
 }
 
-// TestSplit: which members of a gang are evicted together, and which may be evicted without the others.
+// TestSplit: which members of a gang are evicted together, and which may be evicted alone.
 func TestSplit(t *testing.T) {
 	for name, test := range map[string]struct {
 		groups string

@@ -1,19 +1,18 @@
-// Package choice says which gangs of a group may start without the others, where a group
-// needs only some of them.
+// Package choice decides which gangs of a group may start without the rest, if the group needs only some of them.
 //
-// Gangs hang in a tree. Of the children of each level so many start, or none of them does;
-// of those of the topmost level never none. A gang starts whole or not at all.
+// Gangs are the leaves of a tree of levels. Of the children of each level, at least so many start, or none. The topmost level must start.
+// A gang starts whole or not at all.
 //
-//	       root 2              of its three children two start at least
+//	       root 2              at least two of its three children start
 //	    ┌───┼────┐
 //	  a 1   b    c 1
 //	 ┌─┴─┐       │
 //	a0   a1      c0
 //
-// The package knows numbers only: neither members nor places, nor who asks.
+// The package knows numbers, but no members, nodes or callers.
 package choice
 
-// Level is one of those above a gang: at least so many of its children start, or none.
+// Level is a level above a gang: at least Least of its children start, or none.
 type Level struct {
 	Name  string
 	Least int
@@ -21,35 +20,31 @@ type Level struct {
 
 // Gang is one gang of a group.
 type Gang struct {
-	// Above are the levels above it, from the next one up; nil if there is none: then it is
-	// not counted.
+	// Above are the levels above the gang, lowest first; nil if no level counts it.
 	Above []Level
-	// Open says that it may start, or be left out. The others have started, or must start
-	// whatever is chosen.
+	// Open says that the gang may start or be omitted. Other gangs have started, or must start.
 	Open    bool
-	Need    int // so many members must be placed for it to be whole
-	Members int // so many wait
-	// Total is which of Choice.Totals it counts for, from 1; 0 is none.
+	Need    int // members that must be placed to make it whole
+	Members int // pending members
+	// Total is the number of the total in Choice.Totals, counted from 1; 0 for none.
 	Total int
-	// Like is the same for gangs that differ in nothing that a plan must know; "" is like
-	// nobody. Of gangs that are alike the first are taken.
+	// Like is a key that is equal for interchangeable gangs; "" is unique. Of interchangeable gangs, the first are taken.
 	Like string
-	// Cost is how much it asks for, in whatever unit: of sets that need as many members those that cost
-	// least are the easier ones. It may be left out.
+	// Cost is the amount that the gang requests, in any unit. Among sets with equally many members, lower cost is easier. It may be 0.
 	Cost int
 }
 
-// Choice is the gangs of a group of which some may be left out.
+// Choice is the gangs of a group, of which some may be omitted.
 type Choice struct {
 	Gangs []Gang
-	// Totals are how many members must be placed in all of the gangs that count for one.
+	// Totals are the members to place in all gangs of each total.
 	Totals []int
 }
 
-// Set says of each gang whether it takes part in a plan. Those that are not open do.
+// Set says for each gang whether it takes part in a plan. Gangs that are not open always do.
 type Set []bool
 
-// Any says whether a gang may be left out: if none may, there is no choice.
+// Any returns whether some gang may be omitted.
 func (c *Choice) Any() bool {
 	if c == nil {
 		return false
@@ -62,25 +57,25 @@ func (c *Choice) Any() bool {
 	return false
 }
 
-// Holds says whether the gangs of a set may run without the others.
+// Holds returns whether the gangs of a set may run without the rest.
 func (c *Choice) Holds(set Set) bool {
 	t := c.tree(set)
 	for _, l := range t {
-		if n := len(l.run); n < l.least && (n > 0 || l.top) {
+		if n := len(l.running); n < l.least && (n > 0 || l.top) {
 			return false
 		}
 	}
 	return true
 }
 
-// level is what a set makes of a level.
+// level is the state of a level under a set.
 type level struct {
-	least int
-	top   bool
-	run   map[child]bool // children of which anybody runs
+	least   int
+	top     bool
+	running map[child]bool // children with running gangs
 }
 
-// child is one of a level: another one, or a gang.
+// child is a child of a level: another level, or a gang.
 type child struct {
 	level string
 	gang  int
@@ -89,34 +84,33 @@ type child struct {
 func (c *Choice) tree(set Set) map[string]*level {
 	t := map[string]*level{}
 	for i, g := range c.Gangs {
-		below := child{gang: i}
+		lower := child{gang: i}
 		for k, above := range g.Above {
 			l := t[above.Name]
 			if l == nil {
-				l = &level{run: map[child]bool{}}
+				l = &level{running: map[child]bool{}}
 				t[above.Name] = l
 			}
 			l.least, l.top = above.Least, k == len(g.Above)-1
 			if set[i] {
-				l.run[below] = true
+				l.running[lower] = true
 			}
-			below = child{level: above.Name}
+			lower = child{level: above.Name}
 		}
 	}
 	return t
 }
 
-// Lasting leaves out of a set who cannot run in any part of it, since a level below the topmost
-// has too few.
+// Lasting removes the open gangs that cannot run in any part of the set, because a level below the topmost has too few children.
 func (c *Choice) Lasting(set Set) Set {
 	out := append(Set(nil), set...)
-	for again := true; again; {
-		again = false
+	for changed := true; changed; {
+		changed = false
 		t := c.tree(out)
 		for i, g := range c.Gangs {
 			for _, above := range g.Above {
-				if l := t[above.Name]; out[i] && g.Open && !l.top && len(l.run) < l.least {
-					out[i], again = false, true
+				if l := t[above.Name]; out[i] && g.Open && !l.top && len(l.running) < l.least {
+					out[i], changed = false, true
 				}
 			}
 		}
@@ -124,51 +118,51 @@ func (c *Choice) Lasting(set Set) Set {
 	return out
 }
 
-// goOn says that in a set only those take part who have started, and that some of their members
-// wait: those follow, whatever became of gangs that the levels above them miss.
-func (c *Choice) goOn(set Set) bool {
-	waits := false
+// continuesStarted returns whether a set consists of started gangs with pending members. Their members may follow
+// even if levels above lack gangs.
+func (c *Choice) continuesStarted(set Set) bool {
+	pending := false
 	for i, g := range c.Gangs {
 		if g.Open && set[i] {
 			return false
 		}
-		waits = waits || !g.Open && len(g.Above) > 0 && g.Members > 0
+		pending = pending || !g.Open && len(g.Above) > 0 && g.Members > 0
 	}
-	return waits && len(c.Totals) == 0
+	return pending && len(c.Totals) == 0
 }
 
-// Needs is how many members of each gang must be placed where a set takes part; ok is false if
-// it may not, or if there are not as many. Of gangs that have started members may follow alone. What a total asks for beyond the gangs' own needs is asked
-// of those first that are below no level, then of the others in order.
+// Needs returns how many members of each gang must be placed for a set; ok is false if the set is invalid or has too few members.
+// Members of started gangs may follow alone. A total beyond the needs of its gangs is assigned to gangs without levels first, then in
+// order.
 func (c *Choice) Needs(set Set) (needs []int, ok bool) {
-	if !c.Holds(set) && !c.goOn(set) {
+	if !c.Holds(set) && !c.continuesStarted(set) {
 		return nil, false
 	}
 	needs = make([]int, len(c.Gangs))
-	left := append([]int(nil), c.Totals...)
+	missing := append([]int(nil), c.Totals...)
 	for i, g := range c.Gangs {
 		switch {
 		case !set[i]:
 			continue
-		case !g.may():
+		case !g.eligible():
 			return nil, false
 		}
 		needs[i] = g.Need
 		if g.Total > 0 {
-			left[g.Total-1] -= g.Need
+			missing[g.Total-1] -= g.Need
 		}
 	}
-	for _, bare := range []bool{true, false} {
+	for _, withoutLevel := range []bool{true, false} {
 		for i, g := range c.Gangs {
-			if g.Total == 0 || !set[i] || bare != (len(g.Above) == 0) || left[g.Total-1] <= 0 {
+			if g.Total == 0 || !set[i] || withoutLevel != (len(g.Above) == 0) || missing[g.Total-1] <= 0 {
 				continue
 			}
-			more := min(left[g.Total-1], g.Members-g.Need)
+			more := min(missing[g.Total-1], g.Members-g.Need)
 			needs[i] += max(0, more)
-			left[g.Total-1] -= max(0, more)
+			missing[g.Total-1] -= max(0, more)
 		}
 	}
-	for _, n := range left {
+	for _, n := range missing {
 		if n > 0 {
 			return nil, false
 		}
@@ -176,7 +170,7 @@ func (c *Choice) Needs(set Set) (needs []int, ok bool) {
 	return needs, true
 }
 
-// Members is how many members of a set wait.
+// Members returns the number of pending members of a set.
 func (c *Choice) Members(set Set) (n int) {
 	for i, g := range c.Gangs {
 		if set[i] {
@@ -186,19 +180,19 @@ func (c *Choice) Members(set Set) (n int) {
 	return n
 }
 
-// may says whether a gang can take part: an open one whose members are too few cannot.
-func (g *Gang) may() bool { return !g.Open || g.Members >= g.Need }
+// eligible returns whether a gang can take part: an open gang needs enough members.
+func (g *Gang) eligible() bool { return !g.Open || g.Members >= g.Need }
 
-// All is the set of all who can take part.
+// All returns the set of all eligible gangs.
 func (c *Choice) All() Set {
 	set := make(Set, len(c.Gangs))
 	for i := range c.Gangs {
-		set[i] = c.Gangs[i].may()
+		set[i] = c.Gangs[i].eligible()
 	}
 	return set
 }
 
-// Nobody is the set of those who are not open.
+// Nobody returns the set of the gangs that are not open.
 func (c *Choice) Nobody() Set {
 	set := make(Set, len(c.Gangs))
 	for i, g := range c.Gangs {

@@ -48,8 +48,7 @@ func draw(t *rapid.T) *choice.Choice {
 	return c
 }
 
-// running counts, from below, how many children of a level have anybody who runs; legal is false
-// if a level below it has too few.
+// running counts, from below, the running children of a level; legal is false if a level below it has too few.
 func running(c *choice.Choice, set choice.Set, level string) (n int, legal bool) {
 	legal = true
 	inner := map[string]int{}
@@ -106,8 +105,7 @@ func every(c *choice.Choice) (out []choice.Set) {
 	return out
 }
 
-// alone is the set of those who have started where it may not run without the others: its members follow if
-// some wait.
+// alone is the set of started gangs if it may not run without the rest: its pending members follow.
 func alone(c *choice.Choice) []choice.Set {
 	set, waits := make(choice.Set, len(c.Gangs)), false
 	for i, g := range c.Gangs {
@@ -129,8 +127,8 @@ func all(c *choice.Choice) (out []choice.Set) {
 	return out
 }
 
-// TestSets: every set that may run comes once, most members first, and then by the first gangs; last those
-// who have started, alone.
+// TestSets: every set that may run comes once, most members first, then by the first gangs; last the started gangs
+// alone.
 func TestSets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := draw(t)
@@ -146,7 +144,7 @@ func TestSets(t *testing.T) {
 	})
 }
 
-// TestLeast: the least are those that have no other in them.
+// TestLeast: the least sets contain no other valid set.
 func TestLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := draw(t)
@@ -180,8 +178,7 @@ func less(a, b choice.Set) bool {
 	return !slices.Equal(a, b)
 }
 
-// TestAlike: of gangs that are alike there are only the sets with the first of them, and no others
-// are missing.
+// TestAlike: of interchangeable gangs only sets with the first ones appear, and no other set is missing.
 func TestAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := draw(t)
@@ -219,7 +216,7 @@ func TestAlike(t *testing.T) {
 	})
 }
 
-// TestNeeds: what is asked of all beyond what gangs need is asked of those without a level first.
+// TestNeeds: a total beyond the needs of gangs goes to gangs without a level first.
 func TestNeeds(t *testing.T) {
 	part := []choice.Level{{Name: "part", Least: 1}}
 	c := &choice.Choice{Totals: []int{6}, Gangs: []choice.Gang{
@@ -240,8 +237,7 @@ func TestNeeds(t *testing.T) {
 	assert.Equal(t, "[] false", needs(false, false, true), "one part at least")
 }
 
-// TestManyGangs: gangs that are alike are quickly counted, however many; of others so many sets are
-// looked at as are permitted.
+// TestManyGangs: many interchangeable gangs are fast; for distinct gangs the limit of sets applies.
 func TestManyGangs(t *testing.T) {
 	c := &choice.Choice{}
 	for i := range 64 {

@@ -7,78 +7,75 @@ import (
 	"slices"
 )
 
-// Sets yields the sets of gangs that may run without the others, one after the other: most
-// members first, then those with the first gangs. Of gangs that are alike there are only
-// the sets with the first of them. Last come those who have started, alone, if gangs are missing
-// without whom they could not start.
+// Sets yields the valid sets of gangs: most members first, then first gangs first. Interchangeable gangs are taken in order.
+// If started gangs miss levels, they are yielded alone at the end.
 type Sets struct {
-	of      *Choice
-	classes [][]int // gangs that are alike, in order
+	choice  *Choice
+	classes [][]int // interchangeable gangs, in order
 	tries   int
 	queue   queue
-	started bool // those who have started were yielded alone, or may not follow alone
+	started bool // the set of started gangs was yielded, or is invalid
 }
 
-// Sets prepares to yield sets, of which no more than so many are looked at.
+// Sets prepares the iteration. It examines at most tries sets.
 func (c *Choice) Sets(tries int) *Sets {
-	s := &Sets{of: c, classes: c.classes(), tries: tries}
+	s := &Sets{choice: c, classes: c.classes(), tries: tries}
 	all := make([]int, len(s.classes))
 	for k, class := range s.classes {
 		all[k] = len(class)
 	}
 	s.push(all, 0)
-	s.started = !c.goOn(c.Nobody()) || c.Holds(c.Nobody())
+	s.started = !c.continuesStarted(c.Nobody()) || c.Holds(c.Nobody())
 	return s
 }
 
-// Next is the next set; nil if there is none, or if too many were looked at.
+// Next returns the next set; nil if there is none, or the limit is reached.
 func (s *Sets) Next() Set {
 	for len(s.queue) > 0 && s.tries > 0 {
 		s.tries--
 		p := heap.Pop(&s.queue).(part)
 		for k := p.from; k < len(s.classes); k++ {
 			if p.counts[k] > 0 {
-				less := slices.Clone(p.counts)
-				less[k]--
-				s.push(less, k)
+				smaller := slices.Clone(p.counts)
+				smaller[k]--
+				s.push(smaller, k)
 			}
 		}
-		if s.of.holds(p.set) {
+		if s.choice.valid(p.set) {
 			return p.set
 		}
 	}
 	if !s.started {
 		s.started = true
-		return s.of.Nobody()
+		return s.choice.Nobody()
 	}
 	return nil
 }
 
-// holds says whether a set may run without the others, and has as many members as it needs.
-func (c *Choice) holds(set Set) bool {
+// valid returns whether a set may run without the rest and has the members that it needs.
+func (c *Choice) valid(set Set) bool {
 	_, ok := c.Needs(set)
 	return ok && c.Holds(set)
 }
 
-// Cut says that there are sets which were not looked at.
+// Cut returns whether some sets were not examined.
 func (s *Sets) Cut() bool { return len(s.queue) > 0 }
 
-// push adds a set, by how many of each class are in it, unless it and all that are left of it
-// when more are taken away do not hold. Only from some class on more are: so each set comes
-// once.
+// push adds the set with so many gangs of each class, unless neither it nor any subset is valid. Subsets take gangs only from class from
+// on,
+// so each set appears once.
 func (s *Sets) push(counts []int, from int) {
 	set := s.set(counts)
-	if s.of.holds(s.of.Lasting(set)) {
-		heap.Push(&s.queue, part{counts, from, set, s.of.Members(set)})
+	if s.choice.valid(s.choice.Lasting(set)) {
+		heap.Push(&s.queue, part{counts, from, set, s.choice.Members(set)})
 	}
 }
 
-// classes are the open gangs who can take part, those together that are alike and below the same
-// levels.
+// classes returns the eligible open gangs, grouped by interchangeability and levels.
 func (c *Choice) classes() (out [][]int) {
 	known := map[string]int{}
 	for i, g := range c.Gangs {
-		if !g.Open || !g.may() {
+		if !g.Open || !g.eligible() {
 			continue
 		}
 		key := fmt.Sprint(g.Like, "\x1f", g.Need, g.Members, g.Total, g.Above)
@@ -92,7 +89,7 @@ func (c *Choice) classes() (out [][]int) {
 	return out
 }
 
-// part is some gangs of each class.
+// part is a set with so many gangs of each class.
 type part struct {
 	counts  []int
 	from    int
@@ -100,7 +97,7 @@ type part struct {
 	members int
 }
 
-// Compare puts the set first that has the first gang which only one of them has.
+// Compare puts the set first that contains the first differing gang.
 func (s Set) Compare(o Set) int {
 	for i := range s {
 		if s[i] != o[i] {
@@ -131,27 +128,26 @@ func (q *queue) Pop() any {
 	return p
 }
 
-// Least lists sets of which nobody can be left out: those with the fewest members first, then
-// those that cost least, then those with the first gangs, no more than so many. Of those only that
-// may be; nil asks nothing. Where there are too many to look at all, it is one of them, or none.
-func (c *Choice) Least(most, tries int, may func(Set) bool) (out []Set) {
-	if may == nil {
-		may = func(Set) bool { return true }
+// Least lists up to most minimal sets that satisfy allowed (nil allows all): fewest members first, then lowest cost, then first gangs.
+// If there are too many sets to examine, it returns one minimal set or none.
+func (c *Choice) Least(most, tries int, allowed func(Set) bool) (out []Set) {
+	if allowed == nil {
+		allowed = func(Set) bool { return true }
 	}
-	s := &Sets{of: c, classes: c.classes()}
+	s := &Sets{choice: c, classes: c.classes()}
 	level := [][]int{make([]int, len(s.classes))}
 	seen := map[string]bool{}
 	for len(level) > 0 {
 		var next [][]int
 		for _, counts := range level {
 			if tries--; tries < 0 {
-				return c.reduce(c.All(), may)
+				return c.reduce(c.All(), allowed)
 			}
 			set := s.set(counts)
-			if slices.ContainsFunc(out, func(less Set) bool { return less.within(set) }) {
+			if slices.ContainsFunc(out, func(smaller Set) bool { return smaller.subsetOf(set) }) {
 				continue
 			}
-			if c.holds(set) && may(set) {
+			if c.valid(set) && allowed(set) {
 				out = append(out, set)
 				continue
 			}
@@ -159,11 +155,11 @@ func (c *Choice) Least(most, tries int, may func(Set) bool) (out []Set) {
 				if counts[k] == len(class) {
 					continue
 				}
-				more := slices.Clone(counts)
-				more[k]++
-				if key := fmt.Sprint(more); !seen[key] {
+				larger := slices.Clone(counts)
+				larger[k]++
+				if key := fmt.Sprint(larger); !seen[key] {
 					seen[key] = true
-					next = append(next, more)
+					next = append(next, larger)
 				}
 			}
 		}
@@ -175,7 +171,7 @@ func (c *Choice) Least(most, tries int, may func(Set) bool) (out []Set) {
 	return out[:min(most, len(out))]
 }
 
-// needed is how many members a set needs.
+// needed returns how many members a set needs.
 func (c *Choice) needed(set Set) (n int) {
 	needs, _ := c.Needs(set)
 	for _, need := range needs {
@@ -184,7 +180,7 @@ func (c *Choice) needed(set Set) (n int) {
 	return n
 }
 
-// cost is what the gangs of a set ask for that may be left out.
+// cost returns the cost of the open gangs of a set.
 func (c *Choice) cost(set Set) (n int) {
 	for i, g := range c.Gangs {
 		if set[i] && g.Open {
@@ -195,7 +191,7 @@ func (c *Choice) cost(set Set) (n int) {
 }
 
 func (s *Sets) set(counts []int) Set {
-	set := s.of.Nobody()
+	set := s.choice.Nobody()
 	for k, class := range s.classes {
 		for _, i := range class[:counts[k]] {
 			set[i] = true
@@ -204,8 +200,8 @@ func (s *Sets) set(counts []int) Set {
 	return set
 }
 
-// within says whether all of a set are in another one.
-func (s Set) within(o Set) bool {
+// subsetOf returns whether o contains all of s.
+func (s Set) subsetOf(o Set) bool {
 	for i := range s {
 		if s[i] && !o[i] {
 			return false
@@ -214,27 +210,25 @@ func (s Set) within(o Set) bool {
 	return true
 }
 
-// reduce takes gangs out of a set, the largest first, and all below a level where none can be
-// missed, as long as the rest may run. There is none if not even all may.
-func (c *Choice) reduce(set Set, may func(Set) bool) []Set {
+// reduce removes units from a set, largest first, as long as the rest is valid. It returns nil if the whole set is invalid.
+func (c *Choice) reduce(set Set, allowed func(Set) bool) []Set {
 	set = c.Lasting(set)
-	if !c.holds(set) || !may(set) {
+	if !c.valid(set) || !allowed(set) {
 		return nil
 	}
-	for _, without := range c.Units() {
-		less := slices.Clone(set)
-		for _, i := range without {
-			less[i] = less[i] && !c.Gangs[i].Open
+	for _, unit := range c.Units() {
+		smaller := slices.Clone(set)
+		for _, i := range unit {
+			smaller[i] = smaller[i] && !c.Gangs[i].Open
 		}
-		if c.holds(less) && may(less) {
-			set = less
+		if c.valid(smaller) && allowed(smaller) {
+			set = smaller
 		}
 	}
 	return []Set{set}
 }
 
-// Units are who may be left out, or added, together: those below one level, the largest first, and
-// of those the dearest, then each gang.
+// Units lists gangs that are omitted or added together: the gangs below each level, largest first, then most expensive, then each gang.
 func (c *Choice) Units() (out [][]int) {
 	known := map[string]int{}
 	for i, g := range c.Gangs {
@@ -259,10 +253,10 @@ func (c *Choice) Units() (out [][]int) {
 		return cmp.Or(cmp.Compare(n, m), cmp.Compare(y, x), slices.Compare(b, a))
 	}
 	slices.SortFunc(out, bySize)
-	var each [][]int
+	var single [][]int
 	for i := range c.Gangs {
-		each = append(each, []int{i})
+		single = append(single, []int{i})
 	}
-	slices.SortFunc(each, bySize)
-	return append(out, each...)
+	slices.SortFunc(single, bySize)
+	return append(out, single...)
 }

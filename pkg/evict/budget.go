@@ -1,17 +1,15 @@
 package evict
 
-// Budget is a disruption budget that several victims may share: as many as it allows may
-// leave, and each one more is a violation. Budgets are told apart by their names.
+// Budget is a disruption budget that several victims may share. Each victim beyond Allowed is a violation. Names are unique.
 type Budget struct {
 	Name    string
 	Allowed int
 }
 
-// leaving counts, by budget, who of some victims leaves; budgets that allow nobody do not
-// count: a victim's own cost has them.
-type leaving map[Budget]int
+// budgetCounts counts the evicted victims by budget. Budgets that allow no eviction are left out: the cost of a victim has them.
+type budgetCounts map[Budget]int
 
-func (l leaving) add(budgets []Budget) {
+func (l budgetCounts) add(budgets []Budget) {
 	for _, b := range budgets {
 		if b.Allowed > 0 {
 			l[b]++
@@ -19,16 +17,16 @@ func (l leaving) add(budgets []Budget) {
 	}
 }
 
-// violations is how often budgets are violated.
-func (l leaving) violations() (n int) {
+// violations returns how often budgets are violated.
+func (l budgetCounts) violations() (n int) {
 	for b, many := range l {
 		n += max(0, many-b.Allowed)
 	}
 	return n
 }
 
-// outright is how many of the budgets allow nobody to leave.
-func outright(budgets []Budget) (n int) {
+// exhausted returns the number of budgets that allow no eviction.
+func exhausted(budgets []Budget) (n int) {
 	for _, b := range budgets {
 		if b.Allowed <= 0 {
 			n++

@@ -7,10 +7,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/bundle"
 )
 
-// bundles knows which victims are evicted together, and what sets of them cost.
+// bundles knows which victims are evicted together, and what sets of victims cost.
 //
-// Invariant: a closed set holds, with any member of a gang that is evicted whole, all members of all gangs that are
-// evicted with it, as far as they run on the nodes of the search.
+// Invariant: if a gang is evicted whole, a closed set holds all its members on nodes of the search.
+// The same is true for the gangs that are evicted with it.
 type bundles struct {
 	gangs   []Gang
 	victims [][]Victim // by node index
@@ -21,40 +21,40 @@ type bundles struct {
 
 // group is the gangs that may be evicted because of one another.
 type group struct {
-	numbers []int // of its gangs, counted from 1
+	numbers []int // gang numbers, counted from 1
 	gangs   []bundle.Gang
 }
 
 // victimSet is a closed set of victims.
 type victimSet struct {
 	picks []Pick // sorted by node and index
-	whole []int  // numbers of the gangs that are evicted whole, rising
+	whole []int  // numbers of the gangs that are evicted whole, ascending
 	cost  Cost
 }
 
-// unit is a part of a victim set that may be able to stay.
+// unit is a part of a victim set that is tested for putting back.
 type unit struct {
 	picks []Pick
-	gangs []int // evicted whole; nil for a single pod
+	gangs []int // gangs that are evicted whole; nil for a single pod
 	cost  Cost
 }
 
 func newBundles(gangs []Gang, victims [][]Victim) *bundles {
 	b := &bundles{gangs: gangs, victims: victims, members: make([][]Pick, len(gangs)+1), groupOf: make([]int, len(gangs)+1)}
-	at := map[int]int{}
+	groupIndex := map[int]int{}
 	for i, g := range gangs {
-		k, known := at[g.Group]
+		k, known := groupIndex[g.Group]
 		if !known || g.Group == 0 {
 			k = len(b.groups)
-			at[g.Group], b.groups = k, append(b.groups, group{})
+			groupIndex[g.Group], b.groups = k, append(b.groups, group{})
 		}
 		b.groups[k].numbers = append(b.groups[k].numbers, i+1)
 		b.groups[k].gangs = append(b.groups[k].gangs, g.Gang)
 		b.groupOf[i+1] = k
 	}
-	for i, here := range victims {
-		for v := range here {
-			if g := here[v].Gang; g > 0 {
+	for i, ofNode := range victims {
+		for v := range ofNode {
+			if g := ofNode[v].Gang; g > 0 {
 				b.members[g] = append(b.members[g], Pick{i, v})
 			}
 		}
@@ -64,9 +64,9 @@ func newBundles(gangs []Gang, victims [][]Victim) *bundles {
 
 func (b *bundles) victim(p Pick) *Victim { return &b.victims[p.Node][p.Victim] }
 
-// evictedWhole returns the numbers of the gangs that are evicted whole if the picks are evicted, rising.
+// evictedWhole returns the numbers of the gangs that are evicted whole with the picks, ascending.
 func (b *bundles) evictedWhole(picks []Pick) (whole []int) {
-	lost := map[int][]int{} // by group, how many members each of its gangs loses
+	lost := map[int][]int{} // by group, the lost members of each gang
 	for _, p := range picks {
 		g := b.victim(p).Gang
 		if g == 0 {
@@ -89,9 +89,9 @@ func (b *bundles) evictedWhole(picks []Pick) (whole []int) {
 	return whole
 }
 
-// close returns the smallest closed set that holds the picks. It returns false, and the gang, if a gang would have to
-// be evicted of which some members may not be.
-func (b *bundles) close(picks []Pick) (set victimSet, forbidden int, ok bool) {
+// closure returns the smallest closed set that holds the picks. ok is false if a gang must be evicted whole and some members may not be
+// evicted; forbidden is that gang.
+func (b *bundles) closure(picks []Pick) (set victimSet, forbidden int, ok bool) {
 	if set.whole = b.evictedWhole(picks); len(set.whole) > 0 {
 		picks = slices.Clone(picks)
 	}
@@ -108,7 +108,7 @@ func (b *bundles) close(picks []Pick) (set victimSet, forbidden int, ok bool) {
 	return set, 0, true
 }
 
-// cost is what it costs to evict the picks, of which some gangs are evicted whole.
+// cost returns the cost of the picks. whole are the gangs that are evicted whole.
 func (b *bundles) cost(picks []Pick, whole []int) (sum Cost) {
 	for _, g := range whole {
 		sum = sum.Add(b.gangs[g-1].Cost)
@@ -122,9 +122,9 @@ func (b *bundles) cost(picks []Pick, whole []int) (sum Cost) {
 	return sum
 }
 
-// counts says how many of the picks, of which some gangs are evicted whole, count towards each budget.
-func (b *bundles) counts(picks []Pick, whole []int) leaving {
-	count := leaving{}
+// counts returns how many picks count towards each budget. whole are the gangs that are evicted whole.
+func (b *bundles) counts(picks []Pick, whole []int) budgetCounts {
+	count := budgetCounts{}
 	for _, g := range whole {
 		count.add(b.gangs[g-1].Budgets)
 	}
@@ -136,30 +136,30 @@ func (b *bundles) counts(picks []Pick, whole []int) leaving {
 	return count
 }
 
-// isWhole says whether a gang is among those that are evicted whole.
+// isWhole returns whether gang g is in whole.
 func isWhole(whole []int, g int) bool {
-	_, is := slices.BinarySearch(whole, g)
-	return is
+	_, found := slices.BinarySearch(whole, g)
+	return found
 }
 
-// units lists what of a set may be able to stay, the dearest first; of equal ones the oldest first: single pods, gangs that
-// are evicted whole, and the gangs of a group that are below one level, or all of them. Units overlap.
+// units lists the parts of a set to put back, most expensive first, then oldest first: single pods, gangs evicted whole,
+// and the gangs of a group below each level. Units overlap.
 func (b *bundles) units(set victimSet) (units []unit) {
-	of := map[int][]Pick{} // by gang that is evicted whole
+	picksOfGang := map[int][]Pick{} // picks by gang evicted whole
 	for _, p := range set.picks {
 		g := b.victim(p).Gang
 		if isWhole(set.whole, g) {
-			of[g] = append(of[g], p)
+			picksOfGang[g] = append(picksOfGang[g], p)
 			continue
 		}
 		units = append(units, unit{picks: []Pick{p}, cost: b.cost([]Pick{p}, nil)})
 	}
 	known := map[string]bool{}
-	add := func(is func(g int) bool) {
+	add := func(include func(g int) bool) {
 		var u unit
 		for _, g := range set.whole {
-			if len(of[g]) > 0 && is(g) {
-				u.gangs, u.picks = append(u.gangs, g), append(u.picks, of[g]...)
+			if len(picksOfGang[g]) > 0 && include(g) {
+				u.gangs, u.picks = append(u.gangs, g), append(u.picks, picksOfGang[g]...)
 			}
 		}
 		slices.SortFunc(u.picks, comparePicks)
@@ -169,7 +169,7 @@ func (b *bundles) units(set victimSet) (units []unit) {
 			units = append(units, u)
 		}
 	}
-	for g := range of {
+	for g := range picksOfGang {
 		add(func(o int) bool { return o == g })
 		if len(b.groups[b.groupOf[g]].numbers) == 1 {
 			continue
@@ -188,7 +188,7 @@ func (b *bundles) units(set victimSet) (units []unit) {
 	return units
 }
 
-// leaders counts the picks on which the rest of their gangs depends, but for gangs that are evicted whole.
+// leaders counts the picks that lead a gang that is not evicted whole.
 func (b *bundles) leaders(picks []Pick, whole []int) (n int) {
 	for _, p := range picks {
 		if !isWhole(whole, b.victim(p).Gang) {
@@ -198,14 +198,14 @@ func (b *bundles) leaders(picks []Pick, whole []int) (n int) {
 	return n
 }
 
-// compareAges puts the set of the younger victims first, then the one of the higher ranks.
+// compareAges puts the set of younger victims first, then the set of higher ranks.
 func (b *bundles) compareAges(x, y []Pick) int {
 	return b.compareSets(x, y, func(a, b *Victim) int {
 		return cmp.Or(cmp.Compare(btoi(a.Leads), btoi(b.Leads)), cmp.Compare(b.second(), a.second()), cmp.Compare(b.Rank, a.Rank))
 	})
 }
 
-// compareSets compares the victims of two sets one after the other, in the order of compareVictims.
+// compareSets compares the victims of two sets pairwise, each set in the order of compareVictims.
 func (b *bundles) compareSets(x, y []Pick, compare func(a, b *Victim) int) int {
 	inOrder := func(picks []Pick) (out []*Victim) {
 		for _, p := range picks {
@@ -219,7 +219,7 @@ func (b *bundles) compareSets(x, y []Pick, compare func(a, b *Victim) int) int {
 
 // bundleOf returns the closed set of a single victim; ok is false if the victim cannot be evicted.
 func (b *bundles) bundleOf(p Pick) (set victimSet, ok bool) {
-	set, _, ok = b.close([]Pick{p})
+	set, _, ok = b.closure([]Pick{p})
 	return set, ok
 }
 
@@ -227,7 +227,7 @@ func comparePicks(x, y Pick) int {
 	return cmp.Or(cmp.Compare(x.Node, y.Node), cmp.Compare(x.Victim, y.Victim))
 }
 
-// byNode sorts the victims of a set by node.
+// byNode returns the victims of a set by node.
 func byNode(picks []Pick) map[int][]int {
 	gone := map[int][]int{}
 	for _, p := range picks {

@@ -1,21 +1,21 @@
-// Package evict searches for the cheapest victim set that makes room for the members of a gang.
+// Package evict searches for the cheapest victim set that frees enough capacity for the members of a gang.
 //
-// Cheapest is the search. It asks what each node could take if some of its pods were gone, and passes each victim set through a
-// placement check and a quota check. Choose is its first step: the cheapest set by the prices of single pods.
+// Cheapest is the search. It asks what each node takes without some of its pods, and passes each victim set through a
+// placement check and a quota check. Its first step is Choose: the cheapest set by the prices of single pods.
 //
 //	cheapest.go   the problem, the bounds of domains, the loop over domains
 //	domain.go     the search in one domain
-//	starts.go     the sets from which the search in a domain starts; greedy.go the one that grows by cost per slot
-//	placement.go  the placement check for members that are not alike; quotas.go the quota check
-//	putback.go    what need not be evicted is put back
+//	starts.go     the starting sets of a domain; greedy.go the set that grows by cost per slot
+//	placement.go  the placement check for heterogeneous members; quotas.go the quota check
+//	putback.go    puts victims back that need not be evicted
 //	exhaust.go    all sets of a domain with few bundles
-//	evict.go      Choose; options.go the ways to make room on a node; prices.go and tariff.go costs as prices of package plan
-//	bundles.go    which victims are evicted together, and what that costs; gangs.go, budget.go, cost.go
+//	evict.go      Choose; options.go the victim sets of a node; prices.go and tariff.go costs as prices of package plan
+//	bundles.go    which victims are evicted together, and their cost; gangs.go, budget.go, cost.go
 //	consider.go   why a domain was chosen
 //
-// Sets are compared by the rules for costs (cost.go), then by the rules of package plan for the plan that follows, then the set of
-// the younger victims comes first, then names. The package knows slots, costs and domains. It knows no pods, clocks and locks. Equal
-// input gives equal output.
+// Sets are compared by cost (cost.go). Ties are decided by the rules of package plan for the resulting plan, then by age, then by name.
+// The package knows slots, costs and domains, but no pods, clocks or locks.
+// Invariant: equal input gives equal output.
 package evict
 
 import (
@@ -31,78 +31,78 @@ import (
 
 // Problem is one question to Cheapest: which victims to evict so that the members fit.
 type Problem struct {
-	World plan.World // Free is not read
-	// Request is what like members ask for. For other members it says so many as if each needed as much as the
-	// neediest; then it only guides the search, and Placement decides.
+	World plan.World // World.Free is not read
+	// Request is the request of members with equal requirements. For heterogeneous members it assumes the largest requirements;
+	// then it only guides the search, and Placement decides.
 	Request   plan.Request
 	Nodes     []RawNode // by node index
 	Gangs     []Gang
-	Placement Placement // nil for like members
-	Quota     Quota     // nil if no quota has a say
-	// Sought says whether some member must be near a victim's pod, or near one like it; nil if no member must.
+	Placement Placement // nil for members with equal requirements
+	Quota     Quota     // nil without quotas
+	// Sought returns whether some member must be near a victim's pod, or near a similar pod; nil if no member must.
 	Sought func(Pick) bool
-	Apart  bool // some of the members gather by themselves, so the rules for like members do not say all
+	Apart  bool // some members gather by themselves, so the rules for equal members are incomplete
 }
 
-// Placement is the placement check for members that are not alike.
+// Placement is the placement check for heterogeneous members.
 type Placement interface {
 	// Fits plans the members as if the victims had terminated; placed is nil if they do not fit. sure is false if the
-	// planner reached its own bound first.
+	// planner reached its own limit first.
 	Fits(gone []Pick) (placed Placed, sure bool)
 }
 
-// Placed is a plan for members that are not alike.
+// Placed is a plan for heterogeneous members.
 type Placed interface {
-	// Uses says whether a member is placed on the node.
+	// Uses returns whether a member is placed on the node.
 	Uses(node int) bool
-	// Holds says whether the same node assignments hold if only these victims have terminated. changed are the nodes
-	// on which fewer have than in the plan.
+	// Holds returns whether the same node assignments fit if only these victims terminate. changed are the nodes with fewer victims
+	// than in the plan.
 	Holds(gone []Pick, changed []int) bool
-	// Places says how many members each node gets, and All whether every member gets one.
+	// Places returns the number of members per node. All returns whether every member has a node.
 	Places() []plan.Place
 	All() bool
 }
 
 // Found is the answer to a Problem.
 type Found struct {
-	Plan    *plan.Plan // of like members
-	Placed  Placed     // of others
+	Plan    *plan.Plan // for members with equal requirements
+	Placed  Placed     // for heterogeneous members
 	Cost    Cost
 	Victims []Pick // a closed set
-	// Room says, without victims, that some set makes room and that no such set passes the quota check.
+	// Room says, without victims, that some set frees enough capacity and that every such set fails the quota check.
 	Room bool
-	// Sure says, without victims, that no set passes both checks; with victims, that the steps did not run out. A cheaper set may
-	// exist all the same where a domain has more than a few bundles.
+	// Sure says, without victims, that no set passes both checks; with victims, that the step limit was not reached.
+	// A cheaper set may still exist in a domain with more than a few bundles.
 	Sure bool
 
 	asked []Node // see search; for Consider
 	rank  []int
 }
 
-// defaultSteps bounds one search to about a second: a step is about a microsecond.
+// defaultSteps limits one search to about a second: a step is about a microsecond.
 const defaultSteps = 600_000
 
 // search is one run of Cheapest.
 type search struct {
 	Problem
 	*bundles
-	need        offer.Slots // of like members
-	left        int         // steps
-	tired       bool        // steps have run out
-	room        bool        // a set made room
-	skipped     bool        // some set was not tried: a gang was cut to what it can spare, the planner or a number of attempts reached its bound
+	need        offer.Slots // for members with equal requirements
+	stepsLeft   int         // remaining steps
+	stepsSpent  bool        // the step limit is reached
+	room        bool        // some set freed enough capacity
+	skipped     bool        // some set was not tried: a gang was cut to its spare members, or a limit was reached
 	judge       *plan.Judge
-	unevictable map[Pick]bool // victims that no closed set holds
+	unevictable map[Pick]bool // victims in no closed set
 
-	asked []Node // by node index, with all victims that a closed set may hold; see ask
+	asked []Node // by node index, with all victims of closed sets; see ask
 	rank  []int  // by node index
 }
 
-// Cheapest returns the cheapest victim set that makes room for the members, or a Found without victims if none is known.
+// Cheapest returns the cheapest victim set that frees enough capacity, or a Found without victims if none is found.
 //
-// It looks at the domains in which the members may gather, in the order of a lower bound of their cost, until the next
-// bound exceeds the best set. In a domain it starts from a few sets that make room (exact for pods without gangs, shared budgets and quotas), closes
-// them over bundles, and puts back what need not be evicted. Where a domain has few bundles it tries all sets.
+// It searches the domains in the order of a lower bound of their cost, until the next bound exceeds the best set.
+// In a domain it starts from a few sets, which are exact for pods without gangs, shared budgets and quotas.
+// It closes them over bundles and puts back what need not be evicted. It tries all sets of a domain with few bundles.
 // Each set passes the placement check and the quota check.
 func Cheapest(p Problem) Found {
 	s := newSearch(p)
@@ -117,11 +117,11 @@ func Cheapest(p Problem) Found {
 	return found
 }
 
-// overDomains looks for the cheapest set in each domain.
+// overDomains searches the cheapest set of each domain.
 func (s *search) overDomains() Found {
 	var best *candidate
 	for _, b := range s.bounds() {
-		if s.tired || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0 {
+		if s.stepsSpent || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0 {
 			break
 		}
 		if c := s.inDomain(b.domain); c != nil && (best == nil || s.compare(c, best) < 0) {
@@ -129,9 +129,9 @@ func (s *search) overDomains() Found {
 		}
 	}
 	if best == nil {
-		return Found{Room: s.room, Sure: !s.tired && !s.skipped}
+		return Found{Room: s.room, Sure: !s.stepsSpent && !s.skipped}
 	}
-	return Found{Plan: best.plan, Placed: best.placed, Cost: best.set.cost, Victims: best.set.picks, Sure: !s.tired}
+	return Found{Plan: best.plan, Placed: best.placed, Cost: best.set.cost, Victims: best.set.picks, Sure: !s.stepsSpent}
 }
 
 // candidate is a victim set that passes both checks.
@@ -146,7 +146,7 @@ func newSearch(p Problem) *search {
 	for i, n := range p.Nodes {
 		victims[i] = n.Victims
 	}
-	s := &search{Problem: p, bundles: newBundles(p.Gangs, victims), left: defaultSteps, unevictable: map[Pick]bool{}}
+	s := &search{Problem: p, bundles: newBundles(p.Gangs, victims), stepsLeft: defaultSteps, unevictable: map[Pick]bool{}}
 	s.Nodes, s.World.Room = withRoom(p.Nodes)
 	s.need, _ = offer.Up(max(p.Request.Min, 1), p.Request.Multiple.Steps(p.World.Tree.Depth() + 1)[0])
 	for g := range p.Gangs {
@@ -164,11 +164,11 @@ func newSearch(p Problem) *search {
 
 // spend counts steps.
 func (s *search) spend(steps int) {
-	s.left -= steps
-	s.tired = s.tired || s.left < 0
+	s.stepsLeft -= steps
+	s.stepsSpent = s.stepsSpent || s.stepsLeft < 0
 }
 
-// possible says whether the members fit if all victims are evicted that may be. Only sums are asked.
+// possible returns whether the members fit if all possible victims are evicted. It uses sums only.
 func (s *search) possible() bool {
 	if s.Placement != nil {
 		return s.placementPossible()
@@ -187,8 +187,8 @@ func (s *search) possible() bool {
 	return s.need > 0 && plan.NewSearch(w, s.Request, 0, nil).Possible()
 }
 
-// placementPossible asks the placement check of a set of all victims. It returns true also if that says too little: if a
-// set of fewer may do, or the planner reached its bound.
+// placementPossible asks the placement check with all victims. It also returns true if that is inconclusive: a smaller set
+// may fit, or the planner reached its limit.
 func (s *search) placementPossible() bool {
 	d := s.domain(topology.Root)
 	if s.Sought != nil || len(d.all()) == 0 {
@@ -205,8 +205,8 @@ func (s *search) placementPossible() bool {
 	return fits || unsure || len(set.picks) < len(d.all())
 }
 
-// plain is the whole search where the cheapest set by the prices of single pods is closed, exceeds no budget and is
-// admitted by the quotas: nothing is cheaper then.
+// plain is the whole search if the cheapest set by the prices of single pods is closed, exceeds no budget and passes the quotas:
+// no set is cheaper.
 func (s *search) plain() (found Found, ok bool) {
 	if s.Placement != nil {
 		return found, false
@@ -216,7 +216,7 @@ func (s *search) plain() (found Found, ok bool) {
 	if e == nil {
 		return found, false
 	}
-	set, _, ok := s.close(picks)
+	set, _, ok := s.closure(picks)
 	if !ok || set.cost != e.Cost || s.Quota != nil && s.Quota.Check(set.picks) != Admitted {
 		return found, false
 	}
@@ -227,7 +227,7 @@ func (s *search) plain() (found Found, ok bool) {
 	return Found{Plan: c.plan, Cost: set.cost, Victims: set.picks, Sure: true}, true
 }
 
-// bound is a domain, and a cost that no victim set in it is below, as far as one is known.
+// bound is a domain and, if known, a lower bound of the cost of its victim sets.
 type bound struct {
 	domain topology.ID
 	cost   Cost
@@ -235,7 +235,7 @@ type bound struct {
 	room   offer.Slots
 }
 
-// bounds lists the domains in which the members may be, the lowest bound first.
+// bounds lists the domains in which the members may be, lowest bound first.
 func (s *search) bounds() (out []bound) {
 	bound0 := offer.Sum(s.World.Tree, s.bound0())
 	rooms := offer.Sum(s.World.Tree, s.World.Room)
@@ -257,7 +257,7 @@ func (s *search) bounds() (out []bound) {
 		}
 		return cmp.Or(x.cost.compareCount(y.cost), cmp.Compare(x.room, y.room))
 	})
-	if s.Placement != nil { // the order is a guess, no bound
+	if s.Placement != nil { // the order is a guess
 		for i := range out {
 			out[i].known = false
 		}
@@ -279,7 +279,7 @@ func (s *search) bound0() []offer.Slots {
 	return make([]offer.Slots, len(s.Nodes))
 }
 
-// price fills in the bounds of the domains: the cheapest set by the prices of single pods, whatever their gangs.
+// price sets the bounds of the domains: the cheapest set by the prices of single pods, ignoring gangs.
 func (s *search) price(domains []bound) {
 	s.ask()
 	t := newTariff(s.World.Tree, s.asked)
@@ -295,8 +295,7 @@ func (s *search) price(domains []bound) {
 	s.spend(len(s.Nodes))
 }
 
-// compare puts the better of two candidates first: the cheaper one, then by the rules of package plan for the plans that
-// follow, then the one of the younger victims.
+// compare puts the better candidate first: by cost, then by the rules of package plan, then by the age of victims.
 func (s *search) compare(x, y *candidate) int {
 	if o := x.set.cost.Compare(y.set.cost); o != 0 {
 		return o
@@ -308,9 +307,9 @@ func (s *search) compare(x, y *candidate) int {
 	return o
 }
 
-// decideEqual says which of two sets of equal cost comes first, and by which rule: by the rules of package plan for the plans, and before
-// those that only tell places apart, the set with fewer leaders of gangs that run on, then the one that releases less, then the one of the younger victims.
-func (b *bundles) decideEqual(judge *plan.Judge, x, y *plan.Plan, of, other victimSet) (Rule, int) {
+// decideEqual returns which of two sets of equal cost is first, and the rule. The rules of package plan come first.
+// Before their last ones, ByBinpack and ByNames, come fewer leaders of running gangs, less released capacity, and younger victims.
+func (b *bundles) decideEqual(judge *plan.Judge, x, y *plan.Plan, xSet, ySet victimSet) (Rule, int) {
 	last := judge.Last
 	if last == "" {
 		judge.Last = plan.ByBinpack
@@ -319,30 +318,30 @@ func (b *bundles) decideEqual(judge *plan.Judge, x, y *plan.Plan, of, other vict
 	if judge.Last = last; o != 0 {
 		return rule, o
 	}
-	if o := cmp.Compare(b.leaders(of.picks, of.whole), b.leaders(other.picks, other.whole)); o != 0 {
+	if o := cmp.Compare(b.leaders(xSet.picks, xSet.whole), b.leaders(ySet.picks, ySet.whole)); o != 0 {
 		return ByLeaders, o
 	}
-	if o := cmp.Compare(of.cost.Released, other.cost.Released); o != 0 {
+	if o := cmp.Compare(xSet.cost.Released, ySet.cost.Released); o != 0 {
 		return ByReleased, o
 	}
-	if o := b.compareAges(of.picks, other.picks); o != 0 {
+	if o := b.compareAges(xSet.picks, ySet.picks); o != 0 {
 		return ByAge, o
 	}
 	if rule, o = judge.Decide(x, y); o != 0 {
 		return rule, o
 	}
-	return ByNames, b.compareSets(of.picks, other.picks, compareVictims)
+	return ByNames, b.compareSets(xSet.picks, ySet.picks, compareVictims)
 }
 
-// planOf is the plan of a candidate as the rules for like members compare plans.
+// planOf returns the plan of a candidate for comparison.
 func (s *search) planOf(c *candidate) *plan.Plan {
 	if c.plan != nil {
 		return c.plan
 	}
 	p := &plan.Plan{Places: c.placed.Places()}
 	p.Domain, _ = s.World.Tree.Enclosing(func(yield func(int) bool) {
-		for _, at := range p.Places {
-			if !yield(at.Node) {
+		for _, place := range p.Places {
+			if !yield(place.Node) {
 				return
 			}
 		}

@@ -9,48 +9,45 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Choice says why an eviction is where it is.
+// Choice says why an eviction is in its domain.
 type Choice struct {
-	// Considered are the domains that it might have been in: the one that won, then the
-	// others, best first, those in which none makes a plan last.
-	//
-	// They are those of the layer in which all members must gather. Where they need not,
-	// they are those of the topmost layer that has more than one: few, and what people
-	// call their network by. A plan that spans several of these won in the cluster.
+	// Considered are the compared domains: the winner, then the rest, best first; domains without a plan are last.
+	// They belong to the layer in which all members must gather, else to the topmost layer with several domains.
+	// If a plan spans several of these, the cluster is the winner.
 	Considered []Considered
 	Rule       Rule
 }
 
-// Considered is what the cheapest eviction in a domain costs.
+// Considered is the cost of the cheapest eviction in a domain.
 type Considered struct {
 	Domain  topology.ID
 	Outcome Outcome
-	Cost    Cost // if it is possible
+	Cost    Cost // set if Outcome is Possible
 }
 
-// Outcome says whether an eviction in a domain makes a plan.
+// Outcome says whether an eviction in a domain makes a plan possible.
 type Outcome int
 
-// Outcomes, the best first.
+// Outcomes, best first.
 const (
 	Possible Outcome = iota
-	Untried          // there are too many ways to look at all of them, or it took too long
+	Untried          // too many combinations, or the limit was reached
 	Impossible
 )
 
-// Rule is what decided between the winner and the next best domain, in a word.
+// Rule is the word for the rule that decided between the winner and the next best domain.
 type Rule = plan.Rule
 
-// The rules for costs, and after them those of package plan.
+// The rules for costs, then the rules of package plan.
 const (
 	ByBudgets Rule = "budgets"         // fewest violated disruption budgets
 	ByPods    Rule = "pods"            // fewest pods evicted
-	ByBack    Rule = "sentBack"        // fewest that only go back to the queue
+	ByBack    Rule = "sentBack"        // fewest pods sent back to the queue
 	ByHighest Rule = "highestPriority" // lowest highest victim priority
 	BySum     Rule = "sum"             // lowest sum of priorities
 
-	ByLeaders  Rule = "leaders"  // fewest leaders of gangs that run on
-	ByReleased Rule = "released" // least released, where costs and plans are equal
+	ByLeaders  Rule = "leaders"  // fewest leaders of running gangs
+	ByReleased Rule = "released" // least released capacity among equal costs and plans
 	ByAge      Rule = "age"      // youngest victims
 
 	ByMembers     = plan.ByMembers
@@ -62,19 +59,19 @@ const (
 	ByNames       = plan.ByNames
 )
 
-// What else may be said where no rule says it.
+// Further values of Choice.Rule, if no rule decided.
 const (
 	Alone   Rule = "alone"   // no other domain is known to be possible
-	ByOrder Rule = "order"   // package plan's order, of members that differ in whom they gather with
-	NotAll  Rule = "not all" // not all ways were tried: the next best would have been better
+	ByOrder Rule = "order"   // the order of package plan, for members with different topology constraints
+	NotAll  Rule = "not all" // the search was incomplete: the next best would have been better
 )
 
-// Comparing is how domains are looked into, only to tell about them.
+// Comparing controls the search for an explanation.
 type Comparing struct {
-	// More says whether there is time for one domain more. Those that are left then are Untried. Nil is endless.
+	// More returns whether there is time for one more domain. Remaining domains are Untried. Nil is no limit.
 	More func() bool
-	// Each looks into so many domains, in any order, several at a time if it can: no two of them ask about one node, but
-	// More may be asked by several. Nil is one after the other.
+	// Each calls look for each index below domains, in any order or in parallel: no two domains share a node, but More
+	// must allow parallel calls. Nil is sequential.
 	Each func(domains int, look func(i int))
 }
 
@@ -83,11 +80,11 @@ func Consider(p Problem, found Found, by Comparing) Choice {
 	c := considering{search: newSearch(p), world: p.World, must: p.Request.Must, prefer: p.Request.Prefer, more: by.More, each: by.Each}
 	c.world.Room = c.search.World.Room
 	c.search.asked, c.search.rank = found.asked, found.rank
-	c.search.ask() // before several domains are looked into at a time
+	c.search.ask() // before domains are searched in parallel
 	return c.choice(drafted(&candidate{victimSet{picks: found.Victims, cost: found.Cost}, found.Plan, found.Placed}, p))
 }
 
-// drafted is a candidate as far as the rules compare candidates.
+// drafted returns what the rules compare of a candidate.
 func drafted(c *candidate, p Problem) draft {
 	if c.plan != nil {
 		return draft{plan: *c.plan, cost: c.set.cost, set: c.set, full: true}
@@ -97,7 +94,7 @@ func drafted(c *candidate, p Problem) draft {
 	return d
 }
 
-// considering is one look at all domains.
+// considering is one comparison of all domains.
 type considering struct {
 	search *search
 	world  plan.World
@@ -106,16 +103,16 @@ type considering struct {
 	more   func() bool
 	each   func(domains int, look func(i int))
 
-	bound []offer.Slots // by ID
-	judge *plan.Judge   // made when asked for
+	bound []offer.Slots // by domain ID
+	judge *plan.Judge   // created on demand
 }
 
-// draft is an eviction and the plan that follows, as far as the rules compare them.
+// draft is an eviction and its plan, as the rules compare them.
 type draft struct {
 	plan plan.Plan
 	cost Cost
 	set  victimSet
-	full bool // the rules for like members tell all that there is to tell
+	full bool // the rules for equal members are complete
 }
 
 type considered struct {
@@ -123,7 +120,7 @@ type considered struct {
 	draft draft
 }
 
-// choice searches in every domain but the winner's as if there were no others.
+// choice searches every domain except the winner's in isolation.
 func (c *considering) choice(found draft) Choice {
 	layer := c.layer()
 	found = c.enclosed(found)
@@ -132,34 +129,34 @@ func (c *considering) choice(found draft) Choice {
 	if c.world.Tree.Layer(found.plan.Domain) >= layer {
 		winner.Domain = c.world.Tree.Ancestor(found.plan.Domain, layer)
 	}
-	var others []considered
+	var rivals []considered
 	for d := topology.Root; int(d) < c.world.Tree.Len(); d++ {
 		if c.world.Tree.Layer(d) != layer || d == winner.Domain || c.bound[d] < c.bound[topology.Root] {
-			continue // the members must be with those that are bound
+			continue // the members must join the bound members
 		}
-		others = append(others, considered{Considered: Considered{Domain: d, Outcome: Untried}})
+		rivals = append(rivals, considered{Considered: Considered{Domain: d, Outcome: Untried}})
 	}
 	if c.each == nil {
-		c.each = inTurn
+		c.each = sequentially
 	}
-	steps := max(defaultSteps/max(len(others), 1), 4*len(c.search.Nodes))
-	c.each(len(others), func(i int) {
+	steps := max(defaultSteps/max(len(rivals), 1), 4*len(c.search.Nodes))
+	c.each(len(rivals), func(i int) {
 		if c.more != nil && !c.more() {
 			return
 		}
-		other, s := &others[i], *c.search
-		s.left, s.tired = steps, false
-		best := s.inDomain(other.Domain)
+		rival, s := &rivals[i], *c.search
+		s.stepsLeft, s.stepsSpent = steps, false
+		best := s.inDomain(rival.Domain)
 		switch {
-		case best != nil && !c.isIn(best, other.Domain):
-			// the placement check plans in the whole cluster; what is possible in the domain alone is not known
+		case best != nil && !c.isIn(best, rival.Domain):
+			// The placement check plans in the whole cluster. The result for the domain alone is unknown.
 		case best != nil:
-			other.Outcome, other.draft, other.Cost = Possible, c.enclosed(drafted(best, s.Problem)), best.set.cost
-		case !s.tired && !s.skipped:
-			other.Outcome = Impossible
+			rival.Outcome, rival.draft, rival.Cost = Possible, c.enclosed(drafted(best, s.Problem)), best.set.cost
+		case !s.stepsSpent && !s.skipped:
+			rival.Outcome = Impossible
 		}
 	})
-	slices.SortStableFunc(others, func(a, b considered) int {
+	slices.SortStableFunc(rivals, func(a, b considered) int {
 		if a.Outcome != b.Outcome || a.Outcome != Possible {
 			return cmp.Compare(a.Outcome, b.Outcome)
 		}
@@ -167,23 +164,22 @@ func (c *considering) choice(found draft) Choice {
 		return o
 	})
 	choice := Choice{Considered: []Considered{winner.Considered}, Rule: Alone}
-	for _, o := range others {
+	for _, o := range rivals {
 		choice.Considered = append(choice.Considered, o.Considered)
 	}
-	if len(others) > 0 && others[0].Outcome == Possible {
-		choice.Rule = c.decided(winner.draft, others[0].draft)
+	if len(rivals) > 0 && rivals[0].Outcome == Possible {
+		choice.Rule = c.decided(winner.draft, rivals[0].draft)
 	}
 	return choice
 }
 
-func inTurn(n int, look func(i int)) {
+func sequentially(n int, look func(i int)) {
 	for i := range n {
 		look(i)
 	}
 }
 
-// layer is the layer of the domains to look at; the root's if no layer above the nodes
-// has more than one.
+// layer returns the layer of the compared domains; the root's if no layer above the nodes has several.
 func (c *considering) layer() int {
 	if c.must > 0 {
 		return c.must
@@ -198,17 +194,17 @@ func (c *considering) layer() int {
 	return 0
 }
 
-// isIn says whether all members of a candidate are placed in a domain.
+// isIn returns whether all members of a candidate are placed in domain d.
 func (c *considering) isIn(best *candidate, d topology.ID) bool {
 	lo, hi := c.world.Tree.Nodes(d)
-	return !slices.ContainsFunc(c.search.planOf(best).Places, func(at plan.Place) bool { return at.Node < lo || at.Node >= hi })
+	return !slices.ContainsFunc(c.search.planOf(best).Places, func(place plan.Place) bool { return place.Node < lo || place.Node >= hi })
 }
 
-// enclosed is a draft with the deepest domain that holds its members and those that are bound.
+// enclosed returns the draft with the deepest domain around its members and the bound members.
 func (c *considering) enclosed(d draft) draft {
 	d.plan.Domain, _ = c.world.Tree.Enclosing(func(yield func(int) bool) {
-		for _, at := range d.plan.Places {
-			if !yield(at.Node) {
+		for _, place := range d.plan.Places {
+			if !yield(place.Node) {
 				return
 			}
 		}
@@ -221,7 +217,7 @@ func (c *considering) enclosed(d draft) draft {
 	return d
 }
 
-// decide says which of two drafts comes first, and by which rule; "" if they are equal.
+// decide returns which of two drafts is first, and the rule; "" if they are equal.
 func (c *considering) decide(a, b draft) (Rule, int) {
 	if rule, o := a.cost.decide(b.cost); o != 0 {
 		return rule, o
@@ -235,12 +231,12 @@ func (c *considering) decide(a, b draft) (Rule, int) {
 	return c.search.decideEqual(c.judge, &a.plan, &b.plan, a.set, b.set)
 }
 
-// newJudge prepares to compare plans. Room is what there is when all victims have gone.
+// newJudge returns the judge of plans. Room is the capacity without any victim.
 func (c *considering) newJudge() *plan.Judge {
 	return plan.NewJudge(c.world, plan.Request{Must: c.must, Prefer: c.prefer})
 }
 
-// sum is offer.Sum, also of nothing.
+// sum is offer.Sum, also for nil.
 func sum(t *topology.Tree, nodes []offer.Slots) []offer.Slots {
 	if nodes == nil {
 		return make([]offer.Slots, t.Len())
@@ -248,7 +244,7 @@ func sum(t *topology.Tree, nodes []offer.Slots) []offer.Slots {
 	return offer.Sum(t, nodes)
 }
 
-// decided is the first rule by which the winner is better.
+// decided returns the first rule by which the winner is better.
 func (c *considering) decided(winner, other draft) Rule {
 	switch rule, o := c.decide(winner, other); {
 	case o < 0:

@@ -34,8 +34,7 @@ func (w world) only(d topology.ID) world {
 	return w
 }
 
-// candidates lists the domains that an eviction might be in: those of a layer, with
-// everybody who is bound.
+// candidates lists the possible domains of an eviction: the domains of a layer with all bound members.
 func candidates(w plan.World, must int) (out []topology.ID) {
 	count := make([]int, w.Tree.Depth()+1)
 	for d := topology.Root; int(d) < w.Tree.Len(); d++ {
@@ -260,8 +259,8 @@ func (w gangWorld) checkCosts(t *rapid.T, y worlds.Tally, cost evict.Cost, got e
 
 var choiceKinds = []string{"two possible", "several leave", "with violations"}
 
-// TestConsiderAmongGangs: the costs are those of sets in which gangs leave whole or by no
-// more than they can spare, wherever else they run, and budgets are shared.
+// TestConsiderAmongGangs: the costs belong to sets in which gangs are evicted whole or lose at most their spare members,
+// wherever else they run, and budgets are shared.
 func TestConsiderAmongGangs(t *testing.T) {
 	worlds.Check(t, 1000, choiceKinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)

@@ -6,25 +6,23 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Cost is what a set of victims costs. The zero Cost evicts nobody.
+// Cost is the cost of a victim set. The zero Cost evicts no pod.
 //
-// A further field must obey what the search relies on: it adds up over victims (Add), or is a maximum that ceilings handle, as
-// Highest is; it is never negative, so that fewer victims never cost more; costRules, compareCount, comparePrice, price and
-// prices.go order it alike; the cost of a gang is the sum of CostOf its members; and it does not change during a search.
+// Invariants for every field: it is a sum over victims, or a maximum that ceilings handle, as Highest is. It is never negative.
+// costRules, compareCount, comparePrice, price and prices.go order it alike. The cost of a gang is the sum of CostOf its members.
+// It does not change during a search.
 type Cost struct {
 	Violations int   // one for each victim and each budget that does not allow it
-	Pods       int   // that are evicted
-	Back       int   // that do not run yet, and go back to the queue
+	Pods       int   // evicted pods
+	Back       int   // pods that do not run yet and go back to the queue
 	Highest    int32 // the highest victim priority; 0 without victims
-	Sum        int64 // of victim priorities
+	Sum        int64 // sum of victim priorities
 
-	// Released is the sum of the victims' sizes. No rule for costs reads it: among sets that cost the same, and whose plans are as
-	// good, the one that releases the least comes first.
+	// Released is the sum of the victims' sizes. Cost comparison ignores it. Among sets with equal cost and plan, less is better.
 	Released int64
 }
 
-// costRules is the order of costs. Plans are compared by package plan's rules where costs
-// are equal.
+// costRules is the order of costs. Package plan's rules follow for equal costs.
 var costRules = []struct {
 	name    Rule
 	compare func(a, b Cost) int
@@ -36,13 +34,13 @@ var costRules = []struct {
 	{BySum, func(a, b Cost) int { return cmp.Compare(a.Sum, b.Sum) }},
 }
 
-// Compare orders costs by the rules for them.
+// Compare orders costs by costRules.
 func (c Cost) Compare(o Cost) int {
 	_, order := c.decide(o)
 	return order
 }
 
-// decide says which of two costs comes first, and by which rule; "" if they are equal.
+// decide returns which of two costs is lower, and the rule; "" if they are equal.
 func (c Cost) decide(o Cost) (Rule, int) {
 	for _, r := range costRules {
 		if order := r.compare(c, o); order != 0 {
@@ -61,15 +59,18 @@ func (c Cost) comparePrice(o Cost) int {
 	return cmp.Or(c.compareCount(o), cmp.Compare(c.Sum, o.Sum))
 }
 
-// victims is how many lose their places.
+// victims returns the number of victims, running or not.
 func (c Cost) victims() int { return c.Pods + c.Back }
 
-// under says that no victim is above the ceiling.
+// under returns whether no victim has a priority above the ceiling.
 func (c Cost) under(ceiling int32) bool { return c.victims() == 0 || c.Highest <= ceiling }
 
-// Add returns the cost of both.
+// Add returns the sum of two costs.
 func (c Cost) Add(o Cost) Cost {
-	sum := Cost{c.Violations + o.Violations, c.Pods + o.Pods, c.Back + o.Back, max(c.Highest, o.Highest), c.Sum + o.Sum, c.Released + o.Released}
+	sum := Cost{
+		Violations: c.Violations + o.Violations, Pods: c.Pods + o.Pods, Back: c.Back + o.Back,
+		Highest: max(c.Highest, o.Highest), Sum: c.Sum + o.Sum, Released: c.Released + o.Released,
+	}
 	switch {
 	case c.victims() == 0:
 		sum.Highest = o.Highest
@@ -79,16 +80,15 @@ func (c Cost) Add(o Cost) Cost {
 	return sum
 }
 
-// price is the cost under a ceiling, where the highest priority no longer matters:
-// violations, pods and the sum of priorities. Who goes back counts as so little of a pod that
-// all of them together are none.
+// price returns the cost under a ceiling, where the highest priority no longer matters: violations, pods and the sum of priorities.
+// All pods sent back together weigh less than one running pod.
 func (c Cost) price() offer.Price {
 	return offer.Price{int64(c.Violations), int64(c.Pods)<<32 + int64(c.Back), c.Sum}
 }
 
 const priceWidth = 3
 
-// counts is the part of a price that does not depend on priorities.
+// counts returns the part of a price that does not depend on priorities.
 func counts(p offer.Price) offer.Price { return p[:2] }
 
 func (v Victim) cost() Cost {
@@ -98,16 +98,16 @@ func (v Victim) cost() Cost {
 	c := Cost{Pods: 1, Highest: v.Priority, Sum: int64(v.Priority), Released: v.Size}
 	if v.Waits {
 		c.Pods, c.Back = 0, 1
-		return c // it is not running, so no budget counts it
+		return c // it does not run, so no budget counts it
 	}
 	if v.Violates {
 		c.Violations = 1
 	}
-	c.Violations += outright(v.Budgets)
+	c.Violations += exhausted(v.Budgets)
 	return c
 }
 
-// CostOf returns the cost of one victim, whoever else leaves.
+// CostOf returns the cost of one victim by itself.
 func CostOf(v Victim) Cost { return v.cost() }
 
 // costOf returns the cost of some of a node's victims.

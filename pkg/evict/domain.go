@@ -8,21 +8,21 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// domain is the search in one domain: its nodes, in a tree of their own.
+// domain is the search in one domain, with a tree of its nodes.
 type domain struct {
 	*search
-	id     topology.ID
-	lo, hi int
-	local  plan.World // of the domain's nodes alone, see arranged; made when asked for
-	at     []int      // by index of a node in local, its index in the whole tree
-	steps  []offer.Slots
-	bare   []offer.Slots // by index of the domain's node, slots while nothing is evicted; made when asked for
-	sum    offer.Slots   // of bare
-	listed []Pick        // see all
+	id      topology.ID
+	lo, hi  int
+	local   plan.World // the domain's nodes alone, see arranged; created on demand
+	index   []int      // by index of a node in local, its index in the whole tree
+	steps   []offer.Slots
+	current []offer.Slots // by index of the domain's node, slots without evictions; computed on demand
+	sum     offer.Slots   // sum of current
+	listed  []Pick        // see all
 
-	stays func(Pick) bool // victims that no set holds now
+	excluded func(Pick) bool // victims excluded from all sets now
 
-	surplus, later []Pick // of the sets that took too much from a quota: what may not be evicted, and what may not after the rest
+	surplus, blocked []Pick // of sets that exceed a quota: victims that may not be evicted, and victims that may not follow the rest
 }
 
 func (s *search) domain(id topology.ID) *domain {
@@ -33,8 +33,8 @@ func (s *search) domain(id topology.ID) *domain {
 
 // arrange makes the domain's own world.
 func (d *domain) arrange() {
-	if d.at == nil {
-		d.local, d.at = d.arranged(d.id)
+	if d.index == nil {
+		d.local, d.index = d.arranged(d.id)
 	}
 }
 
@@ -53,13 +53,13 @@ func (d *domain) all() []Pick {
 	return d.listed
 }
 
-// inDomain returns the cheapest candidate that is found in a domain; nil if there is none.
+// inDomain returns the cheapest candidate found in a domain; nil if there is none.
 func (s *search) inDomain(id topology.ID) *candidate {
 	d := s.domain(id)
 	var best *candidate
 	before := s.skipped
-	for _, may := range d.starts() {
-		if c := d.shedSurplus(may); c != nil && (best == nil || s.compare(c, best) < 0) {
+	for _, allowed := range d.starts() {
+		if c := d.shedSurplus(allowed); c != nil && (best == nil || s.compare(c, best) < 0) {
 			best = c
 		}
 	}
@@ -68,29 +68,29 @@ func (s *search) inDomain(id topology.ID) *candidate {
 	return best
 }
 
-// mostRounds bounds how often a set is made smaller because it takes too much from a quota.
+// mostRounds limits how often a set shrinks because it takes too much from a quota.
 const mostRounds = 8
 
-// shedSurplus returns the best candidate of some victims. If sets take more from a quota than may be taken, the surplus stays,
-// and so do, as long as the members fit, all victims that may not be evicted after the others.
-func (d *domain) shedSurplus(may func(Pick) bool) (best *candidate) {
-	stay, also := map[Pick]bool{}, map[Pick]bool{}
+// shedSurplus returns the best candidate of the allowed victims. If sets exceed a quota, the surplus stays.
+// As long as the members fit, victims that may not be evicted after the rest stay too.
+func (d *domain) shedSurplus(allowed func(Pick) bool) (best *candidate) {
+	kept, deferred := map[Pick]bool{}, map[Pick]bool{}
 	for range mostRounds {
-		d.surplus, d.later = nil, nil
-		best = d.bestOfStarts(func(p Pick) bool { return stay[p] || also[p] || !may(p) })
+		d.surplus, d.blocked = nil, nil
+		best = d.bestOfStarts(func(p Pick) bool { return kept[p] || deferred[p] || !allowed(p) })
 		switch {
-		case best != nil || d.tired:
+		case best != nil || d.stepsSpent:
 			return best
 		case len(d.surplus) > 0:
 			for _, p := range d.surplus {
-				stay[p] = true
+				kept[p] = true
 			}
-			also = map[Pick]bool{}
-			for _, p := range d.later {
-				also[p] = true
+			deferred = map[Pick]bool{}
+			for _, p := range d.blocked {
+				deferred[p] = true
 			}
-		case len(also) > 0:
-			also = map[Pick]bool{}
+		case len(deferred) > 0:
+			deferred = map[Pick]bool{}
 		default:
 			return nil
 		}
@@ -99,47 +99,47 @@ func (d *domain) shedSurplus(may func(Pick) bool) (best *candidate) {
 	return nil
 }
 
-// takes says whether the domain has slots for the members when the picks are evicted. It is true for members that are not alike: the
-// placement check decides about them.
+// takes returns whether the domain has slots for the members without the picks. It is true for heterogeneous members:
+// the placement check decides.
 func (d *domain) takes(picks []Pick) bool {
 	if d.Placement != nil {
 		return true
 	}
-	d.countBare()
+	d.countCurrent()
 	gone := byNode(picks)
 	d.spend(1 + len(gone)/8)
 	if d.steps[0] > 1 || slices.Max(d.steps) > 1 {
 		d.arrange()
-		free := make([]offer.Slots, len(d.bare))
-		for k, i := range d.at {
-			if free[k] = d.bare[i-d.lo]; gone[i] != nil {
+		free := make([]offer.Slots, len(d.current))
+		for k, i := range d.index {
+			if free[k] = d.current[i-d.lo]; gone[i] != nil {
 				free[k] = d.Nodes[i].Slots(gone[i])
 			}
 		}
 		return offer.Roll(d.local.Tree, free, d.steps)[topology.Root] >= d.need
 	}
 	sum := d.sum
-	for i, out := range gone {
+	for i, victims := range gone {
 		if i >= d.lo && i < d.hi {
-			sum += d.Nodes[i].Slots(out) - d.bare[i-d.lo]
+			sum += d.Nodes[i].Slots(victims) - d.current[i-d.lo]
 		}
 	}
 	return sum >= d.need
 }
 
-// countBare asks each node what it takes as it is.
-func (d *domain) countBare() {
-	if d.bare != nil {
+// countCurrent asks each node for its slots without evictions.
+func (d *domain) countCurrent() {
+	if d.current != nil {
 		return
 	}
-	d.bare = make([]offer.Slots, d.hi-d.lo)
-	for i := range d.bare {
-		d.bare[i] = d.Nodes[d.lo+i].Slots(nil)
-		d.sum += d.bare[i]
+	d.current = make([]offer.Slots, d.hi-d.lo)
+	for i := range d.current {
+		d.current[i] = d.Nodes[d.lo+i].Slots(nil)
+		d.sum += d.current[i]
 	}
 }
 
-// asCandidate makes a candidate of a set that makes room, with the plan that follows; nil if there is none.
+// asCandidate returns a set that frees enough capacity with the resulting plan; nil if there is none.
 func (d *domain) asCandidate(set victimSet) *candidate {
 	if d.Placement != nil {
 		p := &placement{domain: d}
@@ -151,9 +151,9 @@ func (d *domain) asCandidate(set victimSet) *candidate {
 	w := d.World
 	w.Free = make([]offer.Slots, len(d.Nodes))
 	gone := byNode(set.picks)
-	d.countBare()
-	for i := d.lo; i < d.hi; i++ { // elsewhere the members would not gather, or need no victim
-		if w.Free[i] = d.bare[i-d.lo]; gone[i] != nil {
+	d.countCurrent()
+	for i := d.lo; i < d.hi; i++ { // on other nodes the members would not gather, or need no victim
+		if w.Free[i] = d.current[i-d.lo]; gone[i] != nil {
 			w.Free[i] = d.Nodes[i].Slots(gone[i])
 		}
 	}
@@ -165,12 +165,12 @@ func (d *domain) asCandidate(set victimSet) *candidate {
 	return &candidate{set: set, plan: p}
 }
 
-// passBothChecks has a set that makes room pass both checks and puts back what need not be evicted; nil if the set cannot pass.
+// passBothChecks applies both checks to a set that frees enough capacity, and puts victims back; nil if the set does not pass.
 func (d *domain) passBothChecks(set victimSet) *candidate {
-	admits := func(set victimSet) bool { return d.Quota == nil || d.Quota.Check(set.picks) == Admitted }
+	admitted := func(set victimSet) bool { return d.Quota == nil || d.Quota.Check(set.picks) == Admitted }
 	if d.Placement == nil {
 		if set, ok := d.admit(set); ok {
-			return d.asCandidate(d.putBack(set, func(set victimSet) bool { return d.takes(set.picks) && admits(set) }))
+			return d.asCandidate(d.putBack(set, func(set victimSet) bool { return d.takes(set.picks) && admitted(set) }))
 		}
 		return nil
 	}
@@ -179,16 +179,16 @@ func (d *domain) passBothChecks(set victimSet) *candidate {
 		return nil
 	}
 	set, ok := d.admit(p.near(set))
-	if !ok || !p.holds(set) && !p.fits(set) { // what a quota needs may be what members must be near
+	if !ok || !p.holds(set) && !p.fits(set) { // members may need to be near a victim that a quota adds
 		return nil
 	}
-	// First the plan stays as it is, which is asked quickly; then others are tried for what is left.
-	set = d.putBack(set, func(set victimSet) bool { return p.holds(set) && admits(set) })
-	set = d.putBack(set, func(set victimSet) bool { return admits(set) && (p.holds(set) || p.fits(set)) })
+	// First the plan stays unchanged, which is cheap; then new plans are tried.
+	set = d.putBack(set, func(set victimSet) bool { return p.holds(set) && admitted(set) })
+	set = d.putBack(set, func(set victimSet) bool { return admitted(set) && (p.holds(set) || p.fits(set)) })
 	return &candidate{set: set, placed: p.placed}
 }
 
-// nodesOf lists the nodes of some picks, rising, each once.
+// nodesOf lists the nodes of some picks, ascending and unique.
 func nodesOf(picks []Pick) (nodes []int) {
 	for _, p := range picks {
 		nodes = append(nodes, p.Node)
@@ -197,10 +197,10 @@ func nodesOf(picks []Pick) (nodes []int) {
 	return slices.Compact(nodes)
 }
 
-// without lists the picks that are not among others; both are sorted.
-func without(picks, others []Pick) (out []Pick) {
+// without lists the picks that are not in excluded; both are sorted.
+func without(picks, excluded []Pick) (out []Pick) {
 	for _, p := range picks {
-		if _, found := slices.BinarySearchFunc(others, p, comparePicks); !found {
+		if _, found := slices.BinarySearchFunc(excluded, p, comparePicks); !found {
 			out = append(out, p)
 		}
 	}

@@ -6,18 +6,18 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// mostExhausted is up to how many bundles all sets of them are tried. Tests change it.
+// mostExhausted is the number of bundles up to which all sets are tried. Tests change it.
 var mostExhausted = 12
 
-// exhaust tries all sets of the domain's bundles where these are few, and returns the best one, or the one that is known
-// if none comes before it. all says whether no set was left out.
-func (d *domain) exhaust(known *candidate) (best *candidate, all bool) {
+// exhaust tries all sets of the domain's bundles if there are few, and returns the best candidate, known included.
+// all says whether every set was tried.
+func (d *domain) exhaust(known *candidate) (best *candidate, complete bool) {
 	bundles, ok := d.fewBundles()
-	if !ok || d.tired {
+	if !ok || d.stepsSpent {
 		return known, false
 	}
 	before := d.skipped
-	d.skipped = false // the planner may reach its bound
+	d.skipped = false // the planner may reach its limit
 	defer func() { d.skipped = d.skipped || before }()
 	var sets []victimSet
 	seen := map[string]bool{}
@@ -28,7 +28,7 @@ func (d *domain) exhaust(known *candidate) (best *candidate, all bool) {
 				picks = append(picks, b.picks...)
 			}
 		}
-		set, _, ok := d.close(picks)
+		set, _, ok := d.closure(picks)
 		if !ok || known != nil && set.cost.Compare(known.set.cost) > 0 {
 			continue
 		}
@@ -40,7 +40,7 @@ func (d *domain) exhaust(known *candidate) (best *candidate, all bool) {
 	d.spend(1 << len(bundles) / 8)
 	slices.SortStableFunc(sets, func(x, y victimSet) int { return x.cost.Compare(y.cost) })
 	for _, set := range sets {
-		if known != nil && set.cost.Compare(known.set.cost) > 0 || d.tired {
+		if known != nil && set.cost.Compare(known.set.cost) > 0 || d.stepsSpent {
 			break
 		}
 		if !d.takes(set.picks) || d.Quota != nil && d.Quota.Check(set.picks) != Admitted {
@@ -50,11 +50,10 @@ func (d *domain) exhaust(known *candidate) (best *candidate, all bool) {
 			known = c
 		}
 	}
-	return known, !d.tired && !d.skipped
+	return known, !d.stepsSpent && !d.skipped
 }
 
-// fewBundles lists the bundles that may help, if they are few. If a quota has a say, victims outside of the domain may
-// help, too.
+// fewBundles lists the bundles that may help; few is false if there are many. With quotas, victims outside the domain may help too.
 func (d *domain) fewBundles() (out []victimSet, few bool) {
 	seen := map[string]bool{}
 	all := d.all()
@@ -76,7 +75,7 @@ func (d *domain) fewBundles() (out []victimSet, few bool) {
 	return out, len(out) > 0
 }
 
-// keyOf is equal for equal sets.
+// keyOf returns a key that is equal for equal sets.
 func keyOf(picks []Pick) string {
 	b := make([]byte, 0, 8*len(picks))
 	for _, p := range picks {

@@ -7,7 +7,7 @@ import (
 // Prices returns how costs are priced where some nodes' victims may leave, and whether that is in one number.
 func Prices(nodes []Node) (price func(Cost) offer.Price, one bool) {
 	p := newPrices(nodes)
-	return func(c Cost) offer.Price { return p.add(nil, c) }, p.one
+	return func(c Cost) offer.Price { return p.add(nil, c) }, p.packed
 }
 
 // InSeveralNumbers has no price fit into one number, until back is called.

@@ -25,7 +25,7 @@ type gangWorld struct {
 	gangs     []evict.Gang
 	waits     []int            // by gang: all run, all wait, or any do
 	elsewhere []evict.Cost     // by gang, of members that run on none of the nodes
-	away      [][]evict.Budget // by gang, what those count towards
+	away      [][]evict.Budget // by gang, budgets of these members
 	budgets   []evict.Budget
 }
 
@@ -123,14 +123,14 @@ func (w *gangWorld) drawTree(t *rapid.T) {
 	}
 }
 
-// Who of a gang waits.
+// Which members of a gang wait.
 const (
 	nobodyWaits = iota
 	allWait
 	anyMayWait
 )
 
-// drawWaits has some gangs wait for their others: those of which nobody runs can spare nobody.
+// drawWaits makes some gangs wait for members: gangs without running members can spare none.
 func (w *gangWorld) drawWaits(t *rapid.T) {
 	w.waits = make([]int, len(w.gangs))
 	if !worlds.Chance(t, 3, "some wait") {
@@ -169,7 +169,7 @@ func (w *gangWorld) drawGangRequest(t *rapid.T) {
 	}
 }
 
-// drawVictim draws a victim, whose gang has fewer than four without it, and counts it there.
+// drawVictim draws a victim of a gang with fewer than four members, and counts it there.
 func (w gangWorld) drawVictim(t *rapid.T, uniform bool) evict.Victim {
 	v := evict.Victim{
 		Gang:     worlds.Even(t, len(w.gangs)+1, "gang"),
@@ -244,7 +244,7 @@ func (w gangWorld) together(g, h int) bool {
 }
 
 // leavesWhole says of each gang whether more leave than it can spare, or whether it cannot run
-// without others of whom that is so. One level after the other goes down, until no more do.
+// without other evicted gangs. One level after the other is lost, until no more are.
 func (w gangWorld) leavesWhole(leave []int) []bool {
 	gone := make([]bool, len(w.gangs))
 	for g, n := range leave {
@@ -269,7 +269,7 @@ func (w gangWorld) leavesWhole(leave []int) []bool {
 }
 
 // runs says whether the k-th level above a gang does when some have gone; that above the topmost is
-// the group, of whom all must that are below nothing else.
+// the group, in which all gangs without a level must run.
 func (w gangWorld) runs(g, k int, gone []bool) bool {
 	above := w.gangs[g].Above
 	if k == len(above) {
@@ -321,7 +321,7 @@ func (w gangWorld) costOf(gone []evict.Pick) (c evict.Cost, ok bool) {
 		}
 		c = c.Add(w.elsewhere[g])
 		for _, b := range w.away[g] {
-			if b.Allowed > 0 { // what violates others is in the cost
+			if b.Allowed > 0 { // violations of exhausted budgets are in the cost
 				count[b.Name]++
 			}
 		}
@@ -332,7 +332,7 @@ func (w gangWorld) costOf(gone []evict.Pick) (c evict.Cost, ok bool) {
 	return c, true
 }
 
-// cheapest tries every set of victims and returns those of the lowest cost, and that.
+// cheapest tries every set of victims and returns the sets of the lowest cost, and that cost.
 func (w gangWorld) cheapest(fits func([]evict.Pick) bool) (out [][]evict.Pick, least evict.Cost) {
 	type set struct {
 		gone []evict.Pick
@@ -429,7 +429,7 @@ func (w gangWorld) checkOrder(t *rapid.T, y worlds.Tally, e *evict.Eviction) {
 	y.Count("decided by the plan among branches", byPlan)
 	y.Count("decided by age among branches", byAge)
 	y.Count("decided within the domain", within)
-	y.Count("filled in another order", otherwise) // where sizes are not as if everybody had gone
+	y.Count("filled in another order", otherwise) // sizes differ from sizes without victims
 }
 
 func (w gangWorld) byAge(gone []evict.Pick) (out []evict.Victim) {
@@ -453,7 +453,7 @@ func (w gangWorld) alone() gangWorld {
 	return w
 }
 
-// unshared is the world in which budgets that allow anybody allow everybody.
+// unshared is the world in which budgets that allow an eviction allow all.
 func (w gangWorld) unshared() gangWorld {
 	w.budgets = slices.Clone(w.budgets)
 	all := func(some []evict.Budget) []evict.Budget {
@@ -504,7 +504,7 @@ var gangKinds = []string{
 	"equal costs", "a gang leaves for its group alone", "a gang leaves that others can do without", "levels between decide", "a group decides", "a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
 }
 
-// victims are those that are chosen; none if there is no eviction.
+// victims returns the chosen victims; none without an eviction.
 func (w gangWorld) victims(choose chooser) []evict.Pick {
 	if e := choose(w); e != nil {
 		return e.Victims
@@ -610,8 +610,8 @@ func (w gangWorld) checkUse(t rapid.TB, gone []evict.Pick, fits func([]evict.Pic
 	}
 }
 
-// checkFew compares what is found in a few branches: it is a set that holds, nobody leaves
-// for nothing, and there is one if there is any. It may be dearer.
+// checkFew compares what is found in a few branches: the set is valid, no victim is
+// needless, and it exists if any does. It may cost more.
 func (w gangWorld) checkFew(t *rapid.T, y worlds.Tally, e *evict.Eviction, fits func([]evict.Pick) bool) {
 	sets, least := w.cheapest(fits)
 	y.Count("impossible", len(sets) == 0)
@@ -632,9 +632,9 @@ func (w gangWorld) checkFew(t *rapid.T, y worlds.Tally, e *evict.Eviction, fits 
 	y.Count("more violations", e.Cost.Violations > least.Violations)
 }
 
-// TestNoGangLeaves: the only victim belongs to a gang that can spare nobody and must not
-// leave, so nobody does.
-func TestNoGangLeaves(t *testing.T) {
+// TestGangThatMayNotBeEvictedRunsOn: the only victim belongs to a gang that can spare no member and must not
+// be evicted, so there is no eviction.
+func TestGangThatMayNotBeEvictedRunsOn(t *testing.T) {
 	w := gangWorld{world: world{unit: 1, hosts: []host{{size: []int{1}, victims: []evict.Victim{{Name: "v", Gang: 1}}}}}}
 	w.Tree = topology.Build(nil, []topology.Node{{Name: "n1"}})
 	w.Want, w.Min = 1, 1
@@ -704,7 +704,7 @@ func TestCrowdedBudget(t *testing.T) {
 	}
 }
 
-// TestGangOfHighPriority: where a gang leaves in any case, lower priorities of the others do
+// TestGangOfHighPriority: if a gang is evicted in any case, lower priorities of other victims do
 // not matter, only their sum.
 func TestGangOfHighPriority(t *testing.T) {
 	others := []evict.Victim{{Name: "a", Priority: 5}, {Name: "b", Priority: 5}, {Name: "c", Priority: 8}, {Name: "d", Priority: 1}}

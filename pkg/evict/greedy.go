@@ -9,24 +9,24 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// A move evicts some victims of one node, and with them their bundles.
+// move evicts some victims of one node, and with them their bundles.
 type move struct {
-	node  int // node index
-	rank  int // of the node
-	gone  []int
-	price Cost // what the move adds to the cost when it was priced last
-	slots offer.Slots
-	taken int   // how many moves were taken when it was priced last
-	also  []int // nodes beside its own from which it evicts bundles, when it was priced last
+	node       int // node index
+	rank       int // of the node
+	gone       []int
+	price      Cost // cost added by the move when last priced
+	slots      offer.Slots
+	taken      int   // number of taken moves when last priced
+	otherNodes []int // other nodes with victims of the move when last priced
 }
 
-// cheaper orders moves by cost per slot, then the larger one first, then by the rank of its node.
+// cheaper orders moves by cost per slot, then by size, largest first, then by the rank of the node.
 func (m *move) cheaper(o *move) int {
-	per := func(x, y int64) int { return cmp.Compare(x*int64(o.slots), y*int64(m.slots)) }
+	perSlot := func(x, y int64) int { return cmp.Compare(x*int64(o.slots), y*int64(m.slots)) }
 	return cmp.Or(
-		per(int64(m.price.Violations), int64(o.price.Violations)), per(int64(m.price.Pods), int64(o.price.Pods)),
-		per(int64(m.price.Back), int64(o.price.Back)), cmp.Compare(m.price.Highest, o.price.Highest),
-		per(m.price.Sum, o.price.Sum), cmp.Compare(o.slots, m.slots), cmp.Compare(m.rank, o.rank), slices.Compare(m.gone, o.gone),
+		perSlot(int64(m.price.Violations), int64(o.price.Violations)), perSlot(int64(m.price.Pods), int64(o.price.Pods)),
+		perSlot(int64(m.price.Back), int64(o.price.Back)), cmp.Compare(m.price.Highest, o.price.Highest),
+		perSlot(m.price.Sum, o.price.Sum), cmp.Compare(o.slots, m.slots), cmp.Compare(m.rank, o.rank), slices.Compare(m.gone, o.gone),
 	)
 }
 
@@ -43,29 +43,29 @@ func (m *moves) Pop() any {
 	return x
 }
 
-// filling is a set that grows, move by move.
+// filling is a set that grows move by move.
 type filling struct {
 	*domain
 	picks []Pick
-	cost  Cost          // of the picks, budgets that several of them exceed together not counted
+	cost  Cost          // without budgets that only several picks together exceed
 	gone  map[int][]int // by node index
-	lost  map[int]int   // by gang, members that are evicted
+	lost  map[int]int   // by gang, evicted members
 	whole map[int]bool
-	slots map[int]offer.Slots // by node index, of nodes with victims
+	slots map[int]offer.Slots // by node index, for nodes with victims
 	taken int
 
-	// How many moves were taken when victims were added last: by node index, and by group of gangs. The price of a move changes with
-	// those of its own nodes and groups only.
+	// Number of taken moves when victims were last added, by node index and by group. The price of a move changes only with its own
+	// nodes and groups.
 	changedNode, changedGroup []int
 }
 
-// greedy takes moves by cost per slot until the members fit. Beside each of the last moves the cheapest one is
-// considered that is enough by itself; the cheapest set of all that are met is returned.
-func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
-	if d.tired {
+// greedy takes moves by cost per slot until the members fit. Near the end it also considers the cheapest single move that suffices.
+// It returns the cheapest set found.
+func (d *domain) greedy(excluded func(Pick) bool) (picks []Pick, ok bool) {
+	if d.stepsSpent {
 		return nil, false
 	}
-	d.countBare()
+	d.countCurrent()
 	d.ask()
 	f := &filling{
 		domain: d, gone: map[int][]int{}, lost: map[int]int{}, whole: map[int]bool{}, slots: map[int]offer.Slots{},
@@ -74,10 +74,10 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 	movesOf := make([]moves, d.hi-d.lo)
 	var open moves
 	for _, bundled := range []bool{false, true} {
-		nodes, left := d.nodes(stays, nil, bundled)
+		nodes, indexOf := d.nodes(excluded, nil, bundled)
 		for i := range nodes {
 			for k := 1; k < len(nodes[i].Options); k++ {
-				m := &move{node: d.lo + i, rank: d.rank[d.lo+i], gone: picked(left[i], nodes[i].Options[k].Gone)}
+				m := &move{node: d.lo + i, rank: d.rank[d.lo+i], gone: picked(indexOf[i], nodes[i].Options[k].Gone)}
 				if slices.ContainsFunc(movesOf[i], func(o *move) bool { return slices.Equal(o.gone, m.gone) }) {
 					continue
 				}
@@ -94,9 +94,9 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 		largest = max(largest, m.slots)
 	}
 	sum := d.sum
-	var shorter []Pick // the cheapest set of which the last move is one that is enough by itself
-	var cost Cost      // its cost
-	for len(open) > 0 && !d.tired && sum < d.need {
+	var shorter []Pick // the cheapest set that ends with a move that suffices by itself
+	var cost Cost      // cost of shorter
+	for len(open) > 0 && !d.stepsSpent && sum < d.need {
 		m := heap.Pop(&open).(*move)
 		if f.stale(m) {
 			if f.reprice(m) {
@@ -104,23 +104,23 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 			}
 			continue
 		}
-		if left := d.need - sum; left <= largest {
-			if last := f.last(open, left); last != nil {
+		if indexOf := d.need - sum; indexOf <= largest {
+			if last := f.lastMove(open, indexOf); last != nil {
 				if c := f.cost.Add(last.price); shorter == nil || c.Compare(cost) < 0 {
-					shorter, cost = f.after(last), c
+					shorter, cost = f.with(last), c
 				}
 			}
 		}
 		touched := f.take(m)
 		sum += m.slots
-		for _, i := range touched { // what shares a bundle with the move costs less now
+		for _, i := range touched { // moves that share a bundle with this one now cost less
 			if i < d.lo || i >= d.hi {
 				continue
 			}
 			for _, m := range movesOf[i-d.lo] {
 				if f.reprice(m) {
-					again := *m
-					heap.Push(&open, &again)
+					copied := *m
+					heap.Push(&open, &copied)
 				}
 			}
 		}
@@ -134,21 +134,21 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 	return best.picks, ok
 }
 
-// last is the cheapest of the moves that frees so many slots by itself.
-func (f *filling) last(open moves, slots offer.Slots) (best *move) {
+// lastMove returns the cheapest move that frees so many slots by itself.
+func (f *filling) lastMove(open moves, slots offer.Slots) (cheapest *move) {
 	for _, m := range open {
 		if m.slots < slots || f.stale(m) && !f.reprice(m) || m.slots < slots {
 			continue
 		}
-		if best == nil || m.price.Compare(best.price) < 0 {
-			best = m
+		if cheapest == nil || m.price.Compare(cheapest.price) < 0 {
+			cheapest = m
 		}
 	}
 	f.spend(len(open) / 8)
-	return best
+	return cheapest
 }
 
-// adds lists the victims that a move adds, its bundles included; ok is false if some may not be evicted.
+// adds lists the victims that a move adds, bundles included; ok is false if some may not be evicted.
 func (f *filling) adds(m *move) (picks []Pick, whole []int, ok bool) {
 	var lost map[int]int
 	picks = make([]Pick, 0, len(m.gone))
@@ -170,18 +170,18 @@ func (f *filling) adds(m *move) (picks []Pick, whole []int, ok bool) {
 			continue
 		}
 		members := make([]int, len(f.groups[f.groupOf[g]].numbers))
-		for i, of := range f.groups[f.groupOf[g]].numbers {
-			members[i] = f.lost[of] + lost[of]
+		for i, number := range f.groups[f.groupOf[g]].numbers {
+			members[i] = f.lost[number] + lost[number]
 		}
 		for i, evicted := range bundle.Evicted(f.groups[f.groupOf[g]].gangs, members) {
-			of := f.groups[f.groupOf[g]].numbers[i]
-			if !evicted || f.whole[of] || slices.Contains(whole, of) {
+			number := f.groups[f.groupOf[g]].numbers[i]
+			if !evicted || f.whole[number] || slices.Contains(whole, number) {
 				continue
 			}
-			if !f.gangs[of-1].Whole {
+			if !f.gangs[number-1].Whole {
 				return nil, nil, false
 			}
-			whole = append(whole, of)
+			whole = append(whole, number)
 		}
 	}
 	for _, g := range whole {
@@ -194,7 +194,7 @@ func (f *filling) adds(m *move) (picks []Pick, whole []int, ok bool) {
 	return picks, whole, true
 }
 
-// stale says whether moves that were taken may have changed the price of a move.
+// stale returns whether taken moves may have changed the price of a move.
 func (f *filling) stale(m *move) bool {
 	if m.taken == f.taken {
 		return false
@@ -202,7 +202,7 @@ func (f *filling) stale(m *move) bool {
 	if f.changedNode[m.node] > m.taken {
 		return true
 	}
-	for _, node := range m.also {
+	for _, node := range m.otherNodes {
 		if f.changedNode[node] > m.taken {
 			return true
 		}
@@ -217,10 +217,10 @@ func (f *filling) stale(m *move) bool {
 	return false
 }
 
-// reprice asks what a move adds now; it returns false if the move frees no slot.
+// reprice computes what a move adds now; it returns false if the move frees no slot.
 func (f *filling) reprice(m *move) bool {
 	f.spend(1)
-	m.taken, m.also = f.taken, nil
+	m.taken, m.otherNodes = f.taken, nil
 	picks, whole, ok := f.adds(m)
 	if !ok || len(picks) == 0 {
 		return false
@@ -241,7 +241,7 @@ func (f *filling) reprice(m *move) bool {
 			gone = append(gone, picks[0].Victim)
 		}
 		if i != m.node {
-			m.also = append(m.also, i)
+			m.otherNodes = append(m.otherNodes, i)
 		}
 		if i >= f.lo && i < f.hi {
 			m.slots += f.Nodes[i].Slots(sorted(gone)) - f.slotsOf(i)
@@ -254,16 +254,16 @@ func (f *filling) slotsOf(node int) offer.Slots {
 	if n, known := f.slots[node]; known {
 		return n
 	}
-	return f.bare[node-f.lo]
+	return f.current[node-f.lo]
 }
 
-// after is the set with one move more.
-func (f *filling) after(m *move) []Pick {
+// with returns the set with one more move.
+func (f *filling) with(m *move) []Pick {
 	picks, _, _ := f.adds(m)
 	return slices.Concat(f.picks, picks)
 }
 
-// take adds a move to the set, and returns the nodes on which other moves may cost less now.
+// take adds a move to the set, and returns the nodes on which other moves may now cost less.
 func (f *filling) take(m *move) (nodes []int) {
 	picks, whole, _ := f.adds(m)
 	f.cost = f.cost.Add(m.price)

@@ -7,48 +7,47 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Option is one way to make room on a node.
+// Option is one victim set of a node.
 type Option struct {
 	Slots offer.Slots // what the node takes once the victims are gone
-	Gone  []int       // indexes into the node's victims, in rising order
+	Gone  []int       // indexes into the node's victims, ascending
 	Cost  Cost
 }
 
-// Node is what a node could take; NewNode makes it. The zero Node takes nobody.
+// Node is what a node takes without some victims; see NewNode. The zero Node takes no member.
 type Node struct {
 	Victims []Victim
-	// Options starts with the one that evicts nobody; the others follow by price, then
-	// youngest first. Of two that cost the same under some ceiling the first is better.
+	// Options starts with the empty set. The rest follows by price, then youngest first. If two cost the same under some ceiling,
+	// the first is better.
 	Options []Option
-	Room    offer.Slots // what it would take with every victim gone
+	Room    offer.Slots // what the node takes without any victim
 
-	// guessed is how to ask for sets that were not tried; nil if all were.
+	// guessed returns the slots for sets that were not tried; nil if all were.
 	guessed func(gone []int) offer.Slots
 }
 
-// exact is how many sets of victims are tried on a node at the most; where there are
-// more, only some are.
+// exact is the number of victim sets up to which all sets of a node are tried.
 const exact = 256
 
-// NewNode asks what a node takes without some of its victims and keeps the ways that
-// can be best. slots must not fall when more victims go, nor keep the list of them; most bounds the slots that
-// are of interest. Victims of one shape leave cheapest first, so mostly there are few
-// sets to try; where there are many, only small ones are, and larger ones are guessed.
+// NewNode asks what a node takes without some of its victims and keeps the sets that can be best.
+// slots must not fall when more victims go, and must not keep its argument; most bounds the relevant slots.
+// Victims of one shape are evicted cheapest first, so there are mostly few sets. If there are many, only small ones are tried,
+// and larger ones are guessed.
 func NewNode(victims []Victim, most offer.Slots, slots func(gone []int) offer.Slots) Node {
 	return (&nodeMaker{}).node(victims, most, slots)
 }
 
-// nodeMaker makes nodes in memory that they share.
+// nodeMaker makes nodes in shared memory.
 type nodeMaker struct {
-	piece   int // so many options share a piece of memory at the least
+	piece   int // minimum number of options per allocation
 	options []Option
 	gone    []int // of the options
-	// Of the node that is being made:
-	costs       []Cost
-	order, some []int
+	// Scratch space for the current node:
+	costs         []Cost
+	order, prefix []int
 }
 
-// pieceOfMaker is the piece for who makes all nodes.
+// pieceOfMaker is the piece when all nodes are made.
 const pieceOfMaker = 1 << 10
 
 // node is NewNode.
@@ -56,22 +55,22 @@ func (m *nodeMaker) node(victims []Victim, most offer.Slots, slots func(gone []i
 	m.options = withPlace(m.options, 1+len(victims), m.piece)
 	n := Node{Victims: victims, Options: append(m.options[len(m.options):], Option{Slots: slots(nil)})}
 	m.fill(&n, most, slots)
-	if cap(n.Options) == cap(m.options)-len(m.options) { // they have not grown out of it
+	if cap(n.Options) == cap(m.options)-len(m.options) { // they still use the shared memory
 		m.options = m.options[:len(m.options)+len(n.Options)]
 	}
 	n.Options = slices.Clip(n.Options)
 	return n
 }
 
-// withPlace returns a slice with place for more, in another piece of memory if need be.
-func withPlace[T any](had []T, more, piece int) []T {
-	if cap(had)-len(had) >= more {
-		return had
+// withPlace returns a slice with capacity for more elements, in a new allocation if needed.
+func withPlace[T any](s []T, more, piece int) []T {
+	if cap(s)-len(s) >= more {
+		return s
 	}
 	return make([]T, 0, max(more, piece))
 }
 
-// fill finds the ways to make room on a node of which it is known what it takes when nobody leaves.
+// fill adds the options of a node with known slots without victims.
 func (m *nodeMaker) fill(n *Node, most offer.Slots, slots func(gone []int) offer.Slots) {
 	victims := n.Victims
 	if n.Room = n.free(); len(victims) == 0 {
@@ -93,7 +92,7 @@ func (m *nodeMaker) fill(n *Node, most offer.Slots, slots func(gone []int) offer
 	n.keep(sets, min(n.Room, most), slots)
 }
 
-// free is what the node takes when nobody is evicted.
+// free returns the slots without evictions.
 func (n Node) free() offer.Slots {
 	if len(n.Options) == 0 {
 		return 0
@@ -101,13 +100,11 @@ func (n Node) free() offer.Slots {
 	return n.Options[0].Slots
 }
 
-// keep adds those options that can be best, where no more than most slots count. It
-// asks for the slots of a set only if it is not too dear to be of use whatever they
-// are.
+// keep adds the sets that can be best, counting at most most slots. It asks for the slots of a set only if its cost leaves it useful.
 func (n *Node) keep(sets [][]int, most offer.Slots, slots func([]int) offer.Slots) {
 	type dated struct {
 		Option
-		age []int // places in the order of age, rising
+		age []int // positions in the order of age, ascending
 	}
 	options := make([]dated, len(sets))
 	ages := ages(n.Victims)
@@ -132,7 +129,7 @@ func (n *Node) keep(sets [][]int, most offer.Slots, slots func([]int) offer.Slot
 	}
 }
 
-// oneShape says whether all victims free the same room, and may be tried one by one.
+// oneShape returns whether all victims free the same capacity and may be tried one by one.
 func oneShape(victims []Victim) bool {
 	for i := range victims {
 		if victims[i].Shape != victims[0].Shape || victims[i].Shape == "" {
@@ -142,9 +139,9 @@ func oneShape(victims []Victim) bool {
 	return len(victims) < exact
 }
 
-// keepFirst is keep for victims of one shape, which leave cheapest first: of such sets each costs more than the one before.
+// keepFirst is keep for victims of one shape, evicted cheapest first: each set costs more than the one before.
 func (m *nodeMaker) keepFirst(n *Node, most offer.Slots, slots func([]int) offer.Slots) {
-	m.costs, m.order, m.some = m.costs[:0], m.order[:0], m.some[:0]
+	m.costs, m.order, m.prefix = m.costs[:0], m.order[:0], m.prefix[:0]
 	for v := range n.Victims {
 		m.costs, m.order = append(m.costs, n.Victims[v].cost()), append(m.order, v)
 	}
@@ -153,25 +150,24 @@ func (m *nodeMaker) keepFirst(n *Node, most offer.Slots, slots func([]int) offer
 	})
 	o := Option{}
 	for _, v := range m.order {
-		at, _ := slices.BinarySearch(m.some, v)
-		m.some = slices.Insert(m.some, at, v)
+		position, _ := slices.BinarySearch(m.prefix, v)
+		m.prefix = slices.Insert(m.prefix, position, v)
 		o.Cost = o.Cost.Add(m.costs[v])
 		if o.Slots = most; n.beats(&o) {
-			break // and the others cost more
+			break // and the rest costs more
 		}
-		if o.Slots = min(slots(m.some), most); n.beats(&o) {
+		if o.Slots = min(slots(m.prefix), most); n.beats(&o) {
 			continue
 		}
-		m.gone = withPlace(m.gone, len(m.some), 4*m.piece)
+		m.gone = withPlace(m.gone, len(m.prefix), 4*m.piece)
 		begin := len(m.gone)
-		m.gone = append(m.gone, m.some...)
+		m.gone = append(m.gone, m.prefix...)
 		n.Options = append(n.Options, Option{Slots: o.Slots, Gone: m.gone[begin:len(m.gone):len(m.gone)], Cost: o.Cost})
 	}
 }
 
-// beats says that one of the kept options, all of which come before o, is never worse
-// than o, whatever else is evicted on other nodes. The highest priority counts only
-// between equal counts, and which of two is better then depends on the other nodes.
+// beats returns whether a kept option, all of which precede o, is never worse than o whatever is evicted on other nodes.
+// The highest priority matters only between equal counts, and then other nodes decide.
 func (n *Node) beats(o *Option) bool {
 	return slices.ContainsFunc(n.Options, func(kept Option) bool {
 		return kept.Slots >= o.Slots &&
@@ -179,24 +175,22 @@ func (n *Node) beats(o *Option) bool {
 	})
 }
 
-// cheapest returns the best option for so many members without victims above the
-// ceiling. There must be one.
+// cheapest returns the best option for so many members without victims above the ceiling. There must be one.
 func (n Node) cheapest(members offer.Slots, ceiling int32) Option {
 	i := slices.IndexFunc(n.Options, func(o Option) bool { return o.Slots >= members && o.Cost.under(ceiling) })
 	return n.Options[i]
 }
 
-// everySet returns all sets of victims that can be best, but the empty one: of each
-// shape so and so many, the cheapest. every is false if that is too many.
+// everySet returns all non-empty sets that can be best: the cheapest n victims of each shape. every is false if there are too many.
 func everySet(victims []Victim) (sets [][]int, every bool) {
 	sets = [][]int{nil}
-	for _, alike := range shapes(victims) {
-		if len(sets)*(len(alike)+1) > exact {
+	for _, shape := range shapes(victims) {
+		if len(sets)*(len(shape)+1) > exact {
 			return nil, false
 		}
-		for _, set := range sets { // the range is over the sets so far
-			for n := range alike {
-				more := slices.Concat(set, alike[:n+1])
+		for _, set := range sets { // ranges over the sets so far
+			for n := range shape {
+				more := slices.Concat(set, shape[:n+1])
 				slices.Sort(more)
 				sets = append(sets, more)
 			}
@@ -205,14 +199,14 @@ func everySet(victims []Victim) (sets [][]int, every bool) {
 	return sets[1:], true
 }
 
-// shapes groups victims that free the same room, each group cheapest first.
+// shapes groups victims that free the same capacity, each group cheapest first.
 func shapes(victims []Victim) (groups [][]int) {
-	place := map[string]int{}
+	groupOf := map[string]int{}
 	for i, v := range victims {
-		g, known := place[v.Shape]
+		g, known := groupOf[v.Shape]
 		if !known || v.Shape == "" {
 			g = len(groups)
-			place[v.Shape] = g
+			groupOf[v.Shape] = g
 			groups = append(groups, nil)
 		}
 		groups[g] = append(groups[g], i)
@@ -223,10 +217,8 @@ func shapes(victims []Victim) (groups [][]int) {
 	return groups
 }
 
-// someSets returns all small sets of victims and, for each number of slots up to most,
-// sets that are enough and of which nobody may stay: the cheapest leave one by one
-// until it is enough, or all leave, and then they are put back, the dearest or the
-// cheapest first.
+// someSets returns all small sets and, for each number of slots up to most, minimal sets that suffice. It evicts the cheapest
+// victims until they suffice, or all, and puts them back, the most expensive or the cheapest first.
 func someSets(victims []Victim, free, most offer.Slots, slots func([]int) offer.Slots) [][]int {
 	sets := smallSets(len(victims))
 	order := indexes(len(victims))
@@ -241,8 +233,7 @@ func someSets(victims []Victim, free, most offer.Slots, slots func([]int) offer.
 	return sets
 }
 
-// smallSets returns all sets of one of n victims, of two, and so on, as far as they
-// are not too many.
+// smallSets returns all sets of one of n victims, of two, and so on, within the limit.
 func smallSets(n int) (sets [][]int) {
 	larger := [][]int{nil}
 	for len(sets)+len(larger) <= exact {
@@ -260,8 +251,7 @@ func smallSets(n int) (sets [][]int) {
 	return sets[1:]
 }
 
-// needed puts victims back one by one, where enough slots remain without them, and
-// returns the others.
+// needed puts victims back one by one if enough slots remain, and returns the rest.
 func needed(gone []int, want offer.Slots, slots func([]int) offer.Slots) []int {
 	gone = slices.Clone(gone)
 	for i := 0; i < len(gone); {
@@ -281,9 +271,9 @@ func reversed(s []int) []int {
 	return s
 }
 
-// sortByCost sorts indexes of victims by their costs, the younger of equals first.
-func sortByCost(victims []Victim, some []int) {
-	slices.SortFunc(some, func(a, b int) int {
+// sortByCost sorts indexes of victims by cost, then by compareVictims.
+func sortByCost(victims []Victim, order []int) {
+	slices.SortFunc(order, func(a, b int) int {
 		return victims[a].Compare(victims[b])
 	})
 }
@@ -299,23 +289,23 @@ func sorted(s []int) []int {
 	return s
 }
 
-// compareVictims puts the victim first that is evicted rather than another one of the same cost: no leader of a gang, the smaller, the
-// younger one, the higher rank, then the first by name.
+// compareVictims puts the victim first that is preferred among equal costs: no leader, the smaller, the younger, the higher rank,
+// then the first by name.
 func compareVictims(a, b *Victim) int {
 	return cmp.Or(cmp.Compare(btoi(a.Leads), btoi(b.Leads)), cmp.Compare(a.Size, b.Size), cmp.Compare(b.Started, a.Started),
 		cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Name, b.Name))
 }
 
-// second is when a victim started, to the second: the API server keeps no more, and less says nothing about work that is lost.
+// second returns the start of a victim in seconds, the resolution of the API server.
 func (v *Victim) second() int64 { return v.Started / 1e9 }
 
-// ages returns each victim's place in the order of compareVictims.
+// ages returns each victim's position in the order of compareVictims.
 func ages(victims []Victim) []int {
 	order := indexes(len(victims))
 	slices.SortFunc(order, func(a, b int) int { return compareVictims(&victims[a], &victims[b]) })
 	age := make([]int, len(victims))
-	for place, v := range order {
-		age[v] = place
+	for position, v := range order {
+		age[v] = position
 	}
 	return age
 }

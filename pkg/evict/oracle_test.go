@@ -107,7 +107,7 @@ func (w world) cost(gone []evict.Pick) (c evict.Cost) {
 	return c
 }
 
-// cheapest tries every set of victims and returns those of the lowest cost.
+// cheapest tries every set of victims and returns the sets of the lowest cost.
 func (w world) cheapest() (out [][]evict.Pick) {
 	sets := [][]evict.Pick{nil}
 	for i, h := range w.hosts {
@@ -369,7 +369,7 @@ func (w world) count(y worlds.Tally, e *evict.Eviction) {
 }
 
 // TestManyVictims: a node with more sets of victims than are tried. There is an
-// eviction if there is any, and nobody leaves for nothing; it is mostly, but not
+// eviction if there is any, and no victim is needless; it is mostly, but not
 // always, the cheapest.
 func TestManyVictims(t *testing.T) {
 	kinds := []string{"impossible", "several victims", "the cheapest"}
@@ -386,7 +386,7 @@ func TestManyVictims(t *testing.T) {
 			})
 			h.size = append(h.size, rapid.IntRange(1, 3).Draw(t, "size"))
 		}
-		for i := range w.hosts { // the others have few, so that the twin can try all sets
+		for i := range w.hosts { // other nodes have few, so that the twin can try all sets
 			if other := &w.hosts[i]; other != h {
 				other.victims, other.size = other.victims[:min(1, len(other.victims))], other.size[:min(1, len(other.size))]
 			}

@@ -10,18 +10,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Where costs and plans are equal, package plan takes the first domain and node of the tree. Trees that the search plans in are
-// therefore in the order in which nodes are rather taken: by what their cheapest victims release, the younger ones first, then by
-// name. For single victims this is exact; for sets on several nodes it is near.
-
 // ask asks each node what it takes without some of its victims, once for all domains, and ranks the nodes.
+// Package plan breaks ties by the order of the tree. The search therefore sorts its trees by rank: nodes with the least released
+// capacity of their cheapest victims first, then younger victims, then by name. This is exact for single victims, and a heuristic for
+// sets.
 func (s *search) ask() {
 	if s.asked != nil {
 		return
 	}
 	s.asked, _ = (&domain{search: s, hi: len(s.Nodes)}).nodes(nil, nil, false)
 	type key struct {
-		free     bool // of victims
+		free     bool // without victims
 		leads    bool
 		released int64
 		started  int64
@@ -48,55 +47,55 @@ func (s *search) ask() {
 	order := indexes(len(s.Nodes))
 	slices.SortStableFunc(order, func(x, y int) int {
 		a, b := keys[x], keys[y]
-		return cmp.Or(cmp.Compare(btoi(a.free), btoi(b.free)), cmp.Compare(btoi(a.leads), btoi(b.leads)), cmp.Compare(a.released, b.released), cmp.Compare(b.started, a.started), cmp.Compare(b.rank, a.rank))
+		return cmp.Or(cmp.Compare(btoi(a.free), btoi(b.free)), cmp.Compare(btoi(a.leads), btoi(b.leads)),
+			cmp.Compare(a.released, b.released), cmp.Compare(b.started, a.started), cmp.Compare(b.rank, a.rank))
 	})
 	s.rank = make([]int, len(order))
-	for place, i := range order {
-		s.rank[i] = place
+	for position, i := range order {
+		s.rank[i] = position
 	}
 }
 
-// arranged returns the world of one domain, in which nodes and domains are in the order of their ranks. at is the index in the whole
-// tree of each of its nodes.
-func (s *search) arranged(id topology.ID) (w plan.World, at []int) {
+// arranged returns the world of one domain, sorted by rank. at is the index in the whole tree of each of its nodes.
+func (s *search) arranged(id topology.ID) (w plan.World, index []int) {
 	s.ask()
 	t := s.World.Tree
 	lo, hi := t.Nodes(id)
 	first := map[topology.ID]int{} // the lowest rank in a domain
 	for i := lo; i < hi; i++ {
-		for up := t.Parent(t.Node(i)); up != topology.Root; up = t.Parent(up) {
-			if rank, known := first[up]; !known || s.rank[i] < rank {
-				first[up] = s.rank[i]
+		for parent := t.Parent(t.Node(i)); parent != topology.Root; parent = t.Parent(parent) {
+			if rank, known := first[parent]; !known || s.rank[i] < rank {
+				first[parent] = s.rank[i]
 			}
 		}
 	}
 	nodes := make([]topology.Node, hi-lo)
-	of := make(map[int]int, hi-lo) // node index, by rank
+	nodeOfRank := make(map[int]int, hi-lo) // node index, by rank
 	for i := lo; i < hi; i++ {
 		n := topology.Node{Name: strconv.Itoa(s.rank[i]), Path: make([]string, t.Depth()-1)}
-		for up := t.Parent(t.Node(i)); up != topology.Root; up = t.Parent(up) {
-			n.Path[t.Layer(up)-1] = strconv.Itoa(first[up])
+		for parent := t.Parent(t.Node(i)); parent != topology.Root; parent = t.Parent(parent) {
+			n.Path[t.Layer(parent)-1] = strconv.Itoa(first[parent])
 		}
-		nodes[i-lo], of[s.rank[i]] = n, i
+		nodes[i-lo], nodeOfRank[s.rank[i]] = n, i
 	}
 	w.Tree = topology.Build(t.LayerNames()[1:t.Depth()], nodes)
-	at = make([]int, hi-lo)
-	for k := range at {
+	index = make([]int, hi-lo)
+	for k := range index {
 		rank, _ := strconv.Atoi(w.Tree.NodeName(k))
-		at[k] = of[rank]
+		index[k] = nodeOfRank[rank]
 	}
-	w.Room, w.Bound, w.Attract = pick(s.World.Room, at), pick(s.World.Bound, at), pick(s.World.Attract, at)
-	w.Penalty = pick(s.World.Penalty, at)
-	return w, at
+	w.Room, w.Bound, w.Attract = pick(s.World.Room, index), pick(s.World.Bound, index), pick(s.World.Attract, index)
+	w.Penalty = pick(s.World.Penalty, index)
+	return w, index
 }
 
-// pick returns the elements at some indexes of a slice that may be nil.
-func pick[T any](all []T, at []int) []T {
+// pick returns the elements of a slice at some indexes; nil for a nil slice.
+func pick[T any](all []T, index []int) []T {
 	if all == nil {
 		return nil
 	}
-	out := make([]T, len(at))
-	for k, i := range at {
+	out := make([]T, len(index))
+	for k, i := range index {
 		out[k] = all[i]
 	}
 	return out

@@ -4,24 +4,23 @@ import (
 	"slices"
 )
 
-// placement is the last plan for members that are not alike, and the set that it was made for.
+// placement is the last plan for heterogeneous members, and its victim set.
 type placement struct {
 	*domain
 	placed Placed
 	gone   []Pick
 }
 
-// fits plans anew. A plan costs as many steps as there are nodes; where members depend on one another each of them is tried on
-// each node.
+// fits makes a new plan. A plan costs one step per node; interdependent members cost more, because each is tried on each node.
 func (p *placement) fits(set victimSet) bool {
-	if p.tired {
+	if p.stepsSpent {
 		return false
 	}
-	each := 8
+	perMember := 8
 	if p.Sought != nil {
-		each = 8 * (p.hi - p.lo)
+		perMember = 8 * (p.hi - p.lo)
 	}
-	p.spend(p.hi - p.lo + each*int(p.Request.Want))
+	p.spend(p.hi - p.lo + perMember*int(p.Request.Want))
 	placed, sure := p.Placement.Fits(set.picks)
 	if placed == nil {
 		p.skipped = p.skipped || !sure
@@ -31,7 +30,7 @@ func (p *placement) fits(set victimSet) bool {
 	return true
 }
 
-// holds says whether the last plan holds for a smaller set.
+// holds returns whether the last plan fits with a smaller victim set.
 func (p *placement) holds(set victimSet) bool {
 	changed := nodesOf(without(p.gone, set.picks))
 	p.spend(1 + len(changed))
@@ -41,9 +40,9 @@ func (p *placement) holds(set victimSet) bool {
 	return p.placed.Holds(set.picks, changed)
 }
 
-// near returns the part of a set that is on nodes of the plan, if the plan holds for that: mostly the rest is on nodes that the members do not need.
+// near returns the part of a set on nodes of the plan, if the plan fits with it.
 func (p *placement) near(set victimSet) victimSet {
-	picks := slices.DeleteFunc(slices.Clone(set.picks), func(at Pick) bool { return !p.placed.Uses(at.Node) })
+	picks := slices.DeleteFunc(slices.Clone(set.picks), func(pick Pick) bool { return !p.placed.Uses(pick.Node) })
 	if fewer, ok := p.closeWithin(picks); ok && len(fewer.picks) < len(set.picks) && p.holds(fewer) {
 		return fewer
 	}

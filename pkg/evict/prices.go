@@ -7,21 +7,20 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// prices writes costs under a ceiling as prices that are ordered as the costs are. Mostly they fit into one
-// number, which is added and compared in a fraction of the time:
+// prices encodes costs under a ceiling as prices with the same order. They mostly fit into one number, which is much faster:
 //
 //	violations │ pods │ sent back │ priorities
 //
-// Each has as many bits as all victims together need. A priority counts as so many units above the lowest one there
-// is: which of two costs is lower depends on priorities only where as many leave, so it is the same.
+// Each field has as many bits as all victims together need. A priority counts in units above the lowest one.
+// The order is unchanged: priorities matter only between sets of equal size.
 type prices struct {
-	one bool // they fit into one number
-	// The bits of priorities; of these and who is sent back; of these and pods; of all.
+	packed bool // they fit into one number
+	// Bits up to and including priorities, pods sent back, pods, and all fields.
 	sum, back, pods, all int
 	lowest, unit         int64
 }
 
-// newPrices looks at all victims there may be. A budget may be said to allow nobody later.
+// newPrices reads all possible victims. Budgets may be charged as exhausted later.
 func newPrices(nodes []Node) prices {
 	lowest, highest := int64(math.MaxInt32), int64(math.MinInt32)
 	var violations, pods, back uint64
@@ -50,37 +49,37 @@ func newPrices(nodes []Node) prices {
 	p.back = p.sum + bits.Len64(back)
 	p.pods = p.back + bits.Len64(pods)
 	p.all = max(p.pods+bits.Len64(violations), 1)
-	p.one = p.all <= mostBits
+	p.packed = p.all <= mostBits
 	return p
 }
 
-// mostBits is how many a number has for prices: its sign is not one of them, and the sum of two must fit.
+// mostBits is the usable bits of a number: the sign is not usable, and the sum of two prices must fit.
 var mostBits = 62
 
-// priorityUnit is the greatest number of which all priorities are so many above the lowest.
-func priorityUnit(nodes []Node, lowest int64) (all int64) {
+// priorityUnit returns the greatest common divisor of all priorities, counted from the lowest.
+func priorityUnit(nodes []Node, lowest int64) (unit int64) {
 	last := lowest
 	for i := range nodes {
 		for v := range nodes[i].Victims {
 			priority := int64(nodes[i].Victims[v].Priority)
-			if all == 1 || priority == last {
+			if unit == 1 || priority == last {
 				continue
 			}
 			last = priority
-			for a, b := all, priority-lowest; ; a, b = b, a%b {
+			for a, b := unit, priority-lowest; ; a, b = b, a%b {
 				if b == 0 {
-					all = a
+					unit = a
 					break
 				}
 			}
 		}
 	}
-	return all
+	return unit
 }
 
-// width is how many numbers a price has.
+// width returns the numbers per price.
 func (p prices) width() int {
-	if p.one {
+	if p.packed {
 		return 1
 	}
 	return priceWidth
@@ -89,7 +88,7 @@ func (p prices) width() int {
 // add appends the price of a cost.
 func (p prices) add(to []int64, c Cost) []int64 {
 	row := c.price()
-	if !p.one {
+	if !p.packed {
 		return append(to, row...)
 	}
 	sum := (row[2] - int64(c.victims())*p.lowest) / p.unit
@@ -97,17 +96,17 @@ func (p prices) add(to []int64, c Cost) []int64 {
 	return append(to, row[0]<<p.pods+pods<<p.back+back<<p.sum+sum)
 }
 
-// counts is the part of a price that does not depend on priorities.
+// counts returns the part of a price that does not depend on priorities.
 func (p prices) counts(price offer.Price) offer.Price {
-	if !p.one {
+	if !p.packed {
 		return counts(price)
 	}
 	return offer.Price{price[0] >> p.sum}
 }
 
-// cost is the cost of a price, but for the highest priority; of the sum of priorities only the order is kept.
+// cost returns the cost of a price without the highest priority. Sum keeps only the order.
 func (p prices) cost(price offer.Price) Cost {
-	if !p.one {
+	if !p.packed {
 		return Cost{Violations: int(price[0]), Pods: int(price[1] >> 32), Back: int(price[1] & math.MaxUint32), Sum: price[2]}
 	}
 	part := func(from, to int) int { return int(price[0] >> from & (1<<(to-from) - 1)) }

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestPrices: prices in one number add up and are ordered as those in several are, which are as the rules for costs say.
+// TestPrices: prices in one number add up and compare like prices in several numbers, and like costs.
 func TestPrices(t *testing.T) {
 	kinds := []string{"less", "equal", "more", "by priorities only", "negative", "does not fit"}
 	worlds.Check(t, 5000, kinds, func(t *rapid.T, y worlds.Tally) {

@@ -21,7 +21,7 @@ type hopeless struct {
 	members int    // in one spine; 1024 would find room
 	unlike  int    // of how many kinds the members are
 	threes  bool   // in multiples of three in a spine
-	search  bool   // there is room for those of each kind
+	search  bool   // there is capacity for each kind
 }
 
 func hopelessCases(size int) []hopeless {
@@ -81,7 +81,7 @@ func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 	for kind := range h.unlike {
 		j.Classes = append(j.Classes, mixed.Class{Kind: kind})
 	}
-	for rank := range h.members { // the last kind has all that the others have not
+	for rank := range h.members { // the last kind has all remaining members
 		c := &j.Classes[min(rank, h.unlike-1)]
 		c.Ranks = append(c.Ranks, rank)
 	}
@@ -141,7 +141,7 @@ func TestHopeless(t *testing.T) {
 		if h.prepare(&asked)() {
 			t.Errorf("%s: there is an eviction, or it is not known", h.name)
 		}
-		most := (h.unlike + 1) * h.size // with all victims gone, and once more with those gone that may be evicted
+		most := (h.unlike + 1) * h.size // with all victims gone, and once more with all evictable victims gone
 		if h.unlike > 1 {
 			most = 24 * h.size // the placement check plans once, with all gone that may be evicted
 		}

@@ -6,23 +6,23 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// starts says which victims the sets may hold that the search starts from. If a quota needs capacity, sets of victims that
-// free it are tried as well; if members need pods near them, sets without these.
-func (d *domain) starts() (may []func(Pick) bool) {
-	may = append(may, func(Pick) bool { return true })
+// starts returns the victims allowed in each starting set: all; victims that free quota capacity, if a quota lacks it; and victims
+// that no member must be near.
+func (d *domain) starts() (allowed []func(Pick) bool) {
+	allowed = append(allowed, func(Pick) bool { return true })
 	if d.Quota != nil && d.Quota.Short() {
-		may = append(may, d.Quota.Frees)
+		allowed = append(allowed, d.Quota.Frees)
 	}
 	if d.Sought != nil && slices.ContainsFunc(d.all(), d.Sought) {
-		may = append(may, func(p Pick) bool { return !d.Sought(p) })
+		allowed = append(allowed, func(p Pick) bool { return !d.Sought(p) })
 	}
-	return may
+	return allowed
 }
 
-// bestOfStarts makes starting sets without the victims that stay, has them pass the quota check, puts back what need not be
-// evicted, and returns the best.
-func (d *domain) bestOfStarts(stays func(Pick) bool) (best *candidate) {
-	d.stays = stays
+// bestOfStarts returns the best candidate of all starting sets without the victims in excluded. Each set passes the quota check,
+// and unneeded victims are put back.
+func (d *domain) bestOfStarts(excluded func(Pick) bool) (best *candidate) {
+	d.excluded = excluded
 	seen := map[string]bool{}
 	take := func(picks []Pick) {
 		set, ok := d.closeWithin(picks)
@@ -35,58 +35,59 @@ func (d *domain) bestOfStarts(stays func(Pick) bool) (best *candidate) {
 			best = c
 		}
 	}
-	if !d.tariff(stays, nil, false, take) && d.Placement == nil {
+	if !d.tariff(excluded, nil, false, take) && d.Placement == nil {
 		return nil
 	}
 	if d.hasBundles() {
-		d.tariff(stays, nil, true, take)
-		if picks, ok := d.greedy(stays); ok {
+		d.tariff(excluded, nil, true, take)
+		if picks, ok := d.greedy(excluded); ok {
 			take(picks)
 		}
 		singles := func(p Pick) bool {
-			return stays(p) || d.victim(p).Gang > 0 && d.gangs[d.victim(p).Gang-1].Spare == 0
+			return excluded(p) || d.victim(p).Gang > 0 && d.gangs[d.victim(p).Gang-1].Spare == 0
 		}
 		d.tariff(singles, nil, false, take)
 	}
 	if best != nil && best.set.cost.Violations > 0 {
 		violating := best.set
 		exceeded := d.exceeded(violating)
-		d.tariff(stays, exceeded, d.hasBundles(), take)
-		d.tariff(d.withinBudgets(violating, exceeded, stays), nil, d.hasBundles(), take)
+		d.tariff(excluded, exceeded, d.hasBundles(), take)
+		d.tariff(d.withinBudgets(violating, exceeded, excluded), nil, d.hasBundles(), take)
 	}
 	if best == nil || d.Placement != nil && len(d.all()) <= fewVictims {
-		take(d.everything(stays))
+		take(d.everything(excluded))
 	}
 	return best
 }
 
-// fewVictims is up to how many victims of a domain a set of all of them is one to start from, for members that are not alike.
+// fewVictims is the number of victims up to which all of them together are a starting set, for heterogeneous members.
 const fewVictims = 64
 
-// hasBundles says whether some victim of the domain is in a gang.
+// hasBundles returns whether some victim of the domain is in a gang.
 func (d *domain) hasBundles() bool {
 	return slices.ContainsFunc(d.all(), func(p Pick) bool { return d.victim(p).Gang > 0 })
 }
 
-// everything is all victims of the domain that may be evicted together.
-func (d *domain) everything(stays func(Pick) bool) []Pick {
-	return slices.DeleteFunc(slices.Clone(d.all()), stays)
+// everything returns all victims of the domain except excluded victims.
+func (d *domain) everything(excluded func(Pick) bool) []Pick {
+	return slices.DeleteFunc(slices.Clone(d.all()), excluded)
 }
 
-// mostAgain bounds how often a tariff is asked again without members that their gangs cannot spare.
+// mostAgain limits how often a tariff is asked again without members that their gangs cannot spare.
 const mostAgain = 4
 
-// tariff passes on the cheapest set at the prices of nodes. If a gang that may not be evicted whole loses more members in
-// it than it can spare, those stay, and the tariff is asked again. It returns false if the members do not fit.
-func (d *domain) tariff(stays func(Pick) bool, charged map[Budget]bool, bundled bool, take func([]Pick)) bool {
+// tariff passes the cheapest set at the prices of nodes to take. If a gang that may not be evicted whole loses more than its spare
+// members,
+// the surplus stays and the tariff is asked again. It returns false if the members do not fit.
+func (d *domain) tariff(excluded func(Pick) bool, charged map[Budget]bool, bundled bool, take func([]Pick)) bool {
 	kept := map[Pick]bool{}
 	for range mostAgain {
-		e, picks := d.byTariff(func(p Pick) bool { return kept[p] || stays(p) }, charged, bundled)
+		e, picks := d.byTariff(func(p Pick) bool { return kept[p] || excluded(p) }, charged, bundled)
 		if e == nil {
 			return len(kept) > 0
 		}
 		take(picks)
-		_, forbidden, ok := d.close(picks)
+		_, forbidden, ok := d.closure(picks)
 		if ok {
 			return true
 		}
@@ -97,11 +98,10 @@ func (d *domain) tariff(stays func(Pick) bool, charged map[Budget]bool, bundled 
 	return true
 }
 
-// closeWithin closes a set. Of a gang that may not be evicted whole the set keeps as many members as the gang can spare,
-// the cheapest.
+// closeWithin closes a set. Of a gang that may not be evicted whole, it keeps the cheapest spare members.
 func (d *domain) closeWithin(picks []Pick) (victimSet, bool) {
 	for range len(d.gangs) + 1 {
-		set, forbidden, ok := d.close(picks)
+		set, forbidden, ok := d.closure(picks)
 		if ok {
 			return set, true
 		}
@@ -111,7 +111,7 @@ func (d *domain) closeWithin(picks []Pick) (victimSet, bool) {
 	return victimSet{}, false
 }
 
-// sparing leaves out members of a gang's group until none of its gangs loses more members than it can spare.
+// sparing removes members of a gang's group until no gang loses more than its spare members.
 func (d *domain) sparing(picks []Pick, number int) (out []Pick) {
 	kept := map[int]int{}
 	picks = slices.Clone(picks)
@@ -140,75 +140,75 @@ func (d *domain) exceeded(set victimSet) map[Budget]bool {
 	return out
 }
 
-// withinBudgets has the victims stay that count towards exceeded budgets, but for as many of a set, the cheapest, as these
-// allow.
-func (d *domain) withinBudgets(set victimSet, exceeded map[Budget]bool, stays func(Pick) bool) func(Pick) bool {
+// withinBudgets returns a filter: victims of exceeded budgets stay, except the cheapest ones of the set within the budgets.
+func (d *domain) withinBudgets(set victimSet, exceeded map[Budget]bool, excluded func(Pick) bool) func(Pick) bool {
 	picks := slices.Clone(set.picks)
 	slices.SortStableFunc(picks, func(x, y Pick) int { return d.victim(x).Compare(*d.victim(y)) })
-	count, may := leaving{}, map[Pick]bool{}
+	count, allowed := budgetCounts{}, map[Pick]bool{}
 	for _, p := range picks {
 		if !slices.ContainsFunc(d.victim(p).Budgets, func(b Budget) bool { return exceeded[b] && count[b] >= b.Allowed }) {
-			may[p] = true
+			allowed[p] = true
 			count.add(d.victim(p).Budgets)
 		}
 	}
 	return func(p Pick) bool {
-		counts := slices.ContainsFunc(d.victim(p).Budgets, func(b Budget) bool { return exceeded[b] })
-		return stays(p) || counts && !may[p]
+		affected := slices.ContainsFunc(d.victim(p).Budgets, func(b Budget) bool { return exceeded[b] })
+		return excluded(p) || affected && !allowed[p]
 	}
 }
 
-// nodes asks what each node of the domain takes without some of its victims. Those that stay are no victims; each one of a
-// charged budget violates it; with bundled, a victim costs as much as its bundle. left maps victims of the result to
-// those of the node; nil if they are the same.
-func (d *domain) nodes(stays func(Pick) bool, charged map[Budget]bool, bundled bool) (nodes []Node, left [][]int) {
-	nodes, left = make([]Node, d.hi-d.lo), make([][]int, d.hi-d.lo)
+// nodes asks what each node of the domain takes without some of its victims. Excluded victims do not count. Each victim of a
+// charged budget violates it. With bundled, a victim costs as much as its bundle.
+// left maps victims of the result to victims of the node; nil if they are equal.
+func (d *domain) nodes(excluded func(Pick) bool, charged map[Budget]bool, bundled bool) (nodes []Node, indexOf [][]int) {
+	nodes, indexOf = make([]Node, d.hi-d.lo), make([][]int, d.hi-d.lo)
 	m := &nodeMaker{piece: pieceOfMaker}
-	again := d.asked != nil && !bundled && len(charged) == 0
-	stay := func(p Pick) bool { return d.unevictable[p] || stays != nil && stays(p) }
+	reusable := d.asked != nil && !bundled && len(charged) == 0
+	isExcluded := func(p Pick) bool { return d.unevictable[p] || excluded != nil && excluded(p) }
 	for i := range nodes {
 		n := d.Nodes[d.lo+i]
-		some := n.Victims
-		plain := !bundled && len(charged) == 0 && !slices.ContainsFunc(indexes(len(n.Victims)), func(v int) bool { return stay(Pick{d.lo + i, v}) })
-		if plain && again {
+		victims := n.Victims
+		excludedHere := func(v int) bool { return isExcluded(Pick{d.lo + i, v}) }
+		plain := !bundled && len(charged) == 0 && !slices.ContainsFunc(indexes(len(n.Victims)), excludedHere)
+		if plain && reusable {
 			nodes[i] = d.asked[d.lo+i]
 			continue
 		}
 		for v := range n.Victims {
-			if !plain && !stay(Pick{d.lo + i, v}) {
-				left[i] = append(left[i], v)
+			if !plain && !isExcluded(Pick{d.lo + i, v}) {
+				indexOf[i] = append(indexOf[i], v)
 			}
 		}
 		if !plain {
-			some = make([]Victim, len(left[i]))
-			for k, v := range left[i] {
-				some[k] = d.charge(Pick{d.lo + i, v}, charged, bundled)
+			victims = make([]Victim, len(indexOf[i]))
+			for k, v := range indexOf[i] {
+				victims[k] = d.charge(Pick{d.lo + i, v}, charged, bundled)
 			}
 		}
 		slots := n.Slots
 		if !plain {
-			slots = func(gone []int) offer.Slots { return n.Slots(picked(left[i], gone)) }
+			slots = func(gone []int) offer.Slots { return n.Slots(picked(indexOf[i], gone)) }
 		}
-		nodes[i] = m.node(some, d.Request.Want, slots)
+		nodes[i] = m.node(victims, d.Request.Want, slots)
 		nodes[i].Room = d.World.Room[d.lo+i]
 	}
 	d.spend(d.hi - d.lo)
-	return nodes, left
+	return nodes, indexOf
 }
 
-// picked maps indexes into left to those of a node's victims.
-func picked(left, gone []int) []int {
-	if left == nil {
+// picked maps indexes into left to indexes of a node's victims.
+func picked(indexOf, gone []int) []int {
+	if indexOf == nil {
 		return gone
 	}
 	out := make([]int, len(gone))
 	for k, v := range gone {
-		out[k] = left[v]
+		out[k] = indexOf[v]
 	}
 	return out
 }
 
-// charge is a victim at another price.
+// charge returns a victim with a changed price.
 func (d *domain) charge(p Pick, charged map[Budget]bool, bundled bool) Victim {
 	v := *d.victim(p)
 	if len(charged) > 0 && len(v.Budgets) > 0 {
@@ -227,16 +227,15 @@ func (d *domain) charge(p Pick, charged map[Budget]bool, bundled bool) Victim {
 	return v
 }
 
-// byTariff returns the cheapest set of victims at the prices of nodes, and the eviction that it would be; nil if the
-// members do not fit whatever is evicted.
-func (d *domain) byTariff(stays func(Pick) bool, charged map[Budget]bool, bundled bool) (*Eviction, []Pick) {
-	if d.tired {
+// byTariff returns the eviction at the prices of nodes, and its victims; nil if the members never fit.
+func (d *domain) byTariff(excluded func(Pick) bool, charged map[Budget]bool, bundled bool) (*Eviction, []Pick) {
+	if d.stepsSpent {
 		return nil, nil
 	}
 	d.arrange()
-	nodes, left := d.nodes(stays, charged, bundled)
+	nodes, indexOf := d.nodes(excluded, charged, bundled)
 	arranged := make([]Node, len(nodes))
-	for k, i := range d.at {
+	for k, i := range d.index {
 		arranged[k] = nodes[i-d.lo]
 	}
 	e := Choose(d.local, d.Request, arranged)
@@ -245,8 +244,8 @@ func (d *domain) byTariff(stays func(Pick) bool, charged map[Budget]bool, bundle
 	}
 	picks := make([]Pick, len(e.Victims))
 	for k, p := range e.Victims {
-		i := d.at[p.Node]
-		picks[k] = Pick{i, picked(left[i-d.lo], []int{p.Victim})[0]}
+		i := d.index[p.Node]
+		picks[k] = Pick{i, picked(indexOf[i-d.lo], []int{p.Victim})[0]}
 	}
 	slices.SortFunc(picks, comparePicks)
 	return e, picks

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// perPair is a preference of somebody's own: it charges for every two members of a domain.
+// perPair is a custom preference: it charges for every two members of a domain.
 var perPair = plan.NewCharge(func(bound, n offer.Slots) int64 { return int64(n*(n-1)/2 + bound*n) })
 
 // strangePriorities are as far apart as can be, or share nothing but themselves.
@@ -34,7 +34,7 @@ var strangePriorities = [][]int32{
 }
 
 // drawStrange draws shapes that drawSharedWorld never does: priorities at both ends, victims that free nothing or as much as
-// several nodes, some with a shape beside others without, gangs of one, budgets that two of a gang share and that allow more than there are,
+// several nodes, some with a shape and some without, gangs of one, budgets that two of a gang share and that allow more than there are,
 // members that run in several places, pods that attract by number, nodes without any place, preferences of other charges.
 func drawStrange(t *rapid.T) gangWorld {
 	w := gangWorld{world: world{World: plan.World{Tree: worlds.Draw(t, 1+worlds.Even(t, 6, "most")).Build()}, unit: 1 + worlds.Even(t, 4, "unit")}}
@@ -106,7 +106,7 @@ func drawStrange(t *rapid.T) gangWorld {
 }
 
 // TestStrange: in worlds of all shapes the eviction is the twin's, whether prices fit into one number or not, and one that is found in
-// few branches holds, and nobody leaves for nothing.
+// few branches holds, and no victim is needless.
 func TestStrange(t *testing.T) {
 	worlds.Check(t, 1500, []string{"impossible", "equal costs", "a gang leaves whole"}, func(t *rapid.T, y worlds.Tally) {
 		w := drawStrange(t)
@@ -133,7 +133,7 @@ func TestStrange(t *testing.T) {
 	})
 }
 
-// TestStrangePreferences: preferences of other charges never decide who leaves, and prices in one number are as those in several.
+// TestStrangePreferences: preferences with other charges never decide which pods are evicted, and prices in one number equal wide ones.
 func TestStrangePreferences(t *testing.T) {
 	worlds.Check(t, 1500, []string{"evicted", "other charges"}, func(t *rapid.T, y worlds.Tally) {
 		w := drawStrange(t)

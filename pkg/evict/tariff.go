@@ -8,42 +8,42 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// tariff is what members cost on nodes, in the same prices everywhere.
+// tariff is the cost of members on nodes, with the same prices on all nodes.
 type tariff struct {
 	prices
-	tree  *topology.Tree
-	nodes []Node
-	of    []charged // by node index
+	tree   *topology.Tree
+	nodes  []Node
+	ofNode []charged // by node index
 }
 
-// charged is what members cost on a node, whoever leaves, and how that changes under a ceiling.
+// charged is the cost of members on a node without a ceiling, and how a ceiling changes it.
 type charged struct {
 	curve offer.Curve
-	// highest is the highest priority of the victims of each step but the free one, if every option is a step and it
-	// falls nowhere: then the curve under a ceiling is the first steps of this one. Else it is nil.
+	// highest is the highest victim priority of each step after the first, if every option is a step and priorities never fall.
+	// A ceiling then cuts the curve. Otherwise it is nil.
 	highest []int32
 }
 
 func newTariff(t *topology.Tree, nodes []Node) *tariff {
-	f := &tariff{prices: newPrices(nodes), tree: t, nodes: nodes, of: make([]charged, len(nodes))}
+	f := &tariff{prices: newPrices(nodes), tree: t, nodes: nodes, ofNode: make([]charged, len(nodes))}
 	m := offer.Maker{Width: f.width()}
 	var highest []int32
 	for i := range nodes {
 		n := &nodes[i]
-		f.of[i].curve = f.charge(&m, n, math.MaxInt32)
+		f.ofNode[i].curve = f.charge(&m, n, math.MaxInt32)
 		if n.rises() {
 			highest = withPlace(highest, len(n.Options), 4*pieceOfMaker)
 			begin := len(highest)
 			for k := range n.Options[1:] {
 				highest = append(highest, n.Options[1+k].Cost.Highest)
 			}
-			f.of[i].highest = highest[begin:len(highest):len(highest)]
+			f.ofNode[i].highest = highest[begin:len(highest):len(highest)]
 		}
 	}
 	return f
 }
 
-// rises says whether each option is enough for more members than the one before, and its highest priority no lower.
+// rises returns whether each option allows more members than the one before, at no lower priority.
 func (n *Node) rises() bool {
 	for k := 1; k < len(n.Options); k++ {
 		o, before := &n.Options[k], &n.Options[k-1]
@@ -54,30 +54,29 @@ func (n *Node) rises() bool {
 	return len(n.Options) > 0
 }
 
-// under is what members cost, by node index, without victims above the ceiling; on nodes that are below none of the
-// domains nobody has a place.
+// under returns the cost of members by node index without victims above the ceiling. Nodes outside the domains take no member.
 func (f *tariff) under(ceiling int32, domains []topology.ID) []offer.Curve {
 	out := make([]offer.Curve, len(f.nodes))
 	m := offer.Maker{Width: f.width()}
-	nobody := offer.Free(0, m.Width)
+	none := offer.Free(0, m.Width)
 	for i := range out {
-		out[i] = nobody
+		out[i] = none
 	}
 	for i := range below(f.tree, domains) {
 		if !f.nodes[i].rises() {
 			out[i] = f.charge(&m, &f.nodes[i], ceiling)
 			continue
 		}
-		steps := f.of[i].highest
+		steps := f.ofNode[i].highest
 		for len(steps) > 0 && steps[len(steps)-1] > ceiling {
 			steps = steps[:len(steps)-1]
 		}
-		out[i] = f.of[i].curve.First(1 + len(steps))
+		out[i] = f.ofNode[i].curve.First(1 + len(steps))
 	}
 	return out
 }
 
-// charge is what members cost on a node without victims above the ceiling.
+// charge returns the cost of members on a node without victims above the ceiling.
 func (f *tariff) charge(m *offer.Maker, n *Node, ceiling int32) offer.Curve {
 	m.Begin(n.free(), len(n.Options))
 	for i := range n.Options {
@@ -88,11 +87,10 @@ func (f *tariff) charge(m *offer.Maker, n *Node, ceiling int32) offer.Curve {
 	return m.End()
 }
 
-// roomy is the lowest of some ceilings under which one of the domains may have room for so many, at any price; the last if
-// there is none.
+// roomy returns the index of the lowest ceiling under which some domain may have capacity for need members; the last if there is none.
 func (f *tariff) roomy(ceilings []int32, domains []topology.ID, need offer.Slots) int {
 	least := len(ceilings) - 1
-	more := make([]offer.Slots, len(ceilings)) // than under the ceiling before
+	more := make([]offer.Slots, len(ceilings)) // additional slots above the ceiling before
 	for _, d := range domains {
 		clear(more)
 		for i := range below(f.tree, []topology.ID{d}) {
@@ -109,20 +107,19 @@ func (f *tariff) roomy(ceilings []int32, domains []topology.ID, need offer.Slots
 	return least
 }
 
-// addRoom adds to each ceiling how many more members the node takes than under the one before; where that is not
-// easily seen, all that it ever takes to the lowest.
+// addRoom adds to each ceiling the additional members that the node takes. If that is not known, it adds all slots to the lowest.
 func (n *Node) addRoom(ceilings []int32, more []offer.Slots) {
 	if !n.rises() {
 		more[0] += n.Room
 		return
 	}
 	more[0] += n.free()
-	at := 0
+	ceiling := 0
 	for k := 1; k < len(n.Options); k++ {
-		for ceilings[at] < n.Options[k].Cost.Highest {
-			at++
+		for ceilings[ceiling] < n.Options[k].Cost.Highest {
+			ceiling++
 		}
-		more[at] += n.Options[k].Slots - n.Options[k-1].Slots
+		more[ceiling] += n.Options[k].Slots - n.Options[k-1].Slots
 	}
 }
 

@@ -7,8 +7,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
-// chooseAll is Choose for a job that needs all of its gangs, which looks at no more than so many
-// vecs before it tries one by one.
+// chooseAll is Choose for a job that needs all its gangs. It examines at most vecs vectors before it tries members one by one.
 func chooseAll(w World, j Job, vecs int) (*Plan, *plan.Refusal) {
 	if w.Trial != nil {
 		known := newMemory(w.Trial)
@@ -17,11 +16,11 @@ func chooseAll(w World, j Job, vecs int) (*Plan, *plan.Refusal) {
 	}
 	m := newSearch(w, j)
 	p, exact := m.choose(vecs)
-	if p != nil && !m.holds(p) {
+	if p != nil && !m.passesTrial(p) {
 		p = nil
 	}
 	switch {
-	case p == nil && (m.never || exact && w.Trial == nil):
+	case p == nil && (m.impossible || exact && w.Trial == nil):
 		return nil, m.refuse(false)
 	case p == nil:
 		s := newTrials(m)
@@ -29,7 +28,7 @@ func chooseAll(w World, j Job, vecs int) (*Plan, *plan.Refusal) {
 			return nil, m.refuse(s.cut)
 		}
 	case w.Trial != nil && len(p.Puts) < int(j.members()):
-		// Members who fit nowhere now may fit when others are there.
+		// Members that fit nowhere now may fit beside other members.
 		s := newTrials(m)
 		p = cmp.Or(s.choose(len(p.Puts)), p)
 		p.NotAll = p.NotAll || s.cut
@@ -37,9 +36,8 @@ func chooseAll(w World, j Job, vecs int) (*Plan, *plan.Refusal) {
 	return p, nil
 }
 
-// holds says whether a plan passes in the trial, if there is one, and notes the order
-// in which it does.
-func (m *search) holds(p *Plan) bool {
+// passesTrial returns whether a plan passes the trial, if there is one, and records the order in which it does.
+func (m *search) passesTrial(p *Plan) bool {
 	if m.Trial == nil {
 		return true
 	}
@@ -51,27 +49,26 @@ func (m *search) holds(p *Plan) bool {
 	return ok
 }
 
-// rehearse puts members in the trial, each as soon as it fits, and returns those that
-// are there then. If that is too much to ask, it gives up.
+// rehearse puts members in the trial, each as soon as it fits, and returns the placed ones. It gives up after many tries.
 func rehearse(s Trial, j Job, puts []Put) (order []Put, ok bool) {
-	left := slices.Clone(puts)
+	remaining := slices.Clone(puts)
 	tries := len(puts) + askedInAll
-	for len(left) > 0 {
-		refused := Put{Class: -1} // of puts that are alike, one is asked
-		i := slices.IndexFunc(left, func(p Put) bool {
-			if p == refused || tries == 0 {
+	for len(remaining) > 0 {
+		rejected := Put{Class: -1} // equal puts are tried once
+		i := slices.IndexFunc(remaining, func(p Put) bool {
+			if p == rejected || tries == 0 {
 				return false
 			}
 			tries--
-			refused = p
+			rejected = p
 			return s.Fits(j.Classes[p.Class].Kind, p.Node)
 		})
 		if i < 0 {
 			return order, false
 		}
-		s.Put(j.Classes[left[i].Class].Kind, left[i].Node)
-		order = append(order, left[i])
-		left = slices.Delete(left, i, i+1)
+		s.Put(j.Classes[remaining[i].Class].Kind, remaining[i].Node)
+		order = append(order, remaining[i])
+		remaining = slices.Delete(remaining, i, i+1)
 	}
 	return order, true
 }

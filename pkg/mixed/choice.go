@@ -12,30 +12,27 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Where a job can do without some of its gangs (Job.Choice), each set of gangs that may run
-// without the others is a job like any other. They are tried from those with the most members
-// down: the first plan that no other can beat by the rules, and of equal ones that of the first
-// gangs.
-
-// Sets of gangs are looked at, and searched, so many at the most.
+// If a job can omit some gangs (Job.Choice), each set of gangs that may run alone is a job.
+// Sets are tried from the most members down. The first plan wins that no other set can beat; ties go to the first gangs.
+// These constants limit the number of sets examined and searched.
 const (
 	setsLookedAt = 1 << 14
 	setsSearched = 64
 	vecsOfSet    = maxVecsSeen / 32
-	leastSets    = 16 // are told apart of those of which nobody can be left out
+	leastSets    = 16 // limit of minimal sets
 	setsCounted  = 1 << 8
 )
 
-// chooseSome returns the first plan for any set of gangs.
-func chooseSome(w World, j Job) (*Plan, *plan.Refusal) {
-	w.Work = nil // tables are those of one job
-	c := j.alike()
-	sets, s := c.Sets(setsLookedAt), &some{job: j, choice: c, world: w}
+// chooseOptional returns the first plan for any set of gangs.
+func chooseOptional(w World, j Job) (*Plan, *plan.Refusal) {
+	w.Work = nil // tables belong to one job
+	c := j.comparableChoice()
+	sets, s := c.Sets(setsLookedAt), &setSearch{job: j, choice: c, world: w}
 	searched := 0
 	set := sets.Next()
 	for ; set != nil; set = sets.Next() {
 		if s.best != nil && c.Members(set) < len(s.best.Puts) {
-			break // nor has any that follows
+			break // all following sets have fewer members
 		}
 		if !s.mayFit(set) {
 			continue
@@ -49,27 +46,27 @@ func chooseSome(w World, j Job) (*Plan, *plan.Refusal) {
 	if s.best == nil && cut {
 		s.grow()
 	}
-	if s.best == nil { // said is what those lack that need least
+	if s.best == nil { // the refusal describes the smallest set
 		return s.refuse(cut)
 	}
 	s.best.NotAll = s.best.NotAll || cut
 	return s.best, nil
 }
 
-// some is the search for the best set.
-type some struct {
+// setSearch is the search for the best set of gangs.
+type setSearch struct {
 	job      Job
 	choice   *choice.Choice
 	world    World
 	best     *Plan
-	set      choice.Set // that it is for
+	bestSet  choice.Set // the set of best
 	judge    *search
-	capacity []offer.Slots // by kind, what a domain that may hold all takes; made when asked for
+	capacity []offer.Slots // by kind, the most that a domain of the Must layer takes; computed on demand
 }
 
 // try plans for one set.
-func (s *some) try(set choice.Set) *plan.Refusal {
-	sub, ok := s.job.only(s.choice, set)
+func (s *setSearch) try(set choice.Set) *plan.Refusal {
+	sub, ok := s.job.forSet(s.choice, set)
 	if !ok || len(sub.job.Classes) == 0 {
 		return nil
 	}
@@ -79,14 +76,13 @@ func (s *some) try(set choice.Set) *plan.Refusal {
 	}
 	p = sub.translate(p)
 	if s.best == nil || s.before(p, set) {
-		s.best, s.set = p, set
+		s.best, s.bestSet = p, set
 	}
 	return nil
 }
 
-// grow looks for a set that no gang can be added to, where there are too many to look at: from a
-// least one on.
-func (s *some) grow() {
+// grow extends a minimal set until no gang can be added, if there are too many sets to try all.
+func (s *setSearch) grow() {
 	s.price()
 	for _, set := range s.choice.Least(leastSets, setsLookedAt, nil) {
 		if s.try(set); s.best != nil {
@@ -97,22 +93,21 @@ func (s *some) grow() {
 		return
 	}
 	for _, unit := range s.choice.Units() {
-		more := slices.Clone(s.set)
+		more := slices.Clone(s.bestSet)
 		for _, i := range unit {
 			more[i] = true
 		}
-		if !slices.Equal(more, s.set) && s.mayFit(more) {
+		if !slices.Equal(more, s.bestSet) && s.mayFit(more) {
 			s.try(more)
 		}
 	}
 }
 
-// costUnit is what a domain takes in all, so that what a member asks for is a whole number.
+// costUnit is the total capacity of a domain. It is large so that the cost of one member is a whole number.
 const costUnit = 1 << 30
 
-// price says of each gang how much it asks for: of what the domain takes that takes most of a kind,
-// a member of it takes that part.
-func (s *some) price() {
+// price sets the cost of each gang: the part of the largest domain's capacity that its members take.
+func (s *setSearch) price() {
 	if s.capacity == nil {
 		s.capacity = s.capacities()
 	}
@@ -124,8 +119,8 @@ func (s *some) price() {
 	}
 }
 
-// before says whether the plan for a set comes before the best.
-func (s *some) before(p *Plan, set choice.Set) bool {
+// before returns whether the plan for a set precedes the best one.
+func (s *setSearch) before(p *Plan, set choice.Set) bool {
 	if len(p.Puts) != len(s.best.Puts) {
 		return len(p.Puts) > len(s.best.Puts)
 	}
@@ -135,21 +130,21 @@ func (s *some) before(p *Plan, set choice.Set) bool {
 		s.judge = newOutline(w, s.job)
 	}
 	_, o := s.judge.Order(s.judge.draft(p), s.judge.draft(s.best), "")
-	return cmp.Or(o, set.Compare(s.set)) < 0
+	return cmp.Or(o, set.Compare(s.bestSet)) < 0
 }
 
-// refuse says why not even the least are placed; or they are, if not all sets were searched.
-func (s *some) refuse(cut bool) (*Plan, *plan.Refusal) {
+// refuse returns why not even a minimal set is placed. It returns a plan if some sets were not searched.
+func (s *setSearch) refuse(cut bool) (*Plan, *plan.Refusal) {
 	least := s.choice.All()
 	if fewest := s.job.least(s.choice, s.world.Tree, 1); len(fewest) > 0 {
 		least = fewest[0]
 	}
-	r := s.try(s.orOne(least))
+	r := s.try(s.orSmallest(least))
 	if s.best != nil {
 		s.best.NotAll = true
 		return s.best, nil
 	}
-	if r == nil { // nobody of it waits
+	if r == nil { // no member of it waits
 		m := newSearch(s.world, s.job)
 		r = m.refuse(false)
 	}
@@ -170,55 +165,54 @@ func (s *some) refuse(cut bool) (*Plan, *plan.Refusal) {
 		}
 	}
 	if r.Some.Least == r.Some.Of && r.Some.Started == 0 {
-		r.Some = nil // it is no choice
+		r.Some = nil // there is no choice
 	}
 	return nil, r
 }
 
-// orOne is a set, or if nobody of it waits, the one with the gang more that needs least.
-func (s *some) orOne(set choice.Set) choice.Set {
+// orSmallest returns set, or with one more gang of least need if no member of set waits.
+func (s *setSearch) orSmallest(set choice.Set) choice.Set {
 	if s.choice.Members(set) > 0 {
 		return set
 	}
 	best := s.choice.All()
 	for i := range set {
-		one := slices.Clone(set)
-		one[i] = true
-		if _, ok := s.choice.Needs(one); ok && s.choice.Members(one) > 0 && s.choice.Members(one) < s.choice.Members(best) {
-			best = one
+		larger := slices.Clone(set)
+		larger[i] = true
+		if _, ok := s.choice.Needs(larger); ok && s.choice.Members(larger) > 0 && s.choice.Members(larger) < s.choice.Members(best) {
+			best = larger
 		}
 	}
 	return best
 }
 
-// mayFit asks, kind by kind, whether what a set needs is more than any domain takes that may hold
-// all of it.
-func (s *some) mayFit(set choice.Set) bool {
+// mayFit returns false if set needs more of some kind than any domain of the Must layer takes.
+func (s *setSearch) mayFit(set choice.Set) bool {
 	if s.world.Trial != nil {
-		return true // there may be room for some when others are there
+		return true // members may fit beside other members
 	}
 	if s.capacity == nil {
 		s.capacity = s.capacities()
 	}
-	left := slices.Clone(s.capacity)
+	remaining := slices.Clone(s.capacity)
 	for _, c := range s.job.Classes {
 		g := s.choice.Gangs[c.Gang]
 		if !set[c.Gang] || g.Need < g.Members {
 			continue
 		}
-		if left[c.Kind] -= offer.Slots(len(c.Ranks)); left[c.Kind] < 0 {
+		if remaining[c.Kind] -= offer.Slots(len(c.Ranks)); remaining[c.Kind] < 0 {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *some) capacities() []offer.Slots {
-	out, nobody := make([]offer.Slots, s.job.kinds()), make([]offer.Slots, s.job.kinds())
+func (s *setSearch) capacities() []offer.Slots {
+	out, noLoad := make([]offer.Slots, s.job.kinds()), make([]offer.Slots, s.job.kinds())
 	for k := range out {
 		slots := make([]offer.Slots, s.world.Tree.NumNodes())
 		for i := range slots {
-			slots[i] = s.world.Take(i, nobody, k)
+			slots[i] = s.world.Take(i, noLoad, k)
 		}
 		sums := offer.Sum(s.world.Tree, slots)
 		for _, d := range plan.DomainsAt(s.world.Tree, s.job.All.Must) {
@@ -230,15 +224,15 @@ func (s *some) capacities() []offer.Slots {
 
 // part is the job of one set of gangs.
 type part struct {
-	job     Job
-	classes []int   // of the whole job, by class
-	seats   [][]int // where classes of several gangs are one: of which class each is, by rank; else nil
+	job           Job
+	classes       []int   // class of the whole job, by class
+	memberClasses [][]int // if classes of several gangs are merged, the class of each member by rank; else nil
 }
 
-// only is the job for some gangs; ok is false if they must not run without the others. The others
-// stay, without members who wait, for those who run count by the rules. If all members are needed,
-// and only all gangs together gather, it is no matter of which gang they are.
-func (j Job) only(c *choice.Choice, set choice.Set) (p part, ok bool) {
+// forSet returns the job for some gangs; ok is false if they must not run without the rest.
+// The other gangs stay without pending members, because their running members count.
+// If all members are needed and only all gangs together gather, the gangs are merged.
+func (j Job) forSet(c *choice.Choice, set choice.Set) (p part, ok bool) {
 	needs, ok := c.Needs(set)
 	if !ok {
 		return p, false
@@ -256,18 +250,18 @@ func (j Job) only(c *choice.Choice, set choice.Set) (p part, ok bool) {
 		}
 	}
 	if sum == want && len(j.Sets) == 0 {
-		return p.asOne(), true
+		return p.merged(), true
 	}
 	return p, true
 }
 
-// asOne makes all gangs one, and members of one kind one class.
-func (p part) asOne() part {
+// merged combines all gangs into one, and members of one kind into one class.
+func (p part) merged() part {
 	one := part{job: Job{All: p.job.All, Gangs: []Gang{{Need: p.job.need()}}}}
 	for _, g := range p.job.Gangs {
 		one.job.Gangs[0].Bound = plus(one.job.Gangs[0].Bound, g.Bound)
 	}
-	of := map[int]int{} // by rank
+	classOfRank := map[int]int{} // by rank
 	for i, c := range p.job.Classes {
 		k := slices.IndexFunc(one.job.Classes, func(o Class) bool { return o.Kind == c.Kind })
 		if k < 0 {
@@ -276,7 +270,7 @@ func (p part) asOne() part {
 		}
 		one.job.Classes[k].Ranks = append(one.job.Classes[k].Ranks, c.Ranks...)
 		for _, r := range c.Ranks {
-			of[r] = p.classes[i]
+			classOfRank[r] = p.classes[i]
 		}
 	}
 	for k := range one.job.Classes {
@@ -284,20 +278,20 @@ func (p part) asOne() part {
 	}
 	slices.SortFunc(one.job.Classes, func(a, b Class) int { return cmp.Compare(a.Ranks[0], b.Ranks[0]) })
 	for _, c := range one.job.Classes {
-		seats := make([]int, len(c.Ranks))
+		ofMembers := make([]int, len(c.Ranks))
 		for i, r := range c.Ranks {
-			seats[i] = of[r]
+			ofMembers[i] = classOfRank[r]
 		}
-		one.seats = append(one.seats, seats)
+		one.memberClasses = append(one.memberClasses, ofMembers)
 	}
 	return one
 }
 
-// translate names the classes of a plan as the whole job does. Members take their places by rank.
-func (p part) translate(of *Plan) *Plan {
-	out := *of
-	out.Puts = slices.Clone(of.Puts)
-	if p.seats == nil {
+// translate replaces the classes of a plan by the classes of the whole job. Members take nodes by rank.
+func (p part) translate(original *Plan) *Plan {
+	out := *original
+	out.Puts = slices.Clone(original.Puts)
+	if p.memberClasses == nil {
 		for i := range out.Puts {
 			out.Puts[i].Class = p.classes[out.Puts[i].Class]
 		}
@@ -307,24 +301,24 @@ func (p part) translate(of *Plan) *Plan {
 	for i := range order {
 		order[i] = i
 	}
-	if of.InOrder {
-		slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(of.Puts[x].Node, of.Puts[y].Node) })
+	if original.InOrder {
+		slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(original.Puts[x].Node, original.Puts[y].Node) })
 	}
-	next := make([]int, len(p.seats))
+	next := make([]int, len(p.memberClasses))
 	for _, i := range order {
-		c := of.Puts[i].Class
-		out.Puts[i].Class = p.seats[c][next[c]]
+		c := original.Puts[i].Class
+		out.Puts[i].Class = p.memberClasses[c][next[c]]
 		next[c]++
 	}
 	return &out
 }
 
-// alike is the job's choice, which knows now which gangs differ in nothing that matters here.
-func (j Job) alike() *choice.Choice {
+// comparableChoice returns the job's choice with Like set: equal keys mark interchangeable gangs.
+func (j Job) comparableChoice() *choice.Choice {
 	c := &choice.Choice{Gangs: slices.Clone(j.Choice.Gangs), Totals: j.Choice.Totals}
 	for g := range c.Gangs {
 		if j.Gangs[g].runs() {
-			continue // where they run, nobody else of it does
+			continue // running members make the gang unique
 		}
 		kinds := map[int]int{}
 		for _, class := range j.Classes {
@@ -332,65 +326,61 @@ func (j Job) alike() *choice.Choice {
 				kinds[class.Kind] += len(class.Ranks)
 			}
 		}
-		like := "kinds"
+		key := "kinds"
 		for _, k := range slices.Sorted(maps.Keys(kinds)) {
-			like += fmt.Sprint(" ", k, "×", kinds[k])
+			key += fmt.Sprint(" ", k, "×", kinds[k])
 		}
 		for i, set := range j.Sets {
 			switch {
 			case !slices.Contains(set.Gangs, g):
 			case len(set.Gangs) == 1:
-				like += fmt.Sprint(" alone ", set.Gather)
+				key += fmt.Sprint(" alone ", set.Gather)
 			default:
-				like += fmt.Sprint(" in ", i)
+				key += fmt.Sprint(" in ", i)
 			}
 		}
-		c.Gangs[g].Like = like
+		c.Gangs[g].Like = key
 	}
 	return c
 }
 
-// Least lists the sets of gangs of which none can be left out, as far as they differ. Sets whose
-// members are too many or too few for a podCountMultiple are none, unless all are.
-func (j Job) Least(t *topology.Tree) []choice.Set { return j.least(j.alike(), t, leastSets) }
+// Least lists the minimal sets of gangs, without duplicates. It skips sets that no podCountMultiple allows, unless all are such sets.
+func (j Job) Least(t *topology.Tree) []choice.Set { return j.least(j.comparableChoice(), t, leastSets) }
 
 func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
-	every := j.All.Multiple.Common(t.Depth())
+	multiple := j.All.Multiple.Common(t.Depth())
 	for _, set := range j.Sets {
-		every = max(every, set.Multiple.Common(t.Depth()))
+		multiple = max(multiple, set.Multiple.Common(t.Depth()))
 	}
-	if every == 1 {
+	if multiple == 1 {
 		return c.Least(most, setsLookedAt, nil)
 	}
-	legal := func(set choice.Set) bool {
-		sub, ok := j.only(c, set)
+	valid := func(set choice.Set) bool {
+		sub, ok := j.forSet(c, set)
 		if !ok || len(sub.job.Classes) == 0 {
 			return ok
 		}
 		m := newOutline(World{World: plan.World{Tree: t, Free: make([]offer.Slots, t.NumNodes())}}, sub.job)
 		return m.Split || m.possible()
 	}
-	if sets := c.Least(most, setsCounted, legal); len(sets) > 0 {
+	if sets := c.Least(most, setsCounted, valid); len(sets) > 0 {
 		return sets
 	}
 	return c.Least(most, setsLookedAt, nil)
 }
 
-// Choose returns the first plan by the order of the rules, or nil and why there is none. What is not a question for like members is decided so:
+// Choose returns the first plan by the rules of package plan, or why there is none. Heterogeneous members need further rules:
 //
-//   - of two sets of as many members, the one with the lower ranks;
-//   - a domain is as large as the number of members that it takes whichever they are;
-//   - a domain in which members of several classes find room gets as many as can be,
-//     of the first classes;
-//   - where gangs may be left out, of two sets of gangs of which as many members are placed
-//     that whose plan comes first, and then that with the first gangs.
+//   - of two equally large sets of members, the one with lower ranks is first;
+//   - the size of a domain is the number of members of any kind that it takes;
+//   - a domain for several classes gets as many members as possible, first classes first;
+//   - if gangs may be omitted, the better plan is first among equally large sets, then the first gangs.
 //
-// Where there are too many ways to look at all of them, or members depend on one
-// another across nodes, the plan is one that holds, found by trying the best domains
-// first, and a refusal may be wrong; both say so.
+// If there are too many combinations, or members are interdependent, it tries the best domains first.
+// The plan is then valid but may not be the first, and a refusal may be wrong. Both report this.
 func Choose(w World, j Job) (*Plan, *plan.Refusal) {
 	if j.Choice.Any() {
-		return chooseSome(w, j)
+		return chooseOptional(w, j)
 	}
 	return chooseAll(w, j, maxVecsSeen)
 }
@@ -410,7 +400,7 @@ func (m *search) penaltyOf(p *Plan) (n int64) {
 	return n
 }
 
-// chargedBy is what a plan costs by a column.
+// chargedBy returns what column c charges for a plan.
 func (m *search) chargedBy(p *Plan, c column) (n int64) {
 	type part struct {
 		domain topology.ID
@@ -418,21 +408,21 @@ func (m *search) chargedBy(p *Plan, c column) (n int64) {
 	}
 	members := map[part]offer.Slots{}
 	for _, put := range p.Puts {
-		at := m.Tree.Ancestor(m.Tree.Node(put.Node), c.Layer)
+		key := m.Tree.Ancestor(m.Tree.Node(put.Node), c.Layer)
 		if c.sets == nil {
-			members[part{at, 0}]++
+			members[part{key, 0}]++
 			continue
 		}
 		for _, i := range m.setsOf[m.Classes[put.Class].Gang] {
 			if slices.Contains(c.sets, i) {
-				members[part{at, i}]++
+				members[part{key, i}]++
 			}
 		}
 	}
-	for at, many := range members {
-		bound := m.BoundIn(at.domain)
+	for key, many := range members {
+		bound := m.BoundIn(key.domain)
 		if c.sets != nil {
-			bound = m.boundOfSet(at.set, at.domain)
+			bound = m.boundInSet(key.set, key.domain)
 		}
 		n += c.Charge.Of(bound, many)
 	}

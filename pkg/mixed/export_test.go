@@ -29,10 +29,10 @@ func Possible(w World, j Job) bool {
 		return !m.Split && m.possible()
 	}
 	m := newSearch(w, j)
-	if m.never || !m.possible() {
+	if m.impossible || !m.possible() {
 		return false
 	}
 	m.makeTables()
-	possible, exact := m.count(m.little())
+	possible, exact := m.count(m.smallEffort())
 	return possible || !exact
 }

@@ -1,15 +1,16 @@
-// Package mixed chooses where the members of a job go that differ: in what they need, or in which gangs they gather with.
+// Package mixed chooses nodes for a job with heterogeneous or interdependent members.
 //
-// The rules and their order are those of package plan, on whose Ground a search here stands too. What each number of members
-// of each class costs a domain is a table, where plan has a curve: tables of children are merged up the tree. Where there
-// are too many combinations, or members depend on one another across nodes, members are put one by one, in counted steps.
+// It follows the rules of package plan and searches on the same Ground. A table replaces the curve of package plan: it lists
+// the cost of each number of members per class. Tables of child domains are merged up the tree. If there are too many
+// combinations, or members are interdependent, a trial places members one by one within a step limit.
 //
-//	Choose ──► gangs that may be left out: sets of gangs, one job each (choice.go)
+//	Choose ──► gangs that may be omitted: one job for each set of gangs (choice.go)
 //	       ──► sums that no plan can satisfy (sums.go)
 //	       ──► tables (search.go, table.go), else trials (trial.go, targets.go)
 //	       ──► a refusal (shortage.go)
 //
-// It knows slots, layers, classes and gangs, and nothing of pods, clocks or locks. Equal input gives equal output.
+// It knows slots, layers, classes and gangs, but no pods, clocks or locks.
+// Invariant: equal input gives equal output.
 package mixed
 
 import (
@@ -21,94 +22,87 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Set is gangs of a job that gather with one another, beside what all of its gangs do: one gang by
-// itself, or those of a branch in a tree of gangs. Sets may share gangs.
+// Set is gangs of a job that gather together, beside the constraint of the whole job. It is one gang or a branch of a gang tree.
+// Sets may share gangs.
 type Set struct {
 	Gangs []int // indexes into Job.Gangs
 	plan.Gather
 }
 
-// asks says whether a set asks for anything that all gangs of a job together do not.
+// asks returns whether the set adds a constraint to that of the whole job.
 func (s Set) asks(all plan.Gather, layers int) bool {
 	return len(s.Gangs) > 0 && (s.Must > all.Must || s.Multiple.Common(layers) > 1 ||
 		slices.ContainsFunc(s.Prefer, func(p plan.Preference) bool { return p.Layer > max(s.Must, all.Must) }))
 }
 
-// Job is a request whose members differ: in what they need (launcher and workers), or
-// in whom they gather with (the gangs of a group, each in its own rack). Members that
-// differ in nothing are a class.
+// Job is a request for heterogeneous members: they differ in requirements or topology constraints.
+// Members without a difference form a class.
 type Job struct {
-	Classes []Class // by the lowest rank in them
+	Classes []Class // sorted by their lowest rank
 	Gangs   []Gang
-	All     plan.Gather // how the members of all gangs gather
-	Sets    []Set       // and those of some
-	// Choice says which gangs may be left out, by the index of the gang; nil is none. Only
-	// Choose asks.
+	All     plan.Gather // constraint of all gangs together
+	Sets    []Set       // constraints of some gangs
+	// Choice says which gangs may be omitted, by gang index; nil for none. Only Choose reads it.
 	Choice *choice.Choice
 }
 
-// Class is members that need the same and belong to one gang.
+// Class is members of one gang with equal requirements.
 type Class struct {
 	Gang int // index into Job.Gangs
-	Kind int // members of one kind need the same; kinds are 0, 1, …
-	// Ranks says where the members stand among all that wait, rising. No two members
-	// have the same rank.
+	Kind int // members of one kind have equal requirements; kinds are 0, 1, …
+	// Ranks are the ranks of the members among all pending members, ascending. Ranks are unique.
 	Ranks []int
 }
 
 // Gang is one gang of a job.
 type Gang struct {
-	Need  offer.Slots   // so many members at the least make a plan
-	Bound []offer.Slots // by node index, how many run already; nil if none does
+	Need  offer.Slots   // a plan has at least this many members
+	Bound []offer.Slots // running members by node index; nil if there are none
 }
 
-// runs says whether any member of the gang is bound.
+// runs returns whether any member of the gang is bound.
 func (g Gang) runs() bool {
 	return slices.ContainsFunc(g.Bound, func(n offer.Slots) bool { return n > 0 })
 }
 
-// World is what a job is placed on.
+// World is the cluster that a job is placed on.
 type World struct {
-	// plan.World's Free is how many members each node takes whichever they are: it says
-	// which domains are large. Its Bound is not read.
+	// World.Free is how many members of any kind each node takes: it decides the order of domains. World.Bound is not read.
 	plan.World
-	// Take says how many members of a kind a node takes beside a load, by kind, of
-	// others that are not there yet.
+	// Take returns how many members of a kind a node takes beside a load of new members, by kind.
 	Take func(node int, load []offer.Slots, kind int) offer.Slots
-	// Penalties is plan.World's Penalty by kind; nil if no member is charged. The world's own is not read.
+	// Penalties is plan.World's Penalty by kind; nil if there are none. World.Penalty is not read.
 	Penalties [][]int64
-	// Trial is for members that depend on one another across nodes; nil if none do.
+	// Trial tests interdependent members; nil if members are independent.
 	Trial Trial
-	// Work is shared by searches that follow one another; nil if there is only one.
+	// Work is shared by consecutive searches; nil if there is one search.
 	Work *Work
 }
 
-// Trial is a world in which members can be put one after the other to see who fits
-// then. What Take says of a node is true of a trial in which nobody was put.
+// Trial tests members that are placed one after another. On an empty trial, Fits agrees with Take.
 type Trial interface {
 	Fits(kind, node int) bool
-	// Put puts a member there; Undo takes the last one back.
+	// Put places a member; Undo removes the last one.
 	Put(kind, node int)
 	Undo()
 }
 
-// Plan says where the members of a job go.
+// Plan is the node assignments of a job.
 type Plan struct {
-	Domain topology.ID // the deepest domain that holds all members
-	// Puts has an entry for each member that is placed.
+	Domain topology.ID // the deepest domain around all members
+	// Puts has an entry for each placed member.
 	Puts []Put
-	// InOrder says that the Filters let members pass in the order of Puts, and perhaps
-	// in no other. Else nodes stand in the order in which ranks are to fill them.
+	// InOrder says that the Filters accept members in the order of Puts, perhaps in no other. Otherwise Puts is sorted by
+	// the nodes in the order in which ranks fill them.
 	InOrder bool
-	// NotAll says that not all ways were tried, and that of those that were not, one may
-	// place more, lie deeper or touch fewer domains of the PreferGather layers (rules 3 to 5).
+	// NotAll says that the search was incomplete. A better plan by rules 3 to 5 may exist.
 	NotAll bool
 }
 
 // Put places one member of a class.
 type Put struct{ Class, Node int }
 
-// members is the number of members that want a place.
+// members returns the number of pending members.
 func (j Job) members() (n offer.Slots) {
 	for _, c := range j.Classes {
 		n += offer.Slots(len(c.Ranks))
@@ -116,7 +110,7 @@ func (j Job) members() (n offer.Slots) {
 	return n
 }
 
-// kinds is the number of kinds.
+// kinds returns the number of kinds.
 func (j Job) kinds() (n int) {
 	for _, c := range j.Classes {
 		n = max(n, c.Kind+1)
@@ -124,7 +118,7 @@ func (j Job) kinds() (n int) {
 	return n
 }
 
-// need is how many members make a plan at the least.
+// need returns the least number of members of a plan.
 func (j Job) need() (n offer.Slots) {
 	for _, g := range j.Gangs {
 		n += g.Need

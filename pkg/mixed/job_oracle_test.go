@@ -22,7 +22,7 @@ type jobTwin struct {
 	mixed.Job
 	shop  shop
 	who   []member        // by class, and then by rank
-	reach []worlds.Reach  // what each domain can take, whoever they are
+	reach []worlds.Reach  // what each domain can take of any members
 	bound [][]offer.Slots // as in sums
 	above [][]topology.ID // by node index, the domains that hold it
 	now   [][]offer.Slots // what sums returns
@@ -171,7 +171,7 @@ func (o *jobTwin) legal(at way) bool {
 // row is that of a set in sums.
 func (o *jobTwin) row(set int) int { return 1 + len(o.Gangs) + set }
 
-// together: those of a row, the bound ones included, are in one domain of the layer.
+// together: the members of a row, bound ones included, are in one domain of the layer.
 func (o *jobTwin) together(now [][]offer.Slots, row, layer int) bool {
 	domains := 0
 	for d := topology.Root; int(d) < o.Tree.Len(); d++ {
@@ -182,7 +182,7 @@ func (o *jobTwin) together(now [][]offer.Slots, row, layer int) bool {
 	return domains == 1
 }
 
-// multiples: whoever is newly in the domain is there in a multiple with those bound.
+// multiples: new members in the domain complete a multiple with the bound ones.
 func (o *jobTwin) multiples(now [][]offer.Slots, d topology.ID) bool {
 	l := o.Tree.Layer(d)
 	breaks := func(row int, m offer.Slots) bool {
@@ -197,8 +197,7 @@ func (o *jobTwin) multiples(now [][]offer.Slots, d topology.ID) bool {
 	return !breaks(0, o.All.Multiple.At(l))
 }
 
-// ranks lists the ranks of those who are below a domain, if of each class the lowest
-// are.
+// ranks lists the ranks of the members below a domain if each class uses its lowest ranks.
 func (o *jobTwin) ranks(at way, d topology.ID) (out []int) {
 	count := make([]int, len(o.Classes))
 	for i, n := range at {
@@ -211,13 +210,13 @@ func (o *jobTwin) ranks(at way, d topology.ID) (out []int) {
 	return out
 }
 
-// compareRanks: the more the better, and of as many, those with the lower ranks.
+// compareRanks: more members are better, then lower ranks.
 func (o *jobTwin) compareRanks(a, b way, d topology.ID) int {
 	x, y := o.ranks(a, d), o.ranks(b, d)
 	return cmp.Or(cmp.Compare(len(y), len(x)), slices.Compare(x, y))
 }
 
-// domain is the deepest one that holds all members, those already bound included.
+// domain is the deepest domain around all members, bound ones included.
 func (o *jobTwin) domain(at way) (best topology.ID) {
 	now := o.sums(at)
 	for d := topology.Root; int(d) < o.Tree.Len(); d++ {
@@ -230,7 +229,7 @@ func (o *jobTwin) domain(at way) (best topology.ID) {
 }
 
 // touched counts the domains that members newly touch, for each preference: from the top
-// down, and at one layer that for all members first. Those that sets share are one.
+// down, and at one layer that for all members first. Equal preferences of sets count once.
 func (o *jobTwin) touched(at way) (out []int) {
 	now := o.sums(at)
 	touches := func(l int, rows []int) (n int) {
@@ -310,8 +309,8 @@ func (o *jobTwin) tied(ways []way) []way {
 }
 
 // fill is rule 8 on a list of ways. Of the children of d, largest offer first: if one
-// of those that are left can take all that is left, the smallest of them does; else
-// the largest takes as many as it can in any of the ways, and those of low ranks.
+// remaining child takes all that is left, the smallest such child does; else
+// the largest takes as many as it can in any of the ways, low ranks first.
 func (o *jobTwin) fill(d topology.ID, ways []way) (out []mixed.Put) {
 	if lo, _ := o.Tree.Nodes(d); o.Tree.IsNode(d) {
 		for i, n := range ways[0] {
@@ -343,7 +342,7 @@ func (o *jobTwin) fill(d topology.ID, ways []way) (out []mixed.Put) {
 	return out
 }
 
-// alone lists the ways in which, of some domains, only k takes anybody.
+// alone lists the ways in which, of some domains, only k takes members.
 func (o *jobTwin) alone(k topology.ID, left []topology.ID, ways []way) []way {
 	return slices.DeleteFunc(slices.Clone(ways), func(at way) bool {
 		now := o.sums(at)
@@ -382,7 +381,7 @@ func (o *jobTwin) compareWithLike(t *rapid.T, y worlds.Tally, p *mixed.Plan) {
 		return
 	}
 	if len(o.shop.needs) != 1 {
-		return // Free counts others, too
+		return // Free counts other kinds too
 	}
 	w, want := o.World.World, offer.Slots(len(o.who))
 	w.Bound = o.Gangs[0].Bound
@@ -444,7 +443,7 @@ func (o *jobTwin) checkRefusal(t *rapid.T, r *plan.Refusal) {
 }
 
 // checkTooLarge: of the sets that must gather deeper than all the first three are named which no domain of
-// their layer takes, whoever else goes nowhere, with the first domain that takes most of them.
+// their layer takes, without any other members, with the first domain that takes most of them.
 func (o *jobTwin) checkTooLarge(t *rapid.T, y worlds.Tally, r *plan.Refusal) {
 	var want []plan.TooLarge
 	for i, set := range o.Sets {
@@ -487,8 +486,7 @@ func (o *jobTwin) checkTooLarge(t *rapid.T, y worlds.Tally, r *plan.Refusal) {
 	y.Count("no set is too large", len(want) == 0 && len(o.Sets) > 0)
 }
 
-// takesOf is how many of those that the gangs of a set need are in a domain at the most, if all others are
-// nowhere.
+// takesOf is the most needed members of a set that a domain takes without other members.
 func (o *jobTwin) takesOf(set mixed.Set, d topology.ID) (most offer.Slots) {
 	o.all(func(at way) bool {
 		now := o.sums(at)
@@ -508,7 +506,7 @@ func (o *jobTwin) takesOf(set mixed.Set, d topology.ID) (most offer.Slots) {
 }
 
 // within counts for each domain of the Must layer the members there, if the rules for
-// it and the domains in it hold; the others are zero.
+// it and the domains in it hold; other domains are zero.
 func (o *jobTwin) within(at way) []offer.Slots {
 	now := o.sums(at)
 	out := make([]offer.Slots, o.Tree.Len())
@@ -526,8 +524,8 @@ func (o *jobTwin) within(at way) []offer.Slots {
 	return out
 }
 
-// gathered: in x, a domain in which sets gather below where all do, each that is newly there has all who
-// are bound there, and nobody elsewhere below d.
+// gathered: in x, a domain in which sets gather below where all do, each set with new members has all its bound members
+// there, and no member elsewhere below d.
 func (o *jobTwin) gathered(now [][]offer.Slots, x, d topology.ID) bool {
 	for i, set := range o.Sets {
 		row := o.row(i)
@@ -583,7 +581,7 @@ func (o *jobTwin) count(y worlds.Tally, p *mixed.Plan, ways, first []way) {
 	y.Count("decided inside", len(first) > 1)
 }
 
-// countMembers says who was placed.
+// countMembers tallies the placed members.
 func (o *jobTwin) countMembers(y worlds.Tally, p *mixed.Plan) {
 	gangs := o.has(p, func(c mixed.Class) int { return c.Gang })
 	kinds := o.has(p, func(c mixed.Class) int { return c.Kind })
@@ -623,7 +621,7 @@ func (o *jobTwin) String() (out string) {
 	return out + fmt.Sprintf("%+v\n%+v", o.shop, o.Job)
 }
 
-// shop says what nodes accept: needs that add up, and kinds that do not bear others. A load
+// shop says what nodes accept: needs that add up, and kinds that exclude other kinds. A load
 // may leave out the last kinds.
 type shop struct {
 	has    [][2]offer.Slots // by node index, two resources
@@ -835,7 +833,7 @@ func TestChooseJob(t *testing.T) {
 	})
 }
 
-// TestJobSets: worlds in which two or three gangs, all of whose members are needed, gather in
+// TestJobSets: worlds in which two or three gangs, with all members needed, gather in
 // layers of their own, or some of them with one another.
 func TestJobSets(t *testing.T) {
 	kinds := []string{

@@ -317,8 +317,8 @@ func TestSplitSets(t *testing.T) {
 	}
 }
 
-// TestWhoGathersDeeper: a refusal says how many gangs must gather where, as far as it knows them.
-func TestWhoGathersDeeper(t *testing.T) {
+// TestRefusalNamesDeeperGangs: a refusal says how many gangs must gather where, as far as it knows them.
+func TestRefusalNamesDeeperGangs(t *testing.T) {
 	for want, sets := range map[string][]mixed.Set{
 		"; each gang in one domain of Rack":                   mixed.EachGang(3, plan.Gather{Must: 2}),
 		"; one of the gangs in one domain of Rack":            {{Gangs: []int{1}, Gather: plan.Gather{Must: 2}}},
@@ -399,7 +399,7 @@ func TestSetsTooLarge(t *testing.T) {
 	}
 }
 
-// TestSetTooLargeWithMore: members beyond what a gang of a set needs do not stand for those of another.
+// TestSetTooLargeWithMore: members beyond what a gang of a set needs do not count for another gang.
 func TestSetTooLargeWithMore(t *testing.T) {
 	j := mixed.Job{
 		Gangs:   []mixed.Gang{{Need: 1}, {Need: 2}},

@@ -1,25 +1,23 @@
 package mixed
 
-// memory is a trial that asks another one nothing twice: the same members on the same
-// nodes are met on many ways. Members are put on the other trial only when it is asked.
+// memory is a trial that asks another trial each question once. It places members there only before a question.
 type memory struct {
 	trial   Trial
-	there   []seen // who is on the other trial
-	puts    []seen // who is to be
-	set     set    // of puts
+	placed  []placement // members placed on the other trial
+	puts    []placement // members to be placed there
+	set     set         // hash of puts
 	answers map[question]bool
 }
 
-// seen is a member of a kind on a node.
-type seen struct{ kind, node int }
+// placement is a member of a kind on a node.
+type placement struct{ kind, node int }
 
 type question struct {
 	set set
-	seen
+	placement
 }
 
-// set is the same for equal sets of members on nodes, in whatever order they came, and
-// as good as never for others.
+// set is a hash of placements, independent of their order. Collisions are negligible.
 type set uint64
 
 func (s set) with(what, node int) set { return s + scramble(what, node) }
@@ -36,14 +34,14 @@ func scramble(what, node int) set {
 
 func newMemory(s Trial) *memory { return &memory{trial: s, answers: map[question]bool{}} }
 
-// knows says whether the answer is known.
+// knows returns whether the answer is remembered.
 func (m *memory) knows(kind, node int) bool {
-	_, ok := m.answers[question{m.set, seen{kind, node}}]
+	_, ok := m.answers[question{m.set, placement{kind, node}}]
 	return ok
 }
 
 func (m *memory) Fits(kind, node int) bool {
-	q := question{m.set, seen{kind, node}}
+	q := question{m.set, placement{kind, node}}
 	fits, ok := m.answers[q]
 	if !ok {
 		m.catchUp()
@@ -53,23 +51,23 @@ func (m *memory) Fits(kind, node int) bool {
 	return fits
 }
 
-// catchUp puts on the other trial who is to be there, and nobody else.
+// catchUp makes the placements of the other trial equal to puts.
 func (m *memory) catchUp() {
 	same := 0
-	for same < min(len(m.there), len(m.puts)) && m.there[same] == m.puts[same] {
+	for same < min(len(m.placed), len(m.puts)) && m.placed[same] == m.puts[same] {
 		same++
 	}
-	for range m.there[same:] {
+	for range m.placed[same:] {
 		m.trial.Undo()
 	}
 	for _, p := range m.puts[same:] {
 		m.trial.Put(p.kind, p.node)
 	}
-	m.there = append(m.there[:same], m.puts[same:]...)
+	m.placed = append(m.placed[:same], m.puts[same:]...)
 }
 
 func (m *memory) Put(kind, node int) {
-	m.puts = append(m.puts, seen{kind, node})
+	m.puts = append(m.puts, placement{kind, node})
 	m.set = m.set.with(kind, node)
 }
 

@@ -9,18 +9,18 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// effort is how much the search may look at.
-func (m *search) effort() effort {
+// maxEffort returns the limit of the search.
+func (m *search) maxEffort() effort {
 	if m.Work == nil {
 		return effort{vecs: maxVecsSeen}
 	}
-	return effort{vecs: min(max(m.Work.vecs, m.little().vecs), maxVecsSeen)}
+	return effort{vecs: min(max(m.Work.vecs, m.smallEffort().vecs), maxVecsSeen)}
 }
 
-// listingCosts is how many vecs are looked at in the time in which one is put into a table.
+// listingCosts is the cost of one table entry, in vectors examined.
 const listingCosts = 16
 
-// spend notes what was done since the last time.
+// spend subtracts the effort since the last call from the shared work.
 func (m *search) spend() {
 	if m.Work != nil && m.tables != nil {
 		m.Work.vecs -= m.tables.done.vecs + listingCosts*m.tables.listed
@@ -30,7 +30,7 @@ func (m *search) spend() {
 
 func newSearch(w World, j Job) *search {
 	m := newOutline(w, j)
-	m.never = m.Split || !m.possible()
+	m.impossible = m.Split || !m.possible()
 	m.rank()
 	m.sortKinds()
 	return m
@@ -49,47 +49,46 @@ func (m *search) rank() {
 	slices.SortFunc(m.order, func(a, b seat) int { return cmp.Compare(rank[a], rank[b]) })
 }
 
-// sortKinds puts the classes of small kinds first: the last kind on a node is counted,
-// the others are tried out.
+// sortKinds puts the classes of small kinds first: on a node, all kinds but the last are enumerated.
 func (m *search) sortKinds() {
-	many := make([]int, m.kinds())
+	counts := make([]int, m.kinds())
 	for c, class := range m.Classes {
-		many[class.Kind] += len(class.Ranks)
+		counts[class.Kind] += len(class.Ranks)
 		m.byKind = append(m.byKind, c)
 	}
 	slices.SortStableFunc(m.byKind, func(a, b int) int {
 		x, y := m.Classes[a].Kind, m.Classes[b].Kind
-		return cmp.Or(cmp.Compare(many[x], many[y]), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(counts[x], counts[y]), cmp.Compare(x, y))
 	})
-	m.slots = make([][]offer.Slots, len(many))
-	nobody := make([]offer.Slots, len(many))
+	m.slots = make([][]offer.Slots, len(counts))
+	noLoad := make([]offer.Slots, len(counts))
 	for k := range m.slots {
 		m.slots[k] = make([]offer.Slots, m.Tree.NumNodes())
 		for i := range m.slots[k] {
-			m.slots[k][i] = max(0, m.Take(i, nobody, k))
+			m.slots[k][i] = max(0, m.Take(i, noLoad, k))
 		}
 	}
 }
 
-// choose returns the first plan; exact is false if there are too many to look at.
+// choose returns the first plan. exact is false if there are too many vectors.
 func (m *search) choose(vecs int) (p *Plan, exact bool) {
 	m.makeTables()
 	defer m.spend()
-	if m.never || !m.possible() {
+	if m.impossible || !m.possible() {
 		return nil, true
 	}
-	most := m.effort()
+	most := m.maxEffort()
 	most.vecs = min(most.vecs, vecs)
 	if found, exact := m.count(most); !found || !exact {
 		return nil, exact
 	}
-	m.tables.most = effort{} // all that is asked from here on belongs to the answer
+	m.tables.most = effort{} // the answer itself has no limit
 	d := plan.First(&m.Ground, plan.Chooser[vec]{Charge: m.charge, Fewest: m.fewest, Softest: m.softest}, m.best, nil)
 	plan.Fill(&m.Ground, plan.Filler[vec]{Price: m.price, Takes: m.takes, Rest: m.rest, Share: m.share, Put: m.put}, d, m.best)
 	return &Plan{Domain: d, Puts: m.puts}, true
 }
 
-// makeTables prepares to count, if members are not too many for that.
+// makeTables prepares the tables unless there are too many vectors.
 func (m *search) makeTables() {
 	want := make([]offer.Slots, len(m.Classes))
 	setsOf := make([]uint64, len(m.Classes))
@@ -102,14 +101,13 @@ func (m *search) makeTables() {
 	if codec, ok := newCodec(want); ok {
 		width := len(m.columns)
 		if m.soft {
-			width++ // the last number is what soft preferences charge
+			width++ // the last number is the penalty of soft preferences
 		}
 		m.tables = m.Work.shareTables(newTables(codec, width, setsOf))
 	}
 }
 
-// count finds out how many members of each class can be placed; exact is false if that is
-// too much. The best of them is then in m.
+// count finds the best vector of members that can be placed, and stores it in best. exact is false if the limit is reached.
 func (m *search) count(most effort) (found, exact bool) {
 	if m.tables == nil || len(m.Gangs) > 64 || len(m.Sets) > 64 {
 		return false, false // a table has a bit for each set
@@ -119,7 +117,7 @@ func (m *search) count(most effort) (found, exact bool) {
 	m.table = make([]*table, m.Tree.Len())
 	m.ruled = map[ruled]*table{}
 	for _, d := range m.Roots {
-		t := m.at(d)
+		t := m.tableOf(d)
 		if t == nil {
 			return false, false
 		}
@@ -132,14 +130,13 @@ func (m *search) count(most effort) (found, exact bool) {
 	return found, true
 }
 
-// enough says whether every gang has the members that it needs, and the domains above
-// a root the multiple that they must.
+// enough returns whether every gang has the members it needs, and the domains above root have valid multiples.
 func (m *search) enough(root topology.ID, v vec) bool {
 	if v == 0 {
 		return false
 	}
 	for g, gang := range m.Gangs {
-		if m.ofGang(v, g) < gang.Need {
+		if m.countInGang(v, g) < gang.Need {
 			return false
 		}
 	}
@@ -152,7 +149,7 @@ func (m *search) enough(root topology.ID, v vec) bool {
 	return true
 }
 
-// better is rule 3, and then the lower ranks.
+// better compares by rule 3, then prefers lower ranks.
 func (m *search) better(a, b vec) bool {
 	if x, y := m.total(a), m.total(b); x != y {
 		return x > y
@@ -173,7 +170,7 @@ func (m *search) total(v vec) (n offer.Slots) {
 	return n
 }
 
-func (m *search) ofGang(v vec, gang int) (n offer.Slots) {
+func (m *search) countInGang(v vec, gang int) (n offer.Slots) {
 	for c, class := range m.Classes {
 		if class.Gang == gang {
 			n += m.tables.count(v, c)
@@ -182,8 +179,8 @@ func (m *search) ofGang(v vec, gang int) (n offer.Slots) {
 	return n
 }
 
-// at returns the table of a domain, nil if that is too much work.
-func (m *search) at(d topology.ID) *table {
+// tableOf returns the table of a domain; nil if the limit is reached.
+func (m *search) tableOf(d topology.ID) *table {
 	if m.table[d] != nil {
 		return m.table[d]
 	}
@@ -191,84 +188,82 @@ func (m *search) at(d topology.ID) *table {
 	if lo, _ := m.Tree.Nodes(d); m.Tree.IsNode(d) {
 		t = m.leaf(lo)
 	} else {
-		t = m.together(slices.Collect(m.Tree.Children(d)), m.apart(m.Tree.Layer(d)))
+		t = m.tableOfAll(slices.Collect(m.Tree.Children(d)), m.unsplittable(m.Tree.Layer(d)))
 	}
 	if t == nil {
 		return nil
 	}
-	m.table[d] = m.rule(d, t)
+	m.table[d] = m.ruledTable(d, t)
 	return m.table[d]
 }
 
-// together returns the table of several domains, merged in pairs; apart are sets.
-func (m *search) together(domains []topology.ID, apart uint64) *table {
+// tableOfAll returns the table of several domains, merged in pairs. unsplittable has a bit for each set that must not span them.
+func (m *search) tableOfAll(domains []topology.ID, unsplittable uint64) *table {
 	switch n := len(domains); n {
 	case 0:
-		return m.tables.nobody()
+		return m.tables.emptyTable()
 	case 1:
-		return m.at(domains[0])
+		return m.tableOf(domains[0])
 	default:
-		a := m.together(domains[:n/2], apart)
-		b := m.together(domains[n/2:], apart)
+		a := m.tableOfAll(domains[:n/2], unsplittable)
+		b := m.tableOfAll(domains[n/2:], unsplittable)
 		if a == nil || b == nil {
 			return nil
 		}
-		return m.tables.merge(a, b, apart)
+		return m.tables.merge(a, b, unsplittable)
 	}
 }
 
-// leaf returns the table of a node, nil if that is too much work: kind by kind, as many of each as it takes beside those
-// before.
+// leaf returns the table of a node; nil if the limit is reached. It enumerates kinds in order, each beside the kinds before it.
 func (m *search) leaf(node int) *table {
 	var vecs []vec
 	load := make([]offer.Slots, len(m.slots))
-	var add func(i int, v vec, left offer.Slots)
-	add = func(i int, v vec, left offer.Slots) {
+	var add func(i int, v vec, remaining offer.Slots)
+	add = func(i int, v vec, remaining offer.Slots) {
 		if i == len(m.byKind) {
 			vecs = append(vecs, v)
 			return
 		}
-		if m.tables.done.vecs++; m.tables.tooMuch() {
+		if m.tables.done.vecs++; m.tables.exhausted() {
 			return
 		}
 		c := m.byKind[i]
 		kind := m.Classes[c].Kind
 		if i == 0 || m.Classes[m.byKind[i-1]].Kind != kind {
-			left = m.slots[kind][node]
-			if left > 0 && v != 0 {
-				if m.tables.done.asks++; m.tables.tooMuch() {
+			remaining = m.slots[kind][node]
+			if remaining > 0 && v != 0 {
+				if m.tables.done.asks++; m.tables.exhausted() {
 					return
 				}
-				left = m.Take(node, load, kind)
+				remaining = m.Take(node, load, kind)
 			}
 		}
-		for n := range min(left, m.tables.want[c]) + 1 {
+		for n := range min(remaining, m.tables.want[c]) + 1 {
 			load[kind] += n
-			add(i+1, v+m.tables.one(c, n), left-n)
+			add(i+1, v+m.tables.one(c, n), remaining-n)
 			load[kind] -= n
 		}
 	}
-	if add(0, 0, 0); m.tables.tooMuch() {
+	if add(0, 0, 0); m.tables.exhausted() {
 		return nil
 	}
 	return m.tables.intern(vecs, make([]int64, len(vecs)*m.tables.width))
 }
 
-// rule leaves out what rules 1 and 2 forbid at the layer of d, and adds to prices what
-// rule 5 counts there, and soft preferences. For all domains of a layer without bound members it is the
-// same, but for nodes on which soft preferences charge.
-func (m *search) rule(d topology.ID, t *table) *table {
-	same := ruled{t, m.Tree.Layer(d)}
+// ruledTable applies rules 1 and 2 at the layer of d and adds what rule 5 and soft preferences charge there.
+// The result is shared by domains of a layer with equal tables, no bound members and no penalties.
+func (m *search) ruledTable(d topology.ID, t *table) *table {
+	key := ruled{t, m.Tree.Layer(d)}
 	if m.BoundIn(d) > 0 || m.Tree.IsNode(d) && m.penalised(d) {
-		return m.ruleHere(d, t)
+		return m.applyRules(d, t)
 	}
-	if m.ruled[same] == nil {
-		m.ruled[same] = m.ruleHere(d, t)
+	if m.ruled[key] == nil {
+		m.ruled[key] = m.applyRules(d, t)
 	}
-	return m.ruled[same]
+	return m.ruled[key]
 }
 
-func (m *search) ruleHere(d topology.ID, t *table) *table {
+func (m *search) applyRules(d topology.ID, t *table) *table {
 	var vecs []vec
 	var price []int64
 	for i, v := range t.vecs {
@@ -287,20 +282,20 @@ func (m *search) ruleHere(d topology.ID, t *table) *table {
 	return m.tables.intern(vecs, price)
 }
 
-// gathers says whether each set that gathers in the layer of d, below where all do, has either
-// nobody there or everybody: enough members of all its gangs, and all who are bound already.
+// gathers returns whether each set that gathers at the layer of d is complete in d or absent.
+// A complete set has all bound members and enough members of each gang.
 func (m *search) gathers(d topology.ID, v vec) bool {
 	layer := m.Tree.Layer(d)
 	for i := range m.Sets {
 		set := &m.Sets[i]
-		if set.Must != layer || layer <= m.All.Must || m.ofSet(v, i) == 0 {
+		if set.Must != layer || layer <= m.All.Must || m.countInSet(v, i) == 0 {
 			continue
 		}
-		if m.boundOfSet(i, d) != m.boundOfSet(i, topology.Root) {
+		if m.boundInSet(i, d) != m.boundInSet(i, topology.Root) {
 			return false
 		}
 		for _, g := range set.Gangs {
-			if !m.partly && m.ofGang(v, g) < m.Gangs[g].Need {
+			if !m.partialSets && m.countInGang(v, g) < m.Gangs[g].Need {
 				return false
 			}
 		}
@@ -308,26 +303,25 @@ func (m *search) gathers(d topology.ID, v vec) bool {
 	return true
 }
 
-// multiples says whether the members in d, if there are new ones, are multiples, and
-// those of each set.
+// multiples returns whether the members in d satisfy the multiples of the job and of each set. Without new members it returns true.
 func (m *search) multiples(d topology.ID, v vec) bool {
 	l := m.Tree.Layer(d)
 	if n := m.total(v); n > 0 && (n+m.BoundIn(d))%m.All.Multiple.At(l) != 0 {
 		return false
 	}
 	for i := range m.Sets {
-		every := m.Sets[i].Multiple.At(l)
-		if every == 1 {
+		multiple := m.Sets[i].Multiple.At(l)
+		if multiple == 1 {
 			continue
 		}
-		if n := m.ofSet(v, i); n > 0 && (n+m.boundOfSet(i, d))%every != 0 {
+		if n := m.countInSet(v, i); n > 0 && (n+m.boundInSet(i, d))%multiple != 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// touches is what a column charges for the members in d.
+// touches returns what a column charges for the members in d.
 func (m *search) touches(d topology.ID, v vec, c column) (n int64) {
 	switch {
 	case c.Layer != m.Tree.Layer(d) || v == 0:
@@ -336,7 +330,7 @@ func (m *search) touches(d topology.ID, v vec, c column) (n int64) {
 		return c.Charge.Of(m.BoundIn(d), m.total(v))
 	}
 	for _, i := range c.sets {
-		n += c.Charge.Of(m.boundOfSet(i, d), m.ofSet(v, i))
+		n += c.Charge.Of(m.boundInSet(i, d), m.countInSet(v, i))
 	}
 	return n
 }
@@ -368,7 +362,7 @@ func (m *search) penalty(kind, node int) int64 {
 	return m.Penalties[kind][node]
 }
 
-// penaltyIn returns what soft preferences charge for so many members of each class on a node.
+// penaltyIn returns what soft preferences charge for vector v on a node.
 func (m *search) penaltyIn(d topology.ID, v vec) (n int64) {
 	node, _ := m.Tree.Nodes(d)
 	for c, class := range m.Classes {
@@ -377,14 +371,14 @@ func (m *search) penaltyIn(d topology.ID, v vec) (n int64) {
 	return n
 }
 
-// penalised says whether soft preferences charge for any kind of member on a node.
+// penalised returns whether soft preferences charge any kind on a node.
 func (m *search) penalised(d topology.ID) bool {
 	node, _ := m.Tree.Nodes(d)
-	return slices.ContainsFunc(m.Penalties, func(of []int64) bool { return of != nil && of[node] > 0 })
+	return slices.ContainsFunc(m.Penalties, func(penalties []int64) bool { return penalties != nil && penalties[node] > 0 })
 }
 
 func (m *search) price(d topology.ID, v vec) (offer.Price, bool) {
-	return priceIn(m.at(d), m.tables.index(v))
+	return priceIn(m.tableOf(d), m.tables.index(v))
 }
 
 func priceIn(t *table, index int) (offer.Price, bool) {
@@ -405,32 +399,32 @@ func (m *search) takes(domains []topology.ID, v vec) (out []topology.ID) {
 }
 
 func (m *search) rest(domains []topology.ID, _ vec) func(int, vec) (offer.Price, bool) {
-	apart := m.apart(m.Tree.Layer(m.Tree.Parent(domains[0])))
-	t := plan.NewTails(domains, m.tables.nobody(), func(after *table, d topology.ID) *table {
-		return m.tables.merge(m.at(d), after, apart)
+	unsplittable := m.unsplittable(m.Tree.Layer(m.Tree.Parent(domains[0])))
+	t := plan.NewTails(domains, m.tables.emptyTable(), func(rest *table, d topology.ID) *table {
+		return m.tables.merge(m.tableOf(d), rest, unsplittable)
 	})
 	return func(i int, v vec) (offer.Price, bool) { return priceIn(t.From(i), m.tables.index(v)) }
 }
 
-func (m *search) share(d topology.ID, after func(vec) (offer.Price, bool), v vec, due offer.Price) (most vec) {
-	t, apart := m.at(d), m.apart(m.Tree.Layer(d)-1)
+func (m *search) share(d topology.ID, rest func(vec) (offer.Price, bool), v vec, due offer.Price) (most vec) {
+	t, unsplittable := m.tableOf(d), m.unsplittable(m.Tree.Layer(d)-1)
 	for i, x := range t.vecs {
-		if !m.within(x, v) || !m.better(x, most) {
+		if !m.contained(x, v) || !m.better(x, most) {
 			continue
 		}
-		// Sets that are kept apart are so in what is due; here it must be asked.
-		if t.sets[i]&m.tables.setsIn(v-x)&apart != 0 {
+		// rest respects unsplittable sets among the following domains; here they are checked between d and the rest.
+		if t.sets[i]&m.tables.setsIn(v-x)&unsplittable != 0 {
 			continue
 		}
-		if p, ok := after(v - x); ok && t.row(i).Add(p).Compare(due) == 0 {
+		if p, ok := rest(v - x); ok && t.row(i).Add(p).Compare(due) == 0 {
 			most = x
 		}
 	}
 	return most
 }
 
-// within says whether x has no more of any class than v.
-func (m *search) within(x, v vec) bool {
+// contained returns whether v has at least as many members of each class as x.
+func (m *search) contained(x, v vec) bool {
 	for c := range m.Classes {
 		if m.tables.count(x, c) > m.tables.count(v, c) {
 			return false

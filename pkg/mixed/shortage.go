@@ -8,11 +8,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// mostTooLarge bounds how many of them are looked for.
+// mostTooLarge bounds the number of sets in a refusal.
 const mostTooLarge = 3
 
-// tooLarge lists the first sets of those that must gather deeper than all which are too large
-// by themselves. Where members depend on one another nobody knows.
+// tooLarge lists the first sets too large for any domain of their deeper layer. With interdependent members it is unknown.
 func (m *search) tooLarge() (out []plan.TooLarge) {
 	if m.Trial != nil || m.Split {
 		return nil
@@ -28,14 +27,14 @@ func (m *search) tooLarge() (out []plan.TooLarge) {
 		if best := m.bestFor(i, want); best.Slots < want {
 			out = append(out, plan.TooLarge{
 				Gangs: set.Gangs, Layer: m.Tree.LayerNames()[set.Must], Want: want, Best: best,
-				Beside: m.boundOfSet(i, topology.Root) > 0,
+				Beside: m.boundInSet(i, topology.Root) > 0,
 			})
 		}
 	}
 	return out
 }
 
-// needOf is how many members the gangs of a set need.
+// needOf returns how many members the gangs of a set need.
 func (m *search) needOf(set int) (n offer.Slots) {
 	for _, g := range m.Sets[set].Gangs {
 		n += m.Gangs[g].Need
@@ -43,23 +42,23 @@ func (m *search) needOf(set int) (n offer.Slots) {
 	return n
 }
 
-// bestFor is the first domain that takes most of what the gangs of a set need.
+// bestFor returns the first domain that takes the most of what a set needs.
 func (m *search) bestFor(set int, want offer.Slots) (best plan.Offer) {
 	known := map[*table]offer.Slots{} // clusters have few kinds of domains
-	none := true
+	first := true
 	for _, root := range m.Roots {
 		for d := range m.Below(root, m.Sets[set].Must) {
-			if m.boundOfSet(set, d) != m.boundOfSet(set, topology.Root) {
+			if m.boundInSet(set, d) != m.boundInSet(set, topology.Root) {
 				continue
 			}
-			t := m.counted(d)
+			t := m.existingTable(d)
 			n, ok := known[t]
 			if !ok || t == nil {
-				n = min(want, m.takesOfSet(set, d))
+				n = min(want, m.setCapacity(set, d))
 				known[t] = n
 			}
-			if none || n > best.Slots {
-				none, best = false, plan.Offer{Slots: n}
+			if first || n > best.Slots {
+				first, best = false, plan.Offer{Slots: n}
 				if m.Tree.Named(d) {
 					best.Path = m.Tree.Path(d)
 				}
@@ -72,47 +71,46 @@ func (m *search) bestFor(set int, want offer.Slots) (best plan.Offer) {
 	return best
 }
 
-// counted is the table of a domain; nil if nobody made it.
-func (m *search) counted(d topology.ID) *table {
+// existingTable returns the table of a domain; nil if it was not computed.
+func (m *search) existingTable(d topology.ID) *table {
 	if m.table == nil {
 		return nil
 	}
 	return m.table[d]
 }
 
-// takesOfSet is how many members a domain takes of those that the gangs of a set need, or where
-// nobody counted them, no less than that.
-func (m *search) takesOfSet(set int, d topology.ID) (most offer.Slots) {
-	t := m.counted(d)
+// setCapacity returns how many needed members of a set a domain takes. Without a table it is an upper bound.
+func (m *search) setCapacity(set int, d topology.ID) (most offer.Slots) {
+	t := m.existingTable(d)
 	if t == nil {
 		want := make([]offer.Slots, m.kinds())
-		for _, c := range m.inSet[set] {
+		for _, c := range m.classesOfSet[set] {
 			want[m.Classes[c].Kind] += offer.Slots(len(m.Classes[c].Ranks))
 		}
 		for kind, many := range want {
-			most += m.takesAlone(d, kind, many)
+			most += m.aloneCapacity(d, kind, many)
 		}
 		return most
 	}
 	for _, v := range t.vecs {
 		n := offer.Slots(0)
 		for _, g := range m.Sets[set].Gangs {
-			n += min(m.ofGang(v, g), m.Gangs[g].Need)
+			n += min(m.countInGang(v, g), m.Gangs[g].Need)
 		}
 		most = max(most, n)
 	}
 	return most
 }
 
-// refuse says how many of the members each domain takes, if it is known: the needs of
-// single gangs do not count, so that of a set that finds no room those count who do.
+// refuse returns the refusal with the capacity of each domain, if known. Needs of single gangs are ignored,
+// so that the placed members of an incomplete set count.
 func (m *search) refuse(cut bool) *plan.Refusal {
-	m.partly = slices.ContainsFunc(m.Sets, func(s Set) bool { return s.Must > m.All.Must })
-	if (m.Trial == nil || m.placed == nil) && (m.table == nil || m.partly) && !m.Split {
-		m.count(m.little())
+	m.partialSets = slices.ContainsFunc(m.Sets, func(s Set) bool { return s.Must > m.All.Must })
+	if (m.Trial == nil || m.placed == nil) && (m.table == nil || m.partialSets) && !m.Split {
+		m.count(m.smallEffort())
 	}
-	r := m.Ground.Refuse(m.All.Must, m.most)
-	r.Want, r.Dependent, r.AtLeast, r.Cut = m.need(), m.Trial != nil, slices.ContainsFunc(m.Roots, m.tried), cut
+	r := m.Ground.Refuse(m.All.Must, m.mostMembers)
+	r.Want, r.Dependent, r.AtLeast, r.Cut = m.need(), m.Trial != nil, slices.ContainsFunc(m.Roots, m.fromTrials), cut
 	r.AddMultiples(m.Tree, m.All.Multiple)
 	for i, set := range m.Sets {
 		if !slices.ContainsFunc(m.Sets[:i], func(s Set) bool { return slices.Equal(s.Multiple, set.Multiple) }) {
@@ -124,7 +122,7 @@ func (m *search) refuse(cut bool) *plan.Refusal {
 	return r
 }
 
-// addDeeper says of a set that it must gather deeper than all, if it must.
+// addDeeper records the layer of a set that gathers deeper than the job.
 func (m *search) addDeeper(r *plan.Refusal, set int) {
 	s := m.Sets[set]
 	if s.Must <= m.All.Must {
@@ -146,25 +144,25 @@ func (m *search) addDeeper(r *plan.Refusal, set int) {
 		counted := slices.ContainsFunc(m.setsOf[g], func(i int) bool {
 			return i < set && m.Sets[i].Must == s.Must && len(m.Sets[i].Gangs) == size && m.splitSet(i)
 		})
-		if m.gangs[g] != nil && !counted {
+		if m.boundOfGang[g] != nil && !counted {
 			a.Split++
 		}
 	}
 }
 
-// tried says whether trials, and no table, say how many members a domain takes.
-func (m *search) tried(d topology.ID) bool {
-	return m.placed != nil && (m.Trial != nil || m.counted(d) == nil)
+// fromTrials returns whether the capacity of a domain comes from trials instead of a table.
+func (m *search) fromTrials(d topology.ID) bool {
+	return m.placed != nil && (m.Trial != nil || m.existingTable(d) == nil)
 }
 
-// most returns how many members a domain takes. After trials it returns how many they have put there; where there is
-// neither trial nor table, an upper bound.
-func (m *search) most(d topology.ID) (n offer.Slots) {
-	if m.tried(d) {
+// mostMembers returns how many members a domain takes. After trials it returns the most they placed. Without trial or table it is an
+// upper bound.
+func (m *search) mostMembers(d topology.ID) (n offer.Slots) {
+	if m.fromTrials(d) {
 		return m.placed[d]
 	}
 	if m.table == nil || m.table[d] == nil {
-		n = m.mostIn(d)
+		n = m.upperBound(d)
 		if !m.AnyBound() {
 			n -= n % m.All.Multiple.Common(m.Tree.Depth())
 		}

@@ -7,38 +7,34 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// This file refuses by arithmetic what no search need look for: more members than the
-// nodes of any domain take one kind at a time, and counts that no multiple allows (16 are
-// no sum of threes). It may let pass what no plan can do, and refuses nothing that one can.
+// This file refuses by arithmetic: more members than the nodes of any domain take kind by kind, or counts that no multiple allows.
+// Invariant: it refuses no job that has a plan. It may accept a job without one.
 
-// little bounds what is counted where the sums alone do not refuse, or after they have: to
-// some milliseconds, and few questions about each node.
-func (m *search) little() effort { return effort{vecs: 1 << 20, asks: 512 + 4*m.Tree.NumNodes()} }
+// smallEffort limits a count to some milliseconds. It is used if the sums alone do not refuse, and for refusals.
+func (m *search) smallEffort() effort { return effort{vecs: 1 << 20, asks: 512 + 4*m.Tree.NumNodes()} }
 
-// possible asks the sums of every domain in which all members may gather. Before anybody
-// was asked what nodes take, they are taken to take everybody.
+// possible returns whether the sums allow a plan in some root. Before the slots are counted, nodes take any number of members.
 func (m *search) possible() bool {
 	return slices.ContainsFunc(m.Roots, func(root topology.ID) bool {
-		n := m.legalTotals()
-		n.least, n.most = 1, m.mostIn(root)
+		counts := m.validTotals()
+		counts.least, counts.most = 1, m.upperBound(root)
 		least, most := offer.Slots(0), offer.Slots(0)
 		for g := range m.Gangs {
-			of, ok := m.gangIn(g, root)
+			ofGang, ok := m.gangIn(g, root)
 			if !ok {
 				return false
 			}
-			least, most = least+of.least, most+of.most
+			least, most = least+ofGang.least, most+ofGang.most
 		}
-		n.least, n.most = max(n.least, least), min(n.most, most)
-		return n.fit()
+		counts.least, counts.most = max(counts.least, least), min(counts.most, most)
+		return counts.fit()
 	})
 }
 
-// extent is some counts: those from least to most that leave so much when they are divided
-// by step.
+// extent is the counts from least to most with remainder rest modulo step.
 type extent struct{ least, most, step, rest offer.Slots }
 
-// fit makes least and most such counts; false if there are none.
+// fit narrows least and most to valid counts. It returns false if there are none.
 func (e *extent) fit() bool {
 	up, down := e.rest-e.least%e.step, e.most%e.step-e.rest
 	if up < 0 {
@@ -54,23 +50,22 @@ func (e *extent) fit() bool {
 	return true
 }
 
-// legalTotals says what the multiples make of the number of all members. If some are bound
-// they count, and only in the layers in which they are together with the others is it known
-// who is where.
-func (m *search) legalTotals() extent {
+// validTotals returns the member counts of the job that the multiples allow.
+// With bound members, only the layers of a shared domain count, because deeper positions are unknown.
+func (m *search) validTotals() extent {
 	if !m.AnyBound() {
-		each := offer.Slots(0)
+		common := offer.Slots(0)
 		for g := range m.Gangs {
-			each = divisor(each, m.multipleOf(g, m.Tree.Depth()))
+			common = divisor(common, m.gangMultiple(g, m.Tree.Depth()))
 		}
-		return extent{step: offer.Common(m.All.Multiple.Common(m.Tree.Depth()), max(each, 1))}
+		return extent{step: offer.Common(m.All.Multiple.Common(m.Tree.Depth()), max(common, 1))}
 	}
-	return beside(m.BoundIn(topology.Root), m.All.Multiple.Common(m.All.Must))
+	return complement(m.BoundIn(topology.Root), m.All.Multiple.Common(m.All.Must))
 }
 
-// countsAre says whether the multiples allow so many members of each class, wherever they go.
-func (m *search) countsAre(target []int) bool {
-	total := m.legalTotals()
+// validTarget returns whether the multiples allow these members of each class on some nodes.
+func (m *search) validTarget(target []int) bool {
+	total := m.validTotals()
 	for g := range m.Gangs {
 		n := offer.Slots(0)
 		for c, many := range target {
@@ -79,8 +74,8 @@ func (m *search) countsAre(target []int) bool {
 			}
 		}
 		total.least += n
-		if of := m.legalOf(g); n > 0 {
-			if of.least, of.most = n, n; !of.fit() {
+		if ofGang := m.validCounts(g); n > 0 {
+			if ofGang.least, ofGang.most = n, n; !ofGang.fit() {
 				return false
 			}
 		}
@@ -89,16 +84,16 @@ func (m *search) countsAre(target []int) bool {
 	return total.fit()
 }
 
-// legalOf is legalTotals for one gang.
-func (m *search) legalOf(g int) extent {
-	if bound := m.boundOf(g, topology.Root); bound > 0 {
-		return beside(bound, m.multipleOf(g, m.gathersAt(g)))
+// validCounts is validTotals for one gang.
+func (m *search) validCounts(g int) extent {
+	if bound := m.boundInGang(g, topology.Root); bound > 0 {
+		return complement(bound, m.gangMultiple(g, m.gatherLayer(g)))
 	}
-	return extent{step: m.multipleOf(g, m.Tree.Depth())}
+	return extent{step: m.gangMultiple(g, m.Tree.Depth())}
 }
 
-// beside is the counts that make up a multiple of step together with those that are bound.
-func beside(bound, step offer.Slots) extent {
+// complement returns the counts that complete a multiple of step together with bound.
+func complement(bound, step offer.Slots) extent {
 	e := extent{step: step, rest: -bound % step}
 	if e.rest < 0 {
 		e.rest += step
@@ -106,29 +101,27 @@ func beside(bound, step offer.Slots) extent {
 	return e
 }
 
-// gangIn says how many members of a gang there may be below a root; ok is false if they are
-// fewer than it needs.
-func (m *search) gangIn(g int, root topology.ID) (of extent, ok bool) {
+// gangIn returns the possible member counts of a gang below root. ok is false if they are less than its need.
+func (m *search) gangIn(g int, root topology.ID) (counts extent, ok bool) {
 	need := m.Gangs[g].Need
-	of = m.legalOf(g)
-	of.least = max(need, 1)
+	counts = m.validCounts(g)
+	counts.least = max(need, 1)
 	if !m.splitGang(g) {
-		of.most = m.mostOf(g, root)
+		counts.most = m.mostOf(g, root)
 	}
 	switch {
-	case of.fit() && need > 0:
-		return of, true
+	case counts.fit() && need > 0:
+		return counts, true
 	case need > 0:
-		return of, false
-	case of.most < of.least:
-		return extent{}, true // nobody of it
+		return counts, false
+	case counts.most < counts.least:
+		return extent{}, true // no member of it
 	}
-	of.least = 0
-	return of, true
+	counts.least = 0
+	return counts, true
 }
 
-// mostOf is how many members of a gang the domain takes that takes most of them, of those
-// below a root in which it may gather.
+// mostOf returns the most members of a gang that one domain takes, among domains below root in which it may gather.
 func (m *search) mostOf(g int, root topology.ID) (most offer.Slots) {
 	want := offer.Slots(0)
 	for _, c := range m.Classes {
@@ -136,15 +129,15 @@ func (m *search) mostOf(g int, root topology.ID) (most offer.Slots) {
 			want += offer.Slots(len(c.Ranks))
 		}
 	}
-	layer := max(m.gathersAt(g), m.Tree.Layer(root))
+	layer := max(m.gatherLayer(g), m.Tree.Layer(root))
 	for d := range m.Below(root, layer) {
-		if m.boundOf(g, d) != m.boundOf(g, topology.Root) {
+		if m.boundInGang(g, d) != m.boundInGang(g, topology.Root) {
 			continue
 		}
 		n := offer.Slots(0)
 		for _, c := range m.Classes {
 			if c.Gang == g {
-				n += m.takesAlone(d, c.Kind, offer.Slots(len(c.Ranks)))
+				n += m.aloneCapacity(d, c.Kind, offer.Slots(len(c.Ranks)))
 			}
 		}
 		if most = max(most, n); most == want {
@@ -154,16 +147,16 @@ func (m *search) mostOf(g int, root topology.ID) (most offer.Slots) {
 	return most
 }
 
-// takesAlone is how many of so many members of a kind a domain takes if there are no others.
-func (m *search) takesAlone(d topology.ID, kind int, want offer.Slots) offer.Slots {
+// aloneCapacity returns how many of want members of a kind a domain takes without other kinds.
+func (m *search) aloneCapacity(d topology.ID, kind int, want offer.Slots) offer.Slots {
 	if m.slots == nil {
 		return want
 	}
-	return min(want, m.sumOf(kind)[d])
+	return min(want, m.kindSums(kind)[d])
 }
 
-// sumOf is what domains take of a kind alone, by ID.
-func (m *search) sumOf(kind int) []offer.Slots {
+// kindSums returns the capacity of each domain for a kind alone, by ID.
+func (m *search) kindSums(kind int) []offer.Slots {
 	if m.sums == nil {
 		m.sums = make([][]offer.Slots, len(m.slots))
 	}
@@ -173,16 +166,16 @@ func (m *search) sumOf(kind int) []offer.Slots {
 	return m.sums[kind]
 }
 
-// mostIn is no less than a domain takes of all members, whichever they are.
-func (m *search) mostIn(d topology.ID) (n offer.Slots) {
-	for kind, many := range m.wantOf() {
-		n += m.takesAlone(d, kind, many)
+// upperBound returns an upper bound of the members that a domain takes.
+func (m *search) upperBound(d topology.ID) (n offer.Slots) {
+	for kind, many := range m.wantByKind() {
+		n += m.aloneCapacity(d, kind, many)
 	}
 	return n
 }
 
-// wantOf is how many members there are, by kind.
-func (m *search) wantOf() []offer.Slots {
+// wantByKind returns the number of members by kind.
+func (m *search) wantByKind() []offer.Slots {
 	want := make([]offer.Slots, m.kinds())
 	for _, c := range m.Classes {
 		want[c.Kind] += offer.Slots(len(c.Ranks))

@@ -157,7 +157,7 @@ func TestRefusedByTheSums(t *testing.T) {
 	}
 }
 
-// noTrial is a trial that nobody may ask.
+// noTrial is a trial that fails the test when asked.
 type noTrial struct{ *testing.T }
 
 func (s noTrial) Fits(int, int) bool { s.Fatal("somebody was to fit"); return false }

@@ -8,88 +8,85 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// choose returns the first plan that it finds for more members than so many. Where
-// members depend on one another they may come to fit where they do not now, next to
-// others or when the rest is as full; but where they do now is where to look first.
-func (s *trials) choose(than int) (p *Plan) {
+// choose returns the first plan found for more than moreThan members.
+// The search first uses nodes where members fit now. Interdependent members may fit elsewhere later, beside other members.
+func (s *trials) choose(moreThan int) (p *Plan) {
 	if s.Split {
 		return nil
 	}
 	if !s.dependent {
 		tries := s.fewerTries(triesInAll)
-		s.inDomain = tries / 4
-		if p = s.look(than, tries); p != nil {
+		s.triesInDomain = tries / 4
+		if p = s.searchTargets(moreThan, tries); p != nil {
 			p.NotAll = s.cut || len(s.columns) > 0 // preferences do not guide the search
 		}
 		return p
 	}
 	tries := s.fewerTries((askedInAll + askedByMember*int(s.members())) * askingCosts)
-	s.inDomain = tries / 4
-	if p = s.look(than, tries/2); p != nil {
-		than = len(p.Puts)
+	s.triesInDomain = tries / 4
+	if p = s.searchTargets(moreThan, tries/2); p != nil {
+		moreThan = len(p.Puts)
 	}
-	s.hopeful, s.cut = true, false
-	if p = cmp.Or(s.look(than, tries/2), p); p != nil {
-		p.NotAll = true // nobody looked for deeper domains in which members make room for others
+	s.optimistic, s.cut = true, false
+	if p = cmp.Or(s.searchTargets(moreThan, tries/2), p); p != nil {
+		p.NotAll = true // deeper domains that fit only beside other members were not searched
 	}
 	return p
 }
 
-// look searches the domains for one target after the other: those that are better than
-// what inPart finds, and then that in deeper domains. No target takes all the tries of
-// the next, nor a layer those of the layers above it.
-func (s *trials) look(than, tries int) (p *Plan) {
-	targets := slices.DeleteFunc(s.targets(), func(t []int) bool { return sum(t) <= than || !s.countsAre(t) })
+// searchTargets searches the domains for each target that is better than the greedy plan, then for that in deeper domains.
+// Each target leaves tries for the next one, and each layer for the layers above.
+func (s *trials) searchTargets(moreThan, tries int) (p *Plan) {
+	targets := slices.DeleteFunc(s.targets(), func(t []int) bool { return sum(t) <= moreThan || !s.validTarget(t) })
 	if len(targets) > 1 || s.dependent && len(targets) == 1 {
 		var part []int
 		s.tries = tries / 4
-		p, part = s.inPart(than, targets[0])
+		p, part = s.placeGreedily(moreThan, targets[0])
 		tries -= tries/4 - s.tries
 		if p != nil {
 			targets = slices.DeleteFunc(targets, func(t []int) bool { return !s.before(t, part) })
 			targets = append(targets, part)
 		}
 	}
-	last := tries / 2 // for the one that has the best chance
+	last := tries / 2 // for the last target, the most likely one
 	if p != nil {
 		last = tries / 8
 	}
 	for i, target := range targets {
-		left, share, layer := tries, 0, -1
+		available, share, layer := tries, 0, -1
 		if i < len(targets)-1 {
-			left = (tries - last) / 2
+			available = (tries - last) / 2
 		}
-		tries -= left
+		tries -= available
 		for _, d := range s.domains(target) {
 			if l := s.Tree.Layer(d); l != layer {
-				if layer, share = l, left; l > s.All.Must {
-					share = left / (l - s.All.Must + 2)
+				if layer, share = l, available; l > s.All.Must {
+					share = available / (l - s.All.Must + 2)
 				}
 			}
 			s.tries = share
 			if layer > s.All.Must || len(s.Roots) > 1 {
-				s.tries = min(s.inDomain, share)
+				s.tries = min(s.triesInDomain, share)
 			}
 			share -= s.tries
-			left -= s.tries
+			available -= s.tries
 			if s.searchIn(d, target) {
 				return s.plan()
 			}
 			share += s.tries
-			left += s.tries
+			available += s.tries
 		}
-		tries += left
+		tries += available
 	}
 	return p
 }
 
-// maxTargets is how many sets of members are tried where not all of them need a place.
+// maxTargets bounds the targets if some members are optional.
 const maxTargets = 256
 
-// inPart puts members wherever they fit, each class after those that may find no place
-// because of it: every class and every two come last once. It returns the best plan for
-// more than so many, and how many of each class it places.
-func (s *trials) inPart(than int, most []int) (p *Plan, part []int) {
+// placeGreedily puts members wherever they fit, in several orders of classes. Each class and each pair comes last once.
+// It returns the best plan for more than moreThan members, and its members per class.
+func (s *trials) placeGreedily(moreThan int, most []int) (p *Plan, part []int) {
 	all := make([]int, len(s.Classes))
 	for c, class := range s.Classes {
 		all[c] = len(class.Ranks)
@@ -98,12 +95,12 @@ func (s *trials) inPart(than int, most []int) (p *Plan, part []int) {
 	for _, order := range s.orders() {
 		for _, root := range roots {
 			s.begin(root, all)
-			for more := true; more; {
-				more = s.putAll(order) && s.dependent
-				now := minus(all, s.left)
-				if sum(now) > than && (part == nil || s.before(now, part)) && s.needed(now) && s.legal() {
+			for again := true; again; {
+				again = s.putAll(order) && s.dependent
+				placed := minus(all, s.remaining)
+				if sum(placed) > moreThan && (part == nil || s.before(placed, part)) && s.needed(placed) && s.valid() {
 					s.puts = slices.Clone(s.puts)
-					p, part = s.plan(), now
+					p, part = s.plan(), placed
 				}
 			}
 			for range s.puts {
@@ -117,7 +114,7 @@ func (s *trials) inPart(than int, most []int) (p *Plan, part []int) {
 	return p, part
 }
 
-// orders lists orders of classes: the scarcest first, but for none, one or two of them.
+// orders lists orders of classes: the scarcest first, then with one or two classes moved to the end.
 func (s *trials) orders() (out [][]int) {
 	without := func(order []int, class int) []int {
 		return slices.DeleteFunc(slices.Clone(order), func(c int) bool { return c == class })
@@ -134,22 +131,21 @@ func (s *trials) orders() (out [][]int) {
 	return out
 }
 
-// putAll puts as many members of each class as fit, class by class, and says whether
-// there were any.
-func (s *trials) putAll(order []int) (any bool) {
+// putAll puts as many members of each class as fit, class by class, and returns whether there were any.
+func (s *trials) putAll(order []int) (placed bool) {
 	for _, class := range order {
-		for s.left[class] > 0 && s.putOne(class) {
-			any = true
+		for s.remaining[class] > 0 && s.putOne(class) {
+			placed = true
 		}
 	}
-	return any
+	return placed
 }
 
 func (s *trials) putOne(class int) bool {
 	small := homeless
 	kind := s.Classes[class].Kind
 	for node := range s.candidates(class) {
-		if (s.slots[kind][node] > 0 || s.hopeful) && s.mayGather(class, node, &small) && s.fits(kind, node) {
+		if (s.slots[kind][node] > 0 || s.optimistic) && s.mayGather(class, node, &small) && s.fits(kind, node) {
 			s.add(class, node)
 			return true
 		}
@@ -160,7 +156,7 @@ func (s *trials) putOne(class int) bool {
 	return false
 }
 
-// needed says whether so many of each class are as many as the gangs need.
+// needed returns whether part has the members that each gang needs.
 func (s *trials) needed(part []int) bool {
 	for g, gang := range s.Gangs {
 		n := 0
@@ -190,17 +186,16 @@ func sum(counts []int) (n int) {
 	return n
 }
 
-// targets lists how many of each class are to be placed, by rule 3 and then by rank:
-// all of them, and where some gang can do with fewer, fewer.
+// targets lists the member counts per class to try, by rule 3 and rank: all members, then fewer where a gang allows it.
 func (s *trials) targets() (out [][]int) {
-	now := make([]int, len(s.Classes))
+	counts := make([]int, len(s.Classes))
 	spare := make([]int, len(s.Gangs))
 	for g, gang := range s.Gangs {
 		spare[g] = -int(gang.Need)
 	}
 	for c, class := range s.Classes {
-		now[c] = len(class.Ranks)
-		spare[class.Gang] += now[c]
+		counts[c] = len(class.Ranks)
+		spare[class.Gang] += counts[c]
 	}
 	if slices.Max(spare) > 0 {
 		if s.tables != nil && s.tables.size <= maxTargets {
@@ -210,29 +205,29 @@ func (s *trials) targets() (out [][]int) {
 	}
 	drop := func(class int) bool {
 		g := s.Classes[class].Gang
-		if now[class] == 0 || spare[g] <= 0 {
+		if counts[class] == 0 || spare[g] <= 0 {
 			return false
 		}
 		spare[g]--
-		now[class]--
+		counts[class]--
 		return true
 	}
-	for c, class := range s.Classes { // those who fit nowhere
-		for slots := s.free[class.Kind]; !s.hopeful && now[c] > int(slots) && drop(c); {
+	for c, class := range s.Classes { // members that fit nowhere
+		for slots := s.free[class.Kind]; !s.optimistic && counts[c] > int(slots) && drop(c); {
 		}
 	}
-	out = append(out, slices.Clone(now))
+	out = append(out, slices.Clone(counts))
 	step, dropped := 1+len(s.order)/maxTargets, 0
 	for _, m := range slices.Backward(s.order) {
-		if int(m.n) >= now[m.class] || !drop(m.class) {
+		if int(m.n) >= counts[m.class] || !drop(m.class) {
 			continue
 		}
 		if dropped++; dropped%step == 0 {
-			out = append(out, slices.Clone(now))
+			out = append(out, slices.Clone(counts))
 		}
 	}
 	if dropped%step != 0 {
-		out = append(out, now)
+		out = append(out, counts)
 	}
 	return slices.DeleteFunc(out, func(t []int) bool { return sum(t) == 0 })
 }
@@ -267,7 +262,7 @@ func (s *trials) everyTarget() (out [][]int) {
 	return out
 }
 
-// before is rule 3, and then the lower ranks.
+// before compares by rule 3, then prefers lower ranks.
 func (s *trials) before(a, b []int) bool {
 	if x, y := sum(a), sum(b); x != y {
 		return x > y

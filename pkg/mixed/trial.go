@@ -8,55 +8,50 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// fewerTries is how many of so many tries a search has that is not the first: those that
-// come first may leave it a sixteenth, but one for each member and node.
+// fewerTries returns the tries of a search. Consecutive searches share the tries, but each keeps a minimum.
 func (s *trials) fewerTries(all int) int {
 	if s.Work == nil {
 		return all
 	}
-	each := 1
+	cost := 1
 	if s.dependent {
-		each = askingCosts
+		cost = askingCosts
 	}
-	least := min(all, all/16+each*(int(s.members())+s.Tree.NumNodes()))
+	least := min(all, all/16+cost*(int(s.members())+s.Tree.NumNodes()))
 	return max(least, min(all, 2*all-s.Work.tried))
 }
 
-// trials looks for a plan of a job by putting its members in a trial one after the
-// other, in the domains that rules 4, 6, 7 and 9 put first, and on the nodes with the lowest penalties, and taking them back where
-// that leads nowhere. It is for what tables cannot say: members that depend on one
-// another across nodes, or too many classes. Where there is little to look at it looks
-// at everything, and else as long as it has tries.
+// trials places members one by one on a trial and undoes placements that lead nowhere. It searches domains in the order of
+// rules 4, 6, 7 and 9, and nodes with low penalties first. It serves what tables cannot express: interdependent members,
+// or too many classes. The search is exhaustive unless it runs out of tries.
 type trials struct {
 	*search
-	trial     Trial
-	now       *loads        // the trial where members do not depend on one another, or
-	memory    *memory       // else
-	dependent bool          // who fits depends on who is elsewhere, and on the order
-	hopeful   bool          // members are tried where they do not fit in an empty trial
-	free      []offer.Slots // by kind, what all nodes take of it alone
-	scarce    []int         // classes, those with the fewest slots first
+	trial      Trial
+	loads      *loads        // the trial, if members are independent
+	memory     *memory       // the trial otherwise
+	dependent  bool          // whether a member fits depends on other nodes and on the order
+	optimistic bool          // also tries nodes where members do not fit on an empty trial
+	free       []offer.Slots // by kind, total capacity for this kind alone
+	scarce     []int         // classes, fewest slots first
 
-	// The search in one domain:
-	root     topology.ID   // of the Must layer, the domain's own or the one above it
-	nodes    []int         // those with lower penalties first, else in the order in which rule 8 fills them when all are free
-	place    []int         // by node index, where it stands in nodes
-	filled   []int         // by node index, where it would stand without penalties: ranks are in this order
-	turns    []int         // nodes, one of each domain in turn
-	turn     []int         // by node index, where it stands in turns
-	left     []int         // by class, those without a place
-	homes    []topology.ID // by set
-	puts     []Put
-	set      set          // of puts, by class
-	failed   map[set]bool // sets of puts from which no plan can be reached
-	tries    int          // that are left
-	inDomain int          // how many one domain has
-	cut      bool         // there were not enough
+	// State of the search in one domain:
+	root           topology.ID   // the domain's ancestor in the Must layer, or the domain itself
+	nodes          []int         // sorted by penalty, then in the order of rule 8 on empty nodes
+	position       []int         // by node index, position in nodes
+	fillPosition   []int         // by node index, position without penalties; ranks follow it
+	spread         []int         // nodes, alternating between domains
+	spreadPosition []int         // by node index, position in spread
+	remaining      []int         // by class, members without a node
+	homes          []topology.ID // by set
+	puts           []Put
+	set            set          // hash of puts by class
+	failed         map[set]bool // hashes of puts without a plan
+	tries          int          // remaining
+	triesInDomain  int          // tries per domain
+	cut            bool         // the tries were not enough
 }
 
-// How many tries there are in all, of which one domain of several has a quarter. Where a
-// Trial must be asked, they are enough for so many questions and some more by member: one
-// costs as much as that many tries of which the outcome is known.
+// Limits of tries. One domain of several has a quarter. A question to a Trial costs as many tries as askingCosts.
 const (
 	triesInAll    = 40_000
 	askedInAll    = 4_000
@@ -64,9 +59,8 @@ const (
 	askingCosts   = 50
 )
 
-// Those who must be far from one another come back to the same nodes after at most so
-// many domains.
-const lately = 16
+// recentPuts bounds the domains after which members that keep apart return to the same nodes.
+const recentPuts = 16
 
 // homeless is the home of a set that may still gather anywhere.
 const homeless topology.ID = -1
@@ -75,8 +69,8 @@ func newTrials(m *search) *trials {
 	s := &trials{search: m, trial: m.Trial, dependent: m.Trial != nil}
 	s.memory, _ = m.Trial.(*memory)
 	if s.trial == nil {
-		s.now = &loads{search: m, load: make([][]offer.Slots, m.Tree.NumNodes())}
-		s.trial = s.now
+		s.loads = &loads{search: m, load: make([][]offer.Slots, m.Tree.NumNodes())}
+		s.trial = s.loads
 	}
 	s.free = make([]offer.Slots, len(m.slots))
 	for k := range s.free {
@@ -95,13 +89,12 @@ func newTrials(m *search) *trials {
 	return s
 }
 
-// bySet has the classes of one set follow one another: a set that has found a home is placed whole
-// before others take the rest of it.
+// bySet makes the classes of one set adjacent: a set with a home is placed completely before other sets use the rest.
 func (s *trials) bySet(classes []int) (out []int) {
-	seen := make([]bool, len(s.Classes))
+	added := make([]bool, len(s.Classes))
 	add := func(c int) {
-		if !seen[c] {
-			seen[c] = true
+		if !added[c] {
+			added[c] = true
 			out = append(out, c)
 		}
 	}
@@ -114,7 +107,7 @@ func (s *trials) bySet(classes []int) (out []int) {
 				continue
 			}
 			for _, mate := range classes {
-				if slices.Contains(s.inSet[set], mate) {
+				if slices.Contains(s.classesOfSet[set], mate) {
 					add(mate)
 				}
 			}
@@ -123,7 +116,7 @@ func (s *trials) bySet(classes []int) (out []int) {
 	return out
 }
 
-// domains lists those that may hold the members, best first.
+// domains lists the domains that may take the members, best first.
 func (s *trials) domains(target []int) (out []topology.ID) {
 	want := make([]offer.Slots, len(s.slots))
 	for c, n := range target {
@@ -131,11 +124,11 @@ func (s *trials) domains(target []int) (out []topology.ID) {
 	}
 	sums := make([][]offer.Slots, len(want))
 	for k := range sums {
-		sums[k] = s.sumOf(k)
+		sums[k] = s.kindSums(k)
 	}
 	enough := func(d topology.ID) bool {
 		for k, many := range want {
-			if sums[k][d] < many && !s.hopeful {
+			if sums[k][d] < many && !s.optimistic {
 				return false
 			}
 		}
@@ -158,8 +151,7 @@ func (s *trials) domains(target []int) (out []topology.ID) {
 	return out
 }
 
-// guessPenalties returns, by domain, the least that soft preferences charge for so many members of each kind, if each kind is
-// there alone; nil if soft preferences charge no member.
+// guessPenalties returns, by domain, the least penalty for these members if each kind were alone; nil without soft preferences.
 func (s *trials) guessPenalties(domains []topology.ID, want []offer.Slots) map[topology.ID]int64 {
 	if !s.soft {
 		return nil
@@ -168,14 +160,14 @@ func (s *trials) guessPenalties(domains []topology.ID, want []offer.Slots) map[t
 	for _, d := range domains {
 		lo, hi := s.Tree.Nodes(d)
 		nodes := make([]int, hi-lo)
-		for k, left := range want {
+		for k, remaining := range want {
 			for i := range nodes {
 				nodes[i] = lo + i
 			}
 			slices.SortFunc(nodes, func(a, b int) int { return cmp.Compare(s.penalty(k, a), s.penalty(k, b)) })
-			for i := 0; i < len(nodes) && left > 0; i++ {
-				n := min(left, s.slots[k][nodes[i]])
-				left -= n
+			for i := 0; i < len(nodes) && remaining > 0; i++ {
+				n := min(remaining, s.slots[k][nodes[i]])
+				remaining -= n
 				out[d] += int64(n) * s.penalty(k, nodes[i])
 			}
 		}
@@ -183,22 +175,21 @@ func (s *trials) guessPenalties(domains []topology.ID, want []offer.Slots) map[t
 	return out
 }
 
-// mildestFirst sorts nodes by what soft preferences charge there for one member of each kind.
+// mildestFirst sorts nodes by their total penalty for one member of each kind.
 func (s *trials) mildestFirst(nodes []int) {
 	if s.soft {
-		slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(s.ofAllKinds(a), s.ofAllKinds(b)) })
+		slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(s.totalPenalty(a), s.totalPenalty(b)) })
 	}
 }
 
-func (s *trials) ofAllKinds(node int) (n int64) {
+func (s *trials) totalPenalty(node int) (n int64) {
 	for k := range s.Penalties {
 		n += s.penalty(k, node)
 	}
 	return n
 }
 
-// searchIn tries to place so many members of each class in a domain. If it can, they
-// are in s.puts.
+// searchIn tries to place target in a domain. On success the members are in puts.
 func (s *trials) searchIn(d topology.ID, target []int) bool {
 	s.begin(d, target)
 	found := s.descend()
@@ -210,18 +201,18 @@ func (s *trials) searchIn(d topology.ID, target []int) bool {
 	return found
 }
 
-// begin prepares to place so many members of each class in a domain.
+// begin prepares to place target in a domain.
 func (s *trials) begin(d topology.ID, target []int) {
-	s.nodes, s.left, s.puts = s.nodes[:0], slices.Clone(target), nil
+	s.nodes, s.remaining, s.puts = s.nodes[:0], slices.Clone(target), nil
 	s.root = s.Tree.Ancestor(d, s.All.Must)
 	s.listNodes(d)
-	s.filled = places(s.filled, s.nodes, s.Tree.NumNodes())
+	s.fillPosition = positions(s.fillPosition, s.nodes, s.Tree.NumNodes())
 	s.mildestFirst(s.nodes)
-	s.place = places(s.place, s.nodes, s.Tree.NumNodes())
+	s.position = positions(s.position, s.nodes, s.Tree.NumNodes())
 	if s.dependent {
-		s.turns = s.inTurn(d)
-		s.mildestFirst(s.turns)
-		s.turn = places(s.turn, s.turns, s.Tree.NumNodes())
+		s.spread = s.spreadNodes(d)
+		s.mildestFirst(s.spread)
+		s.spreadPosition = positions(s.spreadPosition, s.spread, s.Tree.NumNodes())
 	}
 	s.set, s.failed = 0, map[set]bool{}
 	s.homes = make([]topology.ID, len(s.Sets))
@@ -235,7 +226,7 @@ func (s *trials) begin(d topology.ID, target []int) {
 	}
 }
 
-// home is the domain in which a set gathers if one of it is on the node.
+// home returns the domain in which a set gathers if it has a member on node.
 func (s *trials) home(set, node int) topology.ID {
 	return s.Tree.Ancestor(s.Tree.Node(node), s.Sets[set].Must)
 }
@@ -252,15 +243,15 @@ func (s *trials) listNodes(d topology.ID) {
 	}
 }
 
-// inTurn lists the nodes of d so that those of one domain are as far apart as they can.
-func (s *trials) inTurn(d topology.ID) (out []int) {
+// spreadNodes lists the nodes of d so that nodes of one domain are far apart in the list.
+func (s *trials) spreadNodes(d topology.ID) (out []int) {
 	if s.Tree.IsNode(d) {
 		lo, _ := s.Tree.Nodes(d)
 		return []int{lo}
 	}
 	var kids [][]int
 	for _, k := range s.LargestFirst(d) {
-		kids = append(kids, s.inTurn(k))
+		kids = append(kids, s.spreadNodes(k))
 	}
 	for i := 0; len(kids) > 0; i++ {
 		kids = slices.DeleteFunc(kids, func(nodes []int) bool { return i == len(nodes) })
@@ -271,25 +262,24 @@ func (s *trials) inTurn(d topology.ID) (out []int) {
 	return out
 }
 
-// places says by node index where nodes stand in a list.
-func places(had, list []int, nodes int) []int {
-	if had == nil {
-		had = make([]int, nodes)
+// positions returns, by node index, the positions of nodes in a list. It reuses out unless that is nil.
+func positions(out, list []int, nodes int) []int {
+	if out == nil {
+		out = make([]int, nodes)
 	}
 	for i, n := range list {
-		had[n] = i
+		out[n] = i
 	}
-	return had
+	return out
 }
 
-// descend places the rest. Members that do not depend on one another are placed class
-// by class, and those of one class from the node of the last one on: every set of puts
-// is then reached in one way.
+// descend places the remaining members. Independent members are placed class by class, each from the node of the previous one on,
+// so that every set of puts is reached once.
 func (s *trials) descend() bool {
-	if !slices.ContainsFunc(s.left, func(n int) bool { return n > 0 }) {
-		return s.legal()
+	if !slices.ContainsFunc(s.remaining, func(n int) bool { return n > 0 }) {
+		return s.valid()
 	}
-	if s.next(false) || s.hopeful && s.next(true) {
+	if s.placeNext(false) || s.optimistic && s.placeNext(true) {
 		return true
 	}
 	if s.cut && s.tries == 0 || !s.dependent {
@@ -299,20 +289,19 @@ func (s *trials) descend() bool {
 	return false
 }
 
-// next puts the next member on each node in turn: on those that take its kind on an
-// empty trial, or else on the others.
-func (s *trials) next(others bool) bool {
+// placeNext tries the next member on each node: on nodes that take its kind on an empty trial, or on all other nodes.
+func (s *trials) placeNext(otherNodes bool) bool {
 	for _, class := range s.scarce {
-		if s.left[class] == 0 {
+		if s.remaining[class] == 0 {
 			continue
 		}
 		slots := s.slots[s.Classes[class].Kind]
 		small := homeless
 		for node := range s.candidates(class) {
-			if (slots[node] == 0) != others || !s.mayGather(class, node, &small) {
+			if (slots[node] == 0) != otherNodes || !s.mayGather(class, node, &small) {
 				continue
 			}
-			if s.tryOn(class, node) {
+			if s.tryNode(class, node) {
 				return true
 			}
 			if s.cut && s.tries == 0 {
@@ -326,36 +315,34 @@ func (s *trials) next(others bool) bool {
 	return false
 }
 
-// candidates lists nodes for the next member of a class in the order in which it tries
-// them: from that of the last one on. A node that has no more room may have a neighbour
-// that has; but where members must be far from one another all neighbours refuse alike.
-// So those that depend on one another soon go on to where some were put of late, one
-// domain in turn, after the last one first.
+// candidates lists nodes for the next member of a class, from the node of the last one on.
+// A neighbour of a full node may have capacity. With anti-affinity or spread, all neighbours may reject the member.
+// Interdependent members therefore soon go to recently used nodes, one domain in turn.
 func (s *trials) candidates(class int) func(yield func(int) bool) {
 	if !s.dependent {
 		from := 0
-		if last, ok := s.last(class); ok {
-			from = s.place[last]
+		if last, ok := s.lastNode(class); ok {
+			from = s.position[last]
 		}
 		return slices.Values(s.nodes[from:])
 	}
-	begin, next, end := len(s.turns), 0, 0
+	first, resume, end := len(s.spread), 0, 0
 	for i, p := range slices.Backward(s.puts) {
-		if p.Class != class || i < len(s.puts)-lately {
+		if p.Class != class || i < len(s.puts)-recentPuts {
 			break
 		}
-		begin, end = min(begin, s.turn[p.Node]), max(end, s.turn[p.Node]+1)
+		first, end = min(first, s.spreadPosition[p.Node]), max(end, s.spreadPosition[p.Node]+1)
 	}
 	near := s.nodes
-	if last, ok := s.last(class); ok {
-		near, next = s.nodes[s.place[last]:], s.turn[last]+1
-		if len(near) > 1 && s.ofAllKinds(near[1]) > s.ofAllKinds(last) {
+	if last, ok := s.lastNode(class); ok {
+		near, resume = s.nodes[s.position[last]:], s.spreadPosition[last]+1
+		if len(near) > 1 && s.totalPenalty(near[1]) > s.totalPenalty(last) {
 			near = near[:1]
 		}
 	} else {
-		begin = 0
+		first = 0
 	}
-	lists := [][]int{near[:min(2, len(near))], s.turns[min(next, end):end], s.turns[begin:], s.turns[:begin]}
+	lists := [][]int{near[:min(2, len(near))], s.spread[min(resume, end):end], s.spread[first:], s.spread[:first]}
 	return func(yield func(int) bool) {
 		for _, nodes := range lists {
 			for _, n := range nodes {
@@ -367,8 +354,8 @@ func (s *trials) candidates(class int) func(yield func(int) bool) {
 	}
 }
 
-// last is the node of the last member that was put, if it is of the class.
-func (s *trials) last(class int) (node int, ok bool) {
+// lastNode returns the node of the last put, if it is of the class.
+func (s *trials) lastNode(class int) (node int, ok bool) {
 	if len(s.puts) == 0 {
 		return 0, false
 	}
@@ -376,8 +363,8 @@ func (s *trials) last(class int) (node int, ok bool) {
 	return p.Node, p.Class == class
 }
 
-// mayGather says whether a member may go there for its sets. A set that has no home yet
-// finds none where one of its classes has too little room; small is the last such one.
+// mayGather returns whether the sets of a member allow the node. A set without a home skips domains too small for one of its classes;
+// small is the last such domain.
 func (s *trials) mayGather(class, node int, small *topology.ID) bool {
 	for _, set := range s.setsOf[s.Classes[class].Gang] {
 		home := s.home(set, node)
@@ -394,22 +381,22 @@ func (s *trials) mayGather(class, node int, small *topology.ID) bool {
 	return true
 }
 
-// takesSet says whether those of a set who have no place find room in a domain class by class.
+// takesSet returns whether the remaining members of a set fit into a domain, class by class.
 func (s *trials) takesSet(home topology.ID, set int) bool {
 	lo, hi := s.Tree.Nodes(home)
-	for _, c := range s.inSet[set] {
-		left := s.left[c]
-		for node := lo; node < hi && left > 0 && s.ask(1); node++ {
-			left -= int(s.now.takes(s.Classes[c].Kind, node))
+	for _, c := range s.classesOfSet[set] {
+		remaining := s.remaining[c]
+		for node := lo; node < hi && remaining > 0 && s.ask(1); node++ {
+			remaining -= int(s.loads.takes(s.Classes[c].Kind, node))
 		}
-		if left > 0 {
+		if remaining > 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// ask takes so many tries, if there are as many left.
+// ask spends tries and returns whether enough were left.
 func (s *trials) ask(tries int) bool {
 	if s.tries < tries {
 		s.tries, s.cut = 0, true
@@ -422,7 +409,7 @@ func (s *trials) ask(tries int) bool {
 	return true
 }
 
-// fits says whether a member of a kind fits there now, as long as there are tries.
+// fits returns whether a member of a kind fits the node now and tries are left.
 func (s *trials) fits(kind, node int) bool {
 	tries := 1
 	if s.dependent && !s.memory.knows(kind, node) {
@@ -431,8 +418,8 @@ func (s *trials) fits(kind, node int) bool {
 	return s.ask(tries) && s.trial.Fits(kind, node)
 }
 
-// tryOn puts a member of a class on a node, if it fits, and then places the rest.
-func (s *trials) tryOn(class, node int) bool {
+// tryNode puts a member of a class on a node, if it fits, and then places the rest.
+func (s *trials) tryNode(class, node int) bool {
 	if s.failed[s.set.with(class, node)] {
 		s.ask(1)
 		return false
@@ -440,8 +427,8 @@ func (s *trials) tryOn(class, node int) bool {
 	if !s.fits(s.Classes[class].Kind, node) {
 		return false
 	}
-	var few [4]topology.ID
-	homes := few[:0]
+	var buffer [4]topology.ID
+	homes := buffer[:0]
 	sets := s.setsOf[s.Classes[class].Gang]
 	for _, i := range sets {
 		homes = append(homes, s.homes[i])
@@ -453,9 +440,9 @@ func (s *trials) tryOn(class, node int) bool {
 	s.trial.Undo()
 	s.puts = s.puts[:len(s.puts)-1]
 	s.set = s.set.without(class, node)
-	s.left[class]++
-	for at, i := range sets {
-		s.homes[i] = homes[at]
+	s.remaining[class]++
+	for k, i := range sets {
+		s.homes[i] = homes[k]
 	}
 	return false
 }
@@ -465,32 +452,32 @@ func (s *trials) add(class, node int) {
 	s.trial.Put(s.Classes[class].Kind, node)
 	s.puts = append(s.puts, Put{Class: class, Node: node})
 	s.set = s.set.with(class, node)
-	s.left[class]--
+	s.remaining[class]--
 	for _, i := range s.setsOf[s.Classes[class].Gang] {
 		s.homes[i] = s.home(i, node)
 	}
-	if n := offer.Slots(len(s.puts)); n > s.placed[s.root] && s.legal() {
+	if n := offer.Slots(len(s.puts)); n > s.placed[s.root] && s.valid() {
 		s.placed[s.root] = n
 	}
 }
 
-// legal is rule 2 for the puts, and rule 1 for sets that some members of were bound.
-func (s *trials) legal() bool {
+// valid returns whether the puts satisfy rule 2, and rule 1 for sets with bound members.
+func (s *trials) valid() bool {
 	for i := range s.Sets {
-		isIn := func(p Put) bool { return slices.Contains(s.inSet[i], p.Class) }
+		isIn := func(p Put) bool { return slices.Contains(s.classesOfSet[i], p.Class) }
 		if s.splitSet(i) && slices.ContainsFunc(s.puts, isIn) {
 			return false
 		}
-		if !s.areMultiples(s.Sets[i].Multiple, isIn, func(d topology.ID) offer.Slots { return s.boundOfSet(i, d) }) {
+		if !s.areMultiples(s.Sets[i].Multiple, isIn, func(d topology.ID) offer.Slots { return s.boundInSet(i, d) }) {
 			return false
 		}
 	}
 	return s.areMultiples(s.All.Multiple, func(Put) bool { return true }, s.BoundIn)
 }
 
-// areMultiples says whether some of the puts make up the multiples with those who are bound.
-func (s *trials) areMultiples(of offer.Multiples, isIn func(Put) bool, bound func(topology.ID) offer.Slots) bool {
-	if of.Common(s.Tree.Depth()) == 1 {
+// areMultiples returns whether the selected puts complete the multiples together with bound members.
+func (s *trials) areMultiples(multiples offer.Multiples, isIn func(Put) bool, bound func(topology.ID) offer.Slots) bool {
+	if multiples.Common(s.Tree.Depth()) == 1 {
 		return true
 	}
 	count := make([]offer.Slots, s.Tree.NumNodes())
@@ -501,14 +488,14 @@ func (s *trials) areMultiples(of offer.Multiples, isIn func(Put) bool, bound fun
 	}
 	for d, n := range offer.Sum(s.Tree, count) {
 		d := topology.ID(d)
-		if n > 0 && (n+bound(d))%of.At(s.Tree.Layer(d)) != 0 {
+		if n > 0 && (n+bound(d))%multiples.At(s.Tree.Layer(d)) != 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// plan is the plan of what was put. Ranks fill nodes in the order of rule 8.
+// plan returns the plan of the puts. Ranks fill nodes in the order of rule 8.
 func (s *trials) plan() *Plan {
 	p := &Plan{Puts: s.puts, InOrder: s.dependent}
 	p.Domain, _ = s.Tree.Enclosing(func(yield func(int) bool) {
@@ -525,16 +512,16 @@ func (s *trials) plan() *Plan {
 	})
 	if !s.dependent {
 		slices.SortStableFunc(p.Puts, func(a, b Put) int {
-			return cmp.Or(cmp.Compare(s.filled[a.Node], s.filled[b.Node]), cmp.Compare(a.Class, b.Class))
+			return cmp.Or(cmp.Compare(s.fillPosition[a.Node], s.fillPosition[b.Node]), cmp.Compare(a.Class, b.Class))
 		})
 	}
 	return p
 }
 
-// loads is a trial for members that depend only on who is on their node.
+// loads is a trial for independent members: only the load of their own node matters.
 type loads struct {
 	*search
-	load [][]offer.Slots // by node index and kind; nil where nobody is
+	load [][]offer.Slots // by node index and kind; nil for an empty node
 	puts [][2]int        // kind and node
 }
 

@@ -14,13 +14,13 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// trial is a mixed.Trial on which who fits depends on who is elsewhere.
+// trial is a mixed.Trial for interdependent members.
 type trial struct {
 	shop
 	tree  *topology.Tree
 	rules []neighbours    // by kind
-	there [][]offer.Slots // by kind and node index, who is no member
-	load  [][]offer.Slots // by node index and kind, who was put
+	there [][]offer.Slots // by kind and node index, pods that are no members
+	load  [][]offer.Slots // by node index and kind, placed members
 	puts  []mixed.Put     // with kinds for classes
 	asked int
 	moved int // puts and undos
@@ -54,7 +54,7 @@ func (s *trial) Fits(kind, node int) bool {
 	return ok && (r.after == afterNobody || at(r.after, r.afterLayer) > 0) && s.alone(kind, node)
 }
 
-// alone: nobody keeps the kind away from the node, nor does the kind mind who is there.
+// alone: no pod keeps the kind off the node, and the kind accepts all pods there.
 func (s *trial) alone(kind, node int) bool {
 	for k, r := range s.rules {
 		for other := range s.rules {
@@ -248,7 +248,7 @@ func (o *jobTwin) checkPuts(t *rapid.T, p *mixed.Plan) {
 }
 
 // TestJobInTrial: where members depend on one another, a plan is found exactly when
-// there is one, passes in its order, and leaves nobody behind.
+// there is one, passes in its order, and leaves no member in the trial.
 func TestJobInTrial(t *testing.T) {
 	kinds := []string{
 		"refused", "refused by neighbours only", "placed", "unlike members", "several gangs", "in part", "with bound members",
@@ -355,7 +355,7 @@ func oneGang(need offer.Slots, members ...int) mixed.Job {
 	return j
 }
 
-// TestElasticInTrial: who keeps others away stays away where a gang can do without, even
+// TestElasticInTrial: an optional member that keeps other members off stays out of the plan, even
 // if the lowest ranks do.
 func TestElasticInTrial(t *testing.T) {
 	apart := neighbours{after: afterNobody, apart: true, apartLayer: 2}

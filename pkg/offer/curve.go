@@ -5,14 +5,13 @@ import (
 	"sort"
 )
 
-// Price is what it costs to take members: a row of numbers, added one by one and
-// compared from the left. What they mean is the caller's business.
+// Price is the cost of members: a row of numbers, added elementwise and compared from the left. The caller defines their meaning.
 type Price []int64
 
 // Compare orders prices from the left.
 func (p Price) Compare(q Price) int { return slices.Compare(p, q) }
 
-// Add returns the price of both.
+// Add returns the sum of both prices.
 func (p Price) Add(q Price) Price {
 	sum := slices.Clone(p)
 	for i := range sum {
@@ -21,40 +20,36 @@ func (p Price) Add(q Price) Price {
 	return sum
 }
 
-// Curve says what it costs a domain to take so many members. It is a flight of
-// steps: each price is enough for up to so many.
+// Curve is the cost of members in a domain. It is a list of steps: each price suffices up to some number of members.
 //
 //	2             ┌──
 //	1       ┌─────┘
 //	0 ──────┘
 //	  0     3     5  6 members
 //
-// Nobody costs nothing. A Curve never changes; what looks like a change returns a
-// new one.
+// Invariant: a Curve never changes; operations return a new one. Zero members cost nothing.
 type Curve struct {
 	width int     // numbers in a price
-	upTo  []Slots // rising; the first is what is free, maybe nothing
-	price []int64 // step i costs price[i*width:(i+1)*width]; rising
+	upTo  []Slots // ascending; the first is the free slots, maybe 0
+	price []int64 // step i costs price[i*width:(i+1)*width]; ascending
 }
 
-// Free is the curve of a domain that takes up to n members for nothing. Prices have
-// the given width.
+// Free returns the curve of a domain that takes up to n members at no cost, with prices of width numbers.
 func Free(n Slots, width int) Curve {
 	return Curve{width: width, upTo: []Slots{n}, price: make([]int64, width)}
 }
 
-// add adds a step that is enough for more members, if it is, to a curve that nobody else
-// has seen.
+// add appends a step that suffices for more members. The curve must not be shared yet.
 func (c *Curve) add(upTo Slots, price Price) {
 	if upTo > c.Most() {
 		c.upTo, c.price = append(c.upTo, upTo), append(c.price, price...)
 	}
 }
 
-// Most is how many members the domain takes at any price.
+// Most returns how many members the domain takes at any price.
 func (c Curve) Most() Slots { return c.upTo[len(c.upTo)-1] }
 
-// Price returns the lowest price of n members; ok is false if no price is enough.
+// Price returns the lowest price of n members; ok is false if no price suffices.
 func (c Curve) Price(n Slots) (p Price, ok bool) {
 	i := sort.Search(len(c.upTo), func(i int) bool { return c.upTo[i] >= n })
 	if i == len(c.upTo) {
@@ -65,7 +60,7 @@ func (c Curve) Price(n Slots) (p Price, ok bool) {
 
 func (c Curve) row(i int) Price { return c.price[i*c.width : (i+1)*c.width : (i+1)*c.width] }
 
-// Steps yields each price and how many members it is enough for, rising.
+// Steps yields each price and its number of members, ascending.
 func (c Curve) Steps() func(yield func(Price, Slots) bool) {
 	return func(yield func(Price, Slots) bool) {
 		for i, n := range c.upTo {
@@ -76,7 +71,7 @@ func (c Curve) Steps() func(yield func(Price, Slots) bool) {
 	}
 }
 
-// Widen returns the curve with zeros added to every price.
+// Widen returns the curve with zeros appended to every price.
 func (c Curve) Widen(width int) Curve {
 	out := Curve{width: width, upTo: c.upTo, price: make([]int64, len(c.upTo)*width)}
 	for i := range c.upTo {
@@ -97,9 +92,8 @@ func (c Curve) Round(step Slots) Curve {
 	return out
 }
 
-// Charge returns the curve, of counts that are multiples of step, with what so many members
-// are charged added to one number of their price. Nobody is charged nothing; the charge must
-// not fall with the members.
+// Charge returns the curve of counts that are multiples of step, with charge(members) added to one number of the price.
+// charge must not fall when members increase.
 func (c Curve) Charge(step Slots, column int, charge func(Slots) int64) Curve {
 	out := Free(0, c.width)
 	out.grow(int(c.Most()/step) + 1)
@@ -117,8 +111,7 @@ func (c Curve) Charge(step Slots, column int, charge func(Slots) int64) Curve {
 	return out
 }
 
-// Raise returns the curve with so much added to one number of the price of everybody but
-// nobody.
+// Raise returns the curve with by added to one number of the price of every count above 0.
 func (c Curve) Raise(column int, by int64) Curve {
 	out := Free(0, c.width)
 	out.grow(len(c.upTo))
@@ -131,13 +124,13 @@ func (c Curve) Raise(column int, by int64) Curve {
 	return out
 }
 
-// grow makes place for more steps.
+// grow allocates space for more steps.
 func (c *Curve) grow(steps int) {
 	c.upTo, c.price = slices.Grow(c.upTo, steps), slices.Grow(c.price, steps*c.width)
 }
 
-// Each returns the curve of a free domain with others, whose sizes fall, of which each
-// adds so much to one number of the price once it takes anybody.
+// Each returns the curve of this free domain with further domains, sorted by falling size. Each used domain adds by to one number of the
+// price.
 func (c Curve) Each(sizes []Slots, column int, by int64) Curve {
 	out := Free(c.Most(), c.width)
 	out.grow(len(sizes))
@@ -149,10 +142,10 @@ func (c Curve) Each(sizes []Slots, column int, by int64) Curve {
 	return out
 }
 
-// Cap returns the curve as far as most members.
+// Cap returns the curve up to most members.
 func (c Curve) Cap(most Slots) Curve { return c.shift(0, most) }
 
-// shift returns the curve with n free slots more.
+// shift returns the curve with n more free slots, up to most members.
 func (c Curve) shift(n, most Slots) Curve {
 	if n == 0 && c.Most() <= most {
 		return c
@@ -168,12 +161,12 @@ func (c Curve) shift(n, most Slots) Curve {
 	return out
 }
 
-// First returns the curve of the first so many steps.
+// First returns the curve of the first steps.
 func (c Curve) First(steps int) Curve {
 	return Curve{width: c.width, upTo: c.upTo[:steps:steps], price: c.price[: steps*c.width : steps*c.width]}
 }
 
-// Scale returns the curve with every number of its prices so many times as large.
+// Scale returns the curve with all prices multiplied by by.
 func (c Curve) Scale(by int64) Curve {
 	out := Curve{width: c.width, upTo: c.upTo, price: slices.Clone(c.price)}
 	for i := range out.price {
@@ -182,16 +175,16 @@ func (c Curve) Scale(by int64) Curve {
 	return out
 }
 
-// Maker makes many curves, in few pieces of memory.
+// Maker makes many curves in few allocations.
 type Maker struct {
 	Width int // numbers in a price
 	made  Curve
-	begin int // of the steps of the curve that is being made
+	begin int // first step of the current curve
 }
 
 const pieceOfMaker = 1 << 12 // steps
 
-// Begin begins a curve that takes up to n for nothing and has no more than so many steps after that.
+// Begin begins a curve with n free slots and at most so many further steps.
 func (m *Maker) Begin(n Slots, steps int) {
 	if cap(m.made.upTo)-len(m.made.upTo) <= steps {
 		size := max(steps+1, pieceOfMaker)
@@ -204,7 +197,7 @@ func (m *Maker) Begin(n Slots, steps int) {
 	}
 }
 
-// Add adds a step, dearer than those before, if it is enough for more members; price appends what it costs.
+// Add adds a step if it suffices for more members. Prices must ascend; price appends the price.
 func (m *Maker) Add(n Slots, price func([]int64) []int64) {
 	if n > m.made.Most() {
 		m.made.upTo, m.made.price = append(m.made.upTo, n), price(m.made.price)

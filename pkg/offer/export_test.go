@@ -16,8 +16,7 @@ func Merge(a, b Curve, most Slots) Curve {
 	return m.Merge(a, b)
 }
 
-// Stairs returns Free with more steps, each dearer than those before; one that is not
-// enough for more members is left out.
+// Stairs returns Free with more steps of ascending prices; a step for no more members is omitted.
 func Stairs(n Slots, width int, steps func(yield func(Slots, Price) bool)) Curve {
 	c := Free(n, width)
 	for upTo, price := range steps {

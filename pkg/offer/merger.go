@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Merger merges curves, in memory that it keeps.
+// Merger merges curves in reused memory.
 type Merger struct {
-	Most    Slots // members that are of interest
-	Dearest int64 // steps above this price of one number are of no interest
+	Most    Slots // the most members of interest
+	Dearest int64 // steps above this price of one number are dropped
 
-	low   []int64 // by members, the lowest price that was offered for exactly so many
-	upTo  []Slots // of the curve that is being made, from the last step on
-	price []int64
-	ofA   []run // of the curves that are being merged
-	ofB   []run
-	wide  table // for prices of several numbers
+	lowest []int64 // by members, the lowest price found for exactly so many
+	upTo   []Slots // steps of the result, in reverse
+	price  []int64
+	runsA  []run // runs of the merged curves
+	runsB  []run
+	wide   table // for prices of several numbers
 }
 
-// Merge returns the curve of two domains together: what each count costs when it is shared out between them in the
-// cheapest way. It is the (min,+) convolution of the two. Prices of one number may not be negative.
+// Merge returns the curve of two domains together: each count at the cheapest split. It is their (min,+) convolution.
+// Prices of one number must not be negative.
 func (m *Merger) Merge(a, b Curve) Curve {
 	switch {
 	case len(a.upTo) == 1:
@@ -29,13 +29,13 @@ func (m *Merger) Merge(a, b Curve) Curve {
 	case a.width > 1:
 		return m.wide.merge(a, b, m.Most)
 	}
-	if c, ok := m.follow(a, b); ok {
+	if c, ok := m.mergeRuns(a, b); ok {
 		return c
 	}
 	most := min(a.Most()+b.Most(), m.Most)
-	m.low = slices.Grow(m.low[:0], int(most)+1)[:most+1]
-	for i := range m.low {
-		m.low[i] = math.MaxInt64
+	m.lowest = slices.Grow(m.lowest[:0], int(most)+1)[:most+1]
+	for i := range m.lowest {
+		m.lowest[i] = math.MaxInt64
 	}
 	if !m.offerRuns(a, b) {
 		for i, n := range a.upTo {
@@ -45,31 +45,30 @@ func (m *Merger) Merge(a, b Curve) Curve {
 	return m.curve()
 }
 
-// offer offers n members for a price together with those that c takes. This is where the time goes when many prices
-// are merged.
+// offer records the prices of n members together with each step of c. It dominates the time of merging.
 func (m *Merger) offer(n Slots, price int64, c Curve) {
-	most := Slots(len(m.low) - 1)
+	most := Slots(len(m.lowest) - 1)
 	for i, k := range c.upTo {
 		sum, p := min(n+k, most), price+c.price[i]
 		if p > m.Dearest {
 			return
 		}
-		if m.low[sum] > p {
-			m.low[sum] = p
+		if m.lowest[sum] > p {
+			m.lowest[sum] = p
 		}
 		if sum == most {
-			return // what follows is dearer and not enough for more
+			return // later steps are dearer and not larger
 		}
 	}
 }
 
-// curve keeps the prices that are lower than those of all larger counts.
+// curve keeps the prices below the prices of all larger counts.
 func (m *Merger) curve() Curve {
 	m.upTo, m.price = m.upTo[:0], m.price[:0]
 	last := int64(math.MaxInt64)
-	for n := len(m.low) - 1; n >= 0; n-- {
-		if m.low[n] < last {
-			last = m.low[n]
+	for n := len(m.lowest) - 1; n >= 0; n-- {
+		if m.lowest[n] < last {
+			last = m.lowest[n]
 			m.upTo, m.price = append(m.upTo, Slots(n)), append(m.price, last)
 		}
 	}
@@ -79,8 +78,7 @@ func (m *Merger) curve() Curve {
 	return c
 }
 
-// run is steps of a curve, from the first to the last, of one length of which none adds less to the
-// price than the one before:
+// run is consecutive steps of one length with non-decreasing price increases:
 //
 //	        ┌──
 //	        │
@@ -88,42 +86,39 @@ func (m *Merger) curve() Curve {
 //	  ┌──┘
 //	──┘
 //
-// Of two runs with steps of one length the cheapest way to take each count is found by taking the next
-// step from the one or the other, whichever adds less: what is added falls nowhere, so nothing that is
-// cheaper comes later.
+// Two runs of one step length merge by always taking the smaller increase next. Increases never fall, so that is cheapest.
 type run struct {
 	first, last int
-	length      Slots // 0 if there is one step
+	length      Slots // 0 for a single step
 }
 
-// follow says whether what two runs add up to can be found step by step.
-func (r run) follow(o run) bool { return r.length == o.length || r.length == 0 || o.length == 0 }
+// compatible returns whether two runs merge step by step.
+func (r run) compatible(o run) bool { return r.length == o.length || r.length == 0 || o.length == 0 }
 
 func (r run) steps() int { return r.last - r.first + 1 }
 
-// appendRuns cuts a curve into as few runs as there can be.
+// appendRuns splits a curve into the fewest runs.
 func (c Curve) appendRuns(all []run) []run {
-	r, added := run{}, int64(0)
+	r, lastIncrease := run{}, int64(0)
 	for i := 1; i < len(c.upTo); i++ {
-		length, adds := c.upTo[i]-c.upTo[i-1], c.price[i]-c.price[i-1]
-		if r.last > r.first && (length != r.length || adds < added) {
+		length, increase := c.upTo[i]-c.upTo[i-1], c.price[i]-c.price[i-1]
+		if r.last > r.first && (length != r.length || increase < lastIncrease) {
 			all, r = append(all, r), run{first: i, last: i}
 		} else {
 			r.last, r.length = i, length
 		}
-		added = adds
+		lastIncrease = increase
 	}
 	return append(all, r)
 }
 
-// follow returns the curve of two domains if each of them is one run, and both have steps of one length. Then no
-// count is offered twice:
+// mergeRuns returns the curve of two domains if each is one run and the step lengths agree. No count occurs twice:
 //
-//	a: 3 ─ 4 ─ 7     b: 2 ─ 4 ─ 5     both: 2 ─ 3 ─ 4 ─ 4 ─ 5 ─ 7 are added one after the other
-func (m *Merger) follow(a, b Curve) (c Curve, ok bool) {
-	r, ok := a.straight()
-	o, also := b.straight()
-	if !ok || !also || !r.follow(o) {
+//	a: 3 ─ 4 ─ 7     b: 2 ─ 4 ─ 5     both: 2 ─ 3 ─ 4 ─ 4 ─ 5 ─ 7 are added in turn
+func (m *Merger) mergeRuns(a, b Curve) (c Curve, ok bool) {
+	r, ok := a.singleRun()
+	o, okB := b.singleRun()
+	if !ok || !okB || !r.compatible(o) {
 		return c, false
 	}
 	steps := r.steps() + o.steps()
@@ -134,21 +129,21 @@ func (m *Merger) follow(a, b Curve) (c Curve, ok bool) {
 	return c, true
 }
 
-// straight is the only run of a curve, if it has no other.
-func (c Curve) straight() (r run, ok bool) {
+// singleRun returns the run of a curve that is one run.
+func (c Curve) singleRun() (r run, ok bool) {
 	r = run{last: len(c.upTo) - 1, length: c.upTo[1] - c.upTo[0]}
-	added := int64(math.MinInt64)
+	lastIncrease := int64(math.MinInt64)
 	for i := 1; i <= r.last; i++ {
-		adds := c.price[i] - c.price[i-1]
-		if c.upTo[i]-c.upTo[i-1] != r.length || adds < added {
+		increase := c.price[i] - c.price[i-1]
+		if c.upTo[i]-c.upTo[i-1] != r.length || increase < lastIncrease {
 			return r, false
 		}
-		added = adds
+		lastIncrease = increase
 	}
 	return r, true
 }
 
-// eachStep calls do with what two runs that follow one another take together, rising, as far as that is of interest.
+// eachStep calls do with the merged steps of two compatible runs, ascending, up to Most and Dearest.
 func (m *Merger) eachStep(a Curve, r run, b Curve, o run, do func(Slots, int64)) {
 	for i, j := r.first, o.first; ; {
 		n, price := a.upTo[i]+b.upTo[j], a.price[i]+b.price[j]
@@ -158,7 +153,7 @@ func (m *Merger) eachStep(a Curve, r run, b Curve, o run, do func(Slots, int64))
 		do(n, price)
 		switch {
 		case n >= m.Most || i == r.last && j == o.last:
-			return // what follows is dearer and not enough for more
+			return // later steps are dearer and not larger
 		case j == o.last || i < r.last && a.price[i+1]-a.price[i] <= b.price[j+1]-b.price[j]:
 			i++
 		default:
@@ -167,24 +162,23 @@ func (m *Merger) eachStep(a Curve, r run, b Curve, o run, do func(Slots, int64))
 	}
 }
 
-// fewSteps is how many a curve has for which every step is tried with every other one.
+// fewSteps is the curve length below which all pairs of steps are tried.
 const fewSteps = 8
 
-// offerRuns offers what two curves take together, run by run, and says whether that is worth the while; if
-// not, nothing is offered.
+// offerRuns records the merged prices of two curves run by run. It returns false and records nothing if that is not faster.
 func (m *Merger) offerRuns(a, b Curve) bool {
 	if len(a.upTo) < fewSteps || len(b.upTo) < fewSteps {
 		return false
 	}
-	m.ofA, m.ofB = a.appendRuns(m.ofA[:0]), b.appendRuns(m.ofB[:0])
-	if !worthwhile(m.ofA, m.ofB) {
+	m.runsA, m.runsB = a.appendRuns(m.runsA[:0]), b.appendRuns(m.runsB[:0])
+	if !worthwhile(m.runsA, m.runsB) {
 		return false
 	}
-	most := Slots(len(m.low) - 1)
-	for _, r := range m.ofA {
-		for _, o := range m.ofB {
-			if r.follow(o) {
-				m.eachStep(a, r, b, o, func(n Slots, price int64) { m.low[min(n, most)] = min(m.low[min(n, most)], price) })
+	most := Slots(len(m.lowest) - 1)
+	for _, r := range m.runsA {
+		for _, o := range m.runsB {
+			if r.compatible(o) {
+				m.eachStep(a, r, b, o, func(n Slots, price int64) { m.lowest[min(n, most)] = min(m.lowest[min(n, most)], price) })
 				continue
 			}
 			part := Curve{width: 1, upTo: b.upTo[o.first : o.last+1], price: b.price[o.first : o.last+1]}
@@ -196,16 +190,16 @@ func (m *Merger) offerRuns(a, b Curve) bool {
 	return true
 }
 
-// worthwhile says whether two curves are merged in half the steps or less if they are run by run.
-func worthwhile(ofA, ofB []run) bool {
+// worthwhile returns whether merging by runs takes at most half the steps.
+func worthwhile(runsA, runsB []run) bool {
 	work, pairs, steps := 0, 0, 0
-	for _, o := range ofB {
+	for _, o := range runsB {
 		steps += o.steps()
 	}
-	for _, r := range ofA {
+	for _, r := range runsA {
 		pairs += r.steps() * steps
-		for _, o := range ofB {
-			if r.follow(o) {
+		for _, o := range runsB {
+			if r.compatible(o) {
 				work += r.steps() + o.steps()
 			} else {
 				work += r.steps() * o.steps()
@@ -215,7 +209,7 @@ func worthwhile(ofA, ofB []run) bool {
 	return 2*work <= pairs
 }
 
-// table collects the lowest price of several numbers that was offered for exactly so many members.
+// table holds the lowest price of several numbers for each number of members.
 type table struct {
 	known []bool
 	price []int64
@@ -239,11 +233,11 @@ func (t *table) merge(a, b Curve, most Slots) Curve {
 				}
 			}
 			if sum == most {
-				break // what follows is dearer and not enough for more
+				break // later steps are dearer and not larger
 			}
 		}
 	}
-	var last Price // of those that are lower than the prices of all larger counts
+	var last Price // the lowest price of all larger counts
 	steps := 0
 	for n := int(most); n >= 0; n-- {
 		row := Price(t.price[n*w:][:w])
@@ -262,7 +256,7 @@ func (t *table) merge(a, b Curve, most Slots) Curve {
 	return c
 }
 
-// lessSum says whether p + q < r.
+// lessSum returns whether p + q < r.
 func lessSum(p, q, r []int64) bool {
 	for i := range r {
 		if s := p[i] + q[i]; s != r[i] {

@@ -12,8 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestMerger: curves with prices of one number are merged as others are, whether or not they can be merged run by run,
-// and no step above the dearest price of interest is needed for the others.
+// TestMerger: curves of one number merge like wide ones, by runs or not, and steps above Dearest do not matter.
 func TestMerger(t *testing.T) {
 	kinds := []string{"one run each", "in runs", "step by step", "of several lengths", "capped", "free", "too dear", "some too dear"}
 	worlds.Check(t, 3000, kinds, func(t *rapid.T, y worlds.Tally) {

@@ -1,7 +1,7 @@
-// Package offer counts how many more members of a gang each domain can take.
-//
-// Counts are made on nodes (by whoever knows what a node is) and summed upwards
-// here. The package knows the tree, and nothing of who asks or of pods.
+// Package offer counts how many more members of a gang each domain takes.
+// The caller counts nodes; the package sums them up the tree.
+// The package knows the tree, slots and prices, but no pods and no callers.
+// Invariant: an offer never exceeds the sum of the offers of the child domains.
 package offer
 
 import (
@@ -10,11 +10,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Slots counts gang members that a domain can take.
+// Slots counts gang members that a domain takes.
 type Slots int
 
-// Multiples holds podCountMultiple by layer index; 0 and 1 mean that any count is
-// legal.
+// Multiples is podCountMultiple by layer index; 0 and 1 allow any count.
 type Multiples []Slots
 
 // At returns the multiple of a layer, at least 1.
@@ -25,15 +24,10 @@ func (m Multiples) At(layer int) Slots {
 	return max(m[layer], 1)
 }
 
-// Steps returns, by layer index, the step in which the members of a domain at that
-// layer can be counted so that it and every domain below obey their multiples: the
-// least common multiple of the layer's own and all lower ones. Without multiples
-// every step is 1.
+// Steps returns the step of each layer: the least common multiple of its own multiple and all lower ones.
 //
-// Why one number says it all: if each child can take every multiple of its step up
-// to its offer, then so can their sum, and of those the parent keeps every multiple
-// of its own. By induction from the nodes up, a domain can take exactly the
-// multiples of its step up to its offer.
+// A domain takes exactly the multiples of its step up to its offer. Proof by induction from the nodes up:
+// if each child takes every multiple of its step, so does their sum. The parent keeps the multiples of its own step.
 func (m Multiples) Steps(layers int) []Slots {
 	steps := make([]Slots, layers)
 	step := Slots(1)
@@ -44,14 +38,14 @@ func (m Multiples) Steps(layers int) []Slots {
 	return steps
 }
 
-// Roll sums free slots of nodes (by node index) up the tree and returns the offer of
-// every domain by ID, each rounded down to its layer's step.
+// Roll sums the free slots of nodes, by node index, up the tree. It returns the offer of every domain by ID,
+// each rounded down to its layer's step.
 func Roll(t *topology.Tree, node []Slots, steps []Slots) []Slots {
 	sum := make([]Slots, t.Len())
 	for i, n := range node {
 		sum[t.Node(i)] = n
 	}
-	rounded := steps[topology.Root] > 1 // else every step is 1: dividing would take most of the time
+	rounded := steps[topology.Root] > 1 // otherwise every step is 1, and dividing would dominate the time
 	for d := topology.ID(t.Len() - 1); d >= topology.Root; d-- {
 		if rounded {
 			sum[d] -= sum[d] % steps[t.Layer(d)]
@@ -68,32 +62,30 @@ func Sum(t *topology.Tree, node []Slots) []Slots {
 	return Roll(t, node, Multiples(nil).Steps(t.Depth()+1))
 }
 
-// unmet is the common multiple of those that have none among the numbers: no count reaches
-// it, nor any multiple of it.
-const unmet Slots = math.MaxInt
+// overflow stands for a common multiple that exceeds all numbers: only 0 is a multiple of it.
+const overflow Slots = math.MaxInt
 
-// Common is the least common multiple of two multiples; 0 is as good as 1. Where it is
-// larger than any number, the largest stands for it, which only nobody is a multiple of.
+// Common returns the least common multiple; 0 counts as 1. It returns overflow if the result is too large.
 func Common(a, b Slots) Slots {
 	a, b = max(a, 1), max(b, 1)
 	x, y := a, b
 	for y != 0 {
 		x, y = y, x%y
 	}
-	if a /= x; a > unmet/b {
-		return unmet
+	if a /= x; a > overflow/b {
+		return overflow
 	}
 	return a * b
 }
 
-// Up returns n, rounded up to a multiple of step; ok is false if no number is one.
+// Up returns n rounded up to a multiple of step; ok is false on overflow.
 func Up(n, step Slots) (up Slots, ok bool) {
 	rest := n % step
 	if rest == 0 {
 		return n, true
 	}
-	return n - rest + step, n-rest <= unmet-step
+	return n - rest + step, n-rest <= overflow-step
 }
 
-// Common returns the common multiple of all layers down to one.
+// Common returns the common multiple of all layers down to layer.
 func (m Multiples) Common(layer int) Slots { return m.Steps(layer + 1)[0] }

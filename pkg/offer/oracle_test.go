@@ -186,7 +186,7 @@ func TestLongCurves(t *testing.T) {
 				sum.cheaper(min(m+n, most), p.Add(q))
 			}
 		}
-		for n := min(a.Most()+b.Most(), most); n > 0; n-- { // who takes more takes fewer
+		for n := min(a.Most()+b.Most(), most); n > 0; n-- { // a domain that takes more also takes fewer
 			sum.cheaper(n-1, sum[n])
 		}
 		for _, merged := range []offer.Curve{offer.Merge(a, b, most), offer.Merge(b, a, most)} {

@@ -5,23 +5,23 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Judge compares plans for one request that hold on worlds which differ only in Free: other
-// pods have left. How large domains are is then as Room has it, which the world must say.
+// Judge compares plans for one request on worlds that differ only in Free, because different pods were evicted.
+// World.Room must be set: it decides the sizes of domains.
 type Judge struct {
 	Ground
 	request Request
 	penalty []int64
-	// Last is the last rule that counts; "" is all of them.
+	// Last is the last rule that counts; "" for all.
 	Last Rule
 }
 
-// NewJudge prepares to compare.
+// NewJudge returns a judge of plans for one request.
 func NewJudge(w World, r Request) *Judge {
 	w.Free = w.Room
 	return &Judge{Ground: NewGround(w, r.Multiple.Steps(w.Tree.Depth()+1), r.Must, nil), request: r, penalty: w.Penalty}
 }
 
-// Decide says which of two plans comes first, and by which rule; "" if they are equal.
+// Decide returns which of two plans is first, and the rule; "" if they are equal.
 func (j *Judge) Decide(a, b *Plan) (Rule, int) {
 	return j.Order(j.draft(a), j.draft(b), j.Last)
 }
@@ -30,7 +30,7 @@ func (j *Judge) draft(p *Plan) *Draft {
 	var sums []offer.Slots
 	members := func() []offer.Slots {
 		if sums == nil {
-			sums = members(j.tree, p.Places)
+			sums = countByDomain(j.tree, p.Places)
 		}
 		return sums
 	}
@@ -46,22 +46,22 @@ func (j *Judge) penaltyOf(p *Plan) (n int64) {
 	if j.penalty == nil {
 		return 0
 	}
-	for _, at := range p.Places {
-		n += int64(at.Count) * j.penalty[at.Node]
+	for _, place := range p.Places {
+		n += int64(place.Count) * j.penalty[place.Node]
 	}
 	return n
 }
 
-// members counts by ID who goes where.
-func members(t *topology.Tree, places []Place) []offer.Slots {
+// countByDomain returns the members of a plan by domain ID.
+func countByDomain(t *topology.Tree, places []Place) []offer.Slots {
 	nodes := make([]offer.Slots, t.NumNodes())
-	for _, at := range places {
-		nodes[at.Node] += at.Count
+	for _, place := range places {
+		nodes[place.Node] += place.Count
 	}
 	return offer.Sum(t, nodes)
 }
 
-// chargedBy is what a preference charges for members, by ID.
+// chargedBy returns what a preference charges for members, which are by domain ID.
 func (g *Ground) chargedBy(members []offer.Slots, p Preference) (n int64) {
 	for d := range g.Below(topology.Root, p.Layer) {
 		n += p.Charge.Of(g.BoundIn(d), members[d])

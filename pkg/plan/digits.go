@@ -8,32 +8,31 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// digits says how a price counts what the world and preferences charge.
+// digits is the encoding of prices: what the world and preferences charge.
 type digits struct {
-	columns   []Preference // that decide, from the top down; the last is that of soft preferences, if any charges
+	columns   []Preference // that decide, from the top down; the last is for soft preferences, if any charges
 	soft      bool         // soft preferences charge: the layer of their column is below the nodes
-	softBits  int          // of the last number of a price
-	perDomain bool         // that is all that preferences charge for
-	charged   int          // how many numbers of a price the world charges
-	lift      int          // it is moved so many bits to the left, where preferences charge in the same number
-	digit     []digit      // by column, where prices count it
-	width     int          // how many numbers a price has
+	softBits  int          // bits of the last digit
+	perDomain bool         // all preferences charge by domain
+	charged   int          // numbers of a price that the world charges
+	lift      int          // bits by which the world's number is shifted to make space for preferences
+	digit     []digit      // by column
+	width     int          // numbers of a price
 }
 
-// digit is where a price counts what a column charges: from a bit of a number on, as digits
-// share a number, so that adding and comparing numbers is adding and comparing all of
-// them, from the left.
+// digit is the position of a column in a price: a number and its first bit. Digits share a number, so that adding and comparing
+// numbers adds and compares all digits from the left.
 type digit struct{ number, shift int }
 
-// wholeNumber is the bits of a number, and of a column that has one for itself.
+// wholeNumber is the bits of a number, and of a column with a number of its own.
 const wholeNumber = 62
 
-// newDigits gives each preference that decides a digit, from the right: beside one another in one number if all charge
-// by domain, and below what the world charges if all of it fits.
+// newDigits assigns a digit to each deciding preference, from the right. Digits share a number if all preferences charge by domain,
+// and share the number of the world if all fits.
 func (s *Search) newDigits(charged int) digits {
 	d := digits{perDomain: true, charged: charged, width: charged}
 	for _, p := range InOrder(s.Prefer) {
-		if p.Layer > s.Must { // members share the domain of the other layers
+		if p.Layer > s.Must { // all members share one domain at the other layers
 			d.columns = append(d.columns, p)
 			d.perDomain = d.perDomain && p.Charge == PerDomain
 		}
@@ -76,7 +75,7 @@ func (s *Search) newDigits(charged int) digits {
 	return d
 }
 
-// bitsOfCharges is how many bits what the world charges for all members together has, in prices of one number.
+// bitsOfCharges returns the bits of the world's total charge, for prices of one number.
 func (s *Search) bitsOfCharges() int {
 	total := int64(0)
 	for _, c := range s.charges {
@@ -88,12 +87,12 @@ func (s *Search) bitsOfCharges() int {
 	return bits.Len64(uint64(total))
 }
 
-// weight says which number of a price a domain of a column adds to, and how much.
+// weight returns the number of a price that a column adds to, and the amount for one domain.
 func (d *digits) weight(column int) (number int, by int64) {
 	return d.digit[column].number, 1 << d.digit[column].shift
 }
 
-// lowest is the deepest layer with a preference; 0 if there is none, and below the nodes if soft preferences decide.
+// lowest returns the deepest layer with a preference; 0 without one, and below the nodes if soft preferences decide.
 func (d *digits) lowest() int { return lowest(d.columns) }
 
 func lowest(columns []Preference) int {
@@ -103,7 +102,7 @@ func lowest(columns []Preference) int {
 	return columns[len(columns)-1].Layer
 }
 
-// withoutSoft returns a price without what soft preferences charge: the last digit.
+// withoutSoft returns a price without the digit of soft preferences.
 func (d *digits) withoutSoft(p offer.Price) offer.Price {
 	if !d.soft {
 		return p
@@ -113,7 +112,7 @@ func (d *digits) withoutSoft(p offer.Price) offer.Price {
 	return p
 }
 
-// columnsIn returns the columns that may charge for what is in a domain.
+// columnsIn returns the columns that may charge inside a domain.
 func (s *Search) columnsIn(d topology.ID) []Preference {
 	if s.soft && s.penalised[d] == 0 {
 		return s.columns[:len(s.columns)-1]
@@ -121,7 +120,7 @@ func (s *Search) columnsIn(d topology.ID) []Preference {
 	return s.columns
 }
 
-// findPenalties notes in which domains members are charged for soft preferences, and returns the most that one is.
+// findPenalties notes the domains in which soft preferences charge, and returns the highest penalty.
 func (s *Search) findPenalties() (highest int64) {
 	if s.Penalty == nil {
 		return 0

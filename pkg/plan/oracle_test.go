@@ -56,7 +56,7 @@ func (o oracle) legal(c counts) bool {
 		o.Tree.Layer(o.domain(c)) >= o.Must && worlds.Legal(o.Tree, c, o.Multiple)
 }
 
-// domain is the deepest one that holds all members, those already bound included.
+// domain is the deepest domain around all members, bound ones included.
 func (o oracle) domain(c counts) topology.ID {
 	best := topology.Root
 	for d := topology.Root; int(d) < o.Tree.Len(); d++ {
@@ -105,7 +105,7 @@ func (o oracle) penalty(c counts) (n int64) {
 	return n
 }
 
-// pairs counts how many two of a domain there are, of whom one is new.
+// pairs counts the pairs of members in a domain with at least one new member.
 func (o oracle) pairs(c counts, layer int) (n int) {
 	for d := topology.Root; int(d) < o.Tree.Len(); d++ {
 		if x := worlds.Total(o.Tree, c, d); o.Tree.Layer(d) == layer {
@@ -155,7 +155,7 @@ func (o oracle) compareDomains(a, b topology.ID) int {
 }
 
 // fill is rule 8 on a list of ways. Of the children of d, largest offer first: if one
-// of those that are left can take all that is left, the smallest of them does; else
+// remaining child takes all that is left, the smallest such child does; else
 // the largest takes as many as it can in any of the ways.
 func (o oracle) fill(d topology.ID, ways []counts) []plan.Place {
 	if lo, _ := o.Tree.Nodes(d); o.Tree.IsNode(d) {
@@ -190,7 +190,7 @@ func (o oracle) fill(d topology.ID, ways []counts) []plan.Place {
 	return out
 }
 
-// greedy is rule 8 without the others.
+// greedy is rule 8 alone.
 func (o oracle) greedy(d topology.ID, n offer.Slots) (out []plan.Place) {
 	o.Penalty = nil
 	p, _ := plan.Choose(o.World, plan.Request{Want: n, Min: n, Must: o.Must, Multiple: o.Multiple})

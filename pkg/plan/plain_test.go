@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestChooseForNothing: members that cost nothing are placed like members who are charged
+// TestChooseForNothing: members without a cost are placed like members that are charged
 // nothing. The latter is found by merging curves, the former where it can be by less.
 func TestChooseForNothing(t *testing.T) {
 	kinds := []string{

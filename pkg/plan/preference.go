@@ -7,21 +7,20 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Preference is a soft rule about the domains of a layer: among plans that are equal by the
-// rules before it, that comes first whose members are charged less.
+// Preference is a soft constraint on the domains of a layer: among plans equal by earlier rules, the plan with the lower charge is first.
 type Preference struct {
 	Layer  int
 	Charge Charge
 }
 
-// Charge names what members of a plan are charged in each domain of a layer.
+// Charge identifies the function that charges members in each domain of a layer.
 type Charge int
 
-// PerDomain charges for each domain that is newly touched: PreferGather.
+// PerDomain charges for each newly touched domain: PreferGather.
 const PerDomain Charge = iota
 
-// charges says what it costs that so many members come to a domain, at least one, in which
-// so many are bound. It must not fall with the members, and does not depend on the domain.
+// charges are the charging functions: the charge for at least one new member in a domain with bound members.
+// A charge must not fall when members increase, and does not depend on the domain.
 var charges = []func(bound, members offer.Slots) int64{
 	PerDomain: func(bound, _ offer.Slots) int64 {
 		if bound > 0 {
@@ -31,14 +30,13 @@ var charges = []func(bound, members offer.Slots) int64{
 	},
 }
 
-// NewCharge adds a charge to those that there are: a preference of somebody's own. It is to be called when the program begins, by
-// variables of packages, before anything is planned. The function is as charges says.
+// NewCharge adds a charging function for a custom preference. Call it while package variables are initialized.
 func NewCharge(charge func(bound, members offer.Slots) int64) Charge {
 	charges = append(charges, charge)
 	return Charge(len(charges) - 1)
 }
 
-// Of is what members cost; nobody costs nothing.
+// Of returns the charge for members; 0 without members.
 func (c Charge) Of(bound, members offer.Slots) int64 {
 	if members == 0 {
 		return 0
@@ -46,7 +44,7 @@ func (c Charge) Of(bound, members offer.Slots) int64 {
 	return charges[c](bound, members)
 }
 
-// PreferGather is the preferences for few domains of some layers.
+// PreferGather returns the preferences for few domains of some layers.
 func PreferGather(layers ...int) (out []Preference) {
 	for _, l := range layers {
 		out = append(out, Preference{Layer: l})
@@ -54,7 +52,7 @@ func PreferGather(layers ...int) (out []Preference) {
 	return out
 }
 
-// InOrder lists preferences as they are asked: from the top down, each once.
+// InOrder returns preferences from the top layer down, without duplicates.
 func InOrder(prefer []Preference) []Preference {
 	return slices.Compact(slices.SortedFunc(slices.Values(prefer), func(a, b Preference) int {
 		return cmp.Or(cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.Charge, b.Charge))

@@ -10,13 +10,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Some says of a refusal that not all gangs were needed.
+// Some says that only some gangs were needed.
 type Some struct {
-	Least, Of int // so many gangs, of those that may start
-	Started   int // and so many run already, of those that are counted
+	Least, Of int // needed gangs, and gangs that may start
+	Started   int // gangs that already run
 }
 
-// String says how many gangs were needed.
+// String returns how many gangs were needed.
 func (s *Some) String() string {
 	switch {
 	case s.Least == 0 && s.Of == 1:
@@ -29,25 +29,25 @@ func (s *Some) String() string {
 	return fmt.Sprintf("at least %d more of %d gangs must start, each whole", s.Least, s.Of)
 }
 
-// TooLarge is a set of gangs that no domain of its layer takes, even if nobody else went there.
+// TooLarge is a set of gangs that no domain of its layer takes even if it is otherwise unused.
 type TooLarge struct {
 	Gangs  []int  // indexes into Job.Gangs
-	Who    string // what people call them; "" until somebody who knows has said so
+	Who    string // name for messages; "" until the caller sets it
 	Layer  string
 	Want   offer.Slots
-	Best   Offer // the most that a domain takes of what the gangs need; Path is "" if it has no name
-	Beside bool  // some of them run, and the others must join them
+	Best   Offer // the most that a domain takes of the need; Path is "" for an unnamed domain
+	Beside bool  // some of them run, and the rest must join them
 }
 
-// String is said after what each domain takes of all.
+// String returns the part of a message about the set.
 func (t TooLarge) String() string {
-	who := t.Who
+	name := t.Who
 	switch {
-	case who != "":
+	case name != "":
 	case len(t.Gangs) == 1:
-		who = "one of the gangs"
+		name = "one of the gangs"
 	default:
-		who = fmt.Sprintf("%d of the gangs together", len(t.Gangs))
+		name = fmt.Sprintf("%d of the gangs together", len(t.Gangs))
 	}
 	more, best := "", "the best takes"
 	if t.Beside {
@@ -60,41 +60,40 @@ func (t TooLarge) String() string {
 	if len(t.Gangs) > 1 {
 		needs = "need"
 	}
-	return fmt.Sprintf("%s %s %d%s in one domain of %s, %s %d", who, needs, t.Want, more, t.Layer, best, t.Best.Slots)
+	return fmt.Sprintf("%s %s %d%s in one domain of %s, %s %d", name, needs, t.Want, more, t.Layer, best, t.Best.Slots)
 }
 
-// Refusal says why no plan exists: what the gang needs and the most that each
-// domain it may use can give, best first.
+// Refusal says why no plan exists: the need of the gang, and the most members that each allowed domain takes, best first.
 type Refusal struct {
 	Want     offer.Slots
 	Layer    string
 	Domains  []Offer
-	Multiple []Multiple // the multiples that were asked for, from the top down
+	Multiple []Multiple // the requested multiples, from the top down
 	Split    bool       // bound members are in several domains of the Must layer
-	// Deeper are the sets of gangs that must gather deeper than all together.
+	// Deeper are the sets of gangs that must gather deeper than the job.
 	Deeper []Deeper
-	// TooLarge are the first of them that are too large by themselves.
+	// TooLarge are the first of these sets that are too large by themselves.
 	TooLarge []TooLarge
-	// Dependent says that members depend on one another across nodes.
+	// Dependent says that members are interdependent across nodes.
 	Dependent bool
-	// AtLeast says that the domains may take more members than they offer: the search put so many there, one after the other.
+	// AtLeast says that the offers are lower bounds, from placing members one by one.
 	AtLeast bool
-	// Cut says that not all ways were tried.
+	// Cut says that the search was incomplete.
 	Cut bool
-	// Some says of how many gangs some were needed; nil if all were.
+	// Some says how many gangs were needed; nil if all.
 	Some *Some
 }
 
-// Deeper is sets of as many gangs each that must gather in one layer.
+// Deeper is sets of equally many gangs that must gather in one layer.
 type Deeper struct {
 	Layer string
 	Gangs int  // in each set
-	Sets  int  // how many of them there are
-	Every bool // every gang is in one of them
-	Split int  // so many gangs have members that run, of sets whose members are in several domains of the layer
+	Sets  int  // number of sets
+	Every bool // every gang is in one of the sets
+	Split int  // gangs with running members, in sets that span several domains of the layer
 }
 
-// Offer is what one domain can give.
+// Offer is the number of members that one domain takes.
 type Offer struct {
 	Path  string
 	Slots offer.Slots
@@ -106,14 +105,13 @@ type Multiple struct {
 	Count offer.Slots
 }
 
-// A message names at most this many domains, and no more than have room in this many
-// bytes; the rest is counted. What follows the domains has room in a KiB with them.
+// A message names at most maxListed domains in maxListedBytes, and counts the rest. The whole message fits into one KiB.
 const (
-	listed      = 10
-	listedBytes = 768
+	maxListed      = 10
+	maxListedBytes = 768
 )
 
-// Refuse says what each domain of the Must layer offers.
+// Refuse returns a refusal with the offer of each domain of the Must layer.
 func (g *Ground) Refuse(must int, offers func(topology.ID) offer.Slots) *Refusal {
 	r := &Refusal{Layer: g.tree.LayerNames()[must], Split: g.Split}
 	for _, d := range g.Roots {
@@ -125,7 +123,7 @@ func (g *Ground) Refuse(must int, offers func(topology.ID) offer.Slots) *Refusal
 	return r
 }
 
-// AddMultiples adds those of some layers that forbid any count.
+// AddMultiples adds the layers with a multiple above 1.
 func (r *Refusal) AddMultiples(t *topology.Tree, multiple offer.Multiples) {
 	for l := range multiple {
 		if m := multiple.At(l); m > 1 {
@@ -134,19 +132,18 @@ func (r *Refusal) AddMultiples(t *topology.Tree, multiple offer.Multiples) {
 	}
 }
 
-// String is the message that people and tools match on, in a KiB.
+// String returns the message that users and tools match on, within one KiB.
 func (r *Refusal) String() string { return r.Within(1024) }
 
-// Within is String in at most so many bytes, as far as that goes: the best domain is always named.
+// Within returns String in at most so many bytes, but always names the best domain.
 func (r *Refusal) Within(most int) string {
 	head := fmt.Sprintf("no candidate topology nodes can accommodate job, desiredOfferSlot: %d, ", r.Want)
-	tail := r.besides(most)
-	return head + r.domains(min(most-len(tail), listedBytes)-len(head)) + tail
+	tail := r.details(most)
+	return head + r.domains(min(most-len(tail), maxListedBytes)-len(head)) + tail
 }
 
-// besides is what more is said than what each domain offers. Of the sets that are too large only those
-// are named that have room in so many bytes with all before them, but for the first.
-func (r *Refusal) besides(most int) string {
+// details returns the message after the domains. After half of the bytes, further sets that are too large are omitted.
+func (r *Refusal) details(most int) string {
 	var b strings.Builder
 	for i, m := range r.Multiple {
 		if i == 0 {
@@ -160,8 +157,8 @@ func (r *Refusal) besides(most int) string {
 		fmt.Fprintf(&b, "; %s in one domain of %s", a.Who(), a.Layer)
 	}
 	for i, t := range r.TooLarge {
-		if one := "; " + t.String(); i == 0 || b.Len()+len(one) <= most/2 {
-			b.WriteString(one)
+		if part := "; " + t.String(); i == 0 || b.Len()+len(part) <= most/2 {
+			b.WriteString(part)
 		}
 	}
 	if s := r.Some; s != nil {
@@ -187,7 +184,7 @@ func (r *Refusal) besides(most int) string {
 	return b.String()
 }
 
-// Who are the gangs, as far as they can be told without names.
+// Who returns a description of the gangs without names.
 func (a Deeper) Who() string {
 	switch {
 	case a.Gangs == 1 && a.Every:
@@ -202,22 +199,22 @@ func (a Deeper) Who() string {
 	return fmt.Sprintf("%d sets of %d gangs, each set", a.Sets, a.Gangs)
 }
 
-// domains lists what domains offer, best first, in so many bytes.
+// domains lists the offers of domains, best first, in at most so many bytes.
 func (r *Refusal) domains(most int) string {
 	if len(r.Domains) == 0 {
 		return "topology has no named domain of " + r.Layer
 	}
 	var b strings.Builder
 	for i, d := range r.Domains {
-		one := fmt.Sprintf("topology topologyNode %s/%s: %d", r.Layer, d.Path, d.Slots)
+		part := fmt.Sprintf("topology topologyNode %s/%s: %d", r.Layer, d.Path, d.Slots)
 		if i > 0 {
-			one = ";" + one
+			part = ";" + part
 		}
-		if i == listed || i > 0 && b.Len()+len(one) > most {
+		if i == maxListed || i > 0 && b.Len()+len(part) > most {
 			fmt.Fprintf(&b, "; and %d more", len(r.Domains)-i)
 			break
 		}
-		b.WriteString(one)
+		b.WriteString(part)
 	}
 	return b.String()
 }

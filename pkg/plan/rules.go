@@ -9,32 +9,31 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Rule is one by which a plan comes before another, in a word.
+// Rule is the name of a rule that orders plans.
 type Rule string
 
-// The rules, in the order in which they are asked.
+// The rules in order.
 const (
 	ByMembers     Rule = "members"         // most members placed
-	ByDepth       Rule = "depth"           // deepest domain that holds them all, those already bound included
-	ByPreferences Rule = "preferences"     // least charged by the preferences, from the top down
+	ByDepth       Rule = "depth"           // deepest domain around all members, bound ones included
+	ByPreferences Rule = "preferences"     // lowest charge by preferences, from the top down
 	ByAttraction  Rule = "attraction"      // most attracting pods in the domain, then in its parents
-	BySoft        Rule = "softPreferences" // least charged for soft preferences
-	ByBinpack     Rule = "binpack"         // least room in the domain, then in its parents
-	ByFill        Rule = "fill"            // inside the domain, layer by layer, largest first, and last the smallest that suffices
+	BySoft        Rule = "softPreferences" // lowest penalty by soft preferences
+	ByBinpack     Rule = "binpack"         // fewest slots in the domain, then in its parents
+	ByFill        Rule = "fill"            // inside the domain, layer by layer: the largest child first, and last the smallest that suffices
 	ByNames       Rule = "names"
 )
 
-// rules is the order of the plans that hold. Nobody else knows it: Choose goes through it
-// with domains (narrow) and fills the one that is left (fill), and plans are compared by it
-// (Judge).
+// rules is the order of valid plans. Invariant: no other code defines this order. Choose narrows the domains by it and fills
+// the remaining one; Judge compares plans by it.
 var rules = []rule{
 	{name: ByMembers, plans: func(_ *Ground, a, b *Draft) int { return cmp.Compare(b.Members, a.Members) }},
 	{name: ByDepth, domains: func(g *Ground, a, b topology.ID) int { return cmp.Compare(g.tree.Layer(b), g.tree.Layer(a)) }},
 	{name: ByPreferences, plans: func(_ *Ground, a, b *Draft) int { return a.compareCharged(b) }},
 	{
-		name:    ByAttraction,
-		domains: func(g *Ground, a, b topology.ID) int { return g.CompareAttraction(a, b) },
-		never:   func(g *Ground) bool { return g.attract == nil },
+		name:     ByAttraction,
+		domains:  func(g *Ground, a, b topology.ID) int { return g.CompareAttraction(a, b) },
+		inactive: func(g *Ground) bool { return g.attract == nil },
 	},
 	{name: BySoft, plans: func(_ *Ground, a, b *Draft) int { return cmp.Compare(a.Penalty(), b.Penalty()) }},
 	{name: ByBinpack, domains: func(g *Ground, a, b topology.ID) int { return g.compareUpwards(g.room, a, b) }},
@@ -42,19 +41,18 @@ var rules = []rule{
 	{name: ByNames, domains: func(_ *Ground, a, b topology.ID) int { return cmp.Compare(a, b) }},
 }
 
-// rule compares two plans that are equal by the rules before it: by the domains that they
-// are in, or by more.
+// rule compares two plans that are equal by earlier rules, by their domains or by more.
 type rule struct {
-	name    Rule
-	domains func(g *Ground, a, b topology.ID) int
-	plans   func(g *Ground, a, b *Draft) int
-	never   func(g *Ground) bool // decides; nil if it may
+	name     Rule
+	domains  func(g *Ground, a, b topology.ID) int
+	plans    func(g *Ground, a, b *Draft) int
+	inactive func(g *Ground) bool // the rule cannot decide; nil if it may
 }
 
-// domainRules are those that look at domains only, and may decide between two of one layer.
+// domainRules returns the rules that compare only domains and may decide within a layer.
 func (g *Ground) domainRules() (out []func(g *Ground, a, b topology.ID) int) {
 	for _, r := range rules {
-		if r.domains != nil && r.name != ByDepth && (r.never == nil || !r.never(g)) {
+		if r.domains != nil && r.name != ByDepth && (r.inactive == nil || !r.inactive(g)) {
 			out = append(out, r.domains)
 		}
 	}
@@ -67,7 +65,7 @@ type Draft struct {
 	Members int
 	Charged []func() int64       // by preference
 	Penalty func() int64         // for soft preferences
-	spread  func() []offer.Slots // by ID, who goes where; nil if that is not compared
+	spread  func() []offer.Slots // members by domain ID; nil if not compared
 }
 
 func (d *Draft) compareCharged(other *Draft) int {
@@ -86,8 +84,7 @@ func (g *Ground) compareSpread(a, b *Draft) int {
 	return g.compareFills(a.Domain, a.spread(), b.spread())
 }
 
-// Order compares two plans by the rules up to a last one, and says which decides: none if
-// they are equal. The last one "" is all rules.
+// Order compares two plans by the rules up to last ("" for all) and returns the deciding rule; "" if they are equal.
 func (g *Ground) Order(a, b *Draft, last Rule) (decides Rule, order int) {
 	for _, r := range rules {
 		switch {
@@ -106,7 +103,7 @@ func (g *Ground) Order(a, b *Draft, last Rule) (decides Rule, order int) {
 	return "", 0
 }
 
-// CompareDomains compares two domains of one layer by the rules that look at nothing else.
+// CompareDomains compares two domains of one layer by the rules that compare only domains.
 func (g *Ground) CompareDomains(a, b topology.ID) int {
 	for _, compare := range g.byDomain {
 		if o := compare(g, a, b); o != 0 {
@@ -116,15 +113,14 @@ func (g *Ground) CompareDomains(a, b topology.ID) int {
 	return 0
 }
 
-// narrow goes through the rules with the domains that take n, and returns the first. What n
-// is was decided before, and how it is spread comes after.
+// narrow applies the rules to the domains that take n, and returns the first. n is decided before, the distribution after.
 func narrow[N Members](g *Ground, c Chooser[N], domains []topology.ID, n N) topology.ID {
 	for _, r := range rules {
 		switch {
 		case len(domains) == 1:
 			return domains[0]
 		case r.domains != nil:
-			domains = least(domains, func(a, b topology.ID) int { return r.domains(g, a, b) })
+			domains = keepFirst(domains, func(a, b topology.ID) int { return r.domains(g, a, b) })
 		case r.name == ByPreferences:
 			domains = c.Fewest(domains, n)
 		case r.name == BySoft:
@@ -134,8 +130,8 @@ func narrow[N Members](g *Ground, c Chooser[N], domains []topology.ID, n N) topo
 	return domains[0]
 }
 
-// least leaves those that come first, in place.
-func least(domains []topology.ID, compare func(a, b topology.ID) int) []topology.ID {
+// keepFirst keeps the domains that compare first, in place.
+func keepFirst(domains []topology.ID, compare func(a, b topology.ID) int) []topology.ID {
 	out := domains[:1]
 	for _, d := range domains[1:] {
 		switch o := compare(d, out[0]); {
@@ -148,17 +144,16 @@ func least(domains []topology.ID, compare func(a, b topology.ID) int) []topology
 	return out
 }
 
-// compareFills is rule 8 for two ways to spread as many members over d, by ID: first
-// comes the one that fill would come to first.
+// compareFills is rule 8: it compares two distributions of equally many members over d, by domain ID. Fill's choice is first.
 func (g *Ground) compareFills(d topology.ID, a, b []offer.Slots) int {
 	if g.tree.IsNode(d) {
 		return 0
 	}
 	kids := g.LargestFirst(d)
-	left := a[d]
+	remaining := a[d]
 	for i, k := range kids {
-		lastOfA, oneOfA := holder(kids[i:], a, left)
-		lastOfB, oneOfB := holder(kids[i:], b, left)
+		lastOfA, oneOfA := holder(kids[i:], a, remaining)
+		lastOfB, oneOfB := holder(kids[i:], b, remaining)
 		if oneOfA && oneOfB {
 			if o := cmp.Or(cmp.Compare(g.size[lastOfA], g.size[lastOfB]), cmp.Compare(lastOfA, lastOfB)); o != 0 {
 				return o
@@ -174,7 +169,7 @@ func (g *Ground) compareFills(d topology.ID, a, b []offer.Slots) int {
 		if o := -cmp.Compare(a[k], b[k]); o != 0 {
 			return o
 		}
-		left -= a[k]
+		remaining -= a[k]
 	}
 	for _, k := range kids {
 		if a[k] > 0 {
@@ -186,7 +181,7 @@ func (g *Ground) compareFills(d topology.ID, a, b []offer.Slots) int {
 	return 0
 }
 
-// holder returns the domain that holds all of the members, if one of them does.
+// holder returns the domain with all of the members, if there is one.
 func holder(domains []topology.ID, members []offer.Slots, all offer.Slots) (topology.ID, bool) {
 	i := slices.IndexFunc(domains, func(d topology.ID) bool { return members[d] == all })
 	if i < 0 {
@@ -195,23 +190,22 @@ func holder(domains []topology.ID, members []offer.Slots, all offer.Slots) (topo
 	return domains[i], true
 }
 
-// Ground is what a search stands on, whoever the members are.
+// Ground is the part of a search that is independent of the kinds of members.
 type Ground struct {
 	tree  *topology.Tree
 	Roots []topology.ID // all members must be in one of these
-	Split bool          // bound members are in several of them already
+	Split bool          // bound members are in several roots
 
-	// By ID:
-	size    []offer.Slots // offers, rounded to the multiples: what "largest" means
+	// By domain ID:
+	size    []offer.Slots // offers, rounded to the multiples: the size of a domain
 	room    []offer.Slots // not rounded
-	attract []offer.Slots // nil if nobody attracts
-	bound   []offer.Slots // nil if no member is bound
+	attract []offer.Slots // nil without attracting pods
+	bound   []offer.Slots // nil without bound members
 
 	byDomain []func(g *Ground, a, b topology.ID) int // see domainRules
 }
 
-// NewGround prepares what does not depend on who the members are. must is the layer
-// of which they share a domain; sum is that of what is free, nil if it is not known.
+// NewGround returns the Ground of a world. Members share a domain of layer must; sum is the sum of Free, or nil.
 func NewGround(w World, steps []offer.Slots, must int, sum []offer.Slots) Ground {
 	g := Ground{tree: w.Tree, size: sum}
 	if sum == nil || steps[0] > 1 {
@@ -227,10 +221,10 @@ func NewGround(w World, steps []offer.Slots, must int, sum []offer.Slots) Ground
 	default:
 		g.room = g.size // nothing was rounded
 	}
-	if anybody(w.Attract) {
+	if anyPositive(w.Attract) {
 		g.attract = offer.Sum(w.Tree, w.Attract)
 	}
-	if anybody(w.Bound) {
+	if anyPositive(w.Bound) {
 		g.bound = offer.Sum(w.Tree, w.Bound)
 	}
 	g.byDomain = g.domainRules()
@@ -242,7 +236,7 @@ func NewGround(w World, steps []offer.Slots, must int, sum []offer.Slots) Ground
 	return g
 }
 
-func anybody(counts []offer.Slots) bool {
+func anyPositive(counts []offer.Slots) bool {
 	return slices.ContainsFunc(counts, func(n offer.Slots) bool { return n > 0 })
 }
 
@@ -251,7 +245,7 @@ func DomainsAt(t *topology.Tree, layer int) []topology.ID {
 	return slices.Collect((&Ground{tree: t}).Below(topology.Root, layer))
 }
 
-// Below yields the domains of a layer that are in d, or d itself if it is one.
+// Below yields the domains of a layer in d, d included.
 func (g *Ground) Below(d topology.ID, layer int) iter.Seq[topology.ID] {
 	return func(yield func(topology.ID) bool) {
 		for x := d; x < g.tree.End(d); {
@@ -267,10 +261,10 @@ func (g *Ground) Below(d topology.ID, layer int) iter.Seq[topology.ID] {
 	}
 }
 
-// AnyBound says whether any member is bound.
+// AnyBound returns whether any member is bound.
 func (g *Ground) AnyBound() bool { return g.bound != nil }
 
-// BoundIn is how many members run in a domain already.
+// BoundIn returns how many members run in a domain.
 func (g *Ground) BoundIn(d topology.ID) offer.Slots {
 	if g.bound == nil {
 		return 0
@@ -278,30 +272,29 @@ func (g *Ground) BoundIn(d topology.ID) offer.Slots {
 	return g.bound[d]
 }
 
-// HoldsBound says whether all bound members run in a domain.
+// HoldsBound returns whether all bound members run in a domain.
 func (g *Ground) HoldsBound(d topology.ID) bool { return g.BoundIn(d) == g.BoundIn(topology.Root) }
 
-// Members says which members: a number of like ones, or how many of each class, packed into one number.
+// Members counts members: a number of equal members, or a packed number of members per class.
 type Members interface{ ~int | ~uint64 }
 
-// Chooser answers what the rules ask of domains.
+// Chooser answers the questions of the rules about domains.
 type Chooser[N Members] struct {
-	// Charge is what the world takes for n in d; ok is false if d cannot take them.
+	// Charge returns what the world charges for n in d; ok is false if d cannot take them.
 	Charge func(d topology.ID, n N) (p offer.Price, ok bool)
 	// Fewest returns the domains in which preferences charge n the least: rule 5.
 	Fewest func(domains []topology.ID, n N) []topology.ID
-	// Softest returns the domains in which soft preferences charge n the least. By rule 5 the domains must be equal.
+	// Softest returns the domains in which soft preferences charge n the least. The domains must be equal by rule 5.
 	Softest func(domains []topology.ID, n N) []topology.ID
 }
 
-// First returns the domain for n that comes first, of those that take it for the least that the
-// world charges and hold the members already bound.
+// First returns the first domain for n among the domains that take n for the world's lowest charge and hold the bound members.
 func First[N Members](g *Ground, c Chooser[N], n N, least offer.Price) topology.ID {
 	var candidates []topology.ID
 	for _, root := range g.Roots {
 		for d := root; d < g.tree.End(root); {
 			if p, ok := c.Charge(d, n); !ok || p.Compare(least) != 0 || !g.HoldsBound(d) {
-				d = g.tree.End(d) // nor does any domain below
+				d = g.tree.End(d) // neither does any domain below
 				continue
 			}
 			candidates = append(candidates, d)
@@ -326,16 +319,16 @@ func Cheapest(candidates []topology.ID, price func(topology.ID) offer.Price) (ou
 	return out
 }
 
-// CompareAttraction returns which of two domains of one layer has more attracting pods, or whose parents have; that one is less.
+// CompareAttraction compares two domains of one layer by their attracting pods, then their parents. More pods come first.
 func (g *Ground) CompareAttraction(a, b topology.ID) int { return -g.compareUpwards(g.attract, a, b) }
 
-// compareUpwards compares what two domains of one layer have, then their parents.
-func (g *Ground) compareUpwards(have []offer.Slots, a, b topology.ID) int {
-	if have == nil {
+// compareUpwards compares the counts of two domains of one layer, then of their parents.
+func (g *Ground) compareUpwards(counts []offer.Slots, a, b topology.ID) int {
+	if counts == nil {
 		return 0
 	}
 	for a != b {
-		if o := cmp.Compare(have[a], have[b]); o != 0 {
+		if o := cmp.Compare(counts[a], counts[b]); o != 0 {
 			return o
 		}
 		a, b = g.tree.Parent(a), g.tree.Parent(b)
@@ -343,26 +336,22 @@ func (g *Ground) compareUpwards(have []offer.Slots, a, b topology.ID) int {
 	return 0
 }
 
-// Filler spreads members over the children of a domain.
+// Filler distributes members over the children of a domain.
 type Filler[N Members] struct {
-	// Price is what n cost in d, with what preferences charge.
+	// Price returns the cost of n in d, preferences included.
 	Price func(d topology.ID, n N) (p offer.Price, ok bool)
-	// Takes returns those of some domains, sorted by falling size, that take n at any
-	// price.
+	// Takes returns the domains that take n at any price. The input is sorted by falling size.
 	Takes func(domains []topology.ID, n N) []topology.ID
-	// Rest returns what members cost in domains[i:] together, as far as n.
+	// Rest returns the cost of up to n members in domains[i:] together.
 	Rest func(domains []topology.ID, n N) func(i int, n N) (p offer.Price, ok bool)
-	// Share is how many of n go to d, as many as possible, if after takes the others
-	// and all of it costs what is due.
+	// Share returns the most members for d such that rest takes the remainder and the sum of both prices is due.
 	Share func(d topology.ID, after func(N) (offer.Price, bool), n N, due offer.Price) N
-	// Put spreads n over the nodes of d, if no prices need be asked for that: as when d is
-	// a node. Else it returns false.
+	// Put distributes n over the nodes of d if prices do not matter, as for a node. Otherwise it returns false.
 	Put func(d topology.ID, n N) bool
 }
 
-// Fill is rule 8: it spreads n over the nodes of d, which must take them, layer by
-// layer: the largest child first, until one child takes the rest; of those that do,
-// the smallest. Each child gets as many as the lowest price allows.
+// Fill is rule 8: it distributes n over the nodes of d, which must take them, layer by layer. The largest child is first, until one child
+// takes the rest; then the smallest such child is used. Each child gets as many members as the lowest price allows.
 func Fill[N Members](g *Ground, f Filler[N], d topology.ID, n N) {
 	if f.Put(d, n) {
 		return
@@ -375,8 +364,8 @@ func Fill[N Members](g *Ground, f Filler[N], d topology.ID, n N) {
 			Fill(g, f, last, n)
 			return
 		}
-		after := func(n N) (offer.Price, bool) { return rest(i+1, n) }
-		if x := f.Share(k, after, n, due); x != 0 {
+		restAfter := func(n N) (offer.Price, bool) { return rest(i+1, n) }
+		if x := f.Share(k, restAfter, n, due); x != 0 {
 			Fill(g, f, k, x)
 			n -= x
 		}
@@ -399,14 +388,13 @@ func (g *Ground) children(d topology.ID) []topology.ID {
 	return slices.AppendSeq(make([]topology.ID, 0, n), g.tree.Children(d))
 }
 
-// smallest returns the first of the smallest domains that take all of n for the price;
-// domains are sorted by falling size.
+// smallest returns the first of the smallest domains that take all of n for the price. The input is sorted by falling size.
 func smallest[N Members](g *Ground, f Filler[N], domains []topology.ID, n N, due offer.Price) (best topology.ID, ok bool) {
 	for _, d := range domains {
 		if ok && g.size[d] == g.size[best] {
 			continue
 		}
-		if p, can := f.Price(d, n); can && p.Compare(due) == 0 {
+		if p, fits := f.Price(d, n); fits && p.Compare(due) == 0 {
 			best, ok = d, true
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// drawStrange draws shapes that others do not: up to twelve children of anybody, nodes that name few of their domains or none, nodes that
-// take nobody or more than there ever are, many members that run, in one place or in several, and pods that attract by number.
+// drawStrange draws unusual shapes: up to twelve children, nodes that name few of their domains or none, nodes that
+// take no member or more than there are, many running members, in one domain or several, and attracting pods by number.
 func drawStrange(t *rapid.T) plan.World {
 	layers := []string{"Hall", "Spine", "Block", "Rack"}[:worlds.Even(t, 5, "layers")]
 	var nodes []topology.Node
@@ -90,7 +90,7 @@ func drawStrangeRequest(t *rapid.T, w plan.World) (r plan.Request) {
 }
 
 // TestStrange is TestChooseForNothing for worlds of all shapes: what is found with less to add up is what curves of everything say, also
-// by the search that was asked for others before; and the rules decide nothing against it.
+// by a search that was used for other members before; and the rules decide nothing against it.
 func TestStrange(t *testing.T) {
 	kinds := []string{
 		"across the cluster", "in a domain", "with multiples", "with bound members", "several preferences", "three preferences", "pairs, too",
@@ -163,8 +163,8 @@ func TestStrangeAndSmall(t *testing.T) {
 	})
 }
 
-// TestNodesThatTakeThousands: where members run in two spines others are placed among nodes of which many take thousands of their kind,
-// as where they need next to nothing. What those nodes take together is nobody's business, and nothing is as large as that.
+// TestNodesThatTakeThousands: with members in two spines, more are placed among nodes that take thousands of members each,
+// as for tiny requests. The sum of all nodes is never used as a size.
 func TestNodesThatTakeThousands(t *testing.T) {
 	var nodes []topology.Node
 	w := plan.World{}

@@ -6,50 +6,48 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Tails knows what domains[i:] take together, for every i. Thousands of such answers
-// would not fit in memory at once, so it keeps every block-th and makes those in
-// between again when the first of them is asked for.
+// Tails returns what domains[i:] take together, for every i. Thousands of results do not fit into memory, so it stores every
+// block-th and recomputes one block at a time.
 type Tails[T any] struct {
 	domains []topology.ID
-	extend  func(after T, d topology.ID) T // what d and those after it take together
-	kept    []T                            // kept[b] is domains[b*block:] together
-	open    int                            // the block whose answers are at hand
-	at      []T                            // at[i] is domains[open*block+i:] together
+	extend  func(after T, d topology.ID) T // what d and the domains of tail take together
+	stored  []T                            // stored[b] is domains[b*block:] together
+	open    int                            // the block in results
+	results []T                            // results[i] is domains[open*block+i:] together
 }
 
-// A block of 64 keeps both parts small for the 20,000 nodes that one domain may hold.
+// block is small enough to keep both parts small for 20,000 nodes in one domain.
 const block = 64
 
-// NewTails starts from what no domain at all takes.
+// NewTails returns the tails of domains. none is what an empty list takes.
 func NewTails[T any](domains []topology.ID, none T, extend func(after T, d topology.ID) T) *Tails[T] {
 	t := &Tails[T]{domains: domains, extend: extend, open: -1}
-	t.kept = make([]T, len(domains)/block+2)
+	t.stored = make([]T, len(domains)/block+2)
 	last := none
-	for b := range slices.Backward(t.kept) {
+	for b := range slices.Backward(t.stored) {
 		last = t.openBlock(b, last)
-		t.kept[b] = last
+		t.stored[b] = last
 	}
 	return t
 }
 
-// openBlock returns what a block and those after it take, and remembers those in
-// between.
-func (t *Tails[T]) openBlock(b int, after T) T {
+// openBlock computes the results of a block from the tail after it, and returns the first.
+func (t *Tails[T]) openBlock(b int, tail T) T {
 	lo, hi := min(b*block, len(t.domains)), min((b+1)*block, len(t.domains))
-	t.open, t.at = b, make([]T, hi-lo+1)
-	t.at[hi-lo] = after
+	t.open, t.results = b, make([]T, hi-lo+1)
+	t.results[hi-lo] = tail
 	for i := hi - 1; i >= lo; i-- {
-		after = t.extend(after, t.domains[i])
-		t.at[i-lo] = after
+		tail = t.extend(tail, t.domains[i])
+		t.results[i-lo] = tail
 	}
-	return after
+	return tail
 }
 
-// From returns what domains[i:] take together; past the last it is what none takes.
+// From returns what domains[i:] take together; past the end that is none.
 func (t *Tails[T]) From(i int) T {
 	i = min(i, len(t.domains))
 	if b := i / block; b != t.open {
-		t.openBlock(b, t.kept[b+1])
+		t.openBlock(b, t.stored[b+1])
 	}
-	return t.at[i%block]
+	return t.results[i%block]
 }

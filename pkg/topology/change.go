@@ -5,56 +5,55 @@ import (
 	"sort"
 )
 
-// Change returns the tree without some of its nodes, which are named by index, and with others. A node that
-// moves is of both. It is the tree that Build makes of the nodes that it holds, but costs little more than
-// copying: what lies between two changes stays in its order, and only its numbers are others.
+// Change returns the tree without the nodes removed, which are node indexes, and with the nodes added. A moved node is in both.
+// The result equals Build of the same nodes, but costs little more than a copy: ranges between two changes keep their order.
 //
-//	   gone      come        gone                 of the old tree
+//	   removed   added       removed              of the old tree
 //	────┘└────────┘└──────────┘└──────────
-//	 run     run        run         run           are added to the new one as they are
+//	 run     run        run         run           are copied
 //
-// Names of nodes must differ afterwards, too. The tree itself stays as it is.
-func (t *Tree) Change(gone []int, come []Node) *Tree {
-	gone = slices.Compact(slices.Sorted(slices.Values(gone)))
-	keys := make([][]key, len(come))
-	for i, n := range come {
+// Node names must stay unique. The tree itself does not change.
+func (t *Tree) Change(removed []int, added []Node) *Tree {
+	removed = slices.Compact(slices.Sorted(slices.Values(removed)))
+	keys := make([][]key, len(added))
+	for i, n := range added {
 		keys[i] = pathKey(n, t.Depth()-1)
 	}
 	slices.SortFunc(keys, compareKeys)
 
-	b := newBuilder(t, len(come))
-	done := 0 // nodes of t before this one are in the new tree, or gone
-	upTo := func(end int) {
+	b := newBuilder(t, len(added))
+	done := 0 // earlier nodes of t are copied or removed
+	copyUpTo := func(end int) {
 		for done < end {
-			stay := end
-			if len(gone) > 0 {
-				stay = min(stay, gone[0])
+			runEnd := end
+			if len(removed) > 0 {
+				runEnd = min(runEnd, removed[0])
 			}
-			if done < stay {
-				b.run(t, done, stay)
+			if done < runEnd {
+				b.copyRun(t, done, runEnd)
 			}
-			if done = stay; len(gone) > 0 && gone[0] == done {
-				done, gone = done+1, gone[1:]
+			if done = runEnd; len(removed) > 0 && removed[0] == done {
+				done, removed = done+1, removed[1:]
 			}
 		}
 	}
 	for _, k := range keys {
-		upTo(t.before(k))
+		copyUpTo(t.position(k))
 		b.add(k)
 	}
-	upTo(len(t.nodes))
+	copyUpTo(len(t.nodes))
 	b.close(0)
-	b.tree.fill()
+	b.tree.fillTable()
 	return b.tree
 }
 
-// before counts the nodes that come before a path.
-func (t *Tree) before(path []key) int {
-	room := make([]key, len(path))
-	return sort.Search(len(t.nodes), func(i int) bool { return compareKeys(t.keys(i, room), path) >= 0 })
+// position returns the number of nodes before a path.
+func (t *Tree) position(path []key) int {
+	buffer := make([]key, len(path))
+	return sort.Search(len(t.nodes), func(i int) bool { return compareKeys(t.keys(i, buffer), path) >= 0 })
 }
 
-// keys are the path of a node as pathKey has it, written into a slice of its length.
+// keys writes the path of a node, as pathKey returns it, into path.
 func (t *Tree) keys(node int, path []key) []key {
 	d := t.nodes[node]
 	var below key
@@ -72,25 +71,25 @@ func (t *Tree) keys(node int, path []key) []key {
 	return path
 }
 
-// builder makes a tree, node by node in its order.
+// builder makes a tree node by node, in order.
 type builder struct {
 	tree *Tree
-	open []ID  // the domains that the last node is in, by layer: they may still grow
+	open []ID  // the domains of the last node, by layer; they may grow
 	last []key // the path of the last node; nil before the first
 }
 
-// newBuilder begins a tree that is like another one but for some more nodes.
-func newBuilder(like *Tree, more int) *builder {
-	nodes := len(like.nodes) + more
+// newBuilder begins a tree of about the size of template and more nodes.
+func newBuilder(template *Tree, more int) *builder {
+	nodes := len(template.nodes) + more
 	return &builder{open: []ID{Root}, tree: &Tree{
-		layers: like.layers,
-		domain: append(make([]domain, 0, len(like.domain)+min(more, 64)*like.Depth()), domain{parent: Root}),
+		layers: template.layers,
+		domain: append(make([]domain, 0, len(template.domain)+min(more, 64)*template.Depth()), domain{parent: Root}),
 		nodes:  make([]ID, 0, nodes),
 		hashes: make([]uint32, 0, nodes),
 	}}
 }
 
-// add adds a node below the domains of its path, of which those are open that it shares with the last node.
+// add adds a node below the domains of its path. It reuses the open domains shared with the last node.
 func (b *builder) add(path []key) {
 	common := 0
 	for common < len(b.last) && b.last[common] == path[common] {
@@ -120,37 +119,37 @@ func (b *builder) close(layer int) {
 	b.open = b.open[:layer]
 }
 
-// run adds nodes [from, to) of another tree. The first one is added like any other; the domains that begin after it,
-// up to the last one, are then numbered as they were, but for how much the first one has moved.
-func (b *builder) run(old *Tree, from, to int) {
+// copyRun adds nodes [from, to) of another tree. The first is added by add; the domains that begin after it keep their order
+// and are renumbered by the shift of the first node.
+func (b *builder) copyRun(old *Tree, from, to int) {
 	t := b.tree
 	b.add(old.keys(from, make([]key, old.Depth())))
 	first, last := old.nodes[from], old.nodes[to-1]
-	moved, nodes := t.nodes[len(t.nodes)-1]-first, int32(len(t.nodes)-1-from)
+	shift, nodes := t.nodes[len(t.nodes)-1]-first, int32(len(t.nodes)-1-from)
 	for _, d := range old.domain[first+1 : last+1] {
 		if d.parent > first {
-			d.parent += moved
+			d.parent += shift
 		} else {
-			d.parent = b.open[d.layer-1] // the first node's too
+			d.parent = b.open[d.layer-1] // shared with the first node
 		}
-		d.end, d.lo, d.hi = d.end+moved, d.lo+nodes, d.hi+nodes
+		d.end, d.lo, d.hi = d.end+shift, d.lo+nodes, d.hi+nodes
 		t.domain = append(t.domain, d)
 	}
 	for _, d := range old.nodes[from+1 : to] {
-		t.nodes = append(t.nodes, d+moved)
+		t.nodes = append(t.nodes, d+shift)
 	}
 	t.hashes = append(t.hashes, old.hashes[from+1:to]...)
 
-	// The first node's domains that do not hold the last one, too, end where they ended. Those of the last one are open.
+	// Domains of the first node without the last node end as before. The domains of the last node stay open.
 	common := old.Layer(old.Common(first, last))
 	for d := first; old.Layer(d) > common; d = old.Parent(d) {
-		at := &t.domain[b.open[old.Layer(d)]]
-		at.end, at.hi = old.domain[d].end+moved, old.domain[d].hi+nodes
+		moved := &t.domain[b.open[old.Layer(d)]]
+		moved.end, moved.hi = old.domain[d].end+shift, old.domain[d].hi+nodes
 	}
 	if first != last {
 		b.open = b.open[:common+1]
 		for l := common + 1; l <= old.Depth(); l++ {
-			b.open = append(b.open, old.Ancestor(last, l)+moved)
+			b.open = append(b.open, old.Ancestor(last, l)+shift)
 		}
 	}
 	b.last = old.keys(to-1, b.last)

@@ -33,8 +33,7 @@ func TestChange(t *testing.T) {
 	})
 }
 
-// changes draws what becomes of the nodes of a network, changes it, and says by index in its tree who has gone, and who
-// has come.
+// changes draws a change of the nodes of a network, applies it, and returns the removed node indexes and the added nodes.
 func changes(t *rapid.T, n *worlds.Network, y worlds.Tally) (gone []int, come []topology.Node) {
 	before := n.Build()
 	leave := func(node topology.Node) {
@@ -135,7 +134,7 @@ func same(t *rapid.T, a, b *topology.Tree) {
 	}
 }
 
-// TestNodeIndex: names of all lengths are found, and those that differ in one place only.
+// TestNodeIndex: names of all lengths are found, also names that differ in one character only.
 func TestNodeIndex(t *testing.T) {
 	var nodes []topology.Node
 	name := ""

@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// Near says how near some nodes are to one another, above 0 and up to 1: at each layer between the root
-// and the nodes the fewest domains that have so many nodes, divided by how many these are in, and of
-// that the mean. With 1 no other nodes are in fewer domains of any layer. ok is false where there is
-// nothing to compare: no nodes, or no such layers.
+// Near returns how near nodes are to each other, above 0 and up to 1. It is the mean over the layers
+// between root and nodes: the fewest domains that could hold so many nodes, divided by the domains used.
+// ok is false without nodes or layers.
 //
 //	s1
 //	  r1 n1 n2
@@ -17,23 +16,23 @@ import (
 //	s2
 //	  r3 n5 n6      n1, n2: 1; n1, n3: (1 + 1/2) / 2; n1, n5: (1/2 + 1/2) / 2
 func (t *Tree) Near(nodes iter.Seq[int]) (score float64, ok bool) {
-	is := slices.Compact(slices.Sorted(nodes))
-	if len(is) == 0 || t.Depth() < 2 {
+	indexes := slices.Compact(slices.Sorted(nodes))
+	if len(indexes) == 0 || t.Depth() < 2 {
 		return 0, false
 	}
 	for layer := 1; layer < t.Depth(); layer++ {
-		in := 0 // the nodes of one domain lie side by side
-		for i, last := 0, ID(-1); i < len(is); i++ {
-			if d := t.Ancestor(t.Node(is[i]), layer); d != last {
-				in, last = in+1, d
+		used := 0 // the nodes of one domain are adjacent
+		for i, last := 0, ID(-1); i < len(indexes); i++ {
+			if d := t.Ancestor(t.Node(indexes[i]), layer); d != last {
+				used, last = used+1, d
 			}
 		}
-		score += float64(t.fewest(layer, len(is))) / float64(in)
+		score += float64(t.fewest(layer, len(indexes))) / float64(used)
 	}
 	return score / float64(t.Depth()-1), true
 }
 
-// fewest is in how few domains of a layer there are so many nodes.
+// fewest returns in how few domains of a layer so many nodes are.
 func (t *Tree) fewest(layer, nodes int) (domains int) {
 	var sizes []int
 	for d := Root; int(d) < t.Len(); d++ {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestChangeOfStrangeNames is TestChange for names that are equal but for zeros or for what follows a number, that are those of
+// TestChangeOfStrangeNames is TestChange for names that are equal but for zeros or for what follows a number, that equal names of
 // domains of other layers, or numbers beyond 64 bits; in up to six layers, of which nodes name any.
 func TestChangeOfStrangeNames(t *testing.T) {
 	names := []string{"0", "00", "1", "01", "001", "1a", "01a", "1-0", "1-00", "a", "A", "a1", "a01", "a1b", "a01b", "a1b0", "18446744073709551616", "018446744073709551616", "é", "-"}

@@ -1,10 +1,4 @@
-// Package topology holds the network as a tree of domains: the cluster, its
-// spines, their blocks, …, and the nodes as leaves.
-//
-// A Tree never changes after Build; of nodes that come, go or move Change makes another one. Everything that does change (free slots,
-// plans, victims) lives outside it, in slices indexed by ID or by node, so any
-// number of readers share one Tree. The package knows names and layers, and
-// nothing of slots, gangs or pods.
+// Package topology holds the network as a tree of domains: the cluster, its spines, their blocks, …, and the nodes as leaves.
 //
 // Domains are numbered depth first, children by natural name:
 //
@@ -14,8 +8,10 @@
 //	└── 5 spine-1
 //	    └── 6 block-1 ── 7 node-2
 //
-// so that a domain is a contiguous range of IDs and of nodes, a parent's ID is
-// smaller than its children's, and comparing IDs is comparing path names.
+// Invariants: a Tree never changes; Change makes another one. A domain is a contiguous range of IDs and of nodes.
+// A parent's ID is smaller than its children's, and comparing IDs compares path names.
+// State such as free slots, plans and victims lives outside, in slices by ID or node, so readers share a Tree without locks.
+// The package knows names and layers, but no slots, gangs or pods.
 package topology
 
 import (
@@ -25,7 +21,7 @@ import (
 	"strings"
 )
 
-// ID names a domain of one Tree; it means nothing in another.
+// ID identifies a domain of one Tree; it has no meaning in another.
 type ID int32
 
 // Root is the whole cluster.
@@ -43,7 +39,7 @@ type Tree struct {
 	domain []domain
 	nodes  []ID     // node index -> leaf
 	hashes []uint32 // node index -> hash of its name
-	slots  []int32  // where names are found, see index.go
+	slots  []int32  // hash table of names, see index.go
 }
 
 type domain struct {
@@ -54,26 +50,24 @@ type domain struct {
 	lo, hi int32 // the nodes below are [lo, hi)
 }
 
-// Node is one leaf to be.
+// Node is a leaf for Build or Change.
 type Node struct {
 	Name string
-	// Path names the node's domain at each layer between the root and the node,
-	// from the top down; "" where the node does not say.
+	// Path names the node's domain at each layer between the root and the node, from the top down; "" if the node has none.
 	Path []string
 }
 
-// Build returns the tree of nodes below the given layers, which are named from
-// the top down without the root and the node layer. Node names must differ.
+// Build returns the tree of nodes below the given layers, which are named from the top down without the root and node layers.
+// Node names must be unique.
 //
-// A node without a name at a layer hangs under an unnamed domain there, which it
-// shares only with the nodes that have the same next lower name.
+// A node without a name at a layer is below an unnamed domain there, shared only with nodes of the same next lower name.
 func Build(layers []string, nodes []Node) *Tree {
 	all := slices.Concat([]string{RootLayer}, layers, []string{NodeLayer})
 	return (&Tree{layers: all, domain: []domain{{parent: Root}}}).Change(nil, nodes)
 }
 
-// key identifies a domain among its siblings: by its name or, if it has none, by
-// the next lower name and the layer of that (a block and a node may be namesakes).
+// key identifies a domain among its siblings: by name or, without one, by the next lower name and its layer
+// (a block and a node may have the same name).
 type key struct {
 	name, below string
 	layer       int
@@ -96,7 +90,7 @@ func pathKey(n Node, depth int) []key {
 	return k
 }
 
-// compareKeys orders paths: natural names, unnamed domains after named ones.
+// compareKeys orders paths by natural names, unnamed domains last.
 func compareKeys(a, b []key) int {
 	for l := range a {
 		if a[l] == b[l] {
@@ -116,16 +110,16 @@ func compareKeys(a, b []key) int {
 	return 0
 }
 
-// Len counts the domains, root and nodes included.
+// Len returns the number of domains, root and nodes included.
 func (t *Tree) Len() int { return len(t.domain) }
 
-// NumNodes counts the nodes.
+// NumNodes returns the number of nodes.
 func (t *Tree) NumNodes() int { return len(t.nodes) }
 
-// Depth is the index of the node layer; the root's is 0.
+// Depth returns the index of the node layer; the root's is 0.
 func (t *Tree) Depth() int { return len(t.layers) - 1 }
 
-// LayerNames returns the layers from the root to the nodes. It must not be changed.
+// LayerNames returns the layers from the root to the nodes. The caller must not change it.
 func (t *Tree) LayerNames() []string { return t.layers }
 
 // LayerIndex returns the index of a layer by name.
@@ -137,7 +131,7 @@ func (t *Tree) LayerIndex(name string) (int, bool) {
 // Name returns the domain's own name: "" for the root and for unnamed domains.
 func (t *Tree) Name(d ID) string { return t.domain[d].name }
 
-// Named says whether the domain has a name; the root has none and needs none.
+// Named returns whether the domain has a name; it is true for the root.
 func (t *Tree) Named(d ID) bool { return d == Root || t.domain[d].name != "" }
 
 // Layer returns the index of the domain's layer; 0 is the root's.
@@ -146,7 +140,7 @@ func (t *Tree) Layer(d ID) int { return int(t.domain[d].layer) }
 // Parent returns the domain above; the root is its own parent.
 func (t *Tree) Parent(d ID) ID { return t.domain[d].parent }
 
-// IsNode says whether the domain is a single node.
+// IsNode returns whether the domain is a single node.
 func (t *Tree) IsNode(d ID) bool { return t.Layer(d) == t.Depth() }
 
 // End returns the first ID after the domain's subtree, which is [d, End(d)).
@@ -172,8 +166,7 @@ func (t *Tree) Children(d ID) func(yield func(ID) bool) {
 	}
 }
 
-// Ancestor returns the domain at the given layer that holds d, or d itself where d
-// lies at or above that layer.
+// Ancestor returns the domain at the given layer that holds d, or d itself if d is at or above that layer.
 func (t *Tree) Ancestor(d ID, layer int) ID {
 	for t.Layer(d) > layer {
 		d = t.Parent(d)
@@ -192,9 +185,9 @@ func (t *Tree) Common(a, b ID) ID {
 	return a
 }
 
-// Enclosing returns the deepest domain that holds all of some nodes, which are named by
-// index; ok is false if there are none. The first and the last of them say it all, since a
-// domain is a range of nodes. It has a name: one without a name holds one domain only.
+// Enclosing returns the deepest domain that holds all nodes, which are indexes; ok is false without nodes. The first and last node
+// suffice,
+// because a domain is a range. The result has a name: an unnamed domain has one child only.
 func (t *Tree) Enclosing(nodes iter.Seq[int]) (d ID, ok bool) {
 	first, last := len(t.nodes), -1
 	for i := range nodes {
@@ -206,7 +199,7 @@ func (t *Tree) Enclosing(nodes iter.Seq[int]) (d ID, ok bool) {
 	return t.Common(t.nodes[first], t.nodes[last]), true
 }
 
-// Indexes yields the indexes of those of some nodes that the tree has.
+// Indexes yields the indexes of the named nodes that the tree has.
 func (t *Tree) Indexes(names iter.Seq[string]) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for name := range names {
@@ -217,8 +210,7 @@ func (t *Tree) Indexes(names iter.Seq[string]) iter.Seq[int] {
 	}
 }
 
-// Path returns the names from the top to the domain, joined by slashes; unnamed
-// domains are left out. The root's path is "".
+// Path returns the names from the top to the domain, joined by slashes, without unnamed domains. The root's path is "".
 func (t *Tree) Path(d ID) string {
 	var names []string
 	for ; d != Root; d = t.Parent(d) {

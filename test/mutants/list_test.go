@@ -17,14 +17,14 @@ const (
 	offers      = "pkg/offer/offer.go"
 	curve       = "pkg/offer/curve.go"
 	search      = "pkg/plan/search.go"
-	few         = "pkg/plan/few.go"
+	few         = "pkg/plan/nodebound.go"
 	digits      = "pkg/plan/digits.go"
 	mixed       = "pkg/mixed/search.go"
 	table       = "pkg/mixed/table.go"
 	trial       = "pkg/mixed/trial.go"
 	memory      = "pkg/mixed/memory.go"
 	sums        = "pkg/mixed/sums.go"
-	holds       = "pkg/mixed/holds.go"
+	holds       = "pkg/mixed/breach.go"
 	tails       = "pkg/plan/tails.go"
 	refusal     = "pkg/plan/refusal.go"
 	choose      = "pkg/evict/evict.go"
@@ -108,12 +108,12 @@ var all = []mutant{
 	{"domains without a name are known by those above", change, `default:
 			path[l] = below`, `default:
 			path[l] = key{below: below.below, layer: l}`, "TestChange"},
-	{"domains keep their parents' numbers", change, `d.parent = b.open[d.layer-1] // the first node's too`, `d.parent += 0`, "TestChange"},
-	{"the first node's domains end with it", change, `at.end, at.hi = old.domain[d].end+moved, old.domain[d].hi+nodes`, `at.hi = old.domain[d].hi+nodes`, "TestChange"},
+	{"domains keep their parents' numbers", change, `d.parent = b.open[d.layer-1] // shared with the first node`, `d.parent += 0`, "TestChange"},
+	{"the first node's domains end with it", change, `moved.end, moved.hi = old.domain[d].end+shift, old.domain[d].hi+nodes`, `moved.hi = old.domain[d].hi+nodes`, "TestChange"},
 	{"the last node's domains are not open", change, `if first != last {`, `if false {`, "TestChange"},
-	{"a name takes a slot that is taken", index, `for t.slots[at] != 0 {
-			at`, `for false {
-			at`, "TestChange TestNodeIndex"},
+	{"a name takes a slot that is taken", index, `for t.slots[slot] != 0 {
+			slot`, `for false {
+			slot`, "TestChange TestNodeIndex"},
 	{"the last node says it all", tree, `min(first, i), max(last, i)`, `min(first, i), i`, "TestEnclosing"},
 	{"the first node says it all", tree, `min(first, i), max(last, i)`, `min(i, len(t.nodes)), max(last, i)`, "TestEnclosing"},
 	{"names are strings", natural, `if isDigit(x[0]) && isDigit(y[0]) {`, `if false {`, "TestCompareNames TestPictures"},
@@ -130,7 +130,7 @@ func isDigit`, `		return c
 
 func isDigit`, "TestCompareNames"},
 
-	{"a common multiple beyond all numbers is some number", offers, `if a /= x; a > unmet/b {`, `if a /= x; a > unmet {`, "TestRoll TestCommon plan.TestChoose plan.TestPictures"},
+	{"a common multiple beyond all numbers is some number", offers, `if a /= x; a > overflow/b {`, `if a /= x; a > overflow {`, "TestRoll TestCommon plan.TestChoose plan.TestPictures"},
 	{"no number is rounded up", offers, `	return n - rest + step, `, `	return n - rest, `, "TestCommon evict.TestChoose"},
 	{"a multiple is its own step", offers, `step = Common(step, m.At(l))`, `step = m.At(l)`, "TestRoll TestPictures"},
 	{"a multiple holds below its layer", offers, `for l := layers - 1; l >= 0; l-- {`, `for l := 0; l < layers; l++ {`, "TestRoll TestPictures"},
@@ -142,8 +142,8 @@ func isDigit`, "TestCompareNames"},
 	{"a run keeps what was offered first", merger, `!t.known[sum] || lessSum(p, q, row)`, `!t.known[sum]`, "TestLongCurves"},
 	{"a merge keeps what was offered first", merger, `!t.known[sum] || lessSum(p, q, row)`, `!t.known[sum]`, "TestCurves"},
 	{"a merge forgets its limit", merger, `sum := min(n+m, most)`, `sum := (n + m) % (most + 1)`, "TestCurves"},
-	{"a run whose steps add less", merger, `(length != r.length || adds < added) {`, `(length != r.length || false && adds < added) {`, "TestLongCurves"},
-	{"a run of steps of two lengths", merger, `(length != r.length || adds < added) {`, `adds < added {`, "TestLongCurves"},
+	{"a run whose steps add less", merger, `(length != r.length || increase < lastIncrease) {`, `(length != r.length || false && increase < lastIncrease) {`, "TestLongCurves"},
+	{"a run of steps of two lengths", merger, `(length != r.length || increase < lastIncrease) {`, `increase < lastIncrease {`, "TestLongCurves"},
 	{"the dearer step first", merger, `a.price[i+1]-a.price[i] <= b.price[j+1]-b.price[j]:`, `a.price[i+1]-a.price[i] >= b.price[j+1]-b.price[j]:`, "TestLongCurves"},
 	{"the dearest price of interest is too dear", merger, `		if price > m.Dearest {`, `		if price >= m.Dearest {`, "TestMerger"},
 	{"preferences from the bottom up", digits, `			d.columns = append(d.columns, p)
@@ -156,10 +156,10 @@ func isDigit`, "TestCompareNames"},
 	{"digits for fewer domains than there are", digits, `uint(max(s.limit(), 1))))`, `uint(max(s.limit(), 1)))) / 2`, "TestChooseForNothing"},
 	{"smallest first", rules, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b))`, `cmp.Or(cmp.Compare(g.size[a], g.size[b]), cmp.Compare(a, b))`, "TestChoose mixed.TestChooseJob TestPictures"},
 	{"the last of equals first", rules, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b))`, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(b, a))`, "TestChoose TestManyChildren"},
-	{"the last of the smallest takes the rest", search, `s.spread(enough[len(s.takes(enough, least+1))], n)`, `s.spread(enough[len(enough)-1+0*int(least)], n)`, "TestChooseForNothing TestManyFreeOfCharge"},
-	{"one domain fewer may be touched", aims, `left := a.Price>>a.Shift - c.price[i]>>a.Shift`, `left := a.Price>>a.Shift - c.price[i]>>a.Shift - 1`, "plan.TestPreferFewNodes"},
+	{"the last of the smallest takes the rest", search, `s.spread(sufficient[len(s.takes(sufficient, least+1))], n)`, `s.spread(sufficient[len(sufficient)-1+0*int(least)], n)`, "TestChooseForNothing TestManyFreeOfCharge"},
+	{"one domain fewer may be touched", aims, `remaining := a.Price>>a.Shift - c.price[i]>>a.Shift`, `remaining := a.Price>>a.Shift - c.price[i]>>a.Shift - 1`, "plan.TestPreferFewNodes"},
 	{"whoever touches many nodes has more beyond each", aims, `+a.Beyond.upTo[entry] >= a.Members {`, ` >= a.Members {`, "plan.TestPreferFewNodes"},
-	{"more nodes must be touched than must", few, `int64(max(0, n-most+each-1) / each)`, `int64(max(0, n-most+each-1)/each) + 1`, "TestPreferFewNodes"},
+	{"more nodes must be touched than must", few, `int64(max(0, n-most+perNode-1) / perNode)`, `int64(max(0, n-most+perNode-1)/perNode) + 1`, "TestPreferFewNodes"},
 	{"bound members' nodes are measured", few, `node := s.tree.Node(i); s.BoundIn(node) > 0 {`, `node := s.tree.Node(i); false {`, "TestPreferFewNodes"},
 	{"what touches as many as the best is not looked at", few, `if nodes(domains[i]) > best {`, `if nodes(domains[i]) >= best {`, "TestPreferFewNodes"},
 	{"as few nodes as must be are always enough", few, `; ok && p[0] <= s.aim.Price {`, `; ok || p != nil {`, "TestPreferFewNodes"},
@@ -225,12 +225,12 @@ func isDigit`, "TestCompareNames"},
 			continue`, `		if ok {
 			continue`, "TestChoose mixed.TestChooseJob"},
 	{"the last of equals takes the rest", rules, `if ok && g.size[d] == g.size[best] {`, `if false {`, "TestChoose mixed.TestChooseJob"},
-	{"as few as possible each", search, `		if p, ok := after(n - x); ok && price`, `		if p, ok := after(n - x); most == 0 && ok && price`, "TestChoose"},
+	{"as few as possible each", search, `		if p, ok := rest(n - x); ok && price`, `		if p, ok := rest(n - x); most == 0 && ok && price`, "TestChoose"},
 	{"preferences do not hold inside", search, `price.Add(p).Compare(due) == 0 {
 			most = x`, `price.Add(p).Compare(due) >= 0 {
 			most = x`, "TestChoose TestPictures"},
-	{"a tail of its own", tails, `t.openBlock(b, t.kept[b+1])`, `t.openBlock(b, t.kept[b])`, "TestManyFreeOfCharge"},
-	{"the block's tail for all of it", tails, `return t.at[i%block]`, `return t.at[0]`, "TestChoose"},
+	{"a tail of its own", tails, `t.openBlock(b, t.stored[b+1])`, `t.openBlock(b, t.stored[b])`, "TestManyFreeOfCharge"},
+	{"the block's tail for all of it", tails, `return t.results[i%block]`, `return t.results[0]`, "TestChoose"},
 
 	{"all members gather where each gang does", outline, `m.Ground = plan.NewGround(m.World.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must, nil)`, `m.Ground = plan.NewGround(m.World.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.Sets[0].Must, nil)`, "TestChooseJob TestJobs"},
 	{"size by the multiples of each", outline, `NewGround(m.World.World, j.All.Multiple.Steps(`, `NewGround(m.World.World, j.Sets[0].Multiple.Steps(`, "TestChooseJob"},
@@ -239,7 +239,7 @@ func isDigit`, "TestCompareNames"},
 	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
 `, "TestJobPreferences"},
 	{"the first class is the lowest rank", mixed, `return cmp.Compare(rank[a], rank[b])`, `return cmp.Compare(a.class, b.class)`, "TestChooseJob"},
-	{"any number of members is enough", mixed, `		if m.ofGang(v, g) < gang.Need {`, `		if false && m.ofGang(v, g) < gang.Need {`, "TestChooseJob TestJobs"},
+	{"any number of members is enough", mixed, `		if m.countInGang(v, g) < gang.Need {`, `		if false && m.countInGang(v, g) < gang.Need {`, "TestChooseJob TestJobs"},
 	{"the domains above need no multiples", mixed, `		d = m.Tree.Parent(d)
 		if !m.multiples(d, v) {`, `		d = m.Tree.Parent(d)
 		if false {`, "TestChooseJob"},
@@ -247,47 +247,47 @@ func isDigit`, "TestCompareNames"},
 	{"higher ranks first", mixed, `			return inA
 `, `			return inB
 `, "TestChooseJob"},
-	{"a node takes each kind as if it were alone", mixed, `			if left > 0 && v != 0 {`, `			if false {`, "TestChooseJob TestJobs"},
-	{"gangs of one kind share no slots", mixed, `add(i+1, v+m.tables.one(c, n), left-n)`, `add(i+1, v+m.tables.one(c, n), left)`, "TestChooseJob TestJobs"},
+	{"a node takes each kind as if it were alone", mixed, `			if remaining > 0 && v != 0 {`, `			if false {`, "TestChooseJob TestJobs"},
+	{"gangs of one kind share no slots", mixed, `add(i+1, v+m.tables.one(c, n), remaining-n)`, `add(i+1, v+m.tables.one(c, n), remaining)`, "TestChooseJob TestJobs"},
 	{"multiples are for nobody", mixed, `		if !m.multiples(d, v) || !m.gathers`, `		if !m.gathers`, "TestChooseJob TestJobs"},
 	{"gangs gather one layer up", mixed, `if set.Must != layer || layer`, `if set.Must-1 != layer || layer`, "TestChooseJob"},
-	{"gangs need not gather with their bound", mixed, `if m.boundOfSet(i, d) != m.boundOfSet(i, topology.Root) {`, `if false {`, "TestChooseJob TestJobs"},
+	{"gangs need not gather with their bound", mixed, `if m.boundInSet(i, d) != m.boundInSet(i, topology.Root) {`, `if false {`, "TestChooseJob TestJobs"},
 	{"bound members do not count", mixed, `(n+m.BoundIn(d))%m.All.Multiple.At(l) != 0 {`, `n%m.All.Multiple.At(l) != 0 {`, "TestChooseJob TestJobs"},
-	{"a gang's bound members do not count", mixed, `n > 0 && (n+m.boundOfSet(i, d))%every != 0 {`, `n > 0 && n%every != 0 {`, "TestChooseJob"},
-	{"old domains are new for gangs", mixed, `		n += c.Charge.Of(m.boundOfSet(i, d), m.ofSet(v, i))
-`, `		n += c.Charge.Of(0, m.ofSet(v, i))
+	{"a gang's bound members do not count", mixed, `n > 0 && (n+m.boundInSet(i, d))%multiple != 0 {`, `n > 0 && n%multiple != 0 {`, "TestChooseJob"},
+	{"old domains are new for gangs", mixed, `		n += c.Charge.Of(m.boundInSet(i, d), m.countInSet(v, i))
+`, `		n += c.Charge.Of(0, m.countInSet(v, i))
 `, "TestChooseJob"},
 	{"old domains are new for all", mixed, `return c.Charge.Of(m.BoundIn(d), m.total(v))`, `return c.Charge.Of(0, m.total(v))`, "TestChooseJob"},
-	{"one rule for all layers", mixed, `same := ruled{t, m.Tree.Layer(d)}`, `same := ruled{t, 0}`, "TestChooseJob"},
+	{"one rule for all layers", mixed, `key := ruled{t, m.Tree.Layer(d)}`, `key := ruled{t, 0}`, "TestChooseJob"},
 	{"one rule whoever is bound", mixed, `m.BoundIn(d) > 0 || m.Tree.IsNode(d) && m.penalised(d)`, `m.Tree.IsNode(d) && m.penalised(d)`, "TestChooseJob"},
 	{"soft preferences charge unlike members nothing", mixed, `			price[len(price)-1] += m.penaltyIn(d, v)
 `, ``, "TestChooseJob"},
 	{"as few as possible each, of a job", mixed, `!m.better(x, most) {`, `most != 0 && m.better(x, most) {`, "TestChooseJob"},
 	{"preferences do not hold inside a job", mixed, `t.row(i).Add(p).Compare(due) == 0 {`, `t.row(i).Add(p).Compare(due) >= 0 {`, "TestChooseJob"},
-	{"gangs come apart inside", mixed, `m.tables.setsIn(v-x)&apart != 0 {`, `m.tables.setsIn(v-x)&apart&0 != 0 {`, "TestChooseJob"},
+	{"gangs come apart inside", mixed, `m.tables.setsIn(v-x)&unsplittable != 0 {`, `m.tables.setsIn(v-x)&unsplittable&0 != 0 {`, "TestChooseJob"},
 	{"a set of several makes counts of one", outline, `if set := m.Sets[i]; len(set.Gangs) == 1 {`, `if set := m.Sets[i]; len(set.Gangs) > 0 {`, "TestChooseJob"},
 	{"sets of one layer only are apart", outline, `		if m.Sets[i].Must > layer {`, `		if m.Sets[i].Must == layer+1 {`, "TestChooseJob"},
-	{"gangs may be in two domains", table, `if !ok || a.sets[i]&b.sets[k]&apart != 0 {`, `if !ok {`, "TestChooseJob"},
-	{"sums are made once, apart or not", table, `	ts.merged[pair{a, b, apart}] = t`, `	ts.merged[pair{a, b, 0}], ts.merged[pair{a, b, 3}] = t, t`, "TestJobs"},
+	{"gangs may be in two domains", table, `if !ok || a.sets[i]&b.sets[k]&unsplittable != 0 {`, `if !ok {`, "TestChooseJob"},
+	{"sums are made once, apart or not", table, `	ts.merged[pair{a, b, unsplittable}] = t`, `	ts.merged[pair{a, b, 0}], ts.merged[pair{a, b, 3}] = t, t`, "TestJobs"},
 	{"more members than there are", table, `	return sum, (c.limit-sum)&c.spare == c.spare`, `	return sum, true`, "TestChooseJob"},
 	{"a sum keeps the first price", table, `} else if !lessSum(a.row(i), b.row(k), row) {`, `} else {`, "TestChooseJob"},
-	{"tables of one price are one", table, `		for _, p := range row(o.at) {
-			ts.key`, `		for _, p := range row(ts.order[0].at) {
+	{"tables of one price are one", table, `		for _, p := range row(entry.position) {
+			ts.key`, `		for _, p := range row(ts.order[0].position) {
 			ts.key`, "TestChooseJob"},
 	{"a sum of two prices is compared from the right", table, `	for i := range r {
 		if s := p[i] + q[i]; s != r[i] {`, `	for i := range slices.Backward(r) {
 		if s := p[i] + q[i]; s != r[i] {`, "TestChooseJob"},
-	{"nobody hopes", targets, `	s.hopeful, s.cut = true, false
+	{"nobody hopes", targets, `	s.optimistic, s.cut = true, false
 `, ``, "TestJobInTrial"},
 	{"all or nothing", targets, `			return s.everyTarget()
 `, `			return s.everyTarget()[:1]
 `, "TestChooseJobOneByOne TestJobInTrial"},
-	{"those who fit nowhere stay", targets, `!s.hopeful && now[c] > int(slots)`, `s.hopeful && now[c] > int(slots)`, "TestLargeJobs"},
+	{"those who fit nowhere stay", targets, `!s.optimistic && counts[c] > int(slots)`, `s.optimistic && counts[c] > int(slots)`, "TestLargeJobs"},
 	{"a class goes on where another stopped", trial, `	return p.Node, p.Class == class
 `, `	return p.Node, true
 `, "TestChooseJobOneByOne"},
-	{"nobody comes back to the first node", trial, `s.turns[begin:], s.turns[:begin]}`, `s.turns[begin:]}`, "TestBackToTheFirstNode"},
-	{"neighbours before far nodes", trial, `near[:min(2, len(near))], s.turns`, `near, s.turns`, "TestLargeJobs"},
+	{"nobody comes back to the first node", trial, `s.spread[first:], s.spread[:first]}`, `s.spread[first:]}`, "TestBackToTheFirstNode"},
+	{"neighbours before far nodes", trial, `near[:min(2, len(near))], s.spread`, `near, s.spread`, "TestLargeJobs"},
 	{"one class after the other", trial, `		if !s.dependent {
 			return false
 		}
@@ -309,46 +309,46 @@ func isDigit`, "TestCompareNames"},
 	{"failure is forgotten", trial, `	if s.failed[s.set.with(class, node)] {`, `	if false {`, "TestRefusalsInTrial"},
 	{"nobody is left out", targets, `	if len(targets) > 1 || s.dependent && len(targets) == 1 {`, `	if false {`, "TestElasticInTrial"},
 	{"only the scarcest come first", targets, `	for _, order := range s.orders() {`, `	for _, order := range s.orders()[:1] {`, "TestElasticInTrial"},
-	{"those left out are not needed", targets, ` && s.needed(now) && s.legal()`, ` && s.legal()`, "TestJobInTrial"},
-	{"those left out make up no multiple", targets, ` && s.needed(now) && s.legal()`, ` && s.needed(now)`, "TestJobInTrial"},
+	{"those left out are not needed", targets, ` && s.needed(placed) && s.valid()`, ` && s.valid()`, "TestJobInTrial"},
+	{"those left out make up no multiple", targets, ` && s.needed(placed) && s.valid()`, ` && s.needed(placed)`, "TestJobInTrial"},
 	{"any better set is left untried", targets, `return !s.before(t, part) })
 `, `return true })
 `, "TestChooseJobOneByOne"},
 	{"answers hold whoever is there", memory, `	m.set = m.set.with(kind, node)
 `, ``, "TestJobInTrial"},
-	{"nobody leaves the other trial", memory, `	for range m.there[same:] {
+	{"nobody leaves the other trial", memory, `	for range m.placed[same:] {
 		m.trial.Undo()
 	}
 `, ``, "TestJobInTrial TestLargeJobs"},
 	{"every question is asked", memory, `	fits, ok := m.answers[q]
 `, `	fits, ok := false, false
 `, "TestRefusalsInTrial"},
-	{"a gang leaves home when its last member does", trial, `		s.homes[i] = homes[at]
-`, `		_, s.homes[i] = homes[at], homeless
+	{"a gang leaves home when its last member does", trial, `		s.homes[i] = homes[k]
+`, `		_, s.homes[i] = homes[k], homeless
 `, "TestChooseJobOneByOne"},
-	{"one by one, multiples are for nobody", trial, `		return s.legal()
+	{"one by one, multiples are for nobody", trial, `		return s.valid()
 `, `		return true
 `, "TestChooseJobOneByOne TestJobInTrial"},
 	{"one by one, split gangs are placed", trial, `		if s.splitSet(i) && slices.ContainsFunc(s.puts, isIn) {`, `		if false && slices.ContainsFunc(s.puts, isIn) {`, "TestChooseJobOneByOne TestJobInTrial"},
-	{"one by one, bound members do not count", trial, `if n > 0 && (n+bound(d))%of.At`, `if n > 0 && n%of.At`, "TestChooseJobOneByOne TestJobInTrial"},
+	{"one by one, bound members do not count", trial, `if n > 0 && (n+bound(d))%multiples.At`, `if n > 0 && n%multiples.At`, "TestChooseJobOneByOne TestJobInTrial"},
 	{"the domain without those bound", trial, `			if n > 0 && !yield(i) {`, `			if n < 0 && !yield(i) {`, "TestChooseJobOneByOne TestJobInTrial"},
 	{"no end of tries", trial, `triesInAll    = 40_000`, `triesInAll    = 400_000`, "TestLargeJobs"},
 	{"no end of questions", trial, `askedInAll    = 4_000`, `askedInAll    = 40_000`, "TestRefusalsInTrial"},
-	{"nobody says that there were more ways", shortage, `slices.ContainsFunc(m.Roots, m.tried), cut
-`, `slices.ContainsFunc(m.Roots, m.tried), false
+	{"nobody says that there were more ways", shortage, `slices.ContainsFunc(m.Roots, m.fromTrials), cut
+`, `slices.ContainsFunc(m.Roots, m.fromTrials), false
 `, "TestLargeJobs"},
 
 	{"counts are what they would be without those bound", sums, `rest: -bound % step}`, `rest: 0 * bound}`, "TestPossible TestChooseJob"},
-	{"those bound are with the others in every layer", sums, `return beside(m.BoundIn(topology.Root), m.All.Multiple.Common(m.All.Must))`, `return beside(m.BoundIn(topology.Root), m.All.Multiple.Common(m.Tree.Depth()))`, "TestSums TestChooseJob"},
-	{"a gang's counts know no multiples", sums, `	return extent{step: m.multipleOf(g, m.Tree.Depth())}
+	{"those bound are with the others in every layer", sums, `return complement(m.BoundIn(topology.Root), m.All.Multiple.Common(m.All.Must))`, `return complement(m.BoundIn(topology.Root), m.All.Multiple.Common(m.Tree.Depth()))`, "TestSums TestChooseJob"},
+	{"a gang's counts know no multiples", sums, `	return extent{step: m.gangMultiple(g, m.Tree.Depth())}
 `, `	return extent{step: 1}
 `, "TestPossible"},
-	{"a gang takes what all domains take", sums, `	layer := max(m.gathersAt(g), m.Tree.Layer(root))
+	{"a gang takes what all domains take", sums, `	layer := max(m.gatherLayer(g), m.Tree.Layer(root))
 `, `	layer := m.Tree.Layer(root)
 `, "TestPossible"},
-	{"a gang gathers where nobody of it is", sums, `if m.boundOf(g, d) != m.boundOf(g, topology.Root) {`, `if m.boundOf(g, d) != 0 {`, "TestSums TestChooseJob"},
-	{"a gang that needs nobody needs somebody", sums, `		return extent{}, true // nobody of it`, `		return extent{}, false`, "TestSums TestChooseJob"},
-	{"the sums are not asked", mixed, `	if m.never || !m.possible() {
+	{"a gang gathers where nobody of it is", sums, `if m.boundInGang(g, d) != m.boundInGang(g, topology.Root) {`, `if m.boundInGang(g, d) != 0 {`, "TestSums TestChooseJob"},
+	{"a gang that needs nobody needs somebody", sums, `		return extent{}, true // no member of it`, `		return extent{}, false`, "TestSums TestChooseJob"},
+	{"the sums are not asked", mixed, `	if m.impossible || !m.possible() {
 		return nil, true`, `	if m.Split {
 		return nil, true`, "TestRefusedByTheSums"},
 	{"places hold wherever those bound are", holds, `range [][]offer.Slots{bound, places} {`, `range [][]offer.Slots{places} {`, "TestHolds TestJobPlansHold"},
@@ -357,13 +357,13 @@ func isDigit`, "TestCompareNames"},
 		return nil
 	}
 `, ``, "TestHolds"},
-	{"places are multiples without those bound", holds, `(n+beside[d])%m != 0`, `n%m != 0`, "TestHolds TestJobPlansHold"},
-	{"what is left is enough", holds, `n < gang.Need && !(out`, `n+1 < gang.Need && !(out`, "TestHolds TestJobPlansHold"},
+	{"places are multiples without those bound", holds, `(n+boundInDomain[d])%m != 0`, `n%m != 0`, "TestHolds TestJobPlansHold"},
+	{"what is left is enough", holds, `n < gang.Need && !(optional`, `n+1 < gang.Need && !(optional`, "TestHolds TestJobPlansHold"},
 	{"what was tried was all there is", targets, `p.NotAll = s.cut || len(s.columns) > 0`, `p.NotAll = s.cut`, "TestChooseJobOneByOne"},
-	{"eleven domains", refusal, `i == listed ||`, `i == listed+1 ||`, "TestPictures"},
+	{"eleven domains", refusal, `i == maxListed ||`, `i == maxListed+1 ||`, "TestPictures"},
 	{"worst first", refusal, `return cmp.Compare(b.Slots, a.Slots) })`, `return cmp.Compare(a.Slots, b.Slots) })`, "TestChoose TestPictures"},
 	{"unnamed domains are listed", refusal, `if g.tree.Named(d) {`, `if true {`, "TestChoose TestPictures"},
-	{"long messages", refusal, `listedBytes = 768`, `listedBytes = 76800`, "TestPictures"},
+	{"long messages", refusal, `maxListedBytes = 768`, `maxListedBytes = 76800`, "TestPictures"},
 
 	{"room now, not room as if all had gone", choose, `w.Room[i] = n.Room`, `w.Room[i] = n.free()`, "TestChoose TestPictures"},
 	{"all that are wanted are needed", choose, `offer.Up(max(r.Min, 1), `, `offer.Up(max(r.Want, 1), `, "TestChoose TestPictures"},
@@ -371,14 +371,14 @@ func isDigit`, "TestCompareNames"},
 	{"the highest priority does not matter", choose, `	lowest := sort.Search(highest, `, `	lowest := highest + sort.Search(0, `, "TestRules TestPictures"},
 	{"a lower ceiling at any price", choose, `if !ok || !slices.Equal(counts(price), counts(least)) {`, `if !ok {`, "TestChoose TestPictures"},
 	{"no more than are needed", choose, `found.Plan(found.Most(least))`, `found.Plan(s.need)`, "TestChoose TestPictures"},
-	{"the first draft is the plan", choose, `	p, _ = plan.Choose(after, s.request)
-	after, gone :=`, `	_ = after
-	after, gone :=`, "TestPictures"},
-	{"the victims of the first draft", choose, `	after, _ := s.after(p, ceiling)
-	p, _ = plan.Choose(after, s.request)
-	after, gone := s.after(p, ceiling)
-`, `	after, gone := s.after(p, ceiling)
-	p, _ = plan.Choose(after, s.request)
+	{"the first draft is the plan", choose, `	p, _ = plan.Choose(world, s.request)
+	world, gone :=`, `	_ = world
+	world, gone :=`, "TestPictures"},
+	{"the victims of the first draft", choose, `	world, _ := s.worldAfter(p, ceiling)
+	p, _ = plan.Choose(world, s.request)
+	world, gone := s.worldAfter(p, ceiling)
+`, `	world, gone := s.worldAfter(p, ceiling)
+	p, _ = plan.Choose(world, s.request)
 `, "TestPictures"},
 	{"nobody is put back", choose, `p.Domain] < s.need {`, `p.Domain] < 1<<30 {`, "TestPutBack"},
 	{"one too many is put back", choose, `p.Domain] < s.need {`, `p.Domain] < s.need-1 {`, "TestManyVictims"},
@@ -390,7 +390,7 @@ func isDigit`, "TestCompareNames"},
 		c.Violations = 1
 	}
 `, ``, "TestChoose TestPictures"},
-	{"the lowest is the highest", cost, `max(c.Highest, o.Highest), c.Sum`, `min(c.Highest, o.Highest), c.Sum`, "TestChoose TestPictures"},
+	{"the lowest is the highest", cost, `max(c.Highest, o.Highest), Sum`, `min(c.Highest, o.Highest), Sum`, "TestChoose TestPictures"},
 	{"negative priorities are zero", cost, `	case c.victims() == 0:
 		sum.Highest = o.Highest
 `, ``, "TestChoose TestPictures"},
@@ -407,7 +407,7 @@ func isDigit`, "TestCompareNames"},
 		sortByCost(victims, g)
 	}
 `, ``, "TestChoose"},
-	{"one of a shape stays", options, `for n := range alike {`, `for n := range len(alike) - 1 {`, "TestChoose TestPictures"},
+	{"one of a shape stays", options, `for n := range shape {`, `for n := range len(shape) - 1 {`, "TestChoose TestPictures"},
 	{"pods above the ceiling", options, `return o.Slots >= members && o.Cost.under(ceiling) })`, `return o.Slots >= members })`, "TestPictures"},
 	{"room is what is free", options, `	n.Room = slots(indexes(len(victims)))
 	if n.free()`, `	if n.Room = slots(indexes(len(victims))); n.free()+1`, "TestChoose TestPictures"},
@@ -418,7 +418,7 @@ func isDigit`, "TestCompareNames"},
 	{"the sum before the highest", cost, `	{ByHighest, func(a, b Cost) int { return cmp.Compare(a.Highest, b.Highest) }},
 `, `	{BySum, func(a, b Cost) int { return cmp.Compare(a.Sum, b.Sum) }},
 `, "TestCompareCosts"},
-	{"budgets that allow nobody are for nothing", cost, `	c.Violations += outright(v.Budgets)
+	{"budgets that allow nobody are for nothing", cost, `	c.Violations += exhausted(v.Budgets)
 `, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
 
 	{"each victim of a budget violates it", budget, `n += max(0, many-b.Allowed)`, `n += many + 0*b.Allowed`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
@@ -435,10 +435,10 @@ func isDigit`, "TestCompareNames"},
 	case o > 0`, "TestConsider TestRules"},
 	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestPatience"},
 
-	{"curves for too few nodes are kept", few, `		s.forget(d)
+	{"curves for too few nodes are kept", few, `		s.forgetCurves(d)
 `, ``, "TestPreferFewNodes"},
-	{"what was offered for another curve", merger, `	for i := range m.low {
-		m.low[i] = math.MaxInt64
+	{"what was offered for another curve", merger, `	for i := range m.lowest {
+		m.lowest[i] = math.MaxInt64
 	}
 `, ``, "plan.TestChooseForNothing"},
 	{"curves share the merger's memory", merger, `upTo: slices.Clone(m.upTo)`, `upTo: m.upTo`, "plan.TestChooseForNothing"},
@@ -540,14 +540,14 @@ func isDigit`, "TestCompareNames"},
 	{"nodes are avoided for ever", tick, `			a.until = time.Time{}
 `, ``, "TestANodeThatRefusedIsAvoidedForAWhile"},
 	{"time comes late", tick, `!t.IsZero() && !now.Before(t)`, `!t.IsZero() && now.After(t)`, "TestHoldingEndsInTime"},
-	{"a node is as it was", known, `case t.generation[i] != Generation(n), somebody`, `case t.generation[i] == 0, somebody`, "TestMemory"},
-	{"whoever is beside", known, `Generation(n), somebody && t.beside[i] != beside[i]:`, `n.GetGeneration(), somebody && false:`, "TestMemory"},
+	{"a node is as it was", known, `case t.generation[i] != Generation(n), anyBeside`, `case t.generation[i] == 0, anyBeside`, "TestMemory"},
+	{"whoever is beside", known, `Generation(n), anyBeside && t.beside[i] != beside[i]:`, `n.GetGeneration(), anyBeside && false:`, "TestMemory"},
 	{"apart is known from others", known, `	if c.reads.apart {
 `, `	if false {
 `, "TestMemory"},
 	{"what is said of those apart is kept", known, `if !c.reads.apart || !keepsOff(nodes[i]) {`, `if true {`, "TestMemory"},
-	{"answers do not move", known, `t.generation[was], t.slots[was], t.why[was]`, `t.generation[was], t.slots[i], t.why[i]`, "TestMemory"},
-	{"those beside do not move", known, `		if b := t.beside[was]; b != "" {
+	{"answers do not move", known, `t.generation[previous], t.slots[previous], t.why[previous]`, `t.generation[previous], t.slots[i], t.why[i]`, "TestMemory"},
+	{"those beside do not move", known, `		if b := t.beside[previous]; b != "" {
 			beside[i] = b
 		}
 `, ``, "TestMemory"},
@@ -565,8 +565,8 @@ func isDigit`, "TestCompareNames"},
 	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
 	{"who is kept off takes the others along", nominated, `if all {`, `if kept[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
 	{"members that are kept off are like the others", attempts, `like := likeness{c.Key(), c.Off().Key(), ""}`, `like := likeness{c.Key(), "", ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
-	{"who depends on others is not kept off", trials, `; closed {`, `; closed && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
-	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closed(n) != nil {`, `if n != nil && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
+	{"who depends on others is not kept off", trials, `; closed {`, `; closed && false {`, "TestClosedDomainsAreNotCounted"},
+	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closedStatus(n) != nil {`, `if n != nil && false {`, "TestClosedDomainsAreNotCounted"},
 	{"attempts share nodes", attempt, `	a.Nodes = slices.Clone(a.Nodes)
 	for i, n := range with {`, `	for i, n := range with {`, "TestAttemptsAreValues departure.TestWhoLeavesForOneChoiceLeavesForTheNext"},
 	{"who is kept off speaks for others", classOf, `len(a.kept) > 0 || `, ``, "preempt.TestWhoIsKeptOffSpeaksForNobodyElse"},
@@ -574,7 +574,7 @@ func isDigit`, "TestCompareNames"},
 	{"members with terms are remembered", reads, `hasNoTerms(c.member) && `, ``, "TestMemory"},
 	{"tolerations do not matter", reads, `, Tolerations: spec.Tolerations`, ``, "TestMemory"},
 	{"gangs are told apart that are alike", choiceSets, `if !ok || g.Like == "" {`, `if !ok || g.Like != "?" {`, "TestAlike"},
-	{"a branch starts with too few", choices, `if n := len(l.run); n < l.least && (n > 0 || l.top) {`, `if n := len(l.run); n < l.least && l.top {`, "TestSets"},
+	{"a branch starts with too few", choices, `if n := len(l.running); n < l.least && (n > 0 || l.top) {`, `if n := len(l.running); n < l.least && l.top {`, "TestSets"},
 	{"a total is asked of nobody", choices, `needs[i] += max(0, more)`, `needs[i] += 0`, "TestNeeds"},
 	{"the smallest set comes first", choiceSets, `cmp.Compare(q[j].members, q[i].members)`, `cmp.Compare(q[i].members, q[j].members)`, "TestSets"},
 	{"the first set of gangs that has a plan", chosen, `if s.best == nil || s.before(p, set) {`, `if s.best == nil {`, "TestSomeGangs"},
@@ -718,8 +718,8 @@ func isDigit`, "TestCompareNames"},
 	{"members of other quotas are alike", attempts, `like.owner = a.owners.Of(d.Pod)`, `_ = d`, "TestOwnedAlike"},
 	{"a list that was cut is all", quChoices, `s.checks < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 
-	{"nobody says on which nodes a volume is that is bound", trials, `s.pages.afterLeaving(look.state)`, `s.pages.without(look.state)`, "ledger.TestTrialOfBoundVolumes"},
-	{"later siblings block a member", aside, ` || s.Cache.Siblings(other, pod)`, ``, "TestLaterSiblingsDoNotBlockMember"},
+	{"nobody says on which nodes a volume is that is bound", trials, `s.pages.withoutFreeing(pre.state)`, `s.pages.without(pre.state)`, "ledger.TestTrialOfBoundVolumes"},
+	{"members that follow keep one off their node", aside, ` || s.Cache.Siblings(other, pod)`, ``, "TestSiblingsThatFollowDoNotKeepAMemberOff"},
 	{"a rejected member receives no events", listeners, `s.listeners.note(pod.Pod, true, s.mayBeQueued)`, ``, "TestOnlyTriedMembersReceiveEvents"},
 	{"a choice that is found is not listed", quChoices, `minimal != nil {`, `minimal == nil {`, "TestFoundChoiceIsListed"},
 	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.may(pod))
@@ -734,7 +734,7 @@ func isDigit`, "TestCompareNames"},
 	{"a pod whose binding was not answered is not asked for", answered, `unanswered && a.bound(ctx, pod, node)`, `unanswered && false`, "TestWhatAFailedBindingSays"},
 	{"a pod that was made anew counts as bound", answered, `err == nil && is.UID == pod.UID && is.Spec`, `err == nil && is.Spec`, "TestWhatAFailedBindingSays"},
 	{"a pod on another node counts as bound", answered, `is.Spec.NodeName == node`, `is.Spec.NodeName != ""`, "TestWhatAFailedBindingSays"},
-	{"a claim that is left blames the node", afterFilter, `p.allotted.Leftover([]*v1.Pod{pod}) || p.planner`, `p.planner`, "simulate.TestLeftoverClaimDoesNotExcludeNode"},
+	{"a claim that is left blames the node", afterFilter, `p.allocations.Leftover([]*v1.Pod{pod}) || p.planner`, `p.planner`, "simulate.TestLeftoverClaimDoesNotExcludeNode"},
 	{"who has led goes on beside a new leader", elected, `l.deposed(record.HolderIdentity)`, `_ = record`, "TestDeposedLeaderEnds"},
 	{"who never led ends when another one leads", elected, `err == nil && l.led && record`, `err == nil && record`, "TestDeposedLeaderEnds"},
 	{"who has given up the Lease ends when another one leads", elected, `l.led = record.HolderIdentity == l.Identity()`, `l.led = true`, "TestDeposedLeaderEnds"},
@@ -768,18 +768,18 @@ func isDigit`, "TestCompareNames"},
 `, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
 	{"a gang bound in part that is placed is first for ever", gangResume, `progress == placing && n.planned == n.arrived`, `false && n.planned == n.arrived && progress == placing`, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
 	{"a node that seems to be written is not written again", nominate, `blank.Status.NominatedNodeName = ""`, `_ = blank`, "TestANominationIsWrittenAfterItWasCleared"},
-	{"no trial is made", planAttempt, `if p != nil && !m.holds(p) {`, `if false {`, "TestJobInTrial"},
+	{"no trial is made", planAttempt, `if p != nil && !m.passesTrial(p) {`, `if false {`, "TestJobInTrial"},
 	{"members are left in the trial", planAttempt, `	for range order {
 		m.Trial.Undo()
 	}
 `, ``, "TestJobInTrial"},
 	{"members pass in any order", planAttempt, `p.Puts, p.InOrder = order, true`, `p.InOrder = true`, "TestJobInTrial"},
 	{"nobody makes room for others", planAttempt, `	case w.Trial != nil && len(p.Puts) < int(j.members()):`, `	case false:`, "TestJobInTrial"},
-	{"a refusal by tables is final", planAttempt, `	case p == nil && (m.never || exact && w.Trial == nil):`, `	case p == nil && (m.never || exact):`, "TestJobInTrial"},
-	{"the first domain is taken", cheapest, `s.tired || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0`, `best != nil`, "TestCheapest"},
-	{"nothing is put back", evPutBack, `	for again := true; again; {`, `	for again := false; again; {`, "TestCheapestOfAJob"},
+	{"a refusal by tables is final", planAttempt, `	case p == nil && (m.impossible || exact && w.Trial == nil):`, `	case p == nil && (m.impossible || exact):`, "TestJobInTrial"},
+	{"the first domain is taken", cheapest, `s.stepsSpent || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0`, `best != nil`, "TestCheapest"},
+	{"nothing is put back", evPutBack, `	for changed := true; changed; {`, `	for changed := false; changed; {`, "TestCheapestOfAJob"},
 	{"not all sets of few bundles are tried", evExhaust, `var mostExhausted = 12`, `var mostExhausted = 0`, "TestCheapest"},
 	{"gangs that may not be evicted are", evBundles, `if !b.gangs[g-1].Whole {`, `if false {`, "TestCheapest"},
 	{"shared budgets are never exceeded", evBundles, `sum.Violations += b.counts(picks, whole).violations()`, `sum.Violations += 0`, "TestCheapest"},
-	{"more of a quota is evicted than may be", evQuotas, `		d.surplus, d.later = surplus, later`, `		_ = later`, "kube/preempt.TestWhoLeavesWithin"},
+	{"more of a quota is evicted than may be", evQuotas, `		d.surplus, d.blocked = surplus, blocked`, `		_ = blocked`, "kube/preempt.TestWhoLeavesWithin"},
 }

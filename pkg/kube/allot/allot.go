@@ -1,16 +1,17 @@
-// Package allot writes down the devices of claims before the members come who use them, where these would not find them in
-// cycles of their own: they share the claims, or have what they have only since others were asked for at once. It takes them
-// back if none of these members starts; and so it does with what a member's own cycle has written whose binding failed (Left).
+// Package allot writes ResourceClaim allocations before the members' own cycles, where these would not find them: the members share
+// the claims, or devices that suffice only if allocated together. It takes allocations back if none of these members starts.
+// It does the same for allocations of a cycle with a failed binding (Left).
 //
-//	written ──all are bound──────────────────────► forgotten: the claim is in use, as any other
+//	written ──all users bound──────────────────────► forgotten: the claim is in use
 //	   │
-//	   └──of those who are not nobody comes──► taken back; until then nobody is planned who names the claim
+//	   └──some unbound, none with a node──► taken back; until then no pod that names the claim is planned
 //
-// Taken back is what nobody has: of a claim that somebody is bound with, the reservations of the others. So is what members have that
-// keeps them from starting: the claim that an earlier cycle has made for their extended resources (Leftover), and devices that
-// nobody uses, where they find no place with these (Idle).
-// What was written is known by a mark on the claim, which outlives the process: the next one finds what is left
-// (Find). The package knows claims and pods, and neither gangs nor places: it is told who still comes.
+// Taken back is what no pod uses: of a claim with bound users, the reservations of the other pods. Also what prevents members from
+// starting: claims for extended resources from earlier cycles (Leftover), and devices of unused claims (Idle).
+//
+// A mark on the claim identifies the allocation and outlives the process; the next process finds it (Find).
+// The package knows claims and pods, but no gangs and no plans: the caller says which pods have a node.
+// Invariant: an allocation that a bound pod uses is never taken back.
 package allot
 
 import (
@@ -39,48 +40,48 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
-// Fate is what becomes of a pod for which devices were written.
+// Fate is the state of a pod with a written allocation.
 type Fate uint8
 
 const (
-	Gone  Fate = iota // there is no such pod any more: Kubernetes' own controller looks after what it had
-	Stays             // it is not on its way to a node
-	Comes             // it has a place
-	Bound             // it is where it belongs
+	Gone  Fate = iota // the pod is deleted: Kubernetes' own controller releases its claims
+	Stays             // it has no node
+	Comes             // it has a reserved node
+	Bound             // it is bound
 )
 
-// User is a pod for which devices were written.
+// User is a pod with a written allocation.
 type User struct {
 	types.NamespacedName
 	UID types.UID
-	// Extended says that the claim was made for the pod's extended resources, while it was bound. It is of use to nobody later:
-	// DynamicResources makes another one in each cycle, and refuses the pod on every node as long as there is one of an earlier cycle.
+	// Extended says that the claim was made for the pod's extended resources during binding. It is useless afterwards:
+	// DynamicResources makes a new one in each cycle, and rejects the pod while an old one exists.
 	Extended bool
 }
 
-// Room is what was written and is not in use yet. The zero Room of a scheduler without claims has nothing.
+// Room holds written allocations that are not in use yet. The zero Room, for a scheduler without claims, is empty.
 type Room struct {
 	Client kubernetes.Interface
-	Claims fwk.ResourceClaimTracker // what the scheduler knows of claims
+	Claims fwk.ResourceClaimTracker // the scheduler's view of claims
 
-	mu    sync.Mutex
-	some  map[types.UID]*allotment // by claim
-	stays map[types.UID]bool       // claims that cannot be given back
+	mu           sync.Mutex
+	allotments   map[types.UID]*allotment // by claim
+	unreleasable map[types.UID]bool       // claims that cannot be released
 }
 
-// allotment is one claim for which devices were written.
+// allotment is one claim with a written allocation.
 type allotment struct {
 	types.NamespacedName
-	uid     types.UID
-	mark    string // of what was written; "" if nobody knows what it was
-	users   []User
-	writing bool
-	back    bool               // it is being taken back
-	drop    bool               // as a whole: it was made for extended resources
-	waiting map[string]*v1.Pod // who waits for that
+	uid         types.UID
+	mark        string // of the allocation; "" if unknown
+	users       []User
+	writing     bool
+	releasing   bool               // it is being taken back
+	deleteWhole bool               // it is deleted instead: it was made for extended resources
+	waiting     map[string]*v1.Pod // pods that wait for the release
 }
 
-// Write writes claims, which nobody has allocated, as they are given. After an error some of them may be written.
+// Write writes unallocated claims as given. After an error some of them may be written.
 func (r *Room) Write(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	for _, c := range claims {
 		a := newAllotment(c)
@@ -98,12 +99,12 @@ func (r *Room) Write(ctx context.Context, claims []*resourceapi.ResourceClaim) e
 }
 
 func newAllotment(c *resourceapi.ResourceClaim) *allotment {
-	a := &allotment{NamespacedName: types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, uid: c.UID, drop: isExtended(c)}
+	a := &allotment{NamespacedName: types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, uid: c.UID, deleteWhole: isExtended(c)}
 	if c.Status.Allocation != nil {
 		a.mark = markOf(c.Status.Allocation)
 	}
-	for _, by := range c.Status.ReservedFor {
-		a.users = append(a.users, a.user(by.Name, by.UID))
+	for _, ref := range c.Status.ReservedFor {
+		a.users = append(a.users, a.user(ref.Name, ref.UID))
 	}
 	if owner := metav1.GetControllerOf(c); len(a.users) == 0 && owner != nil && owner.Kind == "Pod" {
 		a.users = []User{a.user(owner.Name, owner.UID)}
@@ -112,10 +113,10 @@ func newAllotment(c *resourceapi.ResourceClaim) *allotment {
 }
 
 func (a *allotment) user(name string, uid types.UID) User {
-	return User{NamespacedName: types.NamespacedName{Namespace: a.Namespace, Name: name}, UID: uid, Extended: a.drop}
+	return User{NamespacedName: types.NamespacedName{Namespace: a.Namespace, Name: name}, UID: uid, Extended: a.deleteWhole}
 }
 
-// isExtended says that a claim was made for a pod's extended resources.
+// isExtended returns whether a claim was made for a pod's extended resources.
 func isExtended(c *resourceapi.ResourceClaim) bool {
 	return c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
 }
@@ -123,18 +124,17 @@ func isExtended(c *resourceapi.ResourceClaim) bool {
 func (r *Room) add(a *allotment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.some == nil {
-		r.some = map[types.UID]*allotment{}
+	if r.allotments == nil {
+		r.allotments = map[types.UID]*allotment{}
 	}
-	if was := r.some[a.uid]; was != nil {
-		a.waiting = was.waiting
+	if previous := r.allotments[a.uid]; previous != nil {
+		a.waiting = previous.waiting
 	}
-	r.some[a.uid] = a
+	r.allotments[a.uid] = a
 }
 
-// Left takes up what the cycle of a member may have written whose binding has failed. DynamicResources takes back that the
-// claim is reserved for it, and not the devices: the pod is to have them when it is tried again. A member may not be for long,
-// or go elsewhere. If it is gone, so are the claims that were made for it.
+// Left records what the cycle of a member with a failed binding may have allocated. DynamicResources removes the reservation, but
+// keeps the devices for the next try, which may be late or elsewhere. If the pod is deleted, so are the claims made for it.
 func (r *Room) Left(member *v1.Pod, gone bool) {
 	if r.Claims == nil {
 		return
@@ -157,33 +157,33 @@ func (r *Room) Left(member *v1.Pod, gone bool) {
 	}
 }
 
-// Leftover takes up the claims for extended resources that earlier cycles have made for members who wait: of this process, which
-// could not delete them, or of one that was killed. It says whether there are any.
-func (r *Room) Leftover(members []*v1.Pod) (any bool) {
-	of := map[types.UID]bool{}
+// Leftover records the claims for extended resources of pending members from earlier cycles, of this process or a previous one.
+// It returns whether there are any.
+func (r *Room) Leftover(members []*v1.Pod) (found bool) {
+	owners := map[types.UID]bool{}
 	for _, m := range members {
 		if asksExtended(m) {
-			of[m.UID] = true
+			owners[m.UID] = true
 		}
 	}
-	if r.Claims == nil || len(of) == 0 {
+	if r.Claims == nil || len(owners) == 0 {
 		return false
 	}
 	all, err := r.Claims.List()
 	if err != nil {
-		return false // it is what DynamicResources will say, too
+		return false // DynamicResources will report it
 	}
 	for _, c := range all {
-		if owner := metav1.GetControllerOf(c); isExtended(c) && owner != nil && of[owner.UID] && !r.refuses(c.UID) {
-			if any = true; !r.has(c.UID) {
+		if owner := metav1.GetControllerOf(c); isExtended(c) && owner != nil && owners[owner.UID] && !r.isUnreleasable(c.UID) {
+			if found = true; !r.has(c.UID) {
 				r.add(newAllotment(c))
 			}
 		}
 	}
-	return any
+	return found
 }
 
-// asksExtended says whether a pod asks for resources that may be devices.
+// asksExtended returns whether a pod requests resources that may be devices.
 func asksExtended(pod *v1.Pod) bool {
 	asks := func(c v1.Container) bool {
 		for name := range c.Resources.Requests {
@@ -196,17 +196,18 @@ func asksExtended(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
 }
 
-// Idle takes up what claims of members have who find no place, if that is somewhere and nobody else uses it: kube-scheduler gives it
-// back, too, for a pod that it finds no node for. It says whether there is any.
-func (r *Room) Idle(members []*v1.Pod) (any bool) {
+// Idle records the allocations of unschedulable members that no other pod uses. kube-scheduler releases them too for a pod without a
+// node.
+// It returns whether there are any.
+func (r *Room) Idle(members []*v1.Pod) (found bool) {
 	if r.Claims == nil {
 		return false
 	}
-	waits := make(map[types.UID]bool, len(members))
+	pending := make(map[types.UID]bool, len(members))
 	for _, m := range members {
-		waits[m.UID] = true
+		pending[m.UID] = true
 	}
-	used := func(by resourceapi.ResourceClaimConsumerReference) bool { return !isPod(by) || !waits[by.UID] }
+	used := func(ref resourceapi.ResourceClaimConsumerReference) bool { return !isPod(ref) || !pending[ref.UID] }
 	for _, m := range members {
 		for i := range m.Spec.ResourceClaims {
 			name, _, err := resourceclaim.Name(m, &m.Spec.ResourceClaims[i])
@@ -214,10 +215,11 @@ func (r *Room) Idle(members []*v1.Pod) (any bool) {
 				continue
 			}
 			c, err := r.Claims.Get(m.Namespace, *name)
-			if err != nil || c.Status.Allocation == nil || c.Status.Allocation.NodeSelector == nil || slices.ContainsFunc(c.Status.ReservedFor, used) || r.refuses(c.UID) {
+			if err != nil || c.Status.Allocation == nil || c.Status.Allocation.NodeSelector == nil ||
+				slices.ContainsFunc(c.Status.ReservedFor, used) || r.isUnreleasable(c.UID) {
 				continue
 			}
-			if any = true; r.has(c.UID) {
+			if found = true; r.has(c.UID) {
 				continue
 			}
 			a := newAllotment(c)
@@ -227,54 +229,55 @@ func (r *Room) Idle(members []*v1.Pod) (any bool) {
 			r.add(a)
 		}
 	}
-	return any
+	return found
 }
 
-// Refused notes that a claim cannot be given back, so that nobody waits for that again.
+// Refused records that a claim cannot be released, so that no pod waits for it again.
 func (r *Room) Refused(claim types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stays == nil {
-		r.stays = map[types.UID]bool{}
+	if r.unreleasable == nil {
+		r.unreleasable = map[types.UID]bool{}
 	}
-	r.stays[claim] = true
+	r.unreleasable[claim] = true
 }
 
-func (r *Room) refuses(claim types.UID) bool {
+func (r *Room) isUnreleasable(claim types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stays[claim]
+	return r.unreleasable[claim]
 }
 
 func (r *Room) has(claim types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.some[claim] != nil
+	return r.allotments[claim] != nil
 }
 
-// write writes one claim: its mark and finalizer first, which a status cannot have with it. A process that ends between the
-// two leaves a claim that is not allocated, as DynamicResources does.
+// write writes one claim: first its mark and finalizer, which need a separate update, then its status.
+// A process that ends in between leaves an unallocated claim, as DynamicResources does.
 func (r *Room) write(ctx context.Context, want *resourceapi.ResourceClaim) error {
 	api := r.Client.ResourceV1().ResourceClaims(want.Namespace)
-	is, err := r.Claims.Get(want.Namespace, want.Name)
-	again := err != nil
+	current, err := r.Claims.Get(want.Namespace, want.Name)
+	reread := err != nil
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if again {
-			if is, err = api.Get(ctx, want.Name, metav1.GetOptions{}); err != nil {
+		if reread {
+			if current, err = api.Get(ctx, want.Name, metav1.GetOptions{}); err != nil {
 				return err
 			}
 		}
-		again = true
+		reread = true
 		switch {
-		case is.UID != want.UID:
+		case current.UID != want.UID:
 			return errors.New("it was recreated meanwhile")
-		case is.DeletionTimestamp != nil:
+		case current.DeletionTimestamp != nil:
 			return errors.New("it is being deleted")
-		case is.Status.Allocation != nil:
+		case current.Status.Allocation != nil:
 			return errors.New("it was allocated for another pod meanwhile")
 		}
-		c := is.DeepCopy()
-		if mark := markOf(want.Status.Allocation); c.Annotations[scheduling.AnnotationAllocatedAhead] != mark || !slices.Contains(c.Finalizers, resourceapi.Finalizer) {
+		c := current.DeepCopy()
+		mark := markOf(want.Status.Allocation)
+		if c.Annotations[scheduling.AnnotationAllocatedAhead] != mark || !slices.Contains(c.Finalizers, resourceapi.Finalizer) {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, scheduling.AnnotationAllocatedAhead, mark)
 			if !slices.Contains(c.Finalizers, resourceapi.Finalizer) {
 				c.Finalizers = append(c.Finalizers, resourceapi.Finalizer)
@@ -284,42 +287,41 @@ func (r *Room) write(ctx context.Context, want *resourceapi.ResourceClaim) error
 			}
 		}
 		c.Status.Allocation, c.Status.ReservedFor = want.Status.Allocation.DeepCopy(), want.Status.ReservedFor
-		// DynamicResources sets a time where there is none when it reserves the claim for one pod more, and that is refused:
-		// an allocation may not change. It also waits only so long from then for devices that are to be made ready.
+		// The time must be set: DynamicResources sets a missing one for the next reservation, and the API server rejects that as a change.
+		// The time also starts the timeout for devices that must be prepared.
 		c.Status.Allocation.AllocationTimestamp = new(metav1.Now())
 		if c, err = api.UpdateStatus(ctx, c, metav1.UpdateOptions{}); err != nil {
 			return err
 		}
-		r.know(c)
+		r.assume(c)
 		return nil
 	})
 }
 
-// know has the scheduler know what was written without waiting for the watch. If it knows newer news already it says
-// that with an error, which is as well.
-func (r *Room) know(c *resourceapi.ResourceClaim) { _ = r.Claims.AssumeClaimAfterAPICall(c) }
+// assume shows the written claim to the scheduler before the watch does. An error means that the scheduler has a newer one.
+func (r *Room) assume(c *resourceapi.ResourceClaim) { _ = r.Claims.AssumeClaimAfterAPICall(c) }
 
-// markOf tells allocations apart: one that somebody else has written later is not ours.
+// markOf returns a hash of the allocation, to recognize a later one by another writer.
 func markOf(a *resourceapi.AllocationResult) string {
 	h := fnv.New64a()
 	for i := range a.Devices.Results {
-		of := &a.Devices.Results[i]
+		result := &a.Devices.Results[i]
 		share := ""
-		if of.ShareID != nil {
-			share = string(*of.ShareID)
+		if result.ShareID != nil {
+			share = string(*result.ShareID)
 		}
-		_, _ = h.Write([]byte(strings.Join([]string{of.Request, of.Driver, of.Pool, of.Device, share, ""}, "\n"))) // which never fails
+		_, _ = h.Write([]byte(strings.Join([]string{result.Request, result.Driver, result.Pool, result.Device, share, ""}, "\n"))) // never fails
 	}
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
-// Ahead says whether what a claim has was written ahead of those who use it, by this process or another one.
+// Ahead returns whether the claim's allocation was written by Muster, in this process or another one.
 func Ahead(c *resourceapi.ResourceClaim) bool {
 	mark, ok := c.Annotations[scheduling.AnnotationAllocatedAhead]
 	return ok && c.Status.Allocation != nil && mark == markOf(c.Status.Allocation)
 }
 
-// FindIn is Find of all claims. The error is the lister's.
+// FindIn is Find for all claims. The error is the lister's.
 func (r *Room) FindIn(claims resourcelisters.ResourceClaimLister, ours func(of User, waits bool) bool) error {
 	all, err := claims.List(labels.Everything())
 	if err == nil {
@@ -328,138 +330,137 @@ func (r *Room) FindIn(claims resourcelisters.ResourceClaimLister, ours func(of U
 	return err
 }
 
-// Find takes up claims that a process before this one may have written, for pods that are ours and wait: those that are
-// marked, for which pods that are gone will do, and those that DynamicResources has written for a member whose binding never came.
+// Find records claims that an earlier process may have written for our pending pods: marked claims, even if their pods are deleted,
+// and allocations by DynamicResources for a member that was never bound.
 func (r *Room) Find(claims []*resourceapi.ResourceClaim, ours func(of User, waits bool) bool) {
 	for _, c := range claims {
-		if c.Status.Allocation == nil || slices.ContainsFunc(c.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool { return !isPod(by) }) {
+		notPod := func(ref resourceapi.ResourceClaimConsumerReference) bool { return !isPod(ref) }
+		if c.Status.Allocation == nil || slices.ContainsFunc(c.Status.ReservedFor, notPod) {
 			continue
 		}
 		a, ahead := newAllotment(c), Ahead(c)
-		some := len(a.users) > 0
-		a.users = slices.DeleteFunc(a.users, func(u User) bool { return !ours(u, !ahead) }) // who is left out keeps it
-		if len(a.users) > 0 || ahead && !some {
+		hadUsers := len(a.users) > 0
+		a.users = slices.DeleteFunc(a.users, func(u User) bool { return !ours(u, !ahead) }) // other users keep it
+		if len(a.users) > 0 || ahead && !hadUsers {
 			r.add(a)
 		}
 	}
 }
 
-func isPod(by resourceapi.ResourceClaimConsumerReference) bool {
-	return by.APIGroup == "" && by.Resource == "pods"
+func isPod(ref resourceapi.ResourceClaimConsumerReference) bool {
+	return ref.APIGroup == "" && ref.Resource == "pods"
 }
 
-// Any says whether there is anything that is not in use yet.
+// Any returns whether any allocation is not in use yet.
 func (r *Room) Any() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.some) > 0
+	return len(r.allotments) > 0
 }
 
-// Review forgets what is in use, and lists the claims that are to be taken back, since of those for whom they were written, and
-// who are not bound, nobody comes any more. Each is listed once.
-func (r *Room) Review(fate func(User) Fate) (back []types.UID) {
+// Review forgets allocations in use, and lists the claims to take back: some user is not bound, and no user has a node.
+// Each is listed once.
+func (r *Room) Review(fate func(User) Fate) (listed []types.UID) {
 	r.mu.Lock()
-	var some []*allotment
-	for _, a := range r.some {
-		if !a.writing && !a.back {
-			some = append(some, a)
+	var candidates []*allotment
+	for _, a := range r.allotments {
+		if !a.writing && !a.releasing {
+			candidates = append(candidates, a)
 		}
 	}
 	r.mu.Unlock()
-	for _, a := range some {
-		has := a.fates(fate)
+	for _, a := range candidates {
+		fates := a.fates(fate)
 		r.mu.Lock()
 		switch {
-		case r.some[a.uid] != a || a.back || has[Comes]:
-		case has[Bound] && !has[Stays]:
-			delete(r.some, a.uid)
+		case r.allotments[a.uid] != a || a.releasing || fates[Comes]:
+		case fates[Bound] && !fates[Stays]:
+			delete(r.allotments, a.uid)
 		default:
-			a.back = true
-			back = append(back, a.uid)
+			a.releasing = true
+			listed = append(listed, a.uid)
 		}
 		r.mu.Unlock()
 	}
-	return back
+	return listed
 }
 
-// Keep is to be asked before a claim is taken back that Review has listed: whether somebody comes for whom it was written after all,
-// who got a place while Review asked for fates; and who has waited for that. Then it is as if it had not been listed.
+// Keep returns whether a listed claim must stay, because a user got a node during Review, and the pods that waited for the release.
+// The claim then counts as not listed. Call it before TakeBack.
 //
-// Whoever gets a place asks Waits afterwards: so he waits, or is seen here.
+// A pod that gets a node calls Waits afterwards. So it waits, or Keep sees it.
 func (r *Room) Keep(claim types.UID, fate func(User) Fate) (kept bool, waiting map[string]*v1.Pod) {
 	r.mu.Lock()
-	a := r.some[claim]
+	a := r.allotments[claim]
 	r.mu.Unlock()
 	if a == nil || !a.fates(fate)[Comes] {
 		return false, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.some[claim] != a {
+	if r.allotments[claim] != a {
 		return false, nil
 	}
-	a.back = false
+	a.releasing = false
 	waiting, a.waiting = a.waiting, nil
 	return true, waiting
 }
 
-// fates are those that its users have; if one comes the others need not be known.
-func (a *allotment) fates(fate func(User) Fate) (has [Bound + 1]bool) {
+// fates returns the fates of the users. If one is Comes, the rest may be missing.
+func (a *allotment) fates(fate func(User) Fate) (found [Bound + 1]bool) {
 	for _, u := range a.users {
-		if has[fate(u)] = true; has[Comes] {
+		if found[fate(u)] = true; found[Comes] {
 			break
 		}
 	}
-	return has
+	return found
 }
 
-// Waits says for which claim that is being taken back somebody has to wait who will be told when that is done; "" if
-// for none.
-func (r *Room) Waits(who *v1.Pod, members []*v1.Pod) string {
+// Waits returns a claim of the members that is being taken back, and records pod as waiting for it; "" if there is none.
+func (r *Room) Waits(pod *v1.Pod, members []*v1.Pod) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, a := range r.some {
-		if a.back && slices.ContainsFunc(members, a.named) {
+	for _, a := range r.allotments {
+		if a.releasing && slices.ContainsFunc(members, a.named) {
 			if a.waiting == nil {
 				a.waiting = map[string]*v1.Pod{}
 			}
-			a.waiting[who.Namespace+"/"+who.Name] = who
+			a.waiting[pod.Namespace+"/"+pod.Name] = pod
 			return a.Namespace + "/" + a.Name
 		}
 	}
 	return ""
 }
 
-// named says whether a pod names the claim, or it was made for it.
-func (a *allotment) named(by *v1.Pod) bool {
-	if by.Namespace != a.Namespace {
+// named returns whether a pod names the claim, or the claim was made for it.
+func (a *allotment) named(pod *v1.Pod) bool {
+	if pod.Namespace != a.Namespace {
 		return false
 	}
-	if a.drop {
-		return slices.ContainsFunc(a.users, func(u User) bool { return u.UID == by.UID })
+	if a.deleteWhole {
+		return slices.ContainsFunc(a.users, func(u User) bool { return u.UID == pod.UID })
 	}
-	for i := range by.Spec.ResourceClaims {
-		if name, _, err := resourceclaim.Name(by, &by.Spec.ResourceClaims[i]); err == nil && name != nil && *name == a.Name {
+	for i := range pod.Spec.ResourceClaims {
+		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil && *name == a.Name {
 			return true
 		}
 	}
 	return false
 }
 
-// TakeBack takes a claim back that Review has listed: nobody has it any more for whom it was written, unless he uses it after
-// all; and if nobody else does, it is deallocated. Without an error, Forget is next.
+// TakeBack releases a claim listed by Review: it removes the reservations of users that are not bound, and deallocates the claim
+// if no reservation remains. Forget follows unless there is an error.
 //
-// Where nothing is allocated the mark goes: a request to write the claim that is still on its way is refused, since that has
-// changed.
+// An unallocated claim loses its mark: a late request to write it then fails with a conflict.
 func (r *Room) TakeBack(ctx context.Context, claim types.UID) error {
 	r.mu.Lock()
-	a := r.some[claim]
+	a := r.allotments[claim]
 	r.mu.Unlock()
 	if a == nil {
 		return nil
 	}
-	if a.drop {
-		return r.delete(ctx, a)
+	if a.deleteWhole {
+		return r.deleteClaim(ctx, a)
 	}
 	api := r.Client.ResourceV1().ResourceClaims(a.Namespace)
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -486,14 +487,14 @@ func (r *Room) TakeBack(ctx context.Context, claim types.UID) error {
 		if c, err = api.UpdateStatus(ctx, c, metav1.UpdateOptions{}); err != nil {
 			return err
 		}
-		r.know(c)
+		r.assume(c)
 		return nil
 	})
 }
 
-// delete deletes a claim that was made for a pod's extended resources, unless the pod is bound with it after all. As long as the
-// scheduler still sees it that is an error, too: the pod would be refused again.
-func (r *Room) delete(ctx context.Context, a *allotment) error {
+// deleteClaim deletes a claim for a pod's extended resources unless the pod is bound with it.
+// It returns an error while the scheduler still sees the claim: the pod would be rejected again.
+func (r *Room) deleteClaim(ctx context.Context, a *allotment) error {
 	api := r.Client.ResourceV1().ResourceClaims(a.Namespace)
 	gone := false
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -526,7 +527,7 @@ func (r *Room) delete(ctx context.Context, a *allotment) error {
 	return nil
 }
 
-// ignored is an error but for those of a kind.
+// ignored returns err unless it is of a kind.
 func ignored(err error, kind func(error) bool) error {
 	if kind(err) {
 		return nil
@@ -534,7 +535,7 @@ func ignored(err error, kind func(error) bool) error {
 	return err
 }
 
-// unmark takes the mark off a claim that has nothing.
+// unmark removes the mark of an unallocated claim.
 func (r *Room) unmark(ctx context.Context, a *allotment, c *resourceapi.ResourceClaim) error {
 	if mark, ok := c.Annotations[scheduling.AnnotationAllocatedAhead]; !ok || mark != a.mark {
 		return nil
@@ -544,46 +545,47 @@ func (r *Room) unmark(ctx context.Context, a *allotment, c *resourceapi.Resource
 	return err
 }
 
-// users are those for whom a claim is reserved and who have it, or are none of those for whom it was written.
-func (r *Room) users(ctx context.Context, a *allotment, c *resourceapi.ResourceClaim) (all []resourceapi.ResourceClaimConsumerReference, err error) {
-	for _, by := range c.Status.ReservedFor {
-		uses, err := r.uses(ctx, a, by)
+// users returns the reservations to keep: bound pods, and pods without a written allocation.
+func (r *Room) users(
+	ctx context.Context, a *allotment, c *resourceapi.ResourceClaim,
+) (all []resourceapi.ResourceClaimConsumerReference, err error) {
+	for _, ref := range c.Status.ReservedFor {
+		uses, err := r.uses(ctx, a, ref)
 		if err != nil {
 			return nil, err
 		}
 		if uses {
-			all = append(all, by)
+			all = append(all, ref)
 		}
 	}
 	return all, nil
 }
 
-// uses says whether somebody for whom a claim is reserved has it, or is not one of those for whom it was written.
-func (r *Room) uses(ctx context.Context, a *allotment, by resourceapi.ResourceClaimConsumerReference) (bool, error) {
-	if !isPod(by) || !slices.ContainsFunc(a.users, func(u User) bool { return u.UID == by.UID }) {
+// uses returns whether a reservation is for a bound pod, or for a pod without a written allocation.
+func (r *Room) uses(ctx context.Context, a *allotment, ref resourceapi.ResourceClaimConsumerReference) (bool, error) {
+	if !isPod(ref) || !slices.ContainsFunc(a.users, func(u User) bool { return u.UID == ref.UID }) {
 		return true, nil
 	}
-	pod, err := r.Client.CoreV1().Pods(a.Namespace).Get(ctx, by.Name, metav1.GetOptions{})
+	pod, err := r.Client.CoreV1().Pods(a.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return pod.UID == by.UID && pod.Spec.NodeName != "", nil
+	return pod.UID == ref.UID && pod.Spec.NodeName != "", nil
 }
 
-// Forget ends what is known of a claim that was taken back, and returns who has waited for that. It may have been written anew
-// meanwhile.
+// Forget removes a claim that was taken back and returns the pods that waited. It keeps a claim that was written again.
 func (r *Room) Forget(claim types.UID) (waiting map[string]*v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := r.some[claim]
+	a := r.allotments[claim]
 	if a == nil {
 		return nil
 	}
-	if waiting, a.waiting = a.waiting, nil; a.back {
-		delete(r.some, claim)
+	if waiting, a.waiting = a.waiting, nil; a.releasing {
+		delete(r.allotments, claim)
 	}
 	return waiting
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/allot"
 )
 
-// TestReview: a claim is kept while somebody comes for whom it was written, is forgotten when those have it who are there, and is
-// listed once, to be taken back, when somebody has not who does not come.
+// TestReview: a claim stays while a user has a reserved node, is forgotten once its users are bound,
+// and is listed once if an unbound user has no node.
 func TestReview(t *testing.T) {
 	for name, c := range map[string]struct {
 		fates []allot.Fate
@@ -59,7 +59,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// TestKeep: who got a place while Review asked keeps what was written for him, and who has waited is told; otherwise it is taken back.
+// TestKeep: a pod that got a node during Review keeps its claim, and waiting pods are returned; otherwise the claim is taken back.
 func TestKeep(t *testing.T) {
 	claim, r := marked(t, "gpu", 2), &allot.Room{}
 	r.Find([]*resourceapi.ResourceClaim{claim}, func(allot.User, bool) bool { return true })
@@ -121,7 +121,7 @@ func marked(t *testing.T, name string, pods int) *resourceapi.ResourceClaim {
 	return c
 }
 
-// TestWaitsForItsOwn: who waits until a claim is given back may name it, or have it made for itself.
+// TestWaitsForItsOwn: a pod waits for a claim that it names, or that was made for it.
 func TestWaitsForItsOwn(t *testing.T) {
 	r := &allot.Room{}
 	r.Find([]*resourceapi.ResourceClaim{marked(t, "gpu", 1)}, func(allot.User, bool) bool { return true })
@@ -159,8 +159,7 @@ func (t tracker) Get(namespace, name string) (*resourceapi.ResourceClaim, error)
 	return t.is, nil
 }
 
-// TestIdle: of members who find no place what they have somewhere is taken back, if nobody else has it, until it is known that it
-// cannot be.
+// TestIdle: allocations of unschedulable members are taken back unless another pod uses them, or that was refused before.
 func TestIdle(t *testing.T) {
 	a, b := naming("a", "gpu"), naming("b", "gpu")
 	a.UID, b.UID = "a", "b"
@@ -191,7 +190,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestLeftover: a claim for extended resources is its pod's alone, and keeps nobody else from coming.
+// TestLeftover: a claim for extended resources belongs to its pod, and blocks no other pod.
 func TestLeftover(t *testing.T) {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "a-extended-resources-x", UID: "x", Annotations: map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},

@@ -1,9 +1,7 @@
-// Package fit asks a profile's own Filter plugins how many members of a gang a node
-// takes. A slot is counted only if the Filters pass with the members before it in
-// place, so no rule of the profile is known here and none can be forgotten.
-//
-// It knows the scheduler framework and counts; it does not know topology, plans or
-// who asks.
+// Package fit asks the Filter plugins of a profile how many members of a gang a node takes.
+// A slot counts only if the Filters accept it beside the members before it.
+// The package knows the scheduler framework, but no topology, plans or callers.
+// Invariant: a count never exceeds what the Filters accept.
 package fit
 
 import (
@@ -27,45 +25,42 @@ import (
 
 type asking struct{}
 
-// Asking says that a plugin is called on behalf of this package and not for a
-// scheduling cycle. The Coscheduling plugin steps aside then: it would answer the
-// question with a plan, which is what the question is asked for.
+// Asking returns whether a plugin is called by this package instead of a scheduling cycle.
+// The Coscheduling plugin then does not answer with a plan, because the plan depends on the answer.
 func Asking(ctx context.Context) bool { return ctx.Value(asking{}) != nil }
 
-// most bounds the slots of one node, against a Filter that never refuses.
+// most bounds the slots of one node, in case a Filter never rejects.
 const most = 4096
 
-// runs counts for the metric.
+// runs is the value of Runs.
 var runs atomic.Int64
 
-// Runs is how often this process has run the Filters for a node and a template. All
-// Filters of a profile together are one run.
+// Runs returns how often this process has run all Filters for a node and a template.
 func Runs() int64 { return runs.Load() }
 
-// Counter counts for one pod template: the members that need the same.
+// Counter counts for one pod template: members with equal requirements.
 type Counter struct {
-	profile framework.Framework
-	plugins *config.Plugins
-	member  fwk.PodInfo
-	asked   *v1.Pod // the member as the plugins can be asked about it
-	need    fwk.Resource
-	scalars []scalar
-	state   fwk.CycleState
-	only    sets.Set[string] // nodes that PreFilter leaves; nil means all
-	onlyBy  []string         // whose PreFilters leave no others
-	refused *fwk.Status      // PreFilter refuses the template everywhere
-	reads   reads
-	fills   *fills         // nil if it is not only resources that decide
-	by      *refusers      // who has refused it somewhere
-	pages   Pages          // that have something to say of the template
-	rest    fwk.CycleState // in which plugins are not asked that the pages stand for
-	left    fwk.CycleState // in which those are not asked that do not know what is given back
-	off     Off            // where no member may be, whatever the Filters say
+	profile      framework.Framework
+	plugins      *config.Plugins
+	member       fwk.PodInfo
+	asked        *v1.Pod // the member as shown to the plugins
+	need         fwk.Resource
+	scalars      []scalar
+	state        fwk.CycleState
+	allowedNodes sets.Set[string] // nodes that PreFilter allows; nil for all
+	restrictedBy []string         // the plugins that restrict nodes in PreFilter
+	rejected     *fwk.Status      // set if PreFilter rejects the template on all nodes
+	reads        reads
+	fills        *fills         // nil if more than resources decides
+	rejectedBy   *pluginSet     // plugins that rejected the template on some node
+	pages        Pages          // pages that concern the template
+	afterFirst   fwk.CycleState // skips plugins covered by the pages
+	afterRelease fwk.CycleState // skips plugins that do not know of released allocations
+	off          Off            // domains closed to the members, whatever the Filters say
 }
 
-// NewCounter runs the profile's PreFilter plugins once for a template. The error is
-// a plugin's failure, not its refusal: that makes every count zero. Pages are what the
-// ledgers say of members like this one.
+// NewCounter runs the profile's PreFilter plugins once for a template. pages are the ledgers' pages for such members.
+// The error is a plugin's failure. A rejection is no error: it makes every count zero.
 func NewCounter(ctx context.Context, profile framework.Framework, template *v1.Pod, pages ...opened) (*Counter, error) {
 	info, err := framework.NewPodInfo(template)
 	if err != nil {
@@ -73,22 +68,22 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 	}
 	c := &Counter{
 		profile: profile, plugins: profile.ListPlugins(), member: info, asked: Pages(pages).asked(template),
-		need: info.CalculateResource().Resource, state: framework.NewCycleState(), by: &refusers{},
+		need: info.CalculateResource().Resource, state: framework.NewCycleState(), rejectedBy: &pluginSet{},
 	}
 	c.scalars = scalarsOf(c.need)
 	ctx = context.WithValue(ctx, asking{}, true)
 	result, status, with := profile.RunPreFilterPlugins(ctx, c.state, c.asked)
 	switch {
 	case status.IsRejected():
-		c.refused = status
-		c.by.add(append(sets.List(with), status.Plugin())...)
+		c.rejected = status
+		c.rejectedBy.add(append(sets.List(with), status.Plugin())...)
 	case !status.IsSuccess():
 		return nil, status.AsError()
 	case !result.AllNodes():
-		c.only, c.onlyBy = result.NodeNames, sets.List(with)
+		c.allowedNodes, c.restrictedBy = result.NodeNames, sets.List(with)
 	}
 	c.pages = Pages(pages).about(template)
-	c.rest, c.left = c.pages.without(c.state), c.pages.afterLeaving(c.state)
+	c.afterFirst, c.afterRelease = c.pages.without(c.state), c.pages.withoutFreeing(c.state)
 	c.reads = c.readsOf()
 	if c.reads.resources {
 		c.fills = &fills{}
@@ -96,13 +91,13 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 	return c, nil
 }
 
-// KeepOff has the counter count nobody in some domains. It is to be said before anything is counted.
+// KeepOff closes some domains to the members. Call it before counting.
 func (c *Counter) KeepOff(off Off) { c.off = off }
 
-// Off are the domains in which nobody is counted.
+// Off returns the closed domains.
 func (c *Counter) Off() Off { return c.off }
 
-// Anywhere is a counter for which no domain is closed.
+// Anywhere returns a counter without closed domains.
 func (c *Counter) Anywhere() *Counter {
 	if c.off == nil {
 		return c
@@ -112,53 +107,50 @@ func (c *Counter) Anywhere() *Counter {
 	return &anywhere
 }
 
-// closed says that a node is in a domain in which nobody is counted; nil if it is not.
-func (c *Counter) closed(node fwk.NodeInfo) *fwk.Status {
+// closedStatus returns the rejection of a node in a closed domain; nil if the node is open.
+func (c *Counter) closedStatus(node fwk.NodeInfo) *fwk.Status {
 	if c.off == nil {
 		return nil
 	}
-	if whom, closed := c.off.Closes(node.Node()); closed {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are in a domain reserved for "+whom+" (anti-affinity)")
+	if holder, closed := c.off.Closes(node.Node()); closed {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are in a domain reserved for "+holder+" (anti-affinity)")
 	}
 	return nil
 }
 
-// Alone is a counter that asks no others than the Filters of which it is known what they read of a pod,
-// and that beside it they look at nothing but the node. What it counts nobody exceeds, whatever ledgers
-// have and pods on other nodes bring: all Filters together let no more pass.
+// Alone returns a counter that asks only Filters known to read nothing but the node and keyed fields of the pod.
+// Its counts are upper bounds for all Filters together, whatever ledgers and other nodes contain.
 func (c *Counter) Alone() *Counter {
-	var others []string
+	var unkeyed []string
 	for _, p := range slices.Concat(c.plugins.PreFilter.Enabled, c.plugins.Filter.Enabled) {
 		if !facts[p.Name].keyed {
-			others = append(others, p.Name)
+			unkeyed = append(unkeyed, p.Name)
 		}
 	}
 	alone := *c
-	alone.state = skipping(c.state, others)
-	alone.rest, alone.left = alone.state, alone.state
-	alone.only, alone.onlyBy, alone.pages, alone.by, alone.fills = nil, nil, nil, &refusers{}, nil
+	alone.state = skipping(c.state, unkeyed)
+	alone.afterFirst, alone.afterRelease = alone.state, alone.state
+	alone.allowedNodes, alone.restrictedBy, alone.pages, alone.rejectedBy, alone.fills = nil, nil, nil, &pluginSet{}, nil
 	if alone.reads = alone.readsOf(); alone.reads.resources {
 		alone.fills = &fills{}
 	}
 	return &alone
 }
 
-// filter runs the Filters for a node as it is.
+// filter runs the Filters for a node.
 func (c *Counter) filter(ctx context.Context, state fwk.CycleState, node fwk.NodeInfo) *fwk.Status {
 	runs.Add(1)
 	s := c.profile.RunFilterPlugins(ctx, state, c.asked, node)
 	if !s.IsSuccess() {
-		c.by.add(s.Plugin())
+		c.rejectedBy.add(s.Plugin())
 	}
 	return s
 }
 
-// Refusers are the plugins that have refused a member of this template on some node, or one
-// more beside others, sorted: what they hear of may make room.
-func (c *Counter) Refusers() []string { return c.by.list() }
+// Refusers returns the plugins that rejected a member of this template on some node, sorted. Their events may free capacity.
+func (c *Counter) Refusers() []string { return c.rejectedBy.list() }
 
-// Key is equal for templates which the Filters treat alike wherever they look at nothing but
-// the node, and "" for those of which they look further.
+// Key is equal for templates that the Filters treat equally; it is "" if the Filters read more than the node.
 func (c *Counter) Key() string {
 	if c.reads.apart {
 		return ""
@@ -166,17 +158,16 @@ func (c *Counter) Key() string {
 	return c.reads.key
 }
 
-// Local says that the Filters look at nothing but the node, with the pods on it, and the labels
-// of the member and of its namespace.
+// Local returns whether the Filters read only the node with its pods, and the labels of the member and its namespace.
 func (c *Counter) Local() bool { return c.reads.key != "" && len(c.pages) == 0 }
 
-// Everywhere says whether a PreFilter refuses the template on all nodes.
-func (c *Counter) Everywhere() bool { return c.refused != nil }
+// Everywhere returns whether a PreFilter rejects the template on all nodes.
+func (c *Counter) Everywhere() bool { return c.rejected != nil }
 
-// refusers are names of plugins.
-type refusers struct{ names memo.Map[string, bool] }
+// pluginSet is a set of plugin names.
+type pluginSet struct{ names memo.Map[string, bool] }
 
-func (r *refusers) add(names ...string) {
+func (r *pluginSet) add(names ...string) {
 	for _, name := range names {
 		if name != "" {
 			r.names.Add(name, true)
@@ -184,30 +175,29 @@ func (r *refusers) add(names ...string) {
 	}
 }
 
-func (r *refusers) list() []string { return slices.Sorted(maps.Keys(r.names.All())) }
+func (r *pluginSet) list() []string { return slices.Sorted(maps.Keys(r.names.All())) }
 
-// Pods counts as present, or as gone, besides what the scheduler's snapshot holds.
+// Pods are pods that count as present beside the snapshot.
 type Pods []fwk.PodInfo
 
-// Member is what is counted.
+// Member returns the counted member.
 func (c *Counter) Member() fwk.PodInfo { return c.member }
 
-// Count returns how many members the node takes beside those others, and if it is
-// none, the Filters' reasons.
+// Count returns how many members the node takes beside the given pods, and the Filters' reasons if there are none.
 func (c *Counter) Count(ctx context.Context, node fwk.NodeInfo, others Pods) (offer.Slots, []string) {
 	return c.CountWithout(ctx, node, others, nil)
 }
 
-// CountWithout is Count as if the pods in gone had left the node.
+// CountWithout is Count as if the pods in gone had terminated.
 func (c *Counter) CountWithout(ctx context.Context, node fwk.NodeInfo, others Pods, gone []*v1.Pod) (offer.Slots, []string) {
-	if c.refused != nil {
-		return 0, c.refused.Reasons()
+	if c.rejected != nil {
+		return 0, c.rejected.Reasons()
 	}
-	if s := c.closed(node); s != nil {
+	if s := c.closedStatus(node); s != nil {
 		return 0, s.Reasons()
 	}
-	if c.only != nil && !c.only.Has(node.Node().Name) {
-		c.by.add(c.onlyBy...)
+	if c.allowedNodes != nil && !c.allowedNodes.Has(node.Node().Name) {
+		c.rejectedBy.add(c.restrictedBy...)
 		return 0, []string{"node(s) didn't match the pod's required nodes"}
 	}
 	w, status := c.world(ctx, node, others, gone)
@@ -225,21 +215,21 @@ func (c *Counter) CountWithout(ctx context.Context, node fwk.NodeInfo, others Po
 	return slots, nil
 }
 
-// Fits says whether the member itself passes the Filters on the node beside others.
+// Fits returns the Filters' status for the member itself on the node, beside the given pods.
 func (c *Counter) Fits(ctx context.Context, node fwk.NodeInfo, others Pods) *fwk.Status {
 	return c.FitsWithout(ctx, node, others, nil)
 }
 
-// FitsWithout is Fits as if the pods in gone had left the node.
+// FitsWithout is Fits as if the pods in gone had terminated.
 func (c *Counter) FitsWithout(ctx context.Context, node fwk.NodeInfo, others Pods, gone []*v1.Pod) *fwk.Status {
-	if c.refused != nil {
-		return c.refused
+	if c.rejected != nil {
+		return c.rejected
 	}
-	if s := c.closed(node); s != nil {
+	if s := c.closedStatus(node); s != nil {
 		return s
 	}
-	if c.only != nil && !c.only.Has(node.Node().Name) {
-		c.by.add(c.onlyBy...)
+	if c.allowedNodes != nil && !c.allowedNodes.Has(node.Node().Name) {
+		c.rejectedBy.add(c.restrictedBy...)
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't match the pod's required nodes")
 	}
 	w, status := c.world(ctx, node, others, gone)
@@ -253,22 +243,21 @@ func (c *Counter) FitsWithout(ctx context.Context, node fwk.NodeInfo, others Pod
 	return status
 }
 
-// world is one node as it would be, with the plugins' state to match. Neither is
-// shared with the snapshot once something was changed.
+// world is one changed node with matching plugin state. own says that both are copies of the snapshot's.
 type world struct {
 	*Counter
-	node  fwk.NodeInfo
-	state fwk.CycleState
-	own   bool
+	node   fwk.NodeInfo
+	state  fwk.CycleState
+	copied bool
 }
 
 func (c *Counter) world(ctx context.Context, node fwk.NodeInfo, others Pods, gone []*v1.Pod) (*world, *fwk.Status) {
 	w := &world{Counter: c, node: node, state: c.state}
-	if len(gone) > 0 || c.pages.ahead() {
-		w.state = c.left
+	if len(gone) > 0 || c.pages.anySettled() {
+		w.state = c.afterRelease
 	}
 	for _, p := range gone {
-		w.copy()
+		w.detach()
 		if err := w.node.RemovePod(klog.FromContext(ctx), p); err != nil {
 			return w, fwk.AsStatus(err)
 		}
@@ -288,27 +277,27 @@ func (c *Counter) world(ctx context.Context, node fwk.NodeInfo, others Pods, gon
 	return w, nil
 }
 
-func (w *world) copy() {
-	if !w.own {
-		w.node, w.state, w.own = w.node.Snapshot(), w.state.Clone(), true
+func (w *world) detach() {
+	if !w.copied {
+		w.node, w.state, w.copied = w.node.Snapshot(), w.state.Clone(), true
 	}
 }
 
-// forMore has the world answer for members after the first.
+// forMore prepares the world for members after the first.
 func (w *world) forMore() {
-	if w.own {
+	if w.copied {
 		w.state = w.pages.without(w.state)
 	} else {
-		w.state = w.rest
+		w.state = w.afterFirst
 	}
 }
 
 func (w *world) add(ctx context.Context, p fwk.PodInfo) *fwk.Status {
-	w.copy()
+	w.detach()
 	w.node.AddPodInfo(p)
 	s := w.profile.RunPreFilterExtensionAddPod(ctx, w.state, w.asked, p, w.node)
 	if !s.IsSuccess() {
-		w.by.add(s.Plugin())
+		w.rejectedBy.add(s.Plugin())
 	}
 	return s
 }
@@ -327,9 +316,8 @@ func (w *world) fill(ctx context.Context) offer.Slots {
 	return n
 }
 
-// fillFrom starts from a guess, which only saves work: adding members makes no Filter
-// more lenient, so if the guessed last member passes all before it do, and if not,
-// counting starts from one.
+// fillFrom starts with a guess, which only saves work. Adding members never makes a Filter more lenient:
+// if the guessed member passes, all before it do. Otherwise counting starts from one.
 func (w *world) fillFrom(ctx context.Context, guess offer.Slots) offer.Slots {
 	start, node, state := w, w.node, w.state
 	if guess > 1 {
@@ -360,32 +348,31 @@ func (w *world) passes(ctx context.Context) bool {
 	return w.filter(ctx, w.state, w.node).IsSuccess()
 }
 
-// Question asks whether a pod that is in a scheduling cycle fits a node.
+// Question asks whether a pod in a scheduling cycle fits a node.
 type Question struct {
 	Pod    *v1.Pod
 	Node   fwk.NodeInfo
-	Others []*v1.Pod // who is to be counted there too, if it is not there already
+	Others []*v1.Pod // further pods that count there
 }
 
-// Beside answers with the state of the pod's own cycle, which it does not change.
+// Beside answers with the state of the pod's own cycle, without changing it.
 func Beside(ctx context.Context, profile framework.Framework, state fwk.CycleState, q Question) *fwk.Status {
 	info, err := framework.NewPodInfo(q.Pod)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	c := &Counter{profile: profile, member: info, asked: q.Pod, state: state, by: &refusers{}}
+	c := &Counter{profile: profile, member: info, asked: q.Pod, state: state, rejectedBy: &pluginSet{}}
 	return c.Fits(context.WithValue(ctx, asking{}, true), q.Node, q.absent())
 }
 
-// absent are the others whom the scheduler has not put there already: it does so with pods that
-// are nominated for the node.
+// absent returns the pods of Others that are not on the node yet. The scheduler may have added nominated pods.
 func (q Question) absent() (others Pods) {
-	there := map[types.UID]bool{}
+	present := map[types.UID]bool{}
 	for _, info := range q.Node.GetPods() {
-		there[info.GetPod().UID] = true
+		present[info.GetPod().UID] = true
 	}
 	for _, o := range q.Others {
-		if there[o.UID] {
+		if present[o.UID] {
 			continue
 		}
 		if info, err := framework.NewPodInfo(o); err == nil {

@@ -47,7 +47,7 @@ func newProfile(t testing.TB, snapshot *internalcache.Snapshot) framework.Framew
 	return f
 }
 
-// keepStateless leaves out the plugins whose caches a test without a cluster lacks.
+// keepStateless removes the plugins that need the caches of a cluster.
 func keepStateless(all []config.Plugin) (kept []config.Plugin) {
 	for _, p := range all {
 		switch p.Name {
@@ -175,9 +175,8 @@ func TestBesideDoesNotChangeTheCycle(t *testing.T) {
 	require.True(t, f.RunFilterPlugins(t.Context(), state, asks, q.Node).IsSuccess())
 }
 
-// TestBesideCountsNobodyTwice: the scheduler asks with pods in place that are nominated for the
-// node, who are the same as those whose places are planned there.
-func TestBesideCountsNobodyTwice(t *testing.T) {
+// TestBesideCountsPodsOnce: the scheduler adds pods nominated for the node, which are also planned there.
+func TestBesideCountsPodsOnce(t *testing.T) {
 	other := pod("o").UID("o").Req(cpu("4")).Node("n").Obj()
 	f := profile(t, []*v1.Node{node("n", "8").Obj()}, other)
 	asks := pod("m").Req(cpu("4")).Obj()

@@ -12,164 +12,152 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// A Ledger knows what pods take that no NodeInfo shows: volumes, devices. The Filter plugins that
-// look after these things let any number of members pass, since a member that is only supposed to
-// be somewhere has taken nothing. A ledger is asked beside the Filters wherever members are
-// counted, rehearsed or weighed against victims.
+// Ledger knows allocations that no NodeInfo shows, such as volumes and devices. Their Filter plugins accept any number of members,
+// because an assumed member has allocated nothing. A ledger is asked beside the Filters for every count, trial and victim search.
 type Ledger interface {
-	// Plugins are the Filter plugins instead of which it is asked about several members. About the
-	// first one they have the first word.
+	// Plugins are the Filter plugins that the ledger replaces for all members but the first.
 	Plugins() []string
-	// Frees says that pods which leave give back what the plugins do not know of, so that the plugins
-	// are not asked about a node that somebody has left.
+	// Frees says that terminated pods release allocations unknown to the plugins, so the plugins are skipped for nodes with victims.
 	Frees() bool
-	// Open reads what is written down now. It returns nil if these members take nothing of it.
+	// Open reads the current state. It returns nil if these members need nothing from the ledger.
 	Open(ctx context.Context, members []Demand) (Page, error)
 }
 
-// Demand is members of a group that are alike, and how many there are.
+// Demand is members of a group with equal requirements, and their number.
 type Demand struct {
 	Pod     *v1.Pod // one of them
 	Members int
 }
 
-// Page is what a ledger says at one moment. It is asked from several goroutines.
+// Page is the state of a ledger at one moment. It must allow parallel calls.
 type Page interface {
-	// Entry says what a pod takes: pods with equal entries take alike wherever they go. It is ""
-	// for a pod that takes nothing.
+	// Entry returns a key for what a pod needs: pods with equal entries allocate equally on every node. "" means nothing.
 	Entry(pod *v1.Pod) string
-	// Far says that what such members take on one node others may lack on another, so that nodes
-	// cannot be counted one by one.
+	// Far returns whether an allocation on one node may prevent one on another, so that nodes cannot be counted separately.
 	Far(pod *v1.Pod) bool
-	// State tells apart what is written down of a node, beside the node itself and the pods on it:
-	// as long as both are the same, so is every answer.
+	// State returns a key for the ledger's state of a node. With equal keys, nodes and pods, all answers are equal.
 	State(node fwk.NodeInfo) string
-	// Rehearse begins with what is written down. A rehearsal is one goroutine's.
+	// Rehearse begins a rehearsal from the current state. One goroutine uses it.
 	Rehearse() Rehearsal
 }
 
-// Rehearsal is the ledger as it would be if pods came and went.
+// Rehearsal is a what-if copy of the ledger.
 type Rehearsal interface {
-	// Leave gives back what only pods have that have left. It comes before anybody takes.
+	// Leave releases what only terminated pods have. Call it before Take.
 	Leave(pod *v1.Pod)
-	// Take has a pod take what it needs on a node, on which nobody counts who has taken before in
-	// this rehearsal. If there is not enough nothing is taken, and the status, of one of the
-	// ledger's plugins, says what is missing. A pod that takes again is another one like it.
+	// Take allocates for a pod on a node. The node does not include earlier pods of the rehearsal. Without enough capacity
+	// nothing changes, and the status names one of the ledger's plugins. A second Take for one pod counts an equal pod.
 	Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status
-	// Undo gives back what was taken last.
+	// Undo releases the last allocation.
 	Undo()
 }
 
-// parting is a ledger that knows what tells members apart that are written alike: what one of them has already.
-type parting interface {
-	// Apart is equal for members that are written alike as long as they take alike; "" as a rule. It is asked before Open, about
-	// each member.
+// distinguisher is a ledger that distinguishes equal members by what one of them has already.
+type distinguisher interface {
+	// Apart returns a key that is equal for equal members while they allocate equally; mostly "". It is called before Open for each
+	// member.
 	Apart(pod *v1.Pod) string
 }
 
-// Apart is what ledgers say that tells a member apart from others that are written alike.
+// Apart returns the ledgers' keys that distinguish a member from equal ones.
 func Apart(ledgers []Ledger, pod *v1.Pod) (all string) {
 	for _, l := range ledgers {
-		if p, ok := l.(parting); ok {
+		if p, ok := l.(distinguisher); ok {
 			all += p.Apart(pod)
 		}
 	}
 	return all
 }
 
-// counting is a rehearsal that can say at once how many members that are alike it has enough for.
-type counting interface {
-	// Count says how many members like a pod, at most so many, could take what they need on a node,
-	// and if that is none, why. Nothing is taken.
+// bulkCounter is a rehearsal that counts equal members at once.
+type bulkCounter interface {
+	// Count returns how many members like pod, at most most, could allocate on a node, and why if none. It changes nothing.
 	Count(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, most int) (int, *fwk.Status)
 }
 
-// Shortage is what members need more of than is free.
+// Shortage is a need that exceeds the free amount.
 type Shortage struct {
 	What       string
 	Need, Free int64
-	// Waits says in words for what is to be told yet, instead of numbers.
+	// Waits describes something still unknown, instead of numbers.
 	Waits string
 }
 
-// stock is a page that can say how much there is of what members need.
+// stock is a page that knows amounts.
 type stock interface {
-	// Short lists what members need together and nodes have less of, by name.
+	// Short lists what members need together and nodes lack, by name.
 	Short(members []Demand, nodes []fwk.NodeInfo) []Shortage
 }
 
-// settling is a page that knows what is about to be given back: whoever had it has gone, and nobody has
-// written that down yet.
-type settling interface {
-	// Settled is the page as it will be then; nil if nothing is about to be given back.
+// settler is a page that knows allocations of terminated pods that are not yet released.
+type settler interface {
+	// Settled returns the page after their release; nil if there are none.
 	Settled() Page
 }
 
-// hoping is a page that expects the worst where it is not known what members will be given.
-type hoping interface {
-	// Hopeful is the page that expects the best; nil if that makes no difference.
+// optimist is a page that assumes the worst while members' allocations are unknown.
+type optimist interface {
+	// Hopeful returns the page that assumes the best; nil if it is equal.
 	Hopeful() Page
 }
 
-// promising is a page that knows what is still to be made for pods that do not exist yet.
-type promising interface {
-	// Asked is a pod as the plugins can be asked about it, without what is still to be made; the pod itself if
-	// that is nothing. It keeps its UID.
+// promiser is a page that knows objects still to be created for the pods.
+type promiser interface {
+	// Asked returns the pod without references to such objects, for the plugins; pod itself if there are none. The UID stays.
 	Asked(pod *v1.Pod) *v1.Pod
 }
 
-// nearing is a page whose members had better be near one another, though nobody has said so.
-type nearing interface {
-	// Near is the node label of the domains that they had better not leave; "" if there are none.
+// locator is a page with members that should be near each other without a topology constraint.
+type locator interface {
+	// Near returns the node label of the domain to stay in; "" if there is none.
 	Near() string
 }
 
-// Near is the node label of the domains that members had better not leave; "" if there are none.
+// Near returns the node label of the domain that members should stay in; "" if there is none.
 func (p Pages) Near() string {
 	for _, page := range p {
-		if n, ok := page.Page.(nearing); ok && n.Near() != "" {
+		if n, ok := page.Page.(locator); ok && n.Near() != "" {
 			return n.Near()
 		}
 	}
 	return ""
 }
 
-// Put is a member and the node of its place.
+// Put is a member and its node.
 type Put struct {
 	Pod  *v1.Pod
 	Node fwk.NodeInfo
 }
 
-// joining is a page whose members may have something together that their own cycles find only if it was written down
-// before the first of them.
-type joining interface {
-	// Joint are the claims that members have together, as they are to be written before these come to their nodes, in
-	// this order and beside others who have places. The status says why somebody does not get what the plan gives it.
+// sharer is a page with shared ResourceClaims that must be written before the first member's cycle.
+type sharer interface {
+	// Joint returns the members' shared claims, in the order in which they are written, beside pods with reserved nodes.
+	// The status says why some member does not get what the plan expects.
 	Joint(ctx context.Context, beside, members []Put) ([]*resourceapi.ResourceClaim, *fwk.Status)
 }
 
-// ordering is a page to which it makes a difference who of several members comes first to a node.
-type ordering interface {
-	// Ordered says that they are to come in the order in which they were rehearsed.
+// orderer is a page for which the order of members on a node matters.
+type orderer interface {
+	// Ordered returns whether members must bind in the order of the rehearsal.
 	Ordered() bool
 }
 
-// Ordered says whether it makes a difference who of several members comes first to a node.
+// Ordered returns whether the order of members on a node matters.
 func (p Pages) Ordered() bool {
-	return slices.ContainsFunc(p, func(page opened) bool { o, ok := page.Page.(ordering); return ok && o.Ordered() })
+	return slices.ContainsFunc(p, func(page opened) bool { o, ok := page.Page.(orderer); return ok && o.Ordered() })
 }
 
-// Pages are what all ledgers say that have something to say of a group.
+// Pages are the pages of all ledgers that concern a group.
 type Pages []opened
 
 type opened struct {
 	Page
 	plugins []string
 	frees   bool
-	settled bool // the plugins do not know what it says
+	settled bool // its plugins do not know of the released allocations
 }
 
-// Open asks all ledgers for a page; it returns nil if the members take nothing of any of them.
+// Open returns the pages of all ledgers; nil if the members need nothing from them.
 func Open(ctx context.Context, ledgers []Ledger, members []Demand) (Pages, error) {
 	var pages Pages
 	for _, l := range ledgers {
@@ -184,7 +172,7 @@ func Open(ctx context.Context, ledgers []Ledger, members []Demand) (Pages, error
 	return pages, nil
 }
 
-// Short lists what members need more of than nodes have together, as far as that can be said in numbers.
+// Short lists what members need together and nodes lack, as far as amounts are known.
 func (p Pages) Short(members []Demand, nodes []fwk.NodeInfo) (all []Shortage) {
 	for _, page := range p {
 		if s, ok := page.Page.(stock); ok {
@@ -194,11 +182,10 @@ func (p Pages) Short(members []Demand, nodes []fwk.NodeInfo) (all []Shortage) {
 	return all
 }
 
-// Settled are the pages as they will be when all is given back that nobody has any more; nil if they are
-// so now.
+// Settled returns the pages after all allocations of terminated pods are released; nil if there are none.
 func (p Pages) Settled() (settled Pages) {
-	settled, replaced := p.instead(func(page Page) Page {
-		if s, ok := page.(settling); ok {
+	settled, replaced := p.replace(func(page Page) Page {
+		if s, ok := page.(settler); ok {
 			return s.Settled()
 		}
 		return nil
@@ -209,11 +196,10 @@ func (p Pages) Settled() (settled Pages) {
 	return settled
 }
 
-// Hopeful are the pages that expect the best where it is not known what members will be given; nil if that makes no
-// difference.
+// Hopeful returns the pages that assume the best while allocations are unknown; nil if they are equal.
 func (p Pages) Hopeful() Pages {
-	pages, _ := p.instead(func(page Page) Page {
-		if h, ok := page.(hoping); ok {
+	pages, _ := p.replace(func(page Page) Page {
+		if h, ok := page.(optimist); ok {
 			return h.Hopeful()
 		}
 		return nil
@@ -221,8 +207,8 @@ func (p Pages) Hopeful() Pages {
 	return pages
 }
 
-// instead are the pages with others in the place of some, which are named by index; nil if there are none.
-func (p Pages) instead(other func(Page) Page) (pages Pages, replaced []int) {
+// replace returns the pages with some replaced, and their indexes; nil if none is.
+func (p Pages) replace(other func(Page) Page) (pages Pages, replaced []int) {
 	for i, page := range p {
 		if o := other(page.Page); o != nil {
 			if pages == nil {
@@ -234,46 +220,46 @@ func (p Pages) instead(other func(Page) Page) (pages Pages, replaced []int) {
 	return pages, replaced
 }
 
-// Joint are the claims that members have together, as they are to be written before these come to their nodes.
+// Joint returns the members' shared claims, in the order in which they are written.
 func (p Pages) Joint(ctx context.Context, beside, members []Put) (all []*resourceapi.ResourceClaim, s *fwk.Status) {
 	for _, page := range p {
-		if j, ok := page.Page.(joining); ok {
-			some, s := j.Joint(ctx, beside, members)
+		if j, ok := page.Page.(sharer); ok {
+			claims, s := j.Joint(ctx, beside, members)
 			if !s.IsSuccess() {
 				return nil, s
 			}
-			all = append(all, some...)
+			all = append(all, claims...)
 		}
 	}
 	return all, nil
 }
 
-// asked is a pod as the plugins can be asked about it.
+// asked returns a pod as shown to the plugins.
 func (p Pages) asked(pod *v1.Pod) *v1.Pod {
 	for _, page := range p {
-		if of, ok := page.Page.(promising); ok {
-			pod = of.Asked(pod)
+		if promised, ok := page.Page.(promiser); ok {
+			pod = promised.Asked(pod)
 		}
 	}
 	return pod
 }
 
-// ahead says that some page is not what its plugins know.
-func (p Pages) ahead() bool {
+// anySettled returns whether some page differs from what its plugins know.
+func (p Pages) anySettled() bool {
 	return slices.ContainsFunc(p, func(page opened) bool { return page.settled })
 }
 
-// about are the pages that have something to say of a pod.
-func (p Pages) about(pod *v1.Pod) (some Pages) {
+// about returns the pages that concern a pod.
+func (p Pages) about(pod *v1.Pod) (concerned Pages) {
 	for _, page := range p {
 		if page.Entry(pod) != "" {
-			some = append(some, page)
+			concerned = append(concerned, page)
 		}
 	}
-	return some
+	return concerned
 }
 
-// entry says what a pod takes of all ledgers.
+// entry returns the entries of a pod in all pages.
 func (p Pages) entry(pod *v1.Pod) string {
 	var b strings.Builder
 	for _, page := range p {
@@ -283,7 +269,7 @@ func (p Pages) entry(pod *v1.Pod) string {
 	return b.String()
 }
 
-// state tells apart what all ledgers say of a node.
+// state returns the states of a node in all pages.
 func (p Pages) state(node fwk.NodeInfo) string {
 	var b strings.Builder
 	for _, page := range p {
@@ -293,17 +279,17 @@ func (p Pages) state(node fwk.NodeInfo) string {
 	return b.String()
 }
 
-// far says that some page does.
+// far returns whether Far is true for some page.
 func (p Pages) far(pod *v1.Pod) bool {
 	return slices.ContainsFunc(p, func(page opened) bool { return page.Far(pod) })
 }
 
-// cover says that a plugin's word is had from some page instead.
-func (p Pages) cover(plugin string) bool {
+// covers returns whether some page replaces a plugin.
+func (p Pages) covers(plugin string) bool {
 	return slices.ContainsFunc(p, func(page opened) bool { return slices.Contains(page.plugins, plugin) })
 }
 
-// without is a state in which the plugins that the pages stand for are not asked.
+// without returns a state that skips the plugins replaced by the pages.
 func (p Pages) without(state fwk.CycleState) fwk.CycleState {
 	var plugins []string
 	for _, page := range p {
@@ -312,8 +298,8 @@ func (p Pages) without(state fwk.CycleState) fwk.CycleState {
 	return skipping(state, plugins)
 }
 
-// afterLeaving is a state in which the plugins are not asked that do not know what is given back.
-func (p Pages) afterLeaving(state fwk.CycleState) fwk.CycleState {
+// withoutFreeing returns a state that skips plugins that do not know of released allocations.
+func (p Pages) withoutFreeing(state fwk.CycleState) fwk.CycleState {
 	var plugins []string
 	for _, page := range p {
 		if page.frees {
@@ -341,18 +327,18 @@ func (p Pages) rehearse() rehearsals {
 	return out
 }
 
-// rehearsals are a Rehearsal on several pages.
+// rehearsals is a Rehearsal on several pages.
 type rehearsals []Rehearsal
 
 func (r rehearsals) Leave(pod *v1.Pod) {
-	for _, one := range r {
-		one.Leave(pod)
+	for _, rehearsal := range r {
+		rehearsal.Leave(pod)
 	}
 }
 
 func (r rehearsals) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	for i, one := range r {
-		if s := one.Take(ctx, pod, node); !s.IsSuccess() {
+	for i, rehearsal := range r {
+		if s := rehearsal.Take(ctx, pod, node); !s.IsSuccess() {
 			r[:i].Undo()
 			return s
 		}
@@ -361,13 +347,12 @@ func (r rehearsals) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) *f
 }
 
 func (r rehearsals) Undo() {
-	for _, one := range r {
-		one.Undo()
+	for _, rehearsal := range r {
+		rehearsal.Undo()
 	}
 }
 
-// take is how many of so many members the ledgers have enough for, beside others and when some
-// have left, and if that is none, why.
+// take returns how many of most members the ledgers can serve beside the given pods and without gone, and why if none.
 func (c *Counter) take(ctx context.Context, node fwk.NodeInfo, others Pods, gone []*v1.Pod, most offer.Slots) (offer.Slots, *fwk.Status) {
 	if len(c.pages) == 0 {
 		return most, nil
@@ -377,30 +362,30 @@ func (c *Counter) take(ctx context.Context, node fwk.NodeInfo, others Pods, gone
 		r.Leave(p)
 	}
 	for _, p := range others {
-		r.Take(ctx, p.GetPod(), node) // who has not enough has nothing, and its place is not ours to judge
+		r.Take(ctx, p.GetPod(), node) // a pod that does not fit allocates nothing; its reservation is checked elsewhere
 	}
-	var inTurn rehearsals
-	for _, one := range r {
-		count, ok := one.(counting)
+	var sequential rehearsals
+	for _, rehearsal := range r {
+		count, ok := rehearsal.(bulkCounter)
 		if !ok {
-			inTurn = append(inTurn, one)
+			sequential = append(sequential, rehearsal)
 			continue
 		}
 		n, s := count.Count(ctx, c.member.GetPod(), node, int(most))
 		if offer.Slots(n) < most {
-			c.by.add(s.Plugin())
+			c.rejectedBy.add(s.Plugin())
 			most = offer.Slots(n)
 		}
 		if n == 0 {
 			return 0, s
 		}
 	}
-	if len(inTurn) == 0 {
+	if len(sequential) == 0 {
 		return most, nil
 	}
 	for n := range most {
-		if s := inTurn.Take(ctx, c.member.GetPod(), node); !s.IsSuccess() {
-			c.by.add(s.Plugin())
+		if s := sequential.Take(ctx, c.member.GetPod(), node); !s.IsSuccess() {
+			c.rejectedBy.add(s.Plugin())
 			return n, s
 		}
 	}

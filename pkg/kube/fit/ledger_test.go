@@ -17,8 +17,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// things is a ledger of so many things a node; whoever has the label takes one. Those of the
-// node "" are for all nodes.
+// things is a ledger of things per node; each pod with the label takes one. Things of node "" are for all nodes.
 type things struct {
 	free  map[string]int
 	lent  map[types.UID]string // of which node

@@ -13,32 +13,30 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Memory keeps, for the templates that one profile was asked about last, what the Filters
-// said of each node, until the node changes. It is only used for templates of which the
-// Filters look at nothing beyond the node: see reads.
+// Memory keeps the Filters' answers per node for the latest templates of one profile, until the node changes.
+// It applies only to templates for which the Filters read nothing beyond the node; see reads.
 //
-// That a node is as it was is known by its generation, a number that the scheduler gives
-// to each state of each node and to no other, so answers stay true when nodes come, go
-// or change places in the tree.
+// Invariant: an answer is valid for one generation, the unique number that the scheduler assigns to each state of each node.
+// So answers stay valid when nodes appear, disappear or move in the tree.
 type Memory struct {
 	profile framework.Framework
 
 	mu        sync.Mutex
-	asked     int64 // counts questions, to tell which template was not asked about for longest
+	asked     int64 // number of questions, to find the least recently used template
 	templates map[string]*template
 	reasons   reasons
 }
 
-// What bounds the memory: about 40 bytes for each node and template, so 80 MB at the most unless there are more than 65,000 nodes.
-// Who is tried at each change comes back in the order of the queue: with one template too few, none of them would be known.
+// Limits of the memory: about 40 bytes per node and template, so 80 MB up to 65,000 nodes.
+// Gangs retry in the order of the queue, so with one template too few, each would be evicted before its reuse.
 const (
 	fewestTemplates = 32
 	mostTemplates   = 512
 	mostAnswers     = 1 << 21
 )
 
-// remembered is how many templates are remembered where there are so many nodes.
-func remembered(nodes int) int {
+// maxTemplates returns the number of templates remembered for so many nodes.
+func maxTemplates(nodes int) int {
 	return min(max(mostAnswers/max(nodes, 1), fewestTemplates), mostTemplates)
 }
 
@@ -50,18 +48,18 @@ func NewMemory(profile framework.Framework) *Memory {
 // template is what is known of one template. Slices are by node index.
 type template struct {
 	asked      int64
-	generation []int64        // the state of the node that was asked; 0 if none
-	beside     map[int]string // who was counted there besides, where there was somebody
+	generation []int64        // generation of the node when asked; 0 if never
+	beside     map[int]string // keys of pods that counted beside the node, if any
 	slots      []offer.Slots
 	why        []*Reasons
 	fills      *fills
-	by         *refusers // who has refused it somewhere since it is known
+	rejectedBy *pluginSet // plugins that rejected the template since it is known
 }
 
-// Reasons are why a node takes nobody, without duplicates. Equal ones are one object.
+// Reasons are why a node takes no member, without duplicates. Equal ones are one object.
 type Reasons struct{ list []string }
 
-// All lists them, sorted; nil has none.
+// All lists the reasons, sorted. It returns nil for a nil receiver.
 func (r *Reasons) All() []string {
 	if r == nil {
 		return nil
@@ -73,11 +71,10 @@ func (r *Reasons) All() []string {
 type Counts struct {
 	Slots []offer.Slots
 	why   []*Reasons
-	nodes []fwk.NodeInfo // that were asked about
+	nodes []fwk.NodeInfo // the nodes asked
 }
 
-// Why says why a node takes nobody; nil where there are slots, or where nobody was asked since the domain is closed. It is to
-// be asked before the memory is asked the next question.
+// Why returns why a node takes no member; nil if it does, or its domain is closed. Call it before the next question to the memory.
 func (c Counts) Why(node int) *Reasons {
 	if c.nodes[node] == nil {
 		return nil
@@ -85,13 +82,12 @@ func (c Counts) Why(node int) *Reasons {
 	return c.why[node]
 }
 
-// Count is Counter.Count for many nodes, by index; nil is no node. beside says who is to
-// be counted on a node besides, where there is somebody. Only nodes that have changed
-// since the last question about such a template are asked.
+// Count is Counter.Count for many nodes, by index; nil is no node. beside are pods that count there beside the snapshot.
+// It asks only nodes that changed since the last question about such a template.
 func (m *Memory) Count(ctx context.Context, c *Counter, nodes []fwk.NodeInfo, beside map[int]Pods) Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	nodes = c.open(nodes) // what is known of the others goes for who is not kept off
+	nodes = c.openNodes(nodes) // answers of closed nodes stay valid for other templates
 	t := m.template(c, len(nodes))
 	keys := make(map[int]string, len(beside))
 	for i, pods := range beside {
@@ -120,27 +116,26 @@ func (m *Memory) Count(ctx context.Context, c *Counter, nodes []fwk.NodeInfo, be
 	return t.counts(nodes)
 }
 
-// open are the nodes but for those in domains in which nobody is counted.
-func (c *Counter) open(nodes []fwk.NodeInfo) []fwk.NodeInfo {
+// openNodes returns the nodes without the ones in closed domains.
+func (c *Counter) openNodes(nodes []fwk.NodeInfo) []fwk.NodeInfo {
 	if c.off == nil {
 		return nodes
 	}
 	nodes = slices.Clone(nodes)
 	for i, n := range nodes {
-		if n != nil && c.closed(n) != nil {
+		if n != nil && c.closedStatus(n) != nil {
 			nodes[i] = nil
 		}
 	}
 	return nodes
 }
 
-// few is how many nodes are asked about faster one after the other than by workers that
-// must be woken.
-const few = 64
+// fewNodes is the number of nodes up to which asking in sequence is faster than waking workers.
+const fewNodes = 64
 
 // forEach calls do for some nodes.
 func (m *Memory) forEach(ctx context.Context, nodes []int, do func(node int)) {
-	if len(nodes) <= few {
+	if len(nodes) <= fewNodes {
 		for _, i := range nodes {
 			do(i)
 		}
@@ -149,8 +144,7 @@ func (m *Memory) forEach(ctx context.Context, nodes []int, do func(node int)) {
 	m.profile.Parallelizer().Until(ctx, len(nodes), func(k int) { do(nodes[k]) }, "Coscheduling")
 }
 
-// template returns what is known of a counter's template; if nothing, or if nothing can
-// be, an empty one.
+// template returns what is known of a counter's template; an empty one if nothing can be.
 func (m *Memory) template(c *Counter, nodes int) *template {
 	m.asked++
 	if c.reads.key == "" {
@@ -158,22 +152,22 @@ func (m *Memory) template(c *Counter, nodes int) *template {
 	}
 	t := m.templates[c.reads.key]
 	if t == nil {
-		m.makeRoom(nodes)
-		t = &template{fills: &fills{}, by: &refusers{}}
+		m.makeSpace(nodes)
+		t = &template{fills: &fills{}, rejectedBy: &pluginSet{}}
 		m.templates[c.reads.key] = t
 	}
 	t.asked = m.asked
-	t.by.add(c.by.list()...)
-	c.by = t.by
+	t.rejectedBy.add(c.rejectedBy.list()...)
+	c.rejectedBy = t.rejectedBy
 	if c.fills != nil {
 		c.fills = t.fills
 	}
 	return t
 }
 
-// makeRoom forgets the templates that were not asked about for longest, if there are many for so many nodes.
-func (m *Memory) makeRoom(nodes int) {
-	for len(m.templates) >= remembered(nodes) {
+// makeSpace forgets the least recently used templates, if there are too many for so many nodes.
+func (m *Memory) makeSpace(nodes int) {
+	for len(m.templates) >= maxTemplates(nodes) {
 		oldest := ""
 		for key, t := range m.templates {
 			if oldest == "" || t.asked < m.templates[oldest].asked {
@@ -184,26 +178,25 @@ func (m *Memory) makeRoom(nodes int) {
 	}
 }
 
-// changed lists the nodes of which the answers are not known.
+// changed lists the nodes without a valid answer.
 func (t *template) changed(nodes []fwk.NodeInfo, beside map[int]string) (todo []int) {
 	if len(t.generation) != len(nodes) {
 		t.resize(len(nodes))
 	}
-	somebody := len(beside)+len(t.beside) > 0
+	anyBeside := len(beside)+len(t.beside) > 0
 	for i, n := range nodes {
 		switch {
-		case n == nil && somebody && t.beside[i] != beside[i]:
-			t.generation[i] = 0 // what is known of it was said beside others
+		case n == nil && anyBeside && t.beside[i] != beside[i]:
+			t.generation[i] = 0 // the answer was given beside other pods
 		case n == nil:
-		case t.generation[i] != Generation(n), somebody && t.beside[i] != beside[i]:
+		case t.generation[i] != Generation(n), anyBeside && t.beside[i] != beside[i]:
 			todo = append(todo, i)
 		}
 	}
 	return todo
 }
 
-// Generation is the node's. Of thousands of nodes it is all that is read, from memory that is cold: without a
-// call between them, the processor waits for many at once.
+// Generation returns the generation of a node. It is inlined for thousands of nodes: a call would serialize the cache misses.
 func Generation(n fwk.NodeInfo) int64 {
 	if info, ok := n.(*framework.NodeInfo); ok {
 		return info.Generation
@@ -211,54 +204,52 @@ func Generation(n fwk.NodeInfo) int64 {
 	return n.GetGeneration()
 }
 
-// resize keeps what is known, at the same indices, which may be wrong ones: the
-// generations tell.
+// resize keeps the answers at their indexes. These may be wrong now, which the generations reveal.
 func (t *template) resize(n int) {
-	t.generation = sized(t.generation, n)
-	t.slots = sized(t.slots, n)
-	t.why = sized(t.why, n)
+	t.generation = resized(t.generation, n)
+	t.slots = resized(t.slots, n)
+	t.why = resized(t.why, n)
 }
 
-func sized[T any](s []T, n int) []T {
+func resized[T any](s []T, n int) []T {
 	return append(slices.Clip(s[:min(len(s), n)]), make([]T, max(0, n-len(s)))...)
 }
 
-// move brings answers to where their nodes are now, and says whether any has moved.
+// move moves answers to the new indexes of their nodes, and returns whether any has moved.
 func (t *template) move(nodes []fwk.NodeInfo) (moved bool) {
-	at := make(map[int64]int, len(t.generation))
+	indexOf := make(map[int64]int, len(t.generation))
 	for i, g := range t.generation {
 		if g != 0 {
-			at[g] = i
+			indexOf[g] = i
 		}
 	}
-	now := &template{}
-	now.resize(len(nodes))
+	reordered := &template{}
+	reordered.resize(len(nodes))
 	beside := map[int]string{}
 	for i, n := range nodes {
 		if n == nil {
 			continue
 		}
-		was, ok := at[Generation(n)]
+		previous, ok := indexOf[Generation(n)]
 		if !ok {
 			continue
 		}
-		now.generation[i], now.slots[i], now.why[i] = t.generation[was], t.slots[was], t.why[was]
-		if b := t.beside[was]; b != "" {
+		reordered.generation[i], reordered.slots[i], reordered.why[i] = t.generation[previous], t.slots[previous], t.why[previous]
+		if b := t.beside[previous]; b != "" {
 			beside[i] = b
 		}
-		moved = moved || was != i
+		moved = moved || previous != i
 	}
 	if moved {
-		t.generation, t.slots, t.why, t.beside = now.generation, now.slots, now.why, beside
+		t.generation, t.slots, t.why, t.beside = reordered.generation, reordered.slots, reordered.why, beside
 	}
 	return moved
 }
 
-// keepsOff says whether some pod of a node keeps others off.
+// keepsOff returns whether some pod of a node has required anti-affinity.
 func keepsOff(node fwk.NodeInfo) bool { return len(node.GetPodsWithRequiredAntiAffinity()) > 0 }
 
-// withApart adds the nodes with pods that keep others off: what is said of them is not
-// true for every pod of the template, and is not kept.
+// withApart adds the nodes with anti-affinity pods: their answers are not valid for every pod of the template, and are not kept.
 func withApart(nodes []fwk.NodeInfo, todo []int) []int {
 	for i, n := range nodes {
 		if n != nil && keepsOff(n) {
@@ -269,8 +260,7 @@ func withApart(nodes []fwk.NodeInfo, todo []int) []int {
 	return slices.Compact(todo)
 }
 
-// forget makes room for new answers. An answer that does not come, since the caller has
-// no more time, is none.
+// forget clears answers before they are asked again. A canceled question then leaves no answer.
 func (t *template) forget(todo []int, beside map[int]string) {
 	for _, i := range todo {
 		t.generation[i], t.slots[i], t.why[i] = 0, 0, nil
@@ -278,7 +268,7 @@ func (t *template) forget(todo []int, beside map[int]string) {
 	t.beside = beside
 }
 
-// counts returns the answers. Slots are copied: the next question changes them.
+// counts returns the answers. Slots are copied because the next question changes them.
 func (t *template) counts(nodes []fwk.NodeInfo) Counts {
 	c := Counts{Slots: slices.Clone(t.slots), why: t.why, nodes: nodes}
 	for i, n := range nodes {
@@ -289,7 +279,7 @@ func (t *template) counts(nodes []fwk.NodeInfo) Counts {
 	return c
 }
 
-// Key tells apart who is counted on a node.
+// Key returns a key for the pods.
 func (p Pods) Key() string {
 	var b strings.Builder
 	for _, info := range p {
@@ -305,7 +295,7 @@ func (p Pods) Key() string {
 // reasons holds one object for equal reasons.
 type reasons struct{ known memo.Map[string, *Reasons] }
 
-// mostReasons bounds them: some Filters name the node in what they say.
+// mostReasons bounds the reasons: some Filters name the node in theirs.
 const mostReasons = 4096
 
 func (r *reasons) intern(list []string) *Reasons {

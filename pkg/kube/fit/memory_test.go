@@ -77,8 +77,7 @@ func (c *cluster) list() []fwk.NodeInfo {
 	return nodes
 }
 
-// TestMemory: whatever happens to a cluster, remembered answers are those that the
-// Filters give now.
+// TestMemory: after any change of a cluster, remembered answers equal the current answers of the Filters.
 func TestMemory(t *testing.T) {
 	kinds := []string{"known from before", "moved", "beside somebody", "apart", "kept off a rack", "not to be remembered", "left out"}
 	worlds.Check(t, 600, kinds, func(rt *rapid.T, tally worlds.Tally) {
@@ -154,7 +153,7 @@ func (h *history) step() {
 	}
 }
 
-// newPod puts a pod on a node; a few of them keep others off.
+// newPod puts a pod on a node; some pods have anti-affinity.
 func (h *history) newPod(on string) {
 	p := pod(fmt.Sprint("pod-", h.made)).Node(on).Req(cpu([]string{"1", "1500m", "3"}[h.pick("request", 3)]))
 	h.made++
@@ -180,7 +179,7 @@ func (h *history) compare() {
 	case 2:
 		template.PodAntiAffinity(v1.LabelHostname, like("a"), st.PodAntiAffinityWithRequiredReq)
 	case 3:
-		template.Label("app", "z") // which nobody keeps off
+		template.Label("app", "z") // which no pod keeps off
 	case 4:
 		template.Label("app", "b") // which some keep off their rack
 	}
@@ -219,13 +218,12 @@ func (h *history) compare() {
 	h.Count("moved", h.moved(nodes))
 }
 
-// keptOffFrom says whether somebody on a node keeps a member off others, too.
+// keptOffFrom returns whether a pod on the node keeps a member off other nodes too.
 func keptOffFrom(c *fit.Counter, n fwk.NodeInfo) bool {
 	return slices.ContainsFunc(n.GetPods(), func(p fwk.PodInfo) bool { return c.KeptOffBy(p.GetPod()) })
 }
 
-// TestMemoryOfANodeThatWasLeftOut: what was said of a node beside somebody is not true of
-// it alone, also if nobody asked about it in between.
+// TestMemoryOfANodeThatWasLeftOut: an answer beside a pod is not used for the node alone, even after a question without the node.
 func TestMemoryOfANodeThatWasLeftOut(t *testing.T) {
 	c := newCluster(t)
 	c.setNode(node("n", "4").Obj())

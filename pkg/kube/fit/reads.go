@@ -15,25 +15,21 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// reads says what the Filters look at when they are asked about a template.
+// reads is what the Filters read for a template.
 type reads struct {
-	// key is what they read of the pod, if beside it they look at nothing but the node;
-	// "" if they look further. Neither labels nor the namespace are in it.
+	// key is what they read of the pod, if they read nothing else but the node; otherwise "". It excludes labels and namespace.
 	key string
-	// apart says that in the cluster there are pods that keep others off their node, by
-	// labels: of the nodes with such pods the key does not say enough.
+	// apart says that some pods in the cluster have required anti-affinity, which selects by labels: on their nodes the key is not enough.
 	apart bool
-	// resources says that a member that is added to a node changes nothing for the next
-	// one but what is left of resources.
+	// resources says that a member added to a node changes only the free resources for the next one.
 	resources bool
 }
 
-// readsOf finds out what the counter's Filters look at, once its PreFilters have said
-// which of them have nothing to do.
+// readsOf determines what the counter's Filters read, once PreFilter has excluded inactive ones.
 func (c *Counter) readsOf() reads {
 	r := reads{resources: true}
 	for _, p := range c.plugins.Filter.Enabled {
-		if c.state.GetSkipFilterPlugins().Has(p.Name) || c.pages.cover(p.Name) {
+		if c.state.GetSkipFilterPlugins().Has(p.Name) || c.pages.covers(p.Name) {
 			continue
 		}
 		f := facts[p.Name]
@@ -41,45 +37,47 @@ func (c *Counter) readsOf() reads {
 		case f.keyed:
 			r.resources = r.resources && f.blind
 		case p.Name == names.InterPodAffinity && hasNoTerms(c.member) && c.onlyOnHosts():
-			r.apart = true // a member has no terms: the next one is not kept off
+			r.apart = true // a member has no terms, so it does not keep off the next one
 		default:
 			return reads{}
 		}
 	}
-	if c.only == nil && c.refused == nil {
+	if c.allowedNodes == nil && c.rejected == nil {
 		r.key = nodeKey(c.member.GetPod()) + c.pages.entry(c.member.GetPod())
 	}
 	return r
 }
 
-// onlyOnHosts says that the pods of the cluster keep the member off their own node at most. Every term is looked at: the
-// snapshot lists nodes with pods that reach farther, but only where a feature gate is on.
+// onlyOnHosts returns whether pods keep the member off at most their own nodes. It reads every term:
+// the snapshot's list of farther terms depends on a feature gate.
 func (c *Counter) onlyOnHosts() bool {
 	nodes, err := c.profile.SnapshotSharedLister().NodeInfos().HavePodsWithRequiredAntiAffinityList()
 	return err == nil && !slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool {
-		return slices.ContainsFunc(n.GetPodsWithRequiredAntiAffinity(), func(p fwk.PodInfo) bool { return c.keptOffFrom(p.GetRequiredAntiAffinityTerms()) })
+		return slices.ContainsFunc(n.GetPodsWithRequiredAntiAffinity(), func(p fwk.PodInfo) bool {
+			return c.keptOffFrom(p.GetRequiredAntiAffinityTerms())
+		})
 	})
 }
 
-// keptOffFrom says whether a pod with such terms keeps the member off other nodes than its own.
+// keptOffFrom returns whether a pod with such terms keeps the member off nodes other than its own.
 func (c *Counter) keptOffFrom(terms []fwk.AffinityTerm) bool {
 	return slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool {
 		return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())
 	})
 }
 
-// mayMatch says whether a term means a pod, if the labels of its namespace do not tell.
+// mayMatch returns whether a term may match a pod. Selectors of namespaces count as matching.
 func mayMatch(t *fwk.AffinityTerm, pod *v1.Pod) bool {
-	_, some := t.NamespaceSelector.Requirements()
-	return (some || t.Namespaces.Has(pod.Namespace)) && t.Selector.Matches(labels.Set(pod.Labels))
+	_, selects := t.NamespaceSelector.Requirements()
+	return (selects || t.Namespaces.Has(pod.Namespace)) && t.Selector.Matches(labels.Set(pod.Labels))
 }
 
-// hasNoTerms says that a pod requires nothing of other pods.
+// hasNoTerms returns whether a pod has no required terms about other pods.
 func hasNoTerms(pod fwk.PodInfo) bool {
 	return len(pod.GetRequiredAntiAffinityTerms())+len(pod.GetRequiredAffinityTerms()) == 0
 }
 
-// nodeKey is what the keyed Filters read of a pod.
+// nodeKey returns what the keyed Filters read of a pod.
 func nodeKey(pod *v1.Pod) string {
 	spec := &pod.Spec
 	key := struct {
@@ -97,41 +95,40 @@ func nodeKey(pod *v1.Pod) string {
 	}
 	out, err := json.Marshal(key)
 	if err != nil {
-		return "" // a pod that cannot be written down is like no other
+		return "" // a pod that cannot be encoded is unique
 	}
 	return string(out)
 }
 
-// room is how many members each resource of a node is enough for: pods, CPU, memory,
-// ephemeral storage, and the first few others that a member requests.
+// room is for how many members each resource of a node suffices: pods, CPU, memory, ephemeral storage, and the first other resources.
 type room [8]int64
 
-// least is how many members all of it is enough for.
+// least returns for how many members all resources suffice.
 func (r *room) least(used int) offer.Slots {
 	return offer.Slots(max(0, min(slices.Min(r[:used]), most)))
 }
 
-// roomOn divides what is free on the node by what a member requests. used says how many
-// of the numbers mean something; exact is false if the member requests more resources.
+// roomOn divides the free resources of a node by a member's requests. used is the number of valid entries; exact is false if the member
+// requests more resources.
 func (c *Counter) roomOn(node fwk.NodeInfo) (r room, used int, exact bool) {
-	have, taken := node.GetAllocatable(), node.GetRequested()
-	add := func(have, taken, need int64) {
+	total, taken := node.GetAllocatable(), node.GetRequested()
+	add := func(total, taken, need int64) {
 		if need > 0 && used < len(r) {
-			r[used] = (have - taken) / need
+			r[used] = (total - taken) / need
 			used++
 		}
 	}
-	add(int64(have.GetAllowedPodNumber()), int64(len(node.GetPods())), 1)
-	add(have.GetMilliCPU(), taken.GetMilliCPU(), c.need.GetMilliCPU())
-	add(have.GetMemory(), taken.GetMemory(), c.need.GetMemory())
-	add(have.GetEphemeralStorage(), taken.GetEphemeralStorage(), c.need.GetEphemeralStorage())
+	add(int64(total.GetAllowedPodNumber()), int64(len(node.GetPods())), 1)
+	add(total.GetMilliCPU(), taken.GetMilliCPU(), c.need.GetMilliCPU())
+	add(total.GetMemory(), taken.GetMemory(), c.need.GetMemory())
+	add(total.GetEphemeralStorage(), taken.GetEphemeralStorage(), c.need.GetEphemeralStorage())
 	for _, s := range c.scalars {
-		add(have.GetScalarResources()[s.name], taken.GetScalarResources()[s.name], s.need)
+		add(total.GetScalarResources()[s.name], taken.GetScalarResources()[s.name], s.need)
 	}
 	return r, used, len(c.scalars) <= len(r)-4
 }
 
-// scalar is a resource that is neither CPU nor memory nor storage.
+// scalar is a resource other than CPU, memory and storage.
 type scalar struct {
 	name v1.ResourceName
 	need int64
@@ -150,22 +147,17 @@ func scalarsOf(need fwk.Resource) (out []scalar) {
 	return out
 }
 
-// fills remembers how many members nodes take that take one, where only resources
-// decide: nodes with the same room take the same. So the Filters say it once for each
-// room, and no node need be copied to ask them about the others.
+// fills remembers how many members fit where only resources decide: nodes with equal room take equally many.
+// So the Filters are asked once per room, and no node is copied.
 type fills struct {
 	mu    sync.Mutex
 	known map[room]offer.Slots
-	tight map[room]bool // rooms as short makes them, of which the least decides
+	tight map[room]bool // rooms, shortened, for which the least decides
 }
 
-// short leaves of a room what says which resources are the scarcest: of the others it is
-// enough to know that they are not.
-//
-// Where the Filters have said once that such a room takes as many as its scarcest
-// resources are enough for, one of these counts, and the others are enough for more. So
-// it is true of every node with that room. Where they have not (a profile may have
-// NodeResourcesFit ignore some resources) the whole room must be looked at.
+// short reduces a room to its scarcest resources.
+// If the Filters once accepted as many members as these suffice for, that holds for every room with the same scarcest resources.
+// Otherwise the whole room decides: a profile may let NodeResourcesFit ignore some resources.
 func (r room) short(used int, least offer.Slots) room {
 	for i := range r[:used] {
 		r[i] = min(r[i], int64(least)+1)

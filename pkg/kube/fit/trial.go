@@ -15,46 +15,43 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Trial is the scheduler's snapshot with members put on nodes to see who fits then. It
-// is for members that depend on one another across nodes (pod affinity, topology
-// spread): PreFilters are run anew after every change, as they will be in the members'
-// own cycles. The snapshot is as it was once the trial is closed, and no cycle may go
-// on before.
+// Trial is the scheduler's snapshot with members added to nodes, for interdependent members (pod affinity, topology spread).
+// PreFilters run again after every change, as in the members' own cycles.
+// Invariant: Close restores the snapshot, and no cycle may continue before.
 type Trial struct {
-	ctx     context.Context
-	profile framework.Framework
-	pods    fwk.MutableSnapshotSharedLister
-	kinds   []*v1.Pod
-	nodes   []string
-	off     []Off  // by kind, where none may be
-	seen    []seen // by kind; as it is now
-	puts    []put
-	err     error
-	by      refusers
-	pages   Pages
-	ledgers rehearsals
+	ctx        context.Context
+	profile    framework.Framework
+	pods       fwk.MutableSnapshotSharedLister
+	kinds      []*v1.Pod
+	nodes      []string
+	off        []Off         // closed domains by kind
+	results    []preFiltered // PreFilter results by kind
+	puts       []put
+	err        error
+	rejectedBy pluginSet
+	pages      Pages
+	ledgers    rehearsals
 }
 
-// Refusers are the plugins that have refused a member on some node, sorted.
-func (s *Trial) Refusers() []string { return s.by.list() }
+// Refusers returns the plugins that rejected a member on some node, sorted.
+func (s *Trial) Refusers() []string { return s.rejectedBy.list() }
 
-// seen is what PreFilter said of a kind.
-type seen struct {
-	done    bool
-	state   fwk.CycleState
-	result  *fwk.PreFilterResult
-	with    []string // the plugins that leave some nodes only
-	refused bool
+// preFiltered is the PreFilter result of a kind.
+type preFiltered struct {
+	done         bool
+	state        fwk.CycleState
+	result       *fwk.PreFilterResult
+	restrictedBy []string // the plugins that restrict nodes
+	rejected     bool
 }
 
 type put struct {
-	pod  *v1.Pod
-	node string
-	took bool // of the ledgers
+	pod       *v1.Pod
+	node      string
+	allocated bool // from the ledgers
 }
 
-// NewTrial begins one with one member of each kind, on nodes by index, where "" is none that takes anybody, and with what the
-// ledgers say of them. It must be closed.
+// NewTrial begins a trial with one pod per kind, on nodes by index; "" is a node that takes no member. It must be closed.
 func NewTrial(ctx context.Context, profile framework.Framework, kinds []*v1.Pod, nodes []string, pages ...opened) (*Trial, error) {
 	pods := profile.MutableSnapshotSharedLister()
 	if err := pods.StartMutations(); err != nil {
@@ -62,23 +59,24 @@ func NewTrial(ctx context.Context, profile framework.Framework, kinds []*v1.Pod,
 	}
 	return &Trial{
 		ctx: context.WithValue(ctx, asking{}, true), profile: profile, pods: pods,
-		kinds: kinds, nodes: nodes, off: make([]Off, len(kinds)), seen: make([]seen, len(kinds)), pages: pages, ledgers: Pages(pages).rehearse(),
+		kinds: kinds, nodes: nodes, off: make([]Off, len(kinds)), results: make([]preFiltered, len(kinds)),
+		pages: pages, ledgers: Pages(pages).rehearse(),
 	}, nil
 }
 
-// KeepOff has no member of a kind fit in some domains.
+// KeepOff closes some domains to a kind.
 func (s *Trial) KeepOff(kind int, off Off) { s.off[kind] = off }
 
-// Close restores the snapshot. The error is that of any call.
+// Close restores the snapshot. The error is the first of all calls.
 func (s *Trial) Close() error { return errors.Join(s.err, s.pods.EndMutations()) }
 
-// Add puts a pod there that counts besides the snapshot. Those who leave do so before.
+// Add adds a pod that counts beside the snapshot. Call it after Remove.
 func (s *Trial) Add(node string, pod fwk.PodInfo) {
 	s.take(pod.GetPod(), node)
 	s.note(s.pods.AddPod(pod, node))
 }
 
-// take has a pod take of the ledgers what it needs there, and says whether it has.
+// take allocates for a pod in the ledgers and returns whether that succeeded.
 func (s *Trial) take(pod *v1.Pod, node string) bool {
 	if len(s.ledgers) == 0 {
 		return false
@@ -87,20 +85,20 @@ func (s *Trial) take(pod *v1.Pod, node string) bool {
 	return err == nil && s.ledgers.Take(s.ctx, pod, n).IsSuccess()
 }
 
-// Remove has a pod leave.
+// Remove removes a pod.
 func (s *Trial) Remove(pod *v1.Pod) {
 	s.ledgers.Leave(pod)
 	s.note(s.pods.RemovePod(klog.FromContext(s.ctx), pod, pod.Spec.NodeName))
 }
 
-// Fits says whether a member of a kind passes the Filters on a node now.
+// Fits returns whether a member of a kind passes the Filters on a node now.
 func (s *Trial) Fits(kind, node int) bool {
-	look := s.look(kind)
-	if s.err != nil || look.refused {
+	pre := s.preFilter(kind)
+	if s.err != nil || pre.rejected {
 		return false
 	}
-	if !look.result.AllNodes() && !look.result.NodeNames.Has(s.nodes[node]) {
-		s.by.add(look.with...)
+	if !pre.result.AllNodes() && !pre.result.NodeNames.Has(s.nodes[node]) {
+		s.rejectedBy.add(pre.restrictedBy...)
 		return false
 	}
 	n, err := s.pods.NodeInfos().Get(s.nodes[node])
@@ -111,40 +109,40 @@ func (s *Trial) Fits(kind, node int) bool {
 		return false
 	}
 	runs.Add(1)
-	status := s.profile.RunFilterPlugins(s.ctx, look.state, s.pages.asked(s.kinds[kind]), n)
+	status := s.profile.RunFilterPlugins(s.ctx, pre.state, s.pages.asked(s.kinds[kind]), n)
 	if status.IsSuccess() && len(s.ledgers) > 0 {
 		if status = s.ledgers.Take(s.ctx, s.kinds[kind], n); status.IsSuccess() {
 			s.ledgers.Undo()
 		}
 	}
 	if !status.IsSuccess() {
-		s.by.add(status.Plugin())
+		s.rejectedBy.add(status.Plugin())
 	}
 	return status.IsSuccess()
 }
 
-// look runs the PreFilters of a kind if something has changed since.
-func (s *Trial) look(kind int) seen {
-	if s.seen[kind].done {
-		return s.seen[kind]
+// preFilter runs the PreFilters of a kind if something has changed.
+func (s *Trial) preFilter(kind int) preFiltered {
+	if s.results[kind].done {
+		return s.results[kind]
 	}
-	look := seen{done: true, state: framework.NewCycleState()}
-	result, status, with := s.profile.RunPreFilterPlugins(s.ctx, look.state, s.pages.asked(s.kinds[kind]))
-	look.result, look.with, look.refused = result, sets.List(with), !status.IsSuccess()
-	if look.refused {
-		s.by.add(append(look.with, status.Plugin())...)
+	pre := preFiltered{done: true, state: framework.NewCycleState()}
+	result, status, with := s.profile.RunPreFilterPlugins(s.ctx, pre.state, s.pages.asked(s.kinds[kind]))
+	pre.result, pre.restrictedBy, pre.rejected = result, sets.List(with), !status.IsSuccess()
+	if pre.rejected {
+		s.rejectedBy.add(append(pre.restrictedBy, status.Plugin())...)
 	}
-	if look.refused && !status.IsRejected() {
+	if pre.rejected && !status.IsRejected() {
 		s.note(status.AsError())
 	}
-	look.state = s.pages.afterLeaving(look.state) // of what is bound already the pages say nothing, but their plugins do
-	s.seen[kind] = look
-	return look
+	pre.state = s.pages.withoutFreeing(pre.state) // pages do not know bound pods, their plugins do
+	s.results[kind] = pre
+	return pre
 }
 
 // Put puts a member of a kind on a node.
 func (s *Trial) Put(kind, node int) {
-	took := s.take(s.kinds[kind], s.nodes[node])
+	allocated := s.take(s.kinds[kind], s.nodes[node])
 	pod := *s.kinds[kind]
 	pod.UID = types.UID(fmt.Sprintf("%s-%d", pod.UID, len(s.puts)))
 	pod.Spec.NodeName = s.nodes[node]
@@ -153,40 +151,39 @@ func (s *Trial) Put(kind, node int) {
 		err = s.pods.AddPod(info, s.nodes[node])
 	}
 	s.note(err)
-	s.puts = append(s.puts, put{&pod, s.nodes[node], took})
+	s.puts = append(s.puts, put{&pod, s.nodes[node], allocated})
 }
 
-// Undo takes the last member that was put back.
+// Undo removes the last member.
 func (s *Trial) Undo() {
 	last := s.puts[len(s.puts)-1]
 	s.puts = s.puts[:len(s.puts)-1]
 	s.note(s.pods.RemovePod(klog.FromContext(s.ctx), last.pod, last.node))
-	if last.took {
+	if last.allocated {
 		s.ledgers.Undo()
 	}
 }
 
-// note remembers the first error, and that what was seen is no longer true.
+// note records the first error, and invalidates the PreFilter results.
 func (s *Trial) note(err error) {
 	if s.err == nil {
 		s.err = err
 	}
-	for k := range s.seen {
-		s.seen[k].done = false
+	for k := range s.results {
+		s.results[k].done = false
 	}
 }
 
-// Dependent says whether members that this counter counts may depend on others across
-// nodes: a plugin that looks beyond one node has something to say about them. alone
-// says that all members are of this kind.
+// Dependent returns whether members may be interdependent: a plugin that reads more than one node applies to them.
+// alone says that all members are of this kind.
 func (c *Counter) Dependent(alone bool) bool {
-	if c.refused != nil {
+	if c.rejected != nil {
 		return false
 	}
 	skipped := c.state.GetSkipFilterPlugins()
 	for _, p := range c.plugins.PreFilter.Enabled {
 		switch scope := facts[p.Name].scope; {
-		case scope == local || scope == ledgered || skipped.Has(p.Name): // ledgers say so below
+		case scope == local || scope == ledgered || skipped.Has(p.Name): // ledgers are asked below
 		case p.Name == names.InterPodAffinity && (hasNoTerms(c.member) || alone && onlyApartOnHosts(c.member)):
 		default:
 			return true
@@ -195,12 +192,13 @@ func (c *Counter) Dependent(alone bool) bool {
 	return c.pages.far(c.member.GetPod())
 }
 
-// KeptOffBy says whether a pod that runs keeps members off other nodes than its own.
+// KeptOffBy returns whether a running pod keeps members off nodes other than its own.
 func (c *Counter) KeptOffBy(pod *v1.Pod) bool {
-	if pod.Spec.Affinity == nil || c.refused != nil || c.state.GetSkipFilterPlugins().Has(names.InterPodAffinity) {
+	if pod.Spec.Affinity == nil || c.rejected != nil || c.state.GetSkipFilterPlugins().Has(names.InterPodAffinity) {
 		return false
 	}
-	far := slices.DeleteFunc(slices.Clone(fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity)), func(t v1.PodAffinityTerm) bool { return t.TopologyKey == v1.LabelHostname })
+	onHost := func(t v1.PodAffinityTerm) bool { return t.TopologyKey == v1.LabelHostname }
+	far := slices.DeleteFunc(slices.Clone(fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity)), onHost)
 	if len(far) == 0 {
 		return false
 	}
@@ -208,13 +206,12 @@ func (c *Counter) KeptOffBy(pod *v1.Pod) bool {
 	return err == nil && c.keptOffFrom(terms)
 }
 
-// Seeks says whether a member must be near pods such as this one.
+// Seeks returns whether a member must be near pods such as this one.
 func (c *Counter) Seeks(pod *v1.Pod) bool {
 	return slices.ContainsFunc(c.member.GetRequiredAffinityTerms(), func(t fwk.AffinityTerm) bool { return mayMatch(&t, pod) })
 }
 
-// onlyApartOnHosts says that a pod's own terms only keep others like it off its node:
-// that can be counted node by node.
+// onlyApartOnHosts returns whether a pod's own terms only keep pods off its node, which can be counted per node.
 func onlyApartOnHosts(pod fwk.PodInfo) bool {
 	for _, t := range pod.GetRequiredAntiAffinityTerms() {
 		if t.TopologyKey != v1.LabelHostname {

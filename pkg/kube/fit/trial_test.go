@@ -92,8 +92,8 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// TestTrialBesideOthers: pods that are added count, those that are removed do not.
-func TestTrialBesideOthers(t *testing.T) {
+// TestTrialCountsAddedPods: added pods count, removed pods do not.
+func TestTrialCountsAddedPods(t *testing.T) {
 	nodes, names := racks()
 	there := pod("there").Node("a1").Req(cpu("1")).Obj()
 	f := profile(t, nodes, there)
@@ -108,7 +108,7 @@ func TestTrialBesideOthers(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// TestTrialLeavesNodesOut: a node without a name takes nobody.
+// TestTrialLeavesNodesOut: a node without a name takes no member.
 func TestTrialLeavesNodesOut(t *testing.T) {
 	nodes, names := racks()
 	s, err := fit.NewTrial(t.Context(), profile(t, nodes), []*v1.Pod{pod("m").Req(cpu("1")).Obj()}, append([]string{""}, names[1:]...))

@@ -19,12 +19,12 @@ import (
 type chosen struct {
 	mixed.World
 	mixed.Job
-	least, inner int // of all gangs, and of those of the branch
+	least, inner int // of all gangs, and of the gangs of the branch
 	branch       []bool
 	total        int
 }
 
-// may says whether the gangs of a set, with those that are not open, may run without the others.
+// may returns whether the gangs of a set, with the gangs that are not open, may run without the rest.
 func (o *chosen) may(set choice.Set) bool {
 	all, inBranch := 0, 0
 	for g, in := range set {
@@ -42,7 +42,7 @@ func (o *chosen) may(set choice.Set) bool {
 	return all >= o.least && (inBranch == 0 || inBranch >= o.inner)
 }
 
-// sub is the job of a set, or false if nobody waits, or members are too few.
+// sub returns the job of a set, or false without pending members, or with too few members.
 func (o *chosen) sub(set choice.Set) (mixed.Job, []int, bool) {
 	j := mixed.Job{All: o.All, Sets: o.Sets, Gangs: slices.Clone(o.Gangs)}
 	var classes []int
@@ -112,7 +112,7 @@ func (o *chosen) best() (best *mixed.Plan, of choice.Set, sets int) {
 	return best, of, sets
 }
 
-// drawChoice draws which gangs may be left out: some of those that are all on one level, or some
+// drawChoice draws which gangs may be left out: some gangs of one level, or some that
 // are of a branch that starts with so many or not at all.
 func drawChoice(t *rapid.T, w mixed.World, j mixed.Job) *chosen {
 	o := &chosen{World: w, Job: j, branch: make([]bool, len(j.Gangs))}

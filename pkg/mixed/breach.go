@@ -8,33 +8,31 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Breach is what some places break: the first rule, and where.
+// Breach is the first constraint that assignments break.
 type Breach struct {
 	Rule BrokenRule
-	// Gangs are the indexes of the gangs that it is about; nil where it is about all together.
+	// Gangs are the indexes of the affected gangs; nil for all gangs together.
 	Gangs []int
-	// Layer is the layer of the rule; "" for TooFew.
+	// Layer is the layer of the constraint; "" for TooFew.
 	Layer string
-	// Domain is where the rule is broken: what holds all members, or the domain with a
-	// wrong count.
+	// Domain is the domain around all members, or the domain with a wrong count.
 	Domain topology.ID
-	// Count is how many members there are; Want is how many are needed, or of what they
-	// must be a multiple.
+	// Count is the number of members. Want is the number needed, or the divisor required.
 	Count, Want offer.Slots
 }
 
-// BrokenRule is a rule that places must obey.
+// BrokenRule is a constraint on assignments.
 type BrokenRule int
 
-// The rules, in the order in which they are asked, but for the last, which comes second.
+// The constraints in the order of the check, except that TooFewGangs comes second.
 const (
 	TooFew      BrokenRule = iota + 1 // fewer members than the gang needs
 	Apart                             // members in several domains of a MustGather layer
 	NoMultiple                        // a count in a domain that podCountMultiple forbids
-	TooFewGangs                       // some gangs, and not enough to run without the others
+	TooFewGangs                       // too few gangs to run without the rest
 )
 
-// String says it in words, without the gang's name.
+// String returns a description without the gang's name.
 func (b *Breach) String() string {
 	switch b.Rule {
 	case TooFew:
@@ -48,26 +46,24 @@ func (b *Breach) String() string {
 	}
 }
 
-// Holds says what is broken where so many members of each gang go to each node, by gang and
-// node index; nil if nothing is. As for a plan, those that are bound count where they are,
-// and a gang or a domain in which nobody is new is not asked for anything but what the gang
-// needs.
+// Holds returns what is broken if places, by gang and node index, are assigned; nil if nothing is.
+// Running members count on their nodes. A gang or domain without new members need only satisfy Need.
 func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
 	for g, gang := range j.Gangs {
-		n, out := total(places[g]), j.Choice.Any() && j.Choice.Gangs[g].Open
-		if n < gang.Need && !(out && n == 0) {
+		n, optional := total(places[g]), j.Choice.Any() && j.Choice.Gangs[g].Open
+		if n < gang.Need && !(optional && n == 0) {
 			return &Breach{Rule: TooFew, Gangs: []int{g}, Domain: topology.Root, Count: n, Want: gang.Need}
 		}
 	}
-	if n, of, ok := j.enoughGangs(places); !ok {
-		return &Breach{Rule: TooFewGangs, Domain: topology.Root, Count: n, Want: of}
+	if n, gangs, ok := j.enoughGangs(places); !ok {
+		return &Breach{Rule: TooFewGangs, Domain: topology.Root, Count: n, Want: gangs}
 	}
 	bound, counts := make([]offer.Slots, t.NumNodes()), make([]offer.Slots, t.NumNodes())
 	for g, gang := range j.Gangs {
 		add(bound, gang.Bound)
 		add(counts, places[g])
 	}
-	if b := holds(j.All, t, bound, counts); b != nil {
+	if b := broken(j.All, t, bound, counts); b != nil {
 		return b
 	}
 	for _, set := range j.Sets {
@@ -76,7 +72,7 @@ func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
 			add(bound, j.Gangs[g].Bound)
 			add(counts, places[g])
 		}
-		if b := holds(set.Gather, t, bound, counts); b != nil {
+		if b := broken(set.Gather, t, bound, counts); b != nil {
 			b.Gangs = set.Gangs
 			return b
 		}
@@ -84,14 +80,14 @@ func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
 	return nil
 }
 
-// holds returns what members who are new break of rules 1 and 2, beside those bound.
-func holds(g plan.Gather, t *topology.Tree, bound, places []offer.Slots) *Breach {
+// broken returns what new members break of rules 1 and 2, beside the bound members.
+func broken(g plan.Gather, t *topology.Tree, bound, places []offer.Slots) *Breach {
 	if total(places) == 0 {
 		return nil
 	}
 	domain, _ := t.Enclosing(func(yield func(int) bool) {
-		for _, who := range [][]offer.Slots{bound, places} {
-			for i, n := range who {
+		for _, counts := range [][]offer.Slots{bound, places} {
+			for i, n := range counts {
 				if n > 0 && !yield(i) {
 					return
 				}
@@ -104,19 +100,18 @@ func holds(g plan.Gather, t *topology.Tree, bound, places []offer.Slots) *Breach
 	if g.Multiple.Common(t.Depth()) == 1 {
 		return nil
 	}
-	here, beside := offer.Sum(t, places), offer.Sum(t, bound)
-	for d, n := range here {
+	inDomain, boundInDomain := offer.Sum(t, places), offer.Sum(t, bound)
+	for d, n := range inDomain {
 		d := topology.ID(d)
-		if m := g.Multiple.At(t.Layer(d)); n > 0 && (n+beside[d])%m != 0 {
-			return &Breach{Rule: NoMultiple, Layer: t.LayerNames()[t.Layer(d)], Domain: d, Count: n + beside[d], Want: m}
+		if m := g.Multiple.At(t.Layer(d)); n > 0 && (n+boundInDomain[d])%m != 0 {
+			return &Breach{Rule: NoMultiple, Layer: t.LayerNames()[t.Layer(d)], Domain: d, Count: n + boundInDomain[d], Want: m}
 		}
 	}
 	return nil
 }
 
-// enoughGangs says whether the gangs who have places, or run, may do so without the others; how
-// many they are, and of how many.
-func (j Job) enoughGangs(places [][]offer.Slots) (n, of offer.Slots, ok bool) {
+// enoughGangs returns whether the gangs with members may run without the rest, their number, and the number of all gangs.
+func (j Job) enoughGangs(places [][]offer.Slots) (n, gangs offer.Slots, ok bool) {
 	if !j.Choice.Any() {
 		return 0, 0, true
 	}

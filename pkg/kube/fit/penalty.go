@@ -10,18 +10,18 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Soft says which soft preferences there may be in a snapshot, whatever the member asks for.
+// Soft says which soft preferences a snapshot may contain, independent of the member.
 type Soft struct {
 	Taints bool // some node has a PreferNoSchedule taint
 	Pods   bool // some running pod has a preferred term of pod affinity or anti-affinity
 }
 
-// Suspect says whether a node has a PreferNoSchedule taint.
+// Suspect returns whether a node has a PreferNoSchedule taint.
 func Suspect(node *v1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t v1.Taint) bool { return t.Effect == v1.TaintEffectPreferNoSchedule })
 }
 
-// Preferring says whether a pod on one of some nodes has a preferred term of pod affinity or anti-affinity.
+// Preferring returns whether a pod on one of the nodes has a preferred term of pod affinity or anti-affinity.
 func Preferring(nodes []fwk.NodeInfo) bool {
 	return slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool {
 		return slices.ContainsFunc(n.GetPodsWithAffinity(), prefersPods)
@@ -32,8 +32,8 @@ func prefersPods(p fwk.PodInfo) bool {
 	return len(p.GetPreferredAffinityTerms())+len(p.GetPreferredAntiAffinityTerms()) > 0
 }
 
-// scorers returns the Score plugins that know a soft preference of the member, of the nodes, or of running pods. A default
-// constraint of topology spread is none: the pod does not contain it.
+// scorers returns the Score plugins that apply to a soft preference of the member, the nodes, or running pods.
+// Default topology spread constraints do not count, because the pod does not contain them.
 func (c *Counter) scorers(soft Soft) sets.Set[string] {
 	pod, found := c.member.GetPod(), sets.New[string]()
 	if soft.Taints {
@@ -45,17 +45,18 @@ func (c *Counter) scorers(soft Soft) sets.Set[string] {
 	if soft.Pods || prefersPods(c.member) {
 		found.Insert(names.InterPodAffinity)
 	}
-	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(t v1.TopologySpreadConstraint) bool { return t.WhenUnsatisfiable == v1.ScheduleAnyway }) {
+	isSoft := func(t v1.TopologySpreadConstraint) bool { return t.WhenUnsatisfiable == v1.ScheduleAnyway }
+	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, isSoft) {
 		found.Insert(names.PodTopologySpread)
 	}
 	return found
 }
 
-// Penalty returns, by node index, by how much the profile's Score plugins for soft preferences put a node below the best one;
-// nil if they make no difference. A nil node has 0. The scores are those that a pod without a gang gets now. The error is a plugin's.
+// Penalty returns, by node index, how far the Score plugins for soft preferences put a node below the best one; nil if they make no
+// difference. A nil node has 0. The scores equal the scores of a pod without a gang. The error is a plugin's.
 func (c *Counter) Penalty(ctx context.Context, nodes []fwk.NodeInfo, soft Soft) ([]int64, error) {
 	wanted := c.scorers(soft)
-	if wanted.Len() == 0 || c.refused != nil {
+	if wanted.Len() == 0 || c.rejected != nil {
 		return nil, nil
 	}
 	skip := sets.New[string]()
@@ -67,14 +68,14 @@ func (c *Counter) Penalty(ctx context.Context, nodes []fwk.NodeInfo, soft Soft) 
 	if skip.Len() == len(c.plugins.Score.Enabled) {
 		return nil, nil
 	}
-	there := slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool { return n == nil })
+	present := slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool { return n == nil })
 	state := c.state.Clone()
 	ctx = context.WithValue(ctx, asking{}, true)
-	if s := c.profile.RunPreScorePlugins(ctx, state, c.asked, there); !s.IsSuccess() {
+	if s := c.profile.RunPreScorePlugins(ctx, state, c.asked, present); !s.IsSuccess() {
 		return nil, s.AsError()
 	}
 	state.SetSkipScorePlugins(skip.Union(state.GetSkipScorePlugins()))
-	scores, s := c.profile.RunScorePlugins(ctx, state, c.asked, there)
+	scores, s := c.profile.RunScorePlugins(ctx, state, c.asked, present)
 	if !s.IsSuccess() {
 		return nil, s.AsError()
 	}

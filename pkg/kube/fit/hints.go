@@ -8,12 +8,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Some plugins keep what pods have taken beside the nodes. Their hints tell when a refusal may no
-// longer be true. The scheduler's queue asks them only about pods that wait, though: not about one
-// that is tried just now, or that is to be tried after a while, which would find what was true
-// before. So they can be asked here as well.
-
-// informers of what nodes do not show, by the name that plugins register for it with.
+// besideNodes returns the informers of objects that nodes do not show, by the resource that plugins register for.
+// Some plugins keep state beside the nodes. Their queueing hints tell when a rejection may be outdated.
+// The scheduler asks the hints only about queued pods, but not in a cycle or in backoff. So they are asked here too.
 var besideNodes = map[fwk.EventResource]func(informers.SharedInformerFactory) cache.SharedIndexInformer{
 	fwk.CSINode: func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
 		return f.Storage().V1().CSINodes().Informer()
@@ -47,17 +44,18 @@ var besideNodes = map[fwk.EventResource]func(informers.SharedInformerFactory) ca
 	},
 }
 
-// ListenBeside calls heard whenever something happens beside the nodes that a plugin whose refusals are
-// limits (Limits) has registered for. Heard gets a question: whether that may cure a pod which the
-// plugin has refused. For other plugins and for what nodes show nothing happens. It returns an error
-// if the informer takes no more handlers.
-func ListenBeside(f informers.SharedInformerFactory, plugin string, e fwk.ClusterEventWithHint, heard func(cures func(refused *v1.Pod) bool)) error {
+// ListenBeside calls heard for each event beside the nodes for which a plugin has registered, if its rejections are limits (Limits).
+// heard gets a function that returns whether the event may cure a rejected pod. Other plugins and resources are ignored.
+// It returns an error if the informer takes no more handlers.
+func ListenBeside(
+	f informers.SharedInformerFactory, plugin string, e fwk.ClusterEventWithHint, heard func(cures func(refused *v1.Pod) bool),
+) error {
 	informer := besideNodes[e.Event.Resource]
 	if informer == nil || !Limits(plugin) {
 		return nil
 	}
 	logger := klog.Background()
-	hear := func(action fwk.ActionType, before, now any) {
+	notify := func(action fwk.ActionType, oldObject, newObject any) {
 		if e.Event.ActionType&action == 0 {
 			return
 		}
@@ -65,18 +63,18 @@ func ListenBeside(f informers.SharedInformerFactory, plugin string, e fwk.Cluste
 			if e.QueueingHintFn == nil {
 				return true
 			}
-			hint, err := e.QueueingHintFn(logger, refused, before, now)
+			hint, err := e.QueueingHintFn(logger, refused, oldObject, newObject)
 			return err != nil || hint == fwk.Queue
 		})
 	}
 	_, err := informer(f).AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { hear(fwk.Add, nil, o) },
-		UpdateFunc: func(before, now any) { hear(fwk.Update, before, now) },
+		AddFunc:    func(o any) { notify(fwk.Add, nil, o) },
+		UpdateFunc: func(oldObject, newObject any) { notify(fwk.Update, oldObject, newObject) },
 		DeleteFunc: func(o any) {
-			if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = gone.Obj
+			if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = tombstone.Obj
 			}
-			hear(fwk.Delete, o, nil)
+			notify(fwk.Delete, o, nil)
 		},
 	})
 	return err

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// TestOff: where a pod may not be because of others who are still to come to nodes, by terms of either, and for whom.
+// TestOff: the domains that reservations close to a pod by terms of either side, and the holders.
 func TestOff(t *testing.T) {
 	plain := func(app string) *v1.Pod { return pod("p").Namespace("ns").Label("app", app).Obj() }
 	apart := func(app, from, layer string) *v1.Pod {
@@ -59,8 +59,8 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// TestWhoIsKeptOffIsCountedNowhereThere: what is remembered of nodes for a template holds for who is kept off some of them and for who is not.
-func TestWhoIsKeptOffIsCountedNowhereThere(t *testing.T) {
+// TestClosedDomainsAreNotCounted: answers remembered for a template are shared by pods with and without closed domains.
+func TestClosedDomainsAreNotCounted(t *testing.T) {
 	nodes, names := racks()
 	f := profile(t, nodes)
 	infos := make([]fwk.NodeInfo, len(names))

@@ -1,0 +1,146 @@
+package fit
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Off is closed domains, by node label and value, with the gang for which each is reserved.
+// Anti-affinity between the pod and members with reserved nodes closes them.
+type Off map[string]map[string]string
+
+// Comers are members with reserved nodes. They are not in the snapshot, so Filters ignore them.
+// On their own nodes they count beside the snapshot.
+type Comers struct {
+	namespaces corelisters.NamespaceLister
+	kinds      []*reservedKind
+	byTemplate map[any]*reservedKind
+}
+
+// reservedKind is members with equal templates.
+type reservedKind struct {
+	info         fwk.PodInfo
+	reservations []reservation
+}
+
+type reservation struct {
+	node   *v1.Node
+	holder string
+}
+
+// NewComers returns empty Comers.
+func NewComers(namespaces corelisters.NamespaceLister) *Comers {
+	return &Comers{namespaces: namespaces, byTemplate: map[any]*reservedKind{}}
+}
+
+// Add adds a member with a reserved node. template is equal for equal pods; holder names the reservation.
+func (c *Comers) Add(pod *v1.Pod, template any, node *v1.Node, holder string) {
+	kind := c.byTemplate[template]
+	if kind == nil {
+		info, err := framework.NewPodInfo(pod)
+		if err != nil {
+			return // its own Filters report it
+		}
+		kind = &reservedKind{info: info}
+		c.byTemplate[template], c.kinds = kind, append(c.kinds, kind)
+	}
+	kind.reservations = append(kind.reservations, reservation{node, holder})
+}
+
+// Off returns the domains closed to a pod by terms of either side; nil if there are none.
+func (c *Comers) Off(pod *v1.Pod) (off Off) {
+	if c == nil {
+		return nil
+	}
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		return nil // its own Filters report it
+	}
+	for _, kind := range c.kinds {
+		keys := c.between(info, kind.info)
+		for _, reserved := range kind.reservations {
+			for key := range keys {
+				if value, named := reserved.node.Labels[key]; named {
+					off = off.with(key, value, reserved.holder)
+				}
+			}
+		}
+	}
+	return off
+}
+
+// between returns the node labels of the domains that two pods cannot share.
+func (c *Comers) between(pod, other fwk.PodInfo) sets.Set[string] {
+	keys := sets.New[string]()
+	add := func(owner, target fwk.PodInfo) {
+		for _, t := range owner.GetRequiredAntiAffinityTerms() {
+			if t.TopologyKey != v1.LabelHostname && t.Matches(target.GetPod(), labelsOf(target.GetPod().Namespace, c.namespaces)) {
+				keys.Insert(t.TopologyKey)
+			}
+		}
+	}
+	add(pod, other)
+	add(other, pod)
+	return keys
+}
+
+// labelsOf returns the labels of a namespace; none if it is unknown.
+func labelsOf(namespace string, all corelisters.NamespaceLister) labels.Set {
+	if ns, err := all.Get(namespace); err == nil {
+		return ns.Labels
+	}
+	return nil
+}
+
+// with adds a domain. Of several holders, the first by name is kept.
+func (o Off) with(key, value, holder string) Off {
+	if o == nil {
+		o = Off{}
+	}
+	if o[key] == nil {
+		o[key] = map[string]string{}
+	}
+	if previous, ok := o[key][value]; !ok || holder < previous {
+		o[key][value] = holder
+	}
+	return o
+}
+
+// Closes returns whether a node is in a closed domain, and for which holder.
+func (o Off) Closes(node *v1.Node) (holder string, closed bool) {
+	for key, values := range o {
+		value, named := node.Labels[key]
+		if !named {
+			continue
+		}
+		if found, ok := values[value]; ok && (!closed || found < holder) {
+			holder, closed = found, true
+		}
+	}
+	return holder, closed
+}
+
+// Key is equal for Offs that close the same domains.
+func (o Off) Key() string {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		for _, value := range slices.Sorted(maps.Keys(o[key])) {
+			b.WriteString(key)
+			b.WriteByte('=')
+			b.WriteString(value)
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// Clone implements fwk.StateData. An Off in a cycle's state is never changed.
+func (o Off) Clone() fwk.StateData { return o }
