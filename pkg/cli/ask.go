@@ -18,7 +18,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// askFlags are the flags of what asks a cluster, or files.
+// askFlags are the flags of commands that read a cluster or files.
 type askFlags struct {
 	connection
 	files                         []string
@@ -29,7 +29,7 @@ type askFlags struct {
 	verbosity                     int
 }
 
-// askSource words what all questions have in common.
+// askSource is the common help text of these commands.
 const askSource = `
 
 The command reads a live cluster with your permissions: one list of each kind. It writes nothing.
@@ -48,7 +48,7 @@ func (f *askFlags) add(cmd *cobra.Command) {
 	complete(cmd, "output", "table", "wide", "json", "yaml")
 }
 
-// addSource adds the flags that say what is asked.
+// addSource adds the flags that choose the cluster or the files.
 func (f *askFlags) addSource(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.timeout = delay(time.Minute)
@@ -60,12 +60,12 @@ func (f *askFlags) addSource(cmd *cobra.Command) {
 	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler in memory, on standard error (default: nothing is logged)")
 }
 
-func (f *askFlags) addNamespace(cmd *cobra.Command, of string) {
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "`NAMESPACE` of "+of+" (default: that of the context, or \"default\" for files)")
+func (f *askFlags) addNamespace(cmd *cobra.Command, object string) {
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "`NAMESPACE` of "+object+" (default: that of the context, or \"default\" for files)")
 }
 
-// answer opens a view of what is asked, and prints what is answered.
-func (f *askFlags) answer(cmd *cobra.Command, of func(context.Context, *ask.View) (value any, text func(wide bool) string, err error)) error {
+// answer opens a view and prints the answer.
+func (f *askFlags) answer(cmd *cobra.Command, question func(context.Context, *ask.View) (value any, text func(wide bool) string, err error)) error {
 	return f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (any, func(bool) string, error) {
 		set.Give()
 		view, err := ask.Open(ctx, o, set)
@@ -73,19 +73,19 @@ func (f *askFlags) answer(cmd *cobra.Command, of func(context.Context, *ask.View
 			return nil, nil, err
 		}
 		defer view.Close()
-		return of(ctx, view)
+		return question(ctx, view)
 	})
 }
 
-// read reads what is asked, and prints what is answered.
-func (f *askFlags) read(cmd *cobra.Command, of func(context.Context, ask.Options, *simulate.Set) (value any, text func(wide bool) string, err error)) error {
+// read reads the objects and prints the answer.
+func (f *askFlags) read(cmd *cobra.Command, question func(context.Context, ask.Options, *simulate.Set) (value any, text func(wide bool) string, err error)) error {
 	switch f.output {
 	case "table", "wide", "json", "yaml":
 	default:
 		return usageError("--output %s: supported values: table, wide, json, yaml", f.output)
 	}
 	return f.emulated(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) error {
-		value, text, err := of(ctx, o, set)
+		value, text, err := question(ctx, o, set)
 		if err != nil {
 			return simulateError(err, f.config)
 		}
@@ -93,7 +93,7 @@ func (f *askFlags) read(cmd *cobra.Command, of func(context.Context, ask.Options
 	})
 }
 
-// emulated reads what is asked, and does something as long as the scheduler's parts behave as they would there.
+// emulated reads the objects and calls do, with the scheduler's parts as on that cluster.
 func (f *askFlags) emulated(cmd *cobra.Command, do func(context.Context, ask.Options, *simulate.Set) error) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(f.timeout))
 	defer cancel()
@@ -111,9 +111,9 @@ func (f *askFlags) emulated(cmd *cobra.Command, do func(context.Context, ask.Opt
 	return do(ctx, o, set)
 }
 
-// collectLate has garbage collected only where memory would be more than so much, as suits a process that lives for seconds: an
-// answer about 20,000 pods takes a fifth less, and less than 1 GB. Whoever sets GOGC or GOMEMLIMIT has the last
-// word. It returns what has everything as it was.
+// collectLate delays garbage collection until much memory is used, as suits a process that lives for seconds:
+// an answer about 20,000 pods takes a fifth less time, and less than 1 GB. GOGC and GOMEMLIMIT take
+// precedence. restore undoes that.
 func collectLate() (restore func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
@@ -144,8 +144,7 @@ func writeJSON(w io.Writer, value any) error {
 	return out.Encode(value)
 }
 
-// harmless replaces what would steer a terminal, or begin a line that is none to others: what objects say is written by
-// many.
+// harmless replaces terminal control characters and false line starts: objects contain text from many users.
 func harmless(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && (unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control)) {
@@ -155,7 +154,7 @@ func harmless(text string) string {
 	}, text)
 }
 
-// oneLine keeps what objects are called on the line on which it stands: an annotation may give a gang any name.
+// oneLine replaces line breaks in names: an annotation may give a gang any name.
 func oneLine(text string) string {
 	return strings.ReplaceAll(text, "\n", string(unicode.ReplacementChar))
 }
@@ -177,8 +176,8 @@ func (f *askFlags) objects(ctx context.Context, cmd *cobra.Command) (o ask.Optio
 	return o, set, err
 }
 
-// in is the namespace that is meant where one must be.
-func (f *askFlags) in() (string, error) {
+// namespaceName returns the namespace of the question.
+func (f *askFlags) namespaceName() (string, error) {
 	if f.namespace != "" || len(f.files) > 0 {
 		if f.namespace == "" {
 			return "default", nil
@@ -189,9 +188,9 @@ func (f *askFlags) in() (string, error) {
 	return namespace, err
 }
 
-// target reads what is asked about.
+// target reads the target of the question.
 func (f *askFlags) target(words ...string) (ask.Target, error) {
-	namespace, err := f.in()
+	namespace, err := f.namespaceName()
 	if err != nil {
 		return ask.Target{}, err
 	}
@@ -202,26 +201,26 @@ func (f *askFlags) target(words ...string) (ask.Target, error) {
 	return t, nil
 }
 
-// wanted reads for what room is counted: for members of a gang, or for a pod with these requests.
-func (f *askFlags) wanted(of, requests string) (want ask.Wanted, err error) {
+// slotSize reads what a slot is for: members of a gang, or a pod with these requests.
+func (f *askFlags) slotSize(gangName, requests string) (size ask.Wanted, err error) {
 	switch {
-	case of != "" && requests != "":
-		return want, usageError("--for and --requests exclude one another")
+	case gangName != "" && requests != "":
+		return size, usageError("--for and --requests exclude one another")
 	case requests != "":
-		if want.Requests, err = ask.ParseRequests(requests); err != nil {
-			return want, usageError("--requests: %w", err)
+		if size.Requests, err = ask.ParseRequests(requests); err != nil {
+			return size, usageError("--requests: %w", err)
 		}
-	case of != "":
-		target, err := f.target(of)
+	case gangName != "":
+		target, err := f.target(gangName)
 		if err != nil {
-			return want, err
+			return size, err
 		}
-		want.Gang = &target
+		size.Gang = &target
 	}
-	return want, nil
+	return size, nil
 }
 
-// targetArgs are one or two words: "podgroup NAME", "podgroup/NAME".
+// targetArgs accepts one or two words: "podgroup NAME", "podgroup/NAME".
 func targetArgs(_ *cobra.Command, args []string) error {
 	if len(args) == 1 && strings.Contains(args[0], "/") || len(args) == 2 {
 		return nil

@@ -96,8 +96,7 @@ func filesOf(t *testing.T, name, flag string) (args []string) {
 	return args
 }
 
-// TestAskRoundTrip: what is printed as JSON and as YAML is the value that was meant, and has the
-// names that others read.
+// TestAskRoundTrip: the JSON and YAML output is the intended value, with the documented names.
 func TestAskRoundTrip(t *testing.T) {
 	run := func(args ...string) []byte {
 		var out, errs bytes.Buffer

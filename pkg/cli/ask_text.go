@@ -13,10 +13,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/ask"
 )
 
-// mostRows bounds what is listed of domains and of gangs, unless it is to be wide.
-const mostRows = 10
+// maxRows bounds the listed domains and gangs, unless the output is wide.
+const maxRows = 10
 
-// explainText shows an explanation to people: what it is and what it waits for first.
+// explainText formats an explanation, with the state and the cause first.
 func explainText(e *ask.Explanation, wide bool) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Gang %s: %s", oneLine(e.Gang), e.State)
@@ -31,7 +31,8 @@ func explainText(e *ask.Explanation, wide bool) string {
 	if e.Cure != nil {
 		paragraph(&out, "What would help: "+e.Cure.Words+".")
 		if wide && len(e.Cure.Plugins) > 0 {
-			paragraph(&out, fmt.Sprintf("Refused by %s. It is tried again upon %s.", strings.Join(e.Cure.Plugins, ", "), strings.Join(e.Cure.Events, ", ")))
+			paragraph(&out, fmt.Sprintf("Refused by %s. It is tried again upon %s.",
+				strings.Join(e.Cure.Plugins, ", "), strings.Join(e.Cure.Events, ", ")))
 		}
 	}
 	if wide && e.Reason != "" {
@@ -60,21 +61,21 @@ func explainText(e *ask.Explanation, wide bool) string {
 		}
 		layers.write(&out)
 	}
-	writeTold(&out, e, wide)
+	writeEvents(&out, e, wide)
 	return out.String()
 }
 
-// writeTold lists the latest events.
-func writeTold(out *strings.Builder, e *ask.Explanation, wide bool) {
+// writeEvents lists the latest events.
+func writeEvents(out *strings.Builder, e *ask.Explanation, wide bool) {
 	t := newTable("AGO", "EVENT", "TIMES")
-	told := e.Told
+	latest := e.Told
 	if !wide {
-		told = told[max(0, len(told)-mostRows):]
+		latest = latest[max(0, len(latest)-maxRows):]
 	}
-	for _, event := range told {
+	for _, event := range latest {
 		t.add(indented(event.Message, 2), age(event.At, e.At()), event.Reason, strconv.Itoa(event.Times))
 	}
-	t.after(out)
+	t.writeLast(out)
 }
 
 // finished says how many members have ended.
@@ -88,15 +89,15 @@ func finished(n int) string {
 	return fmt.Sprintf(", %d have finished", n)
 }
 
-// writeDomains lists what each domain has.
+// writeDomains lists the capacity of each domain.
 func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 	if len(e.Domains) == 0 {
 		return
 	}
 	t := newTable(strings.ToUpper(e.Layer), "NODES", "SLOTS", "EVICTION")
 	for i, d := range e.Domains {
-		if i == mostRows && !wide {
-			t.more(len(e.Domains) - i)
+		if i == maxRows && !wide {
+			t.addMore(len(e.Domains) - i)
 			break
 		}
 		var lacks []string
@@ -107,7 +108,7 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 		t.add(strings.Join(lacks, ", "), orCluster(d.Path), strconv.Itoa(d.Nodes), strconv.Itoa(d.Slots), evictionText(d.Eviction))
 	}
 	notes := t.notes
-	each := make([]bool, len(notes)) // the note is that of the row before or after, too, and stands below the last
+	each := make([]bool, len(notes)) // a note that is equal to the row's before or after is printed below the last of these rows
 	for i, note := range notes {
 		each[i] = note != "" && (i > 0 && notes[i-1] == note || i+1 < len(notes) && notes[i+1] == note)
 	}
@@ -117,7 +118,7 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 		}
 		notes[i] = indented(notes[i], 2)
 	}
-	t.after(out)
+	t.writeLast(out)
 	if e.Unlike {
 		out.WriteString("Its members differ in size: where nothing else is known, slots are for the largest members.\n")
 	}
@@ -148,7 +149,7 @@ func evictionText(e *ask.Eviction) string {
 	return fmt.Sprintf("impossible: at most %d", e.Slots)
 }
 
-// queueText shows who waits.
+// queueText formats the gangs that wait.
 func queueText(all []ask.Waiter, now time.Time, wide bool) string {
 	if len(all) == 0 {
 		return "No gang waits.\n"
@@ -185,10 +186,10 @@ func startText(at *time.Time, now time.Time) string {
 	return "in " + duration.HumanDuration(at.Sub(now))
 }
 
-// mostDrawn is how many nodes are drawn.
-const mostDrawn = 200
+// maxDrawnNodes bounds the nodes in the picture.
+const maxDrawnNodes = 200
 
-// topologyText shows the network.
+// topologyText formats the network.
 func topologyText(t *ask.Topology, listed, wide bool) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Slots for %s: %d free, %d used, %d reserved; %d of %d nodes broken\n", oneLine(t.For), t.Free, t.Used, t.Reserved, t.Broken, t.Nodes)
@@ -196,7 +197,7 @@ func topologyText(t *ask.Topology, listed, wide bool) string {
 		paragraph(&out, "Topology: "+t.Problem)
 	}
 	out.WriteByte('\n')
-	if !listed && (wide || t.Nodes <= mostDrawn) {
+	if !listed && (wide || t.Nodes <= maxDrawnNodes) {
 		out.WriteString(t.Picture())
 	} else {
 		domains := newTable("DOMAIN", "LAYER", "NODES", "BROKEN", "FREE", "USED", "RESERVED")
@@ -209,7 +210,8 @@ func topologyText(t *ask.Topology, listed, wide bool) string {
 			if b.Layer == bottom {
 				return
 			}
-			domains.add("", orCluster(b.Path), b.Layer, strconv.Itoa(b.Nodes), strconv.Itoa(b.Broken), strconv.Itoa(b.Free), strconv.Itoa(b.Used), strconv.Itoa(b.Reserved))
+			domains.add("", orCluster(b.Path), b.Layer, strconv.Itoa(b.Nodes), strconv.Itoa(b.Broken),
+				strconv.Itoa(b.Free), strconv.Itoa(b.Used), strconv.Itoa(b.Reserved))
 			for i := range b.Children {
 				add(&b.Children[i])
 			}
@@ -221,7 +223,7 @@ func topologyText(t *ask.Topology, listed, wide bool) string {
 		out.WriteByte('\n')
 	}
 	for i, g := range t.Gangs {
-		if i == mostRows && !wide {
+		if i == maxRows && !wide {
 			fmt.Fprintf(&out, "and %d more gangs\n", len(t.Gangs)-i)
 			break
 		}
@@ -233,7 +235,7 @@ func topologyText(t *ask.Topology, listed, wide bool) string {
 	return out.String()
 }
 
-// age is for how long something has been so.
+// age formats the time between since and now.
 func age(since, now time.Time) string {
 	return duration.HumanDuration(max(now.Sub(since), 0))
 }
@@ -247,12 +249,12 @@ func places(n int) string {
 	return fmt.Sprintf("%d places", n)
 }
 
-// severalNames lists names, not all unless it is to be wide.
+// severalNames lists names, all of them if the output is wide.
 func severalNames(names []string, wide bool) string {
-	if len(names) <= mostRows || wide {
+	if len(names) <= maxRows || wide {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostRows], ", "), len(names)-mostRows)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxRows], ", "), len(names)-maxRows)
 }
 
 // paragraph wraps a text.

@@ -22,7 +22,7 @@ func newClusterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Run a control plane with make-believe nodes on this machine",
-		Args:  cobra.NoArgs, // with RunE this refuses unknown subcommands
+		Args:  cobra.NoArgs, // with RunE cobra rejects unknown subcommands
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newClusterUpCommand(), newClusterBuildCommand())
@@ -102,12 +102,12 @@ func (f *clusterFlags) run(cmd *cobra.Command) error {
 	}
 	err = f.up(cmd, nodes)
 	if errors.Is(err, context.Canceled) {
-		return nil // interrupted while starting is as good as afterwards
+		return nil // an interruption while starting is no failure
 	}
 	return err
 }
 
-// check refuses what a flag alone cannot.
+// check rejects combinations of flags.
 func (f *clusterFlags) check(cmd *cobra.Command) error {
 	if f.nodesFile != "" {
 		for _, name := range []string{"spines", "blocks", "nodes-per-block"} {
@@ -209,7 +209,7 @@ func (d *delay) Set(text string) error {
 // kubernetesVersion is a flag's value: one of localcluster.KubernetesVersions.
 type kubernetesVersion string
 
-// newest is the one that is run without the flag.
+// newest is the version without the flag.
 func newest() kubernetesVersion {
 	return kubernetesVersion(localcluster.KubernetesVersions[len(localcluster.KubernetesVersions)-1])
 }

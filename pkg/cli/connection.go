@@ -15,14 +15,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// connection are the flags that say which cluster is read, and as whom.
-type connection struct{ kubeconfig, context, as string }
+// connection are the flags that choose the cluster and the user.
+type connection struct{ kubeconfig, context, user string }
 
 func (c *connection) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "`PATH` of the kubeconfig (default: as kubectl has it)")
 	flags.StringVar(&c.context, "context", "", "`NAME` of the kubeconfig's context")
-	flags.StringVar(&c.as, "as", "", "`USER` to impersonate")
+	flags.StringVar(&c.user, "as", "", "`USER` to impersonate")
 }
 
 func (c *connection) client() clientcmd.ClientConfig {
@@ -31,32 +31,32 @@ func (c *connection) client() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context})
 }
 
-// rest is how the cluster is reached.
+// rest returns the configuration of the connection.
 func (c *connection) rest() (*rest.Config, error) {
 	config, err := c.client().ClientConfig()
 	if err != nil {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
-	config.Impersonate.UserName = c.as
-	config.QPS = -1 // one list of each kind: there is nothing to hold back
+	config.Impersonate.UserName = c.user
+	config.QPS = -1 // one list of each kind needs no limit
 	return config, nil
 }
 
-// history reads what a cluster was told of a gang. If that may not be read, standard error says so.
-func (c *connection) history(ctx context.Context, cmd *cobra.Command, v *ask.View, of ask.Target) ([]ask.Told, error) {
+// history reads the events of a gang. If they may not be read, it reports that on standard error.
+func (c *connection) history(ctx context.Context, cmd *cobra.Command, v *ask.View, target ask.Target) ([]ask.Told, error) {
 	config, err := c.rest()
 	if err != nil {
 		return nil, err
 	}
-	told, note, err := v.History(ctx, config, of)
+	all, note, err := v.History(ctx, config, target)
 	if note != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", note)
 	}
-	return told, err
+	return all, err
 }
 
-// list reads a cluster as it is now. What may not be read is named on standard error.
+// list reads the current state of a cluster. It reports on standard error what may not be read.
 func (c *connection) list(ctx context.Context, cmd *cobra.Command) (*simulate.Set, error) {
 	config, err := c.rest()
 	if err != nil {
@@ -72,13 +72,13 @@ func (c *connection) list(ctx context.Context, cmd *cobra.Command) (*simulate.Se
 	return set, err
 }
 
-// complete names the values that a flag can have, or how they can begin.
+// complete sets the completions of a flag: its values, or their beginnings.
 func complete(cmd *cobra.Command, flag string, values ...string) {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if slices.ContainsFunc(values, func(v string) bool { return strings.HasSuffix(v, "=") }) {
 		directive |= cobra.ShellCompDirectiveNoSpace
 	}
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive)); err != nil {
-		panic(err) // the flag is there
+		panic(err) // the flag exists
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/demo"
 )
 
-// exitInterrupted is what shells make of SIGINT.
+// exitInterrupted is the exit code of shells for SIGINT.
 const exitInterrupted = 130
 
 func newDemoCommand() *cobra.Command {

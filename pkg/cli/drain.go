@@ -13,7 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// drainHow words what both commands mean by emptying a domain.
+// drainHow describes the effect of emptying a domain in the help of both commands.
 const drainHow = `
 
 The command simulates this. First the scheduler places the waiting gangs and pods. Then the domain's
@@ -78,7 +78,7 @@ other pods. Among equal domains the first name wins. If there is none, each doma
 	return cmd
 }
 
-// layerError tells a layer that there is not, which is a mistake, from what else goes wrong.
+// layerError turns the error about an unknown layer into a usage error.
 func layerError(err error) error {
 	if unknown := (*ask.LayerError)(nil); errors.As(err, &unknown) {
 		return usageError("--layer %w", err)
@@ -86,7 +86,7 @@ func layerError(err error) error {
 	return err
 }
 
-// drainText shows what it takes to empty a domain.
+// drainText formats the effect of emptying a domain.
 func drainText(d *ask.Drain, wide bool) string {
 	var out strings.Builder
 	nodes := fmt.Sprintf("%d nodes", d.Nodes)
@@ -98,7 +98,7 @@ func drainText(d *ask.Drain, wide bool) string {
 			out.WriteString(line + "\n")
 		}
 	}
-	flow(fmt.Sprintf("%s (%s, %s): %s", orCluster(d.Domain), d.Layer, nodes, leaveSentence(d)))
+	flow(fmt.Sprintf("%s (%s, %s): %s", orCluster(d.Domain), d.Layer, nodes, evictionSentence(d)))
 	if d.Pods > 0 {
 		flow(verdict(d))
 	}
@@ -116,8 +116,8 @@ func drainText(d *ask.Drain, wide bool) string {
 	writeMoves(&out, d, wide)
 	pods := newTable("POD", "FROM", "TO")
 	for i, p := range d.Others {
-		if i == mostRows && !wide {
-			pods.more(len(d.Others) - i)
+		if i == maxRows && !wide {
+			pods.addMore(len(d.Others) - i)
 			break
 		}
 		to := orDash(p.To)
@@ -126,7 +126,7 @@ func drainText(d *ask.Drain, wide bool) string {
 		}
 		pods.add(indented(p.Reason, 3), p.Pod, p.From, to)
 	}
-	pods.after(&out)
+	pods.writeLast(&out)
 	last := func(what string, names []string) {
 		if len(names) > 0 {
 			out.WriteByte('\n')
@@ -138,15 +138,15 @@ func drainText(d *ask.Drain, wide bool) string {
 	return out.String()
 }
 
-// notKnown stands where a place does.
+// notKnown replaces an unknown node.
 const notKnown = "not known"
 
-// writeMoves lists the gangs of which members leave.
+// writeMoves lists the gangs with evicted members.
 func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
 	t := newTable("GANG", "PRIORITY", "LEAVE", "HERE", "FROM", "TO")
 	for i, g := range d.Gangs {
-		if i == mostRows && !wide {
-			t.more(len(d.Gangs) - i)
+		if i == maxRows && !wide {
+			t.addMore(len(d.Gangs) - i)
 			break
 		}
 		leave, to := strconv.Itoa(len(g.Pods)), orCluster(g.To)
@@ -159,19 +159,19 @@ func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
 		case !g.Fits:
 			to = "does not fit"
 		}
-		note := indented(g.Reason, mostLines)
+		note := indented(g.Reason, maxMessageLines)
 		if wide {
 			for _, p := range g.Pods {
-				note += indented(fmt.Sprintf("%s: %s to %s", p.Pod, p.From, orDash(p.To)), mostLines)
+				note += indented(fmt.Sprintf("%s: %s to %s", p.Pod, p.From, orDash(p.To)), maxMessageLines)
 			}
 		}
 		t.add(note, g.Gang, strconv.Itoa(int(g.Priority)), leave, strconv.Itoa(g.Here), orCluster(g.From), to)
 	}
-	t.after(out)
+	t.writeLast(out)
 }
 
-// leaveSentence says who leaves.
-func leaveSentence(d *ask.Drain) string {
+// evictionSentence says what is evicted.
+func evictionSentence(d *ask.Drain) string {
 	if d.Pods == 0 {
 		return "no pod would have to be evicted."
 	}
@@ -191,9 +191,9 @@ func leaveSentence(d *ask.Drain) string {
 	return text + "."
 }
 
-// verdict says whether they find other places.
+// verdict says whether all evicted pods find another node.
 func verdict(d *ask.Drain) string {
-	var lost, unknown who
+	var lost, unknown tally
 	for _, g := range d.Gangs {
 		switch {
 		case g.Unknown != "":
@@ -211,10 +211,10 @@ func verdict(d *ask.Drain) string {
 		}
 	}
 	var all []string
-	if lost != (who{}) {
+	if lost != (tally{}) {
 		all = append(all, "Without another place: "+lost.String()+".")
 	}
-	if unknown != (who{}) {
+	if unknown != (tally{}) {
 		all = append(all, "Not known is where these go: "+unknown.String()+".")
 	}
 	switch {
@@ -226,10 +226,10 @@ func verdict(d *ask.Drain) string {
 	return "All pods find other nodes, and no pod is evicted for them."
 }
 
-// who counts gangs, and pods of none.
-type who struct{ gangs, pods int }
+// tally counts gangs, and pods without a gang.
+type tally struct{ gangs, pods int }
 
-func (w who) String() string {
+func (w tally) String() string {
 	var all []string
 	if w.gangs > 0 {
 		all = append(all, counted(w.gangs, "gang", "gangs"))

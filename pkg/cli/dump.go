@@ -51,7 +51,7 @@ or in a file.`,
 				var out bytes.Buffer
 				out.WriteString(dumpHeader(set))
 				notes := simulate.Notes{Configuration: string(o.Config), Versions: versionsOf(set)}
-				waiting, err := noted(ctx, o, set, &notes)
+				waiting, err := addBook(ctx, o, set, &notes)
 				if err != nil {
 					return simulateError(err, f.config)
 				}
@@ -63,7 +63,7 @@ or in a file.`,
 					_, err := io.Copy(cmd.OutOrStdout(), &out)
 					return err
 				}
-				return writeOwn(to, out.Bytes())
+				return writePrivate(to, out.Bytes())
 			})
 		},
 	}
@@ -72,8 +72,8 @@ or in a file.`,
 	return cmd
 }
 
-// writeOwn writes a file that nobody else may read, also if there was one of that name that others might.
-func writeOwn(name string, data []byte) error {
+// writePrivate writes a file that only its owner may read, even if a file with other permissions existed.
+func writePrivate(name string, data []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func writeOwn(name string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// dumpHeader says who made a dump of what.
+// dumpHeader describes the dump in a comment.
 func dumpHeader(set *simulate.Set) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# Dumped by %s\n", strings.ReplaceAll(version.Get().String(), "\n", ", "))
@@ -101,11 +101,11 @@ func dumpHeader(set *simulate.Set) string {
 	return out.String()
 }
 
-// versionsOf are those of what makes a dump, of what it is made, and that as which the scheduler's parts behave.
+// versionsOf returns the versions of this program, of the cluster, and of the emulated scheduler.
 func versionsOf(set *simulate.Set) map[string]string {
-	is := version.Get()
+	emulated := version.Get()
 	out := map[string]string{
-		"muster": is.Version, "commit": is.Commit, "kubernetes": is.Kubernetes,
+		"muster": emulated.Version, "commit": emulated.Commit, "kubernetes": emulated.Kubernetes,
 		"behavesAs": utilfeature.DefaultMutableFeatureGate.EmulationVersion().String(),
 	}
 	if kubelet := set.NewestKubelet(); kubelet != nil {
@@ -114,9 +114,9 @@ func versionsOf(set *simulate.Set) map[string]string {
 	return out
 }
 
-// noted are the gangs that wait, or why it is not known which: what cannot be explained is worth
-// a dump, too, but not by a configuration that is none. The notes get what is known of them.
-func noted(ctx context.Context, o ask.Options, set *simulate.Set, notes *simulate.Notes) (string, error) {
+// addBook adds the scheduler's state to the notes and returns the waiting gangs, or why they are unknown. A
+// cluster that cannot be explained is worth a dump, too, but an invalid configuration is an error.
+func addBook(ctx context.Context, o ask.Options, set *simulate.Set, notes *simulate.Notes) (string, error) {
 	view, err := ask.Open(ctx, o, set)
 	if config := (*simulate.ConfigError)(nil); errors.As(err, &config) {
 		return "", err

@@ -58,8 +58,8 @@ func TestDumpSaysTheSame(t *testing.T) {
 	}
 }
 
-// TestDumpBook: a dump says what a scheduler knows that takes the cluster over: places that are held, who waits, who
-// refuses them and why, and what the Filters say of the nodes. Who reads the file reads the objects.
+// TestDumpBook: a dump contains the state of a scheduler that takes over the cluster: reservations, waiting
+// gangs with their reasons, and the answers of the Filters. A reader of the file reads only the objects.
 func TestDumpBook(t *testing.T) {
 	place := map[string]string{"hp-training-pod-0": "node-5", "hp-training-pod-1": "node-6", "hp-training-pod-2": "node-7", "hp-training-pod-3": "node-8"}
 	objects := filepath.Join(t.TempDir(), "objects.yaml")

@@ -35,9 +35,9 @@ waited for.` + askSource,
 				return err
 			}
 			return f.answer(cmd, func(ctx context.Context, v *ask.View) (any, func(bool) string, error) {
-				var told []ask.Told
+				var history []ask.Told
 				if len(f.files) == 0 {
-					if told, err = f.history(ctx, cmd, v, target); err != nil {
+					if history, err = f.history(ctx, cmd, v, target); err != nil {
 						return nil, nil, err
 					}
 				}
@@ -45,7 +45,7 @@ waited for.` + askSource,
 				if err != nil {
 					return nil, nil, err
 				}
-				e.Told = told
+				e.Told = history
 				return e, func(wide bool) string { return explainText(e, wide) }, nil
 			})
 		},
@@ -75,7 +75,7 @@ does not try, because members are missing.` + askSource,
 			}
 			if !f.all {
 				var err error
-				if namespace, err = f.in(); err != nil {
+				if namespace, err = f.namespaceName(); err != nil {
 					return err
 				}
 			}
@@ -93,7 +93,7 @@ does not try, because members are missing.` + askSource,
 
 func newTopologyCommand() *cobra.Command {
 	f := askFlags{}
-	var of, requests, layer string
+	var target, requests, layer string
 	cmd := &cobra.Command{
 		Use:   "topology",
 		Short: "The network as a tree: what is free, used, reserved and broken, and which gang is where",
@@ -111,12 +111,12 @@ a dot, and a node with none of these -. A broken node begins with !. Up to 200 n
   musterctl topology -f cluster.yaml -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			want, err := f.wanted(of, requests)
+			slotSize, err := f.slotSize(target, requests)
 			if err != nil {
 				return err
 			}
 			return f.answer(cmd, func(ctx context.Context, v *ask.View) (any, func(bool) string, error) {
-				t, err := v.Topology(ctx, want)
+				t, err := v.Topology(ctx, slotSize)
 				if err != nil {
 					return nil, nil, err
 				}
@@ -131,7 +131,7 @@ a dot, and a node with none of these -. A broken node begins with !. Up to 200 n
 	}
 	f.add(cmd)
 	f.addNamespace(cmd, "the gang that --for names")
-	cmd.Flags().StringVar(&of, "for", "", "`podgroup/NAME` of the gang to count slots for")
+	cmd.Flags().StringVar(&target, "for", "", "`podgroup/NAME` of the gang to count slots for")
 	cmd.Flags().StringVar(&requests, "requests", "", "`REQUESTS` of a pod for which room is counted, such as cpu=8,nvidia.com/gpu=8")
 	cmd.Flags().StringVar(&layer, "layer", "", "`LAYER` down to which domains are listed")
 	return cmd

@@ -86,8 +86,8 @@ status: {devices: [{driver: d.example, pool: p, device: x, data: {token: geheim}
 	require.Contains(t, text, "driver: d.example")
 }
 
-// TestDumpIsForOneself: nobody else may read the file, also if there was one of that name.
-func TestDumpIsForOneself(t *testing.T) {
+// TestDumpIsPrivate: other users may not read the file, even if a readable file of that name existed.
+func TestDumpIsPrivate(t *testing.T) {
 	file, dump := filepath.Join(t.TempDir(), "world.yaml"), filepath.Join(t.TempDir(), "dump.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(oddNames), 0o600))
 	require.NoError(t, os.WriteFile(dump, []byte("old"), 0o600))

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 )
 
-// builtIn is how quotas are called that nobody declares.
+// builtIn is the prefix of quotas that exist without an object.
 const builtIn = "koordinator-"
 
 func newQuotaCommand() *cobra.Command {
@@ -43,7 +43,7 @@ min are marked with a question mark. Waiting gangs of a quota stand in brackets.
 	return cmd
 }
 
-// quotaText shows quotas to people.
+// quotaText formats quotas.
 func quotaText(all []elasticquota.Quota, wide bool) string {
 	if len(all) == 0 {
 		return "There are no ElasticQuotas.\n"
@@ -66,30 +66,30 @@ func quotaText(all []elasticquota.Quota, wide bool) string {
 		if wide {
 			row = append(row, elasticquota.Text(q.Request), fmt.Sprintf("%.3f", q.Share))
 		}
-		t.add(indented(quotaNote(q), mostLines), row...)
+		t.add(indented(quotaNote(q), maxMessageLines), row...)
 	}
 	var out strings.Builder
 	t.write(&out)
 	return out.String()
 }
 
-// quotaNote says who has something of a quota that pods name, and what is wrong with it.
+// quotaNote lists the use of a quota by gangs, and mistakes in it.
 func quotaNote(q elasticquota.Quota) string {
 	var parts []string
 	if q.Problem != "" {
 		parts = append(parts, "cannot be used: "+q.Problem)
 	}
-	for _, of := range []struct {
+	for _, use := range []struct {
 		what  string
 		gangs []string
 	}{{"borrows", q.Borrows}, {"guaranteed", q.Guaranteed}, {"waits", q.Waits}} {
-		if n := len(of.gangs); n > 0 && (of.what != "guaranteed" || len(q.Borrows) > 0 || len(q.Waits) > 0) {
+		if n := len(use.gangs); n > 0 && (use.what != "guaranteed" || len(q.Borrows) > 0 || len(q.Waits) > 0) {
 			const most = 6
-			names := strings.Join(of.gangs[:min(n, most)], ", ")
+			names := strings.Join(use.gangs[:min(n, most)], ", ")
 			if n > most {
 				names += fmt.Sprintf(" and %d more", n-most)
 			}
-			parts = append(parts, of.what+": "+names)
+			parts = append(parts, use.what+": "+names)
 		}
 	}
 	return strings.Join(parts, "; ")

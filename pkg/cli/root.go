@@ -1,7 +1,7 @@
 // Package cli is the command line of musterctl, which is also kubectl-muster.
 //
-// It knows flags, files and how to print. It must not know the scheduler's insides:
-// what it shows comes from the API server or from the core packages.
+// It knows flags, files and output. It must not know the scheduler's insides: what it shows comes from the
+// API server or from the core packages.
 package cli
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit codes. Everything that is not a mistake in the command line is exitFailed.
+// Exit codes. Every error except a mistake in the command line is exitFailed.
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -41,7 +41,7 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "musterctl",
 		Short:         "Look at gangs and topology, and try Muster out",
-		SilenceErrors: true, // Main prints them
+		SilenceErrors: true, // Main prints errors
 		SilenceUsage:  true,
 	}
 	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "kubectl-"); ok {
@@ -50,17 +50,18 @@ func New() *cobra.Command {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nSee \"%s --help\"", err, cmd.CommandPath())
 	})
-	cmd.AddCommand(newClusterCommand(), newDemoCommand(), newDrainPlanCommand(), newDumpCommand(), newEmptyCommand(), newExplainCommand(), newQueueCommand(), newQuotaCommand(), newSimulateCommand(), newSourcesCommand(), newTopologyCommand(), newUICommand(), newVersionCommand())
+	cmd.AddCommand(newClusterCommand(), newDemoCommand(), newDrainPlanCommand(), newDumpCommand(), newEmptyCommand(),
+		newExplainCommand(), newQueueCommand(), newQuotaCommand(), newSimulateCommand(), newSourcesCommand(),
+		newTopologyCommand(), newUICommand(), newVersionCommand())
 	return cmd
 }
 
-// Main runs the root command with args and returns the exit code. What goes wrong
-// before a command runs is a mistake in the command line, and so is what a command
-// calls one.
+// Main runs the root command with args and returns the exit code. An error before a command runs is a usage
+// error, and so is one that the command marks.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd, running := New(), false
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { running = true }
-	cmd.SetArgs(append([]string{}, args...)) // nil would mean those of the process
+	cmd.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)

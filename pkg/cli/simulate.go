@@ -22,16 +22,16 @@ import (
 // simulateFlags are the flags of "simulate".
 type simulateFlags struct {
 	connection
-	fromCluster bool
-	files, then []string
-	whatIf      []string
-	only        string
-	config      string
-	victimsStay bool
-	timeout     delay
-	output      string
-	verbosity   int
-	kubernetes  string
+	fromCluster  bool
+	files, later []string
+	whatIf       []string
+	only         string
+	config       string
+	victimsStay  bool
+	timeout      delay
+	output       string
+	verbosity    int
+	kubernetes   string
 }
 
 func newSimulateCommand() *cobra.Command {
@@ -88,7 +88,7 @@ server would refuse.`,
 	f.connection.add(cmd)
 	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`CHANGE` made before the scheduler begins; repeatable, in order: "+simulate.ChangeForms)
 	flags.StringVar(&f.only, "only", "", "`WHICH` part of the result is shown: waiting, evicted or gang=NAMESPACE/NAME (default: all)")
-	flags.StringArrayVar(&f.then, "then", nil, "`FILE` to apply when all before it has settled; repeatable, in order")
+	flags.StringArrayVar(&f.later, "then", nil, "`FILE` to apply when all before it has settled; repeatable, in order")
 	flags.StringVar(&f.config, "config", "", "`FILE` with a KubeSchedulerConfiguration (default: that of a dump that was made with one, or one that serves muster-scheduler and koord-scheduler)")
 	flags.BoolVar(&f.victimsStay, "victims-stay", false, "evicted and deleted pods keep terminating until a --then file deletes them once more")
 	flags.Var(&f.timeout, "timeout", "how long the simulation may take")
@@ -119,7 +119,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	defer logTo(cmd.ErrOrStderr(), f.verbosity)()
 	ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(f.timeout))
 	defer cancel()
-	first, then, err := f.sets(ctx, cmd, &options)
+	first, later, err := f.sets(ctx, cmd, &options)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer restore()
-	result, err := simulate.Run(ctx, options, first, then...)
+	result, err := simulate.Run(ctx, options, first, later...)
 	if err != nil {
 		return simulateError(err, f.config)
 	}
@@ -142,7 +142,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	return err
 }
 
-// options are those that files and a cluster have in common.
+// options returns the options that do not depend on the source of the objects.
 func (f *simulateFlags) options() (o simulate.Options, err error) {
 	o.VictimsStay = f.victimsStay
 	for _, text := range f.whatIf {
@@ -160,9 +160,8 @@ func (f *simulateFlags) options() (o simulate.Options, err error) {
 	return o, nil
 }
 
-// sets are the objects that are there at first, of the cluster and then of files, and those that
-// come later.
-func (f *simulateFlags) sets(ctx context.Context, cmd *cobra.Command, o *simulate.Options) (first *simulate.Set, then []*simulate.Set, err error) {
+// sets returns the objects at the start, of the cluster and then of files, and the sets that come later.
+func (f *simulateFlags) sets(ctx context.Context, cmd *cobra.Command, o *simulate.Options) (first *simulate.Set, later []*simulate.Set, err error) {
 	first = &simulate.Set{}
 	if f.fromCluster {
 		if first, err = f.list(ctx, cmd); err != nil {
@@ -174,22 +173,22 @@ func (f *simulateFlags) sets(ctx context.Context, cmd *cobra.Command, o *simulat
 		return nil, nil, err
 	}
 	first.Append(more)
-	o.Live = !first.Moment().IsZero() // of a cluster, or of a dump of one
+	o.Live = !first.Moment().IsZero() // from a cluster, or from a dump of one
 	if o.Config == nil {
 		o.Config = first.Configuration()
 	}
-	for _, file := range f.then {
+	for _, file := range f.later {
 		set, err := readSet(cmd, []string{file})
 		if err != nil {
 			return nil, nil, err
 		}
-		then = append(then, set)
+		later = append(later, set)
 	}
-	return first, then, nil
+	return first, later, nil
 }
 
-// simulateError tells mistakes in files from a simulation that failed. The configuration is that of a file, or "" of
-// the objects.
+// simulateError turns mistakes in files into usage errors. configFile is "" if the objects hold the
+// configuration.
 func simulateError(err error, configFile string) error {
 	if input := (*simulate.InputError)(nil); errors.As(err, &input) {
 		return usageError("%w", err)
@@ -206,8 +205,7 @@ func simulateError(err error, configFile string) error {
 	return err
 }
 
-// logTo sends the log of the scheduler's parts to w from level 1, and nowhere below. The function
-// that it returns undoes that.
+// logTo sends the scheduler's log to w from level 1, and drops lower levels. restore undoes that.
 func logTo(w io.Writer, verbosity int) (restore func()) {
 	if verbosity <= 0 {
 		w = io.Discard
@@ -222,7 +220,7 @@ func logTo(w io.Writer, verbosity int) (restore func()) {
 	for _, severity := range []string{"WARNING", "ERROR", "FATAL"} {
 		klog.SetOutputBySeverity(severity, io.Discard)
 	}
-	klog.SetOutputBySeverity("INFO", w) // which gets the others' messages too
+	klog.SetOutputBySeverity("INFO", w) // which also gets the messages of the other severities
 	set("stderrthreshold", "FATAL")
 	klog.LogToStderr(false)
 	set("v", strconv.Itoa(verbosity))
@@ -233,8 +231,7 @@ func logTo(w io.Writer, verbosity int) (restore func()) {
 	}
 }
 
-// readSet reads files, folders of files and standard input, and says on standard error
-// what it leaves out.
+// readSet reads files, folders of files and standard input, and reports on standard error what it leaves out.
 func readSet(cmd *cobra.Command, names []string) (*simulate.Set, error) {
 	set := &simulate.Set{}
 	for _, name := range names {
@@ -270,7 +267,7 @@ func readFile(cmd *cobra.Command, name string) ([]byte, error) {
 	return data, nil
 }
 
-// filesIn returns a file itself, or the files of a folder, by name.
+// filesIn returns the file itself, or the files of a folder, by name.
 func filesIn(name string) ([]string, error) {
 	if name == "-" {
 		return []string{name}, nil

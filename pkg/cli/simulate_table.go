@@ -10,17 +10,16 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// tableWidth is as wide as a table gets, in columns.
+// tableWidth is the most columns of a table.
 const tableWidth = 100
 
-// simulateTable shows a result to people: what it comes to in one line, what was done first, then
-// gangs, then the pods that were not there before, then those that are not made yet, then what is
-// wrong with objects, then why there was an eviction where it was.
+// simulateTable formats a result: a summary line, the changes, the gangs, the new pods, the held pods, the
+// mistakes in objects, and the explanations of evictions.
 func simulateTable(r *simulate.Result) string {
 	var out strings.Builder
 	out.WriteString(summaryLine(r.Summary) + "\n\n")
 	for _, c := range r.Changes {
-		out.WriteString("What if " + c.Change + ":\n" + indented(c.Did, mostLines))
+		out.WriteString("What if " + c.Change + ":\n" + indented(c.Did, maxMessageLines))
 	}
 	if len(r.Changes) > 0 {
 		out.WriteByte('\n')
@@ -32,7 +31,7 @@ func simulateTable(r *simulate.Result) string {
 			if g.State == simulate.Scheduled {
 				note = ""
 			}
-			gangs.add(indented(note, mostLines), g.Namespace+"/"+g.Name, string(g.State), fmt.Sprintf("%d/%d", g.Bound, g.Min), g.Domain)
+			gangs.add(indented(note, maxMessageLines), g.Namespace+"/"+g.Name, string(g.State), fmt.Sprintf("%d/%d", g.Bound, g.Min), g.Domain)
 		}
 		gangs.write(&out)
 		out.WriteByte('\n')
@@ -56,21 +55,21 @@ func simulateTable(r *simulate.Result) string {
 		}
 		pods.add(indented(p.Message, 3), row...)
 	}
-	pods.before(&out)
+	pods.writeFirst(&out)
 	held := newTable("NOT MADE YET", "WAITS FOR")
 	for _, h := range r.Held {
 		held.add("", h.Namespace+"/"+h.Name, h.WaitsFor)
 	}
-	held.before(&out)
+	held.writeFirst(&out)
 	warnings := newTable("WARNING", "REASON")
 	for _, w := range r.Warnings {
 		note := w.Message
 		if w.At != "" {
 			note += "; it stands in " + w.At
 		}
-		warnings.add(indented(note, mostLines), w.Object, w.Reason)
+		warnings.add(indented(note, maxMessageLines), w.Object, w.Reason)
 	}
-	warnings.before(&out)
+	warnings.writeFirst(&out)
 	if len(r.Quotas) > 0 {
 		out.WriteString(quotaText(r.Quotas, false) + "\n")
 	}
@@ -78,10 +77,10 @@ func simulateTable(r *simulate.Result) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// mostLines is enough for any message.
-const mostLines = 12
+// maxMessageLines is enough for any message.
+const maxMessageLines = 12
 
-// summaryLine says what has become of everything; what there is none of is left out.
+// summaryLine counts gangs and pods by state, without the zero counts.
 func summaryLine(s simulate.Summary) string {
 	counts := func(all ...any) string {
 		var words []string
@@ -106,10 +105,10 @@ func summaryLine(s simulate.Summary) string {
 	return gangs + "; pods: " + pods + "."
 }
 
-// mostConsidered bounds the domains that are shown of an eviction.
-const mostConsidered = 5
+// maxConsidered bounds the domains in the explanation of an eviction.
+const maxConsidered = 5
 
-// writeEvictions shows what evictions would have cost elsewhere.
+// writeEvictions lists the costs of evictions in other domains.
 func writeEvictions(out *strings.Builder, gangs []simulate.Gang) {
 	t := newTable("EVICTION FOR", "DOMAIN", "BUDGETS", "PODS", "HIGHEST", "SUM", "") // last, why there is no cost
 	for _, g := range gangs {
@@ -122,9 +121,9 @@ func writeEvictions(out *strings.Builder, gangs []simulate.Gang) {
 		for i, c := range g.Eviction.Considered {
 			domain := cmp.Or(c.Domain, "the cluster")
 			switch {
-			case i == mostConsidered:
+			case i == maxConsidered:
 				add(fmt.Sprintf("and %d more", len(g.Eviction.Considered)-i))
-			case i > mostConsidered:
+			case i > maxConsidered:
 			case c.Untried:
 				add(domain, "-", "-", "-", "-", "search limit reached")
 			case !c.Possible:
@@ -137,7 +136,7 @@ func writeEvictions(out *strings.Builder, gangs []simulate.Gang) {
 			add(won)
 		}
 	}
-	t.before(out)
+	t.writeFirst(out)
 }
 
 func countPods(n int) string {
@@ -155,36 +154,36 @@ type table struct {
 
 func newTable(titles ...string) *table { return &table{[][]string{titles}, []string{""}} }
 
-// add appends a row. Cells that are missing are empty.
+// add appends a row. Missing cells are empty.
 func (t *table) add(note string, cells ...string) {
 	t.rows = append(t.rows, append(cells, make([]string, len(t.rows[0])-len(cells))...))
 	t.notes = append(t.notes, note)
 }
 
-// more appends a row that stands for n others.
-func (t *table) more(n int) { t.add("", fmt.Sprintf("and %d more", n)) }
+// addMore appends a row that stands for n rows.
+func (t *table) addMore(n int) { t.add("", fmt.Sprintf("and %d more", n)) }
 
 // write prints the table.
 func (t *table) write(out *strings.Builder) { writeRows(out, t.rows, t.notes) }
 
-// before prints the table and an empty line, unless it has no rows.
-func (t *table) before(out *strings.Builder) {
+// writeFirst prints the table and an empty line, unless it has no rows.
+func (t *table) writeFirst(out *strings.Builder) {
 	if len(t.rows) > 1 {
 		t.write(out)
 		out.WriteByte('\n')
 	}
 }
 
-// after prints an empty line and the table, unless it has no rows.
-func (t *table) after(out *strings.Builder) {
+// writeLast prints an empty line and the table, unless it has no rows.
+func (t *table) writeLast(out *strings.Builder) {
 	if len(t.rows) > 1 {
 		out.WriteByte('\n')
 		t.write(out)
 	}
 }
 
-// writeRows aligns columns and puts each row's note below it, once for rows that follow
-// one another. The first column, which holds names, gives way when a row gets too wide.
+// writeRows aligns columns and puts each row's note below it, once for consecutive rows with one note. The
+// first columns, which hold names, shrink first when a row gets too wide.
 func writeRows(out *strings.Builder, rows [][]string, notes []string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -196,9 +195,9 @@ func writeRows(out *strings.Builder, rows [][]string, notes []string) {
 	for _, w := range widths {
 		total += w
 	}
-	for i := range widths { // names first, then what follows them
-		if over := total - tableWidth; over > 0 {
-			narrow := max(widths[i]-over, 12)
+	for i := range widths { // names first, then the columns after them
+		if excess := total - tableWidth; excess > 0 {
+			narrow := max(widths[i]-excess, 12)
 			total -= max(widths[i]-narrow, 0)
 			widths[i] = min(widths[i], narrow)
 		}
@@ -216,7 +215,7 @@ func writeRows(out *strings.Builder, rows [][]string, notes []string) {
 	}
 }
 
-// cut shortens text from its front, where names differ least.
+// cutFront shortens text from its front, where names differ least.
 func cutFront(text string, width int) string {
 	if n := utf8.RuneCountInString(text); n > width {
 		runes := []rune(text)
@@ -225,8 +224,8 @@ func cutFront(text string, width int) string {
 	return text
 }
 
-// indented wraps a text below its row, to a number of lines. Of one that is longer the middle is left
-// out: how it ends says what helps.
+// indented wraps a text below its row, in at most so many lines. It cuts the middle of a longer text, since
+// the end says what helps.
 func indented(text string, lines int) string {
 	const margin = "    "
 	all := wrapped(text, tableWidth-len(margin))
@@ -244,7 +243,7 @@ func indented(text string, lines int) string {
 	return out.String()
 }
 
-// ending is as much of the end of a text as some lines take.
+// ending returns as much of the end of a text as fits in the lines.
 func ending(text string, lines int) (tail []string) {
 	words := strings.Fields(text)
 	for i := len(words) - 1; i > 0; i-- {
@@ -257,8 +256,8 @@ func ending(text string, lines int) (tail []string) {
 	return tail
 }
 
-// wrapped breaks a text at spaces; a word that is wider than a line is broken, too. Where it goes on
-// there is room for " ...".
+// wrapped breaks a text at spaces, and words that are wider than a line. Each broken line leaves space for "
+// ...".
 func wrapped(text string, width int) (lines []string) {
 	for text = strings.Join(strings.Fields(text), " "); text != ""; {
 		line := text

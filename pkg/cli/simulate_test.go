@@ -120,7 +120,7 @@ func TestSimulateExits(t *testing.T) {
 	}
 }
 
-// TestSimulateIsHarmless: what users write cannot steer the terminal of whoever runs it.
+// TestSimulateIsHarmless: text from users cannot control the terminal.
 func TestSimulateIsHarmless(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "steers.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(`{apiVersion: v1, kind: Node, metadata: {name: n0}, status: {allocatable: {cpu: 1, pods: 9}}}

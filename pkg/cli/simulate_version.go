@@ -11,35 +11,34 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// emulate has the scheduler's parts behave as on the cluster that is simulated: on the Kubernetes
-// version that is named, else on that of the newest kubelet, than which no API server is older. The
-// function that it returns undoes that.
-func emulate(cmd *cobra.Command, named string, set *simulate.Set) (restore func(), err error) {
-	wanted, err := simulated(cmd, named, set)
+// emulate makes the scheduler's parts behave as on the simulated cluster: on the named Kubernetes version,
+// otherwise on that of the newest kubelet, since no API server is older. restore undoes that.
+func emulate(cmd *cobra.Command, requested string, set *simulate.Set) (restore func(), err error) {
+	wanted, err := simulated(cmd, requested, set)
 	if err != nil {
 		return nil, err
 	}
 	gates := utilfeature.DefaultMutableFeatureGate
-	before := gates.EmulationVersion()
-	if wanted.EqualTo(before) {
+	previous := gates.EmulationVersion()
+	if wanted.EqualTo(previous) {
 		return func() {}, nil
 	}
 	if err := gates.SetEmulationVersion(wanted); err != nil {
 		return nil, fmt.Errorf("emulating Kubernetes %s: %w", wanted, err)
 	}
-	return func() { _ = gates.SetEmulationVersion(before) }, nil // it was so before
+	return func() { _ = gates.SetEmulationVersion(previous) }, nil // the version before was valid
 }
 
-// simulated is the version that is meant. A kubelet that is too old or too new for a scheduler is
-// named on standard error.
-func simulated(cmd *cobra.Command, named string, set *simulate.Set) (*version.Version, error) {
-	if named != "" {
-		v, err := version.ParseGeneric(named)
+// simulated returns the version to emulate. It reports a kubelet outside of the supported versions on
+// standard error.
+func simulated(cmd *cobra.Command, requested string, set *simulate.Set) (*version.Version, error) {
+	if requested != "" {
+		v, err := version.ParseGeneric(requested)
 		if err == nil {
 			v = version.MajorMinor(v.Major(), v.Minor())
 		}
 		if err != nil || connect.Supported(v) != nil {
-			return nil, usageError("--kubernetes-version %s: supported values: %s to %s", named, connect.Oldest, connect.Newest)
+			return nil, usageError("--kubernetes-version %s: supported values: %s to %s", requested, connect.Oldest, connect.Newest)
 		}
 		return v, nil
 	}

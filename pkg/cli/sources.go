@@ -73,7 +73,7 @@ func (f *sourcesFlags) run(cmd *cobra.Command) error {
 	return err
 }
 
-// sourcesTable shows a report to people: sources, owners that are served, and gangs.
+// sourcesTable formats a report: integrations, served owners, and gangs.
 func sourcesTable(r *survey.Report) string {
 	var out strings.Builder
 	sources := newTable("SOURCE", "STATE", "GANGS", "MEMBERS")
@@ -106,7 +106,7 @@ func sourcesTable(r *survey.Report) string {
 		}
 		gangs.add(indented(note, 4), g.Namespace+"/"+g.Name, fmt.Sprintf("%d/%d", g.Members, g.Min), orDash(g.Rule))
 	}
-	gangs.after(&out)
+	gangs.writeLast(&out)
 	return out.String()
 }
 

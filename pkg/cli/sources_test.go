@@ -42,7 +42,7 @@ ns/c  1/1      -
 	require.Contains(t, sourcesTable(&survey.Report{}), "no gangs")
 }
 
-// TestSourcesMistakes: what is wrong is said, and nobody is asked for it.
+// TestSourcesMistakes: mistakes are reported before any request is sent.
 func TestSourcesMistakes(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -18,14 +18,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/page"
 )
 
-// share is how many times as long as an answer took the page waits at least before it asks
-// again, so that a large cluster does not keep this machine busy.
-const share = 3
+// pauseFactor is the least pause between two answers, as a multiple of the time of the last one, so that a
+// large cluster does not keep this machine busy.
+const pauseFactor = 3
 
 func newUICommand() *cobra.Command {
 	f := askFlags{}
 	address, port, refresh := "127.0.0.1", 0, delay(5*time.Second)
-	var of, requests string
+	var target, requests string
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "A page for the browser: the network, the gangs on its nodes, and why gangs wait",
@@ -40,14 +40,14 @@ reach the page sees what you may see. The page fetches nothing from elsewhere an
   musterctl ui -f cluster.yaml --port 8080`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			want, err := f.wanted(of, requests)
+			slotSize, err := f.slotSize(target, requests)
 			if err != nil {
 				return err
 			}
 			if port < 0 || port > 65535 {
 				return usageError("--port %d: supported values: 0 to 65535", port)
 			}
-			w := &watched{flags: &f, cmd: cmd, want: want, turn: make(chan struct{}, 1)}
+			w := &watched{flags: &f, cmd: cmd, slotSize: slotSize, turn: make(chan struct{}, 1)}
 			return w.serve(cmd.Context(), net.JoinHostPort(strings.Trim(address, "[]"), strconv.Itoa(port)), time.Duration(refresh))
 		},
 	}
@@ -60,28 +60,28 @@ reach the page sees what you may see. The page fetches nothing from elsewhere an
 	flags.StringVar(&address, "address", address, "`ADDRESS` to serve on; clients that can reach it see what you may see")
 	flags.IntVar(&port, "port", port, "`PORT` to serve on; 0 is one that is free")
 	flags.Var(&refresh, "refresh", "how long after an answer the cluster is read again, at least")
-	flags.StringVar(&of, "for", "", "`podgroup/NAME` of the gang to count slots for")
+	flags.StringVar(&target, "for", "", "`podgroup/NAME` of the gang to count slots for")
 	flags.StringVar(&requests, "requests", "", "`REQUESTS` of a pod to count slots for, such as cpu=8,nvidia.com/gpu=8")
 	return cmd
 }
 
-// watched is a cluster, or files, that a page shows.
+// watched is a cluster, or a set of files, that a page shows.
 type watched struct {
-	flags *askFlags
-	cmd   *cobra.Command
-	want  ask.Wanted
+	flags    *askFlags
+	cmd      *cobra.Command
+	slotSize ask.Wanted
 
-	// turn has room for one, since a process can have one view at a time. It is no mutex: the view is done
-	// when no goroutine but those that wait for others is left, and who waits for a mutex may run at once.
-	turn    chan struct{}
-	options ask.Options   // whose turn it is has these
-	set     *simulate.Set // that was read last
-	queue   []ask.Waiter  // of it
-	stamp   string        // of the files that it was read from
-	took    time.Duration // reading, and what it came to
+	// turn has a capacity of one, since a process can have one view at a time. It is no mutex: the view is
+	// finished when only waiting goroutines are left, and one that waits for a mutex might run at once.
+	turn     chan struct{}
+	options  ask.Options   // the turn guards these fields
+	set      *simulate.Set // from the last read
+	queue    []ask.Waiter  // of the set
+	stamp    string        // of the files at the last read
+	duration time.Duration // time to read and to answer
 }
 
-// begin waits for the turn, as long as somebody waits for the answer.
+// begin waits for the turn until ctx ends.
 func (w *watched) begin(ctx context.Context) error {
 	select {
 	case w.turn <- struct{}{}:
@@ -93,7 +93,7 @@ func (w *watched) begin(ctx context.Context) error {
 
 func (w *watched) end() { <-w.turn }
 
-// serve shows what is watched until the context ends.
+// serve shows the page until the context ends.
 func (w *watched) serve(ctx context.Context, address string, refresh time.Duration) error {
 	defer logTo(w.cmd.ErrOrStderr(), w.flags.verbosity)()
 	first, err := w.read(ctx)
@@ -126,7 +126,7 @@ func (w *watched) serve(ctx context.Context, address string, refresh time.Durati
 		select {
 		case <-ctx.Done():
 			p.Close()
-			_ = server.Close() // what is still being answered is nobody's any more
+			_ = server.Close() // drops the answers in progress
 			<-ended
 			return nil
 		case err := <-ended:
@@ -135,7 +135,7 @@ func (w *watched) serve(ctx context.Context, address string, refresh time.Durati
 		case <-time.After(wait):
 		}
 		if p.Watched() == 0 {
-			continue // nobody looks: nobody asks the cluster
+			continue // no browser is connected, so the cluster is not read
 		}
 		switch state, err := w.read(ctx); {
 		case errors.Is(err, errSame) || ctx.Err() != nil:
@@ -144,27 +144,27 @@ func (w *watched) serve(ctx context.Context, address string, refresh time.Durati
 		default:
 			p.Show(state)
 		}
-		wait = max(refresh, share*w.took)
+		wait = max(refresh, pauseFactor*w.duration)
 	}
 }
 
 // errSame says that nothing can have changed.
 var errSame = errors.New("the files are as they were")
 
-// read reads what is watched and says what is so.
+// read reads the cluster or the files and returns the state to show.
 func (w *watched) read(ctx context.Context) (*page.State, error) {
 	if err := w.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer w.end()
-	defer func(began time.Time) { w.took = time.Since(began) }(time.Now())
+	defer func(began time.Time) { w.duration = time.Since(began) }(time.Now())
 	stamp := w.stampNow()
 	if w.set != nil && stamp != "" && stamp == w.stamp {
 		return nil, errSame
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(w.flags.timeout))
 	defer cancel()
-	w.stamp = "" // what cannot be read is tried again
+	w.stamp = "" // a failed read is retried
 	o, set, err := w.flags.objects(ctx, w.cmd)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (w *watched) read(ctx context.Context) (*page.State, error) {
 	var state *page.State
 	var queue []ask.Waiter
 	err = w.view(ctx, o, set, func(v *ask.View) (err error) {
-		state, queue, err = stateOf(ctx, v, w.want)
+		state, queue, err = stateOf(ctx, v, w.slotSize)
 		return err
 	})
 	if err != nil {
@@ -183,7 +183,7 @@ func (w *watched) read(ctx context.Context) (*page.State, error) {
 	return state, nil
 }
 
-// view opens a view of a set for as long as do takes. It must be the caller's turn.
+// view opens a view of a set for the duration of do. The caller must have the turn.
 func (w *watched) view(ctx context.Context, o ask.Options, set *simulate.Set, do func(*ask.View) error) error {
 	restore, err := emulate(w.cmd, w.flags.kubernetes, set)
 	if err != nil {
@@ -198,7 +198,7 @@ func (w *watched) view(ctx context.Context, o ask.Options, set *simulate.Set, do
 	return do(v)
 }
 
-// stampNow is different once a file has changed; "" if there are none. Standard input stays what it was.
+// stampNow changes when a file changes; "" if there are no files. Standard input counts as unchanged.
 func (w *watched) stampNow() string {
 	var out strings.Builder
 	for _, name := range w.flags.files {
@@ -213,7 +213,7 @@ func (w *watched) stampNow() string {
 	return out.String()
 }
 
-// source names what is watched.
+// source names the cluster or the files.
 func (w *watched) source() string {
 	if len(w.flags.files) > 0 {
 		return strings.Join(w.flags.files, ", ")
@@ -228,13 +228,13 @@ func (w *watched) source() string {
 	return raw.CurrentContext
 }
 
-// stateOf is what a page shows of a view.
-func stateOf(ctx context.Context, v *ask.View, want ask.Wanted) (*page.State, []ask.Waiter, error) {
+// stateOf returns the page's state of a view.
+func stateOf(ctx context.Context, v *ask.View, slotSize ask.Wanted) (*page.State, []ask.Waiter, error) {
 	present, err := v.Present(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := v.Topology(ctx, want)
+	t, err := v.Topology(ctx, slotSize)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -275,13 +275,13 @@ func stateOf(ctx context.Context, v *ask.View, want ask.Wanted) (*page.State, []
 	return s, queue, nil
 }
 
-// explained is an explanation with what a terminal would say of its costs.
+// explained is an explanation with the costs as text.
 type explained struct {
 	*ask.Explanation
-	Why string `json:"why,omitempty"` // the eviction is where it is, one sentence
+	Why string `json:"why,omitempty"` // one sentence about the choice of victims
 }
 
-// Explain is for the page.
+// Explain implements page.Asked.
 func (w *watched) Explain(ctx context.Context, gang string) (any, error) {
 	namespace, name, _ := strings.Cut(gang, "/")
 	if err := w.begin(ctx); err != nil {
@@ -304,7 +304,7 @@ func (w *watched) Explain(ctx context.Context, gang string) (any, error) {
 	return out, err
 }
 
-// Fits is for the page: of the gangs that are tried first, as many as a list has rows.
+// Fits implements page.Asked, for the first gangs in the queue, as many as a list has rows.
 func (w *watched) Fits(ctx context.Context, domain string) (fits []page.Fit, err error) {
 	if err := w.begin(ctx); err != nil {
 		return nil, err
@@ -316,7 +316,7 @@ func (w *watched) Fits(ctx context.Context, domain string) (fits []page.Fit, err
 		return nil, nil
 	}
 	err = w.view(ctx, w.options, w.set, func(v *ask.View) error {
-		for _, waits := range w.queue[:min(len(w.queue), mostRows)] {
+		for _, waits := range w.queue[:min(len(w.queue), maxRows)] {
 			namespace, name, _ := strings.Cut(waits.Gang, "/")
 			room, err := v.Room(ctx, ask.Target{Kind: "podgroup", Namespace: namespace, Name: name}, domain)
 			if err != nil {

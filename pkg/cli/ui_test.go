@@ -143,9 +143,9 @@ func TestUIDocuments(t *testing.T) {
 	}
 }
 
-// TestUIAskedAtOnce: who asks while another one is answered has to wait, and hinders nobody: what runs in
-// memory is done when nothing moves, and who waits must not seem to move.
-func TestUIAskedAtOnce(t *testing.T) {
+// TestUIConcurrentRequests: a second request waits while the first one is answered, and does not disturb it:
+// the simulation is finished when nothing moves, and the waiting request must not seem to move.
+func TestUIConcurrentRequests(t *testing.T) {
 	ask := ui(t, "-f", "../../docs/examples/example-nodes.yaml", "-f", "../../docs/examples/example1-podgroup.yaml", "-f", "../../docs/examples/example1-pods.yaml", "--timeout", "10s")
 	var all sync.WaitGroup
 	for range 8 {
@@ -154,8 +154,8 @@ func TestUIAskedAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// TestUIFits: what fits into a domain is asked of the scheduler, which places a leader only where there is room for
-// those who are made after it, and a gang only where one domain of its rule has room for it.
+// TestUIFits: the scheduler decides what fits into a domain. It places a leader only where the later members
+// fit, and a gang only where one domain of its topology constraint has the capacity.
 func TestUIFits(t *testing.T) {
 	const scenarios = "../../test/scenarios/simulate/"
 	nodes := []string{"-f", "../../docs/examples/clusternetworktopology.yaml", "-f", "../../docs/examples/example-nodes.yaml"}
@@ -205,7 +205,7 @@ spec: {completions: 3, parallelism: 3, template: {metadata: {labels: {pod-group.
 	}
 }
 
-// TestUIUnknown: who asks for what does not exist is told so, and that it is no fault of the page.
+// TestUIUnknown: a request for something that does not exist gets that answer, as a mistake of the request.
 func TestUIUnknown(t *testing.T) {
 	ask := ui(t, "-f", "testdata/simulate/cluster.yaml")
 	require.Contains(t, string(ask("/explain?gang=default/none", http.StatusNotFound)), "gang default/none: there is no such thing")

@@ -21,8 +21,7 @@ func rows(what, want string, columns ...string) expect {
 	return func(out string) []check { return []check{sameTable(what, want, out, columns...)} }
 }
 
-// documentedTopology expects a ClusterNetworkTopology in JSON to be in use and to have the
-// documents' status.
+// documentedTopology expects a ClusterNetworkTopology in JSON to be in use and to have the documented status.
 func documentedTopology(out string) []check {
 	const name = "clusternetworktopology-status.yaml"
 	what := "status.detailStatus is exactly that of " + example(name)
@@ -41,13 +40,12 @@ func documentedTopology(out string) []check {
 	}
 }
 
-// topologyStatus returns the detailStatus of an object in JSON or YAML, as YAML, and its
-// conditions.
+// topologyStatus returns the detailStatus of an object in JSON or YAML, as YAML, and its conditions.
 func topologyStatus(object []byte) (detail, conditions string) {
 	var o struct {
 		Status struct {
 			DetailStatus any               `json:"detailStatus"`
-			Conditions   []v1.PodCondition `json:"conditions"` // which these are not, but in JSON they are alike
+			Conditions   []v1.PodCondition `json:"conditions"` // another type with the same JSON form
 		} `json:"status"`
 	}
 	if err := yaml.Unmarshal(object, &o); err != nil {
@@ -71,7 +69,7 @@ func sayConditions(all []v1.PodCondition) string {
 	return strings.Join(out, ", ")
 }
 
-// messageOfFirst expects the message of the member that was tried for all.
+// messageOfFirst expects the message of the representative.
 func messageOfFirst(out string) []check {
 	return []check{
 		contains("the message says how many slots each spine has", out, saysRefused),
@@ -79,14 +77,14 @@ func messageOfFirst(out string) []check {
 	}
 }
 
-// whileLeaving is about all pods and events, as a List in JSON, while victims leave.
-func whileLeaving(list string) []check {
+// whileTerminating checks all pods and events, a List in JSON, while victims terminate.
+func whileTerminating(list string) []check {
 	o, err := decodeObjects(list)
 	if err != nil {
 		return []check{equal("the pods can be read", "", err.Error())}
 	}
 	var leaving []string
-	siblings, complete, said := 0, 0, ""
+	siblings, complete, messages := 0, 0, ""
 	for _, p := range o.pods {
 		if p.DeletionTimestamp != nil || conditionOf(p, v1.DisruptionTarget) != nil {
 			leaving = append(leaving, p.Name)
@@ -102,20 +100,20 @@ func whileLeaving(list string) []check {
 		if strings.Contains(message, saysSibling) && strings.Contains(message, saysHeld) && strings.Contains(message, saysAttempts) {
 			complete++
 		}
-		said += p.Name + ": " + message + "\n"
+		messages += p.Name + ": " + message + "\n"
 	}
 	return []check{
 		{
 			what: "all three siblings refer to hp-training-pod-0 and its preemption",
 			ok:   siblings == 3 && complete == 3,
-			want: "three times … " + saysSibling + " … " + saysHeld + " … " + saysAttempts + " …", got: said,
+			want: "three times … " + saysSibling + " … " + saysHeld + " … " + saysAttempts + " …", got: messages,
 		},
 		equal("low-priority-pod-5 is the only pod that leaves", "low-priority-pod-5", strings.Join(leaving, " ")),
 		shortMessages(list),
 	}
 }
 
-// saysWhy expects the event that says why there is an eviction where it is.
+// saysWhy expects the event that explains the choice of the domain for an eviction.
 func saysWhy(out string) []check {
 	return []check{contains("the event compares the spines and names the rule", out, saysChoice)}
 }
@@ -129,7 +127,7 @@ func conditionOf(p v1.Pod, kind v1.PodConditionType) *v1.PodCondition {
 	return nil
 }
 
-// shortMessages is about all messages in a List in JSON.
+// shortMessages checks all messages in a List in JSON.
 func shortMessages(list string) check {
 	var all any
 	if err := json.Unmarshal([]byte(list), &all); err != nil {
@@ -175,24 +173,23 @@ func disruptionTarget(list string) []check {
 	return []check{equal(what, "DisruptionTarget=True PreemptionByScheduler", sayConditions(all))}
 }
 
-// gone expects that "kubectl wait" has not timed out. It says nothing of a pod that had
-// left before.
-func gone(out string) []check {
+// deleted expects that "kubectl wait" has not timed out. A pod that was deleted before is no failure.
+func deleted(out string) []check {
 	if out == "" {
 		return []check{{what: "the victim has terminated", ok: true}}
 	}
 	return []check{equal("the victim has terminated", "pod/low-priority-pod-5 condition met\n", out)}
 }
 
-// oneEviction expects of all pods and events that nobody else left than who should.
+// oneEviction expects, of all pods and events, that only the expected victims are gone.
 func oneEviction(before *objects) expect {
 	return func(list string) []check {
-		after, err := decodeObjects(list)
+		current, err := decodeObjects(list)
 		if err != nil {
 			return []check{equal("the pods can be read", "", err.Error())}
 		}
 		var evicted []string
-		for _, e := range after.events {
+		for _, e := range current.events {
 			if e.Reason == "Preempted" {
 				evicted = append(evicted, e.InvolvedObject.Name)
 			}
@@ -200,7 +197,7 @@ func oneEviction(before *objects) expect {
 		stayed := []string{"low-priority-pod-0", "low-priority-pod-1"}
 		return []check{
 			equal("exactly one pod was evicted, once", "low-priority-pod-5", strings.Join(evicted, " ")),
-			equal("the other two are the same pods as before", before.identities(stayed), after.identities(stayed)),
+			equal("the other two are the same pods as before", before.identities(stayed), current.identities(stayed)),
 		}
 	}
 }
@@ -218,8 +215,7 @@ func (o *objects) identities(names []string) string {
 	return strings.Join(out, "\n")
 }
 
-// markOf is how the demo draws a pod: members of its gangs, and the pods that may be
-// evicted for them.
+// markOf returns the mark of a pod in the demo: a member of a gang, or a possible victim.
 func markOf(pod *v1.Pod) string {
 	switch {
 	case pod.Labels[scheduling.LabelPodGroup] != "":
@@ -230,7 +226,7 @@ func markOf(pod *v1.Pod) string {
 	return picture.Taken
 }
 
-// version is the API server's.
+// version returns the API server's version.
 func (d *demo) version(ctx context.Context) (string, error) {
 	out, err := d.kubectl(ctx, "get", "--raw", "/version")
 	if err != nil {

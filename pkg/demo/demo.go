@@ -28,9 +28,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
-// leaveDelay is how long a victim stays Terminating: long enough to look at what
-// happens meanwhile, also on a busy machine.
-const leaveDelay = 10 * time.Second
+// terminationDelay is how long a victim stays Terminating: long enough to look at the state meanwhile, also
+// on a busy machine.
+const terminationDelay = 10 * time.Second
 
 // Options say what the demo runs and where it prints.
 type Options struct {
@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options) error {
 	n := newNarrator(o.Out)
 	n.open()
 	c, err := localcluster.Start(ctx, localcluster.Options{
-		Progress: o.Err, Kubernetes: o.Kubernetes, Controllers: true, PodLeaveDelay: leaveDelay, CRDs: manifests.CRDs,
+		Progress: o.Err, Kubernetes: o.Kubernetes, Controllers: true, PodLeaveDelay: terminationDelay, CRDs: manifests.CRDs,
 	})
 	if err != nil {
 		return interrupted(ctx, err)
@@ -90,10 +90,10 @@ func (o Options) runOn(parent context.Context, n *narrator, c *localcluster.Clus
 	case parent.Err() != nil:
 		return interrupted(parent, err)
 	case ctx.Err() != nil:
-		err = context.Cause(ctx) // and not what kubectl says about being stopped
+		err = context.Cause(ctx) // and not kubectl's message about its end
 	}
 	if err != nil {
-		err = errors.Join(err, tellLog(o.Err, scheduler.Log(), o.Keep))
+		err = errors.Join(err, copyLog(o.Err, scheduler.Log(), o.Keep))
 	}
 	if o.Keep {
 		n.handOver(c, scheduler)
@@ -129,18 +129,15 @@ func (n *narrator) handOver(c *localcluster.Cluster, scheduler *localcluster.Pro
 	n.say("Ctrl-C ends the cluster and removes all of it.")
 }
 
-// kubectl runs kubectl and returns its standard output; the error holds what it says
-// on the other one.
+// kubectl runs kubectl and returns its standard output; the error holds its standard error.
 type kubectl func(ctx context.Context, args ...string) (string, error)
 
-// kubectlPatience is more than any command of the demo may take: kubectl itself would
-// wait for hours.
+// kubectlPatience is more than any command of the demo may take: kubectl itself would wait for hours.
 const kubectlPatience = 2 * time.Minute
 
-// newKubectl returns the cluster's kubectl. It runs in the cluster's folder, where the
-// examples have the same relative path as in the repository, so that the commands which
-// the demo shows are the ones that run. It is started through the folder's bin, as all
-// programs of the cluster are, so that it ends with the cluster whatever happens.
+// newKubectl returns the cluster's kubectl. It runs in the cluster's folder, where the examples have the same
+// relative path as in the repository, so that the shown commands are those that run. It is started through
+// the folder's bin, so that it ends with the cluster in any case.
 func newKubectl(c *localcluster.Cluster) (kubectl, error) {
 	if err := copyExamples(filepath.Join(c.Dir(), filepath.FromSlash(examplesPath))); err != nil {
 		return nil, err
@@ -152,7 +149,7 @@ func newKubectl(c *localcluster.Cluster) (kubectl, error) {
 	env := append(
 		os.Environ(),
 		"KUBECONFIG="+c.Kubeconfig(),
-		"KUBERC=off", // a user's own preferences change what kubectl prints
+		"KUBERC=off", // a user's own preferences change kubectl's output
 		"KUBECACHEDIR="+filepath.Join(c.Dir(), "kubectl-cache"),
 	)
 	return func(ctx context.Context, args ...string) (string, error) {
@@ -161,7 +158,7 @@ func newKubectl(c *localcluster.Cluster) (kubectl, error) {
 		cmd := exec.CommandContext(ctx, program, args...)
 		var stdout, stderr strings.Builder
 		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.Dir(), env, &stdout, &stderr
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to handle
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the demo handles Ctrl-C
 		cmd.WaitDelay = time.Second
 		if err := cmd.Run(); err != nil {
 			err = fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
@@ -179,9 +176,9 @@ func copyExamples(dir string) error {
 	return errors.Join(os.CopyFS(dir, examples.FS), os.CopyFS(dir, examples.Devices), os.CopyFS(dir, examples.Quotas))
 }
 
-// tellLog prints the end of the scheduler's log and where all of it is: a cluster that
-// does not stay takes its folder with it, so the log is copied out.
-func tellLog(w io.Writer, path string, stays bool) error {
+// copyLog prints the end of the scheduler's log and its path. The folder of a cluster that does not stay is
+// removed, so its log is copied out.
+func copyLog(w io.Writer, path string, stays bool) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -201,7 +198,7 @@ func tellLog(w io.Writer, path string, stays bool) error {
 	return nil
 }
 
-func lastLines(content []byte, most int) string {
+func lastLines(content []byte, limit int) string {
 	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
-	return strings.Join(lines[max(0, len(lines)-most):], "\n")
+	return strings.Join(lines[max(0, len(lines)-limit):], "\n")
 }

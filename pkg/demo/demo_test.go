@@ -249,7 +249,7 @@ spine-2
 	require.ErrorContains(t, err, "Pod: ")
 }
 
-func TestWhileLeaving(t *testing.T) {
+func TestWhileTerminating(t *testing.T) {
 	sibling := saysSibling + "no room" + saysHeld + "preemption: " + saysAttempts + "."
 	say := func(message string) func(map[string]any) {
 		return func(object map[string]any) {
@@ -261,7 +261,7 @@ func TestWhileLeaving(t *testing.T) {
 		}
 	}
 	failed := func(message string) (failed []string) {
-		results := whileLeaving(asList(t, say(message), "example2-low-priority-pods.yaml", "example2-pods.yaml"))
+		results := whileTerminating(asList(t, say(message), "example2-low-priority-pods.yaml", "example2-pods.yaml"))
 		require.Len(t, results, 3)
 		for i, c := range results {
 			if !c.ok {
@@ -274,12 +274,12 @@ func TestWhileLeaving(t *testing.T) {
 	require.Equal(t, []string{"0"}, failed("something else"))
 	require.Equal(t, []string{"2"}, failed(sibling+strings.Repeat("x", longestMessage)))
 
-	results := whileLeaving(asList(t, say(sibling), "example2-low-priority-pods.yaml"))
+	results := whileTerminating(asList(t, say(sibling), "example2-low-priority-pods.yaml"))
 	require.False(t, results[0].ok, "no siblings")
-	results = whileLeaving(asList(t, func(map[string]any) {}, "example2-pods.yaml"))
+	results = whileTerminating(asList(t, func(map[string]any) {}, "example2-pods.yaml"))
 	require.False(t, results[1].ok, "nobody leaves")
 	require.False(t, results[2].ok, "no messages")
-	require.False(t, whileLeaving("{")[0].ok)
+	require.False(t, whileTerminating("{")[0].ok)
 }
 
 func TestDocumentedTopology(t *testing.T) {
@@ -309,9 +309,9 @@ func TestOutcomes(t *testing.T) {
 	for _, other := range []string{"[]", "Error", `[{"type":"DisruptionTarget","status":"True","reason":"EvictionByEvictionAPI"}]`} {
 		require.False(t, disruptionTarget(other)[0].ok, other)
 	}
-	require.True(t, gone("")[0].ok)
-	require.True(t, gone("pod/low-priority-pod-5 condition met\n")[0].ok)
-	require.False(t, gone("timed out waiting for the condition\n")[0].ok)
+	require.True(t, deleted("")[0].ok)
+	require.True(t, deleted("pod/low-priority-pod-5 condition met\n")[0].ok)
+	require.False(t, deleted("timed out waiting for the condition\n")[0].ok)
 
 	first := messageOfFirst("0/12 nodes are available: " + saysRefused + ". preemption: " + saysWaiting + ".")
 	require.True(t, first[0].ok && first[1].ok)
@@ -404,11 +404,11 @@ func TestSteps(t *testing.T) {
 	err := d.play(t.Context(), []step{
 		title("Scene"),
 		say("Two", "words."),
-		do("apply", "a"),
-		quietly("delete", "a"),
+		runShown("apply", "a"),
+		runHidden("delete", "a"),
 		look(printed("get b"), "get", "b"),
 		lookInto(printed("get all"), []string{"get", "all"}, "get", "c"),
-		do("fail"),
+		runShown("fail"),
 		say("Not any more."),
 	})
 	require.EqualError(t, err, "failed")
@@ -474,19 +474,19 @@ func TestCopyExamples(t *testing.T) {
 	}
 }
 
-func TestTellLog(t *testing.T) {
+func TestCopyLog(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	log := filepath.Join(t.TempDir(), "muster-scheduler.log")
 	require.NoError(t, os.WriteFile(log, []byte(strings.Repeat("line\n", 30)+"last\n"), 0o644))
 	var out strings.Builder
-	require.NoError(t, tellLog(&out, log, true))
+	require.NoError(t, copyLog(&out, log, true))
 	require.Equal(t, "\nThe end of muster-scheduler's log, which is in "+log+":\n"+strings.Repeat("line\n", 19)+"last\n", out.String())
 
 	out.Reset()
-	require.NoError(t, tellLog(&out, log, false))
+	require.NoError(t, copyLog(&out, log, false))
 	copies, err := filepath.Glob(os.Getenv("TMPDIR") + "/muster-demo-*.log")
 	require.NoError(t, err)
 	require.Len(t, copies, 1)
 	require.Contains(t, out.String(), "which is in "+copies[0]+":")
-	require.Error(t, tellLog(&out, log+".gone", false))
+	require.Error(t, copyLog(&out, log+".gone", false))
 }

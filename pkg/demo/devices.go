@@ -28,18 +28,18 @@ gpu-training-pod-3    1/1     Running   0          5s    10.244.13.11   gpu-1   
 // devicesWorld is a command whose output decodeDevices reads.
 var devicesWorld = []string{"get", "nodes,devices,pods", "-o", "json"}
 
-// example3 is GPUs and NICs of the same switches.
+// example3 places pods on GPUs and NICs of one switch.
 func example3(c *localcluster.Cluster) []step {
 	file := func(name string) string { return example("devices/" + name) }
 	return []step{
 		title("Example 3: GPUs with the NICs of their switches"),
 		addGPUNodes(c),
 		say("What they have Koordinator's agent would write into Device objects; here a file does:"),
-		quietly("apply", "-f", file("crd.yaml")),
-		quietly("wait", "crd/devices.scheduling.koordinator.sh", "--for=condition=Established", "--timeout=60s"),
-		do("apply", "-f", file("devices.yaml")),
+		runHidden("apply", "-f", file("crd.yaml")),
+		runHidden("wait", "crd/devices.scheduling.koordinator.sh", "--for=condition=Established", "--timeout=60s"),
+		runShown("apply", "-f", file("devices.yaml")),
 		say("A gang of 4 pods comes, with 2 GPUs each and the NIC of the switch that both are on:"),
-		do("apply", "-f", file("gang.yaml")),
+		runShown("apply", "-f", file("gang.yaml")),
 		look(rows("all 4 run, two on each node", devicesPods, podsSettled...), "get", "pods", "-o", "wide", "-l", "pod-group.scheduling.sigs.k8s.io=gpu-training"),
 		say("The devices of each pod are written in the pod, by the request that bound it. a is gpu-training-pod-0, b the next one, and so on; a line is a switch:"),
 		drawDevices,
@@ -66,7 +66,7 @@ func addGPUNodes(c *localcluster.Cluster) step {
 	}
 }
 
-// drawDevices shows what each node with a Device object has, and who holds it.
+// drawDevices shows the devices of each node with a Device object, and the pods that hold them.
 func drawDevices(ctx context.Context, d *demo) error {
 	out, err := d.kubectl(ctx, devicesWorld...)
 	if err != nil {
@@ -81,8 +81,8 @@ func drawDevices(ctx context.Context, d *demo) error {
 	return nil
 }
 
-// picturedDevices draws the nodes of a List that have a Device object there, and says which pod does not have two GPUs and
-// a NIC of one switch for itself; "" if all do.
+// picturedDevices draws the nodes of a List that have a Device object in it. wrong names a pod without two
+// GPUs and a NIC of one switch for itself; "" if there is none.
 func picturedDevices(list string) (text, wrong string, err error) {
 	var raw struct{ Items []json.RawMessage }
 	if err := json.Unmarshal([]byte(list), &raw); err != nil {
@@ -140,7 +140,7 @@ func picturedDevices(list string) (text, wrong string, err error) {
 	return b.String(), wrong, nil
 }
 
-// onOneSwitch says what an allocation is if it is not GPUs 2n and 2n+1, and NIC n; "" if it is.
+// onOneSwitch describes an allocation that is not GPUs 2n and 2n+1 and NIC n; "" for such an allocation.
 func onOneSwitch(a device.Allocation) string {
 	var gpus, nics []int
 	for _, s := range a {

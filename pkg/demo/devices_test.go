@@ -12,7 +12,8 @@ import (
 	"github.com/muster-scheduler/muster/docs/examples"
 )
 
-// TestPicturedDevices: the demo draws who has which devices, and says who has other ones than it should.
+// TestPicturedDevices: the demo draws the devices of each pod, and reports pods with other devices than
+// expected.
 func TestPicturedDevices(t *testing.T) {
 	content, err := examples.Devices.ReadFile("devices/devices.yaml")
 	require.NoError(t, err)

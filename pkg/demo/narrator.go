@@ -17,8 +17,8 @@ import (
 // demoWidth is how many columns the demo takes.
 const demoWidth = 100
 
-// narrator prints titles, prose, commands with their output, and the results of checks,
-// which it counts. It knows text, and nothing of clusters.
+// narrator prints titles, prose, commands with their output, and the results of checks, which it counts. It
+// knows text, and nothing of clusters.
 type narrator struct {
 	out    io.Writer
 	began  time.Time
@@ -31,13 +31,13 @@ func newNarrator(out io.Writer) *narrator {
 	return &narrator{out: out, began: time.Now(), colour: mayColour(out)}
 }
 
-// mayColour says whether out is a terminal whose user wants colours.
+// mayColour reports whether out is a terminal whose user wants colours.
 func mayColour(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Colours, as terminals are told.
+// Colours, as terminal escape codes.
 const (
 	bold  = "1"
 	green = "32"
@@ -62,20 +62,19 @@ func (n *narrator) say(sentences ...string) {
 // show prints text as it is.
 func (n *narrator) show(text string) { fmt.Fprint(n.out, text) }
 
-// command prints a kubectl command as one would type it.
+// command prints a kubectl command as typed.
 func (n *narrator) command(args ...string) {
 	fmt.Fprintf(n.out, "\n%s\n", n.paint(bold, commandLine(args)))
 }
 
-// check is the result of a comparison. What was expected and what there is are printed
-// if it failed.
+// check is the result of a comparison. A failed check prints the expected and the actual text.
 type check struct {
 	what      string
 	ok        bool
 	want, got string
 }
 
-// equal checks that two texts are the same. Of long ones the first difference is told.
+// equal checks that two texts are the same. Of long texts it shows the first difference.
 func equal(what, want, got string) check {
 	ok := want == got
 	if w, g := strings.Split(want, "\n"), strings.Split(got, "\n"); !ok && max(len(w), len(g)) > fewLines {
@@ -92,8 +91,8 @@ const fewLines = 8
 
 // linesFrom quotes a few lines.
 func linesFrom(lines []string, at int) string {
-	some := lines[at:min(len(lines), at+fewLines/2)]
-	return fmt.Sprintf("from line %d of %d:\n%s", at+1, len(lines), strings.Join(some, "\n"))
+	quoted := lines[at:min(len(lines), at+fewLines/2)]
+	return fmt.Sprintf("from line %d of %d:\n%s", at+1, len(lines), strings.Join(quoted, "\n"))
 }
 
 // contains checks that a text holds a part.
@@ -151,8 +150,8 @@ func (n *narrator) verdict(took time.Duration) error {
 
 var errChecksFailed = errors.New("the examples did not end as documented")
 
-// wrap breaks text at spaces so that no line takes more than width columns, if no word
-// does. Lines but the first begin with hang spaces. Spaces inside a line stay.
+// wrap breaks text at spaces so that no line takes more than width columns, unless a word does. Lines after
+// the first begin with hang spaces. Spaces inside a line stay.
 func wrap(text string, hang, width int) string {
 	var out strings.Builder
 	line := text
@@ -168,8 +167,8 @@ func wrap(text string, hang, width int) string {
 	return out.String()
 }
 
-// breakAt returns the index of the last space that leaves at most width columns before
-// it, else of the first one after; -1 if there is none behind the indentation.
+// breakAt returns the index of the last space before width columns, otherwise of the first space after; -1 if
+// there is none behind the indentation.
 func breakAt(line string, width int) int {
 	at, column, text := -1, 0, false
 	for i, r := range line {
@@ -185,7 +184,7 @@ func breakAt(line string, width int) int {
 	return at
 }
 
-// commandLine is a kubectl command for a shell, continued where it is too long.
+// commandLine is a kubectl command for a shell, continued on further lines where it is too long.
 func commandLine(args []string) string {
 	const more = ` \`
 	line := "$ kubectl"
@@ -207,7 +206,7 @@ func commandLine(args []string) string {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// quote quotes a word for a shell if it must be.
+// quote quotes a word for a shell if necessary.
 func quote(word string) string {
 	if plainWord.MatchString(word) {
 		return word
@@ -245,8 +244,7 @@ func parseTable(text string) kubeTable {
 	return t
 }
 
-// rowsOf returns the rows as text: those columns only, one row a line, ordered by the
-// first one.
+// rowsOf returns the rows as text: only those columns, one row a line, ordered by the first one.
 func (t kubeTable) rowsOf(columns ...string) []string {
 	var out []string
 	for _, row := range t.rows {
@@ -264,27 +262,27 @@ func (t kubeTable) rowsOf(columns ...string) []string {
 	return out
 }
 
-// sameTable checks that two tables hold the same rows in some of their columns. Only the
-// rows that differ are told.
+// sameTable checks that two tables hold the same rows in some of their columns. It shows only the rows that
+// differ.
 func sameTable(what, want, got string, columns ...string) check {
 	w, g := parseTable(want).rowsOf(columns...), parseTable(got).rowsOf(columns...)
 	return check{what, slices.Equal(w, g), rowsWithout(w, g), rowsWithout(g, w)}
 }
 
-// rowsWithout lists the rows that are not among the others.
-func rowsWithout(rows, others []string) string {
-	left := slices.DeleteFunc(slices.Clone(rows), func(r string) bool { return slices.Contains(others, r) })
-	if len(left) == 0 {
+// rowsWithout lists the rows that the excluded rows do not contain.
+func rowsWithout(rows, excluded []string) string {
+	remaining := slices.DeleteFunc(slices.Clone(rows), func(r string) bool { return slices.Contains(excluded, r) })
+	if len(remaining) == 0 {
 		return "no such row"
 	}
-	return strings.Join(left, "\n")
+	return strings.Join(remaining, "\n")
 }
 
 // uninteresting is a column that "-o wide" adds and the documents do not show.
 const uninteresting = "READINESS GATES"
 
-// present fits what kubectl prints into the demo's width: one column is cut off, and
-// longer lines go on below the last column, or indented if there are no columns.
+// present fits kubectl's output into the demo's width: one column is cut off, and longer lines continue below
+// the last column, or indented if there are no columns.
 func present(text string) string {
 	if text == "" {
 		return ""

@@ -42,7 +42,7 @@ serving    64    96    32
 `
 )
 
-// example4 is two teams that share a cluster.
+// example4 shares a cluster between two teams.
 func example4(c *localcluster.Cluster) []step {
 	var before, after objects
 	file := func(name string) string { return example("quotas/" + name) }
@@ -53,30 +53,30 @@ func example4(c *localcluster.Cluster) []step {
 	return []step{
 		title("Example 4: two teams, one borrows"),
 		say("The pods and the nodes with GPUs go."),
-		quietly("delete", "pods,podgroups", "--all", "--force"),
-		quietly("delete", "nodes", "gpu-0", "gpu-1"),
-		quietly("apply", "-f", file("crd.yaml")),
-		quietly("wait", "crd/elasticquotas.scheduling.sigs.k8s.io", "--for=condition=Established", "--timeout=60s"),
+		runHidden("delete", "pods,podgroups", "--all", "--force"),
+		runHidden("delete", "nodes", "gpu-0", "gpu-1"),
+		runHidden("apply", "-f", file("crd.yaml")),
+		runHidden("wait", "crd/elasticquotas.scheduling.sigs.k8s.io", "--for=condition=Established", "--timeout=60s"),
 		say("The 96 CPUs of the twelve nodes are shared by two quotas: 32 are sure for research, 64 for serving."),
-		do("apply", "-f", file("quotas.yaml")),
+		runShown("apply", "-f", file("quotas.yaml")),
 		awaitQuotas,
 		say("Serving uses nothing. Research starts two gangs of 4 nodes each, and borrows for the second one:"),
-		do("apply", "-f", file("first.yaml")),
-		quietly("wait", "pods", "-l", "pod-group.scheduling.sigs.k8s.io=first", "--for=condition=Ready", "--timeout=60s"),
-		do("apply", "-f", file("second.yaml")),
+		runShown("apply", "-f", file("first.yaml")),
+		runHidden("wait", "pods", "-l", "pod-group.scheduling.sigs.k8s.io=first", "--for=condition=Ready", "--timeout=60s"),
+		runShown("apply", "-f", file("second.yaml")),
 		look(rows("both run, each in one spine", quotasBefore, podsSettled...), pods...),
 		quotas("research has 32 CPUs more than its min", quotasBorrowed),
 		before.read,
 		say("Now serving needs 4 nodes in one spine. 4 are free, but not in one. What it asks for is within its min, so quotas that borrow must give back:"),
-		do("apply", "-f", file("model.yaml")),
-		look(rows("the gang that borrowed is evicted whole; the other one runs on; the spine belongs to serving", quotasAfter, afterwards(c)...), pods...),
+		runShown("apply", "-f", file("model.yaml")),
+		look(rows("the gang that borrowed is evicted whole; the other one runs on; the spine belongs to serving", quotasAfter, columnsWhenBound(c)...), pods...),
 		quotas("each has what is sure for it", quotasTakenBack),
 		say("The tree now:"),
 		draw(&after),
 	}
 }
 
-// awaitQuotas waits until the scheduler has written what the quotas have.
+// awaitQuotas waits until the scheduler has written the status of the quotas.
 func awaitQuotas(ctx context.Context, d *demo) error {
 	_, _, err := d.await(ctx, func(out string) []check {
 		return []check{{what: "the scheduler has read the quotas", ok: strings.Count(out, "runtime") == 2}}

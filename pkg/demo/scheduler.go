@@ -20,7 +20,7 @@ import (
 
 const schedulerProgram = "muster-scheduler"
 
-// findScheduler returns the program beside this one, or else the one on PATH.
+// findScheduler returns the program beside this one, otherwise the one on PATH.
 func findScheduler() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -47,9 +47,8 @@ const (
 	schedulerStart = time.Minute
 )
 
-// startScheduler starts muster-scheduler with the profiles of drop-in.yaml and waits
-// until it is ready. Its port was free a moment ago; if somebody has taken it since, it
-// tries another one.
+// startScheduler starts muster-scheduler with the profiles of drop-in.yaml and waits until it is ready. It
+// chooses a free port, and another one if that is taken meanwhile.
 func startScheduler(ctx context.Context, c *localcluster.Cluster, program string) (*localcluster.Process, error) {
 	config, err := fs.ReadFile(manifests.SchedulerConfigs, "scheduler-config/drop-in.yaml")
 	if err != nil {
@@ -83,19 +82,19 @@ func startScheduler(ctx context.Context, c *localcluster.Cluster, program string
 	}
 }
 
-// connectTo adds to a scheduler's configuration where the cluster is: with --config the
-// flag --kubeconfig has no effect.
+// connectTo adds the cluster's address to a scheduler's configuration: with --config the flag --kubeconfig
+// has no effect.
 func connectTo(config []byte, kubeconfig string) []byte {
 	return fmt.Appendf(config, "clientConnection:\n  kubeconfig: %q\n", kubeconfig)
 }
 
-// waitForScheduler waits until the scheduler says that it is.
+// waitForScheduler waits until the scheduler reports that it is ready.
 func waitForScheduler(ctx context.Context, p *localcluster.Process, port int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, schedulerStart, fmt.Errorf("not ready after %s", schedulerStart))
 	defer cancel()
 	client := &http.Client{
 		Timeout: 5 * time.Second,
-		// Its certificate is its own work, and nothing secret is said.
+		// The scheduler signs its own certificate, and the request holds no secret.
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
 	}
 	url := fmt.Sprintf("https://127.0.0.1:%d/readyz", port)

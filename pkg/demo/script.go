@@ -14,9 +14,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
-// What the documents show. Addresses and ages differ from run to run. A pod that leaves
-// is READY here until it has left, as on a kubelet whose containers ignore SIGTERM; in
-// the documents it is not.
+// The documented output. Addresses and ages differ from run to run. A terminating pod stays READY here, as on
+// a kubelet whose containers ignore SIGTERM; in the documents it does not.
 const (
 	example1Pods = `
 NAME            READY   STATUS    RESTARTS   AGE   IP            NODE      NOMINATED NODE
@@ -52,7 +51,7 @@ hp-training-pod-3     1/1     Running   0          45s   10.244.8.20   node-8   
 `
 )
 
-// The messages of the documents, as far as they are the same in every run.
+// The documented messages, as far as they are the same in every run.
 const (
 	saysRefused = "no candidate topology nodes can accommodate job, desiredOfferSlot: 4, topology topologyNode SpineLayer/spine-0: 3;" +
 		"topology topologyNode SpineLayer/spine-1: 3;topology topologyNode SpineLayer/spine-2: 3"
@@ -66,10 +65,10 @@ const (
 const saysChoice = "evicts in spine-1: binpack, fewest slots as if all possible victims had gone. " +
 	"spine-1: 1 pod of priority 1000; spine-0: 1 pod of priority 1000; spine-2: impossible"
 
-// longestMessage is what a message may have, in bytes.
+// longestMessage is the limit of a message, in bytes.
 const longestMessage = 1024
 
-// podsWide is the command of the documents. While a pod leaves, READY is not compared.
+// podsWide is the documented command. While a pod terminates, READY is not compared.
 var (
 	podsWide    = []string{"get", "pods", "-o", "wide"}
 	podsMoving  = []string{"NAME", "STATUS", "RESTARTS", "NODE", "NOMINATED NODE"}
@@ -78,7 +77,7 @@ var (
 
 func example(name string) string { return path.Join(examplesPath, name) }
 
-// open says what is coming, before anything slow begins.
+// open announces the demo before any slow step.
 func (n *narrator) open() {
 	n.say("Muster demo: the two examples of the documents, word for word, one with GPUs and one with quotas, on a real Kubernetes control plane.",
 		"etcd, kube-apiserver and muster-scheduler run on this machine; only the nodes are make-believe.",
@@ -91,7 +90,7 @@ func script(c *localcluster.Cluster) []step {
 	return slices.Concat(network(c), example1(), example2(c), example3(c), example4(c))
 }
 
-// network makes the network of the documents.
+// network creates the documented network.
 func network(c *localcluster.Cluster) []step {
 	var now objects
 	return []step{
@@ -99,7 +98,7 @@ func network(c *localcluster.Cluster) []step {
 		addNodes(c),
 		say("muster-scheduler runs with manifests/scheduler-config/drop-in.yaml, so it serves pods that ask for muster-scheduler or for koord-scheduler."),
 		say("Labels of a node name its spine and its block. One object says which labels these are:"),
-		do("apply", "-f", example("clusternetworktopology.yaml")),
+		runShown("apply", "-f", example("clusternetworktopology.yaml")),
 		lookInto(documentedTopology,
 			[]string{"get", "clusternetworktopology", scheduling.TopologyName, "-o", "json"},
 			"get", "clusternetworktopology", scheduling.TopologyName),
@@ -116,7 +115,7 @@ func example1() []step {
 	return []step{
 		title("Example 1: PreferGather and binpack"),
 		say("A gang of 4 pods, each as large as a node, would like to be in one block, or else in one spine."),
-		do(slices.Concat([]string{"apply"}, files)...),
+		runShown(slices.Concat([]string{"apply"}, files)...),
 		look(rows("all 4 run, rank by rank on node-5 to node-8", example1Pods, podsSettled...), podsWide...),
 		podGroup("topology-demo-job", "4", "4", "Running"),
 		say("The gang (x) fills spine-1:"),
@@ -125,8 +124,8 @@ func example1() []step {
 			"Of its domains binpack takes the one with the fewest free slots: large holes stay whole for large gangs."),
 
 		say("Now the gang goes. (--force, because nothing real runs in these pods.)"),
-		do(slices.Concat([]string{"delete"}, files, []string{"--force"})...),
-		quietly("delete", "events", "--all"),
+		runShown(slices.Concat([]string{"delete"}, files, []string{"--force"})...),
+		runHidden("delete", "events", "--all"),
 	}
 }
 
@@ -142,18 +141,18 @@ func example2(c *localcluster.Cluster) []step {
 	return []step{
 		title("Example 2: MustGather and preemption"),
 		say("Three low-priority pods take node-0, node-1 and node-5."),
-		do("apply", "-f", example("example2-priorityclasses.yaml")),
+		runShown("apply", "-f", example("example2-priorityclasses.yaml")),
 		awaitClasses(c),
-		do("apply", "-f", example("example2-low-priority-pods.yaml")),
+		runShown("apply", "-f", example("example2-low-priority-pods.yaml")),
 		look(rows("the low-priority pods run", example2Before, podsSettled...), podsWide...),
 		say("With them (l), no spine has 4 free slots:"),
 		draw(&before),
 
 		say("Now a gang of 4 with high priority comes, which must be in one spine:"),
-		do("apply", "-f", example("example2-podgroup.yaml"), "-f", example("example2-pods.yaml")),
+		runShown("apply", "-f", example("example2-podgroup.yaml"), "-f", example("example2-pods.yaml")),
 		look(rows("one victim leaves; all 4 wait, nominated rank by rank to node-5 to node-8", example2During, podsMoving...), podsWide...),
 		look(messageOfFirst, "get", "pod", "hp-training-pod-0", "-o", message),
-		lookInto(whileLeaving, podsAndEvents, "get", "pod", "hp-training-pod-1", "-o", message),
+		lookInto(whileTerminating, podsAndEvents, "get", "pod", "hp-training-pod-1", "-o", message),
 		look(disruptionTarget, "get", "pod", victim, "-o", `jsonpath-as-json={.status.conditions[?(@.type=="DisruptionTarget")]}`),
 		podGroup(gang, "0", "0", "PreScheduling"),
 		say("Why spine-1, why node-5? The scheduler tells it in an event on the PodGroup:"),
@@ -161,9 +160,9 @@ func example2(c *localcluster.Cluster) []step {
 		say("Fewest evictions win. spine-0 and spine-1 need one each, and spine-2 has too few nodes. Between equals binpack decides,",
 			"as if all possible victims had gone: spine-1 has the fewest slots."),
 
-		say(fmt.Sprintf("The victim takes %d seconds to leave. Until then the nominated nodes are reserved for the gang.", int(leaveDelay.Seconds()))),
-		look(gone, "wait", "--for=delete", "pod/"+victim, "--timeout=30s"),
-		look(rows("all 4 run where they were nominated; the other two low-priority pods run on", example2After, afterwards(c)...), podsWide...),
+		say(fmt.Sprintf("The victim takes %d seconds to leave. Until then the nominated nodes are reserved for the gang.", int(terminationDelay.Seconds()))),
+		look(deleted, "wait", "--for=delete", "pod/"+victim, "--timeout=30s"),
+		look(rows("all 4 run where they were nominated; the other two low-priority pods run on", example2After, columnsWhenBound(c)...), podsWide...),
 		podGroup(gang, "4", "4", "Running"),
 		say("The gang (x) has spine-1 for itself:"),
 		draw(&after),
@@ -174,16 +173,16 @@ func example2(c *localcluster.Cluster) []step {
 	}
 }
 
-// afterwards are the columns that are as documented when nominated pods have been bound: the API server
-// of 1.34 leaves a nomination where it is, whoever wrote it.
-func afterwards(c *localcluster.Cluster) []string {
+// columnsWhenBound are the documented columns after nominated pods are bound: the API server of 1.34 keeps
+// their nomination.
+func columnsWhenBound(c *localcluster.Cluster) []string {
 	if strings.HasPrefix(c.Kubernetes(), "1.34.") {
 		return slices.DeleteFunc(slices.Clone(podsSettled), func(column string) bool { return column == "NOMINATED NODE" })
 	}
 	return podsSettled
 }
 
-// addNodes adds the nodes of the documents.
+// addNodes adds the documented nodes.
 func addNodes(c *localcluster.Cluster) step {
 	return func(ctx context.Context, d *demo) error {
 		file, err := examples.FS.Open("example-nodes.yaml")
@@ -218,7 +217,7 @@ func awaitClasses(c *localcluster.Cluster) step {
 	}
 }
 
-// podGroup shows a PodGroup and checks what its status says.
+// podGroup shows a PodGroup and checks its status.
 func podGroup(name, scheduled, running, phase string) step {
 	want := fmt.Sprintf("NAME                     MIN  SCHEDULED  RUNNING  PHASE\n%-25s%-5s%-11s%-9s%s\n", name, "4", scheduled, running, phase)
 	what := fmt.Sprintf("the PodGroup is %s", phase)

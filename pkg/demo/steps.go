@@ -15,17 +15,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/picture"
 )
 
-// demo plays steps: it tells, runs commands, shows what they print, and checks it.
+// demo plays steps: it prints prose, runs commands, shows their output and checks it.
 type demo struct {
 	*narrator
 	kubectl kubectl
 }
 
-// A step is one thing that the demo does. Its error ends the demo; that something is
-// not as expected is no error but a check that has failed.
+// A step is one action of the demo. Its error ends the demo; an unexpected result is a failed check, not an
+// error.
 type step func(ctx context.Context, d *demo) error
 
-// expect says what a command should print.
+// expect returns the checks of a command's output.
 type expect func(out string) []check
 
 func (d *demo) play(ctx context.Context, steps []step) error {
@@ -45,7 +45,7 @@ func title(text string) step {
 	}
 }
 
-// say tells prose.
+// say prints prose.
 func say(sentences ...string) step {
 	return func(_ context.Context, d *demo) error {
 		d.say(sentences...)
@@ -53,8 +53,8 @@ func say(sentences ...string) step {
 	}
 }
 
-// do shows a command and what it prints.
-func do(args ...string) step {
+// runShown runs a command and shows its output.
+func runShown(args ...string) step {
 	return func(ctx context.Context, d *demo) error {
 		d.command(args...)
 		out, err := d.kubectl(ctx, args...)
@@ -63,16 +63,15 @@ func do(args ...string) step {
 	}
 }
 
-// quietly runs a command that is not worth telling.
-func quietly(args ...string) step {
+// runHidden runs a command without showing it.
+func runHidden(args ...string) step {
 	return func(ctx context.Context, d *demo) error {
 		_, err := d.kubectl(ctx, args...)
 		return err
 	}
 }
 
-// look shows a command and what it prints, as soon as that is as expected or time is
-// up, and then the checks.
+// look shows a command and its output when the output is as expected or time is up, and then the checks.
 func look(want expect, args ...string) step {
 	return func(ctx context.Context, d *demo) error {
 		out, results, err := d.await(ctx, want, args...)
@@ -86,15 +85,14 @@ func look(want expect, args ...string) step {
 	}
 }
 
-// lookInto is look for what is too long to be shown, or is in several objects: one
-// command is checked, another one is shown.
+// lookInto checks one command and shows another one, for output that is too long or spans several objects.
 func lookInto(want expect, from []string, shown ...string) step {
 	return func(ctx context.Context, d *demo) error {
 		_, results, err := d.await(ctx, want, from...)
 		if err != nil {
 			return err
 		}
-		if err := do(shown...)(ctx, d); err != nil {
+		if err := runShown(shown...)(ctx, d); err != nil {
 			return err
 		}
 		d.checks(results)
@@ -102,16 +100,15 @@ func lookInto(want expect, from []string, shown ...string) step {
 	}
 }
 
-// How long a command may take to print what it should. Once something was wrong the
-// rest is shown without much waiting.
+// The time limits of a command's expected output. After a failed check the demo waits only briefly.
 const (
 	patience     = 20 * time.Second
 	lostPatience = 2 * time.Second
 	lookEvery    = 100 * time.Millisecond
 )
 
-// await runs a command until what it prints is as expected or time is up. Only an
-// interruption is an error; what kubectl complains about fails the checks.
+// await runs a command until its output is as expected or time is up. Only an interruption is an error; an
+// error of kubectl fails the checks.
 func (d *demo) await(ctx context.Context, want expect, args ...string) (string, []check, error) {
 	limit := patience
 	if len(d.failed) > 0 {
@@ -140,11 +137,10 @@ func (d *demo) await(ctx context.Context, want expect, args ...string) (string, 
 	}
 }
 
-// world is a command whose output decodeObjects reads and pictures are drawn of.
+// world is the command whose output decodeObjects reads for pictures.
 var world = []string{"get", "nodes,pods,clusternetworktopologies", "-o", "json"}
 
-// draw shows the cluster as a tree with its free slots, and leaves what it is drawn of
-// in o.
+// draw shows the cluster as a tree with its free slots, and stores the drawn objects in o.
 func draw(o *objects) step {
 	return func(ctx context.Context, d *demo) error {
 		if err := o.read(ctx, d); err != nil {
@@ -177,7 +173,7 @@ func (o *objects) pictureForExamples() (*picture.Cluster, error) {
 	return o.picture(member, markOf)
 }
 
-// firstPod is the first pod of a fixture.
+// firstPod returns the first pod of a fixture.
 func firstPod(name string) (*v1.Pod, error) {
 	content, err := fs.ReadFile(examples.FS, name)
 	if err != nil {

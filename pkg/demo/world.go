@@ -19,8 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// objects are what the API server holds of some kinds: those that make a picture, and
-// events.
+// objects are the API server's objects of some kinds: the kinds in a picture, and events.
 type objects struct {
 	nodes    []v1.Node
 	pods     []v1.Pod
@@ -64,8 +63,8 @@ func appendDecoded[T any](list []T, raw []byte) ([]T, error) {
 	return append(list, one), err
 }
 
-// picture draws the cluster for a gang of pods like member. A pod that is bound is drawn
-// by its mark, once for each slot that it takes.
+// picture draws the cluster with slots of the size of member. It draws a bound pod as its mark, once for each
+// slot that the pod takes.
 func (o objects) picture(member *v1.Pod, mark func(*v1.Pod) string) (*picture.Cluster, error) {
 	layers, err := koordinator.OrderLayers(o.topology.Spec)
 	if err != nil {
@@ -102,7 +101,7 @@ func pathOf(labels map[string]string, layers []koordinator.Layer) []string {
 	return path
 }
 
-// marks draws one node.
+// marks returns the marks of one node.
 func (o objects) marks(n v1.Node, member *v1.Pod, mark func(*v1.Pod) string) picture.Marks {
 	unit := requests(member)
 	free := n.Status.Allocatable.DeepCopy()
@@ -114,9 +113,9 @@ func (o objects) marks(n v1.Node, member *v1.Pod, mark func(*v1.Pod) string) pic
 			continue
 		}
 		for name, used := range requests(pod) {
-			left := free[name]
-			left.Sub(used)
-			free[name] = left
+			remaining := free[name]
+			remaining.Sub(used)
+			free[name] = remaining
 		}
 		after := slotsIn(free, unit)
 		marks = append(marks, slices.Repeat(picture.Marks{mark(pod)}, before-after)...)
@@ -125,22 +124,22 @@ func (o objects) marks(n v1.Node, member *v1.Pod, mark func(*v1.Pod) string) pic
 	return append(marks, slices.Repeat(picture.Marks{picture.Free}, before)...)
 }
 
-// requests are what a pod asks for, and its place among the node's pods.
+// requests returns a pod's requests, with its slot among the node's pods.
 func requests(pod *v1.Pod) v1.ResourceList {
 	out := resource.PodRequests(pod, resource.PodResourcesOptions{})
 	out[v1.ResourcePods] = *quantity.NewQuantity(1, quantity.DecimalSI)
 	return out
 }
 
-// slotsIn counts how often unit fits in what is free.
+// slotsIn counts how often unit fits in free.
 func slotsIn(free, unit v1.ResourceList) int {
 	slots := int64(-1)
 	for name, one := range unit {
 		if one.IsZero() {
 			continue
 		}
-		left := free[name]
-		if n := max(0, left.MilliValue()) / one.MilliValue(); slots < 0 || n < slots {
+		available := free[name]
+		if n := max(0, available.MilliValue()) / one.MilliValue(); slots < 0 || n < slots {
 			slots = n
 		}
 	}
@@ -150,7 +149,7 @@ func slotsIn(free, unit v1.ResourceList) int {
 // freeSlots counts the free slots of every domain, by ID.
 func freeSlots(c *picture.Cluster) []offer.Slots { return offer.Sum(c.Tree, c.World().Free) }
 
-// drawOffers draws the cluster, and beside each domain its free slots.
+// drawOffers draws the cluster, with the free slots of each domain.
 func drawOffers(c *picture.Cluster) string {
 	sums := freeSlots(c)
 	lines := []string{"  cluster"}
@@ -176,7 +175,7 @@ func drawOffers(c *picture.Cluster) string {
 	return out.String()
 }
 
-// domainsOf lists what has a line of its own in a picture, from the top.
+// domainsOf lists the domains with a line of their own in a picture, from the top.
 func domainsOf(t *topology.Tree) (domains []topology.ID) {
 	for d := topology.Root + 1; int(d) < t.Len(); d++ {
 		if !t.IsNode(d) {
@@ -186,8 +185,8 @@ func domainsOf(t *topology.Tree) (domains []topology.ID) {
 	return domains
 }
 
-// headOf returns the name with which a line of a picture begins, "" if the line continues
-// another one, and drawnName that of a domain.
+// headOf returns the name at the beginning of a picture's line, "" if it continues another line; drawnName is
+// the name of a domain there.
 func headOf(line string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(line, " "), " ")
 	return name

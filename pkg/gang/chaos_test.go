@@ -30,7 +30,7 @@ func (c chaos) pod() string { return c.one("a-0 a-1 a-2 a-3 b-0 b-1 b-2 c-0") }
 
 func (c chaos) member() gang.Member {
 	pod := c.pod()
-	m := gang.Member{Gang: ref(pod[:1]), Pod: pod, UID: "1", Row: rapid.SampledFrom([]string{"", "r"}).Draw(c.T, "row"), Rank: rapid.IntRange(0, 2).Draw(c.T, "rank"), Gated: c.sometimes()}
+	m := gang.Member{Gang: ref(pod[:1]), Pod: pod, UID: "1", Row: rapid.SampledFrom([]string{"", "r"}).Draw(c.T, "row"), Rank: rapid.IntRange(0, 2).Draw(c.T, "rank"), Gate: map[bool]string{true: "has a scheduling gate"}[c.sometimes()]}
 	if node, _ := c.book.Place(pod); c.sometimes() {
 		m.Node = node
 	}

@@ -79,7 +79,7 @@ func (b *Book) recount(g *gang) (c counts) {
 			if m.evicted {
 				c.evicted++
 			}
-		case !m.Gated:
+		case m.Gate == "":
 			c.exist++
 			if m.assumed {
 				c.assumed++

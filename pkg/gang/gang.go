@@ -70,8 +70,9 @@ type Member struct {
 	Row  string
 	Rank int    // in its row; NoRank if it has none
 	Node string // where it is bound; "" while it is pending
-	// Gated members exist for the API but not for the scheduler: they have scheduling gates or lack their claims.
-	Gated    bool
+	// Gate says why the member exists for the API and not for the scheduler, such as a scheduling gate; "" if nothing
+	// keeps it out of the queue.
+	Gate     string
 	Priority int32
 	// Done says that the member finished on its node. Succeeded says that it finished well.
 	Done, Succeeded bool

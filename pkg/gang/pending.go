@@ -18,7 +18,7 @@ func (names ordering) members(x, y *member) int {
 	return names(x.Pod, y.Pod)
 }
 
-func pending(m *member) bool { return m.Node == "" && !m.Gated }
+func pending(m *member) bool { return m.Node == "" && m.Gate == "" }
 
 // pendingQueue holds the pending members of a gang in order.
 type pendingQueue struct {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/muster-scheduler/muster/pkg/choice"
 )
@@ -17,8 +18,8 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	switch { // the scheduler's queue may learn of a change before or after the book
 	case m.Node != "":
 		return false, "it is bound to " + m.Node
-	case m.Gated:
-		return false, "it has scheduling gates or another scheduler, or waits for claims to be made, as far as is known by now"
+	case m.Gate != "":
+		return false, "it cannot be placed yet: " + m.Gate
 	}
 	key := b.groupKey(m.Gang)
 	if why := b.obstacle(key); why.Is() {
@@ -129,17 +130,31 @@ func (b *Book) incomplete(ref Ref) Refusal {
 		gangName = " of gang " + ref.String()
 	}
 	why := missing("%d of %d members%s exist", g.counts.exist+g.absentFinished(), g.spec.Min, gangName)
-	why.Words += Uncounted(len(g.members) - g.counts.exist - g.counts.done)
+	gates := map[string]int{}
+	for _, m := range g.members {
+		if m.Gate != "" && m.Node == "" && !m.Done {
+			gates[m.Gate]++
+		}
+	}
+	why.Words += Uncounted(gates)
 	return why
 }
 
-// Uncounted describes further members that cannot be placed yet; "" if there are none.
-func Uncounted(members int) string {
-	if members <= 0 {
-		return ""
+// Uncounted describes further members that cannot be placed yet, from their number by Member.Gate; "" if there are none.
+func Uncounted(gates map[string]int) string {
+	all, causes := 0, []string{}
+	for _, gate := range slices.Sorted(maps.Keys(gates)) {
+		all += gates[gate]
+		causes = append(causes, fmt.Sprintf("%d: %s", gates[gate], gate))
 	}
-	return fmt.Sprintf(", and %d that cannot be placed yet: "+
-		"they have scheduling gates or another schedulerName, or their ResourceClaims do not exist", members)
+	switch len(causes) {
+	case 0:
+		return ""
+	case 1:
+		_, cause, _ := strings.Cut(causes[0], ": ")
+		return fmt.Sprintf(", and %d that cannot be placed yet: %s", all, cause)
+	}
+	return fmt.Sprintf(", and %d that cannot be placed yet (%s)", all, strings.Join(causes, "; "))
 }
 
 // exclusion says why an optional gang takes no part in its group's next plan.

@@ -21,12 +21,11 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// fieldManager owns what Apply writes.
+// fieldManager owns the fields that Apply writes.
 const fieldManager = "muster-localcluster"
 
-// Apply creates or changes the objects of a YAML or JSON stream, in its order, by
-// server-side apply. It also writes their status, and after a
-// CustomResourceDefinition it waits until objects of that kind can be applied.
+// Apply creates or changes the objects of a YAML or JSON stream, in its order, by server-side apply. It also
+// writes their status. After a CustomResourceDefinition it waits until objects of that kind can be applied.
 // An object without a namespace goes to "default".
 func (c *Cluster) Apply(ctx context.Context, stream io.Reader) error {
 	client, err := dynamic.NewForConfig(c.config)
@@ -87,7 +86,7 @@ func (a applier) apply(ctx context.Context, obj *unstructured.Unstructured) erro
 		}
 		resource = a.client.Resource(mapping.Resource).Namespace(namespace)
 	}
-	if obj.GetName() == "" { // server-side apply needs a name, generateName has none yet
+	if obj.GetName() == "" { // server-side apply needs a name, and generateName has none yet
 		_, err := resource.Create(ctx, obj, metav1.CreateOptions{FieldManager: fieldManager})
 		return err
 	}
@@ -108,7 +107,7 @@ func (a applier) apply(ctx context.Context, obj *unstructured.Unstructured) erro
 	return err
 }
 
-// mapping finds the resource of an object, also if its kind has only just come.
+// mapping finds the resource of an object, also of a kind that is new.
 func (a applier) mapping(obj *unstructured.Unstructured) (*meta.RESTMapping, error) {
 	kind := obj.GroupVersionKind()
 	if kind.Kind == "" || kind.Version == "" {

@@ -38,7 +38,7 @@ const (
 	// Another scheduler of gangs, with which this one is compared.
 	KoordScheduler Component = "koord-scheduler"
 
-	// What a node of kind is made of, and kind itself: see StaticBinaries.
+	// The programs of a kind node, and kind itself: see StaticBinaries.
 	Kind           Component = "kind"
 	Kubeadm        Component = "kubeadm"
 	Kubelet        Component = "kubelet"
@@ -57,7 +57,7 @@ const (
 type source struct {
 	module string   // build/<module>.mod and .sum
 	pkg    string   // the main package
-	takes  string   // on two cores, when nothing is in Go's build cache
+	takes  string   // on two cores, with an empty build cache
 	keeps  []string // folders of its module that are kept beside the binary: see Kept
 }
 
@@ -96,9 +96,9 @@ var sources = map[Component]source{
 //go:embed build
 var buildFiles embed.FS
 
-// Binaries returns the paths of the components' binaries, and first builds those
-// that are not in the cache yet. The cache is $MUSTER_CACHE, else "muster" in the
-// user's cache folder. What is being built is told on progress.
+// Binaries returns the paths of the components' binaries, and first builds those that are not in the cache
+// yet. The cache is $MUSTER_CACHE, otherwise "muster" in the user's cache folder. progress receives the names
+// of builds.
 func Binaries(ctx context.Context, progress io.Writer, components ...Component) (map[Component]string, error) {
 	return BinariesOf(ctx, progress, "", components...)
 }
@@ -113,9 +113,9 @@ func BinariesOf(ctx context.Context, progress io.Writer, kubernetes string, comp
 	return build(ctx, progress, version, linkedAsUsual, components)
 }
 
-// StaticBinaries is Binaries that need nothing of the machine on which they run: for images
-// FROM scratch, and for nodes of another system than this one. Only the linker is told: what has been
-// compiled for Binaries is not compiled again.
+// StaticBinaries is Binaries without dependencies on the machine: for images FROM scratch, and for nodes with
+// another system. Only the linker flags differ: packages that were compiled for Binaries are not compiled
+// again.
 func StaticBinaries(ctx context.Context, progress io.Writer, components ...Component) (map[Component]string, error) {
 	version, err := KubernetesVersion("")
 	if err != nil {
@@ -124,7 +124,7 @@ func StaticBinaries(ctx context.Context, progress io.Writer, components ...Compo
 	return build(ctx, progress, version, linkedStatically, components)
 }
 
-// linking says how a program is linked.
+// linking is the linker flags of a program.
 type linking struct{ suffix, flags string }
 
 var (
@@ -144,7 +144,7 @@ func build(ctx context.Context, progress io.Writer, version string, linked linki
 		if !ok {
 			return nil, fmt.Errorf("unknown component %q", c)
 		}
-		b := builder{c, s.of(c, version), linked, cache, newReporter(progress)}
+		b := builder{c, s.forVersion(c, version), linked, cache, newReporter(progress)}
 		if paths[c], err = b.ensure(ctx); err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func build(ctx context.Context, progress io.Writer, version string, linked linki
 	return paths, nil
 }
 
-// CacheDir is where built programs are: $MUSTER_CACHE, else "muster" in the user's cache folder.
+// CacheDir is the folder of built programs: $MUSTER_CACHE, otherwise "muster" in the user's cache folder.
 func CacheDir() (string, error) {
 	if dir := os.Getenv("MUSTER_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -173,8 +173,8 @@ type builder struct {
 	report    reporter
 }
 
-// ensure returns the path of the binary. Of several processes that want the same
-// binary one builds it and the others wait.
+// ensure returns the path of the binary. If several processes need one binary, one builds it and the other
+// processes wait.
 func (b builder) ensure(ctx context.Context) (string, error) {
 	path := filepath.Join(b.cache, "bin", b.source.module+"-"+b.source.version()+b.linked.suffix, string(b.component))
 	if exists(path) {
@@ -198,8 +198,8 @@ func (b builder) ensure(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// build compiles in a work folder beside the cache's binaries, so that the last
-// step is a rename and an interrupted build leaves nothing.
+// build compiles in a work folder beside the cache's binaries, so that the last step is a rename and an
+// interrupted build leaves nothing.
 func (b builder) build(ctx context.Context, path string) error {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
@@ -220,7 +220,8 @@ func (b builder) build(ctx context.Context, path string) error {
 		return err
 	}
 	out := work.join(string(b.component))
-	if _, err := b.run(ctx, work, goTool, "build", "-o", out, "-ldflags", b.source.ldflags()+b.linked.flags, "-tags", b.source.tags(), b.source.pkg); err != nil {
+	flags := b.source.ldflags() + b.linked.flags
+	if _, err := b.run(ctx, work, goTool, "build", "-o", out, "-ldflags", flags, "-tags", b.source.tags(), b.source.pkg); err != nil {
 		return err
 	}
 	if err := b.keep(ctx, work, goTool, path); err != nil {
@@ -229,7 +230,7 @@ func (b builder) build(ctx context.Context, path string) error {
 	return os.Rename(out, path)
 }
 
-// run runs Go in the work folder and returns what it prints.
+// run runs Go in the work folder and returns its output.
 func (b builder) run(ctx context.Context, work *folder, goTool string, args ...string) (string, error) {
 	cmd, err := work.command(ctx, goTool, args...)
 	if err != nil {
@@ -248,12 +249,12 @@ func (b builder) run(ctx context.Context, work *folder, goTool string, args ...s
 	return stdout.String(), nil
 }
 
-// Kept is the folder that holds files of a component's module, such as its CRDs, under the
-// names that they have there. They are of the version that the binary is of.
+// Kept is the folder of files from a component's module, such as its CRDs, under their original names. Their
+// version is that of the binary.
 func Kept(binary string) string { return binary + ".files" }
 
-// keep copies the folders that the component keeps of its module. They are in place before the
-// binary is, by which everybody sees whether the component is there.
+// keep copies the folders that the component keeps of its module. It must run before the binary is in place,
+// since the binary marks the component as complete.
 func (b builder) keep(ctx context.Context, work *folder, goTool, path string) error {
 	if len(b.source.keeps) == 0 {
 		return nil
@@ -269,7 +270,7 @@ func (b builder) keep(ctx context.Context, work *folder, goTool, path string) er
 			return fmt.Errorf("keep %s: %w", folder, err)
 		}
 	}
-	// What is there is of a build that was interrupted.
+	// Existing files are from an interrupted build.
 	return errors.Join(os.RemoveAll(Kept(path)), os.Rename(kept, Kept(path)))
 }
 
@@ -292,7 +293,7 @@ func (b builder) lock(ctx context.Context, path string) (unlock func(), err erro
 	return func() { file.Close() }, nil // closing unlocks
 }
 
-// retry calls try until it does something else than EWOULDBLOCK.
+// retry calls try until it returns anything but EWOULDBLOCK.
 func retry(ctx context.Context, try func() error) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -308,8 +309,8 @@ func retry(ctx context.Context, try func() error) error {
 	}
 }
 
-// buildEnv is env without what a caller may have set for another module or
-// another machine; the rest stays, so that Go's caches and proxies are shared.
+// buildEnv overrides the variables that a caller may have set for another module or machine; the rest stays,
+// so that Go's caches and proxies are shared.
 func buildEnv(env []string) []string {
 	return append(env,
 		"GOFLAGS=-mod=readonly -buildvcs=false",
@@ -323,12 +324,12 @@ func buildEnv(env []string) []string {
 func (s source) file(ext string) []byte {
 	content, err := buildFiles.ReadFile("build/" + s.module + ext)
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // the file is embedded
 	}
 	return content
 }
 
-// version is the one that the embedded go.mod requires of the package's module.
+// version is the version that the embedded go.mod requires of the package's module.
 func (s source) version() string {
 	_, version := s.required()
 	return version
@@ -346,8 +347,7 @@ func (s source) required() (module, version string) {
 
 var requirement = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`)
 
-// ldflags leaves debug information out and tells Kubernetes' programs their
-// version, which a plain build does not.
+// ldflags drops debug information and sets the version of Kubernetes' programs, which a plain build does not.
 func (s source) ldflags() string {
 	flags := "-s -w"
 	if !strings.HasPrefix(s.module, "kubernetes") {
@@ -366,7 +366,7 @@ func (s source) ldflags() string {
 	return flags
 }
 
-// tags leave out what needs libraries that a machine may not have.
+// tags exclude code that needs libraries which a machine may lack.
 func (s source) tags() string {
 	if s.module == "containerd" {
 		return "no_btrfs,no_devmapper,no_zfs,urfave_cli_no_docs"
@@ -382,9 +382,9 @@ func exists(path string) bool {
 // tail returns the last lines of a program's output.
 func tail(output []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-	const most = 20
-	if len(lines) > most {
-		lines = append([]string{"…"}, lines[len(lines)-most:]...)
+	const limit = 20
+	if len(lines) > limit {
+		lines = append([]string{"…"}, lines[len(lines)-limit:]...)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// AwaitClasses waits until pods may name every PriorityClass that there is now, and get
-// its value; those of the system are left out. The API server's admission hears of a class a moment after it was created
-// or changed; until then it refuses pods that name it, or gives them the old value.
+// AwaitClasses waits until pods may name every current PriorityClass and get its value, except the system's
+// classes. The API server's admission sees a new or changed class only a moment later; until then it rejects
+// pods that name the class, or gives them the old value.
 func AwaitClasses(ctx context.Context, client kubernetes.Interface) error {
 	classes, err := client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -27,7 +27,8 @@ func AwaitClasses(ctx context.Context, client kubernetes.Interface) error {
 		}
 		last := errors.New("its pods get another value")
 		err := wait.PollUntilContextTimeout(ctx, pollEvery, startTimeout, true, func(ctx context.Context) (bool, error) {
-			pod, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, podOfClass(class.Name), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+			pod, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, podOfClass(class.Name), dryRun)
 			if apierrors.IsForbidden(err) {
 				last = err
 				return false, nil

@@ -16,8 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestAwaitClasses has an API server whose admission is late: at first it knows no
-// class, then an old one.
+// TestAwaitClasses: the API server's admission is late: at first it knows no class, then an old one.
 func TestAwaitClasses(t *testing.T) {
 	refused := apierrors.NewForbidden(v1.Resource("pods"), "class-", errors.New("no PriorityClass with name high was found"))
 	class := func(name string) *schedulingv1.PriorityClass {

@@ -15,17 +15,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// leftOut are the controllers that nobody needs here, or that would take make-believe nodes
-// for broken ones. All others of kube-controller-manager run.
-var leftOut = []string{
-	"node-lifecycle-controller", // taints nodes that renew no lease; KWOK's do not, and are well
+// disabledControllers are the controllers that are not needed here, or that would take simulated nodes for broken ones.
+// All other controllers of kube-controller-manager run.
+var disabledControllers = []string{
+	"node-lifecycle-controller", // taints nodes without a lease, as KWOK's nodes are
 	"node-ipam-controller",
 	"ttl-controller",                               // writes to every node what only kubelets read
-	"persistentvolume-attach-detach-controller",    // waits for drivers that answer for their nodes
+	"persistentvolume-attach-detach-controller",    // waits for drivers that report for their nodes
 	"certificatesigningrequest-signing-controller", // has no key to sign with
 }
 
-// startControllers starts kube-controller-manager. It is well when awaitControllers says so.
+// startControllers starts kube-controller-manager. awaitControllers waits for its health.
 func (c *Cluster) startControllers(program string, options Options) error {
 	port, err := FreePort()
 	if err != nil {
@@ -42,12 +42,12 @@ func controllerArgs(kubeconfig, certificates string, port int, gates string) []s
 		"--kubeconfig=" + kubeconfig,
 		"--bind-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(port),
-		"--tls-cert-file=" + filepath.Join(certificates, "apiserver.crt"), // it names 127.0.0.1
+		"--tls-cert-file=" + filepath.Join(certificates, "apiserver.crt"), // the certificate names 127.0.0.1
 		"--tls-private-key-file=" + filepath.Join(certificates, "apiserver.key"),
 		"--service-account-private-key-file=" + filepath.Join(certificates, "sa-signer.key"),
 		"--leader-elect=false",
-		"--controllers=*,-" + strings.Join(leftOut, ",-"),
-		// As fast as the API server is: 20 requests a second are for clusters that are shared.
+		"--controllers=*,-" + strings.Join(disabledControllers, ",-"),
+		// As fast as the API server: 20 requests a second are for shared clusters.
 		"--kube-api-qps=1000",
 		"--kube-api-burst=2000",
 	}
@@ -57,12 +57,12 @@ func controllerArgs(kubeconfig, certificates string, port int, gates string) []s
 	return args
 }
 
-// awaitControllers waits until kube-controller-manager says that it is well. Its port was free a
-// moment before it started; if somebody has taken it since, it starts again with another.
+// awaitControllers waits until kube-controller-manager is healthy. It starts on a free port, and again on
+// another one if that is taken meanwhile.
 func (c *Cluster) awaitControllers(ctx context.Context, program string, options Options) error {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
-		err := c.controllersAreWell(ctx)
+		err := c.awaitHealth(ctx)
 		if err == nil || attempt == attempts || !strings.Contains(err.Error(), "address already in use") {
 			return err
 		}
@@ -72,8 +72,8 @@ func (c *Cluster) awaitControllers(ctx context.Context, program string, options 
 	}
 }
 
-// controllersAreWell waits for that.
-func (c *Cluster) controllersAreWell(ctx context.Context) error {
+// awaitHealth waits until kube-controller-manager reports that it is healthy.
+func (c *Cluster) awaitHealth(ctx context.Context) error {
 	client, err := rest.HTTPClientFor(c.config)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (c *Cluster) controllersAreWell(ctx context.Context) error {
 	return nil
 }
 
-// get wants no more than an OK.
+// get sends a request that must return OK.
 func get(ctx context.Context, client *http.Client, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// startPlane starts etcd and kube-apiserver. Their ports were free a moment ago;
-// if somebody has taken one since, it tries again with others.
+// startPlane starts etcd and kube-apiserver on free ports, and on other ports if these are taken meanwhile.
 func (c *Cluster) startPlane(programs map[Component]string, options Options) error {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
@@ -48,15 +47,14 @@ func (c *Cluster) newPlane(programs map[Component]string, options Options, attem
 	}
 	etcd.Configure().Set("unsafe-no-fsync", "true") // the data does not outlive the process
 
-	// TaintNodesByCondition taints new nodes as not ready and leaves it to the node
-	// controller to remove that, which does not run here. ServiceAccount, which envtest
-	// leaves out, wants accounts in every namespace, and without kube-controller-manager
-	// there are none.
+	// TaintNodesByCondition taints new nodes as not ready, and only the node controller, which does not run
+	// here, removes the taint. ServiceAccount, which envtest leaves out, needs accounts in every namespace,
+	// and kube-controller-manager makes these.
 	api.Configure().
 		Append("disable-admission-plugins", "TaintNodesByCondition").
 		Set("max-requests-inflight", "3000").
 		Set("max-mutating-requests-inflight", "1500").
-		Set("shutdown-watch-termination-grace-period", "1s") // else StopAPIServer takes a minute
+		Set("shutdown-watch-termination-grace-period", "1s") // otherwise StopAPIServer takes a minute
 	if options.APIFeatureGates != "" {
 		api.Configure().Set("feature-gates", options.APIFeatureGates)
 	}
@@ -82,8 +80,7 @@ func (c *Cluster) newPlane(programs map[Component]string, options Options, attem
 	return &envtest.ControlPlane{Etcd: etcd, APIServer: api, KubectlPath: c.kubectl}, nil
 }
 
-// program returns a program of the control plane and its log, which stays open
-// until the cluster stops.
+// program returns a program of the control plane and its log, which stays open until the cluster stops.
 func (c *Cluster) program(path string) (link string, log io.Writer, err error) {
 	if link, err = c.folder.program(path); err != nil {
 		return "", nil, err
@@ -96,8 +93,7 @@ func (c *Cluster) program(path string) (link string, log io.Writer, err error) {
 	return link, file, nil
 }
 
-// planeLog returns the end of the log of the program that was started last; it says
-// why a start has failed.
+// planeLog returns the end of the log of the last started program, which explains a failed start.
 func (c *Cluster) planeLog() string {
 	for _, name := range []Component{APIServer, Etcd} {
 		content, err := os.ReadFile(c.folder.join("logs", string(name)+".log"))
@@ -111,7 +107,7 @@ func (c *Cluster) planeLog() string {
 // StopAPIServer stops kube-apiserver and leaves everything else running.
 func (c *Cluster) StopAPIServer() error { return c.plane.APIServer.Stop() }
 
-// StartAPIServer starts it again with the same address, data and users.
+// StartAPIServer starts kube-apiserver again with the same address, data and users.
 func (c *Cluster) StartAPIServer() error {
 	if err := c.plane.APIServer.Start(); err != nil {
 		return fmt.Errorf("%w\n%s", err, c.planeLog())

@@ -26,15 +26,14 @@ const grace = 5 * time.Second
 //	     ├── FOLDER/bin/etcd                     (links to the real programs,
 //	     └── FOLDER/bin/kube-apiserver            each leads a process group)
 //
-// When the pipe closes, because of Close or because this process is no more, the
-// guard kills every FOLDER/bin/… and removes the folder. The pipe's end closes on
-// exec, so a child that is just being forked delays the guard until the guard can
-// recognise it.
+// When the pipe closes, by Close or by the end of this process, the guard kills every FOLDER/bin/… and
+// removes the folder. The pipe's end closes on exec, so a child that is just being forked delays the guard
+// until the guard can recognise it.
 type folder struct {
-	path  string
-	pipe  *os.File
-	guard *exec.Cmd
-	once  func() error
+	path      string
+	pipe      *os.File
+	guard     *exec.Cmd
+	closeOnce func() error
 }
 
 // newFolder makes a folder in parent whose name begins with prefix.
@@ -44,7 +43,7 @@ func newFolder(parent, prefix string) (*folder, error) {
 		return nil, err
 	}
 	f := &folder{path: path}
-	f.once = sync.OnceValue(f.bury)
+	f.closeOnce = sync.OnceValue(f.close)
 	if err := f.watch(); err != nil {
 		return nil, errors.Join(fmt.Errorf("guard of %s: %w", path, err), os.RemoveAll(path))
 	}
@@ -80,8 +79,8 @@ func (f *folder) join(name ...string) string {
 	return filepath.Join(append([]string{f.path}, name...)...)
 }
 
-// program links the program at path into the folder and returns the link, under
-// which the guard recognises it.
+// program links the program at path into the folder and returns the link, under which the guard recognises
+// it.
 func (f *folder) program(path string) (string, error) {
 	path, err := exec.LookPath(path)
 	if err != nil {
@@ -105,8 +104,7 @@ func (f *folder) program(path string) (string, error) {
 	}
 }
 
-// command prepares a child that gets SIGTERM when ctx ends, and SIGKILL after
-// the grace time.
+// command prepares a child that gets SIGTERM when ctx ends, and SIGKILL after the grace time.
 func (f *folder) command(ctx context.Context, path string, args ...string) (*exec.Cmd, error) {
 	link, err := f.program(path)
 	if err != nil {
@@ -120,19 +118,19 @@ func (f *folder) command(ctx context.Context, path string, args ...string) (*exe
 }
 
 // Close kills the folder's processes, removes it, and returns when both are done.
-func (f *folder) Close() error { return f.once() }
+func (f *folder) Close() error { return f.closeOnce() }
 
-func (f *folder) bury() error {
+func (f *folder) close() error {
 	f.pipe.Close()
-	_ = f.guard.Wait() // what counts is whether the folder has gone
+	_ = f.guard.Wait() // the result is whether the folder still exists
 	if exists(f.path) {
-		return f.sweep() // somebody killed the guard
+		return f.sweep() // the guard was killed
 	}
 	return nil
 }
 
-// sweep does the guard's work now. After Close it catches what another goroutine
-// may have started while the guard was busy.
+// sweep does the guard's work now. After Close it ends what another goroutine may have started while the
+// guard was busy.
 func (f *folder) sweep() error {
 	out, err := exec.Command("/bin/sh", "-c", guardScript, "guard.sh", f.path).CombinedOutput()
 	if err != nil {

@@ -1,12 +1,11 @@
-// Package localcluster runs a real control plane as child processes: etcd,
-// kube-apiserver, kube-controller-manager for those who want it, and KWOK in the place
-// of kubelets. It is what the demo and the end-to-end tests run on.
+// Package localcluster runs a real control plane as child processes: etcd, kube-apiserver, optionally
+// kube-controller-manager, and KWOK in place of kubelets. The demo and the end-to-end tests run on it.
 //
-// It knows how to build, start and end those programs, and what a node is. It must
-// not know the scheduler or its plugins: a scheduler is one more program to Launch.
+// It knows how to build, start and end those programs, and what a node is. It must not know the scheduler or
+// its plugins: a scheduler is one more program to Launch.
 //
-// Without kube-controller-manager there are no pods of Deployments and Jobs, no garbage
-// collection and no namespace deletion, and nobody fills in a PodDisruptionBudget's status.
+// Without kube-controller-manager there are no pods of Deployments and Jobs, no garbage collection, no
+// namespace deletion, and no status of PodDisruptionBudgets.
 package localcluster
 
 import (
@@ -41,9 +40,9 @@ const (
 //go:embed kwok/config.yaml
 var kwokConfig string
 
-// Options say what is special about a cluster; the zero value is a good one.
+// Options are the options of a cluster; the zero value is a good one.
 type Options struct {
-	// Progress is told about slow steps; nil is silence.
+	// Progress receives the progress of slow steps; nil is silence.
 	Progress io.Writer
 	// Kubernetes is one of KubernetesVersions; "" is the newest.
 	Kubernetes string
@@ -53,7 +52,7 @@ type Options struct {
 	RuntimeConfig string
 	// APIServerArgs are more arguments of kube-apiserver, each "--name=value".
 	APIServerArgs []string
-	// Controllers says whether kube-controller-manager runs. Nodes are KWOK's alone.
+	// Controllers says whether kube-controller-manager runs. KWOK alone handles nodes.
 	Controllers bool
 	// PodLeaveDelay is how long a deleted pod stays Terminating.
 	PodLeaveDelay time.Duration
@@ -72,17 +71,17 @@ type Cluster struct {
 	kwok       *Process
 	logs       []*os.File // of the control plane
 
-	controllers     *Process // nil if they are not wanted
+	controllers     *Process // nil without Options.Controllers
 	controllersPort int
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	stopping  bool
 	processes []*Process // oldest first
 }
 
-// Start builds what is missing and starts a cluster without nodes. When ctx ends
-// before Start returns, so does Start; afterwards only Stop ends the cluster.
-// Should this process end without Stop, in whatever way, the cluster ends too.
+// Start builds missing programs and starts a cluster without nodes. When ctx ends before Start returns, Start
+// returns an error; afterwards only Stop ends the cluster. If this process ends without Stop, in whatever
+// way, the cluster ends too.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	components := []Component{Etcd, APIServer, Kubectl, KWOK}
 	if options.Controllers {
@@ -100,7 +99,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if c.version, err = KubernetesVersion(options.Kubernetes); err != nil {
 		return nil, errors.Join(err, folder.Close())
 	}
-	// Killing the programs is the way to end a start that waits for them.
+	// A start that waits for the programs ends when they are killed.
 	keep := context.AfterFunc(ctx, func() { _ = folder.Close() })
 	err = newReporter(options.Progress).during("starting the control plane", func() error {
 		err := c.start(ctx, programs, options)
@@ -148,7 +147,7 @@ func (c *Cluster) start(ctx context.Context, programs map[Component]string, opti
 	return nil
 }
 
-// startKWOK starts what makes nodes Ready and pods run and leave.
+// startKWOK starts KWOK, which makes nodes Ready, runs bound pods and ends deleted ones.
 func (c *Cluster) startKWOK(program string, leaveDelay time.Duration) error {
 	config := c.folder.join("kwok.yaml")
 	if err := os.WriteFile(config, []byte(lifecycle(leaveDelay)), 0o644); err != nil {
@@ -166,8 +165,8 @@ func lifecycle(leaveDelay time.Duration) string {
 	return strings.ReplaceAll(kwokConfig, "POD_LEAVE_DELAY", strconv.FormatInt(leaveDelay.Milliseconds(), 10))
 }
 
-// KWOKBesideRealNodes configures KWOK for a cluster that has real nodes too, and a controller that
-// wants leases of all: only nodes annotated kwok.x-k8s.io/node=fake are make-believe.
+// KWOKBesideRealNodes configures KWOK for a cluster that has real nodes too, and a controller that needs
+// leases of all nodes. KWOK handles only nodes annotated kwok.x-k8s.io/node=fake.
 func KWOKBesideRealNodes() string {
 	return strings.NewReplacer(
 		"manageAllNodes: true", "manageAllNodes: false\n  manageNodesWithAnnotationSelector: kwok.x-k8s.io/node=fake",
@@ -175,8 +174,7 @@ func KWOKBesideRealNodes() string {
 	).Replace(lifecycle(0))
 }
 
-// waitForNamespace waits for the one that everybody uses; the API server makes it
-// a moment after it is healthy.
+// waitForNamespace waits for the default namespace, which the API server makes shortly after it is healthy.
 func (c *Cluster) waitForNamespace(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
@@ -210,8 +208,8 @@ func (c *Cluster) ApplyCRDs(ctx context.Context, crds fs.FS) error {
 	})
 }
 
-// Stop ends all programs of the cluster and removes its folder. Launched programs
-// get SIGTERM first. A second Stop does nothing.
+// Stop ends all programs of the cluster and removes its folder. Launched programs get SIGTERM first. A second
+// Stop does nothing.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	c.stopping = true
@@ -231,7 +229,7 @@ func (c *Cluster) Stop() error {
 	return err
 }
 
-// Dir is the folder that holds all files of the cluster; logs/ is in it.
+// Dir is the folder that holds all files of the cluster, with the logs in logs/.
 func (c *Cluster) Dir() string { return c.folder.path }
 
 // Kubernetes is the API server's version, such as "1.37.0".
@@ -243,22 +241,22 @@ func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 // Kubectl is the path of a kubectl of the newest of KubernetesVersions.
 func (c *Cluster) Kubectl() string { return c.kubectl }
 
-// KWOK is what makes nodes Ready and pods run. While it is paused, pods stay Pending
-// after they are bound, and nodes stay as they are.
+// KWOK is the process that makes nodes Ready and runs pods. While it is paused, bound pods stay Pending, and
+// nodes stay as they are.
 func (c *Cluster) KWOK() *Process { return c.kwok }
 
-// Certificate is one of a server at 127.0.0.1, and its key, as files. Whoever trusts the authority
-// that Config names trusts it.
+// Certificate returns the files of a server certificate for 127.0.0.1 and its key. Clients that trust the
+// authority of Config trust it.
 func (c *Cluster) Certificate() (cert, key string) {
 	dir := c.plane.APIServer.CertDir
 	return filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key")
 }
 
-// Config may do everything, and its clients are not slowed down.
+// Config returns a client configuration with all permissions and no rate limit.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// AddUser makes a user and returns the path of its kubeconfig. What the user may
-// do is up to RBAC objects that name it or its groups.
+// AddUser makes a user and returns the path of its kubeconfig. RBAC objects that name the user or its groups
+// decide its permissions.
 func (c *Cluster) AddUser(name string, groups ...string) (kubeconfig string, err error) {
 	user, err := c.plane.AddUser(envtest.User{Name: name, Groups: groups}, nil)
 	if err != nil {

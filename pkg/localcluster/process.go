@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Process is a child that ends no later than its cluster.
+// Process is a child process that ends no later than its cluster.
 type Process struct {
 	cmd  *exec.Cmd
 	log  string
@@ -21,14 +21,14 @@ type Process struct {
 	err  error
 }
 
-// Launch starts a program as part of the cluster. It ends by SIGTERM when ctx ends
-// or the cluster stops, and by SIGKILL if this process is killed. Its output is
-// appended to logs/<name of the program>.log in the cluster's folder.
+// Launch starts a program as part of the cluster. It ends by SIGTERM when ctx ends or the cluster stops, and
+// by SIGKILL if this process is killed. Its output is appended to logs/<name of the program>.log in the
+// cluster's folder.
 func (c *Cluster) Launch(ctx context.Context, path string, args ...string) (*Process, error) {
 	return c.LaunchWith(ctx, nil, path, args...)
 }
 
-// LaunchWith is Launch with variables, each "NAME=value", beside those that the program inherits.
+// LaunchWith is Launch with variables, each "NAME=value", in addition to the inherited ones.
 func (c *Cluster) LaunchWith(ctx context.Context, env []string, path string, args ...string) (*Process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Process{stop: cancel, done: make(chan struct{})}
@@ -43,7 +43,7 @@ func (c *Cluster) LaunchWith(ctx context.Context, env []string, path string, arg
 	return p, nil
 }
 
-// adopt makes p part of the cluster unless that has been stopped.
+// adopt makes p part of the cluster unless the cluster has stopped.
 func (c *Cluster) adopt(p *Process) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,14 +83,13 @@ func (p *Process) Log() string { return p.log }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits until the process has ended and tells how, as exec.Cmd.Wait does.
+// Wait waits until the process has ended and returns its error, as exec.Cmd.Wait does.
 func (p *Process) Wait() error {
 	<-p.done
 	return p.err
 }
 
-// Stop ends the process by SIGTERM, or by SIGKILL if it takes longer than five
-// seconds, and returns when it has ended.
+// Stop ends the process by SIGTERM, or by SIGKILL after five seconds, and returns when it has ended.
 func (p *Process) Stop() {
 	p.stop()
 	<-p.done
@@ -100,24 +99,24 @@ func (p *Process) Stop() {
 func (p *Process) Kill() {
 	select {
 	case <-p.done:
-		return // the id may belong to somebody else by now
+		return // another process may have the id by now
 	default:
 	}
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	<-p.done
 }
 
-// failure tells how a process ended that should not have; call it after Done.
+// failure describes the unexpected end of a process; call it after Done.
 func (p *Process) failure() error {
-	return fmt.Errorf("%s ended: %v\n%s", p.cmd.Path, p.err, p.lastWords())
+	return fmt.Errorf("%s ended: %v\n%s", p.cmd.Path, p.err, p.logTail())
 }
 
-// silence tells that a process has not done its work for some time.
+// silence describes a process that has made no progress for some time.
 func (p *Process) silence(since time.Duration) error {
-	return fmt.Errorf("%s did nothing for them for %s; its log ends with:\n%s", p.cmd.Path, since, p.lastWords())
+	return fmt.Errorf("%s did nothing for them for %s; its log ends with:\n%s", p.cmd.Path, since, p.logTail())
 }
 
-func (p *Process) lastWords() string {
+func (p *Process) logTail() string {
 	output, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
@@ -134,8 +133,8 @@ func (p *Process) Pause() error { return syscall.Kill(-p.Group(), syscall.SIGSTO
 // Resume lets a paused program go on (SIGCONT).
 func (p *Process) Resume() error { return syscall.Kill(-p.Group(), syscall.SIGCONT) }
 
-// FreePort returns a port of this machine that nobody listens on. It is not one of those
-// that outgoing connections take at any moment, so that it stays free for a while.
+// FreePort returns a free port of this machine, outside of the range of outgoing connections, so that it
+// stays free for a while.
 func FreePort() (int, error) {
 	const first, some, attempts = 15000, 15000, 100
 	for attempt := 1; ; attempt++ {

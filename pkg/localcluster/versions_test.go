@@ -23,13 +23,13 @@ func TestKubernetesVersion(t *testing.T) {
 func TestSourcesOfVersions(t *testing.T) {
 	for _, version := range KubernetesVersions {
 		for _, c := range []Component{APIServer, ControllerManager, Scheduler} {
-			s := sources[c].of(c, version)
+			s := sources[c].forVersion(c, version)
 			require.Equal(t, "v"+version, s.version(), c)
 			require.NotEmpty(t, s.file(".sum"))
 			require.Contains(t, s.ldflags(), "gitVersion=v"+version+" ")
 		}
-		require.Equal(t, "v1.37.0", sources[Kubectl].of(Kubectl, version).version())
-		require.Equal(t, sources[Etcd].version(), sources[Etcd].of(Etcd, version).version())
+		require.Equal(t, "v1.37.0", sources[Kubectl].forVersion(Kubectl, version).version())
+		require.Equal(t, sources[Etcd].version(), sources[Etcd].forVersion(Etcd, version).version())
 	}
 }
 

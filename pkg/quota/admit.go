@@ -738,7 +738,7 @@ func (b *Book) Unclaim(gang string) {
 	delete(b.holds, gang)
 }
 
-// held returns how much of a quota is held for gangs that the ask must respect, and the first of these gangs.
+// heldFor returns how much of a quota is held for gangs that the ask must respect, and the first of these gangs.
 func (b *Book) heldFor(a *Ask, node, d int) (sum int64, first string) {
 	for _, name := range slices.Sorted(maps.Keys(b.holds)) {
 		c := b.holds[name]

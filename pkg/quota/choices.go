@@ -174,7 +174,7 @@ func (s *chooser) extend(chosen, order []int) []int {
 	return chosen
 }
 
-// most returns how many of these members can be added to a load.
+// addable returns how many of these members can be added to a load.
 func (s *chooser) addable(l *load, w Want, count int) int {
 	low, high := 0, count // low fits, more than high does not
 	for low < high {

@@ -279,8 +279,8 @@ func TestSchedulerName(t *testing.T) {
 		{name: "wrong case", comes: podOf("Muster-Scheduler", "p", nil, nil, ""), want: lines(`pods p: gated: no profile serves schedulerName "Muster-Scheduler"` + served)},
 		{
 			name: "one member of two", comes: podGroup("g", nil) + pod("g-0", label, nil) + podOf("default-scheduler", "g-1", label, nil, ""),
-			want: lines("pods g-0: gated: 1 of 2 members exist, and 1 that cannot be placed yet: they have scheduling gates or another schedulerName, or their ResourceClaims do not exist", `pods g-1: gated: no profile serves schedulerName "default-scheduler"`+served,
-				"PodGroup g: Waiting: 1 of 2 members exist, and 1 that cannot be placed yet: they have scheduling gates or another schedulerName, or their ResourceClaims do not exist", "event PodGroup g: Waiting: 1 of 2 members exist, and 1 that cannot be placed yet: they have scheduling gates or another schedulerName, or their ResourceClaims do not exist"),
+			want: lines("pods g-0: gated: 1 of 2 members exist, and 1 that cannot be placed yet: schedulerName is default-scheduler, expected koord-scheduler or muster-scheduler", `pods g-1: gated: no profile serves schedulerName "default-scheduler"`+served,
+				"PodGroup g: Waiting: 1 of 2 members exist, and 1 that cannot be placed yet: schedulerName is default-scheduler, expected koord-scheduler or muster-scheduler", "event PodGroup g: Waiting: 1 of 2 members exist, and 1 that cannot be placed yet: schedulerName is default-scheduler, expected koord-scheduler or muster-scheduler"),
 		},
 		{
 			name: "all members", comes: podGroup("g", nil) + podOf("volcano", "g-0", label, nil, "") + podOf("volcano", "g-1", label, nil, ""),

@@ -57,9 +57,9 @@ const (
 	trials      = "pkg/kube/fit/trial.go"
 	aside       = "pkg/kube/plugin/nominations.go"
 	listeners   = "pkg/kube/plugin/listeners.go"
-	rehearsal   = "pkg/kube/ledger/volumerehearsal.go"
-	leavingNow  = "pkg/kube/departure/leaving.go"
-	vainly      = "pkg/kube/preempt/vain.go"
+	rehearsal   = "pkg/kube/ledger/rehearsal.go"
+	leavingNow  = "pkg/kube/departure/terminating.go"
+	vainly      = "pkg/kube/preempt/searchmemory.go"
 	preempts    = "pkg/kube/preempt/evict.go"
 	pluChoices  = "pkg/kube/plugin/quotas.go"
 	pluEvents   = "pkg/kube/plugin/events.go"
@@ -481,8 +481,8 @@ func isDigit`, "TestCompareNames"},
 	g.pending.remove`, `	g.countOwner(m, -1)
 	g.pending.remove`, "TestDerivedStateMatchesRecount"},
 	{"the highest rank speaks", pending, `x.CompareRanks(&y.Member, names)`, `y.CompareRanks(&x.Member, names)`, "TestAGangFromFirstMemberToBound"},
-	{"gated members are pending", pending, `m.Node == "" && !m.Gated }`, `m.Node == "" }`, "TestDerivedStateMatchesRecount"},
-	{"bound members are pending", pending, `m.Node == "" && !m.Gated }`, `!m.Gated }`, "TestDerivedStateMatchesRecount"},
+	{"gated members are pending", pending, `m.Node == "" && m.Gate == "" }`, `m.Node == "" }`, "TestDerivedStateMatchesRecount"},
+	{"bound members are pending", pending, `m.Node == "" && m.Gate == "" }`, `m.Gate == "" }`, "TestDerivedStateMatchesRecount"},
 	{"bound members stay in line", pending, `if moved || !pending(m) {`, `if moved {`, "TestDerivedStateMatchesRecount"},
 	{"a member keeps its place in line when its rank changes", pending, `if moved || !pending(m) {`, `if !pending(m) {`, "TestDerivedStateMatchesRecount"},
 	{"members that left the line count as being there", pending, `	m.queued = false
@@ -562,14 +562,14 @@ func isDigit`, "TestCompareNames"},
 	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replaying || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
 	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "preempt.TestWhoLeavesElsewhereTakesTime"},
 	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "preempt.TestWhomMembersSeekLeaves"},
-	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
-	{"who is kept off takes the others along", nominated, `if all {`, `if kept[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
-	{"members that are kept off are like the others", attempts, `like := likeness{c.Key(), c.Off().Key(), ""}`, `like := likeness{c.Key(), "", ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
+	{"who has left elsewhere comes back", nominated, `len(reserved) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
+	{"who is kept off takes the others along", nominated, `if all {`, `if reservedFor[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
+	{"members that are kept off are like the others", attempts, `key := likeness{c.Key(), c.Off().Key(), ""}`, `key := likeness{c.Key(), "", ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
 	{"who depends on others is not kept off", trials, `; closed {`, `; closed && false {`, "TestClosedDomainsAreNotCounted"},
 	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closedStatus(n) != nil {`, `if n != nil && false {`, "TestClosedDomainsAreNotCounted"},
 	{"attempts share nodes", attempt, `	a.Nodes = slices.Clone(a.Nodes)
-	for i, n := range with {`, `	for i, n := range with {`, "TestAttemptsAreValues departure.TestWhoLeavesForOneChoiceLeavesForTheNext"},
-	{"who is kept off speaks for others", classOf, `len(a.kept) > 0 || `, ``, "preempt.TestWhoIsKeptOffSpeaksForNobodyElse"},
+	for i, n := range states {`, `	for i, n := range states {`, "TestAttemptsAreValues departure.TestWhoLeavesForOneChoiceLeavesForTheNext"},
+	{"who is kept off speaks for others", classOf, `len(a.reservedFor) > 0 || `, ``, "preempt.TestWhoIsKeptOffSpeaksForNobodyElse"},
 	{"who is kept off from another node is remembered", reads, `return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())`, `return false`, "TestMemory"},
 	{"members with terms are remembered", reads, `hasNoTerms(c.member) && `, ``, "TestMemory"},
 	{"tolerations do not matter", reads, `, Tolerations: spec.Tolerations`, ``, "TestMemory"},
@@ -700,7 +700,7 @@ func isDigit`, "TestCompareNames"},
 	{"who needs most is chosen first where not all ways are tried", quChoices, `cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource])`, `cmp.Compare(c.Kinds[y].Asks[resource], c.Kinds[x].Asks[resource])`, "TestChoicesAreBounded"},
 	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestGangWaitsForTurnIfOnlyTheTurnIsMissing"},
 	{"who is refused has no turn for what nobody says of him", roomAdmit, `turnRefusal := r.turnRefusal(group, needed, refusalShown)`, `turnRefusal := refusalShown`, "TestGangWaitsForTurnIfOnlyTheTurnIsMissing"},
-	{"who is to evict needs no more than minMember", surplus, `of.Need, start = of.Need+more, start+more`, `_ = more`, "TestInMultiples"},
+	{"who is to evict needs no more than minMember", surplus, `entry.Need, start = entry.Need+more, start+more`, `_ = more`, "TestInMultiples"},
 	{"nobody hears that more of a quota may be evicted", quBook, `if p == current || at != i {`, `if false {`, "TestAnySince"},
 	{"nobody hears that a quota has less", quBook, `				if p == previous {
 					a.less`, `				if false {
@@ -714,32 +714,32 @@ func isDigit`, "TestCompareNames"},
 	{"many are called as often as few", roomRights, `time.Duration(1+r.rights.retriedKinds/retriesPerCheck)`, `time.Duration(1+r.rights.retriedKinds/retriesPerCheck*0)`, "TestManyRetriesMakeVictimChecksRarer"},
 	{"a pod asks of the quota that it was of", roomRights, `if w.treeVersion != r.treeVersion && `, `if false && `, "TestPodIsRetriedWhenItChangesQuota"},
 	{"members have leave who may leave for others of their gang", quReclaim, `r.Admits(victims) && r.eachByRight(victims)`, `r.Admits(victims)`, "TestPictures"},
-	{"members take the places of those who leave for others of their gang", ownersFile, `if len(any) > len(own) {`, `if false {`, "TestTakeOwned"},
-	{"members of other quotas are alike", attempts, `like.owner = a.owners.Of(d.Pod)`, `_ = d`, "TestOwnedAlike"},
+	{"members take the places of those who leave for others of their gang", ownersFile, `if len(usableByAll) > len(own) {`, `if false {`, "TestTakeOwned"},
+	{"members of other quotas are alike", attempts, `key.owner = a.owners.Of(d.Pod)`, `_ = d`, "TestOwnedAlike"},
 	{"a list that was cut is all", quChoices, `s.checks < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 
 	{"nobody says on which nodes a volume is that is bound", trials, `s.pages.withoutFreeing(pre.state)`, `s.pages.without(pre.state)`, "ledger.TestTrialOfBoundVolumes"},
 	{"members that follow keep one off their node", aside, ` || s.Cache.Siblings(other, pod)`, ``, "TestSiblingsThatFollowDoNotKeepAMemberOff"},
-	{"who was refused hears of nothing", listeners, `s.listeners.note(pod.Pod, true, s.waits)`, ``, "TestOnlyLeadersListen"},
-	{"a choice that is found is not listed", quChoices, `any != nil {`, `any == nil {`, "TestAnyIsListed"},
-	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.may(pod))
+	{"a rejected member receives no events", listeners, `s.listeners.note(pod.Pod, true, s.mayBeQueued)`, ``, "TestOnlyTriedMembersReceiveEvents"},
+	{"a choice that is found is not listed", quChoices, `minimal != nil {`, `minimal == nil {`, "TestFoundChoiceIsListed"},
+	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.check(pod))
 `, `			_ = pod
 `, "TestInVainIsNotRepeatedWithinQuotas"},
-	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+here > p.among`, `nodes < 0`, "TestManyAttemptsAreBounded"},
+	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+onAttempt > p.among`, `nodes < 0`, "TestManyAttemptsAreBounded"},
 	{"claims that are bound may be anybody's", roomChoose, `v.Spec.VolumeName == "" && `, ``, "TestOwnClaims"},
 	{"claims that are shared are one's own", roomChoose, `		if n == 1 {
 `, `		if n > 0 {
 `, "TestOwnClaims"},
-	{"what a policy denies is tried on the same node for ever", answered, `return code >= http.StatusBadRequest && code < http.StatusInternalServerError`, `return false`, "TestWhatAFailedBindingSays"},
-	{"a pod whose binding was not answered is not asked for", answered, `unanswered && a.bound(ctx, pod, node)`, `unanswered && false`, "TestWhatAFailedBindingSays"},
-	{"a pod that was made anew counts as bound", answered, `err == nil && is.UID == pod.UID && is.Spec`, `err == nil && is.Spec`, "TestWhatAFailedBindingSays"},
-	{"a pod on another node counts as bound", answered, `is.Spec.NodeName == node`, `is.Spec.NodeName != ""`, "TestWhatAFailedBindingSays"},
-	{"a claim that is left blames the node", afterFilter, `p.allotted.Leftover([]*v1.Pod{pod}) || p.planner`, `p.planner`, "simulate.TestLeftoverClaimDoesNotExcludeNode"},
-	{"who has led goes on beside a new leader", elected, `l.deposed(record.HolderIdentity)`, `_ = record`, "TestDeposedLeaderEnds"},
-	{"who never led ends when another one leads", elected, `err == nil && l.led && record`, `err == nil && record`, "TestDeposedLeaderEnds"},
-	{"who has given up the Lease ends when another one leads", elected, `l.led = record.HolderIdentity == l.Identity()`, `l.led = true`, "TestDeposedLeaderEnds"},
-	{"a webhook's refusal with another code is none", answered, `answer.Status().Message, denied)`, `"", denied)`, "TestWhatAFailedBindingSays"},
-	{"plugins run before a binding that have nothing to do", answered, `return f.RunPreBindPreFlights(ctx, state, pod, node)`, `return nil`, "TestOnlyWhoHasSomethingToDoRunsBeforeBind"},
+	{"what a policy denies is tried on the same node for ever", answered, `return code >= http.StatusBadRequest && code < http.StatusInternalServerError`, `return false`, "TestFailedBindingSaysWhetherNodeIsAtFault"},
+	{"a pod whose binding was not answered is not asked for", answered, `unanswered && a.bound(ctx, pod, node)`, `unanswered && false`, "TestFailedBindingSaysWhetherNodeIsAtFault"},
+	{"a pod that was made anew counts as bound", answered, `err == nil && current.UID == pod.UID && current.Spec`, `err == nil && current.Spec`, "TestFailedBindingSaysWhetherNodeIsAtFault"},
+	{"a pod on another node counts as bound", answered, `current.Spec.NodeName == node`, `current.Spec.NodeName != ""`, "TestFailedBindingSaysWhetherNodeIsAtFault"},
+	{"a claim that is left blames the node", afterFilter, `p.allocations.Leftover([]*v1.Pod{pod}) || p.planner`, `p.planner`, "simulate.TestAClaimThatIsLeftBlamesNoNode"},
+	{"who has led goes on beside a new leader", elected, `l.deposed(record.HolderIdentity)`, `_ = record`, "TestWhoHasLedEndsWhenAnotherLeads"},
+	{"who never led ends when another one leads", elected, `err == nil && l.led && record`, `err == nil && record`, "TestWhoHasLedEndsWhenAnotherLeads"},
+	{"who has given up the Lease ends when another one leads", elected, `l.led = record.HolderIdentity == l.Identity()`, `l.led = true`, "TestWhoHasLedEndsWhenAnotherLeads"},
+	{"a webhook's refusal with another code is none", answered, `answer.Status().Message, denied)`, `"", denied)`, "TestFailedBindingSaysWhetherNodeIsAtFault"},
+	{"plugins run before a binding that have nothing to do", answered, `return f.RunPreBindPreFlights(ctx, state, pod, node)`, `return nil`, "TestOnlyPluginsWithWorkRunBeforeBind"},
 	{"a node that others read is changed", trimmed, `		do(&own[i])
 `, `		do(&list[i])
 		own[i] = list[i]

@@ -12,28 +12,26 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
-// OneDocument refuses a configuration with a second document, which kube-scheduler's decoder does not look at.
+// OneDocument rejects a configuration with a second document, which kube-scheduler's decoder ignores.
 func OneDocument(text []byte) error { return document.One(text, "a KubeSchedulerConfiguration") }
 
-// InstallDefaults makes kube-scheduler fill in a KubeSchedulerConfiguration with
-// SetDefaults, whether it is read from a file or made without one. Call it before the
-// scheduler's command runs.
+// InstallDefaults makes kube-scheduler default a KubeSchedulerConfiguration with SetDefaults, whether it is read from a file or
+// made without one. Call it before the scheduler's command runs.
 func InstallDefaults() {
 	scheme.Scheme.AddTypeDefaultingFunc(&configv1.KubeSchedulerConfiguration{}, func(obj any) {
 		SetDefaults(obj.(*configv1.KubeSchedulerConfiguration))
 	})
 }
 
-// SetDefaults fills in what cfg does not say, so that an empty configuration runs Muster,
-// and one that was written for Koordinator runs unchanged.
+// SetDefaults sets missing fields of cfg, so that an empty configuration runs Muster, and a configuration for Koordinator runs
+// unchanged.
 func SetDefaults(cfg *configv1.KubeSchedulerConfiguration) {
-	// A Lease of our own: with kube-scheduler's, the two would take turns.
+	// A separate Lease: with kube-scheduler's, the two schedulers would take turns.
 	if cfg.LeaderElection.ResourceName == "" {
 		cfg.LeaderElection.ResourceName = scheduling.SchedulerName
 	}
-	// The upstream default of 50 requests a second is also the rate at which pods can be
-	// bound: a gang of 500 would take ten seconds to start. The API server protects itself
-	// by priority and fairness; a second throttle here only makes gangs slow.
+	// The upstream default of 50 requests a second also limits bindings: a gang of 500 would take ten seconds to start. The API
+	// server protects itself by priority and fairness; a second limit here only slows gangs.
 	if cfg.ClientConnection.QPS == 0 {
 		cfg.ClientConnection.QPS = 5000
 	}
@@ -50,8 +48,8 @@ func SetDefaults(cfg *configv1.KubeSchedulerConfiguration) {
 	shareQueueSort(cfg.Profiles)
 }
 
-// nameProfiles gives a single profile without a name Muster's name, and if somebody wrote
-// it, Koordinator's as well: that is how Koordinator's own configuration looks.
+// nameProfiles gives a single profile without a name Muster's name, and in a written configuration also Koordinator's:
+// Koordinator's own configuration looks like that.
 func nameProfiles(cfg *configv1.KubeSchedulerConfiguration) {
 	switch {
 	case len(cfg.Profiles) == 0:
@@ -64,9 +62,8 @@ func nameProfiles(cfg *configv1.KubeSchedulerConfiguration) {
 	}
 }
 
-// shareArgs gives the plugin's arguments to profiles that have none. kube-scheduler wants
-// the plugin that sorts the queue to have the same arguments in all profiles, because
-// there is one queue.
+// shareArgs gives the plugin's arguments to profiles without any. kube-scheduler requires equal arguments of the plugin that
+// sorts the queue in all profiles, because there is one queue.
 func shareArgs(profiles []configv1.KubeSchedulerProfile) {
 	ours := func(c configv1.PluginConfig) bool { return c.Name == PluginName }
 	var args *configv1.PluginConfig
@@ -82,14 +79,12 @@ func shareArgs(profiles []configv1.KubeSchedulerProfile) {
 	}
 }
 
-// enable turns the plugin on at every extension point that it has, and puts it first where
-// order matters, unless the profile says otherwise: what a profile disables, at one
-// extension point or at MultiPoint, stays disabled.
+// enable turns the plugin on at all of its extension points, and puts it first where order matters, unless the profile disables
+// it, at one extension point or at MultiPoint.
 //
-// kube-scheduler runs the plugins of an extension point in this order: those listed both
-// there and in MultiPoint, as listed there; the rest of MultiPoint; the rest of those listed
-// there. So our plugin is first if it is first in MultiPoint and, where the profile lists
-// others, first there as well.
+// kube-scheduler runs the plugins of an extension point in this order: plugins listed both there and in MultiPoint, in the
+// order of that list; the rest of MultiPoint; the rest of the list. So Muster's plugin is first if it is first in MultiPoint
+// and in each list of the profile.
 func enable(p *configv1.Plugins) {
 	weigh(&p.Score)
 	if !has(p.MultiPoint.Enabled, PluginName) && disables(p.MultiPoint) {
@@ -104,9 +99,9 @@ func enable(p *configv1.Plugins) {
 	addQuota(p)
 	weigh(&p.MultiPoint)
 	for _, s := range []*configv1.PluginSet{
-		&p.PreFilter,  // plans the gang; what others filter before that is work in vain
-		&p.Filter,     // cheapest of all: a member has one node
-		&p.PostFilter, // or DefaultPreemption would evict for one member of a gang
+		&p.PreFilter,  // plans the gang; filtering before that is wasted
+		&p.Filter,     // the cheapest: a planned member has one node
+		&p.PostFilter, // else DefaultPreemption would evict for a single member
 	} {
 		if has(s.Enabled, PluginName) || len(s.Enabled) > 0 && !disables(*s) {
 			putFirst(s)
@@ -114,8 +109,8 @@ func enable(p *configv1.Plugins) {
 	}
 }
 
-// addGate turns the plugin's gate on, unless the profile turns it, or the plugin, off where
-// it has its place. Without the gate the plugin does that work itself, at a higher cost.
+// addGate turns the plugin's gate on, unless the profile turns the gate or the plugin off at its extension point. Without the
+// gate the plugin does that work itself, at a higher cost.
 func addGate(p *configv1.Plugins) {
 	switch {
 	case has(p.MultiPoint.Enabled, GateName) || has(p.MultiPoint.Disabled, GateName) || disables(p.PreEnqueue):
@@ -124,9 +119,9 @@ func addGate(p *configv1.Plugins) {
 	}
 }
 
-// addDevices turns on the plugin that gives pods devices, unless the profile turns it off, or all that it does not
-// name. It comes before whoever binds, at that index: who has devices is bound with them. Pods without
-// devices cost it a glance.
+// addDevices turns on the plugin that gives pods devices, unless the profile disables it or all plugins. It is inserted at
+// index at, before the plugin that binds: pods are bound together with their devices. Pods without devices cost it almost
+// nothing.
 func addDevices(p *configv1.Plugins, at int) {
 	own := configv1.Plugin{Name: DevicesName}
 	m := &p.MultiPoint
@@ -143,8 +138,8 @@ func addDevices(p *configv1.Plugins, at int) {
 	}
 }
 
-// addQuota turns on the plugin that admits pods by their ElasticQuotas, unless the profile turns it off, or all that it does
-// not name. Clusters without ElasticQuotas pay nothing for it.
+// addQuota turns on the plugin that admits pods by their ElasticQuotas, unless the profile disables it or all plugins. Clusters
+// without ElasticQuotas pay nothing for it.
 func addQuota(p *configv1.Plugins) {
 	m := &p.MultiPoint
 	if has(m.Disabled, QuotaName) || has(m.Enabled, QuotaName) || has(m.Disabled, "*") {
@@ -158,14 +153,12 @@ func addQuota(p *configv1.Plugins) {
 	m.Enabled = append(m.Enabled, configv1.Plugin{Name: QuotaName})
 }
 
-// attraction is the weight of our Score, which only pods with a network-topology-selector
-// have. One step of it, which can be a single point, outweighs what all the stock plugins
-// together can say: 100 points each, with weights that add up to 14. Most of them want to
-// spread pods, so anything less would attract while the cluster is even and stop to as
-// soon as the nearest nodes are fuller than others. What must not be is up to Filters.
+// attraction is the weight of Muster's Score, which only pods with a network-topology-selector have. One step of it, at least
+// one point, outweighs all stock plugins: 100 points each, with weights that add up to 14. Most of them spread pods, so a
+// smaller weight would only attract while nodes are equally full. Hard constraints are up to Filters.
 const attraction int32 = 2000
 
-// weigh gives our plugin its weight in s where the profile gives it none.
+// weigh sets the weight of Muster's plugin in s if the profile sets none.
 func weigh(s *configv1.PluginSet) {
 	for i := range s.Enabled {
 		if p := &s.Enabled[i]; p.Name == PluginName && p.Weight == nil {
@@ -174,9 +167,9 @@ func weigh(s *configv1.PluginSet) {
 	}
 }
 
-// shareQueueSort makes all profiles sort the queue by the same plugin, since there is one
-// queue: by what the first profile names that names one, else by ours, if any profile runs
-// it. Profiles that name different ones are left to kube-scheduler, which refuses them.
+// shareQueueSort makes all profiles sort the queue by the same plugin, since there is one queue: the first plugin that a
+// profile names, else Muster's, if any profile runs it. Profiles that name different plugins stay unchanged, and kube-scheduler
+// rejects them.
 func shareQueueSort(profiles []configv1.KubeSchedulerProfile) {
 	var sort configv1.PluginSet
 	ours := false
@@ -198,8 +191,8 @@ func shareQueueSort(profiles []configv1.KubeSchedulerProfile) {
 	}
 }
 
-// onlySort spells out which plugin s means: both ours and PrioritySort are in MultiPoint,
-// and there may be only one. A set that says nothing is returned as it is.
+// onlySort names the sorting plugin explicitly: MultiPoint has both Muster's and PrioritySort, and only one is permitted. An
+// empty set is returned unchanged.
 func onlySort(s configv1.PluginSet) configv1.PluginSet {
 	switch {
 	case len(s.Enabled) > 0:
@@ -217,12 +210,12 @@ func onlySort(s configv1.PluginSet) configv1.PluginSet {
 func putFirst(s *configv1.PluginSet) {
 	ours := configv1.Plugin{Name: PluginName}
 	if i := slices.IndexFunc(s.Enabled, named(PluginName)); i >= 0 {
-		ours = s.Enabled[i] // with the weight that the profile gave it
+		ours = s.Enabled[i] // with the weight of the profile
 	}
 	s.Enabled = append([]configv1.Plugin{ours}, slices.DeleteFunc(s.Enabled, named(PluginName))...)
 }
 
-// disables says whether s turns our plugin off, by name or with all others.
+// disables says whether s turns Muster's plugin off, by name or by "*".
 func disables(s configv1.PluginSet) bool {
 	return has(s.Disabled, PluginName) || has(s.Disabled, "*")
 }

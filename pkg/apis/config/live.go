@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// live are the arguments that a running scheduler takes over when its configuration changes.
+// live are the arguments that a running scheduler adopts when its configuration changes.
 var live = []string{
 	"enablePreemption", "defaultTimeout", "preemptionTimeout", "maxGrace", "starvationTimeout", "defaultMatchPolicy",
-	"skipCheckScheduleCycle", // it has no effect, and so none that needs a restart
+	"skipCheckScheduleCycle", // it has no effect, so it needs no restart
 }
 
 // IsLive says whether an argument, by its name in a configuration, may change while the scheduler runs.
 func IsLive(name string) bool { return slices.Contains(live, name) }
 
-// Take returns the arguments with those of others that may change while the scheduler runs, the names
-// of these as far as they differ, and the names of those that differ and stay, since they need a restart.
+// Take returns the arguments with the live values of another configuration, the names of the changed live arguments, and the
+// names of changed arguments that need a restart.
 func (a Args) Take(others Args) (now Args, changed, stay []string) {
 	into, from := reflect.ValueOf(&a).Elem(), reflect.ValueOf(others)
 	for i := range from.NumField() {
@@ -34,5 +34,5 @@ func (a Args) Take(others Args) (now Args, changed, stay []string) {
 	return a, changed, stay
 }
 
-// Name is what a field is called in a configuration.
+// Name returns the name of a field in a configuration.
 func Name(field string) string { return strings.ToLower(field[:1]) + field[1:] }

@@ -1,6 +1,6 @@
-// Package admit answers the API server's questions: pods of gangs get what their scheduler knows the gang by, and
-// objects that cannot be translated are refused while whoever writes them looks on. What is right and wrong say
-// podgang and backend; here are only requests, answers, and the certificate by which the API server knows us.
+// Package admit serves the admission webhooks. Pods of gangs get the keys by which their scheduler knows the gang.
+// Invalid objects are rejected when they are written. The package knows requests, responses and its certificate. It
+// must not know what is valid: podgang and backend decide that.
 package admit
 
 import (
@@ -20,32 +20,31 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// Paths at which the webhooks are served.
+// Paths of the webhooks.
 const (
 	PodsPath     = "/mutate-pods"
 	ValidatePath = "/validate"
 )
 
-// Admission has what the answers depend on.
+// Admission is the input of the webhooks.
 type Admission struct {
 	Registry *backend.Registry
-	// Cluster is how the network looks, for rules of layers.
+	// Cluster returns the network, for topology constraints.
 	Cluster func(context.Context) (backend.Cluster, error)
-	// Ask says of which gang a pod is where only an object knows to which it belongs; ok is false for all other pods. nil is
-	// where there are none.
+	// Ask returns the gang of a pod if only an object knows it; ok is false for other pods. It may be nil.
 	Ask func(ctx context.Context, pod *unstructured.Unstructured) (key podgang.PodKey, ok bool, err error)
-	// Kinds are those whose pods are prepared, Gated those whose pods are gated, too.
+	// Kinds are the kinds of gangs whose pods are prepared. Pods of the kinds in Gated are gated too.
 	Kinds, Gated []podgang.Kind
 }
 
-// Register has a server serve the webhooks.
+// Register registers the webhooks with a server.
 func (a *Admission) Register(server webhook.Server) {
 	server.Register(PodsPath, &webhook.Admission{Handler: admission.HandlerFunc(a.Pod)})
 	server.Register(ValidatePath, &webhook.Admission{Handler: admission.HandlerFunc(a.Validate)})
 }
 
-// Pod prepares a pod that is created. It never refuses one: what the scheduler does not hear here it finds by the
-// labels of the pod's own controller.
+// Pod prepares a pod that is created. It never rejects one: the scheduler finds what is missing by the labels of
+// the pod's controller.
 func (a *Admission) Pod(ctx context.Context, req admission.Request) admission.Response {
 	pod := &unstructured.Unstructured{}
 	if err := json.Unmarshal(req.Object.Raw, &pod.Object); err != nil {
@@ -66,18 +65,18 @@ func (a *Admission) Pod(ctx context.Context, req admission.Request) admission.Re
 		log.FromContext(ctx).Info("a pod was not prepared", "pod", req.Namespace+"/"+pod.GetName(), "error", err.Error())
 		return admission.Allowed("").WithWarnings(fmt.Sprintf("muster-controller: %v", err))
 	}
-	was, err := before.MarshalJSON()
+	original, err := before.MarshalJSON()
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	is, err := pod.MarshalJSON()
+	patched, err := pod.MarshalJSON()
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	return admission.PatchResponseFromRaw(was, is)
+	return admission.PatchResponseFromRaw(original, patched)
 }
 
-// keyOf is the gang and group of a pod.
+// keyOf returns the gang and group of a pod.
 func (a *Admission) keyOf(ctx context.Context, pod *unstructured.Unstructured) (key podgang.PodKey, ok bool, err error) {
 	if a.Ask != nil {
 		if key, ok, err = a.Ask(ctx, pod); ok || err != nil {
@@ -97,10 +96,10 @@ func (a *Admission) prepare(ctx context.Context, pod *unstructured.Unstructured,
 		return err
 	}
 	if scheduler != "" && b.Matches(scheduler) == backend.None {
-		return nil // a default is no reason to take a pod from its scheduler
+		return nil // a default must not take a pod from its scheduler
 	}
 	if node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName"); node != "" {
-		return nil // no scheduler looks at it, and a gate would have it refused
+		return nil // no scheduler reads it, and a gate would make it invalid
 	}
 	if err := b.PreparePod(ctx, pod, key); err != nil {
 		return err
@@ -111,7 +110,7 @@ func (a *Admission) prepare(ctx context.Context, pod *unstructured.Unstructured,
 	return nil
 }
 
-// Validate says of an object whether it can be translated.
+// Validate rejects an object that cannot be translated.
 func (a *Admission) Validate(ctx context.Context, req admission.Request) admission.Response {
 	if req.Operation == admissionv1.Delete || req.SubResource != "" {
 		return admission.Allowed("")
@@ -128,7 +127,7 @@ func (a *Admission) Validate(ctx context.Context, req admission.Request) admissi
 	}
 	verdict, err := a.judge(ctx, object, old)
 	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err) // failurePolicy says what that means
+		return admission.Errored(http.StatusInternalServerError, err) // failurePolicy decides what that means
 	}
 	answer := admission.Allowed("")
 	if err := verdict.Errors.ToAggregate(); err != nil {
@@ -153,8 +152,8 @@ func (a *Admission) judge(ctx context.Context, object, old *unstructured.Unstruc
 	return podgang.Verdict{}, nil
 }
 
-// podCliqueSet asks the backends of all its pods. A scheduler that has none is nothing to refuse: its PodCliqueSets
-// are not ours to translate.
+// podCliqueSet asks the backends of all pods. A scheduler without a backend is fine: its PodCliqueSets are not
+// translated.
 func (a *Admission) podCliqueSet(object, old *unstructured.Unstructured) (all podgang.Verdict, err error) {
 	asked := map[string]bool{}
 	for _, name := range podgang.SchedulerNames(object) {

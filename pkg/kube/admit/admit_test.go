@@ -52,7 +52,7 @@ func request(t *testing.T, object, old string) admission.Request {
 	return req
 }
 
-// TestPods: pods of gangs get what their scheduler reads, others are left alone, and none is refused.
+// Pods of gangs get what their scheduler reads. Other pods are unchanged, and none is rejected.
 func TestPods(t *testing.T) {
 	const grove = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0, grove.io/podclique: demo-0-a}},
   spec: {schedulerName: koord-scheduler, schedulingGates: [{name: grove.io/podgang-pending-creation}], unknownField: stays, containers: [{name: c, image: i}]}}`
@@ -75,7 +75,7 @@ func TestPods(t *testing.T) {
 			pod:   `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0, grove.io/podclique: a}}, spec: {schedulerName: kai-scheduler}}`,
 			warns: `no backend for schedulerName`,
 		},
-		// What would not be legal is not written: the API server would refuse the pod, and nobody would know why.
+		// Invalid values are not written: the API server would reject the pod without an explanation.
 		"a name that is none": {
 			volcano: true, pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.k8s.io/group-name: Team A}}, spec: {schedulerName: koord-scheduler}}`,
 			warns: `annotation scheduling.k8s.io/group-name: "Team A" is invalid; supported values: `,
@@ -118,9 +118,9 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestAsked: of which gang a pod of a JobSet is says whoever has the JobSet. One who cannot say it keeps no pod; pods of
-// which he knows nothing say it themselves.
-func TestAsked(t *testing.T) {
+// Ask knows the gang of a JobSet's pod. An error of Ask keeps no pod out, and pods that it does not know name their
+// gang themselves.
+func TestGangOfJobSetPodIsAsked(t *testing.T) {
 	const job = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {jobset.sigs.k8s.io/jobset-name: js}}, spec: {schedulerName: koord-scheduler}}`
 	const grove = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0, grove.io/podclique: demo-0-a}}, spec: {schedulerName: koord-scheduler}}`
 	a := admissionOf(t, koordinatorOnly)

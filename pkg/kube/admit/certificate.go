@@ -17,25 +17,24 @@ import (
 	"time"
 )
 
-// Keys of the Secret that holds the certificate.
+// Keys of the Secret with the certificate.
 const (
 	authorityKey  = "ca.key"
-	authorityCert = "ca.crt" // the one that signs first, then those that others may still trust
+	authorityCert = "ca.crt" // the signing authority first, then those that clients may still trust
 	serverKey     = "tls.key"
 	serverCert    = "tls.crt"
 )
 
-// How long certificates are valid. Each is made anew when a third of that is left: of the authority long before any
-// certificate that it has signed would end with it.
+// Lifetimes. A certificate is renewed when a third is left, so an authority outlives every certificate that it
+// signed.
 const (
 	authorityLife = 3 * 365 * 24 * time.Hour
 	serverLife    = 90 * 24 * time.Hour
-	early         = time.Hour // clocks differ
+	clockSkew     = time.Hour // clocks differ
 )
 
-// Renew returns what the Secret should hold: what it does, as long as that is good for these names and not about to
-// end. Whoever trusted the last authority goes on trusting what is served: the new one signs only from when those who
-// ask have been told of it.
+// Renew returns the wanted content of the Secret. Valid content for these names stays. A new authority signs only
+// after clients were told about it, so clients always trust the served certificate.
 //
 //	ca.crt  A      A          B A        B A        B
 //	signs   A      A          A          B          B
@@ -45,7 +44,7 @@ func Renew(now time.Time, held map[string][]byte, names []string) (map[string][]
 	authorities := parse(held[authorityCert])
 	authorities = slices.DeleteFunc(authorities, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
 	key, err := parseKey(held[authorityKey])
-	if err != nil || len(authorities) == 0 || !owns(key, authorities[0]) || isOld(now, authorities[0]) {
+	if err != nil || len(authorities) == 0 || !matchesKey(key, authorities[0]) || isOld(now, authorities[0]) {
 		cert, fresh, err := newAuthority(now)
 		if err != nil {
 			return nil, err
@@ -64,7 +63,7 @@ func Renew(now time.Time, held map[string][]byte, names []string) (map[string][]
 	return out, err
 }
 
-// good says whether what is served is what it should be.
+// good says whether the served certificate is valid.
 func good(now time.Time, held map[string][]byte, authorities []*x509.Certificate, names []string) bool {
 	if _, err := tls.X509KeyPair(held[serverCert], held[serverKey]); err != nil {
 		return false
@@ -90,7 +89,7 @@ func isOld(now time.Time, c *x509.Certificate) bool {
 	return c.NotAfter.Sub(now) < c.NotAfter.Sub(c.NotBefore)/3
 }
 
-func owns(key *ecdsa.PrivateKey, c *x509.Certificate) bool {
+func matchesKey(key *ecdsa.PrivateKey, c *x509.Certificate) bool {
 	public, ok := c.PublicKey.(*ecdsa.PublicKey)
 	return ok && key.PublicKey.Equal(public)
 }
@@ -101,9 +100,10 @@ func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 		return nil, nil, err
 	}
 	template := &x509.Certificate{
-		// The time in the name: of two authorities of one name and different keys whoever verifies may try the wrong one.
+		// The time in the name: with two authorities of one name and different keys, a client may try the wrong
+		// one.
 		Subject:   pkix.Name{CommonName: fmt.Sprintf("muster-controller-ca@%d", now.Unix())},
-		NotBefore: now.Add(-early), NotAfter: now.Add(authorityLife),
+		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(authorityLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
@@ -111,7 +111,7 @@ func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	return cert, key, err
 }
 
-func newServer(now time.Time, authority *x509.Certificate, by *ecdsa.PrivateKey, names []string) (cert, key []byte, err error) {
+func newServer(now time.Time, authority *x509.Certificate, signer *ecdsa.PrivateKey, names []string) (cert, key []byte, err error) {
 	if len(names) == 0 {
 		return nil, nil, errors.New("a certificate needs a name")
 	}
@@ -121,7 +121,7 @@ func newServer(now time.Time, authority *x509.Certificate, by *ecdsa.PrivateKey,
 	}
 	template := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: names[0]},
-		NotBefore: now.Add(-early), NotAfter: now.Add(serverLife),
+		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(serverLife),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	for _, name := range names {
@@ -131,7 +131,7 @@ func newServer(now time.Time, authority *x509.Certificate, by *ecdsa.PrivateKey,
 			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	signed, err := sign(template, authority, private, by)
+	signed, err := sign(template, authority, private, signer)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,20 +139,20 @@ func newServer(now time.Time, authority *x509.Certificate, by *ecdsa.PrivateKey,
 	return encode([]*x509.Certificate{signed}), key, err
 }
 
-func sign(template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) (*x509.Certificate, error) {
+func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		return nil, err
 	}
 	template.SerialNumber = serial
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, by)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
 	if err != nil {
 		return nil, err
 	}
 	return x509.ParseCertificate(der)
 }
 
-// parse reads certificates as far as they can be read.
+// parse returns the readable certificates.
 func parse(text []byte) (all []*x509.Certificate) {
 	for {
 		var block *pem.Block
@@ -168,7 +168,7 @@ func parse(text []byte) (all []*x509.Certificate) {
 func encode(all []*x509.Certificate) []byte {
 	var out bytes.Buffer
 	for _, c := range all {
-		_ = pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a buffer takes all
+		_ = pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a buffer accepts all writes
 	}
 	return out.Bytes()
 }

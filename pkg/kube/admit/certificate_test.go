@@ -26,7 +26,7 @@ func renew(t require.TestingT, now time.Time, held map[string][]byte) map[string
 	return out
 }
 
-// trusts says whether whoever knows a bundle takes what is served.
+// trusts says whether a client that knows a bundle accepts the served certificate.
 func trusts(t require.TestingT, now time.Time, bundle []byte, served map[string][]byte) error {
 	pair, err := tls.X509KeyPair(served["tls.crt"], served["tls.key"])
 	require.NoError(t, err)
@@ -72,9 +72,9 @@ func TestRenew(t *testing.T) {
 	require.NoError(t, trusts(t, start, first["ca.crt"], mended), "who trusts the old authority goes on")
 }
 
-// TestNobodyIsLeftBehind: whenever it is looked, whoever has been told of the authorities at the last look takes what is
-// served then, for as long as looks are not further apart than certificates live.
-func TestNobodyIsLeftBehind(t *testing.T) {
+// A client that learned the authorities at the last look accepts the served certificate, as long as looks are
+// closer together than the lifetime of certificates.
+func TestRenewalKeepsClientsTrust(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := start
 		held := renew(t, now, nil)

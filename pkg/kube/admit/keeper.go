@@ -21,41 +21,42 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Keeper keeps the certificate by which the API server knows the webhooks: in a Secret that all replicas share, and in
-// the configurations of the webhooks. Every replica may renew it; of two that do at once the second takes the first's.
+// Keeper maintains the certificate of the webhooks: in a Secret that all replicas share, and in the webhook
+// configurations. Every replica may renew it. Of two concurrent renewals the second replica takes the result of the
+// first.
 type Keeper struct {
 	Client kubernetes.Interface
-	// Namespace and Secret are where the certificate is.
+	// Namespace and Secret locate the certificate.
 	Namespace, Secret string
 	// Configuration is the name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
 	Configuration string
-	// Names are those by which the API server calls.
+	// Names are the names by which the API server calls the webhooks.
 	Names []string
 	Clock clock.WithTicker
 
 	serving atomic.Pointer[tls.Certificate]
 }
 
-// How often the keeper looks, and how often after it has failed: a configuration that is made again knows no authority, and
-// a Secret that is makes all but one replica serve what nobody trusts, until then.
+// The keeper checks this often, and after a failure. A recreated configuration has no authority, and a recreated
+// Secret makes the other replicas serve an untrusted certificate until the next check.
 const (
-	every = time.Minute
-	again = 5 * time.Second
+	checkEvery = time.Minute
+	retryAfter = 5 * time.Second
 )
 
-// manager is the field manager of what the keeper writes.
+// manager is the field manager of the keeper.
 const manager = "muster-controller-webhook"
 
-// NeedLeaderElection: every replica serves.
+// NeedLeaderElection returns false: every replica serves.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
-// Start looks until the context ends.
+// Start checks until the context ends.
 func (k *Keeper) Start(ctx context.Context) error {
 	for {
-		wait := every
+		wait := checkEvery
 		if err := k.Look(ctx); err != nil {
 			log.FromContext(ctx).Error(err, "certificate of the webhooks")
-			wait = again
+			wait = retryAfter
 		}
 		select {
 		case <-ctx.Done():
@@ -65,7 +66,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// Look has the certificate be good, and known to those who need it.
+// Look renews the certificate if necessary and writes it where it is needed.
 func (k *Keeper) Look(ctx context.Context) error {
 	secret, err := k.Client.CoreV1().Secrets(k.Namespace).Get(ctx, k.Secret, metav1.GetOptions{})
 	switch {
@@ -74,15 +75,15 @@ func (k *Keeper) Look(ctx context.Context) error {
 	case err != nil:
 		return err
 	default:
-		// First they are told: what is signed from now on is signed by an authority that they know.
-		if err := k.tell(ctx, secret.Data[authorityCert]); err != nil {
+		// First the current authority: a certificate signed from now on is signed by a known authority.
+		if err := k.publish(ctx, secret.Data[authorityCert]); err != nil {
 			return err
 		}
 	}
 	if secret, err = k.renew(ctx, secret); err != nil {
 		return err
 	}
-	if err := k.tell(ctx, secret.Data[authorityCert]); err != nil {
+	if err := k.publish(ctx, secret.Data[authorityCert]); err != nil {
 		return err
 	}
 	pair, err := tls.X509KeyPair(secret.Data[serverCert], secret.Data[serverKey])
@@ -93,8 +94,7 @@ func (k *Keeper) Look(ctx context.Context) error {
 	return nil
 }
 
-// renew writes the Secret if it has to be another one. A conflict is an error: the next look reads what somebody else
-// has written.
+// renew updates the Secret if necessary. A conflict is an error: the next check reads the other replica's content.
 func (k *Keeper) renew(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
 	held := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Secret}}
 	if secret != nil {
@@ -108,7 +108,7 @@ func (k *Keeper) renew(ctx context.Context, secret *corev1.Secret) (*corev1.Secr
 	if all == nil {
 		all = map[string][]byte{}
 	}
-	maps.Copy(all, data) // what others keep there stays
+	maps.Copy(all, data) // other keys stay
 	if maps.EqualFunc(all, held.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
 		return held, nil
 	}
@@ -119,7 +119,7 @@ func (k *Keeper) renew(ctx context.Context, secret *corev1.Secret) (*corev1.Secr
 	return k.Client.CoreV1().Secrets(k.Namespace).Update(ctx, held, metav1.UpdateOptions{FieldManager: manager})
 }
 
-// hook is what both kinds of webhooks have in common.
+// hook is the common part of both kinds of webhooks.
 type hook struct {
 	Name         string       `json:"name"`
 	ClientConfig clientConfig `json:"clientConfig"`
@@ -129,9 +129,9 @@ type clientConfig struct {
 	CABundle string `json:"caBundle,omitempty"`
 }
 
-// tell writes the authorities into the configurations that are there.
-func (k *Keeper) tell(ctx context.Context, bundle []byte) error {
-	api := k.Client.AdmissionregistrationV1()
+// publish writes the authorities into the existing configurations.
+func (k *Keeper) publish(ctx context.Context, bundle []byte) error {
+	api, options := k.Client.AdmissionregistrationV1(), metav1.PatchOptions{FieldManager: manager}
 	mutating, err := api.MutatingWebhookConfigurations().Get(ctx, k.Configuration, metav1.GetOptions{})
 	if err == nil {
 		var hooks []hook
@@ -139,20 +139,20 @@ func (k *Keeper) tell(ctx context.Context, bundle []byte) error {
 			hooks = append(hooks, hook{h.Name, clientConfig{base64.StdEncoding.EncodeToString(h.ClientConfig.CABundle)}})
 		}
 		if patch := bundlePatch(hooks, bundle); patch != nil {
-			_, err = api.MutatingWebhookConfigurations().Patch(ctx, k.Configuration, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+			_, err = api.MutatingWebhookConfigurations().Patch(ctx, k.Configuration, types.StrategicMergePatchType, patch, options)
 		}
 	}
-	validating, also := api.ValidatingWebhookConfigurations().Get(ctx, k.Configuration, metav1.GetOptions{})
-	if also == nil {
+	validating, validatingErr := api.ValidatingWebhookConfigurations().Get(ctx, k.Configuration, metav1.GetOptions{})
+	if validatingErr == nil {
 		var hooks []hook
 		for _, h := range validating.Webhooks {
 			hooks = append(hooks, hook{h.Name, clientConfig{base64.StdEncoding.EncodeToString(h.ClientConfig.CABundle)}})
 		}
 		if patch := bundlePatch(hooks, bundle); patch != nil {
-			_, also = api.ValidatingWebhookConfigurations().Patch(ctx, k.Configuration, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+			_, validatingErr = api.ValidatingWebhookConfigurations().Patch(ctx, k.Configuration, types.StrategicMergePatchType, patch, options)
 		}
 	}
-	return errors.Join(ignoreMissing(err), ignoreMissing(also))
+	return errors.Join(ignoreMissing(err), ignoreMissing(validatingErr))
 }
 
 func ignoreMissing(err error) error {
@@ -162,27 +162,27 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// bundlePatch has webhooks trust a bundle; nil if all of them do. Webhooks are merged by name: those that come
-// meanwhile stay.
+// bundlePatch returns a patch that makes the webhooks trust a bundle; nil if all do. Webhooks are merged by name,
+// so new ones stay.
 func bundlePatch(hooks []hook, bundle []byte) []byte {
 	want := base64.StdEncoding.EncodeToString(bundle)
-	var wrong []hook
+	var outdated []hook
 	for _, h := range hooks {
 		if h.ClientConfig.CABundle != want {
-			wrong = append(wrong, hook{h.Name, clientConfig{want}})
+			outdated = append(outdated, hook{h.Name, clientConfig{want}})
 		}
 	}
-	if len(wrong) == 0 {
+	if len(outdated) == 0 {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"webhooks": wrong})
+	patch, err := json.Marshal(map[string]any{"webhooks": outdated})
 	if err != nil {
-		panic(err) // strings
+		panic(err) // strings only
 	}
 	return patch
 }
 
-// Serve is what a TLS configuration asks for a certificate.
+// Serve is GetCertificate of a TLS configuration.
 func (k *Keeper) Serve(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c := k.serving.Load(); c != nil {
 		return c, nil
@@ -190,7 +190,7 @@ func (k *Keeper) Serve(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("there is no certificate yet")
 }
 
-// Ready says whether there is a certificate.
+// Ready returns an error until there is a certificate.
 func (k *Keeper) Ready(*http.Request) error {
 	if k.serving.Load() == nil {
 		return fmt.Errorf("there is no certificate in Secret %s/%s yet", k.Namespace, k.Secret)

@@ -43,8 +43,8 @@ func secret(t *testing.T, client kubernetes.Interface) *corev1.Secret {
 	return s
 }
 
-// TestKeeper: two replicas share one certificate; who calls the webhooks knows it; what is as it should be is not
-// written again.
+// Two replicas share one certificate, the webhook configurations trust it, and correct objects are not written
+// again.
 func TestKeeper(t *testing.T) {
 	url := "https://127.0.0.1/x"
 	client := fake.NewClientset(
@@ -76,7 +76,7 @@ func TestKeeper(t *testing.T) {
 		require.Equal(t, "get", action.GetVerb())
 	}
 
-	// The authority grows old: first everybody is told of the new one, at the next look it signs.
+	// The authority grows old: first the new one is published, and at the next look it signs.
 	clock.SetTime(start.Add(2*365*24*time.Hour + 24*time.Hour))
 	before := string(secret(t, client).Data["tls.crt"])
 	require.NoError(t, one.Look(t.Context()))
@@ -88,7 +88,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// TestKeeperAlone: who has no webhook configuration, or a Secret of rubbish, goes on.
+// The keeper works without webhook configurations, and with an invalid Secret.
 func TestKeeperAlone(t *testing.T) {
 	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: "certs"}, Data: map[string][]byte{"tls.crt": []byte("rubbish"), "theirs": []byte("stays")}})
 	k := keeper(client, clocktesting.NewFakeClock(start))

@@ -77,13 +77,13 @@ func (c *Config) Translators() (out []Translator, err error) {
 		errs = append(errs, fmt.Errorf("backend configuration: "+format, args...))
 	}
 	if c.NodeTier != 0 && c.NodeTier != 1 {
-		invalid("nodeTier: %d is not legal; legal: 0, 1", c.NodeTier)
+		invalid("nodeTier: %d is invalid; supported values: 0, 1", c.NodeTier)
 	}
 	claimed := map[string]string{} // by scheduler name, the backend that claims it
 	for i, b := range all {
 		for _, name := range b.SchedulerNames {
 			if by, twice := claimed[name]; twice || name == "" {
-				invalid("backends[%d].schedulerNames: %q is not legal; legal: a name that no other backend has, and %q has it", i, name, by)
+				invalid("backends[%d].schedulerNames: %q is invalid; supported values: a name that no other backend has, and %q has it", i, name, by)
 			}
 			claimed[name] = b.Name
 		}
@@ -92,7 +92,7 @@ func (c *Config) Translators() (out []Translator, err error) {
 	for i := range all {
 		b := &all[i]
 		if _, known := builtIn[b.Name]; !known || seen[b.Name] {
-			invalid("backends[%d].name: %q is not legal; legal: each once of %q", i, b.Name, slices.Sorted(maps.Keys(builtIn)))
+			invalid("backends[%d].name: %q is invalid; supported values: each once of %q", i, b.Name, slices.Sorted(maps.Keys(builtIn)))
 			continue
 		}
 		seen[b.Name] = true
@@ -102,7 +102,7 @@ func (c *Config) Translators() (out []Translator, err error) {
 		out = append(out, b.translator(claimed))
 	}
 	if c.Default != "" && !seen[c.Default] {
-		invalid("default: %q is not legal; legal: one of %q", c.Default, slices.Sorted(maps.Keys(seen)))
+		invalid("default: %q is invalid; supported values: one of %q", c.Default, slices.Sorted(maps.Keys(seen)))
 	}
 	return out, errors.Join(errs...)
 }

@@ -202,7 +202,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 		effects, notes = c.setElsewhere(pod, names, meant)
 	}
 	counted := old != nil && r.Declared != nil && r.Declared.Counts
-	if counted && (c.held(old) != c.held(pod) || (old.Spec.NodeName == "") != (pod.Spec.NodeName == "")) ||
+	if counted && (c.gate(old) != c.gate(pod) || (old.Spec.NodeName == "") != (pod.Spec.NodeName == "")) ||
 		old == nil || !maps.Equal(old.Annotations, pod.Annotations) || !maps.Equal(old.Labels, pod.Labels) {
 		if key, ok := source.MayOwn(pod); r.Declared.MayChangeWith(pod) || ok && r.Declared != nil && r.jobs != nil && !r.jobs[key] {
 			effects = append(effects, c.redeclare(r)...)
@@ -226,9 +226,15 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	c.publish(notes)
 }
 
-// held says whether a member does not count yet. c.mu is held.
-func (c *Cache) held(pod *v1.Pod) bool {
-	return pod.Spec.NodeName == "" && (convert.Gated(pod) || !c.serves[pod.Spec.SchedulerName])
+// gate says why a member does not count yet; "" if it does. c.mu is held.
+func (c *Cache) gate(pod *v1.Pod) string {
+	switch {
+	case pod.Spec.NodeName != "":
+		return ""
+	case !c.serves[pod.Spec.SchedulerName]:
+		return fmt.Sprintf("schedulerName is %s, expected %s", pod.Spec.SchedulerName, strings.Join(slices.Sorted(maps.Keys(c.serves)), " or "))
+	}
+	return convert.Gate(pod)
 }
 
 // requestChanged says whether a pod may need something else than before.
@@ -270,7 +276,7 @@ func (c *Cache) file(key string, pod *v1.Pod) {
 // see tells the book the state of a pod: a member, a finished member, or none any more. c.mu is held.
 func (c *Cache) see(pod *v1.Pod, ref gang.Ref) []gang.Effect {
 	m, _ := convert.Member(pod, ref) // its errors are published as notes
-	m.Gated, m.Priority = m.Gated || !c.serves[pod.Spec.SchedulerName], c.Priority(pod)
+	m.Gate, m.Priority = c.gate(pod), c.Priority(pod)
 	var ev gang.Event = gang.Seen{Member: m}
 	if pod.DeletionTimestamp != nil || convert.Finished(pod) && !m.Done || c.gangs[ref].earlier[pod.UID] {
 		ev = gang.Left{Pod: m.Pod, UID: m.UID}
@@ -447,7 +453,7 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	r.Declared, r.stale = nil, false
 	c.findOwner(r)
 	declaring := r.Gang
-	declaring.Done, declaring.Denied, declaring.Pointer, declaring.Held = r.Finished, c.denied, c.pointer, c.held
+	declaring.Done, declaring.Denied, declaring.Pointer, declaring.Gate = r.Finished, c.denied, c.pointer, c.gate
 	declaring.Expected = c.kinds[r.owner.Kind].expected || c.seeks(r.owner.Kind)
 	declaring.Known = func(ref gang.Ref) bool { return c.gangs[ref] != nil }
 	declaring.Siblings, declaring.Above, declaring.Children = c.siblings(r.owner), c.above(r.Owner), c.children(r, declaring)

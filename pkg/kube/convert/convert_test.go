@@ -143,7 +143,7 @@ func TestMember(t *testing.T) {
 		"plain":      {pod(), func(*gang.Member) {}, ""},
 		"ranked":     {pod(func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologyIndex] = "3" }), func(m *gang.Member) { m.Rank = 3 }, ""},
 		"a bad rank": {pod(func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologyIndex] = "-3" }), func(*gang.Member) {}, `"-3"`},
-		"gated":      {pod(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{}} }), func(m *gang.Member) { m.Gated = true }, ""},
+		"gated":      {pod(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a/b"}} }), func(m *gang.Member) { m.Gate = "spec.schedulingGates has a/b" }, ""},
 		"important":  {pod(func(p *v1.Pod) { p.Spec.Priority = ptr.To(int32(9)) }), func(m *gang.Member) { m.Priority = 9 }, ""},
 		"running":    {pod(func(p *v1.Pod) { p.Spec.NodeName = "n" }), func(m *gang.Member) { m.Node = "n" }, ""},
 		"finished":   {pod(func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodFailed }), func(m *gang.Member) { m.Node, m.Done = "n", true }, ""},

@@ -58,7 +58,7 @@ func Ended(pod *v1.Pod) (at int64) {
 func Member(pod *v1.Pod, of gang.Ref) (gang.Member, error) {
 	m := gang.Member{
 		Gang: of, Pod: PodKey(pod), UID: string(pod.UID),
-		Node: pod.Spec.NodeName, Gated: Gated(pod), Priority: Priority(pod),
+		Node: pod.Spec.NodeName, Gate: Gate(pod), Priority: Priority(pod),
 		Done: pod.Spec.NodeName != "" && ended(pod), Succeeded: pod.Status.Phase == v1.PodSucceeded, Ended: Ended(pod),
 	}
 	if t := pod.CreationTimestamp; !t.IsZero() {
@@ -73,12 +73,24 @@ func Member(pod *v1.Pod, of gang.Ref) (gang.Member, error) {
 }
 
 // Gated says whether a pod may not be scheduled yet.
-func Gated(pod *v1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 || awaitsClaims(pod) }
+func Gated(pod *v1.Pod) bool { return Gate(pod) != "" }
 
-// awaitsClaims says whether claims are still to be made for a pod from templates. Until then the scheduler keeps it out of its
-// queue, so it cannot represent its gang.
-func awaitsClaims(pod *v1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.ResourceClaims, func(ref v1.PodResourceClaim) bool { return ClaimToCome(pod, ref) })
+// Gate says why a pod may not be scheduled yet; "" if it may. The scheduler keeps a pod out of its queue until the claims
+// that its templates ask for exist.
+func Gate(pod *v1.Pod) string {
+	var gates []string
+	for _, g := range pod.Spec.SchedulingGates {
+		gates = append(gates, g.Name)
+	}
+	if len(gates) > 0 {
+		return "spec.schedulingGates has " + strings.Join(gates, ", ")
+	}
+	for _, ref := range pod.Spec.ResourceClaims {
+		if ClaimToCome(pod, ref) {
+			return "the ResourceClaim for spec.resourceClaims " + ref.Name + " does not exist"
+		}
+	}
+	return ""
 }
 
 // ClaimToCome says whether a claim of a pod is still to be made from its template.

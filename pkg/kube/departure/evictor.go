@@ -1,16 +1,15 @@
-// Package departure evicts pods that were chosen, and remembers them until they are gone.
+// Package departure evicts chosen pods, and remembers them until they are gone. It knows evictions, their reservations, and what victims
+// are told. It chooses no victim: package preempt does. Invariant: once a bundle of pods has lost a pod, the whole bundle is evicted.
 //
-//	evictor.go      an Evictor evicts for one profile; one request for a pod at a time
-//	departure.go    the victims of one eviction: gangs in steps, what failed is asked again
+//	evictor.go      an Evictor evicts for one profile, with one request for a pod at a time
+//	departure.go    the victims of one eviction: bundles in steps, failed requests again
 //	reservation.go  the eviction for the reservation of a gang, or of a pod without one
-//	needless.go     which victims need not be evicted any more
-//	resume.go       evictions that a process before this one has begun
-//	victims.go      who is to be evicted, by which eviction, until when
-//	veto.go         which pods the API server does not let Muster evict
-//	leaving.go      which terminating pods a reservation waits for
+//	unneeded.go     victims that need not be evicted any more
+//	resume.go       evictions that a previous process has begun
+//	victims.go      the pods to evict, by eviction, until they terminate
+//	veto.go         pods that the API server does not let Muster evict
+//	terminating.go  terminating pods that a reservation waits for
 //	message.go      what victims are told
-//
-// It chooses no victim: package preempt does.
 package departure
 
 import (
@@ -49,11 +48,11 @@ type Options struct {
 	Clock   clock.Clock
 	// Ended is closed when the process ends; nil means that it does not.
 	Ended <-chan struct{}
-	// Writers is how many requests an eviction has under way at a time.
+	// Writers is the number of parallel requests of an eviction.
 	Writers int
-	// Limits returns the limits of now: they may change while the scheduler runs.
+	// Limits returns the present limits: they may change while the scheduler runs.
 	Limits func() Limits
-	// Quotas say which pods may be evicted, besides priorities; nil if there are none.
+	// Quotas decide which pods may be evicted, besides priorities; nil if there are none.
 	Quotas eligible.Quotas
 }
 
@@ -84,7 +83,7 @@ func New(o Options) *Evictor {
 		Executor: preemption.NewExecutor(o.Profile, features),
 		Pods:     o.Profile.SharedInformerFactory().Core().V1().Pods().Lister(),
 	}
-	p.Executor.PreemptPod = p.inTurn(p.gently(p.truly(p.Executor.PreemptPod)))
+	p.Executor.PreemptPod = p.inTurn(p.requeueOrEvict(p.withReason(p.Executor.PreemptPod)))
 	return p
 }
 
@@ -94,55 +93,55 @@ type PreemptPod = func(context.Context, preemption.Candidate, preemption.Executo
 // ErrTaken means that the API server has accepted the eviction from another request meanwhile.
 var ErrTaken = errors.New("another eviction has evicted the pod")
 
-// inTurn lets one request for a pod run at a time, and none after the API server has accepted one: two preemptors that
-// need the room of one pod would evict it twice.
+// inTurn runs one request for a pod at a time, and none after an accepted one: two preemptors that need the capacity of one pod would evict
+// it twice.
 func (p *Evictor) inTurn(evict PreemptPod) PreemptPod {
-	return func(ctx context.Context, to preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
-		taken, done := p.Victims.turn(victim)
-		if taken {
+	return func(ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
+		accepted, done := p.Victims.turn(victim)
+		if accepted {
 			done(true)
 			return false, ErrTaken
 		}
-		inMemory, err := evict(ctx, to, by, victim, plugin)
+		inMemory, err := evict(ctx, candidate, by, victim, plugin)
 		done(err == nil && !inMemory)
 		return inMemory, err
 	}
 }
 
-// A member on its way to its node is looked at so often, and for so long.
+// A member on its way to its node is polled at this interval and for this long.
 const (
 	lookEvery = 20 * time.Millisecond
 	lookFor   = 5 * time.Second
 )
 
-// gently keeps an executor from deleting a member that is on its way back to the queue. The first member of a gang that
-// leaves Permit takes the others along: the executor would find no waiting pod, and delete members of which none runs.
-func (p *Evictor) gently(evict PreemptPod) PreemptPod {
-	return func(ctx context.Context, to preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
+// requeueOrEvict keeps an executor from deleting a member that is on its way back to the queue. The first rejected member of a gang at
+// Permit has all its members requeued, and the executor would find no waiting pod and delete them.
+func (p *Evictor) requeueOrEvict(evict PreemptPod) PreemptPod {
+	return func(ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
 		if source.Of(victim).IsZero() || p.Cache.Bound(victim) {
-			return evict(ctx, to, by, victim, plugin)
+			return evict(ctx, candidate, by, victim, plugin)
 		}
 		if w := p.Profile.GetWaitingPod(victim.UID); w != nil && stop(w, plugin) {
 			p.Profile.EventRecorder().Eventf(victim, by.Obj(), v1.EventTypeNormal, "Preempted", "Preempting",
-				"Preempted by %s %v on node %v (in kube-scheduler memory).", by.Type(), by.UID(), to.Name())
+				"Preempted by %s %v on node %v (in kube-scheduler memory).", by.Type(), by.UID(), candidate.Name())
 			return true, nil
 		}
-		back := false
-		p.Victims.looks.Add(1)
-		defer p.Victims.looks.Add(-1)
+		requeued := false
+		p.Victims.polls.Add(1)
+		defer p.Victims.polls.Add(-1)
 		_ = wait.PollUntilContextTimeout(ctx, lookEvery, lookFor, true, func(context.Context) (bool, error) {
-			back = !p.Cache.Counted(victim)
-			return back || p.Cache.Bound(victim) || p.Profile.GetPodInPreBind(victim.UID) != nil, nil
+			requeued = !p.Cache.Counted(victim)
+			return requeued || p.Cache.Bound(victim) || p.Profile.GetPodInPreBind(victim.UID) != nil, nil
 		})
-		if back {
+		if requeued {
 			return true, nil
 		}
-		return evict(ctx, to, by, victim, plugin)
+		return evict(ctx, candidate, by, victim, plugin)
 	}
 }
 
-// stopping is held while a waiting pod is stopped: the framework (1.37) writes under a lock for readers, so that two
-// goroutines that stop one pod race, whichever profile they are of.
+// stopping is held while a waiting pod is stopped: the framework (1.37) writes under a read lock, so that two goroutines that stop one pod
+// race.
 var stopping sync.Mutex
 
 // Reject requeues a member that waits at Permit.
@@ -175,7 +174,7 @@ func (p *Evictor) Terminates(victim *v1.Pod) bool {
 	return pod.UID != victim.UID || pod.DeletionTimestamp != nil
 }
 
-// activate has the pods of a preemptor tried.
+// activate retries the pods of a preemptor.
 func (p *Evictor) activate(ctx context.Context, by preemption.ExecutorPreemptor) {
 	p.Profile.Activate(klog.FromContext(ctx), by.Pods())
 }

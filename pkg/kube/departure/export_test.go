@@ -14,19 +14,19 @@ import (
 func (v *Victims) Kept() (asked, stuck int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return len(v.asked), len(v.stuck)
+	return len(v.evictions), len(v.stuck)
 }
 
 // Held is for how many departures pods are held.
 func (v *Victims) Held() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return len(v.held)
+	return len(v.unreserved)
 }
 
 // Late has the victims of a group's reservation have had their time.
 func (v *Victims) Late(group gang.Ref, pod *v1.Pod) {
-	v.took(group, v.set(group, []*v1.Pod{pod}), pod)
+	v.recordAccepted(group, v.set(group, []*v1.Pod{pod}), pod)
 	v.Overdue(group)
 }
 
@@ -49,4 +49,4 @@ func Names(gangs int) string {
 }
 
 // Gently is gently.
-func (p *Evictor) Gently(evict PreemptPod) PreemptPod { return p.gently(evict) }
+func (p *Evictor) Gently(evict PreemptPod) PreemptPod { return p.requeueOrEvict(evict) }

@@ -74,7 +74,7 @@ func TestLeavesFor(t *testing.T) {
 	v.Expect(pods("n0/z"), time.Time{}, other)
 	_, done := v.turn(at("n0", "y"))
 	done(true)
-	delete(v.going, "y") // it is not counted on, but was asked
+	delete(v.pending, "y") // it is not counted on, but was asked
 	for name, want := range map[string][2]bool{"x": {true, true}, "y": {true, false}, "z": {true, true}, "w": {false, false}, "w!": {true, true}} {
 		pod := at("n0", name)
 		require.Equal(t, want, [2]bool{v.LeavesFor(gangG, now)(pod), v.LeavesFor(gangH, now)(pod)}, name)
@@ -107,18 +107,18 @@ func TestSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			victim := pod(test.priority)
-			require.Equal(t, [2]string{"", ""}, [2]string{told(victim), revoked(victim, "muster")})
+			require.Equal(t, [2]string{"", ""}, [2]string{toldReason(victim), revoked(victim, "muster")})
 			victim.Status.Conditions = []v1.PodCondition{*disrupted(test.by, victim)}
-			require.Equal(t, test.told, told(victim))
+			require.Equal(t, test.told, toldReason(victim))
 			require.Equal(t, test.forQuota, forQuota(victim))
 			require.Equal(t, test.revoked, revoked(victim, "muster"))
 			require.Empty(t, revoked(victim, "another"), "another profile has said so")
 		})
 	}
 	gone := apierrors.NewNotFound(v1.Resource("pods"), "x")
-	require.NoError(t, thereAre(gone))
+	require.NoError(t, unlessNotFound(gone))
 	down := apierrors.NewServiceUnavailable("soon")
-	require.Equal(t, down, thereAre(down))
+	require.Equal(t, down, unlessNotFound(down))
 }
 
 // TestUnits: who leaves or stays together, the dearest first. Who is left of a group that has lost somebody leaves in any case.
@@ -151,7 +151,7 @@ func TestUnits(t *testing.T) {
 				}
 			}
 			for of := range strings.FieldsSeq(test.lost) {
-				w.lost[gang.Ref{Name: of}] = true
+				w.hasLost[gang.Ref{Name: of}] = true
 			}
 			var got []string
 			for _, unit := range w.Units(victims) {
@@ -204,16 +204,16 @@ func TestStay(t *testing.T) {
 // TestDoubts: a question about who need not leave is of one eviction, and is answered once.
 func TestDoubts(t *testing.T) {
 	v := &Victims{}
-	require.Nil(t, v.doubted(gangG))
+	require.Nil(t, v.takeDoubt(gangG))
 	n := v.set(gangG, pods("n0/x"))
 	require.Nil(t, v.ask(gangG, n-1, nil), "of an eviction before")
 	require.Nil(t, v.ask(gangH, n, nil), "of another group")
-	require.Nil(t, v.doubted(gangG), "nobody asks")
+	require.Nil(t, v.takeDoubt(gangG), "nobody asks")
 	d := v.ask(gangG, n, [][]*v1.Pod{pods("n0/x")})
 	require.NotNil(t, d)
-	require.Nil(t, v.doubted(gangH))
-	require.Same(t, d, v.doubted(gangG))
-	require.Nil(t, v.doubted(gangG), "it was taken")
+	require.Nil(t, v.takeDoubt(gangH))
+	require.Same(t, d, v.takeDoubt(gangG))
+	require.Nil(t, v.takeDoubt(gangG), "it was taken")
 }
 
 // TestHowFarGroupsAre: a group is left in part from when somebody of it has gone until nobody of it is waited for. Whose deletion was
@@ -226,17 +226,17 @@ func TestHowFarGroupsAre(t *testing.T) {
 		parted bool
 	}{
 		"nobody was asked":                 {func(*Bundles, []*v1.Pod) {}, false, false},
-		"one has gone":                     {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, nil) }, true, true},
-		"one went back to the queue":       {func(w *Bundles, g []*v1.Pod) { w.came(g[0], true, nil) }, false, false},
-		"one may not be evicted":           {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, apierrors.NewTooManyRequests("budget", 1)) }, false, false},
+		"one has gone":                     {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil) }, true, true},
+		"one went back to the queue":       {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], true, nil) }, false, false},
+		"one may not be evicted":           {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, apierrors.NewTooManyRequests("budget", 1)) }, false, false},
 		"one was deleted by others":        {func(w *Bundles, g []*v1.Pod) { w.terminates(g[0]) }, false, false},
-		"one may have gone":                {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, timeout) }, false, false},
-		"one may have gone, and leaves":    {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, timeout); w.terminates(g[0]) }, true, true},
-		"another one leaves, by himself":   {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, timeout); w.terminates(g[1]) }, false, false},
-		"who leaves alone is of no group":  {func(w *Bundles, g []*v1.Pod) { w.came(g[2], false, nil); w.terminates(g[2]) }, false, false},
-		"the last one is waited for":       {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, nil); w.awaits(g[1:2]) }, true, true},
-		"nobody is waited for any more":    {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, nil); w.awaits(nil) }, true, false},
-		"only somebody else is waited for": {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, nil); w.awaits(g[2:]) }, true, false},
+		"one may have gone":                {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, timeout) }, false, false},
+		"one may have gone, and leaves":    {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, timeout); w.terminates(g[0]) }, true, true},
+		"another one leaves, by himself":   {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, timeout); w.terminates(g[1]) }, false, false},
+		"who leaves alone is of no group":  {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[2], false, nil); w.terminates(g[2]) }, false, false},
+		"the last one is waited for":       {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.awaits(g[1:2]) }, true, true},
+		"nobody is waited for any more":    {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.awaits(nil) }, true, false},
+		"only somebody else is waited for": {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.awaits(g[2:]) }, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, some := (&Evictor{Options: Options{Victims: &Victims{}}}).Single(), pods("n0/g-0 n0/g-1 n0/x")

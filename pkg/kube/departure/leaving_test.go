@@ -53,9 +53,9 @@ func TestLeavingElsewhere(t *testing.T) {
 	elsewhere := func(a *place.Attempt) string {
 		at = nil
 		l := Leaving{own: make([][]*v1.Pod, len(a.Nodes))}
-		l = v.elsewhere(a, l, v.remembered(gangG, now))
+		l = v.addElsewhere(a, l, v.remembered(gangG, now))
 		slices.Sort(at)
-		return strings.Join([]string{strings.Join(slices.Compact(at), " "), namesOf(slices.Concat(l.own...)), namesOf(slices.Concat(l.all...))}, "|")
+		return strings.Join([]string{strings.Join(slices.Compact(at), " "), namesOf(slices.Concat(l.own...)), namesOf(slices.Concat(l.everywhere...))}, "|")
 	}
 	a := attempting(gangG, "n0/x n1/y n2/z!")
 	watch(a)
@@ -64,7 +64,7 @@ func TestLeavingElsewhere(t *testing.T) {
 	n := v.set(gangG, pods("n0/x"))
 	v.set(gangH, pods("n1/y"))
 	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a))
-	delete(v.going, "x")
+	delete(v.pending, "x")
 	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a), "he was asked, though he is not counted on")
 	v.Back(pods("n0/x"), n, now)
 	v.Abandon(gangG)

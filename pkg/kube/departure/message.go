@@ -22,16 +22,16 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// The executor tells each victim that somebody of higher priority is to be accommodated. Where quotas decide priorities are not compared,
-// and who comes after this process must know that, too: see Resume.
+// The executor tells each victim that a pod of higher priority preempts it. Where quotas decide, priorities are not compared, and Resume of
+// the next process must know that.
 const (
 	toAccommodate = "preempting to accommodate "
 	byQuota       = ": its quota reclaims what the quota of this pod borrows"
 	byDelay       = "since "
 )
 
-// says is what a victim is told it leaves for.
-func says(by preemption.ExecutorPreemptor, victim *v1.Pod) string {
+// reasonFor returns what a victim is told.
+func reasonFor(by preemption.ExecutorPreemptor, victim *v1.Pod) string {
 	p, ok := by.(preemptor)
 	if ok && p.why != "" {
 		return p.SchedulerName() + ": " + byDelay + p.why
@@ -42,93 +42,93 @@ func says(by preemption.ExecutorPreemptor, victim *v1.Pod) string {
 	return fmt.Sprintf("%s: %sa higher priority %s", by.SchedulerName(), toAccommodate, by.Type())
 }
 
-// told is what stands in a pod of why it is to leave; "" if it is not.
-func told(pod *v1.Pod) string {
+// toldReason returns what a pod was told about its eviction; "" if nothing.
+func toldReason(pod *v1.Pod) string {
 	if _, c := podutil.GetPodCondition(&pod.Status, v1.DisruptionTarget); c != nil {
 		return c.Message
 	}
 	return ""
 }
 
-// forQuota says whether a pod was told that it leaves for somebody whose quota is entitled to what it has.
-func forQuota(pod *v1.Pod) bool { return strings.HasSuffix(told(pod), byQuota) }
+// forQuota returns whether a pod was told that its quota returns borrowed capacity.
+func forQuota(pod *v1.Pod) bool { return strings.HasSuffix(toldReason(pod), byQuota) }
 
-// revoked is why a pod was to leave that leaves since its quota has had too much for long; "" if it is none.
+// revoked returns why a pod of an overdue quota was evicted; "" for another eviction.
 func revoked(pod *v1.Pod, profile string) string {
-	why, is := strings.CutPrefix(told(pod), profile+": "+byDelay)
-	if !is {
+	why, found := strings.CutPrefix(toldReason(pod), profile+": "+byDelay)
+	if !found {
 		return ""
 	}
 	return why
 }
 
-// disrupted is the condition of a victim before it is deleted.
+// disrupted returns the condition of a victim before it is deleted.
 func disrupted(by preemption.ExecutorPreemptor, victim *v1.Pod) *v1.PodCondition {
 	return &v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
 		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&victim.Status, victim.Generation, v1.DisruptionTarget),
-		Message:            says(by, victim),
+		Message:            reasonFor(by, victim),
 	}
 }
 
-// truly has victims told the truth: an executor says nothing but that the priority of others is higher.
-func (p *Evictor) truly(evict PreemptPod) PreemptPod {
-	return func(ctx context.Context, to preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
-		is, ok := by.(preemptor)
+// withReason tells victims the actual reason: an executor always names the preemptor's higher priority.
+func (p *Evictor) withReason(evict PreemptPod) PreemptPod {
+	return func(ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
+		known, ok := by.(preemptor)
 		waits := p.Profile.GetWaitingPod(victim.UID) != nil || p.Profile.GetPodInPreBind(victim.UID) != nil
-		if waits || (!ok || is.why == "") && p.Cache.Priority(victim) < by.Priority() {
-			return evict(ctx, to, by, victim, plugin)
+		if waits || (!ok || known.why == "") && p.Cache.Priority(victim) < by.Priority() {
+			return evict(ctx, candidate, by, victim, plugin)
 		}
 		status := victim.Status.DeepCopy()
 		if podutil.UpdatePodCondition(status, disrupted(by, victim)) {
 			if err := schedutil.PatchPodStatus(ctx, p.Profile.ClientSet(), victim.Name, victim.Namespace, &victim.Status, status); err != nil {
-				return false, thereAre(err)
+				return false, unlessNotFound(err)
 			}
 		}
 		if err := schedutil.DeletePod(ctx, p.Profile.ClientSet(), victim); err != nil {
-			return false, thereAre(err)
+			return false, unlessNotFound(err)
 		}
-		text := fmt.Sprintf("Preempted by %s %v on node %v", by.Type(), by.UID(), to.Name())
-		if ok && is.why != "" {
-			text = "Leaves " + byDelay + is.why
+		text := fmt.Sprintf("Preempted by %s %v on node %v", by.Type(), by.UID(), candidate.Name())
+		if ok && known.why != "" {
+			text = "Leaves " + byDelay + known.why
 		}
 		p.Profile.EventRecorder().Eventf(victim, by.Obj(), v1.EventTypeNormal, "Preempted", "Preempting", "%s", text)
 		return false, nil
 	}
 }
 
-// thereAre are errors but that a victim is gone.
-func thereAre(err error) error {
+// unlessNotFound returns the error, except that the victim is gone.
+func unlessNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// in puts words before a domain; "" for the whole cluster.
-func in(words, domain string) string {
+// prefixed puts words before a domain; "" for the whole cluster.
+func prefixed(words, domain string) string {
 	if domain == "" {
 		return ""
 	}
 	return words + domain
 }
 
-// preemptor tells the scheduler's executor for whom pods are evicted.
+// preemptor tells the scheduler's executor what pods are evicted for.
 type preemptor struct {
 	gangs   []gang.Ref
 	pod     *v1.Pod
 	members map[string]*v1.Pod
-	why     string // victims leave, as they are told; "" is for its priority, or its quota
-	// known are the priorities of pods; nil is what they say themselves.
-	known *cache.Cache
+	why     string // as victims are told; "" is for its priority, or its quota
+	// known has the priorities of pods; nil is the pods' own.
+	cache *cache.Cache
 }
 
-// priority is the priority of a pod.
+// priority returns the priority of a pod.
 func (p preemptor) priority(pod *v1.Pod) int32 {
-	if p.known == nil {
+	if p.cache == nil {
 		return convert.Priority(pod)
 	}
-	return p.known.Priority(pod)
+	return p.cache.Priority(pod)
 }
 
 func (p preemptor) GetName() string          { return p.pod.Name }
@@ -138,7 +138,7 @@ func (p preemptor) Obj() runtime.Object      { return p.pod }
 func (p preemptor) Pods() map[string]*v1.Pod { return p.members }
 func (p preemptor) Priority() int32          { return p.priority(p.pod) }
 
-// Count counts an eviction; room says that it makes room for those who evict.
+// Count counts an eviction; room says that it frees capacity for the preemptor.
 func (p *Evictor) Count(victim *v1.Pod, by preemption.ExecutorPreemptor, room bool) {
 	if known, ok := by.(preemptor); ok {
 		if known.why != "" {
@@ -153,7 +153,7 @@ func (p *Evictor) Count(victim *v1.Pod, by preemption.ExecutorPreemptor, room bo
 	}
 }
 
-// Type says what evicts: a gang, or a pod without one.
+// Type returns the kind of the preemptor: a gang, or a pod without one.
 func (p preemptor) Type() string {
 	if len(p.gangs) == 0 {
 		return string(fwk.PodKeyType)
@@ -161,7 +161,7 @@ func (p preemptor) Type() string {
 	return "gang"
 }
 
-// UID is the names of gangs: events name whoever evicts by UID.
+// UID returns the names of gangs, because events name the preemptor by UID.
 func (p preemptor) UID() types.UID {
 	if len(p.gangs) == 0 {
 		return p.pod.UID
@@ -172,12 +172,11 @@ func (p preemptor) UID() types.UID {
 // Site is the executor's candidate, of which it reads only the name, for its event.
 type Site struct{ Node, Domain string }
 
-func (s Site) Name() string                 { return s.Node + in(", for places in ", s.Domain) }
+func (s Site) Name() string                 { return s.Node + prefixed(", for places in ", s.Domain) }
 func (s Site) Victims() *extenderv1.Victims { return &extenderv1.Victims{} }
 func (s Site) NumPodGroupDisruptions() int  { return 0 }
 
-// names are those of the gangs that evict together: events name whoever evicts by UID. A group
-// may have 64 gangs, of which the first are named.
+// names returns the gangs that evict together, for events. A group may have 64 gangs, of which the first are named.
 func (p preemptor) names() string {
 	const named = 3
 	names, rest := make([]string, len(p.gangs)), ""
@@ -192,7 +191,7 @@ func (p preemptor) names() string {
 
 // For returns the preemptor for a pod: its gangs if it is a member. why is what victims are told; "" is for its priority, or its quota.
 func (p *Evictor) For(pod *v1.Pod, why string) preemption.ExecutorPreemptor {
-	by := preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}, why: why, known: p.Cache}
+	by := preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}, why: why, cache: p.Cache}
 	if source.Of(pod).IsZero() {
 		return by
 	}

@@ -23,7 +23,7 @@ func parts(c *testcluster.Cluster, least int64, members ...*v1.Pod) {
 }
 
 // in puts a pod into a sub-group.
-func in(part string, p *v1.Pod) *v1.Pod {
+func prefixed(part string, p *v1.Pod) *v1.Pod {
 	p.Labels = map[string]string{"part": part}
 	return p
 }
@@ -34,7 +34,7 @@ func TestASubGroupLeavesWhole(t *testing.T) {
 	for name, comes := range evictors {
 		t.Run(name, func(t *testing.T) {
 			c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
-			parts(c, 1, in("0", a("", 20, "8", "n0")), in("0", a("", 20, "8", "n1")), in("1", a("", 10, "8", "n2")), in("1", a("", 10, "8", "n3")))
+			parts(c, 1, prefixed("0", a("", 20, "8", "n0")), prefixed("0", a("", 20, "8", "n1")), prefixed("1", a("", 10, "8", "n2")), prefixed("1", a("", 10, "8", "n3")))
 			c.Run()
 			w := &wrote{}
 			w.answering(c, func(string, int) error { return nil })

@@ -7,21 +7,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pod that the API server does not let us evict (a webhook, a missing permission) is nobody's
-// victim for a while: else whoever needs the room would choose it again at once, for ever. The
-// next time it is so for twice as long.
+// A pod that the API server does not let Muster evict (a webhook, a missing permission) is no victim for a while; otherwise its preemptor
+// would choose it again at once. Each further rejection doubles the time.
 const (
 	firstVeto = 30 * time.Second
 	lastVeto  = 5 * time.Minute
 )
 
-// veto is what the API server has said of one pod.
+// veto is the API server's answer about one pod.
 type veto struct {
 	until time.Time
 	times int
 }
 
-// vetoed notes pods whose eviction was refused for good.
+// vetoed records pods whose eviction was rejected permanently.
 func (v *Victims) vetoed(pods []*v1.Pod, now time.Time) {
 	if len(pods) == 0 {
 		return
@@ -32,7 +31,7 @@ func (v *Victims) vetoed(pods []*v1.Pod, now time.Time) {
 		v.vetoes = map[types.UID]veto{}
 	}
 	for uid, old := range v.vetoes {
-		if now.Sub(old.until) > lastVeto { // nobody has asked again; it may be gone
+		if now.Sub(old.until) > lastVeto { // not requested again; the pod may be gone
 			delete(v.vetoes, uid)
 		}
 	}
@@ -43,8 +42,8 @@ func (v *Victims) vetoed(pods []*v1.Pod, now time.Time) {
 	}
 }
 
-// Barred are the pods that are no victims now because of a veto, and how many vetoes came so
-// far: both together are another state whenever vetoes come or end.
+// Barred returns the pods that are no victims now because of a veto, and the number of vetoes so far. The two differ whenever vetoes come
+// or end.
 func (v *Victims) Barred(now time.Time) (pods map[types.UID]bool, came int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -21,48 +21,47 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Victims remembers, by group, who is asked to leave for its reservation. Only until
-// they can be seen leaving is that more than the API server knows.
+// Victims remembers the pods to evict for each group's reservation. That is more than the API server knows only until the pods terminate.
 type Victims struct {
-	mu    sync.Mutex
-	last  int                    // number of the last eviction
-	asked map[gang.Ref]*eviction // by group: the one for its reservation
-	going map[types.UID]*parted  // who is to leave, of all groups, and was not seen leaving
-	stuck map[gang.Ref]map[types.UID]bool
+	mu        sync.Mutex
+	last      int                        // number of the last eviction
+	evictions map[gang.Ref]*eviction     // by group, for its reservation
+	pending   map[types.UID]*victimState // of all groups, not seen terminating
+	stuck     map[gang.Ref]map[types.UID]bool
 
 	vetoes    map[types.UID]veto
-	vetoCount int // of all that ever came
+	vetoCount int // of all times
 
-	held map[*Departure]bool // departures without a reservation
-	calm []int64             // see elsewhere
+	unreserved map[*Departure]bool // departures without a reservation
+	quiet      []int64             // see elsewhere
 
-	looks atomic.Int32 // how many members on their way are being waited for
+	polls atomic.Int32 // number of members on their way that are polled
 }
 
-// Looks says whether an eviction waits to see how far a member on its way is, by the clock on the wall.
-func (v *Victims) Looks() bool { return v.looks.Load() > 0 }
+// Looks returns whether an eviction polls a member on its way, by the wall clock.
+func (v *Victims) Looks() bool { return v.polls.Load() > 0 }
 
-// eviction is who is asked to leave for one reservation.
+// eviction is the victims of one reservation.
 type eviction struct {
-	number int
-	pods   map[types.UID]bool
-	nodes  map[string]bool    // on which those are
-	took   map[types.UID]bool // those whose leaving the API server has taken
-	begun  bool               // its places are in the book
-	doubt  *doubt             // who may not be needed any more; nil if nobody asks
-	waits  func() bool        // whether the pod without a gang waits that it is for; nil for a gang
+	number         int
+	pods           map[types.UID]bool
+	nodes          map[string]bool    // of the pods
+	accepted       map[types.UID]bool // accepted by the API server
+	reserved       bool               // its node assignments are in the gang book
+	doubt          *doubt             // nil without a question
+	preemptorWaits func() bool        // whether the preemptor without a gang waits; nil for a gang
 }
 
-// parted is a pod that is to leave although the scheduler still counts it. Several evictions may need
-// that. It stays only if all of them have taken it back.
-type parted struct {
-	pod    *v1.Pod
-	by     map[int]time.Time // these, and until when it is to be expected of each; zero if we hear of it
-	taken  bool              // the API server has taken its leaving
-	asking chan struct{}     // closed when a request for it has ended; nil if none is under way
+// victimState is a pod to evict that the scheduler still counts. Several evictions may need it; it is spared when all of them have taken it
+// back.
+type victimState struct {
+	pod      *v1.Pod
+	until    map[int]time.Time // by eviction, until when it is expected; zero without end
+	accepted bool              // accepted by the API server
+	request  chan struct{}     // closed when a request ends; nil without one
 }
 
-// next numbers an eviction.
+// next returns the number of a new eviction.
 func (v *Victims) next() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -70,27 +69,27 @@ func (v *Victims) next() int {
 	return v.last
 }
 
-// set notes who is asked to leave for a group's reservation, and numbers the eviction.
+// set records the victims of a group's reservation, and returns the number of the eviction.
 func (v *Victims) set(group gang.Ref, pods []*v1.Pod) (number int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.asked == nil {
-		v.asked = map[gang.Ref]*eviction{}
+	if v.evictions == nil {
+		v.evictions = map[gang.Ref]*eviction{}
 	}
 	v.last++
-	e := &eviction{number: v.last, pods: map[types.UID]bool{}, nodes: map[string]bool{}, took: map[types.UID]bool{}}
+	e := &eviction{number: v.last, pods: map[types.UID]bool{}, nodes: map[string]bool{}, accepted: map[types.UID]bool{}}
 	e.add(pods)
-	v.asked[group] = e
-	v.part(pods, e.number, time.Time{})
+	v.evictions[group] = e
+	v.addVictims(pods, e.number, time.Time{})
 	return e.number
 }
 
-// also notes further pods that are asked to leave by an eviction for a group's reservation.
+// also adds victims to an eviction for a group's reservation.
 func (v *Victims) also(group gang.Ref, number int, pods []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.part(pods, number, time.Time{})
-	if e := v.asked[group]; e != nil && e.number == number {
+	v.addVictims(pods, number, time.Time{})
+	if e := v.evictions[group]; e != nil && e.number == number {
 		e.add(pods)
 	}
 }
@@ -101,23 +100,21 @@ func (e *eviction) add(pods []*v1.Pod) {
 	}
 }
 
-// Expect notes that an eviction is having pods deleted, and that nobody is heard of if it
-// cannot.
+// Expect records that an eviction deletes pods, until the given time.
 func (v *Victims) Expect(pods []*v1.Pod, until time.Time, number int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.part(pods, number, until)
+	v.addVictims(pods, number, until)
 }
 
-// Back notes that an eviction does not need pods to leave any more, and returns those who stay:
-// nobody else does.
-func (v *Victims) Back(pods []*v1.Pod, number int, now time.Time) (stay []*v1.Pod) {
+// Back records that an eviction does not need pods any more, and returns those that no other eviction needs.
+func (v *Victims) Back(pods []*v1.Pod, number int, now time.Time) (spared []*v1.Pod) {
 	if len(pods) == 0 {
 		return nil
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, e := range v.asked {
+	for _, e := range v.evictions {
 		for _, p := range pods {
 			if e.number == number {
 				delete(e.pods, p.UID)
@@ -125,229 +122,225 @@ func (v *Victims) Back(pods []*v1.Pod, number int, now time.Time) (stay []*v1.Po
 		}
 	}
 	for _, p := range pods {
-		if is := v.going[p.UID]; is != nil {
-			delete(is.by, number)
+		if state := v.pending[p.UID]; state != nil {
+			delete(state.until, number)
 		}
-		if v.isGoing(p, now) {
+		if v.isPending(p, now) {
 			continue
 		}
-		delete(v.going, p.UID)
-		stay = append(stay, p)
+		delete(v.pending, p.UID)
+		spared = append(spared, p)
 	}
-	return stay
+	return spared
 }
 
-// part notes who is to leave. v.mu is held.
-func (v *Victims) part(pods []*v1.Pod, number int, until time.Time) {
-	if v.going == nil {
-		v.going = map[types.UID]*parted{}
+// addVictims records pods to evict. v.mu is held.
+func (v *Victims) addVictims(pods []*v1.Pod, number int, until time.Time) {
+	if v.pending == nil {
+		v.pending = map[types.UID]*victimState{}
 	}
 	for _, p := range pods {
 		if p.DeletionTimestamp != nil {
 			continue
 		}
-		if v.going[p.UID] == nil {
-			v.going[p.UID] = &parted{by: map[int]time.Time{}}
+		if v.pending[p.UID] == nil {
+			v.pending[p.UID] = &victimState{until: map[int]time.Time{}}
 		}
-		v.going[p.UID].pod, v.going[p.UID].by[number] = p, until
+		v.pending[p.UID].pod, v.pending[p.UID].until[number] = p, until
 	}
 }
 
-// turn waits while another request for a pod is under way, and returns whether the API server has accepted one. done must be
-// called with the outcome of the request that follows.
-func (v *Victims) turn(pod *v1.Pod) (taken bool, done func(taken bool)) {
+// turn waits for another request for a pod, and returns whether the API server has accepted one. The caller calls done with the result of
+// its request.
+func (v *Victims) turn(pod *v1.Pod) (accepted bool, done func(accepted bool)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	is := v.going[pod.UID]
-	if is == nil {
+	state := v.pending[pod.UID]
+	if state == nil {
 		return false, func(bool) {}
 	}
-	for is.asking != nil {
-		asking := is.asking
+	for state.request != nil {
+		request := state.request
 		v.mu.Unlock()
-		<-asking
+		<-request
 		v.mu.Lock()
 	}
-	asking := make(chan struct{})
-	is.asking = asking
-	return is.taken, func(taken bool) {
+	request := make(chan struct{})
+	state.request = request
+	return state.accepted, func(accepted bool) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		is.taken = is.taken || taken
-		is.asking = nil
-		close(asking)
+		state.accepted = state.accepted || accepted
+		state.request = nil
+		close(request)
 	}
 }
 
-// hold notes a departure without a reservation, until it is released.
+// hold records a departure without a reservation, until it is released.
 func (v *Victims) hold(d *Departure) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.held == nil {
-		v.held = map[*Departure]bool{}
+	if v.unreserved == nil {
+		v.unreserved = map[*Departure]bool{}
 	}
-	v.held[d] = true
+	v.unreserved[d] = true
 }
 
 func (v *Victims) release(d *Departure) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.held, d)
+	delete(v.unreserved, d)
 }
 
-// Holds returns whether a pod without a gang must not be bound yet: a bundle that is evicted for it has lost a pod, and
-// others of it are waited for.
+// Holds returns whether a pod without a gang must not be bound yet, because a bundle that is evicted for it is partly evicted.
 func (v *Victims) Holds(pod *v1.Pod) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for d := range v.held {
-		if d.By.UID() == pod.UID && len(d.bundles.over) < len(d.bundles.lost) {
+	for d := range v.unreserved {
+		if d.By.UID() == pod.UID && len(d.bundles.finished) < len(d.bundles.hasLost) {
 			return true
 		}
 	}
 	return false
 }
 
-// Unasked returns, of pods that are to leave, those whom the API server was not asked for yet, or in vain.
+// Unasked returns, of pods to evict, those without an accepted request.
 func (v *Victims) Unasked(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, p := range pods {
-		if is := v.going[p.UID]; is != nil && !is.taken && v.isGoing(p, now) {
-			out = append(out, is.pod)
+		if state := v.pending[p.UID]; state != nil && !state.accepted && v.isPending(p, now) {
+			out = append(out, state.pod)
 		}
 	}
 	return out
 }
 
-// AllUnasked is Unasked for all who are to leave.
+// AllUnasked is Unasked for all pods to evict.
 func (v *Victims) AllUnasked(now time.Time) (out []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, is := range v.going {
-		if !is.taken && v.isGoing(is.pod, now) {
-			out = append(out, is.pod)
+	for _, state := range v.pending {
+		if !state.accepted && v.isPending(state.pod, now) {
+			out = append(out, state.pod)
 		}
 	}
 	return out
 }
 
-// took notes that the API server has taken a pod's leaving.
-func (v *Victims) took(group gang.Ref, number int, pod *v1.Pod) {
+// recordAccepted records that the API server has accepted the eviction of a pod.
+func (v *Victims) recordAccepted(group gang.Ref, number int, pod *v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if e := v.asked[group]; e != nil && e.number == number {
-		e.took[pod.UID] = true
+	if e := v.evictions[group]; e != nil && e.number == number {
+		e.accepted[pod.UID] = true
 	}
 }
 
-// current says whether an eviction is the one for its group's reservation.
+// current returns whether an eviction is the one for its group's reservation.
 func (v *Victims) current(group gang.Ref, number int) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	e := v.asked[group]
+	e := v.evictions[group]
 	return e != nil && e.number == number
 }
 
-// begin notes that an eviction's places are in the book: from now on it ends with them.
-func (v *Victims) begin(group gang.Ref, number int) {
+// markReserved records that an eviction's node assignments are in the gang book: the eviction ends with them.
+func (v *Victims) markReserved(group gang.Ref, number int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if e := v.asked[group]; e != nil && e.number == number {
-		e.begun = true
+	if e := v.evictions[group]; e != nil && e.number == number {
+		e.reserved = true
 	}
 }
 
-// alone notes that an eviction is for a pod without a gang, which ends when that does not wait any more, and forgets those that have ended.
-func (v *Victims) alone(group gang.Ref, number int, waits func() bool) {
+// setPreemptor records the preemptor of an eviction without a gang, and drops the evictions of preemptors that do not wait any more.
+func (v *Victims) setPreemptor(group gang.Ref, number int, waits func() bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	maps.DeleteFunc(v.asked, func(_ gang.Ref, e *eviction) bool { return e.waits != nil && !e.waits() })
-	if e := v.asked[group]; e != nil && e.number == number {
-		e.waits = waits
+	maps.DeleteFunc(v.evictions, func(_ gang.Ref, e *eviction) bool { return e.preemptorWaits != nil && !e.preemptorWaits() })
+	if e := v.evictions[group]; e != nil && e.number == number {
+		e.preemptorWaits = waits
 	}
 }
 
-// Tidy forgets what only matters to a gang that has a reservation, or that waits.
+// Tidy drops what only matters to a gang with a reservation, or a waiting one.
 func (v *Victims) Tidy(c *cache.Cache, group gang.Ref) {
 	v.mu.Lock()
-	e, stuck := v.asked[group], v.stuck[group]
-	over := e != nil && e.begun
+	e, stuck := v.evictions[group], v.stuck[group]
+	unreserved := e != nil && e.reserved
 	v.mu.Unlock()
-	if over && c.Reserved(group) { // the cache asks who leaves: it must not be asked with v.mu held
-		over = false
+	if unreserved && c.Reserved(group) { // without v.mu, because the cache asks Victims
+		unreserved = false
 	}
 	var placed bool
 	if stuck != nil {
 		g, refusal := c.GroupOf(group)
 		placed = refusal.Is() || len(g.Pending) == 0
 	}
-	if !over && !placed {
+	if !unreserved && !placed {
 		return
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if over && v.asked[group] == e {
-		delete(v.asked, group)
+	if unreserved && v.evictions[group] == e {
+		delete(v.evictions, group)
 	}
 	if placed {
 		delete(v.stuck, group)
 	}
 }
 
-// Forget is for when the group has its places, or is gone.
+// Forget drops a group that is placed or gone.
 func (v *Victims) Forget(group gang.Ref) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.asked, group)
+	delete(v.evictions, group)
 	delete(v.stuck, group)
 }
 
-// Abandon is for when the group has lost its places, and is planned anew: victims of whom the API
-// server has taken none stay, as far as this group is concerned. The new plan must not count on
-// their leaving.
+// Abandon drops a group that lost its reservation: if the API server accepted none of its evictions, the victims stay, as far as this group
+// is concerned. The next plan must not count them as gone.
 func (v *Victims) Abandon(group gang.Ref) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	e := v.asked[group]
-	if e == nil || len(e.took) > 0 {
+	e := v.evictions[group]
+	if e == nil || len(e.accepted) > 0 {
 		return
 	}
 	for uid := range e.pods {
-		is := v.going[uid]
-		if is == nil {
+		state := v.pending[uid]
+		if state == nil {
 			continue
 		}
-		if delete(is.by, e.number); len(is.by) == 0 {
-			delete(v.going, uid)
+		if delete(state.until, e.number); len(state.until) == 0 {
+			delete(v.pending, uid)
 		}
 	}
-	delete(v.asked, group)
+	delete(v.evictions, group)
 }
 
-// Overdue notes that the group's victims have had their time. Those whose leaving the API
-// server never took have had none.
+// Overdue records the victims that exceeded their time. Victims without an accepted request are none of them.
 func (v *Victims) Overdue(group gang.Ref) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	e := v.asked[group]
+	e := v.evictions[group]
 	if e == nil {
 		return
 	}
 	if v.stuck == nil {
 		v.stuck = map[gang.Ref]map[types.UID]bool{}
 	}
-	for uid := range e.took {
+	for uid := range e.accepted {
 		if v.stuck[group] == nil {
 			v.stuck[group] = map[types.UID]bool{}
 		}
 		v.stuck[group][uid] = true
 	}
-	delete(v.asked, group)
+	delete(v.evictions, group)
 }
 
-// Avoid says of a node whether a victim of the group that did not leave in time is still there; nil if there is no
-// such victim.
+// Avoid returns a predicate for nodes with an overdue victim of the group; nil without any.
 func (v *Victims) Avoid(group gang.Ref) place.Avoid {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -360,54 +353,52 @@ func (v *Victims) Avoid(group gang.Ref) place.Avoid {
 	}
 }
 
-// Asked says whether a pod was asked to leave for the reservation of a group, wherever it is: the rest of a
-// gang leaves along with those whose places are taken.
+// Asked returns whether a pod is a victim of a group's reservation, on any node.
 func (v *Victims) Asked(group gang.Ref, pod *v1.Pod) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	e := v.asked[group]
+	e := v.evictions[group]
 	return e != nil && e.pods[pod.UID]
 }
 
-// LeavesFor says of pods whether they leave, or are to for whomever, or were asked for the reservation of a group.
+// LeavesFor returns a predicate for pods that terminate, or are to be evicted for any group.
 func (v *Victims) LeavesFor(group gang.Ref, now time.Time) func(*v1.Pod) bool {
 	return func(pod *v1.Pod) bool { return v.Leaves(pod, now) || v.Asked(group, pod) }
 }
 
-// Leaves says whether a pod is to leave, seen or not.
+// Leaves returns whether a pod terminates or is to be evicted.
 func (v *Victims) Leaves(pod *v1.Pod, now time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return pod.DeletionTimestamp != nil || v.isGoing(pod, now)
+	return pod.DeletionTimestamp != nil || v.isPending(pod, now)
 }
 
-// Departs says whether a pod that is seen leaving is to be gone within a time. Whoever has not gone long after that was to be, need not ever.
+// Departs returns whether a terminating pod is gone within a time. A pod that exceeds its grace period by patience may never be gone.
 func (v *Victims) Departs(pod *v1.Pod, now time.Time, within, patience time.Duration) bool {
 	t := eligible.Takes(pod, now)
 	return t <= within && t > -patience
 }
 
-// Unseen are those who are to leave, within a time from when they are asked, and were not seen leaving: those whose leaving the API server has
-// taken, and the others.
-func (v *Victims) Unseen(now time.Time, within time.Duration) (taken, others []*v1.Pod) {
+// Unseen returns the pods to evict within a time that do not terminate yet: the accepted ones, and the remaining ones.
+func (v *Victims) Unseen(now time.Time, within time.Duration) (accepted, others []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, is := range v.going {
+	for _, state := range v.pending {
 		switch {
-		case !v.isGoing(is.pod, now) || eligible.Grace(is.pod) > within:
-		case is.taken:
-			taken = append(taken, is.pod)
+		case !v.isPending(state.pod, now) || eligible.Grace(state.pod) > within:
+		case state.accepted:
+			accepted = append(accepted, state.pod)
 		default:
-			others = append(others, is.pod)
+			others = append(others, state.pod)
 		}
 	}
-	return taken, others
+	return accepted, others
 }
 
-// isGoing says whether a pod is to leave and was not seen leaving. v.mu is held.
-func (v *Victims) isGoing(pod *v1.Pod, now time.Time) bool {
-	if p := v.going[pod.UID]; p != nil {
-		for _, until := range p.by {
+// isPending returns whether a pod is to be evicted and was not seen terminating. v.mu is held.
+func (v *Victims) isPending(pod *v1.Pod, now time.Time) bool {
+	if p := v.pending[pod.UID]; p != nil {
+		for _, until := range p.until {
 			if until.IsZero() || now.Before(until) {
 				return true
 			}
@@ -416,29 +407,28 @@ func (v *Victims) isGoing(pod *v1.Pod, now time.Time) bool {
 	return false
 }
 
-// Depart brings an attempt up to date: pods that were asked to leave, for this group or
-// another one, leave, though the scheduler has not seen it yet. Without that two gangs
-// could choose the same victim. Those who are seen leaving are no longer remembered. Who is in stay is not counted on.
+// Depart updates an attempt: pods to evict count as terminating before the scheduler sees that, so that no other gang chooses the same
+// victim. Pods in stay are left as they are. Terminating pods are dropped from v.
 func (v *Victims) Depart(ctx context.Context, a *place.Attempt, now time.Time, stay map[types.UID]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	changed := map[int]fwk.NodeInfo{}
-	for uid, p := range v.going {
+	for uid, p := range v.pending {
 		i, ok := a.Net.Tree.NodeIndex(p.pod.Spec.NodeName)
 		if ok && a.Nodes[i] == nil || stay[uid] {
 			continue // a node to avoid
 		}
-		if !ok || !v.isGoing(p.pod, now) {
-			delete(v.going, uid)
+		if !ok || !v.isPending(p.pod, now) {
+			delete(v.pending, uid)
 			continue
 		}
-		on := a.Nodes[i]
+		node := a.Nodes[i]
 		if n := changed[i]; n != nil {
-			on = n
+			node = n
 		}
-		n, there := departsFrom(ctx, on, Marked(p.pod, now))
-		if !there {
-			delete(v.going, uid)
+		n, found := withTerminating(ctx, node, Marked(p.pod, now))
+		if !found {
+			delete(v.pending, uid)
 			continue
 		}
 		changed[i] = n
@@ -446,29 +436,28 @@ func (v *Victims) Depart(ctx context.Context, a *place.Attempt, now time.Time, s
 	a.Replace(changed)
 }
 
-// departsFrom is a node on which a pod is marked as leaving. It says false if the pod is gone, or leaves already as far as the
-// scheduler knows.
-func departsFrom(ctx context.Context, node fwk.NodeInfo, going *v1.Pod) (marked fwk.NodeInfo, there bool) {
+// withTerminating returns a node with a pod marked as terminating; false if the pod is gone or terminates in the snapshot.
+func withTerminating(ctx context.Context, node fwk.NodeInfo, evicted *v1.Pod) (marked fwk.NodeInfo, found bool) {
 	for _, info := range node.GetPods() {
 		pod := info.GetPod()
-		if pod.UID != going.UID {
+		if pod.UID != evicted.UID {
 			continue
 		}
 		if pod.DeletionTimestamp != nil {
 			return node, false
 		}
-		gone, err := framework.NewPodInfo(going)
+		replacement, err := framework.NewPodInfo(evicted)
 		n := node.Snapshot()
 		if err != nil || n.RemovePod(klog.FromContext(ctx), pod) != nil {
 			return node, true
 		}
-		n.AddPodInfo(gone)
+		n.AddPodInfo(replacement)
 		return n, true
 	}
 	return node, false
 }
 
-// Marked is a pod as it will be once its leaving is seen.
+// Marked returns a pod as it will be once it terminates.
 func Marked(pod *v1.Pod, now time.Time) *v1.Pod {
 	out := pod.DeepCopy()
 	out.DeletionTimestamp = &metav1.Time{Time: now.Add(eligible.Grace(pod))}

@@ -94,7 +94,7 @@ func TestVictimsDepart(t *testing.T) {
 	}{
 		"not seen yet":              {there: "n0/x n1/y n1/z", leave: "x y", remain: "x y"},
 		"one is gone":               {there: "n1/y", leave: "y", remain: "y"},
-		"seen leaving":              {there: "n0/x n1/z", then: func(v *Victims, _ int) { v.part(pods("n1/z!"), 7, time.Time{}) }, leave: "x", remain: "x"},
+		"seen leaving":              {there: "n0/x n1/z", then: func(v *Victims, _ int) { v.addVictims(pods("n1/z!"), 7, time.Time{}) }, leave: "x", remain: "x"},
 		"a node to avoid says none": {there: "n0/x n1/y", avoid: true, leave: "x", remain: "x y"},
 		"one stays after all":       {there: "n0/x n1/y", then: func(v *Victims, e int) { v.Back(pods("n0/x"), e, now) }, leave: "y", remain: "y"},
 		"others have asked it since": {there: "n0/x n1/y", then: func(v *Victims, e int) {
@@ -122,7 +122,7 @@ func TestVictimsDepart(t *testing.T) {
 		"the group has its places":  {there: "n0/x n1/y", then: func(v *Victims, _ int) { v.Forget(gangG) }, leave: "x y", remain: "x y"},
 		"not heard of, and in time": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(11*time.Second), other) }, leave: "w", remain: "w"},
 		"not heard of for too long": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(10*time.Second), other) }},
-		"a node that is gone":       {then: func(v *Victims, _ int) { v.part(pods("n9/q"), 7, time.Time{}) }},
+		"a node that is gone":       {then: func(v *Victims, _ int) { v.addVictims(pods("n9/q"), 7, time.Time{}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &Victims{}
@@ -138,10 +138,10 @@ func TestVictimsDepart(t *testing.T) {
 			v.Depart(t.Context(), a, now.Add(10*time.Second), nil)
 			require.Equal(t, c.leave, leave(a))
 			require.Empty(t, leave(&place.Attempt{Nodes: untouched}), "the layout's nodes are not changed")
-			for uid := range v.going {
+			for uid := range v.pending {
 				require.Contains(t, strings.Fields(c.remain), string(uid))
 			}
-			require.Len(t, v.going, len(strings.Fields(c.remain)))
+			require.Len(t, v.pending, len(strings.Fields(c.remain)))
 		})
 	}
 }
@@ -195,7 +195,7 @@ func TestVictimsLeaving(t *testing.T) {
 			a := attempting(gangG, c.there, c.places...)
 			leaving := v.Leaving(a, now)
 			require.Equal(t, c.waits, namesOf(slices.Concat(leaving.own...)))
-			require.Equal(t, leaving.own, leaving.all)
+			require.Equal(t, leaving.own, leaving.everywhere)
 			require.Equal(t, c.waits != "", leaving.Any())
 			for _, p := range pods(c.asked) {
 				require.True(t, v.Leaves(p, now))
@@ -222,7 +222,7 @@ func TestVictimsAbandoned(t *testing.T) {
 	v.Abandon(group)
 
 	n = v.set(group, []*v1.Pod{one})
-	v.took(group, n, one)
+	v.recordAccepted(group, n, one)
 	v.Abandon(group)
 	require.True(t, v.Leaves(one, now), "the API server has taken it")
 	require.True(t, v.current(group, n))
@@ -233,9 +233,9 @@ func TestVictimsAbandoned(t *testing.T) {
 func TestVictimsOverdue(t *testing.T) {
 	v := &Victims{}
 	e := v.set(gangG, pods("n0/x n1/y"))
-	v.took(gangG, e, at("n0", "x"))
-	v.took(gangG, e-1, at("n1", "y")) // of an eviction before
-	v.took(gangH, e, at("n1", "y"))   // of another group
+	v.recordAccepted(gangG, e, at("n0", "x"))
+	v.recordAccepted(gangG, e-1, at("n1", "y")) // of an eviction before
+	v.recordAccepted(gangH, e, at("n1", "y"))   // of another group
 	a := attempting(gangG, "n0/x n1/y n2/z")
 	avoided := func(g gang.Ref) (out []string) {
 		avoid := v.Avoid(g)
@@ -270,9 +270,9 @@ func TestEvictionsHaveNumbers(t *testing.T) {
 	require.True(t, v.current(gangH, other))
 	require.False(t, v.current(gangH, second))
 	require.Empty(t, v.Back(pods("n0/z"), first, now), "the second has asked it")
-	require.True(t, v.asked[gangG].pods["z"])
+	require.True(t, v.evictions[gangG].pods["z"])
 	require.Len(t, v.Back(pods("n0/z"), second, now), 1)
-	require.False(t, v.asked[gangG].pods["z"])
+	require.False(t, v.evictions[gangG].pods["z"])
 	require.False(t, v.Leaves(at("n0", "z"), now))
 }
 

@@ -106,8 +106,8 @@ func (g Gang) split(c *cache.Cache) []Gang {
 // IsPart returns whether a gang is a sub-group of one.
 func (g Gang) IsPart() bool { return g.Ref != g.Ref.Whole() }
 
-// without returns the gang as bundle sees it when some of its members are evicted, and how many members it loses.
-// Its members may have changed since the victims were chosen: a gang that has too few members is lost.
+// without returns the gang without some evicted members, as bundle sees it, and how many members it loses. Members may have changed since
+// the victims were chosen: a gang with too few members is lost.
 func (g Gang) without(evicted map[types.UID]bool) (left bundle.Gang, lost int) {
 	left = bundle.Gang{Group: 1, Above: g.Above, Spare: g.Spare, Short: g.Short}
 	stay, running := 0, 0
@@ -154,7 +154,7 @@ func Apart(gangs []Gang, evicted map[gang.Ref]map[types.UID]bool) (bundles [][]g
 
 // Bundles are the gangs that are evicted whole with some victims.
 type Bundles struct {
-	// Of is the bundle of each victim that is evicted with others, by UID. A bundle is named by its first gang.
+	// Of is the bundle of each victim in a bundle of several pods, by UID. A bundle is named by its first gang.
 	Of map[types.UID]gang.Ref
 	// Gangs are the gangs and sub-groups that are evicted whole, and the bundle of each.
 	Gangs map[gang.Ref]gang.Ref
@@ -204,7 +204,7 @@ func note(evicted map[gang.Ref]map[types.UID]bool, ref gang.Ref, pod *v1.Pod) {
 	evicted[ref][pod.UID] = true
 }
 
-// Closed returns some pods with all running pods that are evicted with them, and the gangs of which every sub-group is evicted whole, by name.
+// Closed returns pods with all running pods of their bundles, and the gangs that are evicted whole, by name.
 func Closed(c *cache.Cache, pods []*v1.Pod) (all []*v1.Pod, whole []gang.Ref) {
 	b := BundlesOf(c, pods)
 	all = slices.Clone(pods)

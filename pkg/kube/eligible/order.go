@@ -12,7 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Sizes says how large victims are beside the members that need their room.
+// Sizes are the largest requests of members, to measure victims by.
 type Sizes quota.List
 
 // SizesFor returns the sizes for some members.
@@ -26,7 +26,7 @@ func SizesFor(members []*v1.Pod) Sizes {
 	return Sizes(most)
 }
 
-// Of returns how much a pod with some requests holds of what a member requests, in thousandths of one member: of the resource of which it holds the most.
+// Of returns a pod's requests in thousandths of the largest member, for the resource with the largest part.
 func (s Sizes) Of(requests quota.List) (size int64) {
 	for name, n := range requests {
 		if most := s[name]; most > 0 {
@@ -36,9 +36,9 @@ func (s Sizes) Of(requests quota.List) (size int64) {
 	return size
 }
 
-// Standing says which members of a running gang are evicted rather than others.
+// Standing orders the members of a running gang for eviction.
 type Standing struct {
-	Leads map[types.UID]int // 1 for members on which the others depend
+	Leads map[types.UID]int // 1 for members that other members depend on
 
 	started int64 // Unix nanoseconds; of all members, so that start times do not decide where ranks do
 	alone   bool  // each member counts as old as it is: the gang can spare members, and they have no ranks
@@ -52,8 +52,8 @@ func (s Standing) StartedOf(pod *v1.Pod) int64 {
 	return s.started
 }
 
-// StandingOf returns the standing of the members of a gang. A gang that can spare members counts as young as its youngest member,
-// another one as old as its oldest.
+// StandingOf returns the standing of the members of a gang. A gang that can spare members counts as young as its youngest member, any other
+// gang as old as its oldest.
 func StandingOf(g Gang) Standing {
 	s := Standing{Leads: map[types.UID]int{}, alone: g.Spare > 0}
 	owners := map[types.UID]bool{}
@@ -75,7 +75,7 @@ func StandingOf(g Gang) Standing {
 	return s
 }
 
-// CompareMembers puts the member of a gang first that is evicted rather than another one of the same priority.
+// CompareMembers orders members of the same priority, the preferred victim first.
 func (s Standing) CompareMembers(x, y *v1.Pod) int {
 	return cmp.Or(cmp.Compare(s.Leads[x.UID], s.Leads[y.UID]), cmp.Compare(Rank(y), Rank(x)))
 }

@@ -9,51 +9,51 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Quotas say who may be evicted for whom where teams have quotas: there priorities alone do not.
+// Quotas decide which pods may be evicted for a group, in addition to priorities.
 type Quotas interface {
-	// Claim begins a search for pods that may be evicted for a group; nil if there are no quotas. A terminating pod counts as gone if it is to be
-	// gone within a time.
+	// Claim begins a search for pods that may be evicted for a group; nil without quotas. A pod counts as gone if it terminates within the
+	// given time.
 	Claim(group *cache.Group, within time.Duration) Claim
-	// Revoke begins a search for pods that may be evicted for a group since their quotas have had more than they are entitled to for long; nil if there
-	// are no such quotas.
+	// Revoke begins a search for pods of quotas that exceed their fair share for long; nil if there are no such quotas.
 	Revoke(group *cache.Group) Claim
-	// Fits says whether the quotas have enough for a group that has its places reserved, when those have left who leave.
+	// Fits returns whether the quotas suffice for a group's reservation after the terminating pods are gone.
 	Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool
-	// Told is another number whenever the quotas were told of something.
+	// Told returns another number after each change of the quotas.
 	Told() uint64
 }
 
-// Claim is what quotas say during one search.
+// Claim is the quota check of one search.
 type Claim interface {
-	// May says whether a pod may be evicted, and its gang; lower is whether its priority is.
+	// May returns whether a pod and its gang may be evicted; lower says that the pod's priority is lower.
 	May(pod *v1.Pod, lower bool) bool
-	// QuotaOf is the quota of a member of the group, and Uses says whether members of a quota may use what a pod leaves: it may leave for others of the
-	// group alone.
+	// QuotaOf returns the quota of a member of the group. Uses returns whether members of a quota may use a victim's capacity: a victim may
+	// be evicted for some members of the group only.
 	QuotaOf(member *v1.Pod) string
 	Uses(quota string, gone *v1.Pod) bool
-	// Own says whether a pod is of the quota that the members ask first.
+	// Own returns whether a pod is of the first member's quota.
 	Own(pod *v1.Pod) bool
-	// OwnFirst has the claim count those, too, who may leave when others of the own quotas have; it says whether there are any.
+	// OwnFirst adds pods that may be evicted after victims of the own quotas; it returns whether there are any.
 	OwnFirst() bool
-	// BelowMin has the claim count members of gangs that do not borrow as a whole, as long as no quota lacks a part of what there is of its min then: with
-	// 1 each keeps its min. It returns whether more pods count then. Shortfall returns what the quota lacks that lacks most when pods have terminated.
+	// BelowMin adds members of gangs that do not borrow as a whole, as long as each quota lacks less than this part of its min; with 1 each
+	// keeps its min. It returns whether there are any. Shortfall returns the largest part that a quota lacks without some pods.
 	BelowMin(lacks quota.Share) bool
 	Shortfall(gone []*v1.Pod) quota.Share
-	// Several says whether members of several quotas ask.
+	// Several returns whether members of several quotas ask.
 	Several() bool
-	// Short says whether something must be freed in a quota, and Frees whether a pod's leaving does that.
+	// Short returns whether a quota must free capacity. Frees returns whether the eviction of a pod does that.
 	Short() bool
 	Frees(*v1.Pod) bool
-	// Of is equal for those who ask the same of the same quotas.
+	// Of is equal for groups with the same requests to the same quotas.
 	Of() string
-	// Leaving are those who leave already, and count as gone.
+	// Leaving returns the terminating pods, which count as gone.
 	Leaving() []*v1.Pod
-	// Check returns what the quotas say of a victim set as a whole.
+	// Check returns the quota check of a whole victim set.
 	Check(gone []*v1.Pod) quota.Verdict
-	// Revoked notes that pods are evicted since their quotas have had too much for long, and returns what they are told. NotRevoked notes that no pod is:
-	// disruption budgets do not allow it, or, without any, no set of such pods makes room.
+	// Revoked records evictions from overdue quotas, and returns the reason. NotRevoked records why no pod of them is evicted: the given
+	// disruption budgets, or without any, that no victim set suffices.
 	Revoked(gone []*v1.Pod) (why string)
 	NotRevoked(budgets []string)
-	// Turns is for those who leave one after another: may says whether some may leave, too, when all have for whom leave was called.
+	// Turns is for victims that are evicted one after another: may returns whether pods may be evicted after the pods that leave was called
+	// for.
 	Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod))
 }

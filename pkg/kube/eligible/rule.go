@@ -8,14 +8,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Rule says which pods may be evicted for some members. How long a pod takes to terminate is for the caller to compare (Takes).
+// Rule decides which pods may be evicted for some members. The caller compares how long a pod takes to terminate (Takes).
 type Rule struct {
 	// Ceiling is the priority that victims are below, and Priority returns that of a pod.
 	Ceiling  int32
 	Priority func(*v1.Pod) int32
-	// Quotas is what quotas say of a pod, given whether its priority is below the ceiling; nil if they have no say.
+	// Quotas is the quota check of a pod, given whether its priority is below the ceiling; nil without quotas.
 	Quotas func(pod *v1.Pod, lower bool) bool
-	// Vetoed are pods whose eviction the API server has refused, by UID.
+	// Vetoed are pods whose eviction the API server has rejected, by UID.
 	Vetoed map[types.UID]bool
 }
 

@@ -1,10 +1,12 @@
-// Package group is one gang group as planners see it: the gangs and their pods, how these gather, and what the book does not tell apart.
+// Package group builds one gang group as planners see it: its gangs and pods, their topology constraints, and parts
+// that the book does not distinguish.
 //
-//	record ──► pods that are still to be made, and stand-ins for them (standin.go, resources.go)
+//	record ──► pods that do not exist yet, and stand-ins for them (standin.go, resources.go)
 //	       ──► sub-groups and tasks of a gang, as gangs (parts.go); its whole slices and its last one (slices.go)
-//	       ──► how all gather, and each gang by itself (group.go)
+//	       ──► the constraints of the group and of each gang (group.go)
 //
-// Values in, values out: it knows no lock, clock or informer. Records belong to the cache, and are only read here.
+// It maps values to values, and must not know locks, clocks or informers.
+// Invariant: it only reads the records, which belong to the cache.
 package group
 
 import (
@@ -21,15 +23,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Record is what the cluster says of one gang.
+// Record is what the cluster says about one gang.
 type Record struct {
 	source.Gang
-	Finished map[string]*v1.Pod // members that have succeeded or failed
-	// Declared is what the gang's objects said last; nil if nothing declares it.
+	Finished map[string]*v1.Pod // members that succeeded or failed
+	// Declared is the latest declaration of the gang's objects; nil if there is none.
 	Declared *source.Declaration
 }
 
-// branches are gangs that gather with one another, as the gang's owner says.
+// branches returns constraints on several gangs, as the gang's owner declares them.
 func (r *Record) branches() []convert.Own {
 	if r.Declared == nil {
 		return nil
@@ -37,7 +39,7 @@ func (r *Record) branches() []convert.Own {
 	return r.Declared.Branches
 }
 
-// Gather is how the gang's members gather; nil if that is not said.
+// Gather returns the topology constraint of the gang's members; nil if there is none.
 func (r *Record) Gather() *scheduling.GatherSpec {
 	if r.Declared == nil {
 		return nil
@@ -50,27 +52,27 @@ type Group struct {
 	gang.Group
 	Pods   map[string]*v1.Pod // members, pending and bound
 	Gather *scheduling.GatherSpec
-	Own    []convert.Own // how some of its gangs gather, beside that
-	Ahead  []gang.Member // who is still to be made, and planned with the others; Pods has who stands in
-	// Led are the gangs whose first member must go where all of them find room.
+	Own    []convert.Own // constraints of some of its gangs, in addition
+	Ahead  []gang.Member // future members, which are planned with the others; Pods has their stand-ins
+	// Led are the gangs whose first member must go to a place with capacity for all of them.
 	Led []gang.Ref
-	// Beyond says of gangs how much capacity minResources asks for beyond the pods that exist, for messages.
+	// Beyond says how much capacity minResources requests beyond the existing pods, for messages.
 	Beyond []string
-	// never says of gangs whether their objects say that no pod is evicted for their members.
+	// never says of gangs whether their objects forbid evictions for their members.
 	never map[gang.Ref]bool
 	// Alone says that the group is one pod without a gang.
 	Alone bool
 }
 
-// aloneSource is the source of the name of a group that is one pod without a gang: no API declares it.
+// aloneSource is the source of the key of a pod without a gang: no API declares it.
 const aloneSource = "Pod"
 
-// AloneKey names the group of a pod without a gang.
+// AloneKey returns the group key of a pod without a gang.
 func AloneKey(pod *v1.Pod) gang.Ref {
 	return gang.Ref{Source: aloneSource, Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
 }
 
-// Alone returns a pod without a gang as a group of one member, for an eviction: with the node that is reserved for it, unless that is "".
+// Alone returns a pod without a gang as a group of one member, for an eviction. node is its reserved node, or "".
 func Alone(pod *v1.Pod, node string) *Group {
 	key, ref := convert.PodKey(pod), AloneKey(pod)
 	g := &Group{Pods: map[string]*v1.Pod{key: pod}, Alone: true}
@@ -82,7 +84,7 @@ func Alone(pod *v1.Pod, node string) *Group {
 	return g
 }
 
-// NeverPreempts says whether no pod may be evicted for a member: its gang's object says so, or if that says nothing, the member.
+// NeverPreempts says whether no pod may be evicted for a member, as its gang's object says, or else the member.
 func (g *Group) NeverPreempts(m gang.Member) bool {
 	if never, says := g.never[m.Gang.Whole()]; says {
 		return never
@@ -91,22 +93,22 @@ func (g *Group) NeverPreempts(m gang.Member) bool {
 }
 
 // Sets is Group.Sets of the book's group.
-func (g *Group) Sets(most int, like func(*Group) string) (all []*Group) {
-	with := func(of *gang.Group) *Group {
-		some := *g
-		some.Group = *of
-		return &some
+func (g *Group) Sets(limit int, classOf func(*Group) string) (all []*Group) {
+	restrict := func(bookGroup *gang.Group) *Group {
+		restricted := *g
+		restricted.Group = *bookGroup
+		return &restricted
 	}
-	for _, of := range g.Group.Sets(most, func(of *gang.Group) string { return like(with(of)) }) {
-		all = append(all, with(of))
+	for _, bookGroup := range g.Group.Sets(limit, func(bookGroup *gang.Group) string { return classOf(restrict(bookGroup)) }) {
+		all = append(all, restrict(bookGroup))
 	}
 	return all
 }
 
-// RoleOf names the role of a member, for messages; "" if it has none.
+// RoleOf returns the role of a member, for messages; "" if it has none.
 func (g *Group) RoleOf(m gang.Member) string { return source.PartOf(g.Pods[m.Pod]) }
 
-// add adds those members of a gang that are still to be made.
+// add adds a gang's future members.
 func (g *Group) add(r *Record) {
 	if r.Declared != nil && r.Declared.Never != nil {
 		if g.never == nil {
@@ -130,14 +132,14 @@ func (g *Group) add(r *Record) {
 	}
 }
 
-// New returns a group of which the records of all gangs are known, or why it cannot be planned. tree is nil if it is not known.
+// New returns a group from the records of its gangs, or why it cannot be planned. tree may be nil.
 func New(g gang.Group, records []*Record, tree *topology.Tree) (*Group, gang.Refusal) {
 	out := &Group{Group: g, Pods: map[string]*v1.Pod{}}
 	for _, r := range records {
 		maps.Copy(out.Pods, r.Pods)
 		out.add(r)
 	}
-	if why := out.gathers(records); why.Is() {
+	if why := out.addConstraints(records); why.Is() {
 		return nil, why
 	}
 	for _, r := range records {
@@ -149,21 +151,21 @@ func New(g gang.Group, records []*Record, tree *topology.Tree) (*Group, gang.Ref
 	return out, gang.Refusal{}
 }
 
-// gathers notes what the gangs say of how members gather. Rules about each gang by itself are those of all gangs if all
-// say the same, else of the gang that says them; what they say of the group must be the same.
-func (g *Group) gathers(records []*Record) gang.Refusal {
-	alike, first := true, (*scheduling.GatherSpec)(nil)
+// addConstraints collects the topology constraints of the gangs. Constraints on the group must agree. Constraints
+// on single gangs hold for all gangs if all agree, else for the gang that declares them.
+func (g *Group) addConstraints(records []*Record) gang.Refusal {
+	agree, first := true, (*scheduling.GatherSpec)(nil)
 	for _, r := range records {
 		switch gather := r.Gather(); {
 		case first == nil:
 			first = gather
 		case gather != nil:
-			alike = alike && source.SameGather(gather, first)
+			agree = agree && source.SameGather(gather, first)
 		}
 	}
 	var from *Record
 	for _, r := range records {
-		gather := g.takeOwn(r, !alike)
+		gather := g.takeOwn(r, !agree)
 		if gather == nil {
 			continue
 		}
@@ -177,20 +179,20 @@ func (g *Group) gathers(records []*Record) gang.Refusal {
 
 func conflict(x, y *Record) string {
 	words := fmt.Sprintf("TopologySpecConflict: gangs %s and %s of one GangGroup ", x.Ref, y.Ref)
-	if x.Declared.ReadsLayers || y.Declared.ReadsLayers { // it is in other words
+	if x.Declared.ReadsLayers || y.Declared.ReadsLayers { // its constraint has another syntax
 		return words + fmt.Sprintf("gather differently: %s, %s", x.Declared.Rule, y.Declared.Rule)
 	}
 	return words + "carry different " + scheduling.AnnotationTopologySpec
 }
 
-// takeOwn notes what a gang asks for beside its group, and returns what it says of the group. apart says that what it says
-// of each gang is about this one.
+// takeOwn adds the constraints of a gang that hold besides the group's, and returns its constraint on the group.
+// apart says that its constraints on single gangs hold for this gang only.
 func (g *Group) takeOwn(r *Record, apart bool) *scheduling.GatherSpec {
 	for _, own := range r.branches() {
 		if !slices.ContainsFunc(g.Own, func(o convert.Own) bool {
 			return slices.Equal(o.Gangs, own.Gangs) && source.SameGather(o.Gather, own.Gather)
 		}) {
-			g.Own = append(g.Own, own) // each of its gangs says it
+			g.Own = append(g.Own, own) // each of its gangs declares it
 		}
 	}
 	gather := r.Gather()

@@ -13,85 +13,85 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// The members of a gang may form sub-groups by their labels (source.SubGroups), which only its object
-// knows, or be of several tasks. To the book the gang is one; planners see each sub-group or task as a gang
-// of its own in the group, and those that are in none as another.
+// The members of a gang may form sub-groups by their labels (source.SubGroups), or belong to several tasks. The
+// book knows one gang. Planners see each sub-group or task as a gang, and the members without one as another.
 
-// split gives a gang's sub-groups the place of the gang in a group, or says which of them are missing.
+// split replaces a gang by its sub-groups, or says which of them are missing.
 func (g *Group) split(r *Record) gang.Refusal {
 	if r.Declared == nil || len(r.Declared.SubGroups) == 0 {
 		g.splitTasks(r)
 		return gang.Refusal{}
 	}
-	at := slices.IndexFunc(g.Gangs, func(of gang.Gang) bool { return of.Ref == r.Ref })
+	index := slices.IndexFunc(g.Gangs, func(of gang.Gang) bool { return of.Ref == r.Ref })
 	p := g.parts(r)
-	need := g.Gangs[at].Need
-	if need > 0 { // a gang that was whole once goes on with those who are left
-		if why := p.lack(r.Declared.SubGroups, r.Pods); why != "" {
+	need := g.Gangs[index].Need
+	if need > 0 { // a gang that was complete once continues with the remaining members
+		if why := p.shortage(r.Declared.SubGroups, r.Pods); why != "" {
 			return gang.Refusal{By: gang.Missing, Words: why}
 		}
 	}
-	if left := need - p.most(); left > 0 {
-		return gang.Refusal{By: gang.Missing, Words: fmt.Sprintf("%d more members are needed than whole sub-groups and members without a sub-group have", left)}
+	if missing := need - p.placeable(); missing > 0 {
+		words := fmt.Sprintf("%d more members are needed than whole sub-groups and members without a sub-group have", missing)
+		return gang.Refusal{By: gang.Missing, Words: words}
 	}
-	parts := g.choose(p, at, need, r.Declared.SubGroups)
+	parts := g.choose(p, index, need, r.Declared.SubGroups)
 	for i, s := range p.all {
 		if s.policy >= 0 && r.Declared.SubGroups[s.policy].Gather != nil {
 			g.Own = append(g.Own, convert.Own{Gangs: []gang.Ref{parts[i].Ref}, Gather: r.Declared.SubGroups[s.policy].Gather})
 		}
 	}
-	g.replace(at, parts, p)
+	g.replace(index, parts, p)
 	return gang.Refusal{}
 }
 
-// splitTasks has a gang start with as many members of each of its tasks as these need, where it has more
-// members than it needs in all. What it needs beyond that any task may give: those that come first do.
+// splitTasks makes a gang with spare members start with the minimum of each task. The first members of any task
+// fill the rest of its minimum.
 func (g *Group) splitTasks(r *Record) {
-	at := slices.IndexFunc(g.Gangs, func(of gang.Gang) bool { return of.Ref == r.Ref })
-	if r.Declared == nil || len(r.Declared.Tasks) == 0 || g.Gangs[at].Need == 0 {
+	index := slices.IndexFunc(g.Gangs, func(whole gang.Gang) bool { return whole.Ref == r.Ref })
+	if r.Declared == nil || len(r.Declared.Tasks) == 0 || g.Gangs[index].Need == 0 {
 		return
 	}
 	p := g.parts(r)
-	if of := g.Gangs[at]; len(p.all) > 1 && p.most() > of.Need {
-		parts := p.tasks(of, r.Declared.Tasks)
+	if whole := g.Gangs[index]; len(p.all) > 1 && p.placeable() > whole.Need {
+		parts := p.tasks(whole, r.Declared.Tasks)
 		if g.Choice != nil {
 			var all []choice.Gang
 			for _, part := range parts {
 				all = append(all, choice.Gang{Need: part.Need})
 			}
-			g.Choice.Gangs = slices.Concat(g.Choice.Gangs[:at], all, g.Choice.Gangs[at+1:])
+			g.Choice.Gangs = slices.Concat(g.Choice.Gangs[:index], all, g.Choice.Gangs[index+1:])
 		}
-		g.replace(at, parts, p)
+		g.replace(index, parts, p)
 	}
 }
 
-// tasks are the parts of a gang in the shape of gangs, where each is a task that needs so many members.
-func (p *parts) tasks(of gang.Gang, least map[string]int) (out []gang.Gang) {
-	left := of.Need
+// tasks returns the parts as gangs; minimum is the minimum of each task.
+func (p *parts) tasks(whole gang.Gang, minimum map[string]int) (out []gang.Gang) {
+	left := whole.Need
 	for _, s := range p.all {
-		is := of
-		is.Ref, is.Started = of.Ref.Part(s.name), s.placed
-		is.Need = min(max(0, least[s.name]-s.placed), s.exist-s.placed)
-		left -= is.Need
-		out = append(out, is)
+		part := whole
+		part.Ref, part.Started = whole.Ref.Part(s.name), s.placed
+		part.Need = min(max(0, minimum[s.name]-s.placed), s.exist-s.placed)
+		left -= part.Need
+		out = append(out, part)
 	}
 	for i, s := range p.all {
-		more := min(max(0, left), s.exist-s.placed-out[i].Need)
-		left -= more
-		out[i].Need += more
+		extra := min(max(0, left), s.exist-s.placed-out[i].Need)
+		left -= extra
+		out[i].Need += extra
 		out[i].Min = s.placed + out[i].Need
 	}
 	return out
 }
 
-// replace puts the parts of a gang in its place.
-func (g *Group) replace(at int, parts []gang.Gang, p *parts) {
-	whole := g.Gangs[at].Ref
-	g.Gangs = slices.Concat(g.Gangs[:at], parts, g.Gangs[at+1:])
+// replace replaces a gang by its parts.
+func (g *Group) replace(index int, parts []gang.Gang, p *parts) {
+	whole := g.Gangs[index].Ref
+	g.Gangs = slices.Concat(g.Gangs[:index], parts, g.Gangs[index+1:])
 	for _, members := range [][]gang.Member{g.Pending, g.Bound} {
 		for i := range members {
 			if m := &members[i]; m.Gang == whole {
-				m.Gang = whole.Part(p.of[m.Pod])
+				m.Gang = whole.Part(p.subGroupOf[m.Pod])
 			}
 		}
 	}
@@ -100,11 +100,10 @@ func (g *Group) replace(at int, parts []gang.Gang, p *parts) {
 	}
 }
 
-// parts are the sub-groups of a gang, in the order of their policies and names, and last those who
-// are in none.
+// parts are the sub-groups of a gang, ordered by policy and name. Last come the members without a sub-group.
 type parts struct {
-	all []*subGroup
-	of  map[string]string // by member
+	all        []*subGroup
+	subGroupOf map[string]string // by member
 }
 
 type subGroup struct {
@@ -114,9 +113,9 @@ type subGroup struct {
 	exist, placed int
 }
 
-// parts sorts those members of a gang that exist for the scheduler, and those that have succeeded.
+// parts sorts the existing and the succeeded members of a gang.
 func (g *Group) parts(r *Record) *parts {
-	p := &parts{of: map[string]string{}}
+	p := &parts{subGroupOf: map[string]string{}}
 	known := map[string]*subGroup{}
 	count := func(key string, pod *v1.Pod, placed bool) {
 		name, policy := r.Declared.SubGroupOf(pod)
@@ -129,7 +128,7 @@ func (g *Group) parts(r *Record) *parts {
 			known[name] = s
 			p.all = append(p.all, s)
 		}
-		p.of[key] = name
+		p.subGroupOf[key] = name
 		s.exist++
 		if placed {
 			s.placed++
@@ -161,31 +160,30 @@ func (g *Group) parts(r *Record) *parts {
 	return p
 }
 
-// lack says which policy selects nobody, or has too few whole sub-groups; "" if none.
-func (p *parts) lack(policies []source.SubGroups, members map[string]*v1.Pod) string {
+// shortage says which policy selects no pod, or has too few complete sub-groups; "" if none.
+func (p *parts) shortage(policies []source.SubGroups, members map[string]*v1.Pod) string {
 	for i := range policies {
-		policy, any, whole := &policies[i], false, 0
+		policy, selected, complete := &policies[i], false, 0
 		for _, pod := range members {
-			any = any || policy.Of(pod) != ""
+			selected = selected || policy.Of(pod) != ""
 		}
 		for _, s := range p.all {
 			if s.policy == i && s.exist >= s.size {
-				whole++
+				complete++
 			}
 		}
 		switch {
-		case !any:
+		case !selected:
 			return fmt.Sprintf("spec.subGroupPolicy %q selects none of %d members", policy.Name, len(members))
-		case whole < policy.Least:
-			return fmt.Sprintf("%d of %d sub-groups of policy %q have %d members", whole, policy.Least, policy.Name, policy.Size)
+		case complete < policy.Least:
+			return fmt.Sprintf("%d of %d sub-groups of policy %q have %d members", complete, policy.Least, policy.Name, policy.Size)
 		}
 	}
 	return ""
 }
 
-// most is how many members may be placed: those of whole sub-groups, of those that run already, and
-// those who are in none.
-func (p *parts) most() (n int) {
+// placeable returns how many members may be placed: those of complete or started sub-groups, and those without one.
+func (p *parts) placeable() (n int) {
 	for _, s := range p.all {
 		if s.policy < 0 || s.exist >= s.size || s.placed > 0 {
 			n += s.exist - s.placed
@@ -194,40 +192,37 @@ func (p *parts) most() (n int) {
 	return n
 }
 
-// first is how many members those sub-groups have yet to place that the policies ask for.
-func (p *parts) first(policies []source.SubGroups) (n int) {
+// required returns how many members the sub-groups that the policies require must still place.
+func (p *parts) required(policies []source.SubGroups) (n int) {
 	for i, policy := range policies {
-		run := 0
+		started := 0
 		for _, s := range p.all {
 			if s.policy == i && s.placed >= s.size {
-				run++
+				started++
 			}
 		}
-		n += max(0, policy.Least-run) * policy.Size
+		n += max(0, policy.Least-started) * policy.Size
 	}
 	return n
 }
 
-// follows says whether its members start one by one, and not all at once: they are in no sub-group,
-// or in one that runs.
+// follows says whether the members of s start one by one: they are in no sub-group, or in a started one.
 func (s *subGroup) follows(need int) bool {
 	return s.policy < 0 || s.placed >= s.size || s.placed > 0 && (need == 0 || s.exist < s.size)
 }
 
-// anyFollows says whether any of those who wait start one by one.
+// anyFollows says whether any waiting members start one by one.
 func (p *parts) anyFollows(need int) bool {
 	return slices.ContainsFunc(p.all, func(s *subGroup) bool { return s.exist > s.placed && s.follows(need) })
 }
 
-// choose says which of a gang's parts are to be placed, and returns them in the shape of gangs. A
-// sub-group starts whole or not at all; who is in none, and whoever belongs to one that runs, starts
-// one by one. As long as the gang has yet to start, so many sub-groups of each policy must as it
-// asks for, and so many members in all as the gang needs: beyond those sub-groups who is in none
-// comes before more of them. If no policy asks for any, nobody comes first: those start of whom the most
-// find room. Then each starts when there is room; only what has been lost of what the gang needs may
-// others be evicted for: those who replace somebody, or if nobody does, a sub-group.
-func (g *Group) choose(p *parts, at, need int, policies []source.SubGroups) (out []gang.Gang) {
-	of := g.Gangs[at]
+// choose returns a gang's parts as gangs, and adds the choice between them. A sub-group starts complete or not at
+// all. Members of a started one, or of none, start one by one. Before the gang starts, each policy requires its
+// number of sub-groups, and the gang its minimum; then members without a sub-group precede further sub-groups. If
+// no policy requires any, the plan with most members wins. After the start each part uses free capacity only. Pods
+// may be evicted for lost members: for those that replace one, else for a sub-group.
+func (g *Group) choose(p *parts, index, need int, policies []source.SubGroups) (out []gang.Gang) {
+	whole := g.Gangs[index]
 	if g.Choice == nil {
 		g.Choice = &choice.Choice{}
 		for _, gang := range g.Gangs {
@@ -236,30 +231,30 @@ func (g *Group) choose(p *parts, at, need int, policies []source.SubGroups) (out
 	}
 	lost := 0
 	if need == 0 {
-		lost = max(0, of.Min-of.Started)
+		lost = max(0, whole.Min-whole.Started)
 	}
 	if lost > 0 && !p.anyFollows(need) {
-		g.Choice.Totals = append(g.Choice.Totals, 1) // it is a sub-group, then, or nobody
+		g.Choice.Totals = append(g.Choice.Totals, 1) // a sub-group is needed
 	} else {
 		g.Choice.Totals = append(g.Choice.Totals, need)
 	}
-	bare := 0
+	withoutSubGroup := 0
 	if slices.ContainsFunc(policies, func(s source.SubGroups) bool { return s.Least > 0 }) {
-		bare = max(0, need-p.first(policies))
+		withoutSubGroup = max(0, need-p.required(policies))
 	}
 	var parts []choice.Gang
 	for _, s := range p.all {
 		part := choice.Gang{Total: len(g.Choice.Totals)}
 		if s.policy < 0 {
-			part.Need = min(bare, s.exist-s.placed)
+			part.Need = min(withoutSubGroup, s.exist-s.placed)
 		}
 		if s.policy >= 0 {
-			part.Above = []choice.Level{{Name: fmt.Sprint(of.Ref.ID(), " policy ", s.policy)}}
+			part.Above = []choice.Level{{Name: fmt.Sprint(whole.Ref.ID(), " policy ", s.policy)}}
 			if need > 0 {
 				part.Above[0].Least = policies[s.policy].Least
 			}
 		}
-		follow := 0 // for whom others may be evicted though a plan may leave them out
+		follow := 0 // members for which pods may be evicted though a plan may leave them out
 		if s.follows(need) {
 			follow = min(lost, s.exist-s.placed)
 			lost -= follow
@@ -267,10 +262,10 @@ func (g *Group) choose(p *parts, at, need int, policies []source.SubGroups) (out
 			part.Open, part.Need = s.placed == 0 || !g.Holding, s.size-s.placed
 		}
 		parts = append(parts, part)
-		is := of
-		is.Ref, is.Min, is.Need, is.Started = of.Ref.Part(s.name), s.placed+part.Need+follow, part.Need, s.placed
-		out = append(out, is)
+		partGang := whole
+		partGang.Ref, partGang.Min, partGang.Need, partGang.Started = whole.Ref.Part(s.name), s.placed+part.Need+follow, part.Need, s.placed
+		out = append(out, partGang)
 	}
-	g.Choice.Gangs = slices.Concat(g.Choice.Gangs[:at], parts, g.Choice.Gangs[at+1:])
+	g.Choice.Gangs = slices.Concat(g.Choice.Gangs[:index], parts, g.Choice.Gangs[index+1:])
 	return out
 }

@@ -14,28 +14,32 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// minResources of a PodGroup is the sum of what all its members request. Capacity beyond the pods that exist is held for stand-ins (ahead.go). No object says
-// how many pods are to come, nor what each requests: each stand-in requests about as much as the first pod does.
+// minResources of a PodGroup is the sum of the requests of all members. Capacity beyond the existing pods is held
+// for stand-ins. No object says how many pods follow, nor their requests, so each stand-in requests about as much
+// as the first pod.
 
-// rest is minResources less the requests of the first pod, in equal shares, one for each stand-in. Shares of whole devices differ by one at most.
+// rest is minResources minus the requests of the first pod, in equal shares, one per stand-in. Shares of whole
+// devices differ by at most one.
 type rest struct {
 	amounts map[v1.ResourceName]int64
 	shares  int64
 }
 
-// grains are the shares of resources that the first pod does not request; 1 of others.
+// grains are the shares of resources that the first pod does not request. The default is 1.
 var grains = map[v1.ResourceName]int64{v1.ResourceCPU: 1000, v1.ResourceMemory: 1 << 30, v1.ResourceEphemeralStorage: 1 << 30}
 
-// rest is what minResources asks for beyond a pod. Names of quotas, such as limits.cpu, are not read.
+// rest returns what minResources requests beyond a pod. It skips names of quotas, such as limits.cpu.
 func (r *Record) rest(first *v1.Pod) rest {
-	out, own := rest{amounts: map[v1.ResourceName]int64{}}, requestsOf(first)
+	out, requested := rest{amounts: map[v1.ResourceName]int64{}}, requestsOf(first)
 	for name, q := range r.Declared.Resources {
-		left := amountOf(name, q) - own[name]
-		if prefix, _, dotted := strings.Cut(string(name), "."); left <= 0 || name == v1.ResourcePods || dotted && (prefix == "limits" || prefix == "requests") || strings.HasPrefix(string(name), "count/") {
+		left := amountOf(name, q) - requested[name]
+		prefix, _, dotted := strings.Cut(string(name), ".")
+		ofQuota := dotted && (prefix == "limits" || prefix == "requests") || strings.HasPrefix(string(name), "count/")
+		if left <= 0 || name == v1.ResourcePods || ofQuota {
 			continue
 		}
-		share := max(own[name], 1)
-		if own[name] == 0 && grains[name] > 0 {
+		share := max(requested[name], 1)
+		if requested[name] == 0 && grains[name] > 0 {
 			share = grains[name]
 		}
 		out.amounts[name], out.shares = left, max(out.shares, min((left+share-1)/share, source.MaxAhead))
@@ -43,7 +47,7 @@ func (r *Record) rest(first *v1.Pod) rest {
 	return out
 }
 
-// upTo is how much of a resource the first shares have.
+// upTo returns the amount of a resource in the first shares.
 func (s rest) upTo(name v1.ResourceName, shares int64) int64 {
 	if grains[name] > 0 {
 		return min((s.amounts[name]+s.shares-1)/s.shares*shares, s.amounts[name])
@@ -51,22 +55,22 @@ func (s rest) upTo(name v1.ResourceName, shares int64) int64 {
 	return s.amounts[name] * shares / s.shares
 }
 
-// number tells shares apart: by their number, and where other pods have a part of the share, by how much they have of each resource.
+// number returns a name for a share: its number, and the amounts of it that other pods cover.
 func (s rest) number(share int, others map[v1.ResourceName]int64) string {
-	number, parts, before := strconv.Itoa(share), "", int64(share)-1
+	number, parts, previous := strconv.Itoa(share), "", int64(share)-1
 	for _, name := range slices.Sorted(maps.Keys(s.amounts)) {
-		parts += standsIn + strconv.FormatInt(max(0, min(others[name], s.upTo(name, before+1))-s.upTo(name, before)), 10)
+		parts += standInMark + strconv.FormatInt(max(0, min(others[name], s.upTo(name, previous+1))-s.upTo(name, previous)), 10)
 	}
-	if strings.Trim(parts, standsIn+"0") == "" {
+	if strings.Trim(parts, standInMark+"0") == "" {
 		return number
 	}
 	return number + parts
 }
 
-// request has a pod request what other pods do not have of a share.
+// request sets the requests of a pod to the uncovered part of a share.
 func (s rest) request(spec *v1.PodSpec, number string) {
 	parts := make([]int64, 1+len(s.amounts))
-	for i, part := range strings.SplitN(number, standsIn, len(parts)) {
+	for i, part := range strings.SplitN(number, standInMark, len(parts)) {
 		parts[i], _ = strconv.ParseInt(part, 10, 64)
 	}
 	requests := v1.ResourceList{}
@@ -83,8 +87,8 @@ func (s rest) request(spec *v1.PodSpec, number string) {
 	spec.Containers = []v1.Container{{Name: "rest", Resources: v1.ResourceRequirements{Requests: requests}}}
 }
 
-// covered returns how many shares other pods have, and how many shares there are.
-func (s rest) covered(others map[v1.ResourceName]int64) (n, of int) {
+// covered returns how many shares the other pods cover, and the number of shares.
+func (s rest) covered(others map[v1.ResourceName]int64) (n, total int) {
 	for int64(n) < s.shares {
 		for name := range s.amounts {
 			if s.upTo(name, int64(n)+1) > others[name] {
@@ -96,7 +100,7 @@ func (s rest) covered(others map[v1.ResourceName]int64) (n, of int) {
 	return n, n
 }
 
-// exact says whether minResources asks for all pods that exist, and no more.
+// exact says whether the existing pods exactly cover minResources.
 func (r *Record) exact() bool {
 	if len(r.Declared.Resources) == 0 {
 		return false
@@ -110,18 +114,19 @@ func (r *Record) exact() bool {
 	return true
 }
 
-// beyond says what minResources asks for beyond the pods that exist.
+// beyond describes what minResources requests beyond the existing pods.
 func (r *Record) beyond(standIns int) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(r.Declared.Resources)) {
 		q := r.Declared.Resources[name]
 		all = append(all, fmt.Sprintf("%s %s", name, q.String()))
 	}
-	return fmt.Sprintf("minResources of gang %s (%s) asks for more than the requests of its pods, counted as %s to come: lower minResources, or free capacity",
+	return fmt.Sprintf("minResources of gang %s (%s) asks for more than the requests of its pods, "+
+		"counted as %s to come: lower minResources, or free capacity",
 		r.Ref, strings.Join(all, ", "), members(standIns))
 }
 
-// members counts members.
+// members formats a number of members.
 func members(n int) string {
 	if n == 1 {
 		return "1 member"
@@ -129,11 +134,11 @@ func members(n int) string {
 	return fmt.Sprint(n, " members")
 }
 
-// requests is what all pods but one request.
-func (r *Record) requests(but *v1.Pod) map[v1.ResourceName]int64 {
+// requests returns the sum of the requests of all pods except one.
+func (r *Record) requests(except *v1.Pod) map[v1.ResourceName]int64 {
 	sum := map[v1.ResourceName]int64{}
 	for _, pod := range r.Pods {
-		if pod == but {
+		if pod == except {
 			continue
 		}
 		for name, amount := range requestsOf(pod) {
@@ -143,7 +148,7 @@ func (r *Record) requests(but *v1.Pod) map[v1.ResourceName]int64 {
 	return sum
 }
 
-// requestsOf is what a pod requests.
+// requestsOf returns the requests of a pod.
 func requestsOf(pod *v1.Pod) map[v1.ResourceName]int64 {
 	out := map[v1.ResourceName]int64{}
 	for name, q := range podresource.PodRequests(pod, podresource.PodResourcesOptions{}) {
@@ -152,7 +157,7 @@ func requestsOf(pod *v1.Pod) map[v1.ResourceName]int64 {
 	return out
 }
 
-// amountOf is a quantity in thousandths of a CPU, in bytes, or in devices.
+// amountOf returns a quantity in thousandths of a CPU, in bytes, or in devices.
 func amountOf(name v1.ResourceName, q resource.Quantity) int64 {
 	if name == v1.ResourceCPU {
 		return q.MilliValue()

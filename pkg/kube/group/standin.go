@@ -15,15 +15,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Where a controller makes the leader of a gang before the other members, these are planned with
-// it all the same (Declaration.Total). Who stands in for one that is still to be made is a pod like
-// the one that is to come, as far as that is known. Its name is the leader's with a number, after a
-// character that names of pods cannot have.
+// If a controller creates the leader of a gang before the other members, all are planned together
+// (Declaration.Total). A stand-in is a pod like the future one, as far as that is known. Its name is the leader's
+// name with a number, separated by a character that pod names cannot contain.
 
-const standsIn = "~"
+const standInMark = "~"
 
-// StandIns are the members of a gang that are still to be made; none if it is not known that there
-// will be any.
+// StandIns returns stand-ins for the future members of a gang; none if no future members are known.
 func (r *Record) StandIns() (members []gang.Member, pods []*v1.Pod) {
 	if r.Declared == nil || len(r.Pods) == 0 || r.Declared.Total+len(r.Declared.Resources) == 0 {
 		return nil, nil
@@ -45,12 +43,11 @@ func (r *Record) StandIns() (members []gang.Member, pods []*v1.Pod) {
 	return members, pods
 }
 
-// StandIn is a pod that matters as much as the leader, and needs what the others will. It has no volumes
-// and claims that may be the leader's own: those of one that does not exist cannot be asked for. Of claims that are
-// made from a template it is known what they will be.
+// StandIn returns a pod with the leader's priority and the needs of a future member. It has no volumes and claims
+// that may be the leader's own. Claims from a template are kept.
 func (r *Record) StandIn(leader *v1.Pod, number string) *v1.Pod {
 	pod := *leader
-	pod.Name, pod.UID = leader.Name+standsIn+number, leader.UID+types.UID(standsIn+number)
+	pod.Name, pod.UID = leader.Name+standInMark+number, leader.UID+types.UID(standInMark+number)
 	pod.DeletionTimestamp, pod.Status = nil, v1.PodStatus{}
 	if r.Declared.Total == 0 {
 		pod.Spec = *pod.Spec.DeepCopy()
@@ -59,7 +56,8 @@ func (r *Record) StandIn(leader *v1.Pod, number string) *v1.Pod {
 	own := func(v v1.Volume) bool { return v.Ephemeral != nil || v.PersistentVolumeClaim != nil }
 	if f := r.Declared.Follower; f != nil {
 		pod.Spec = *f.Spec.DeepCopy()
-		pod.Spec.Priority, pod.Spec.PriorityClassName, pod.Spec.PreemptionPolicy = leader.Spec.Priority, leader.Spec.PriorityClassName, leader.Spec.PreemptionPolicy
+		pod.Spec.Priority, pod.Spec.PriorityClassName = leader.Spec.Priority, leader.Spec.PriorityClassName
+		pod.Spec.PreemptionPolicy = leader.Spec.PreemptionPolicy
 		pod.Labels = source.FollowerLabels(leader.Labels, f.Labels)
 		source.KeepTogether(leader, &pod.Spec)
 		own = func(v v1.Volume) bool { return v.Ephemeral != nil }
@@ -70,5 +68,5 @@ func (r *Record) StandIn(leader *v1.Pod, number string) *v1.Pod {
 	return &pod
 }
 
-// Leader returns the name of the pod for which one of that name stands in, and its number among those that do.
-func Leader(key string) (leader, number string, ok bool) { return strings.Cut(key, standsIn) }
+// Leader splits the name of a stand-in into the name of its leader and its number.
+func Leader(key string) (leader, number string, ok bool) { return strings.Cut(key, standInMark) }

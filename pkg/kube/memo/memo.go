@@ -1,4 +1,5 @@
-// Package memo remembers values by key, for several goroutines at a time.
+// Package memo remembers values by key, for several goroutines. It must not know what it remembers. Invariant: no
+// function of the caller runs under its locks.
 package memo
 
 import (
@@ -6,17 +7,17 @@ import (
 	"sync"
 )
 
-// Map is a map with a lock. Its zero value is empty. No function of the caller runs under the lock.
+// Map is a map with a lock. Its zero value is empty.
 type Map[K comparable, V any] struct {
-	mu    sync.Mutex
-	known map[K]V
+	mu     sync.Mutex
+	values map[K]V
 }
 
 // Get returns the value of a key, and whether the key has one.
 func (m *Map[K, V]) Get(key K) (value V, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	value, ok = m.known[key]
+	value, ok = m.values[key]
 	return value, ok
 }
 
@@ -25,42 +26,42 @@ func (m *Map[K, V]) Add(key K, value V) (added bool) {
 	return m.AddAtMost(key, value, 0)
 }
 
-// AddAtMost is Add for a map that forgets all other values first when it has most values or more; 0 is no bound.
-func (m *Map[K, V]) AddAtMost(key K, value V, most int) (added bool) {
+// AddAtMost is Add with a limit: at limit values the map forgets all others first. 0 is no limit.
+func (m *Map[K, V]) AddAtMost(key K, value V, limit int) (added bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, had := m.known[key]
-	if m.known == nil || most > 0 && !had && len(m.known) >= most {
-		m.known = map[K]V{}
+	_, had := m.values[key]
+	if m.values == nil || limit > 0 && !had && len(m.values) >= limit {
+		m.values = map[K]V{}
 	}
-	m.known[key] = value
+	m.values[key] = value
 	return !had
 }
 
-// Share returns the value of a key, which is the given one if the key had none. It forgets all values first when there are most.
-func (m *Map[K, V]) Share(key K, value V, most int) V {
+// Share returns the value of a key, adding the given one if the key has none. At limit values it forgets all first.
+func (m *Map[K, V]) Share(key K, value V, limit int) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if known, ok := m.known[key]; ok {
+	if known, ok := m.values[key]; ok {
 		return known
 	}
-	if m.known == nil || len(m.known) >= most {
-		m.known = map[K]V{}
+	if m.values == nil || len(m.values) >= limit {
+		m.values = map[K]V{}
 	}
-	m.known[key] = value
+	m.values[key] = value
 	return value
 }
 
-// Take returns the value of a key, and forgets it.
+// Take removes and returns the value of a key.
 func (m *Map[K, V]) Take(key K) (value V, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	value, ok = m.known[key]
-	delete(m.known, key)
+	value, ok = m.values[key]
+	delete(m.values, key)
 	return value, ok
 }
 
-// Drop forgets the value of a key, and returns whether it had one.
+// Drop removes a key, and says whether it had a value.
 func (m *Map[K, V]) Drop(key K) (had bool) {
 	_, had = m.Take(key)
 	return had
@@ -70,22 +71,22 @@ func (m *Map[K, V]) Drop(key K) (had bool) {
 func (m *Map[K, V]) All() map[K]V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return maps.Clone(m.known)
+	return maps.Clone(m.values)
 }
 
-// TakeAll returns the map, and forgets everything.
+// TakeAll removes and returns all values.
 func (m *Map[K, V]) TakeAll() map[K]V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := m.known
-	m.known = nil
+	all := m.values
+	m.values = nil
 	return all
 }
 
-// Memo remembers an answer for each key, as long as the stamp stays the same. A stamp is all that the answer depends on beside
-// the key: numbers of states, pointers to objects that do not change. The zero value is empty.
+// Memo remembers an answer for each key while the stamp stays the same. The stamp is everything else that the
+// answer depends on: numbers of states, pointers to immutable objects. The zero value is empty.
 type Memo[K, S comparable, V any] struct {
-	// Most bounds the number of answers; 0 is no bound. When there are too many, all are forgotten.
+	// Most limits the number of answers; 0 is no limit. At the limit all are forgotten.
 	Most    int
 	answers Map[K, stamped[S, V]]
 }
@@ -95,7 +96,7 @@ type stamped[S, V any] struct {
 	answer V
 }
 
-// Get returns the answer for a key if it was put with the same stamp.
+// Get returns the answer of a key if it was put with the same stamp.
 func (m *Memo[K, S, V]) Get(key K, stamp S) (answer V, ok bool) {
 	known, ok := m.answers.Get(key)
 	if !ok || known.stamp != stamp {
@@ -104,10 +105,10 @@ func (m *Memo[K, S, V]) Get(key K, stamp S) (answer V, ok bool) {
 	return known.answer, true
 }
 
-// Put remembers the answer for a key, instead of the one with another stamp.
+// Put sets the answer of a key.
 func (m *Memo[K, S, V]) Put(key K, stamp S, answer V) {
 	m.answers.AddAtMost(key, stamped[S, V]{stamp, answer}, m.Most)
 }
 
-// Drop forgets the answer for a key.
+// Drop forgets the answer of a key.
 func (m *Memo[K, S, V]) Drop(key K) { m.answers.Drop(key) }

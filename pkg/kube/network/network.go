@@ -1,6 +1,6 @@
-// Package network is the tree of the nodes, as the ClusterNetworkTopology and the labels of nodes say it.
-//
-// Values in, values out: what has become of nodes since the last tree makes the next one. It knows no lock, clock or informer.
+// Package network builds the tree of nodes from the ClusterNetworkTopology and the nodes' labels: the changes of
+// nodes turn the last tree into the next one. It maps values to values, and must not know locks, clocks, informers
+// or gangs. Invariant: the tree after changes equals a tree built from scratch.
 package network
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Spec is what the ClusterNetworkTopology says. Layers are those of the last good
-// spec; Problem says why they are not those of the present one.
+// Spec is the content of the ClusterNetworkTopology. Layers are those of the last valid spec. Problem says why the
+// current spec is invalid.
 type Spec struct {
 	Object  *koordinator.ClusterNetworkTopology // nil if there is none
 	Layers  []convert.Layer
 	Problem string
 }
 
-// Known are the layers that rules may name; nil if there is no topology.
+// Known returns the layers that constraints may name; nil without a topology.
 func (n *Spec) Known() []convert.Layer {
 	if n.Object == nil {
 		return nil
@@ -31,7 +31,7 @@ func (n *Spec) Known() []convert.Layer {
 	return append([]convert.Layer{}, n.Layers...)
 }
 
-// Check says whether gangs with this gather spec can be planned.
+// Check returns an error if gangs with this constraint cannot be planned.
 func (n *Spec) Check(g *scheduling.GatherSpec) error {
 	if n.Object == nil {
 		if mustGather(g) {
@@ -53,25 +53,26 @@ func mustGather(g *scheduling.GatherSpec) bool {
 	return slices.ContainsFunc(g.Rules, func(r scheduling.GatherRule) bool { return r.Strategy == scheduling.MustGather })
 }
 
-// After is what another ClusterNetworkTopology says after this one, nil where it is gone, and whether the layers are others.
-// Of an invalid spec the layers of the last good one stay.
-func (n *Spec) After(object *koordinator.ClusterNetworkTopology) (is Spec, layered bool) {
-	is.Object = object
+// After returns the Spec for a new object, nil if it was deleted, and whether the layers changed. An invalid spec
+// keeps the last valid layers.
+func (n *Spec) After(object *koordinator.ClusterNetworkTopology) (next Spec, layersChanged bool) {
+	next.Object = object
 	if object != nil {
 		layers, err := koordinator.OrderLayers(object.Spec)
 		if err != nil {
-			is.Problem, is.Layers = err.Error(), n.Layers
+			next.Problem, next.Layers = err.Error(), n.Layers
 		}
 		for _, l := range layers {
 			if l.Name != scheduling.NodeTopologyLayer {
-				is.Layers = append(is.Layers, convert.Layer{Name: l.Name, Keys: l.LabelKeys})
+				next.Layers = append(next.Layers, convert.Layer{Name: l.Name, Keys: l.LabelKeys})
 			}
 		}
 	}
-	return is, !slices.EqualFunc(is.Layers, n.Layers, func(a, b convert.Layer) bool { return a.Name == b.Name && slices.Equal(a.Keys, b.Keys) })
+	same := func(a, b convert.Layer) bool { return a.Name == b.Name && slices.Equal(a.Keys, b.Keys) }
+	return next, !slices.EqualFunc(next.Layers, n.Layers, same)
 }
 
-// SamePlace says whether the labels of two states of a node name the same domains.
+// SamePlace says whether two states of a node belong to the same domains.
 func (n *Spec) SamePlace(x, y *v1.Node) bool {
 	return !slices.ContainsFunc(n.Layers, func(l convert.Layer) bool { return l.Domain(x.Labels) != l.Domain(y.Labels) })
 }
@@ -79,20 +80,20 @@ func (n *Spec) SamePlace(x, y *v1.Node) bool {
 // Topology is the network as one plan sees it.
 type Topology struct {
 	Tree *topology.Tree
-	// Object is the ClusterNetworkTopology that it comes from, nil if there is none.
+	// Object is the ClusterNetworkTopology of the tree; nil if there is none.
 	Object *koordinator.ClusterNetworkTopology
-	// Problem says why Object's spec is not what Tree is built from; "" if it is.
+	// Problem says why Tree is not built from Object's spec; "" if it is.
 	Problem string
 
 	layers []convert.Layer
 }
 
-// New is a network of which the tree was made.
+// New returns the network of a tree.
 func New(tree *topology.Tree, s Spec) *Topology {
 	return &Topology{Tree: tree, Object: s.Object, Problem: s.Problem, layers: s.Layers}
 }
 
-// LayerOf is the layer whose domains a node label names, by index in Tree.
+// LayerOf returns the layer that a node label names, by index in Tree.
 func (t *Topology) LayerOf(label string) (layer int, ok bool) {
 	if label == "" {
 		return 0, false
@@ -105,51 +106,51 @@ func (t *Topology) LayerOf(label string) (layer int, ok bool) {
 	return 0, false
 }
 
-// On is the network for a plan on just these nodes, with these labels.
+// On returns the network for a plan on exactly these nodes, with these labels.
 func (t *Topology) On(nodes []*v1.Node) *Topology {
-	here := make([]bool, t.Tree.NumNodes())
-	come := strangers(t.Tree, t.layers, nodes, func(i int) { here[i] = true })
-	if len(come) == 0 {
+	present := make([]bool, t.Tree.NumNodes())
+	added := misplaced(t.Tree, t.layers, nodes, func(i int) { present[i] = true })
+	if len(added) == 0 {
 		return t
 	}
-	var gone []int
-	for i := range here {
-		if !here[i] {
-			gone = append(gone, i)
+	var removed []int
+	for i := range present {
+		if !present[i] {
+			removed = append(removed, i)
 		}
 	}
-	own := *t
-	own.Tree = t.Tree.Change(gone, leaves(come, t.layers))
-	return &own
+	changed := *t
+	changed.Tree = t.Tree.Change(removed, treeNodes(added, t.layers))
+	return &changed
 }
 
-// Moves are what has become of nodes since the last tree.
+// Moves are the changes of nodes since the last tree.
 type Moves struct {
-	Afresh bool       // nodes are all that there are, and the last tree says nothing
-	Nodes  []*v1.Node // that have come or may be somewhere else, as they are
+	Afresh bool       // Nodes are all nodes, and the last tree is discarded
+	Nodes  []*v1.Node // new or moved nodes, in their current state
 	Gone   []string
 }
 
-// In returns a tree as it is after the moves.
+// In returns the tree after the moves.
 func (m Moves) In(tree *topology.Tree, layers []convert.Layer) *topology.Tree {
 	if m.Afresh {
-		return topology.Build(convert.LayerNames(layers), leaves(m.Nodes, layers))
+		return topology.Build(convert.LayerNames(layers), treeNodes(m.Nodes, layers))
 	}
-	come := strangers(tree, layers, m.Nodes, func(int) {})
-	gone := slices.Collect(tree.Indexes(slices.Values(m.Gone)))
-	for _, n := range come {
+	added := misplaced(tree, layers, m.Nodes, func(int) {})
+	removed := slices.Collect(tree.Indexes(slices.Values(m.Gone)))
+	for _, n := range added {
 		if i, ok := tree.NodeIndex(n.Name); ok {
-			gone = append(gone, i)
+			removed = append(removed, i)
 		}
 	}
-	if len(gone)+len(come) == 0 {
+	if len(removed)+len(added) == 0 {
 		return tree
 	}
-	return tree.Change(gone, leaves(come, layers))
+	return tree.Change(removed, treeNodes(added, layers))
 }
 
-// leaves are nodes as their labels say.
-func leaves(nodes []*v1.Node, layers []convert.Layer) []topology.Node {
+// treeNodes returns the nodes for the tree.
+func treeNodes(nodes []*v1.Node, layers []convert.Layer) []topology.Node {
 	all := make([]topology.Node, len(nodes))
 	for i, n := range nodes {
 		all[i] = convert.Node(n.Name, n.Labels, layers)
@@ -157,21 +158,20 @@ func leaves(nodes []*v1.Node, layers []convert.Layer) []topology.Node {
 	return all
 }
 
-// strangers are those of some nodes that are not in a tree, or not where their labels say; it is said of the others
-// which they are.
-func strangers(tree *topology.Tree, layers []convert.Layer, nodes []*v1.Node, known func(node int)) (some []*v1.Node) {
+// misplaced returns the nodes that are not in the tree where their labels say. It calls known for the others.
+func misplaced(tree *topology.Tree, layers []convert.Layer, nodes []*v1.Node, known func(node int)) (missing []*v1.Node) {
 	for _, n := range nodes {
-		if i, ok := knows(tree, layers, n); ok {
+		if i, ok := locate(tree, layers, n); ok {
 			known(i)
 		} else {
-			some = append(some, n)
+			missing = append(missing, n)
 		}
 	}
-	return some
+	return missing
 }
 
-// knows says whether a node is where its labels say, and which it is.
-func knows(tree *topology.Tree, layers []convert.Layer, n *v1.Node) (node int, ok bool) {
+// locate returns the node's index if it is in the tree where its labels say.
+func locate(tree *topology.Tree, layers []convert.Layer, n *v1.Node) (node int, ok bool) {
 	i, ok := tree.NodeIndex(n.Name)
 	if !ok {
 		return 0, false
@@ -185,8 +185,8 @@ func knows(tree *topology.Tree, layers []convert.Layer, n *v1.Node) (node int, o
 	return i, true
 }
 
-// Knows says whether the node is where its labels say.
+// Knows says whether the node is in the tree where its labels say.
 func (t *Topology) Knows(n *v1.Node) bool {
-	_, ok := knows(t.Tree, t.layers, n)
+	_, ok := locate(t.Tree, t.layers, n)
 	return ok
 }

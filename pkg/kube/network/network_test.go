@@ -62,7 +62,8 @@ func TestPlanOnSomeNodes(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestMustGatherNeedsATopology: a gang that must gather is told what is wrong with the topology, and layers of an invalid one are those of the last good one.
+// A gang with MustGather reports what is wrong with the topology. An invalid topology keeps the layers of the last
+// valid one.
 func TestMustGatherNeedsATopology(t *testing.T) {
 	must := &scheduling.GatherSpec{Rules: []scheduling.GatherRule{{Layer: "Spine", Strategy: scheduling.MustGather}}}
 	prefer := &scheduling.GatherSpec{Rules: []scheduling.GatherRule{{Layer: "Spine", Strategy: scheduling.PreferGather}}}

@@ -15,37 +15,35 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// unansweredKey is where a cycle keeps that its binding has failed for want of an answer.
+// unansweredKey is where a cycle records that its binding failed without an answer.
 const unansweredKey = fwk.StateKey("pace.unanswered")
 
 type unanswered struct{}
 
-// Clone implements fwk.StateData.
 func (unanswered) Clone() fwk.StateData { return unanswered{} }
 
-// Unanswered says that a pod was not bound since the API server did not answer, or could not do then what it was asked: that says nothing of
-// its node. It is false if the server has refused the binding (a policy), if the cycle did not get
-// that far, and if plugins of somebody's own bind, whose errors may mean anything. It is known of the schedulers of ReadAnswers.
+// Unanswered says that a pod was not bound because the API server did not answer or was temporarily unable. That
+// says nothing about the node. It is false if the server rejected the binding (a policy), if the cycle ended
+// earlier, or if added plugins bind. It works with schedulers that ReadAnswers changed.
 func Unanswered(state fwk.CycleState) bool {
 	_, err := state.Read(unansweredKey)
 	return err == nil
 }
 
-// ReadAnswers has a scheduler note of what bindings have failed, and run before them only the plugins that have something to do. Call it before the
-// scheduler runs; Lane.Pace does.
+// ReadAnswers makes a scheduler record why bindings fail, and run only the PreBind plugins that have work. Call it
+// before the scheduler runs; Lane.Pace does.
 func ReadAnswers(sched *scheduler.Scheduler) {
 	for name, p := range sched.Profiles {
-		sched.Profiles[name] = &answers{Framework: p, bare: bindsItself(p)}
+		sched.Profiles[name] = &answers{Framework: p, foreignBinder: bindsItself(p)}
 	}
 }
 
-// answers is a profile that notes of what bindings have failed.
+// answers is a profile that records why bindings fail.
 type answers struct {
 	framework.Framework
-	bare bool // other plugins bind
+	foreignBinder bool // added plugins bind
 }
 
-// RunPreBindPlugins implements framework.Framework.
 func (a *answers) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	if s := preFlight(ctx, a.Framework, state, pod, node); s.IsSkip() {
 		return nil
@@ -55,53 +53,54 @@ func (a *answers) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, p
 	return a.Framework.RunPreBindPlugins(ctx, state, pod, node)
 }
 
-// preFlight asks the PreBind plugins what they have to do, and notes in the state which of them have nothing to do: Skip is all of them.
-// kube-scheduler asks them only with the feature NominatedNodeNameForExpectation, which Muster leaves out, and would run all.
+// preFlight asks the PreBind plugins whether they have work, and records the answer in the state. Skip means that
+// none has. kube-scheduler asks them only with the feature NominatedNodeNameForExpectation, which Muster leaves
+// out.
 func preFlight(ctx context.Context, f framework.Framework, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	if state.GetSkipPreBindPlugins() != nil {
-		return nil // it has asked them, or this is the second time
+		return nil // it has asked them, or this is the second call
 	}
 	return f.RunPreBindPreFlights(ctx, state, pod, node)
 }
 
-// RunBindPlugins implements framework.Framework.
 func (a *answers) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	s := a.Framework.RunBindPlugins(ctx, state, pod, node)
-	if a.bare {
+	if a.foreignBinder {
 		return s
 	}
-	if unanswered := s.Code() == fwk.Error && !refuses(s.AsError()); unanswered && a.bound(ctx, pod, node) {
+	if unanswered := s.Code() == fwk.Error && !rejects(s.AsError()); unanswered && a.bound(ctx, pod, node) {
 		return nil
 	}
-	return noting(state, s)
+	return recordUnanswered(state, s)
 }
 
-// bound asks the API server whether a pod has its node although nobody has said so: then only the answer was lost. A cycle that has failed gives back
-// what the pod runs with (DynamicResources deletes the claim of its extended resources), and somebody else would be given it.
+// bound asks the API server whether a pod has its node although the answer was lost. A failed cycle releases what
+// the pod runs with: DynamicResources deletes the claim of its extended resources, and another pod would get the
+// devices.
 func (a *answers) bound(ctx context.Context, pod *v1.Pod, node string) bool {
 	ctx, cancel := context.WithTimeout(ctx, boundTimeout)
 	defer cancel()
-	is, err := a.ClientSet().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	return err == nil && is.UID == pod.UID && is.Spec.NodeName == node
+	current, err := a.ClientSet().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	return err == nil && current.UID == pod.UID && current.Spec.NodeName == node
 }
 
-// noting writes down of what a binding has failed, and returns it.
-func noting(state fwk.CycleState, s *fwk.Status) *fwk.Status {
-	if s.Code() == fwk.Error && !refuses(s.AsError()) {
+// recordUnanswered records in the state that a binding failed without an answer, and returns s.
+func recordUnanswered(state fwk.CycleState, s *fwk.Status) *fwk.Status {
+	if s.Code() == fwk.Error && !rejects(s.AsError()) {
 		state.Write(unansweredKey, unanswered{})
 	}
 	return s
 }
 
-// boundTimeout is how long it is waited for what a pod has now, where the API server has not answered already.
+// boundTimeout is how long bound waits for the API server.
 const boundTimeout = 5 * time.Second
 
-// denied is what the API server says of a webhook's refusal, whose code the webhook chooses.
+// denied is what the API server says about a webhook's rejection, whose code the webhook chooses.
 const denied = "denied the request"
 
-// refuses says whether an error is an answer, which will be the same as long as nothing changes. A conflict, or that the pod is not there, is none: it is
-// bound already, or is another one now.
-func refuses(err error) bool {
+// rejects says whether an error is a final answer. A conflict or a missing pod is not: the pod is bound already, or
+// was recreated.
+func rejects(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
 		return false

@@ -55,8 +55,8 @@ func (f *fails) RunPreBindPreFlights(_ context.Context, state fwk.CycleState, _ 
 	return nil
 }
 
-// TestWhatAFailedBindingSays: what the API server refuses it will refuse again; what it does not answer says nothing of the node.
-func TestWhatAFailedBindingSays(t *testing.T) {
+// TestFailedBindingSaysWhetherNodeIsAtFault: what the API server refuses it will refuse again; what it does not answer says nothing of the node.
+func TestFailedBindingSaysWhetherNodeIsAtFault(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	running := func(err error) *fwk.Status { // as the framework has it
 		return fwk.AsStatus(fmt.Errorf("running Bind plugin %q: %w", "DefaultBinder", err))
@@ -86,7 +86,7 @@ func TestWhatAFailedBindingSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := New(Options{})
-			p := &profile{Framework: &answers{Framework: &fails{binds: c.binds}, bare: c.bare}, lane: l, bare: c.bare}
+			p := &profile{Framework: &answers{Framework: &fails{binds: c.binds}, foreignBinder: c.bare}, lane: l, foreignBinder: c.bare}
 			state := framework.NewCycleState()
 			require.False(t, Unanswered(state), "it has not been tried")
 			require.Equal(t, c.binds, p.RunBindPlugins(t.Context(), state, &v1.Pod{}, "node"))
@@ -112,7 +112,7 @@ func TestWhatAFailedBindingSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lost := running(apierrors.NewTimeoutError("later", 1))
-			a := &answers{Framework: &fails{binds: lost, has: []runtime.Object{c.is}}, bare: c.bare}
+			a := &answers{Framework: &fails{binds: lost, has: []runtime.Object{c.is}}, foreignBinder: c.bare}
 			state := framework.NewCycleState()
 			s := a.RunBindPlugins(t.Context(), state, pod("1", ""), "node")
 			require.Equal(t, c.done, s.IsSuccess())
@@ -130,8 +130,8 @@ func TestWhatAFailedBindingSays(t *testing.T) {
 	})
 }
 
-// TestOnlyWhoHasSomethingToDoRunsBeforeBind: kube-scheduler asks the plugins first only with a feature that Muster leaves out.
-func TestOnlyWhoHasSomethingToDoRunsBeforeBind(t *testing.T) {
+// TestOnlyPluginsWithWorkRunBeforeBind: kube-scheduler asks the plugins first only with a feature that Muster leaves out.
+func TestOnlyPluginsWithWorkRunBeforeBind(t *testing.T) {
 	broken := fwk.AsStatus(errors.New("no volumes for node"))
 	for name, c := range map[string]struct {
 		profile fails
@@ -152,7 +152,7 @@ func TestOnlyWhoHasSomethingToDoRunsBeforeBind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := New(Options{})
-			p := &profile{Framework: &answers{Framework: &c.profile, bare: c.bare}, lane: l, bare: c.bare}
+			p := &profile{Framework: &answers{Framework: &c.profile, foreignBinder: c.bare}, lane: l, foreignBinder: c.bare}
 			state := framework.NewCycleState()
 			if c.known {
 				state.SetSkipPreBindPlugins(sets.New[string]())

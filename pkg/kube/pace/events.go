@@ -16,106 +16,104 @@ import (
 
 // EventOptions say when events of bindings are sent. Zero values mean the defaults.
 type EventOptions struct {
-	// Wait is how long an event waits at the most for bindings to end; 0 means 5 s.
+	// Wait is how long an event waits at most for bindings to end; 0 means 5 s.
 	Wait time.Duration
-	// Every is the time between two events that were kept; 0 means 2 ms.
+	// Every is the time between two delayed events; 0 means 2 ms.
 	Every time.Duration
-	// Keep is how many are kept; a further one is sent at once. 0 means 20,000.
+	// Keep is the limit of delayed events; a further one is sent at once. 0 means 20,000.
 	Keep int
 }
 
-// recorder keeps the events that say that a pod was bound, one of which comes with every
-// binding, until there is time for them. All others go out at once.
+// recorder delays the events Scheduled, one per binding, until there is time for them. Other events are sent at
+// once.
 type recorder struct {
 	events.EventRecorderLogger
 	*Lane
 }
 
-// The reasons of the scheduler's events: scheduled are kept, failures are not repeated.
+// Scheduled events are delayed, failures are not repeated.
 const (
 	scheduled = "Scheduled"
 	failed    = "FailedScheduling"
 )
 
-// Eventf implements events.EventRecorder.
 func (r *recorder) Eventf(about, related runtime.Object, kind, reason, action, note string, args ...any) {
-	if pod, ok := about.(*v1.Pod); ok && reason == failed && r.quiet.heard(pod, time.Now()) {
+	if pod, ok := about.(*v1.Pod); ok && reason == failed && r.quiet.suppress(pod, time.Now()) {
 		return
 	}
 	send := func() { r.EventRecorderLogger.Eventf(about, related, kind, reason, action, note, args...) }
-	if reason != scheduled || !r.late.keep(send) {
+	if reason != scheduled || !r.events.keep(send) {
 		send()
 	}
 }
 
-// WithLogger implements events.EventRecorderLogger.
 func (r *recorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
 	return &recorder{EventRecorderLogger: r.EventRecorderLogger.WithLogger(logger), Lane: r.Lane}
 }
 
-// quiet remembers of which pods was said that they cannot be scheduled.
+// quiet remembers the pods with a recent failure event.
 type quiet struct {
-	of func(*v1.Pod) bool
+	covers func(*v1.Pod) bool
 
-	mu    sync.Mutex
-	said  map[types.UID]time.Time
-	swept time.Time // when what is long past was last forgotten
+	mu       sync.Mutex
+	reported map[types.UID]time.Time
+	swept    time.Time // when old entries were last deleted
 }
 
-// sayAgain is how long a failure is not said again.
-const sayAgain = time.Minute
+// repeatAfter is how long a failure event is not repeated.
+const repeatAfter = time.Minute
 
-// heard says whether a failure need not be said, and notes that it is, if not.
-func (q *quiet) heard(pod *v1.Pod, now time.Time) bool {
-	if q.of == nil || !q.of(pod) {
+// suppress says whether a failure event is a repetition; otherwise it records the event.
+func (q *quiet) suppress(pod *v1.Pod, now time.Time) bool {
+	if q.covers == nil || !q.covers(pod) {
 		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if at, ok := q.said[pod.UID]; ok && now.Before(at.Add(sayAgain)) {
+	if reportedAt, ok := q.reported[pod.UID]; ok && now.Before(reportedAt.Add(repeatAfter)) {
 		return true
 	}
-	if q.said == nil {
-		q.said = map[types.UID]time.Time{}
+	if q.reported == nil {
+		q.reported = map[types.UID]time.Time{}
 	}
-	if now.Sub(q.swept) >= sayAgain {
-		maps.DeleteFunc(q.said, func(_ types.UID, at time.Time) bool { return !now.Before(at.Add(sayAgain)) })
+	if now.Sub(q.swept) >= repeatAfter {
+		maps.DeleteFunc(q.reported, func(_ types.UID, reportedAt time.Time) bool { return !now.Before(reportedAt.Add(repeatAfter)) })
 		q.swept = now
 	}
-	q.said[pod.UID] = now
+	q.reported[pod.UID] = now
 	return false
 }
 
-// late are the events that wait, oldest first.
-type late struct {
+// delayedEvents are the delayed events, oldest first.
+type delayedEvents struct {
 	EventOptions
 
 	mu      sync.Mutex
-	binding int // bindings under way
-	kept    []kept
-	over    bool          // nobody sends what is kept any more
-	changed chan struct{} // something was kept, or the last binding has ended
+	binding int // bindings in progress
+	delayed []delayedEvent
+	ended   bool          // run has ended
+	changed chan struct{} // an event was added, or the last binding ended
 }
 
-type kept struct {
+type delayedEvent struct {
 	send  func()
 	until time.Time
 }
 
-func newLate(o EventOptions) *late {
+func newDelayedEvents(o EventOptions) *delayedEvents {
 	o.Wait = cmp.Or(o.Wait, 5*time.Second)
 	o.Every = cmp.Or(o.Every, 2*time.Millisecond)
 	o.Keep = cmp.Or(o.Keep, 20_000)
-	return &late{EventOptions: o, changed: make(chan struct{}, 1)}
+	return &delayedEvents{EventOptions: o, changed: make(chan struct{}, 1)}
 }
 
-func (l *late) begin() {
+func (l *delayedEvents) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.binding++
 }
 
-func (l *late) end() {
+func (l *delayedEvents) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.binding--; l.binding == 0 {
@@ -123,48 +121,46 @@ func (l *late) end() {
 	}
 }
 
-// wake has run look again. l.mu is held.
-func (l *late) wake() {
+// wake makes run look again. l.mu is held.
+func (l *delayedEvents) wake() {
 	select {
 	case l.changed <- struct{}{}:
 	default:
 	}
 }
 
-// keep keeps an event if others wait or bindings are under way, and says whether it did.
-func (l *late) keep(send func()) bool {
+// keep delays an event if others wait or bindings are in progress, and says whether it did.
+func (l *delayedEvents) keep(send func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.over || l.binding == 0 && len(l.kept) == 0 || len(l.kept) >= l.Keep {
+	if l.ended || l.binding == 0 && len(l.delayed) == 0 || len(l.delayed) >= l.Keep {
 		return false
 	}
-	l.kept = append(l.kept, kept{send, time.Now().Add(l.Wait)})
+	l.delayed = append(l.delayed, delayedEvent{send, time.Now().Add(l.Wait)})
 	l.wake()
 	return true
 }
 
-// next takes the first event if its time has come, or says how long until then; 0 if it
-// is not known.
-func (l *late) next(now time.Time) (send func(), wait time.Duration) {
+// next removes and returns the first event if it is due. Otherwise it returns how long until then; 0 if unknown.
+func (l *delayedEvents) next(now time.Time) (send func(), wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.kept) == 0 {
+	if len(l.delayed) == 0 {
 		return nil, 0
 	}
-	first := l.kept[0]
+	first := l.delayed[0]
 	if l.binding > 0 && now.Before(first.until) {
 		return nil, first.until.Sub(now)
 	}
-	l.kept[0] = kept{}
-	if l.kept = l.kept[1:]; len(l.kept) == 0 {
-		l.kept = nil
+	l.delayed[0] = delayedEvent{}
+	if l.delayed = l.delayed[1:]; len(l.delayed) == 0 {
+		l.delayed = nil
 	}
 	return first.send, 0
 }
 
-// run sends what is kept. When the context ends it hands the rest over at once; whether
-// there is time to write it is not known here.
-func (l *late) run(ctx context.Context) {
+// run sends the delayed events. When the context ends it sends the rest at once.
+func (l *delayedEvents) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		send, wait := l.next(time.Now())
 		if send != nil {
@@ -184,10 +180,10 @@ func (l *late) run(ctx context.Context) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, k := range l.kept {
+	for _, k := range l.delayed {
 		k.send()
 	}
-	l.kept, l.over = nil, true
+	l.delayed, l.ended = nil, true
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -1,16 +1,13 @@
-// Package pace decides in which order what a scheduler has found out reaches the API
-// server: bindings first, so many at a time, the most important first and else in the order in
-// which they were decided; then the events that say so.
+// Package pace orders the requests of a scheduler to the API server: bindings first, a limited number at a time, by
+// priority and then in the order of their decision; then the events about them. It also reads why a binding failed,
+// which tells whether the node is at fault (answer.go).
 //
-// kube-scheduler sends each binding and each event from a goroutine of its own. A backlog
-// of gangs is planned far faster than it can be written, so thousands of requests are
-// under way at once: the last gang's first binding competes with the first gang's last
-// one, every gang runs at the end, and hundreds of connections are opened. See
-// docs/decisions/0013-pace.md.
+// kube-scheduler sends each binding and each event from a goroutine of its own. A backlog of gangs is planned
+// faster than it can be written. The last gang's first binding then competes with the first gang's last one, so
+// every gang starts at the end, over hundreds of connections. See docs/decisions/0013-pace.md.
 //
-// It also reads why a binding has failed, which tells whether its node is to blame: answer.go.
-//
-// The package knows the scheduler's framework; it does not know gangs or plans.
+// The package knows the scheduler's framework. It must not know gangs or plans.
+// Invariant: at most Options.Bindings bindings hold a slot at a time.
 package pace
 
 import (
@@ -31,54 +28,51 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 )
 
-// Options are how fast requests may be. Zero values mean the defaults.
+// Options limit the requests. Zero values mean the defaults.
 type Options struct {
-	// Bindings is how many are under way at a time; 0 means 48: with the events and nominations
-	// that may be under way besides they need no more than the 100 streams of one HTTP/2
-	// connection.
+	// Bindings is the number of bindings at a time; 0 means 48: with their events and nominations they fit into the
+	// 100 streams of one HTTP/2 connection.
 	Bindings int
 	Events   EventOptions
-	// Quiet says of which pods a failure to schedule is not said again within a minute: of
-	// those that are told in another way what has changed. nil means of none.
+	// Quiet says for which pods a failure event is not repeated within a minute, because changes are reported in
+	// another way. nil means none.
 	Quiet func(*v1.Pod) bool
 }
 
 const defaultBindings = 48
 
-// longest is how long a pod keeps a slot while its claims are written. Who is not done by then waits for somebody else: for
-// a volume, or a driver that makes devices ready.
-const longest = time.Second
+// maxClaimTime is how long a pod keeps a slot while its claims are written. After that it waits for a volume or a
+// driver.
+const maxClaimTime = time.Second
 
-// ahead is how many bindings may be under way or wait, for each that may be under way,
-// before the scheduler goes on to the next pod: each holds a goroutine and its stack. It is
-// not less because members that wait to be decided upon are not free either: with each pod
-// that is bound the scheduler's queue walks over all that it keeps out.
-const ahead = 64
+// queueFactor is how many bindings may be in progress or waiting, per slot, before the scheduler takes the next
+// pod. Each holds a goroutine. It is not smaller because waiting members cost time too: on each binding the queue
+// walks over them.
+const queueFactor = 64
 
 // Lane is what the profiles of one process share.
 type Lane struct {
-	slots slots
-	queue queue
-	late  *late
-	quiet *quiet
+	slots  slots
+	queue  queue
+	events *delayedEvents
+	quiet  *quiet
 }
 
-// New returns a lane that nobody uses.
+// New returns an unused lane.
 func New(o Options) *Lane {
 	bindings := cmp.Or(o.Bindings, defaultBindings)
 	return &Lane{
-		slots: slots{free: bindings}, queue: queue{most: ahead * bindings},
-		late: newLate(o.Events), quiet: &quiet{of: o.Quiet},
+		slots: slots{free: bindings}, queue: queue{limit: queueFactor * bindings},
+		events: newDelayedEvents(o.Events), quiet: &quiet{covers: o.Quiet},
 	}
 }
 
-// Pace has a scheduler's profiles keep in lane until the context ends. Call it before the
-// scheduler runs.
+// Pace makes a scheduler's profiles use the lane until the context ends. Call it before the scheduler runs.
 func (l *Lane) Pace(ctx context.Context, sched *scheduler.Scheduler) {
 	ReadAnswers(sched)
 	for name, p := range sched.Profiles {
 		sched.Profiles[name] = &profile{
-			Framework: p, lane: l, bare: bindsItself(p),
+			Framework: p, lane: l, foreignBinder: bindsItself(p),
 			recorder: &recorder{EventRecorderLogger: p.EventRecorder(), Lane: l},
 		}
 	}
@@ -87,27 +81,25 @@ func (l *Lane) Pace(ctx context.Context, sched *scheduler.Scheduler) {
 		l.queue.wait(ctx)
 		return next(logger)
 	}
-	go l.late.run(ctx)
+	go l.events.run(ctx)
 }
 
-// Busy says whether bindings are under way. What is less urgent should wait, but not for
-// long: there may always be some.
+// Busy says whether bindings are in progress. Less urgent requests should wait for them, but not for long.
 func (l *Lane) Busy() bool {
-	l.late.mu.Lock()
-	defer l.late.mu.Unlock()
-	return l.late.binding > 0
+	l.events.mu.Lock()
+	defer l.events.mu.Unlock()
+	return l.events.binding > 0
 }
 
-// profile is a profile of which bindings keep in lane.
+// profile is a profile whose bindings use the lane.
 type profile struct {
 	framework.Framework
-	lane     *Lane
-	bare     bool // other plugins bind, which may take as long as they like
-	recorder *recorder
+	lane          *Lane
+	foreignBinder bool // added plugins bind, which may take any time
+	recorder      *recorder
 }
 
-// bindsItself says whether a profile binds in another way than by a request to the API
-// server.
+// bindsItself says whether a profile binds in another way than by a request to the API server.
 func bindsItself(p framework.Framework) bool {
 	for _, plugin := range p.ListPlugins().Bind.Enabled {
 		if plugin.Name != names.DefaultBinder && plugin.Name != config.DevicesName {
@@ -117,56 +109,57 @@ func bindsItself(p framework.Framework) bool {
 	return false
 }
 
-// turnKey is where a cycle keeps the turn that a pod had when its claims were written.
+// turnKey is where a cycle records the turn of a pod's claims.
 const turnKey = fwk.StateKey("pace.turn")
 
-// RunPreBindPlugins implements framework.Framework. What is written of a pod's claims is a part of its binding: two requests a
-// claim. Without a slot those of the whole backlog would be under way before anybody is bound.
+// RunPreBindPlugins implements framework.Framework. Writing a pod's claims, two requests per claim, is part of its
+// binding. Without a slot the claims of the whole backlog would be written before the first pod is bound.
 func (p *profile) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	if s := preFlight(ctx, p.Framework, state, pod, node); s.IsSkip() { // for which no slot is needed
+	if s := preFlight(ctx, p.Framework, state, pod, node); s.IsSkip() { // no slot is needed
 		return nil
 	} else if !s.IsSuccess() {
 		return s
 	}
-	if p.bare || len(pod.Spec.ResourceClaims) == 0 {
+	if p.foreignBinder || len(pod.Spec.ResourceClaims) == 0 {
 		return p.Framework.RunPreBindPlugins(ctx, state, pod, node)
 	}
 	t := p.lane.slots.turn(corev1helpers.PodPriority(pod))
 	state.Write(turnKey, t)
-	p.lane.late.begin()
+	p.lane.events.begin()
 	p.lane.queue.enter()
 	if err := p.lane.slots.acquire(ctx, t); err != nil {
 		p.lane.queue.leave()
-		p.lane.late.end()
+		p.lane.events.end()
 		return fwk.AsStatus(context.Cause(ctx)) // it may have been preempted
 	}
 	leave := sync.OnceFunc(func() {
 		p.lane.slots.release()
 		p.lane.queue.leave()
-		p.lane.late.end()
+		p.lane.events.end()
 	})
 	defer leave()
-	defer time.AfterFunc(longest, leave).Stop()
+	defer time.AfterFunc(maxClaimTime, leave).Stop()
 	return p.Framework.RunPreBindPlugins(ctx, state, pod, node)
 }
 
-// RunBindPlugins implements framework.Framework. The most important is first, then who came first.
+// RunBindPlugins implements framework.Framework. Bindings run by priority, then in order of arrival.
 func (p *profile) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	p.lane.late.begin()
-	defer p.lane.late.end()
-	if p.bare {
+	p.lane.events.begin()
+	defer p.lane.events.end()
+	if p.foreignBinder {
 		return p.Framework.RunBindPlugins(ctx, state, pod, node)
 	}
 	p.lane.queue.enter()
 	defer p.lane.queue.leave()
 	if err := p.lane.slots.acquire(ctx, p.turn(state, pod)); err != nil {
-		return noting(state, fwk.AsStatus(err))
+		return recordUnanswered(state, fwk.AsStatus(err))
 	}
 	defer p.lane.slots.release()
 	return p.Framework.RunBindPlugins(ctx, state, pod, node)
 }
 
-// turn is a pod's: if it has claims, the turn that it had with them, so that it is bound before claims of others are written.
+// turn returns a pod's turn. A pod with claims keeps the turn of its claims, so it is bound before further claims
+// are written.
 func (p *profile) turn(state fwk.CycleState, pod *v1.Pod) turn {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		if had, err := state.Read(turnKey); err == nil {
@@ -176,47 +169,46 @@ func (p *profile) turn(state fwk.CycleState, pod *v1.Pod) turn {
 	return p.lane.slots.turn(corev1helpers.PodPriority(pod))
 }
 
-// EventRecorder implements framework.Framework.
 func (p *profile) EventRecorder() events.EventRecorderLogger { return p.recorder }
 
-// queue counts the bindings that are under way or wait for a slot.
+// queue counts the bindings that are in progress or wait for a slot.
 type queue struct {
-	most int
+	limit int
 
-	mu    sync.Mutex
-	long  int
-	short chan struct{} // closed when it is no longer too long; nil if nobody waits for that
+	mu         sync.Mutex
+	length     int
+	belowLimit chan struct{} // closed when the queue is below its limit again; nil if no caller waits
 }
 
 func (q *queue) enter() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.long++
+	q.length++
 }
 
 func (q *queue) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.long--; q.long < q.most && q.short != nil {
-		close(q.short)
-		q.short = nil
+	if q.length--; q.length < q.limit && q.belowLimit != nil {
+		close(q.belowLimit)
+		q.belowLimit = nil
 	}
 }
 
-// wait returns when the queue is not too long, or the context has ended.
+// wait returns when the queue is below its limit, or the context has ended.
 func (q *queue) wait(ctx context.Context) {
 	q.mu.Lock()
-	if q.long < q.most {
+	if q.length < q.limit {
 		q.mu.Unlock()
 		return
 	}
-	if q.short == nil {
-		q.short = make(chan struct{})
+	if q.belowLimit == nil {
+		q.belowLimit = make(chan struct{})
 	}
-	short := q.short
+	belowLimit := q.belowLimit
 	q.mu.Unlock()
 	select {
-	case <-short:
+	case <-belowLimit:
 	case <-ctx.Done():
 	}
 }

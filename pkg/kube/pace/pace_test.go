@@ -71,8 +71,7 @@ func (w *world) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...a
 
 func (w *world) WithLogger(klog.Logger) events.EventRecorderLogger { return w }
 
-// after lets so much time pass on the bubble's clock and returns what was said by then:
-// all of it, for nobody moves any more.
+// after advances the bubble's clock and returns all events and bindings until then.
 func (w *world) after(d time.Duration) []string {
 	time.Sleep(d)
 	synctest.Wait()
@@ -84,8 +83,8 @@ func (w *world) after(d time.Duration) []string {
 // paced is w's profile with n bindings at a time.
 func paced(ctx context.Context, w *world, n int, o EventOptions, bare bool) *profile {
 	l := New(Options{Bindings: n, Events: o, Quiet: func(p *v1.Pod) bool { return p.Name != "ordinary" }})
-	go l.late.run(ctx)
-	return &profile{Framework: w, lane: l, bare: bare, recorder: &recorder{w, l}}
+	go l.events.run(ctx)
+	return &profile{Framework: w, lane: l, foreignBinder: bare, recorder: &recorder{w, l}}
 }
 
 // bind binds pods at once and says so, as the scheduler does.
@@ -115,8 +114,8 @@ func bindWithClaims(ctx context.Context, p *profile, names ...string) {
 	}
 }
 
-// TestClaimsKeepInLane: what is written of claims takes slots as bindings do, and who has what it claims is bound before others
-// are given theirs, but for one who gets the slot at that moment.
+// Writing claims takes slots as bindings do. A pod whose claims are written is bound before further claims are
+// written, except for one that gets the slot at that moment.
 func TestClaimsKeepInLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -133,8 +132,8 @@ func TestClaimsKeepInLane(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsForOthersHoldsNoSlot: a driver that makes devices ready may take minutes.
-func TestWhoWaitsForOthersHoldsNoSlot(t *testing.T) {
+// TestPodThatWaitsForVolumeHoldsNoSlot: a driver that makes devices ready may take minutes.
+func TestPodThatWaitsForVolumeHoldsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -149,7 +148,7 @@ func TestWhoWaitsForOthersHoldsNoSlot(t *testing.T) {
 	})
 }
 
-// TestClaimsEndWithTheContext: who gives up while it waits for a slot has none afterwards.
+// A pod whose context ends while it waits for a slot has none afterwards.
 func TestClaimsEndWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -162,7 +161,7 @@ func TestClaimsEndWithTheContext(t *testing.T) {
 	})
 }
 
-// requireIdle says that nobody binds or waits, and that n slots are free.
+// requireIdle checks that no binding is in progress or waits, and that n slots are free.
 func requireIdle(t *testing.T, l *Lane, n int) {
 	t.Helper()
 	require.False(t, l.Busy())
@@ -171,13 +170,12 @@ func requireIdle(t *testing.T, l *Lane, n int) {
 	l.queue.mu.Lock()
 	defer l.queue.mu.Unlock()
 	require.Equal(t, n, l.slots.free)
-	require.Empty(t, l.slots.line)
-	require.Zero(t, l.queue.long)
+	require.Empty(t, l.slots.waiting)
+	require.Zero(t, l.queue.length)
 }
 
-// TestTheMostImportantOvertake: a critical pod waits for the bindings that are under way, and for
-// none of those that wait for their turn.
-func TestTheMostImportantOvertake(t *testing.T) {
+// A critical pod waits for the bindings in progress, and for none of those that wait.
+func TestHigherPriorityBindsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -198,8 +196,8 @@ func TestTheMostImportantOvertake(t *testing.T) {
 	})
 }
 
-// TestWhoGivesUpHoldsNoSlot: neither in the line nor just as its turn comes.
-func TestWhoGivesUpHoldsNoSlot(t *testing.T) {
+// TestCancelledBindingHoldsNoSlot: neither in the line nor just as its turn comes.
+func TestCancelledBindingHoldsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slots{free: 1}
 		require.NoError(t, s.acquire(t.Context(), s.turn(0)))
@@ -215,7 +213,7 @@ func TestWhoGivesUpHoldsNoSlot(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, last)
 		require.Equal(t, 1, s.free)
-		require.Empty(t, s.line)
+		require.Empty(t, s.waiting)
 
 		require.NoError(t, s.acquire(t.Context(), s.turn(0)))
 		ctx, cancel = context.WithCancel(t.Context())
@@ -251,8 +249,7 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// withoutPods leaves the names out: which of those comes first that end at one instant
-// nobody knows.
+// withoutPods removes the names, because the order of simultaneous endings is arbitrary.
 func withoutPods(said []string) (out []string) {
 	for _, line := range said {
 		out = append(out, line[:strings.LastIndex(line, " ")])
@@ -287,7 +284,7 @@ func TestEventsAreNotLost(t *testing.T) {
 	})
 }
 
-func TestOthersBindAsTheyLike(t *testing.T) {
+func TestForeignBindersAreNotLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := &world{took: time.Second, began: time.Now()}
@@ -348,7 +345,7 @@ func TestTheSchedulerIsNotFarAhead(t *testing.T) {
 		p := paced(ctx, w, 2, EventOptions{}, false)
 		next := func() { p.lane.queue.wait(ctx); w.say("next") }
 		next()
-		for range 2 * ahead {
+		for range 2 * queueFactor {
 			bind(ctx, p, "a")
 		}
 		go next()
@@ -357,11 +354,11 @@ func TestTheSchedulerIsNotFarAhead(t *testing.T) {
 		said := w.after(time.Second)
 		require.Equal(t, 2, strings.Count(strings.Join(said, "\n"), "1s next"), said)
 		w.after(time.Hour)
-		for range 2 * ahead {
+		for range 2 * queueFactor {
 			bind(ctx, p, "b")
 		}
 		go next()
-		cancel() // who waits need not wait for the end
+		cancel() // waiting bindings need not wait for the end
 		said = w.after(0)
 		require.Contains(t, said[len(said)-1], "next")
 		w.after(time.Hour)

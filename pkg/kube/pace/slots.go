@@ -9,50 +9,48 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// slots are how many bindings may be under way. Of those that wait for one the most important
-// is next, then the first to come: members leave the barrier gang by gang, so gangs start one
-// after the other, and a pod that matters more than they do waits for none of them.
+// slots limits the bindings in progress. Waiting bindings get a slot by priority, then in order of arrival. Members
+// leave the barrier gang by gang, so gangs start one after the other.
 type slots struct {
-	mu    sync.Mutex
-	free  int
-	line  line
-	asked int64
+	mu       sync.Mutex
+	free     int
+	waiting  waiters
+	arrivals int64
 }
 
-// turn is when somebody's turn is among those who wait.
+// turn orders the waiting bindings.
 type turn struct {
 	priority int32
-	came     int64
+	arrival  int64
 }
 
-// Clone implements fwk.StateData.
 func (t turn) Clone() fwk.StateData { return t }
 
-// waiter is somebody who waits for a slot.
+// waiter is a binding that waits for a slot.
 type waiter struct {
 	turn
-	ready chan struct{} // closed when it has one
-	at    int           // in the line; -1 once it has left
+	ready chan struct{} // closed when it has a slot
+	index int           // in the heap; -1 once removed
 }
 
-// turn is that of somebody who comes now.
+// turn returns the turn of a new binding.
 func (s *slots) turn(priority int32) turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked++
-	return turn{priority, s.asked}
+	s.arrivals++
+	return turn{priority, s.arrivals}
 }
 
-// acquire takes a slot; the error is that of a context that ends before there is one.
+// acquire takes a slot. It returns the error of a context that ends before.
 func (s *slots) acquire(ctx context.Context, t turn) error {
 	s.mu.Lock()
-	if s.free > 0 && len(s.line) == 0 {
+	if s.free > 0 && len(s.waiting) == 0 {
 		s.free--
 		s.mu.Unlock()
 		return nil
 	}
 	w := &waiter{turn: t, ready: make(chan struct{})}
-	heap.Push(&s.line, w)
+	heap.Push(&s.waiting, w)
 	s.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -61,16 +59,16 @@ func (s *slots) acquire(ctx context.Context, t turn) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.at < 0 { // it came just now
+	if w.index < 0 { // it got the slot just now
 		s.free++
 		s.next()
 	} else {
-		heap.Remove(&s.line, w.at)
+		heap.Remove(&s.waiting, w.index)
 	}
 	return ctx.Err()
 }
 
-// release gives a slot back.
+// release returns a slot.
 func (s *slots) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,37 +76,37 @@ func (s *slots) release() {
 	s.next()
 }
 
-// next gives a free slot to who is first. s.mu is held.
+// next gives a free slot to the first waiter. s.mu is held.
 func (s *slots) next() {
-	if s.free > 0 && len(s.line) > 0 {
+	if s.free > 0 && len(s.waiting) > 0 {
 		s.free--
-		close(heap.Pop(&s.line).(*waiter).ready)
+		close(heap.Pop(&s.waiting).(*waiter).ready)
 	}
 }
 
-// line is a heap of those who wait.
-type line []*waiter
+// waiters is a heap of waiters.
+type waiters []*waiter
 
-func (l line) Len() int { return len(l) }
+func (l waiters) Len() int { return len(l) }
 
-func (l line) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(l[j].priority, l[i].priority), cmp.Compare(l[i].came, l[j].came)) < 0
+func (l waiters) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(l[j].priority, l[i].priority), cmp.Compare(l[i].arrival, l[j].arrival)) < 0
 }
 
-func (l line) Swap(i, j int) {
+func (l waiters) Swap(i, j int) {
 	l[i], l[j] = l[j], l[i]
-	l[i].at, l[j].at = i, j
+	l[i].index, l[j].index = i, j
 }
 
-func (l *line) Push(w any) {
-	w.(*waiter).at = len(*l)
+func (l *waiters) Push(w any) {
+	w.(*waiter).index = len(*l)
 	*l = append(*l, w.(*waiter))
 }
 
-func (l *line) Pop() any {
+func (l *waiters) Pop() any {
 	last := len(*l) - 1
 	w := (*l)[last]
 	(*l)[last] = nil
-	*l, w.at = (*l)[:last], -1
+	*l, w.index = (*l)[:last], -1
 	return w
 }

@@ -7,20 +7,20 @@ import (
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
-// Assign gives like members their places in rank order: first those that make each
-// gang whole, then further ones, lowest ranks first, as many as were placed.
+// Assign gives members with equal requirements their nodes in rank order.
+// The members that complete their gangs come first, then further ones, lowest ranks first.
 func (a *Attempt) Assign(p *plan.Plan) []gang.Place {
 	chosen := a.Chosen(int(p.Count()))
 	places := make([]gang.Place, 0, len(chosen))
-	for _, at := range p.Places {
-		for range at.Count {
-			places = append(places, gang.Place{Pod: chosen[len(places)].Pod, Node: a.Net.Tree.NodeName(at.Node)})
+	for _, place := range p.Places {
+		for range place.Count {
+			places = append(places, gang.Place{Pod: chosen[len(places)].Pod, Node: a.Net.Tree.NodeName(place.Node)})
 		}
 	}
 	return places
 }
 
-// Chosen returns the n members that get a place, by rank.
+// Chosen returns the n members that the plan includes, by rank.
 func (a *Attempt) Chosen(n int) []gang.Member {
 	need := map[gang.Ref]int{}
 	for _, g := range a.Group.Gangs {

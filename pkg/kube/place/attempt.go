@@ -14,8 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
-// Plan chooses places for the group's pending members, or says why there are none. The
-// error is a plugin's failure.
+// Plan chooses nodes for the pending members of the group, or returns why there is no plan. The error is a plugin's failure.
 func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 	counts, err := a.count(ctx)
 	if err != nil {
@@ -23,22 +22,22 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 	}
 	found, refusal, err := a.Choose(ctx, nil)
 	if err == nil && refusal == nil {
-		found, err = a.modestly(ctx, found)
+		found, err = a.respectReservations(ctx, found)
 	}
 	if err != nil || refusal == nil {
 		return found, nil, err
 	}
-	if found, ok := a.hopefully(ctx); ok {
+	if found, ok := a.optimisticPlan(ctx); ok {
 		return found, nil, nil
 	}
-	plugins, everywhere := a.refusedBy()
+	plugins, everywhere := a.unschedulablePlugins()
 	return Outcome{}, &Refusal{
-		Plan: refusal, Diagnosis: a.short(diagnose(a.Nodes, counts).with(a.limited, counts), refusal), Avoided: a.avoided(),
+		Plan: refusal, Diagnosis: a.withShortages(diagnose(a.Nodes, counts).withLimits(a.limited, counts), refusal), Avoided: a.avoided(),
 		Plugins: plugins, Everywhere: everywhere,
 	}, nil
 }
 
-// Choose plans as if the pods that are gone, by node index, had left; nil means nobody.
+// Choose plans as if the pods in gone, by node index, had terminated. nil means that none has.
 func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.Refusal, error) {
 	dependent := a.Dependent()
 	if !dependent && a.Alike() {
@@ -55,8 +54,7 @@ func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.
 	return a.chooseJob(ctx, dependent, gone)
 }
 
-// Alike says whether the members differ in nothing that a plan must know: neither in
-// what they need nor in whom they gather with, nor where some of them are already.
+// Alike returns whether the members have equal requirements and gather together, and none runs that a multiple would count.
 func (a *Attempt) Alike() bool {
 	if len(a.kinds) > 1 || len(a.Sets) > 0 || a.Group.Choice.Any() {
 		return false
@@ -71,23 +69,22 @@ func maxMultiple(g plan.Gather) (most offer.Slots) {
 	return max(most, 1)
 }
 
-// Dependent says whether members may depend on one another across nodes.
+// Dependent returns whether members may be interdependent across nodes.
 func (a *Attempt) Dependent() bool {
 	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Dependent(len(a.kinds) == 1) })
 }
 
-// KeptOffBy says whether a pod that runs keeps some members off other nodes than its own: what those take depends on
-// whether it is there.
+// KeptOffBy returns whether the running pod keeps some members off nodes other than its own.
 func (a *Attempt) KeptOffBy(pod *v1.Pod) bool {
 	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.KeptOffBy(pod) })
 }
 
-// Seek says whether some members must be near pods such as this one.
+// Seek returns whether some members must be near pods such as this one.
 func (a *Attempt) Seek(pod *v1.Pod) bool {
 	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Seeks(pod) })
 }
 
-// Request is what like members ask for.
+// Request returns the request of members with equal requirements.
 func (a *Attempt) Request() plan.Request {
 	return plan.Request{
 		Want: offer.Slots(len(a.Group.Pending)), Min: offer.Slots(max(1, a.Group.Need())),
@@ -95,7 +92,7 @@ func (a *Attempt) Request() plan.Request {
 	}
 }
 
-// count asks the Filters what each node takes and reads the request off the group.
+// count reads the request off the group and asks the Filters how many members each node takes.
 func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 	tree := a.Net.Tree
 	a.All, a.Sets = convert.Gather(a.Group.Gather, a.Group.Own, tree, a.Group.Gangs)
@@ -105,7 +102,7 @@ func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 		return nil, err
 	}
 	a.near()
-	a.preferred()
+	a.addPreferences()
 	if err := a.soften(ctx); err != nil {
 		return nil, err
 	}
@@ -114,8 +111,8 @@ func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 		counts[k] = a.memory.Count(ctx, a.kinds[k].counter, a.Nodes, a.beside)
 		a.kinds[k].slots = counts[k].Slots
 	}
-	a.planner.limit(a)
-	for i := range a.limited.left {
+	a.planner.applyLimits(a)
+	for i := range a.limited.remaining {
 		for k := range a.kinds {
 			a.kinds[k].slots[i] = a.limited.allow(i, k, nil, a.kinds[k].slots[i])
 		}
@@ -125,7 +122,7 @@ func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 	return counts, nil
 }
 
-// near has members gather, if possible, that nobody has asked to, where what they claim works best so.
+// near adds a preferred layer to a group without topology constraints, if its ResourceClaims work best within that layer.
 func (a *Attempt) near() {
 	if a.Group.Gather != nil || len(a.Group.Own) > 0 {
 		return
@@ -135,21 +132,21 @@ func (a *Attempt) near() {
 	}
 }
 
-// Lacks is what a node is short of that takes nobody of some kind, in the Filters' words, each once.
-// It is to be asked before the next attempt is made.
+// Lacks returns the distinct Filter messages of a node that takes no member of some kind.
+// Call it before the next attempt: that attempt overwrites the messages.
 func (a *Attempt) Lacks(node int) (all []string) {
 	for _, c := range a.counts {
 		all = append(all, c.Why(node).All()...)
 	}
-	if why := a.kept[node]; why != "" {
+	if why := a.reservedFor[node]; why != "" {
 		all = append(all, "node(s) are in a domain with "+why)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// least is how many members each node takes whichever they are: those of the neediest
-// kind, but for kinds that fit nowhere as long as others are not there.
+// least returns how many members each node takes, whichever they are: the lowest count of any kind.
+// A kind that fits no node is skipped if members are interdependent: it may fit beside other members.
 func (a *Attempt) least() []offer.Slots {
 	if len(a.kinds) == 1 {
 		return a.kinds[0].slots
@@ -170,112 +167,110 @@ func (a *Attempt) least() []offer.Slots {
 	return least
 }
 
-// bound counts, by node index, the members of a gang that run already; of all gangs
-// if it is the zero Ref. nil says that none does.
-func (a *Attempt) bound(of gang.Ref) []offer.Slots {
+// bound counts the running members of a gang by node index, of all gangs if ref is zero. It returns nil if no member runs.
+func (a *Attempt) bound(ref gang.Ref) []offer.Slots {
 	if len(a.Group.Bound) == 0 {
 		return nil
 	}
 	out := make([]offer.Slots, a.Net.Tree.NumNodes())
 	for _, m := range a.Group.Bound {
-		if i, ok := a.Net.Tree.NodeIndex(m.Node); ok && (of.IsZero() || m.Gang == of) {
+		if i, ok := a.Net.Tree.NodeIndex(m.Node); ok && (ref.IsZero() || m.Gang == ref) {
 			out[i]++
 		}
 	}
 	return out
 }
 
-// sortKinds finds out which pending members need the same.
+// sortKinds groups the pending members by equal requirements.
 func (a *Attempt) sortKinds(ctx context.Context) error {
 	if a.kindOf != nil {
 		return nil
 	}
 	a.kindOf = make(map[string]int, len(a.Group.Pending))
-	of, demand := a.templates()
+	templateOf, demand := a.templates()
 	pages, err := fit.Open(ctx, a.planner.ledgers, demand)
 	if err != nil {
 		return err
 	}
 	a.pages = pages
 	type likeness struct{ counter, off, owner string }
-	kinds, alike := make([]int, len(demand)), map[likeness]int{}
+	kinds, kindByLikeness := make([]int, len(demand)), map[likeness]int{}
 	for t, d := range demand {
 		c, err := fit.NewCounter(ctx, a.profile, d.Pod, a.pages...)
 		if err != nil {
 			return err
 		}
-		c.KeepOff(a.comers.Off(d.Pod))
-		like := likeness{c.Key(), c.Off().Key(), ""}
+		c.KeepOff(a.reservedMembers.Off(d.Pod))
+		key := likeness{c.Key(), c.Off().Key(), ""}
 		if a.owners != nil {
-			like.owner = a.owners.Of(d.Pod)
+			key.owner = a.owners.Of(d.Pod)
 		}
-		// Templates may differ in what no Filter reads now: labels, for one.
-		k, ok := alike[like]
+		// Templates may differ in fields that no Filter reads, such as labels.
+		k, ok := kindByLikeness[key]
 		if !ok || c.Key() == "" {
 			k = len(a.kinds)
-			a.kinds = append(a.kinds, kind{pod: d.Pod, counter: c, owner: like.owner})
+			a.kinds = append(a.kinds, kind{pod: d.Pod, counter: c, owner: key.owner})
 		}
-		kinds[t], alike[like] = k, k
+		kinds[t], kindByLikeness[key] = k, k
 	}
 	a.keepOff()
 	for i, m := range a.Group.Pending {
-		a.kindOf[m.Pod] = kinds[of[i]]
+		a.kindOf[m.Pod] = kinds[templateOf[i]]
 	}
 	return nil
 }
 
-// Template is equal for pods that are counted alike: they are written alike, and none has anything already that others have not.
+// Template returns a key that is equal for pods with equal requirements and equal ResourceClaim allocations.
 func (p *Planner) Template(pod *v1.Pod) string {
 	return convert.Template(pod) + fit.Apart(p.ledgers, pod)
 }
 
-// templates are those of the pending members, and which of them each member has.
-func (a *Attempt) templates() (of []int, demand []fit.Demand) {
+// templates returns the templates of the pending members, and the template index of each member.
+func (a *Attempt) templates() (templateOf []int, demand []fit.Demand) {
 	pods := make([]*v1.Pod, len(a.Group.Pending))
 	for i, m := range a.Group.Pending {
 		pods[i] = a.Group.Pods[m.Pod]
 	}
-	type alike struct {
+	type templateKey struct {
 		template cache.Template
 		apart    string
 	}
-	of = make([]int, len(pods))
-	known := map[alike]int{}
+	templateOf = make([]int, len(pods))
+	known := map[templateKey]int{}
 	for i, template := range a.planner.cache.Templates(pods) {
-		key := alike{template, fit.Apart(a.planner.ledgers, pods[i])} // as Planner.Template has it
+		key := templateKey{template, fit.Apart(a.planner.ledgers, pods[i])} // as in Planner.Template
 		t, ok := known[key]
 		if !ok {
 			t = len(demand)
 			known[key], demand = t, append(demand, fit.Demand{Pod: pods[i]})
 		}
-		of[i] = t
+		templateOf[i] = t
 		demand[t].Members++
 	}
-	return of, demand
+	return templateOf, demand
 }
 
-// OneOfEach lists one member of each kind but that of the speaker, who need not be one of those whom the attempt is for.
-func (a *Attempt) OneOfEach(speaker *v1.Pod) (keys []string) {
-	of, known := a.kindOf[convert.PodKey(speaker)]
+// OneOfEach lists one member of each kind except the kind of the representative, which may be outside the attempt.
+func (a *Attempt) OneOfEach(representative *v1.Pod) (keys []string) {
+	speakerKind, known := a.kindOf[convert.PodKey(representative)]
 	for k := range a.kinds {
-		if k != of || !known {
+		if k != speakerKind || !known {
 			keys = append(keys, convert.PodKey(a.kinds[k].pod))
 		}
 	}
 	return keys
 }
 
-// refusedBy says which plugins refused members of any kind, and whether one of them does so
-// on all nodes.
-func (a *Attempt) refusedBy() (plugins []string, everywhere bool) {
-	plugins = slices.Clone(a.refusers)
+// unschedulablePlugins returns the plugins that reject members of any kind, and whether one rejects them on all nodes.
+func (a *Attempt) unschedulablePlugins() (plugins []string, everywhere bool) {
+	plugins = slices.Clone(a.trialPlugins)
 	for _, k := range a.kinds {
 		plugins = append(plugins, k.counter.Refusers()...)
 		everywhere = everywhere || k.counter.Everywhere()
 	}
-	for _, is := range a.limited.why {
-		if is.plugin != "" {
-			plugins = append(plugins, is.plugin)
+	for _, limit := range a.limited.reasons {
+		if limit.plugin != "" {
+			plugins = append(plugins, limit.plugin)
 		}
 	}
 	slices.Sort(plugins)

@@ -10,27 +10,24 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Class says what a group asks for, once its members were counted. Of two groups of one class
-// either both have a plan on a cluster, or an eviction that makes one, or neither has. "" is
-// for a group like which there is no other: some of its members have places, or something is
-// remembered of it.
+// Class returns a key for what a counted group requests. Groups of one class have the same result on a cluster.
+// "" means that the group is unique: some members have nodes, or limits are remembered for it.
 func (a *Attempt) Class() string {
 	g := a.Group
-	if !a.counted || a.partly() || g.Starving || len(g.Bound)+len(g.Places)+g.Held > 0 {
+	if !a.counted || a.partial() || g.Starving || len(g.Bound)+len(g.Places)+g.Held > 0 {
 		return ""
 	}
 	var b strings.Builder
-	a.ask(&b)
+	a.writeRequest(&b)
 	return b.String()
 }
 
-// Asks is all that decides, beside the nodes themselves, who is counted on them besides and
-// which gangs run there, whether an eviction makes a plan for the group. It is "" if that
-// cannot be said: the Filters look beyond the node, or something is remembered of the group
-// that ends with time.
+// Asks returns a key for everything except nodes, pods beside the snapshot and running gangs that decides whether an eviction helps the
+// group.
+// It returns "" if no such key exists: Filters look beyond the node, or a limit that expires applies.
 func (a *Attempt) Asks() string {
 	g := a.Group
-	if !a.counted || a.partly() || g.Held+len(g.Places) > 0 {
+	if !a.counted || a.partial() || g.Held+len(g.Places) > 0 {
 		return ""
 	}
 	var b strings.Builder
@@ -38,12 +35,12 @@ func (a *Attempt) Asks() string {
 		if !k.counter.Local() {
 			return ""
 		}
-		if k.counter.Key() == "" { // pods keep others off their nodes, by labels
+		if k.counter.Key() == "" { // pods keep other pods off their nodes, by labels
 			fmt.Fprintln(&b, a.namespaceOf(k.pod))
 		}
 	}
 	fmt.Fprintln(&b, a.Net.Tree.LayerNames())
-	a.ask(&b)
+	a.writeRequest(&b)
 	if len(g.Bound) > 0 {
 		fmt.Fprintln(&b, g.Key)
 	}
@@ -53,11 +50,10 @@ func (a *Attempt) Asks() string {
 	return b.String()
 }
 
-// partly says whether the group does not see all that nodes have room for: some are left out for it, or kept from it by a reservation that means
-// its labels, or something is remembered of how many they take.
-func (a *Attempt) partly() bool { return a.leftOut || len(a.kept) > 0 || a.Limited() }
+// partial returns whether the group sees less than all free capacity: nodes are excluded, reserved or limited.
+func (a *Attempt) partial() bool { return a.excluded || len(a.reservedFor) > 0 || a.Limited() }
 
-// namespaceOf is the labels of a pod's namespace.
+// namespaceOf returns the labels of a pod's namespace.
 func (a *Attempt) namespaceOf(pod *v1.Pod) map[string]string {
 	ns, err := a.profile.SharedInformerFactory().Core().V1().Namespaces().Lister().Get(pod.Namespace)
 	if err != nil {
@@ -66,8 +62,8 @@ func (a *Attempt) namespaceOf(pod *v1.Pod) map[string]string {
 	return ns.Labels
 }
 
-// ask writes down what the pending members ask for.
-func (a *Attempt) ask(b *strings.Builder) {
+// writeRequest writes what the pending members request.
+func (a *Attempt) writeRequest(b *strings.Builder) {
 	g := a.Group
 	fmt.Fprintln(b, a.profile.ProfileName(), a.planner.cache.Priority(a.Lowest()), a.All, a.Sets)
 	for _, k := range a.kinds {
@@ -78,15 +74,15 @@ func (a *Attempt) ask(b *strings.Builder) {
 		fmt.Fprintln(b, key)
 	}
 	gangs := map[gang.Ref]int{}
-	for i, of := range g.Gangs {
-		gangs[of.Ref] = i
-		fmt.Fprint(b, of.Need, " ")
+	for i, entry := range g.Gangs {
+		gangs[entry.Ref] = i
+		fmt.Fprint(b, entry.Need, " ")
 	}
 	if g.Choice.Any() {
-		levels := map[string]int{} // by any name
-		for _, of := range g.Choice.Gangs {
-			fmt.Fprint(b, of.Open, of.Total)
-			for _, l := range of.Above {
+		levels := map[string]int{} // index by name
+		for _, entry := range g.Choice.Gangs {
+			fmt.Fprint(b, entry.Open, entry.Total)
+			for _, l := range entry.Above {
 				if _, ok := levels[l.Name]; !ok {
 					levels[l.Name] = len(levels)
 				}
@@ -96,16 +92,16 @@ func (a *Attempt) ask(b *strings.Builder) {
 		}
 		fmt.Fprintln(b, g.Choice.Totals)
 	}
-	for i := 0; i < len(g.Pending); { // runs of members that are alike
-		gangOf, kindOf, never := a.asks(gangs, g.Pending[i])
+	for i := 0; i < len(g.Pending); { // runs of equal members
+		gangOf, kindOf, neverPreempts := a.memberKey(gangs, g.Pending[i])
 		n := 1
 		for ; i+n < len(g.Pending); n++ {
-			if o, k, v := a.asks(gangs, g.Pending[i+n]); o != gangOf || k != kindOf || v != never {
+			if o, k, v := a.memberKey(gangs, g.Pending[i+n]); o != gangOf || k != kindOf || v != neverPreempts {
 				break
 			}
 		}
 		fmt.Fprint(b, gangOf, ":", kindOf, "×", n)
-		if never {
+		if neverPreempts {
 			b.WriteString(" never preempts")
 		}
 		b.WriteByte(' ')
@@ -113,7 +109,7 @@ func (a *Attempt) ask(b *strings.Builder) {
 	}
 }
 
-// asks is what makes a difference of one member.
-func (a *Attempt) asks(gangs map[gang.Ref]int, m gang.Member) (of, kind int, neverPreempts bool) {
+// memberKey returns what distinguishes one member in a request.
+func (a *Attempt) memberKey(gangs map[gang.Ref]int, m gang.Member) (gangIndex, kind int, neverPreempts bool) {
 	return gangs[m.Gang], a.kindOf[m.Pod], a.Group.NeverPreempts(m)
 }

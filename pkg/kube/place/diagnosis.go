@@ -10,27 +10,26 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Diagnosis is what nodes are short of that take nobody.
+// Diagnosis is what nodes that take no member lack.
 type Diagnosis struct {
-	Nodes int            // that were looked at
-	Lacks map[string]int // how many of them lack each thing, in the Filters' words
-	// Short is what the members need more of than is free in the domain In, which no NodeInfo shows; In is "" for
-	// the whole cluster.
+	Nodes int            // number of nodes examined
+	Lacks map[string]int // number of nodes that lack each thing, in the Filters' words
+	// Short is what the members need more of than is free in the domain In, and no NodeInfo shows. In is "" for the cluster.
 	Short []fit.Shortage
 	In    string
 }
 
-// diagnose reads the answers for each kind of members.
+// diagnose reads the counts of each kind of members.
 func diagnose(nodes []fwk.NodeInfo, counts []fit.Counts) Diagnosis {
 	d := Diagnosis{Lacks: map[string]int{}}
-	alike := map[*fit.Reasons]int{} // nodes that lack the same, for kinds that are alone
+	nodesByReasons := map[*fit.Reasons]int{} // nodes by what they lack, if there is one kind
 	for i, n := range nodes {
 		if n == nil {
 			continue
 		}
 		d.Nodes++
 		if len(counts) == 1 {
-			alike[counts[0].Why(i)]++
+			nodesByReasons[counts[0].Why(i)]++
 			continue
 		}
 		seen := map[string]bool{}
@@ -43,7 +42,7 @@ func diagnose(nodes []fwk.NodeInfo, counts []fit.Counts) Diagnosis {
 			d.Lacks[r]++
 		}
 	}
-	for reasons, n := range alike {
+	for reasons, n := range nodesByReasons {
 		for _, r := range reasons.All() {
 			d.Lacks[r] += n
 		}
@@ -51,8 +50,8 @@ func diagnose(nodes []fwk.NodeInfo, counts []fit.Counts) Diagnosis {
 	return d
 }
 
-// short adds what the best domain of a refusal has too little of for all members.
-func (a *Attempt) short(d Diagnosis, r *plan.Refusal) Diagnosis {
+// withShortages adds what the best domain of the refusal has too little of for all members.
+func (a *Attempt) withShortages(d Diagnosis, r *plan.Refusal) Diagnosis {
 	if len(a.pages) == 0 || len(r.Domains) == 0 {
 		return d
 	}
@@ -62,7 +61,7 @@ func (a *Attempt) short(d Diagnosis, r *plan.Refusal) Diagnosis {
 			continue
 		}
 		lo, hi := tree.Nodes(domain)
-		_, demand := a.For(a.Group.Pending[:min(len(a.Group.Pending), int(r.Want))]).templates() // those for whom it was sought
+		_, demand := a.For(a.Group.Pending[:min(len(a.Group.Pending), int(r.Want))]).templates() // the members of the refusal
 		d.Short = a.pages.Short(demand, slices.DeleteFunc(slices.Clone(a.Nodes[lo:hi]), func(n fwk.NodeInfo) bool { return n == nil }))
 		d.In = tree.Path(domain)
 		break
@@ -70,13 +69,12 @@ func (a *Attempt) short(d Diagnosis, r *plan.Refusal) Diagnosis {
 	return d
 }
 
-// with adds the nodes that take fewer members than their Filters say, but for those that lack
-// the same as it is.
-func (d Diagnosis) with(l limited, counts []fit.Counts) Diagnosis {
-	for node, is := range l.why {
-		known := slices.ContainsFunc(counts, func(c fit.Counts) bool { return slices.Contains(c.Why(node).All(), is.why) })
+// withLimits adds the nodes with a limit that allows fewer members than the Filters, unless they already lack the same.
+func (d Diagnosis) withLimits(l activeLimits, counts []fit.Counts) Diagnosis {
+	for node, limit := range l.reasons {
+		known := slices.ContainsFunc(counts, func(c fit.Counts) bool { return slices.Contains(c.Why(node).All(), limit.why) })
 		if !known {
-			d.Lacks[is.why]++
+			d.Lacks[limit.why]++
 		}
 	}
 	return d

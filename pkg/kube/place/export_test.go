@@ -8,7 +8,7 @@ import (
 
 // Bare is how many members each node takes, by node index, with no pod on any node, and the number of that state of the nodes.
 func (a *Attempt) Bare(ctx context.Context) (slots []offer.Slots, changes int) {
-	b, changes := a.onBare(ctx)
+	b, changes := a.onEmpty(ctx)
 	if b == nil {
 		return nil, 0
 	}

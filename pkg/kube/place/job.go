@@ -20,48 +20,47 @@ import (
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
-// chooseJob plans for members that differ, or depend on one another.
+// chooseJob plans for heterogeneous or interdependent members.
 func (a *Attempt) chooseJob(ctx context.Context, dependent bool, gone [][]*v1.Pod) (found Outcome, refusal *plan.Refusal, err error) {
 	job, classes := a.Job()
-	w := mixed.World{World: a.World, Take: a.taker(ctx, gone), Work: a.work, Penalties: a.penalties()}
+	w := mixed.World{World: a.World, Take: a.nodeCapacity(ctx, gone), Work: a.work, Penalties: a.penalties()}
 	if gone != nil {
 		w.Free = a.FreeWithout(ctx, gone)
 	}
 	if dependent {
-		trial, trialErr := a.trial(ctx, gone)
+		trial, trialErr := a.newTrial(ctx, gone)
 		if trialErr != nil {
 			return Outcome{}, nil, trialErr
 		}
 		defer func() {
-			a.refusers = trial.Refusers()
+			a.trialPlugins = trial.Refusers()
 			if closeErr := trial.Close(); err == nil {
 				err = closeErr
 			}
 		}()
-		w.Trial = a.onTrial(trial)
+		w.Trial = a.limitTrial(trial)
 	}
 	p, refusal := mixed.Choose(w, job)
 	if refusal != nil {
-		a.name(refusal)
+		a.nameGangs(refusal)
 		return Outcome{}, refusal, nil
 	}
 	return Outcome{Places: a.AssignJob(p, classes), InOrder: p.InOrder}, nil, nil
 }
 
-// A refusal names at the most so many gangs of each set that is too large, and no more than have
-// room in so many bytes: there is other news.
+// A refusal names at most mostNamed gangs of each set that is too large, within mostNamedBytes.
 const (
 	mostNamed      = 3
 	mostNamedBytes = 128
 )
 
-// name says which gangs a refusal is about.
-func (a *Attempt) name(r *plan.Refusal) {
+// nameGangs writes the names of the gangs into the refusal.
+func (a *Attempt) nameGangs(r *plan.Refusal) {
 	for i := range r.TooLarge {
 		t := &r.TooLarge[i]
-		names, n := nameOf(a.Group.Gangs[t.Gangs[0]].Ref), 1
+		names, n := displayName(a.Group.Gangs[t.Gangs[0]].Ref), 1
 		for ; n < min(len(t.Gangs), mostNamed) && len(names) < mostNamedBytes; n++ {
-			names += ", " + nameOf(a.Group.Gangs[t.Gangs[n]].Ref)
+			names += ", " + displayName(a.Group.Gangs[t.Gangs[n]].Ref)
 		}
 		switch t.Who = "gang " + names; {
 		case len(t.Gangs) > n:
@@ -72,9 +71,8 @@ func (a *Attempt) name(r *plan.Refusal) {
 	}
 }
 
-// nameOf is how people name a gang, or one of its parts: where a part's name is several words they
-// are kept apart by what no word has in it.
-func nameOf(ref gang.Ref) string {
+// displayName returns the name of a gang, or of a part of it, for messages.
+func displayName(ref gang.Ref) string {
 	part := ref.PartName()
 	if part == "" {
 		return ref.String()
@@ -82,7 +80,7 @@ func nameOf(ref gang.Ref) string {
 	return ref.String() + " (" + strings.Join(strings.FieldsFunc(part, unicode.IsControl), " ") + ")"
 }
 
-// Job says what the group asks for, and which members each class is, by rank.
+// Job returns what the group requests, and the members of each class by rank.
 func (a *Attempt) Job() (mixed.Job, [][]gang.Member) {
 	job := mixed.Job{All: a.All, Sets: a.Sets, Choice: a.Group.Choice}
 	gangs := map[gang.Ref]int{}
@@ -111,38 +109,36 @@ func (a *Attempt) Job() (mixed.Job, [][]gang.Member) {
 	return job, members
 }
 
-// oneGang says whether it makes no difference to which gang a member belongs: all get a
-// place or none does, and they gather together.
+// oneGang returns whether the group can be planned as one gang: all members start or none, and they gather together.
 func (a *Attempt) oneGang() bool {
 	return !a.Group.Choice.Any() && a.Group.Need() == len(a.Group.Pending) && len(a.Sets) == 0
 }
 
-// taker says how many members of a kind a node takes beside others.
-func (a *Attempt) taker(ctx context.Context, gone [][]*v1.Pod) func(int, []offer.Slots, int) offer.Slots {
+// nodeCapacity returns a function for how many members of a kind a node takes beside a load.
+func (a *Attempt) nodeCapacity(ctx context.Context, gone [][]*v1.Pod) func(int, []offer.Slots, int) offer.Slots {
 	return func(node int, load []offer.Slots, kind int) offer.Slots {
 		if a.Nodes[node] == nil {
 			return 0
 		}
-		var left []*v1.Pod
+		var goneHere []*v1.Pod
 		if gone != nil {
-			left = gone[node]
+			goneHere = gone[node]
 		}
-		return a.Take(ctx, Question{Node: node, Kind: kind, Load: load, Gone: left})
+		return a.Take(ctx, Question{Node: node, Kind: kind, Load: load, Gone: goneHere})
 	}
 }
 
-// Question is how many members of a kind a node takes beside a load, by kind, when some
-// pods have left.
+// Question asks how many members of a kind a node takes beside a load, by kind, once the pods in Gone have terminated.
 type Question struct {
 	Node, Kind int
 	Load       []offer.Slots
 	Gone       []*v1.Pod
 }
 
-// key tells questions about one node apart.
+// key identifies the question among all questions about one node.
 func (q Question) key() string {
-	var room [64]byte
-	b := strconv.AppendInt(room[:0], int64(q.Kind), 10)
+	var buffer [64]byte
+	b := strconv.AppendInt(buffer[:0], int64(q.Kind), 10)
 	for _, n := range q.Load {
 		b = strconv.AppendInt(append(b, ','), int64(n), 10)
 	}
@@ -152,15 +148,14 @@ func (q Question) key() string {
 	return string(b)
 }
 
-// answers are what the Filters said of nodes to questions that came before. Most attempts ask none, so that there is no
-// place for them until the first one.
+// answers remembers the Filters' answers to questions. Most attempts ask none, so byNode is allocated at the first one.
 type answers struct {
 	once   sync.Once
 	byNode []map[string]offer.Slots
 }
 
-// on are those about one of so many nodes.
-func (a *answers) on(node, nodes int) map[string]offer.Slots {
+// forNode returns the answers about one of nodes nodes.
+func (a *answers) forNode(node, nodes int) map[string]offer.Slots {
 	a.once.Do(func() { a.byNode = make([]map[string]offer.Slots, nodes) })
 	if a.byNode[node] == nil {
 		a.byNode[node] = map[string]offer.Slots{}
@@ -168,8 +163,7 @@ func (a *answers) on(node, nodes int) map[string]offer.Slots {
 	return a.byNode[node]
 }
 
-// Take asks the Filters, each question once. Questions about one node must come one
-// after the other.
+// Take asks the Filters, each question once. The caller must not ask two questions about one node at the same time.
 func (a *Attempt) Take(ctx context.Context, q Question) offer.Slots {
 	if a.owners != nil && len(q.Gone) > 0 {
 		return a.takeOwned(ctx, q)
@@ -177,13 +171,13 @@ func (a *Attempt) Take(ctx context.Context, q Question) offer.Slots {
 	return a.take(ctx, q)
 }
 
-// take is Take where all members may use what pods leave.
+// take is Take if all members may use what pods free.
 func (a *Attempt) take(ctx context.Context, q Question) offer.Slots {
 	loaded := slices.ContainsFunc(q.Load, func(s offer.Slots) bool { return s > 0 })
 	if !loaded && len(q.Gone) == 0 {
 		return a.kinds[q.Kind].slots[q.Node]
 	}
-	answers := a.answers.on(q.Node, len(a.Nodes))
+	answers := a.answers.forNode(q.Node, len(a.Nodes))
 	key := q.key()
 	if slots, ok := answers[key]; ok {
 		return slots
@@ -200,23 +194,23 @@ func (a *Attempt) take(ctx context.Context, q Question) offer.Slots {
 	return slots
 }
 
-// Loads is how many members of each kind have places, by node index; nil where nobody has.
+// Loads returns, by node index, how many members of each kind are assigned there; nil for a node without any.
 func (a *Attempt) Loads(places []gang.Place) [][]offer.Slots {
 	loads := make([][]offer.Slots, len(a.Nodes))
-	for _, at := range places {
-		i, ok := a.Net.Tree.NodeIndex(at.Node)
+	for _, place := range places {
+		i, ok := a.Net.Tree.NodeIndex(place.Node)
 		if !ok {
 			continue
 		}
 		if loads[i] == nil {
 			loads[i] = make([]offer.Slots, len(a.kinds))
 		}
-		loads[i][a.kindOf[at.Pod]]++
+		loads[i][a.kindOf[place.Pod]]++
 	}
 	return loads
 }
 
-// Holds says whether a node takes a load when some pods have left: kind by kind.
+// Holds returns whether a node takes the load, kind by kind, once the pods in gone have terminated.
 func (a *Attempt) Holds(ctx context.Context, node int, load []offer.Slots, gone []*v1.Pod) bool {
 	beside := make([]offer.Slots, len(load))
 	for k, many := range load {
@@ -228,8 +222,7 @@ func (a *Attempt) Holds(ctx context.Context, node int, load []offer.Slots, gone 
 	return true
 }
 
-// CountWithout is how many members a node takes, whichever they are, when some pods have
-// left.
+// CountWithout returns how many members of any kind a node takes once the pods in gone have terminated.
 func (a *Attempt) CountWithout(ctx context.Context, node int, gone []*v1.Pod) (least offer.Slots) {
 	for k := range a.kinds {
 		if slots := a.Take(ctx, Question{Node: node, Kind: k, Gone: gone}); k == 0 || slots < least {
@@ -239,8 +232,7 @@ func (a *Attempt) CountWithout(ctx context.Context, node int, gone []*v1.Pod) (l
 	return least
 }
 
-// FreeWithout is how many members each node takes, whichever they are, when others
-// have left.
+// FreeWithout returns CountWithout of every node.
 func (a *Attempt) FreeWithout(ctx context.Context, gone [][]*v1.Pod) []offer.Slots {
 	free := make([]offer.Slots, len(a.Nodes))
 	a.OnEach(ctx, func(i int, _ fwk.NodeInfo) {
@@ -249,15 +241,15 @@ func (a *Attempt) FreeWithout(ctx context.Context, gone [][]*v1.Pod) []offer.Slo
 	return free
 }
 
-// trial is the snapshot with everybody there who counts.
-func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, error) {
+// newTrial returns a trial on the snapshot without the pods in gone, with the pods counted beside the snapshot.
+func (a *Attempt) newTrial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, error) {
 	pods := make([]*v1.Pod, len(a.kinds))
 	for k := range pods {
 		pods[k] = a.kinds[k].pod
 	}
 	names := make([]string, len(a.Nodes))
 	for i, n := range a.Nodes {
-		if n != nil { // who is in the snapshot, but is avoided, takes nobody
+		if n != nil { // excluded nodes stay in the snapshot and take no member
 			names[i] = a.Net.Tree.NodeName(i)
 		}
 	}
@@ -287,8 +279,8 @@ func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, erro
 	return s, nil
 }
 
-// AssignJob gives members their places. Within a class, lower ranks go to the nodes
-// that come first in the plan, or where the order is taken, first in the tree.
+// AssignJob gives members their nodes. Within a class, lower ranks go to nodes that come first in the plan.
+// If the plan prescribes an order, they go to nodes that come first in the tree.
 func (a *Attempt) AssignJob(p *mixed.Plan, classes [][]gang.Member) []gang.Place {
 	byRank := slices.Clone(p.Puts)
 	if p.InOrder {

@@ -10,38 +10,37 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// layout is where the nodes of the scheduler's snapshot stand in the tree.
+// layout maps the nodes of the scheduler's snapshot to the tree.
 type layout struct {
 	net   *cache.Topology
-	nodes []fwk.NodeInfo // by node index of net's tree; nil where there is none
+	nodes []fwk.NodeInfo // by node index of net's tree; nil if the snapshot lacks the node
 }
 
-// layouts keeps the last layout: from one gang to the next hardly any node changes in
-// what it depends on, and to find that out takes a look at each.
+// layouts keeps the last layout. Few nodes change between two gangs, and one pass over the nodes detects that.
 type layouts struct {
-	mu       sync.Mutex
-	last     *layout
-	suspects int             // nodes with a PreferNoSchedule taint, of the objects
-	current  *cache.Topology // what the cache said when last was made
-	infos    []fwk.NodeInfo  // of which it was made
-	objects  []*v1.Node      // what infos held then, or something in the same place
-	states   []int64         // and in which states they were: in no other one have they another object
+	mu          sync.Mutex
+	last        *layout
+	softTainted int             // number of objects with a PreferNoSchedule taint
+	topology    *cache.Topology // the cache's topology when last was made
+	infos       []fwk.NodeInfo  // the snapshot's nodes when last was made
+	objects     []*v1.Node      // the node objects of infos, or equal ones
+	generations []int64         // generations of infos; a changed object has a new generation
 }
 
-// of returns the layout of a snapshot's nodes, which must not be changed, and whether one of them has a PreferNoSchedule taint.
-func (l *layouts) of(c *cache.Cache, nodes []fwk.NodeInfo) (is *layout, suspects bool) {
+// get returns the layout of a snapshot's nodes, and whether any has a PreferNoSchedule taint. The caller must not change the layout.
+func (l *layouts) get(c *cache.Cache, nodes []fwk.NodeInfo) (found *layout, softTainted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.last != nil && l.current == c.Topology() && !c.AnyGone() && l.holds(nodes) {
-		return l.last, l.suspects > 0
+	if l.last != nil && l.topology == c.Topology() && !c.AnyGone() && l.unchanged(nodes) {
+		return l.last, l.softTainted > 0
 	}
-	l.suspects = 0
-	l.infos, l.objects, l.states = nodes, make([]*v1.Node, len(nodes)), make([]int64, len(nodes))
+	l.softTainted = 0
+	l.infos, l.objects, l.generations = nodes, make([]*v1.Node, len(nodes)), make([]int64, len(nodes))
 	for i, n := range nodes {
-		l.objects[i], l.states[i] = n.Node(), fit.Generation(n)
-		l.suspects += suspect(n.Node())
+		l.objects[i], l.generations[i] = n.Node(), fit.Generation(n)
+		l.softTainted += softTaints(n.Node())
 	}
-	l.current = c.Topology()
+	l.topology = c.Topology()
 	net := c.TopologyOf(l.objects)
 	l.last = &layout{net: net, nodes: make([]fwk.NodeInfo, net.Tree.NumNodes())}
 	for _, n := range nodes {
@@ -49,18 +48,18 @@ func (l *layouts) of(c *cache.Cache, nodes []fwk.NodeInfo) (is *layout, suspects
 			l.last.nodes[i] = n
 		}
 	}
-	return l.last, l.suspects > 0
+	return l.last, l.softTainted > 0
 }
 
-func suspect(node *v1.Node) int {
+func softTaints(node *v1.Node) int {
 	if fit.Suspect(node) {
 		return 1
 	}
 	return 0
 }
 
-// holds says whether these are the nodes of the last layout, in the same places.
-func (l *layouts) holds(nodes []fwk.NodeInfo) bool {
+// unchanged returns whether nodes equals the nodes of the last layout, in the same order.
+func (l *layouts) unchanged(nodes []fwk.NodeInfo) bool {
 	if len(nodes) != len(l.infos) {
 		return false
 	}
@@ -68,18 +67,18 @@ func (l *layouts) holds(nodes []fwk.NodeInfo) bool {
 		if n != l.infos[i] {
 			return false
 		}
-		state := fit.Generation(n)
-		if state == l.states[i] {
+		generation := fit.Generation(n)
+		if generation == l.generations[i] {
 			continue
 		}
 		if object := n.Node(); object != l.objects[i] {
 			if object == nil || !l.last.net.Knows(object) {
 				return false
 			}
-			l.suspects += suspect(object) - suspect(l.objects[i])
+			l.softTainted += softTaints(object) - softTaints(l.objects[i])
 			l.objects[i] = object
 		}
-		l.states[i] = state
+		l.generations[i] = generation
 	}
 	return true
 }

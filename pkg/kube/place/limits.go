@@ -18,18 +18,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Some plugins keep what pods have taken beside the snapshot: volumes, devices. They let
-// more members of a plan pass than there is room for, and refuse one of them in its own
-// cycle. What that tells of the node is kept: it takes as many members as it had by then.
-// With every refusal a node takes fewer, so the plan is a right one in the end.
-
-// limits are what refusals have told of nodes.
+// limits remembers rejections that contradict the counts.
+// Some plugins keep state beside the snapshot, such as volumes and devices. They may reject a member that the plan counted.
+// The node then takes at most as many members as it had. Each rejection lowers a limit, so plans become correct.
 type limits struct {
 	mu    sync.Mutex
 	known map[limitKey]limit
 }
 
-// limitKey says which members of which group are limited, and where.
+// limitKey identifies the limited members of a group, and the node.
 type limitKey struct {
 	group gang.Ref
 	shape string // see convert.Shape
@@ -38,22 +35,20 @@ type limitKey struct {
 
 // limit is how many such members a node takes.
 type limit struct {
-	most   int
-	why    string
-	plugin string
-	pod    *v1.Pod // the member that was refused
-	others string  // whoever was on the node besides, and the node itself, as they were
-	until  time.Time
+	most         int
+	why          string
+	plugin       string
+	pod          *v1.Pod // the rejected member
+	surroundings string  // state of the node and its other pods when the member was rejected
+	until        time.Time
 }
 
-// longestLimit is when a limit ends although nothing was seen to change: what makes room may
-// be in no object that a node or an event shows.
+// longestLimit ends a limit without any visible change: the cause may be in no object that Muster watches.
 const longestLimit = 5 * time.Minute
 
-// Limit notes that a plugin has refused a member on its node in its own cycle. It says
-// whether that tells how many members the node takes.
-func (p *Planner) Limit(group *cache.Group, pod *v1.Pod, node string, refused *fwk.Status) bool {
-	if !fit.Limits(refused.Plugin()) {
+// Limit records that a plugin rejected a member on its node in its own cycle. It returns whether that limits the node.
+func (p *Planner) Limit(group *cache.Group, pod *v1.Pod, node string, status *fwk.Status) bool {
+	if !fit.Limits(status.Plugin()) {
 		return false
 	}
 	n, err := p.profile.SnapshotSharedLister().NodeInfos().Get(node)
@@ -61,112 +56,109 @@ func (p *Planner) Limit(group *cache.Group, pod *v1.Pod, node string, refused *f
 		return false
 	}
 	shape := convert.Shape(pod)
-	l := limit{why: refused.Message(), plugin: refused.Plugin(), pod: pod, until: p.cache.Clock.Now().Add(longestLimit)}
-	l.most, l.others = p.look(n, pod, shape)
+	l := limit{why: status.Message(), plugin: status.Plugin(), pod: pod, until: p.cache.Clock.Now().Add(longestLimit)}
+	l.most, l.surroundings = p.countOnNode(n, pod, shape)
 	p.limits.put(limitKey{group.Key, shape, node}, l, p.cache.Clock.Now())
 	return true
 }
 
-// Cured ends the limits that a plugin's refusals have set, since it has heard of something
-// that may make room.
+// Cured ends the limits set by a plugin after an event that may free capacity.
 func (p *Planner) Cured(plugin string) { p.limits.forget(plugin) }
 
-// Heard ends the limits that a plugin's refusals have set of members which it may let pass now,
-// and says of which groups.
-func (p *Planner) Heard(plugin string, may func(refused *v1.Pod) bool) (groups []gang.Ref) {
-	for key, is := range p.limits.by(plugin) {
-		if may(is.pod) && p.limits.drop(key, is) && !slices.Contains(groups, key.group) {
+// Heard ends the limits set by a plugin for members that it may accept now, and returns their groups.
+func (p *Planner) Heard(plugin string, mayPass func(refused *v1.Pod) bool) (groups []gang.Ref) {
+	for key, set := range p.limits.setBy(plugin) {
+		if mayPass(set.pod) && p.limits.drop(key, set) && !slices.Contains(groups, key.group) {
 			groups = append(groups, key.group)
 		}
 	}
 	return groups
 }
 
-// look counts the members of a shape on a node, of the group of one of its members, and
-// says who else is there: of the group itself all come and go.
-func (p *Planner) look(n fwk.NodeInfo, of *v1.Pod, shape string) (members int, others string) {
+// countOnNode counts the members of one shape on a node, of the group of member. surroundings identifies the other pods there.
+func (p *Planner) countOnNode(n fwk.NodeInfo, member *v1.Pod, shape string) (members int, surroundings string) {
 	var uids []types.UID
 	for _, info := range n.GetPods() {
 		switch pod := info.GetPod(); {
-		case !p.cache.SameGroup(pod, of):
+		case !p.cache.SameGroup(pod, member):
 			uids = append(uids, pod.UID)
 		case convert.Shape(pod) == shape:
 			members++
 		}
 	}
 	slices.Sort(uids)
-	others = string(n.Node().UID) + " " + n.Node().ResourceVersion
+	surroundings = string(n.Node().UID) + " " + n.Node().ResourceVersion
 	for _, uid := range uids {
-		others += " " + string(uid)
+		surroundings += " " + string(uid)
 	}
-	return members, others
+	return members, surroundings
 }
 
-func (l *limits) put(at limitKey, is limit, now time.Time) {
+func (l *limits) put(key limitKey, set limit, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, old := range l.known {
+	for oldKey, old := range l.known {
 		if !now.Before(old.until) {
-			delete(l.known, key)
+			delete(l.known, oldKey)
 		}
 	}
 	if l.known == nil {
 		l.known = map[limitKey]limit{}
 	}
-	l.known[at] = is
+	l.known[key] = set
 }
 
 func (l *limits) forget(plugin string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, is := range l.known {
-		if is.plugin == plugin {
+	for key, set := range l.known {
+		if set.plugin == plugin {
 			delete(l.known, key)
 		}
 	}
 }
 
-// by are the limits that a plugin's refusals have set.
-func (l *limits) by(plugin string) map[limitKey]limit {
+// setBy returns the limits set by a plugin.
+func (l *limits) setBy(plugin string) map[limitKey]limit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out map[limitKey]limit
-	for key, is := range l.known {
-		if is.plugin == plugin {
+	for key, set := range l.known {
+		if set.plugin == plugin {
 			if out == nil {
 				out = map[limitKey]limit{}
 			}
-			out[key] = is
+			out[key] = set
 		}
 	}
 	return out
 }
 
-// drop forgets a limit, if it is still that one, and says whether it is.
-func (l *limits) drop(key limitKey, is limit) bool {
+// drop forgets a limit unless it has changed, and returns whether it did.
+func (l *limits) drop(key limitKey, set limit) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.known[key] != is {
+	if l.known[key] != set {
 		return false
 	}
 	delete(l.known, key)
 	return true
 }
 
-// get returns a limit if it holds now: the node is as it was, but for members of the group.
-func (l *limits) get(at limitKey, others string, now time.Time) (limit, bool) {
+// get returns a limit while the node is unchanged, except for members of the group.
+func (l *limits) get(key limitKey, surroundings string, now time.Time) (limit, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	is, ok := l.known[at]
-	if ok && (is.others != others || !now.Before(is.until)) {
-		delete(l.known, at)
+	found, ok := l.known[key]
+	if ok && (found.surroundings != surroundings || !now.Before(found.until)) {
+		delete(l.known, key)
 		ok = false
 	}
-	return is, ok
+	return found, ok
 }
 
-// of lists the nodes on which something is known of a group's members.
-func (l *limits) of(group gang.Ref) (keys []limitKey) {
+// forGroup lists the limits of a group's members.
+func (l *limits) forGroup(group gang.Ref) (keys []limitKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key := range l.known {
@@ -177,18 +169,18 @@ func (l *limits) of(group gang.Ref) (keys []limitKey) {
 	return keys
 }
 
-// limited is what an attempt knows of limits.
-type limited struct {
+// activeLimits holds the limits that apply to an attempt.
+type activeLimits struct {
 	shapes []int // by kind
-	// left is by node index and shape how many members the node takes yet.
-	left map[int]map[int]offer.Slots
-	why  map[int]limit // by node index, one of the reasons
+	// remaining is, by node index and shape, how many more members the node takes.
+	remaining map[int]map[int]offer.Slots
+	reasons   map[int]limit // by node index, one limit of the node
 }
 
-// limit finds out which limits hold for the attempt's members.
-func (p *Planner) limit(a *Attempt) {
-	keys := p.limits.of(a.Group.Key)
-	if len(keys) == 0 || a.unlimited {
+// applyLimits finds the limits for the attempt's members.
+func (p *Planner) applyLimits(a *Attempt) {
+	keys := p.limits.forGroup(a.Group.Key)
+	if len(keys) == 0 || a.ignoreLimits {
 		return
 	}
 	known := map[string]int{}
@@ -199,72 +191,70 @@ func (p *Planner) limit(a *Attempt) {
 		}
 		a.limited.shapes = append(a.limited.shapes, known[shape])
 	}
-	a.limited.left, a.limited.why = map[int]map[int]offer.Slots{}, map[int]limit{}
+	a.limited.remaining, a.limited.reasons = map[int]map[int]offer.Slots{}, map[int]limit{}
 	for _, key := range keys {
 		shape, wanted := known[key.shape]
 		i, ok := a.Net.Tree.NodeIndex(key.node)
 		if !wanted || !ok || a.Nodes[i] == nil {
 			continue
 		}
-		there, others := p.look(a.Nodes[i], a.Group.Pods[a.Group.Pending[0].Pod], key.shape)
-		is, ok := p.limits.get(key, others, p.cache.Clock.Now())
+		present, surroundings := p.countOnNode(a.Nodes[i], a.Group.Pods[a.Group.Pending[0].Pod], key.shape)
+		found, ok := p.limits.get(key, surroundings, p.cache.Clock.Now())
 		if !ok {
 			continue
 		}
-		if a.limited.left[i] == nil {
-			a.limited.left[i] = map[int]offer.Slots{}
+		if a.limited.remaining[i] == nil {
+			a.limited.remaining[i] = map[int]offer.Slots{}
 		}
-		a.limited.left[i][shape] = offer.Slots(max(0, is.most-there))
-		a.limited.why[i] = is
+		a.limited.remaining[i][shape] = offer.Slots(max(0, found.most-present))
+		a.limited.reasons[i] = found
 	}
 }
 
-// allow is how many members of a kind a node takes beside a load, if counting says slots.
-func (l *limited) allow(node, kind int, load []offer.Slots, slots offer.Slots) offer.Slots {
-	by, ok := l.left[node]
+// allow returns how many members of a kind a node takes beside a load. slots is the count without limits.
+func (l *activeLimits) allow(node, kind int, load []offer.Slots, slots offer.Slots) offer.Slots {
+	byShape, ok := l.remaining[node]
 	if !ok {
 		return slots
 	}
 	shape := l.shapes[kind]
-	left, ok := by[shape]
+	remaining, ok := byShape[shape]
 	if !ok {
 		return slots
 	}
 	for k, n := range load {
 		if l.shapes[k] == shape {
-			left -= n
+			remaining -= n
 		}
 	}
-	return min(slots, max(0, left))
+	return min(slots, max(0, remaining))
 }
 
-// Limited says whether some node is thought to take fewer members than its Filters let pass.
-func (a *Attempt) Limited() bool { return len(a.limited.left) > 0 }
+// Limited returns whether some node takes fewer members than its Filters allow.
+func (a *Attempt) Limited() bool { return len(a.limited.remaining) > 0 }
 
-// Hindered says whether nothing stands in the gang's way but what is remembered of nodes that
-// refused a member: there would be a plan with those that were left out, and with as many
-// members on each as its Filters let pass, or when all is given back that nobody has any more.
-// Then the gang waits for that, and nobody else need leave.
+// Hindered returns whether only remembered limits, excluded nodes or allocations of terminated pods prevent a plan.
+// The gang then waits, and no further eviction helps.
 func (a *Attempt) Hindered(ctx context.Context) bool {
 	switch {
 	case !a.counted:
 		return false
-	case a.settles(ctx):
+	case a.plansOnceReleased(ctx):
 		return true
-	case !a.leftOut && !a.Limited():
+	case !a.excluded && !a.Limited():
 		return false
 	}
 	b := *a
-	b.Nodes, b.kinds, b.limited, b.unlimited = a.all, slices.Clone(a.kinds), limited{}, true
+	b.Nodes, b.kinds, b.limited, b.ignoreLimits = a.allNodes, slices.Clone(a.kinds), activeLimits{}, true
 	_, refusal, err := b.Plan(ctx)
 	return refusal == nil && err == nil
 }
 
-// limitedTrial is a trial on which limits hold, too.
+// limitedTrial is a trial that respects limits.
 type limitedTrial struct {
 	mixed.Trial
-	*limited
-	load map[int][]offer.Slots // by node index, who was put there, by kind
+	*activeLimits
+	load map[int][]offer.Slots // by node index, the members placed there by kind
 	puts []mixed.Put           // Class is the kind
 }
 
@@ -288,39 +278,38 @@ func (t *limitedTrial) Undo() {
 	t.Trial.Undo()
 }
 
-// onTrial has limits hold on a trial.
-func (a *Attempt) onTrial(s mixed.Trial) mixed.Trial {
+// limitTrial makes a trial respect the limits.
+func (a *Attempt) limitTrial(s mixed.Trial) mixed.Trial {
 	if !a.Limited() {
 		return s
 	}
-	return &limitedTrial{Trial: s, limited: &a.limited, load: map[int][]offer.Slots{}}
+	return &limitedTrial{Trial: s, activeLimits: &a.limited, load: map[int][]offer.Slots{}}
 }
 
-// Sees says whether the next attempt will know by itself that a node, which has refused a member
-// of a group, does not take those whom the plan has put there: somebody has come since. Then
-// nobody need avoid the node, and it is used again as soon as that has changed.
+// Sees returns whether the next attempt will detect that the node no longer takes the members of its plan.
+// The node then needs no exclusion, and is used again once that changes.
 func (p *Planner) Sees(ctx context.Context, group *cache.Group, node string) bool {
 	nodes, err := p.profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return false
 	}
-	there := *group
-	there.Group = group.On(node)
-	a := p.NewAttempt(&there, nodes, nil)
+	groupOnNode := *group
+	groupOnNode.Group = group.On(node)
+	a := p.NewAttempt(&groupOnNode, nodes, nil)
 	i, ok := a.Net.Tree.NodeIndex(node)
-	if !ok || a.Nodes[i] == nil || len(there.Pending) == 0 {
+	if !ok || a.Nodes[i] == nil || len(groupOnNode.Pending) == 0 {
 		return false
 	}
-	is := a.Nodes[i]
+	target := a.Nodes[i]
 	if a.sortKinds(ctx) != nil {
 		return false
 	}
-	back := make([][]*v1.Pod, len(a.Nodes)) // those who have come before it will return
-	for _, info := range is.GetPods() {
-		if there.IsPending(convert.PodKey(info.GetPod())) {
-			back[i] = append(back[i], info.GetPod())
+	gone := make([][]*v1.Pod, len(a.Nodes)) // pending members on the node return to the queue before it is tried
+	for _, info := range target.GetPods() {
+		if groupOnNode.IsPending(convert.PodKey(info.GetPod())) {
+			gone[i] = append(gone[i], info.GetPod())
 		}
 	}
-	_, why := a.PlacesFit(ctx, back)
+	_, why := a.PlacesFit(ctx, gone)
 	return why != ""
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// TestLimitEnds: a limit holds as long as nobody but members of the group has come to the
-// node or left it, nothing is heard that the plugin waits for, and not for ever.
+// TestLimitEnds: a limit ends when a pod of another group appears on the node or leaves it, at an event of the plugin,
+// or after a time.
 func TestLimitEnds(t *testing.T) {
 	now := time.Unix(1000, 0)
 	at := limitKey{group: gang.Ref{Name: "g"}, shape: "s", node: "n"}
@@ -36,9 +36,9 @@ func TestLimitEnds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var l limits
-			l.put(at, limit{most: 2, plugin: "VolumeBinding", others: "n1 a b", until: now.Add(longestLimit)}, now)
-			require.Equal(t, []limitKey{at}, l.of(at.group))
-			require.Empty(t, l.of(gang.Ref{Name: "h"}))
+			l.put(at, limit{most: 2, plugin: "VolumeBinding", surroundings: "n1 a b", until: now.Add(longestLimit)}, now)
+			require.Equal(t, []limitKey{at}, l.forGroup(at.group))
+			require.Empty(t, l.forGroup(gang.Ref{Name: "h"}))
 			if c.when != nil {
 				c.when(&l)
 			}
@@ -66,9 +66,9 @@ func TestLimitsThatAreOverAreForgotten(t *testing.T) {
 
 // TestAllow: members of one shape share what a node takes, whichever kind they are.
 func TestAllow(t *testing.T) {
-	l := limited{
-		shapes: []int{0, 0, 1}, // two kinds of workers, each with a claim of its own, and a launcher
-		left:   map[int]map[int]offer.Slots{7: {0: 3}},
+	l := activeLimits{
+		shapes:    []int{0, 0, 1}, // two kinds of workers, each with a claim of its own, and a launcher
+		remaining: map[int]map[int]offer.Slots{7: {0: 3}},
 	}
 	for _, c := range []struct {
 		node, kind  int
@@ -85,25 +85,25 @@ func TestAllow(t *testing.T) {
 	} {
 		require.Equal(t, c.want, l.allow(c.node, c.kind, c.load, c.slots), "%v", c)
 	}
-	var none limited
+	var none activeLimits
 	require.Equal(t, offer.Slots(9), none.allow(7, 0, []offer.Slots{5}, 9), "nothing is known")
 }
 
-// openTrial lets everybody in.
+// openTrial accepts every member.
 type openTrial struct{ puts []string }
 
 func (o *openTrial) Fits(int, int) bool { return true }
 func (o *openTrial) Put(kind, node int) { o.puts = append(o.puts, fmt.Sprint(kind, "@", node)) }
 func (o *openTrial) Undo()              { o.puts = o.puts[:len(o.puts)-1] }
 
-// TestLimitsOnTrial: who is tried one after the other is limited, too.
+// TestLimitsOnTrial: limits also apply to members that are tried one after the other.
 func TestLimitsOnTrial(t *testing.T) {
 	a := &Attempt{}
 	open := &openTrial{}
-	require.Same(t, open, a.onTrial(open), "without limits there is nothing to watch")
+	require.Same(t, open, a.limitTrial(open), "without limits there is nothing to watch")
 
-	a.limited = limited{shapes: []int{0, 0, 1}, left: map[int]map[int]offer.Slots{7: {0: 2}}}
-	trial := a.onTrial(open)
+	a.limited = activeLimits{shapes: []int{0, 0, 1}, remaining: map[int]map[int]offer.Slots{7: {0: 2}}}
+	trial := a.limitTrial(open)
 	trial.Put(0, 7)
 	require.True(t, trial.Fits(1, 7))
 	trial.Put(1, 7)

@@ -15,9 +15,8 @@ type InLayer struct {
 	N     int
 }
 
-// Largest says, by layer from the top down, how many members fit into one domain, whichever of the
-// pending they are like, once places are taken. Nodes are left out: a node is no domain that a gang
-// is the larger for. It is for attempts that have counted.
+// Largest returns, by layer from the top, how many members of any pending kind fit into one domain beside the assignments.
+// Nodes are not included. The attempt must have counted.
 func (a *Attempt) Largest(places []gang.Place) (out []InLayer) {
 	tree := a.Net.Tree
 	free := slices.Clone(a.World.Free)
@@ -38,17 +37,16 @@ func (a *Attempt) Largest(places []gang.Place) (out []InLayer) {
 	return out
 }
 
-// Spread is how many domains of a layer places touch, and the fewest that free slots allowed.
+// Spread is how many domains of a layer a plan touches, and the fewest that the free capacity allowed.
 type Spread struct {
 	Layer          string
 	Touched, Least int
-	// Names are the domains, if there are several and what members have is of use in one only.
+	// Names are the touched domains, if ResourceClaims of the members work within one domain only.
 	Names []string
 }
 
-// Spread says, by layer from below the top, how many domains places touch, and the fewest that free slots
-// allow in one domain of the layer that the members must not leave. nil if members run already: what they
-// touch was not chosen now. It is for attempts that have counted.
+// Spread returns, by layer below the top, how many domains the assignments touch, and the fewest possible in one Must domain.
+// It returns nil if members run already: this plan did not choose their domains. The attempt must have counted.
 func (a *Attempt) Spread(places []gang.Place) (out []Spread) {
 	if len(a.Group.Bound) > 0 || len(places) == 0 || !a.counted {
 		return nil
@@ -68,28 +66,28 @@ func (a *Attempt) Spread(places []gang.Place) (out []Spread) {
 			}
 		}
 		least := len(touched)
-		if least > 1 { // else it is the least there is
+		if least > 1 { // one domain is the minimum
 			least = min(least, fewest(tree, sum, a.All.Must, layer, want))
 		}
-		at := Spread{Layer: tree.LayerNames()[layer], Touched: len(touched), Least: least}
+		spread := Spread{Layer: tree.LayerNames()[layer], Touched: len(touched), Least: least}
 		if layer == near && len(touched) > 1 {
 			for _, d := range slices.Sorted(maps.Keys(touched)) {
-				at.Names = append(at.Names, tree.Name(d))
+				spread.Names = append(spread.Names, tree.Name(d))
 			}
 		}
-		out = append(out, at)
+		out = append(out, spread)
 	}
 	return out
 }
 
-// fewest is in how few domains of a layer so many members have room, inside of one domain of the
-// must layer; 1 if they have none. sum is the free slots of every domain.
+// fewest returns in how few domains of layer want members fit, inside one domain of the must layer; 1 if they do not fit.
+// sum is the free slots of every domain.
 func fewest(tree *topology.Tree, sum []offer.Slots, must, layer int, want offer.Slots) int {
 	if must >= layer {
 		return 1
 	}
 	best := 0
-	many := make([]int, want+1) // by slots, how many domains of the layer have so many
+	many := make([]int, want+1) // number of domains of the layer, by slots
 	for root := topology.Root; int(root) < tree.Len(); {
 		if tree.Layer(root) < must {
 			root++
@@ -102,7 +100,7 @@ func fewest(tree *topology.Tree, sum []offer.Slots, must, layer int, want offer.
 					many[min(sum[d], want)]++
 				}
 			}
-			if n := take(many, want); best == 0 || n < best {
+			if n := domainsNeeded(many, want); best == 0 || n < best {
 				best = n
 			}
 		}
@@ -111,12 +109,11 @@ func fewest(tree *topology.Tree, sum []offer.Slots, must, layer int, want offer.
 	return max(best, 1)
 }
 
-// take is how many of the largest domains it takes for so many members: many says how many have
-// so many slots.
-func take(many []int, want offer.Slots) (n int) {
+// domainsNeeded returns how many of the largest domains hold want members. many counts domains by slots.
+func domainsNeeded(many []int, want offer.Slots) (n int) {
 	for size := want; size > 0 && want > 0; size-- {
-		some := min(many[size], int((want+size-1)/size))
-		n, want = n+some, want-offer.Slots(some)*size
+		used := min(many[size], int((want+size-1)/size))
+		n, want = n+used, want-offer.Slots(used)*size
 	}
 	return n
 }

@@ -45,7 +45,7 @@ func slowly(tree *topology.Tree, sum []offer.Slots, must, layer int, want offer.
 		}
 	}
 	if must > layer {
-		return 1 // a domain is in one of those above it
+		return 1 // a domain is in one domain of each layer above
 	}
 	best := 0
 	for set := range 1 << len(domains) {
@@ -88,7 +88,7 @@ func onNodes(a *Attempt, nodes ...string) (places []gang.Place) {
 	return places
 }
 
-// TestMeasures: what is counted of places that are near, and of others that are not.
+// TestMeasures: the counts for near and for scattered assignments.
 func TestMeasures(t *testing.T) {
 	a := measured(2, 2, 2)
 	near := onNodes(a, "n-0-0-0", "n-0-0-0", "n-0-0-1", "n-0-0-1")

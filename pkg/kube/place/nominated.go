@@ -14,17 +14,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// besides returns, by node index, who must be counted on nodes besides the snapshot:
-// places planned for other groups, and pods that the scheduler has nominated there, of no
-// lower priority than any pending member. The others are those of lower priority for whom
-// victims leave: only members that the gang can do without must respect them, and without
-// such members they are not sought.
-func (p *Planner) besides(a *Attempt) (beside, others map[int]fit.Pods) {
-	speaker := a.Lowest()
-	if speaker == nil {
+// podsBeside returns, by node index, the pods that count on nodes beside the snapshot.
+// beside has the planned and nominated pods of no lower priority than any pending member.
+// surplus has reservations of lower priority. Only members beyond minMember must respect them; without such members it is empty.
+func (p *Planner) podsBeside(a *Attempt) (beside, forSurplus map[int]fit.Pods) {
+	lowest := a.Lowest()
+	if lowest == nil {
 		return nil, nil
 	}
-	beside, others = map[int]fit.Pods{}, map[int]fit.Pods{}
+	beside, forSurplus = map[int]fit.Pods{}, map[int]fit.Pods{}
 	seen := map[types.UID]bool{}
 	count := func(into map[int]fit.Pods, placed map[int][]*v1.Pod) {
 		for i, pods := range placed {
@@ -39,11 +37,11 @@ func (p *Planner) besides(a *Attempt) (beside, others map[int]fit.Pods) {
 	needed := len(a.Group.Needed())
 	surplus := needed < len(a.Group.Pending)
 	if needed == 0 {
-		others = beside
+		forSurplus = beside
 	}
-	count(beside, p.cache.PlacesIn(a.Net.Tree, speaker))
+	count(beside, p.cache.PlacesIn(a.Net.Tree, lowest))
 	if surplus {
-		count(others, p.cache.ReservedIn(a.Net.Tree, speaker))
+		count(forSurplus, p.cache.ReservedIn(a.Net.Tree, lowest))
 	}
 	for _, node := range p.cache.NominatedNodes() {
 		i, ok := a.Net.Tree.NodeIndex(node)
@@ -52,21 +50,21 @@ func (p *Planner) besides(a *Attempt) (beside, others map[int]fit.Pods) {
 		}
 		for _, info := range p.profile.NominatedPodsForNode(node) {
 			pod := info.GetPod()
-			if seen[pod.UID] || pod.UID == speaker.UID || p.cache.HasPlace(pod) || p.cache.SameGroup(pod, speaker) {
-				continue // places are counted already, and the group's own are not in its way
+			if seen[pod.UID] || pod.UID == lowest.UID || p.cache.HasPlace(pod) || p.cache.SameGroup(pod, lowest) {
+				continue // already counted, or of the same group
 			}
 			switch {
-			case p.cache.Priority(pod) >= p.cache.Priority(speaker):
+			case p.cache.Priority(pod) >= p.cache.Priority(lowest):
 				beside[i] = append(beside[i], info)
 			case surplus:
-				others[i] = append(others[i], info)
+				forSurplus[i] = append(forSurplus[i], info)
 			}
 		}
 	}
 	if needed == 0 {
-		return beside, nil // all respect them
+		return beside, nil // all members respect them
 	}
-	return beside, others
+	return beside, forSurplus
 }
 
 // Lowest returns the pending member of lowest priority.
@@ -80,27 +78,26 @@ func (a *Attempt) Lowest() *v1.Pod {
 	return low
 }
 
-// findComers notes the members with places that reservations keep, who keep the group off other nodes, or are kept off by it: whoever has left for
-// a reservation would be made again, go to another node of the same domain, and be evicted once more. A group with a reservation of its
-// own goes by that.
-func (a *Attempt) findComers() {
+// findReservedMembers notes the members with reserved nodes if their anti-affinity with the group reaches beyond these nodes.
+// A victim recreated in the same domain would be evicted again. A group with its own reservation ignores them.
+func (a *Attempt) findReservedMembers() {
 	low := a.Lowest()
 	if low == nil || a.Group.Waiting {
 		return
 	}
 	own := slices.ContainsFunc(a.Group.Pending, func(m gang.Member) bool { return convert.KeepsOffAfar(a.Group.Pods[m.Pod]) })
-	a.comers = a.planner.comers(low, own, func(node string) fwk.NodeInfo {
+	a.reservedMembers = a.planner.reservedMembers(low, own, func(node string) fwk.NodeInfo {
 		if i, ok := a.Net.Tree.NodeIndex(node); ok {
-			return a.all[i]
+			return a.allNodes[i]
 		}
 		return nil
 	})
 }
 
-// Off says where a pod without a gang may not be because of such members; nil if that is nowhere.
+// Off returns where such members keep a pod without a gang away; nil if nowhere.
 func (p *Planner) Off(pod *v1.Pod) fit.Off {
 	nodes := p.profile.SnapshotSharedLister().NodeInfos()
-	return p.comers(pod, convert.KeepsOffAfar(pod), func(node string) fwk.NodeInfo {
+	return p.reservedMembers(pod, convert.KeepsOffAfar(pod), func(node string) fwk.NodeInfo {
 		if n, err := nodes.Get(node); err == nil {
 			return n
 		}
@@ -108,33 +105,33 @@ func (p *Planner) Off(pod *v1.Pod) fit.Off {
 	}).Off(pod)
 }
 
-// comers are those whom reservations keep places for, as cache.KeptAfar has them; nil if that is nobody.
-func (p *Planner) comers(pod *v1.Pod, own bool, on func(node string) fwk.NodeInfo) *fit.Comers {
-	kept := p.cache.KeptAfar(pod, own)
-	if len(kept) == 0 {
+// reservedMembers returns the members in cache.KeptAfar; nil if there are none.
+func (p *Planner) reservedMembers(pod *v1.Pod, own bool, nodeInfo func(node string) fwk.NodeInfo) *fit.Comers {
+	reserved := p.cache.KeptAfar(pod, own)
+	if len(reserved) == 0 {
 		return nil
 	}
-	pods := make([]*v1.Pod, len(kept))
-	for i, by := range kept {
-		pods[i] = by.Pod
+	pods := make([]*v1.Pod, len(reserved))
+	for i, entry := range reserved {
+		pods[i] = entry.Pod
 	}
 	all := fit.NewComers(p.profile.SharedInformerFactory().Core().V1().Namespaces().Lister())
 	for i, template := range p.cache.Templates(pods) {
-		if n := on(kept[i].Node); n != nil {
-			all.Add(pods[i], template, n.Node(), "gang "+kept[i].Gang.String())
+		if n := nodeInfo(reserved[i].Node); n != nil {
+			all.Add(pods[i], template, n.Node(), "gang "+reserved[i].Gang.String())
 		}
 	}
 	return all
 }
 
-// keepOff leaves out the nodes that all members are kept off, and notes those that some are.
+// keepOff excludes the nodes that reservations close to all members, and notes the nodes closed to some.
 func (a *Attempt) keepOff() {
 	if !slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Off() != nil }) {
 		return
 	}
-	kept, out := maps.Clone(a.kept), map[int]fwk.NodeInfo{}
-	if kept == nil {
-		kept = map[int]string{}
+	reservedFor, removed := maps.Clone(a.reservedFor), map[int]fwk.NodeInfo{}
+	if reservedFor == nil {
+		reservedFor = map[int]string{}
 	}
 	for i, n := range a.Nodes {
 		if n == nil {
@@ -142,27 +139,27 @@ func (a *Attempt) keepOff() {
 		}
 		all := true
 		for _, k := range a.kinds {
-			whom, closed := k.counter.Off().Closes(n.Node())
+			holder, closed := k.counter.Off().Closes(n.Node())
 			if closed {
-				kept[i] = "reserved for " + whom
+				reservedFor[i] = "reserved for " + holder
 			}
 			all = all && closed
 		}
 		if all {
-			out[i] = nil
+			removed[i] = nil
 		}
 	}
-	a.kept = kept
-	a.Replace(out)
+	a.reservedFor = reservedFor
+	a.Replace(removed)
 }
 
-// avoided says which nodes are left out, for all members or some, and why.
+// avoided returns the nodes that are excluded for all members or some, and why.
 func (a *Attempt) avoided() map[string]string {
-	if len(a.kept) == 0 {
+	if len(a.reservedFor) == 0 {
 		return a.Group.Avoid
 	}
 	all := map[string]string{}
-	for i, why := range a.kept {
+	for i, why := range a.reservedFor {
 		all[a.Net.Tree.NodeName(i)] = why
 	}
 	maps.Copy(all, a.Group.Avoid)

@@ -10,51 +10,51 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Owners say which members may use what pods leave: where teams have quotas, not all members of a group may have the same pods leave. To a
-// member those are still there who leave for others only:
+// Owners restricts which members may use the capacity that pods free. Quotas may allow a victim for some members of a group only.
+// For any other member the victim still counts:
 //
-//	n0, 8 CPU, of which v has 4, who may leave for b, and not for c     b-0 of 8 CPU fits when v has left, c-0 does not
+//	n0 has 8 CPU, victim v uses 4; quotas allow v for b, not for c      b-0 of 8 CPU fits without v, c-0 does not
 //	                                                                    b-0 and c-0 of 4 CPU fit
 type Owners struct {
-	Of   func(member *v1.Pod) string           // tells members apart
-	Uses func(owner string, gone *v1.Pod) bool // for members of one of them
+	Of   func(member *v1.Pod) string           // identifies members with equal rights
+	Uses func(owner string, gone *v1.Pod) bool // for members of one owner
 }
 
-// Owned is a counted attempt as owners have it.
-func (a *Attempt) Owned(ctx context.Context, by *Owners) (*Attempt, error) {
-	some := *a
-	some.owners, some.kinds, some.kindOf, some.limited = by, nil, nil, limited{}
-	_, err := some.count(ctx)
-	return &some, err
+// Owned returns the attempt counted again under Owners.
+func (a *Attempt) Owned(ctx context.Context, owners *Owners) (*Attempt, error) {
+	owned := *a
+	owned.owners, owned.kinds, owned.kindOf, owned.limited = owners, nil, nil, activeLimits{}
+	_, err := owned.count(ctx)
+	return &owned, err
 }
 
-// takeOwned is Take where owners say who may use what pods leave. Those of no more rights than the kind must have room by what is left to it,
-// and all together by what is left to any of them.
+// takeOwned is Take under Owners. Members with no more rights than the kind must fit into what is left for the kind.
+// All members together must fit into what is left for any of them.
 func (a *Attempt) takeOwned(ctx context.Context, q Question) offer.Slots {
-	left := func(of ...int) []*v1.Pod {
+	usable := func(kinds ...int) []*v1.Pod {
 		return slices.DeleteFunc(slices.Clone(q.Gone), func(gone *v1.Pod) bool {
-			return !slices.ContainsFunc(of, func(k int) bool { return a.owners.Uses(a.kinds[k].owner, gone) })
+			return !slices.ContainsFunc(kinds, func(k int) bool { return a.owners.Uses(a.kinds[k].owner, gone) })
 		})
 	}
-	own := left(q.Kind)
+	own := usable(q.Kind)
 	alone, all := make([]offer.Slots, len(a.kinds)), []int{q.Kind}
 	for k, many := range q.Load {
 		if many == 0 {
 			continue
 		}
-		if all = append(all, k); len(left(q.Kind, k)) == len(own) {
+		if all = append(all, k); len(usable(q.Kind, k)) == len(own) {
 			alone[k] = many
 		}
 	}
-	any := left(all...)
-	is := a.take(ctx, Question{Node: q.Node, Kind: q.Kind, Load: q.Load, Gone: any})
-	if len(any) > len(own) {
-		is = min(is, a.take(ctx, Question{Node: q.Node, Kind: q.Kind, Load: alone, Gone: own}))
+	usableByAll := usable(all...)
+	slots := a.take(ctx, Question{Node: q.Node, Kind: q.Kind, Load: q.Load, Gone: usableByAll})
+	if len(usableByAll) > len(own) {
+		slots = min(slots, a.take(ctx, Question{Node: q.Node, Kind: q.Kind, Load: alone, Gone: own}))
 	}
-	return is
+	return slots
 }
 
-// AreOwned says whether each of some pods that have left was on a node of which a member uses what it leaves, or on none of theirs.
+// AreOwned returns whether each victim in gone is on a node where a member may use its capacity, or on a node without members.
 func (a *Attempt) AreOwned(places []gang.Place, gone []*v1.Pod) bool {
 	if a.owners == nil {
 		return true

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// TestTakeOwned: v leaves for the large members, and not for the small ones, who have room by what is left without that, whoever was there first.
+// TestTakeOwned: v is evicted for the large members only. The small ones must fit without its capacity, in any order.
 func TestTakeOwned(t *testing.T) {
 	w := newWorld(t, "node s/b/n1 8\ngang a min=8\npods a 4 cpu=2\npods a 4-8 cpu=1\npod v cpu=4 on=n1")
 	a := w.attempt("a")
@@ -56,7 +56,7 @@ func TestTakeOwned(t *testing.T) {
 	require.True(t, a.AreOwned(places("a-4"), gone))
 }
 
-// TestOwnedAlike: like members of whom not all may use what somebody leaves are told apart.
+// TestOwnedAlike: equal members are distinguished if only some may use the capacity of a victim.
 func TestOwnedAlike(t *testing.T) {
 	w := newWorld(t, "node s/b/n1 8\ngang a min=3\npods a 2 cpu=2 priority=5\npods a 2-3 cpu=2 priority=6\npod v cpu=4 on=n1")
 	a := w.attempt("a")

@@ -25,15 +25,15 @@ import (
 //	cluster                 a new one, as newWorld reads it
 //	try a avoid=n1,n2       what comes of an attempt for the gang a
 //	plan a                  the same, and the book keeps the places
-//	reserve a a-0=n1        the book keeps places whose victims have yet to leave; order= is
-//	                        in which members must come
-//	fits a gone=x           whether the reserved places can be taken, once somebody has left
+//	reserve a a-0=n1        reserved nodes with terminating victims; order= is the order
+//	                        in which members must bind
+//	fits a gone=x           whether the reserved nodes fit once pod x has terminated
 //	limit a-0 n1 Plugin     a plugin has refused a member on its node in its own cycle
 //	cured Plugin            it has heard of something that may make room
 //	hindered a avoid=n1     whether only what is remembered of nodes is in the way
 //	capable a kept=n1       the free places in a domain that can take all of it one day
 //	alike a b               whether the gangs are of one class
-//	bind p n1, leave p      somebody is on a node from now on, or gone from it
+//	bind p n1, leave p      a pod is bound to a node, or deleted
 //
 // Run with -rewrite to write the answers anew; then read the diff.
 func TestPictures(t *testing.T) {
@@ -127,7 +127,7 @@ func (s *scene) try(a *place.Attempt, keep func(*place.Attempt, place.Outcome)) 
 	return "in " + cmp.Or(a.Domain(found.Places), "the cluster") + drawn(found.Places, found.InOrder)
 }
 
-// drawn is who goes where: by node, or one after the other if the order matters.
+// drawn writes the assignments: by node, or in order if that matters.
 func drawn(places []gang.Place, inOrder bool) string {
 	if inOrder {
 		out := ", in this order:"

@@ -9,21 +9,18 @@ import (
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
-// Members that run bind those who must gather with them to their domain: a whole group by its own rules,
-// some of its gangs, or the parts of one, by theirs.
-
-// Pin is members that run in a domain that has no room for those who must join them.
+// Pin describes running members in a domain that lacks capacity for the members that must join them.
+// Running members bind the rest to their domain, by the constraints of the group, of some gangs, or of a part.
 type Pin struct {
-	Who        []string // their names
+	Who        []string // names of the running members
 	In         string   // the domain's path
-	At         int      // and its layer
+	At         int      // the domain's layer
 	Want, Room offer.Slots
-	// Layer is where one domain within In must have that room; "" if In may have it anywhere.
+	// Layer is where one domain within In must have that capacity; "" if the whole of In counts.
 	Layer string
 }
 
-// pin is what a refusal says of members that run. Where some gangs are too many for the domain of
-// theirs that run, it is these: the domain that binds is the smallest.
+// pin returns what a refusal says of running members. If some gangs exceed the domain of their own running members, pin describes these.
 func (a *Attempt) pin(r *plan.Refusal) *Pin {
 	for _, t := range r.TooLarge {
 		if layer, ok := a.Net.Tree.LayerIndex(t.Layer); ok && t.Beside && !a.optional(r, t.Gangs) {
@@ -33,25 +30,25 @@ func (a *Attempt) pin(r *plan.Refusal) *Pin {
 	if a.All.Must == 0 {
 		return nil
 	}
-	is := a.pinAt(a.All.Must, nil, Pin{Want: r.Want})
-	if is == nil {
+	p := a.pinAt(a.All.Must, nil, Pin{Want: r.Want})
+	if p == nil {
 		return nil
 	}
 	for _, d := range r.Domains {
-		if d.Path == is.In {
-			is.Room = d.Slots
+		if d.Path == p.In {
+			p.Room = d.Slots
 		}
 	}
 	for _, t := range r.TooLarge {
 		if !t.Beside && !a.optional(r, t.Gangs) {
-			is.Layer, is.Want, is.Room = t.Layer, t.Want, t.Best.Slots
+			p.Layer, p.Want, p.Room = t.Layer, t.Want, t.Best.Slots
 			break
 		}
 	}
-	return is
+	return p
 }
 
-// optional says whether others may start instead of these gangs.
+// optional returns whether other gangs may start instead of these.
 func (a *Attempt) optional(r *plan.Refusal, gangs []int) bool {
 	if r.Some == nil || r.Some.Of <= r.Some.Least {
 		return false
@@ -60,7 +57,7 @@ func (a *Attempt) optional(r *plan.Refusal, gangs []int) bool {
 	return c.Any() && slices.ContainsFunc(gangs, func(g int) bool { return c.Gangs[g].Open })
 }
 
-// refs are gangs by their indexes.
+// refs returns the gangs with the given indexes.
 func (a *Attempt) refs(gangs []int) (out []gang.Ref) {
 	for _, g := range gangs {
 		out = append(out, a.Group.Gangs[g].Ref)
@@ -68,26 +65,26 @@ func (a *Attempt) refs(gangs []int) (out []gang.Ref) {
 	return out
 }
 
-// pinAt adds who runs of some gangs, nil means of all, and in which domain of a layer; nil if nobody does, or
-// the domain has no name.
-func (a *Attempt) pinAt(layer int, of []gang.Ref, is Pin) *Pin {
+// pinAt adds the running members of gangs, of all if nil, and their domain of layer to p. It returns nil without such members or a domain
+// name.
+func (a *Attempt) pinAt(layer int, gangs []gang.Ref, p Pin) *Pin {
 	tree := a.Net.Tree
-	is.At = layer
+	p.At = layer
 	for _, m := range a.Group.Bound {
-		if i, ok := tree.NodeIndex(m.Node); ok && (of == nil || slices.Contains(of, m.Gang)) {
+		if i, ok := tree.NodeIndex(m.Node); ok && (gangs == nil || slices.Contains(gangs, m.Gang)) {
 			_, name := convert.SplitKey(m.Pod)
-			is.Who, is.In = append(is.Who, name), tree.Path(tree.Ancestor(tree.Node(i), layer))
+			p.Who, p.In = append(p.Who, name), tree.Path(tree.Ancestor(tree.Node(i), layer))
 		}
 	}
-	if is.In == "" { // nobody does, or it has no name
+	if p.In == "" { // no such member, or the domain has no name
 		return nil
 	}
-	return &is
+	return &p
 }
 
-// tied says whether it depends on members that run where, or how many, of the others may go: if they
-// left, there might be a plan where now there is none, whatever else left.
-func (a *Attempt) tied() bool {
+// dependsOnBound returns whether running members restrict where, or how many, pending members start.
+// If they terminated too, there might be a plan.
+func (a *Attempt) dependsOnBound() bool {
 	g := a.Group
 	switch {
 	case len(g.Bound) == 0:
@@ -96,17 +93,17 @@ func (a *Attempt) tied() bool {
 		return true
 	}
 	both := func(gangs []gang.Ref) bool {
-		of := func(m gang.Member) bool { return slices.Contains(gangs, m.Gang) }
-		return slices.ContainsFunc(g.Bound, of) && slices.ContainsFunc(g.Pending, of)
+		inGangs := func(m gang.Member) bool { return slices.Contains(gangs, m.Gang) }
+		return slices.ContainsFunc(g.Bound, inGangs) && slices.ContainsFunc(g.Pending, inGangs)
 	}
 	for _, s := range a.Sets {
 		if binds(s.Gather) && both(a.refs(s.Gangs)) {
 			return true
 		}
 	}
-	// A gang that has begun may have to be made whole where others could start instead of it.
-	return g.Choice.Any() && slices.ContainsFunc(g.Gangs, func(of gang.Gang) bool { return both([]gang.Ref{of.Ref}) })
+	// A gang that has begun may have to be completed, where otherwise another gang could start.
+	return g.Choice.Any() && slices.ContainsFunc(g.Gangs, func(inGangs gang.Gang) bool { return both([]gang.Ref{inGangs.Ref}) })
 }
 
-// binds says whether it makes a difference to a way of gathering where the first members are.
+// binds returns whether the first members restrict the domains of the rest.
 func binds(g plan.Gather) bool { return g.Must > 0 || maxMultiple(g) > 1 }

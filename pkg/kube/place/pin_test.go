@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPin: where members that run bind others to a domain without room, it is said who, where, and how
-// much room it would take: of the smallest domain that binds.
+// TestPin: if running members bind the rest to a domain without capacity, the report names them, the domain and the capacity needed,
+// for the smallest such domain.
 func TestPin(t *testing.T) {
 	const nodes = `
 		node s1/b1/n1 4
@@ -20,7 +20,7 @@ func TestPin(t *testing.T) {
 		node s2/b3/n6 4`
 	for name, test := range map[string]struct {
 		lines string
-		pin   string // "" for nobody
+		pin   string // "" for none
 	}{
 		"the group": {`
 			gang a min=4 must=SpineLayer

@@ -1,30 +1,29 @@
-// Package place tries to find places for a whole gang on one snapshot of the cluster: it
-// counts what each node takes, has the core choose, and gives the members their nodes.
+// Package place plans for a whole gang on one snapshot of the cluster.
+// It counts how many members each node takes, has package plan or mixed choose, and assigns members to nodes.
+// It knows no evictions, and reports to no user.
 //
-//	place.go       a Planner makes the attempts of one profile
-//	attempt.go     one attempt, and the plan for members that need the same
-//	job.go         the plan for members that differ, or depend on one another
-//	reserved.go    whether places that were chosen before can be taken now
-//	capable.go     where a gang could be if others had finished
-//	limits.go      what refusals have told of nodes that were counted wrong, and whether a refusal is nothing new
-//	settled.go     what is to be given back by those who have gone
-//	nominated.go   who counts on nodes besides the snapshot
-//	ahead.go       members that are still to be made
-//	joint.go       what members have together
-//	surplus.go     what members may not take that the gang can do without
-//	holds.go       whether places still obey the rules
-//	attract.go     how near nodes are to pods that attract others
-//	diagnosis.go   what nodes lack that take nobody
-//	bare.go        what nodes take with nobody on them, and whether the group ever fits
-//	shortage.go    what a refusal comes to in one sentence
-//	pin.go         who runs where there is no room for the rest
-//	soft.go        what soft preferences charge
-//	class.go       which groups ask for the same
-//	layout.go      where the nodes of a snapshot stand in the tree
+//	place.go       Planner makes the attempts of one profile
+//	attempt.go     one attempt, and the plan for members with equal requirements
+//	job.go         the plan for heterogeneous or interdependent members
+//	reserved.go    whether the reserved nodes still fit
+//	capacity.go    domains that could take the gang once other pods finish
+//	limits.go      rejections that contradict the counts
+//	release.go     capacity that terminated pods have not yet released
+//	nominated.go   pods that count on nodes beside the snapshot
+//	standin.go     members not yet created
+//	claims.go      ResourceClaims that members share
+//	surplus.go     members beyond minMember
+//	constraint.go  whether assignments still satisfy the constraints
+//	attraction.go  distance of nodes to pods of the same selector
+//	diagnosis.go   what nodes lack
+//	empty.go       what nodes take without pods
+//	shortage.go    the cause of a refusal
+//	pin.go         running members in a domain that is too small
+//	penalty.go     penalties of soft preferences
+//	class.go       groups with equal requests
+//	layout.go      the snapshot's nodes in the tree
 //
-// An attempt is a value: it is made with all that it needs, changes nothing outside of
-// itself, and is forgotten. The package decides nothing about domains (plan), evicts
-// nobody and tells nobody.
+// Invariant: an attempt is a value. It changes nothing but its own fields and the memories of its Planner.
 package place
 
 import (
@@ -45,176 +44,178 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Planner makes the attempts of one profile. It keeps what stays true from one to the
-// next: what the Filters said of nodes, and where nodes stand in the tree.
+// Planner makes the attempts of one profile. It keeps what stays valid between attempts: Filter results, limits and the layout of nodes.
 type Planner struct {
-	profile framework.Framework
-	cache   *cache.Cache
-	memory  *fit.Memory
-	ledgers []fit.Ledger
-	prefer  []Preferrer
-	layouts layouts
-	limits  limits
-	bare    bare
-	stays   stays
-	// MayLeave is what quotas say of who may be evicted for a group: of a pod, and whether its priority is lower. It may be
-	// nil, and give nil where quotas have no say. To be set before the first attempt.
+	profile      framework.Framework
+	cache        *cache.Cache
+	memory       *fit.Memory
+	ledgers      []fit.Ledger
+	prefer       []Preferrer
+	layouts      layouts
+	limits       limits
+	emptyNodes   emptyNodes
+	blockedNodes blockedNodes
+	// MayLeave returns the quotas' rule for pods that may be evicted for a group. lower says that the pod has a lower priority.
+	// It may be nil, and may return nil if quotas do not apply. Set it before the first attempt.
 	MayLeave func(*cache.Group) func(pod *v1.Pod, lower bool) bool
 }
 
 // NewPlanner returns the planner of a profile. The ledgers are asked beside its Filters.
 func NewPlanner(profile framework.Framework, c *cache.Cache, ledgers ...fit.Ledger) *Planner {
-	return &Planner{profile: profile, cache: c, memory: fit.NewMemory(profile), ledgers: ledgers, bare: bare{memory: fit.NewMemory(profile), known: memo.Memo[string, int, never]{Most: mostNevers}}}
+	return &Planner{
+		profile: profile, cache: c, memory: fit.NewMemory(profile), ledgers: ledgers,
+		emptyNodes: emptyNodes{memory: fit.NewMemory(profile), outcomes: memo.Memo[string, int, emptyOutcome]{Most: mostOutcomes}},
+	}
 }
 
-// Avoid says whether a gang must not go to a node.
+// Avoid returns whether a gang must not use a node.
 type Avoid func(fwk.NodeInfo) bool
 
-// NewAttempt begins an attempt to place a group on the nodes of a snapshot, but for those
-// that it must avoid; nil is none.
+// NewAttempt begins an attempt to place a group on the snapshot's nodes except nodes to avoid. A nil avoid excludes none.
 func (p *Planner) NewAttempt(group *cache.Group, nodes []fwk.NodeInfo, avoid Avoid) *Attempt {
-	group = withAhead(group)
-	l, suspects := p.layouts.of(p.cache, nodes)
-	a := &Attempt{Group: group, Net: l.net, Nodes: l.nodes, all: l.nodes, planner: p, profile: p.profile, memory: p.memory, suspects: suspects}
-	if avoid != nil {
-		a.leaveOut(avoid)
+	group = withStandIns(group)
+	l, softTainted := p.layouts.get(p.cache, nodes)
+	a := &Attempt{
+		Group: group, Net: l.net, Nodes: l.nodes, allNodes: l.nodes,
+		planner: p, profile: p.profile, memory: p.memory, softTainted: softTainted,
 	}
-	a.beside, a.others = p.besides(a)
-	a.findComers()
+	if avoid != nil {
+		a.exclude(avoid)
+	}
+	a.beside, a.besideSurplus = p.podsBeside(a)
+	a.findReservedMembers()
 	return a
 }
 
-func (a *Attempt) leaveOut(avoid Avoid) {
-	out := map[int]fwk.NodeInfo{}
-	for i, n := range a.all {
+func (a *Attempt) exclude(avoid Avoid) {
+	excluded := map[int]fwk.NodeInfo{}
+	for i, n := range a.allNodes {
 		if n != nil && avoid(n) {
-			out[i] = nil
+			excluded[i] = nil
 		}
 	}
-	a.Replace(out)
-	a.leftOut = len(out) > 0
+	a.Replace(excluded)
+	a.excluded = len(excluded) > 0
 }
 
 // Attempt is one try to place a group on one snapshot of the cluster.
 type Attempt struct {
 	Group *cache.Group
 	Net   *cache.Topology
-	Nodes []fwk.NodeInfo // by node index of Net's tree; nil where there is none, or one to avoid
+	Nodes []fwk.NodeInfo // by node index of Net's tree; nil if missing or excluded
 
-	// World, All and Sets are what the plan is made on, once the members were counted.
+	// World, All and Sets are the input of the plan, valid once members were counted.
 	World plan.World
 	All   plan.Gather
 	Sets  []mixed.Set
 
-	planner   *Planner
-	profile   framework.Framework
-	memory    *fit.Memory
-	all       []fwk.NodeInfo // with those to avoid
-	leftOut   bool           // some are
-	suspects  bool           // some node has a PreferNoSchedule taint
-	kinds     []kind
-	kindOf    map[string]int // by member
-	pages     fit.Pages      // what ledgers say of the members
-	counted   bool
-	counts    []fit.Counts // by kind
-	limited   limited
-	unlimited bool             // they do not count
-	refusers  []string         // plugins that refused members on a trial
-	beside    map[int]fit.Pods // by node index, who is counted there besides the snapshot
-	comers    *fit.Comers      // for whom reservations keep places; nil if they keep no member off other nodes
-	kept      map[int]string   // by node index, which of them keep members off it
-	others    map[int]fit.Pods // and who is only for members that the gang can do without
-	answers   *answers
-	owners    *Owners       // nil if all members may use what any pods leave
-	sum       []offer.Slots // of what is free, by domain; nil if nobody has added it up
-	work      *mixed.Work   // what it shares with other plans; nil if it is the only one
+	planner         *Planner
+	profile         framework.Framework
+	memory          *fit.Memory
+	allNodes        []fwk.NodeInfo // with excluded nodes
+	excluded        bool           // some nodes are excluded
+	softTainted     bool           // some node has a PreferNoSchedule taint
+	kinds           []kind
+	kindOf          map[string]int // by member
+	pages           fit.Pages      // what ledgers know of the members
+	counted         bool
+	counts          []fit.Counts // by kind
+	limited         activeLimits
+	ignoreLimits    bool             // limits are ignored
+	trialPlugins    []string         // plugins that rejected members in a trial
+	beside          map[int]fit.Pods // by node index, pods that count there beside the snapshot
+	reservedMembers *fit.Comers      // members with reserved nodes; nil if they keep no member off other nodes
+	reservedFor     map[int]string   // by node index, the reservation that keeps members off
+	besideSurplus   map[int]fit.Pods // as beside, for members beyond minMember only
+	answers         *answers
+	owners          *Owners       // nil if all members may use the capacity of any victim
+	sum             []offer.Slots // free slots by domain; nil if not summed
+	work            *mixed.Work   // search limit shared with other plans; nil if not shared
 }
 
-// kind is members that need the same.
+// kind is the members with equal requirements.
 type kind struct {
-	pod     *v1.Pod // the first of them
+	pod     *v1.Pod // the first member
 	counter *fit.Counter
 	slots   []offer.Slots // by node index
-	penalty []int64       // by node index, see plan.World; nil if it is 0
+	penalty []int64       // by node index, see plan.World; nil if all are 0
 	owner   string
 }
 
-// Outcome is what an attempt has found.
+// Outcome is the plan of an attempt.
 type Outcome struct {
 	Places  []gang.Place
-	InOrder bool // members must come in the order of the places
+	InOrder bool // members must bind in the order of Places
 }
 
-// Refusal says why an attempt has found no plan.
+// Refusal says why an attempt found no plan.
 type Refusal struct {
 	Plan      *plan.Refusal
 	Diagnosis Diagnosis
-	Avoided   map[string]string // nodes that were left out, and why
-	// Plugins are those that refused members, sorted. Everywhere says that one of them refuses
-	// some member on all nodes, whatever is on them.
+	Avoided   map[string]string // excluded nodes, with the reason
+	// Plugins are the plugins that reject members, sorted. Everywhere says that one rejects some member on all nodes, whatever runs there.
 	Plugins    []string
 	Everywhere bool
 }
 
-// Replace puts other states of nodes into the attempt, by node index, or takes nodes out of it. The layout has the same nodes, and so have
-// attempts for other members: theirs are not changed.
-func (a *Attempt) Replace(with map[int]fwk.NodeInfo) {
-	if len(with) == 0 {
+// Replace changes the states of nodes by node index; nil removes a node. Other attempts keep their states.
+func (a *Attempt) Replace(states map[int]fwk.NodeInfo) {
+	if len(states) == 0 {
 		return
 	}
 	a.Nodes = slices.Clone(a.Nodes)
-	for i, n := range with {
+	for i, n := range states {
 		a.Nodes[i] = n
 	}
 }
 
-// Without is a counted attempt in a cluster that lacks some nodes.
-func (a *Attempt) Without(out func(node int) bool) *Attempt {
-	some := *a
-	some.kinds, some.answers = slices.Clone(a.kinds), &answers{}
-	for k := range some.kinds {
-		some.kinds[k].slots = slices.Clone(a.kinds[k].slots)
+// Without returns the counted attempt without some nodes.
+func (a *Attempt) Without(excluded func(node int) bool) *Attempt {
+	reduced := *a
+	reduced.kinds, reduced.answers = slices.Clone(a.kinds), &answers{}
+	for k := range reduced.kinds {
+		reduced.kinds[k].slots = slices.Clone(a.kinds[k].slots)
 	}
 	gone := map[int]fwk.NodeInfo{}
 	for i := range a.Nodes {
-		if !out(i) {
+		if !excluded(i) {
 			continue
 		}
 		gone[i] = nil
-		for k := range some.kinds {
-			some.kinds[k].slots[i] = 0
+		for k := range reduced.kinds {
+			reduced.kinds[k].slots[i] = 0
 		}
 	}
-	some.Replace(gone)
-	some.World.Free, some.sum = some.least(), nil
-	return &some
+	reduced.Replace(gone)
+	reduced.World.Free, reduced.sum = reduced.least(), nil
+	return &reduced
 }
 
-// Beside tells apart who is counted on a node besides the snapshot.
+// Beside returns a key for the pods that count on a node beside the snapshot.
 func (a *Attempt) Beside(node int) string { return a.beside[node].Key() }
 
-// Generation is the number that the scheduler has given to the state of a node that is there, and to no other.
+// Generation returns the scheduler's version number of a node's state. The node must exist.
 func (a *Attempt) Generation(node int) int64 { return fit.Generation(a.Nodes[node]) }
 
-// AnyBeside says whether anybody is counted besides the snapshot.
+// AnyBeside returns whether pods count beside the snapshot.
 func (a *Attempt) AnyBeside() bool { return len(a.beside) > 0 }
 
-// Counted says whether the attempt got so far that it knows what nodes take.
+// Counted returns whether the attempt knows the capacity of nodes.
 func (a *Attempt) Counted() bool { return a.counted }
 
-// For is the attempt for some of the pending members only.
+// For returns the attempt for some of the pending members only.
 func (a *Attempt) For(pending []gang.Member) *Attempt {
-	some, group := *a, *a.Group
+	copied, group := *a, *a.Group
 	group.Pending = pending
-	some.Group = &group
-	return &some
+	copied.Group = &group
+	return &copied
 }
 
-// Sharing is the attempt as one of several whose plans share their work.
+// Sharing returns the attempt with a search limit shared among several plans.
 func (a *Attempt) Sharing(work *mixed.Work) *Attempt {
-	some := *a
-	some.work = work
-	return &some
+	copied := *a
+	copied.work = work
+	return &copied
 }
 
 // OnEach calls do for every node of the snapshot, in parallel.
@@ -226,17 +227,15 @@ func (a *Attempt) OnEach(ctx context.Context, do func(i int, n fwk.NodeInfo)) {
 	})
 }
 
-// InParallel does something for each of so many, several at a time.
+// InParallel calls do for each index below n, in parallel.
 func (a *Attempt) InParallel(ctx context.Context, n int, do func(i int)) {
 	a.profile.Parallelizer().Until(ctx, n, do, "Coscheduling")
 }
 
-// Domain is the path of the deepest named domain that holds places and the members that
-// run; "" if that is the cluster.
+// Domain returns the path of the deepest named domain around the assignments and the running members; "" for the cluster.
 func (a *Attempt) Domain(places []gang.Place) string { return a.Net.Tree.Path(a.Enclosing(places)) }
 
-// Enclosing is the deepest domain that holds places and the members that run; the whole
-// cluster if there are none.
+// Enclosing returns the deepest domain around the assignments and the running members; the root without any.
 func (a *Attempt) Enclosing(places []gang.Place) topology.ID {
 	names := make([]string, 0, len(places)+len(a.Group.Bound))
 	for _, p := range places {
@@ -245,25 +244,25 @@ func (a *Attempt) Enclosing(places []gang.Place) topology.ID {
 	for _, m := range a.Group.Bound {
 		names = append(names, m.Node)
 	}
-	domain, _ := a.Net.Tree.Enclosing(indexes(a.Net.Tree, slices.Values(names)))
+	domain, _ := a.Net.Tree.Enclosing(nodeIndexes(a.Net.Tree, slices.Values(names)))
 	return domain
 }
 
-// Preferrer says by what plans for a group are chosen where there is a choice, beside what the group itself says. The tree's layers are the
-// network's, by index; a preference for layer 0 or less, or for one that there is not, is left out.
+// Preferrer adds preferences to the preferences of the group. The tree's layers are the network's, by index.
+// A preference for layer 0 or less, or for a missing layer, is ignored.
 type Preferrer interface {
 	Prefer(group *cache.Group, tree *topology.Tree) []plan.Preference
 }
 
-// Extend has the planner ask more ledgers, and whom else to please. It is to be called before the first attempt.
+// Extend adds ledgers and preferrers. Call it before the first attempt.
 func (p *Planner) Extend(ledgers []fit.Ledger, prefer []Preferrer) {
 	p.ledgers, p.prefer = append(p.ledgers, ledgers...), append(p.prefer, prefer...)
 }
 
-// preferred adds to what the group prefers what others do for it.
-func (a *Attempt) preferred() {
-	for _, who := range a.planner.prefer {
-		for _, p := range who.Prefer(a.Group, a.Net.Tree) {
+// addPreferences adds the preferences of all preferrers to the request.
+func (a *Attempt) addPreferences() {
+	for _, preferrer := range a.planner.prefer {
+		for _, p := range preferrer.Prefer(a.Group, a.Net.Tree) {
 			if p.Layer > 0 && p.Layer <= a.Net.Tree.Depth() && !slices.Contains(a.All.Prefer, p) {
 				a.All.Prefer = append(a.All.Prefer, p)
 			}

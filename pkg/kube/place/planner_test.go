@@ -16,8 +16,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// TestAttraction: a pod's score of a node is how near that is, in the snapshot, to those who
-// attract it; only the nodes that it may go to have one.
+// TestAttraction: a pod's score of a node is its distance, in the snapshot, to the attracting pods;
+// only feasible nodes have a score.
 func TestAttraction(t *testing.T) {
 	w := newWorld(t, `
 		node s1/b1/n1 4
@@ -115,7 +115,7 @@ func TestAttemptsAreValues(t *testing.T) {
 	require.Len(t, b.Group.Pending, 3)
 }
 
-// TestLowest: who is respected and who may leave goes by the least important member.
+// TestLowest: the member of lowest priority decides which reservations count and which pods may be evicted.
 func TestLowest(t *testing.T) {
 	w := newWorld(t, `
 		node s1/b1/n1 8
@@ -132,8 +132,7 @@ func TestLowest(t *testing.T) {
 	require.Nil(t, a.For(nil).Lowest())
 }
 
-// TestChosen: who gets a place where there are too few: what makes each gang whole first, the
-// lowest ranks of it, and in the order of the ranks.
+// TestChosen: which members get a node if there are too few: first what completes each gang, lowest ranks first.
 func TestChosen(t *testing.T) {
 	group := &cache.Group{}
 	for _, of := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// Missing says which node of a reservation no longer exists; "" if all do.
+// Missing returns which node of a reservation no longer exists; "" if all do.
 func (a *Attempt) Missing() string {
 	for _, pod := range slices.Sorted(maps.Keys(a.Group.Places)) {
 		node := a.Group.Places[pod]
@@ -24,26 +24,26 @@ func (a *Attempt) Missing() string {
 	return ""
 }
 
-// PlacesFit says why the reserved places cannot be taken once those in gone have left, by
-// node index; "" if they can. Where it matters it says in which order.
-func (a *Attempt) PlacesFit(ctx context.Context, gone [][]*v1.Pod) (turn []string, why string) {
+// PlacesFit returns why the reserved nodes do not fit once the pods in gone, by node index, have terminated; "" if they fit.
+// order is the order in which members must bind, if it matters.
+func (a *Attempt) PlacesFit(ctx context.Context, gone [][]*v1.Pod) (order []string, why string) {
 	if err := a.sortKinds(ctx); err != nil {
 		return nil, err.Error()
 	}
 	if a.Dependent() {
-		return a.placesFitTogether(ctx, gone)
+		return a.dependentFit(ctx, gone)
 	}
 	if a.Ordered() {
-		for _, at := range a.Reserved(nil) {
-			turn = append(turn, at.Pod)
+		for _, place := range a.Reserved(nil) {
+			order = append(order, place.Pod)
 		}
 	}
-	return turn, a.placesFitAlone(ctx, gone)
+	return order, a.independentFit(ctx, gone)
 }
 
-// placesFitAlone is placesFit for members that do not depend on one another.
-func (a *Attempt) placesFitAlone(ctx context.Context, gone [][]*v1.Pod) string {
-	there := map[string]fit.Pods{}
+// independentFit is PlacesFit for independent members.
+func (a *Attempt) independentFit(ctx context.Context, gone [][]*v1.Pod) string {
+	beside := map[string]fit.Pods{}
 	for _, m := range a.Group.Pending {
 		name := a.Group.Places[m.Pod]
 		if name == "" {
@@ -53,50 +53,49 @@ func (a *Attempt) placesFitAlone(ctx context.Context, gone [][]*v1.Pod) string {
 		if !ok || a.Nodes[i] == nil {
 			return "node " + name + " is gone"
 		}
-		if _, ok := there[name]; !ok {
-			there[name] = slices.Clone(a.beside[i])
+		if _, ok := beside[name]; !ok {
+			beside[name] = slices.Clone(a.beside[i])
 		}
-		if s := a.kinds[a.kindOf[m.Pod]].counter.FitsWithout(ctx, a.Nodes[i], there[name], gone[i]); !s.IsSuccess() {
+		if s := a.kinds[a.kindOf[m.Pod]].counter.FitsWithout(ctx, a.Nodes[i], beside[name], gone[i]); !s.IsSuccess() {
 			return fmt.Sprintf("%s on %s: %s", m.Pod, name, s.Message())
 		}
 		info, err := framework.NewPodInfo(a.Group.Pods[m.Pod])
 		if err != nil {
 			return err.Error()
 		}
-		there[name] = append(there[name], info)
+		beside[name] = append(beside[name], info)
 	}
 	return ""
 }
 
-// placesFitTogether is placesFit for members that depend on one another. They are tried
-// in the order of the plan; a process that only found the places tries them by rank.
-func (a *Attempt) placesFitTogether(ctx context.Context, gone [][]*v1.Pod) (turn []string, why string) {
-	left := slices.Clone(a.Group.Turn)
-	if left == nil {
+// dependentFit is PlacesFit for interdependent members. It tries them in the order of the plan; after a restart, by rank.
+func (a *Attempt) dependentFit(ctx context.Context, gone [][]*v1.Pod) (order []string, why string) {
+	pods := slices.Clone(a.Group.Turn)
+	if pods == nil {
 		for _, m := range a.Group.Pending {
-			left = append(left, m.Pod)
+			pods = append(pods, m.Pod)
 		}
 	}
-	left = slices.DeleteFunc(left, func(pod string) bool {
+	pods = slices.DeleteFunc(pods, func(pod string) bool {
 		_, pending := a.kindOf[pod]
 		return !pending || a.Group.Places[pod] == ""
 	})
-	return a.fitTogether(ctx, a.Group.Places, left, gone)
+	return a.fitTogether(ctx, a.Group.Places, pods, gone)
 }
 
-// Fits says whether members that depend on one another can take the places of a plan once those in gone have left, by node index.
+// Fits returns whether interdependent members fit their assignments once the pods in gone, by node index, have terminated.
 func (a *Attempt) Fits(ctx context.Context, places []gang.Place, gone [][]*v1.Pod) bool {
-	at, left := map[string]string{}, make([]string, len(places))
+	nodes, pods := map[string]string{}, make([]string, len(places))
 	for i, p := range places {
-		at[p.Pod], left[i] = p.Node, p.Pod
+		nodes[p.Pod], pods[i] = p.Node, p.Pod
 	}
-	_, why := a.fitTogether(ctx, at, left, gone)
+	_, why := a.fitTogether(ctx, nodes, pods, gone)
 	return why == ""
 }
 
-// fitTogether says in which order members can take places, by pod, or why they cannot. They are tried in the order of left.
-func (a *Attempt) fitTogether(ctx context.Context, places map[string]string, left []string, gone [][]*v1.Pod) (turn []string, why string) {
-	s, err := a.trial(ctx, gone)
+// fitTogether returns an order in which members fit their nodes, which are by pod, or why they do not. It tries the given order first.
+func (a *Attempt) fitTogether(ctx context.Context, places map[string]string, pods []string, gone [][]*v1.Pod) (order []string, why string) {
+	s, err := a.newTrial(ctx, gone)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -113,13 +112,13 @@ func (a *Attempt) fitTogether(ctx context.Context, places map[string]string, lef
 		s.Put(a.kindOf[pod], i)
 		return true
 	}
-	for len(left) > 0 {
-		i := slices.IndexFunc(left, fits)
+	for len(pods) > 0 {
+		i := slices.IndexFunc(pods, fits)
 		if i < 0 {
-			return nil, left[0] + " does not fit " + places[left[0]]
+			return nil, pods[0] + " does not fit " + places[pods[0]]
 		}
-		turn = append(turn, left[i])
-		left = slices.Delete(left, i, i+1)
+		order = append(order, pods[i])
+		pods = slices.Delete(pods, i, i+1)
 	}
-	return turn, ""
+	return order, ""
 }

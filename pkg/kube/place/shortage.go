@@ -21,41 +21,39 @@ import (
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
-// Shortage is what a refusal comes to: what one plain sentence says of a gang without a plan.
+// Shortage is the cause of a refusal, for one sentence to the user.
 type Shortage struct {
 	Plan *plan.Refusal
-	// Lacks counts nodes by what they lack, in the Filters' words: with Never, those that would take nobody
-	// with every pod gone.
+	// Lacks counts nodes by what they lack, in the Filters' words. With Never it counts nodes that take no member even without pods.
 	Lacks map[string]int
-	// Held are further nodes whose free room is reserved for others.
+	// Held are further nodes whose free capacity is reserved.
 	Held Held
-	// Stay are further nodes that would have room if pods left that may not be evicted.
+	// Stay is the number of further nodes used by pods that may not be evicted.
 	Stay int
-	// Least is the member of lowest priority, if members differ in priority: the gang evicts only pods of a lower one. Set with Stay.
+	// Least is the member of lowest priority, if priorities differ: the gang evicts only pods of a lower one. Set with Stay.
 	Least    *v1.Pod
 	Priority int32 // of Least
-	// Never is what stands in the way when every pod has gone; nil if nothing does, or nobody knows.
+	// Never is why no plan exists even without pods; nil if one does, or it is unknown.
 	Never *plan.Refusal
-	// Roles are the roles with too few members that any node has capacity for, when every pod has gone.
+	// Roles are the roles with too few members that any node can take without pods.
 	Roles []Role
-	// Beyond says what minResources of gangs asks for beyond their pods.
+	// Beyond is what minResources of gangs requests beyond their pods.
 	Beyond []string
-	// AtMost says that domains may take even fewer than Never has: members need more than room on nodes.
+	// AtMost says that Never overestimates the domains: members need more than capacity on nodes.
 	AtMost bool
-	// Pin is who runs where there is no room for those who must join them; nil if that is not what
-	// stands in the way, or nobody knows.
+	// Pin describes running members in a domain that lacks capacity; nil if that is not the cause, or unknown.
 	Pin *Pin
-	// Fresh says that no member runs, and none has left a smaller slice: those that wait make up all multiples.
+	// Fresh says that no member runs and no smaller slice remains: the pending members make up all multiples.
 	Fresh bool
-	// Short is what members need more of than is free in the best domain, which no node shows.
+	// Short is what members need more of than is free in the best domain, and no node shows.
 	Short []fit.Shortage
-	// Apart are the reasons why members need a node, or another domain, each of its own, where there are too few of these; sorted.
+	// Apart are the reasons why members need separate nodes or domains, with too few of these; sorted.
 	Apart []Apart
-	// Plugins are those that refuse members, with Never on nodes with nobody on them, too; sorted.
+	// Plugins are the plugins that reject members, sorted. With Never they include plugins that do so on empty nodes.
 	Plugins []string
 }
 
-// Odd are the multiples that as many members cannot make up, wherever they are.
+// Odd returns the multiples that the wanted number of members cannot make up in any domain.
 func (s Shortage) Odd(r *plan.Refusal) (out []plan.Multiple) {
 	for _, m := range r.Multiple {
 		if s.Fresh && r.Want%m.Count != 0 {
@@ -65,37 +63,37 @@ func (s Shortage) Odd(r *plan.Refusal) (out []plan.Multiple) {
 	return out
 }
 
-// Shortage says what an attempt's refusal comes to. evicts says that others may be evicted for the
-// members. It costs no more than the attempt did: what is not read off the refusal is kept until nodes
-// change.
+// Shortage returns the cause of an attempt's refusal. evicts says that pods may be evicted for the members.
+// It costs no more than the attempt: results on empty nodes are remembered until nodes change.
 func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortage {
 	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Plugins: r.Plugins, Beyond: a.Group.Beyond}
-	s.Fresh = len(a.Group.Bound) == 0 && !slices.ContainsFunc(a.Group.Gangs, func(g gang.Gang) bool { return g.Ref.PartName() == group.LastSlice })
+	lastSlice := func(g gang.Gang) bool { return g.Ref.PartName() == group.LastSlice }
+	s.Fresh = len(a.Group.Bound) == 0 && !slices.ContainsFunc(a.Group.Gangs, lastSlice)
 	if r.Plan.Split {
 		return s
 	}
 	if s.Pin = a.pin(r.Plan); s.Pin != nil {
 		return s
 	}
-	bare, changes := a.onBare(ctx)
-	most := bare
-	if bare == nil {
+	empty, changes := a.onEmpty(ctx)
+	most := empty
+	if empty == nil {
 		most, changes = a.atMost(ctx)
 	}
-	s.Apart = a.apart(int(r.Plan.Want), most)
-	var is never
-	if most != nil && !a.tied() {
-		is = a.never(ctx, most, changes)
+	s.Apart = a.separations(int(r.Plan.Want), most)
+	var outcome emptyOutcome
+	if most != nil && !a.dependsOnBound() {
+		outcome = a.outcomeOnEmpty(ctx, most, changes)
 	}
 	switch {
-	case is.refusal != nil:
-		s.Never, s.AtMost, s.Lacks, s.Plugins, s.Roles = is.refusal, bare == nil, is.lacks, is.plugins, is.roles
+	case outcome.refusal != nil:
+		s.Never, s.AtMost, s.Lacks, s.Plugins, s.Roles = outcome.refusal, empty == nil, outcome.lacks, outcome.plugins, outcome.roles
 	default:
 		var held []int
-		s.Held, held = a.held(ctx)
-		s.Lacks = a.lacksBut(held, s.Lacks)
-		if evicts && bare != nil {
-			if s.Stay, s.Lacks = a.staying(ctx, bare.World.Free, held, s.Lacks); s.Stay > 0 {
+		s.Held, held = a.heldNodes(ctx)
+		s.Lacks = a.lacksWithout(held, s.Lacks)
+		if evicts && empty != nil {
+			if s.Stay, s.Lacks = a.countBlocked(ctx, empty.World.Free, held, s.Lacks); s.Stay > 0 {
 				if s.Least = a.lowestOfSeveral(); s.Least != nil {
 					s.Priority = a.planner.cache.Priority(s.Least)
 				}
@@ -108,17 +106,16 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 // Role is members of a gang for which no node has capacity.
 type Role struct {
 	Name string // for messages
-	Need int    // so many of them must be placed
+	Need int    // number of them that must be placed
 }
 
-// withoutNode lists the roles that need members for which no node has capacity: tasks, sub-groups and gangs of the group, and where these
-// are not told apart, members that need the same.
-func (a *Attempt) withoutNode() (out []Role) {
+// rolesWithoutNode lists the roles for which no node has capacity: tasks, sub-groups and gangs of the group.
+func (a *Attempt) rolesWithoutNode() (out []Role) {
 	takes := func(m gang.Member) bool {
 		return slices.ContainsFunc(a.kinds[a.kindOf[m.Pod]].slots, func(n offer.Slots) bool { return n > 0 })
 	}
 	if len(a.kinds) == 1 || a.Group.Choice.Any() {
-		return nil // it is said of all, or no gang is needed for sure
+		return nil // the cause holds for all members, or no gang is certainly needed
 	}
 	for _, g := range a.Group.Gangs {
 		need, named := g.Need, map[string]int{}
@@ -131,7 +128,7 @@ func (a *Attempt) withoutNode() (out []Role) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(named)) {
 			if n := min(need, named[name]); n > 0 {
-				out = append(out, Role{Name: cmp.Or(name, "gang "+nameOf(g.Ref)), Need: n})
+				out = append(out, Role{Name: cmp.Or(name, "gang "+displayName(g.Ref)), Need: n})
 				need -= n
 			}
 		}
@@ -139,7 +136,7 @@ func (a *Attempt) withoutNode() (out []Role) {
 	return out
 }
 
-// lowestOfSeveral returns the member of lowest priority where members differ in priority; nil if all are equal.
+// lowestOfSeveral returns the member of lowest priority if priorities differ; nil if all are equal.
 func (a *Attempt) lowestOfSeveral() *v1.Pod {
 	low := a.Lowest()
 	for _, m := range a.Group.Pending {
@@ -150,44 +147,43 @@ func (a *Attempt) lowestOfSeveral() *v1.Pod {
 	return nil
 }
 
-// stays remembers on which nodes those who may not be evicted are in the way, by what is asked for,
-// until the node changes.
-type stays struct {
+// blockedNodes remembers, for each request, the nodes used by pods that may not be evicted, until the node changes.
+type blockedNodes struct {
 	mu    sync.Mutex
 	asked int64
-	known map[string]*staysFor
+	known map[string]*blockedFor
 }
 
-// staysFor is by node index.
-type staysFor struct {
+// blockedFor is the blocked nodes of one request, by node index.
+type blockedFor struct {
 	asked      int64
 	generation []int64
-	leave      []uint64 // who may be evicted there, as far as quotas say
-	stay       []bool
+	evictable  []uint64 // key of the evictable pods, if quotas apply
+	blocked    []bool
 }
 
-// mostStays bounds the memory: 17 bytes for each node.
-const mostStays = 64
+// mostBlocked bounds the memory, at 17 bytes for each node.
+const mostBlocked = 64
 
-// of is what is known for members of a priority that need the same.
-func (s *stays) of(key string, nodes int) *staysFor {
+// entry returns what is known for members with equal priority and requirements.
+func (s *blockedNodes) entry(key string, nodes int) *blockedFor {
 	s.asked++
 	f := s.known[key]
 	if f == nil {
-		if s.known == nil || len(s.known) >= mostStays {
-			s.forget()
+		if s.known == nil || len(s.known) >= mostBlocked {
+			s.dropOldest()
 		}
-		f = &staysFor{}
+		f = &blockedFor{}
 		s.known[key] = f
 	}
-	if f.asked = s.asked; len(f.stay) != nodes {
-		f.generation, f.leave, f.stay = make([]int64, nodes), make([]uint64, nodes), make([]bool, nodes)
+	if f.asked = s.asked; len(f.blocked) != nodes {
+		f.generation, f.evictable, f.blocked = make([]int64, nodes), make([]uint64, nodes), make([]bool, nodes)
 	}
 	return f
 }
 
-// forget makes room for one more.
-func (s *stays) forget() {
+// dropOldest removes the oldest entry.
+func (s *blockedNodes) dropOldest() {
 	oldest := ""
 	for key, f := range s.known {
 		if oldest == "" || f.asked < s.known[oldest].asked {
@@ -196,23 +192,23 @@ func (s *stays) forget() {
 	}
 	delete(s.known, oldest)
 	if s.known == nil {
-		s.known = map[string]*staysFor{}
+		s.known = map[string]*blockedFor{}
 	}
 }
 
-// lacksBut counts nodes by what they lack without some of them.
-func (a *Attempt) lacksBut(nodes []int, lacks map[string]int) map[string]int {
+// lacksWithout counts nodes by what they lack, without the given nodes.
+func (a *Attempt) lacksWithout(nodes []int, lacks map[string]int) map[string]int {
 	if len(nodes) == 0 {
 		return lacks
 	}
 	rest := maps.Clone(lacks)
 	for _, i := range nodes {
-		lessen(rest, a.Lacks(i), 1)
+		subtract(rest, a.Lacks(i), 1)
 	}
 	return rest
 }
 
-func lessen(lacks map[string]int, reasons []string, by int) {
+func subtract(lacks map[string]int, reasons []string, by int) {
 	for _, reason := range reasons {
 		if lacks[reason] -= by; lacks[reason] <= 0 {
 			delete(lacks, reason)
@@ -220,56 +216,57 @@ func lessen(lacks map[string]int, reasons []string, by int) {
 	}
 }
 
-// staying counts the nodes that take nobody, would if nobody were there, and would not if everybody
-// left who may be evicted; and takes them out of those that lack something. bare is what nodes take
-// with nobody on them; of those that are held for others, in their order, something else is said.
-func (a *Attempt) staying(ctx context.Context, bare []offer.Slots, held []int, lacks map[string]int) (many int, rest map[string]int) {
+// countBlocked counts the nodes that take no member because of pods that may not be evicted, and removes these nodes from lacks.
+// emptyFree is the capacity of empty nodes. The nodes in held, in ascending order, are reported elsewhere.
+func (a *Attempt) countBlocked(
+	ctx context.Context, emptyFree []offer.Slots, held []int, lacks map[string]int,
+) (count int, rest map[string]int) {
 	p := a.planner
-	p.stays.mu.Lock()
-	defer p.stays.mu.Unlock()
-	known := p.stays.of(a.need(), len(a.Nodes))
-	stay := slices.Clone(known.stay)
-	may, quotas := a.mayLeave()
+	p.blockedNodes.mu.Lock()
+	defer p.blockedNodes.mu.Unlock()
+	known := p.blockedNodes.entry(a.needKey(), len(a.Nodes))
+	blocked := slices.Clone(known.blocked)
+	mayEvict, quotas := a.evictable()
 	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {
-		if a.World.Free[i] > 0 || bare[i] == 0 || a.kept[i] != "" {
-			stay[i] = false
+		if a.World.Free[i] > 0 || emptyFree[i] == 0 || a.reservedFor[i] != "" {
+			blocked[i] = false
 			return
 		}
-		now, leave := fit.Generation(n), uint64(0)
-		if quotas { // what they say changes, and the node does not
-			leave = whoLeaves(n, may)
+		generation, evictable := fit.Generation(n), uint64(0)
+		if quotas { // quotas may change while the node does not
+			evictable = evictableKey(n, mayEvict)
 		}
-		if known.generation[i] == now && known.leave[i] == leave && len(a.beside[i]) == 0 {
+		if known.generation[i] == generation && known.evictable[i] == evictable && len(a.beside[i]) == 0 {
 			return
 		}
-		stay[i] = a.stays(ctx, i, n, may)
+		blocked[i] = a.isBlocked(ctx, i, n, mayEvict)
 		if len(a.beside[i]) == 0 {
-			known.generation[i], known.leave[i], known.stay[i] = now, leave, stay[i]
+			known.generation[i], known.evictable[i], known.blocked[i] = generation, evictable, blocked[i]
 		}
 	})
-	alike := map[*fit.Reasons]int{} // of nodes that lack the same, as most do
+	nodesByReasons := map[*fit.Reasons]int{} // nodes by what they lack; most lack the same
 	rest = maps.Clone(lacks)
 	for _, i := range held {
-		stay[i] = false
+		blocked[i] = false
 	}
-	for i, is := range stay {
-		if !is || a.Nodes[i] == nil {
+	for i, onNode := range blocked {
+		if !onNode || a.Nodes[i] == nil {
 			continue
 		}
-		if many++; len(a.counts) == 1 {
-			alike[a.counts[0].Why(i)]++
+		if count++; len(a.counts) == 1 {
+			nodesByReasons[a.counts[0].Why(i)]++
 		} else {
-			lessen(rest, a.Lacks(i), 1)
+			subtract(rest, a.Lacks(i), 1)
 		}
 	}
-	for reasons, n := range alike {
-		lessen(rest, reasons.All(), n)
+	for reasons, n := range nodesByReasons {
+		subtract(rest, reasons.All(), n)
 	}
-	return many, rest
+	return count, rest
 }
 
-// need tells apart members that need something else, or may evict others.
-func (a *Attempt) need() string {
+// needKey returns a key for the members' requirements and the priority below which they evict.
+func (a *Attempt) needKey() string {
 	key := strconv.Itoa(int(a.planner.cache.Priority(a.Lowest())))
 	for _, k := range a.kinds {
 		key += "\n" + k.counter.Key()
@@ -277,32 +274,32 @@ func (a *Attempt) need() string {
 	return key
 }
 
-// mayLeave says who leaves, or may be evicted for the members; quotas says that quotas have a say in that.
-func (a *Attempt) mayLeave() (may func(*v1.Pod) bool, quotas bool) {
+// evictable returns which pods terminate or may be evicted for the members, and whether quotas apply.
+func (a *Attempt) evictable() (mayEvict func(*v1.Pod) bool, quotas bool) {
 	rule := eligible.RuleOf(a.planner.cache, a.planner.cache.Priority(a.Lowest()), nil, nil)
-	if ask := a.planner.MayLeave; ask != nil {
-		rule.Quotas = ask(a.Group)
+	if quotaRule := a.planner.MayLeave; quotaRule != nil {
+		rule.Quotas = quotaRule(a.Group)
 	}
 	return func(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil || rule.Allows(pod) }, rule.Quotas != nil
 }
 
-// whoLeaves tells apart which of a node's pods may leave.
-func whoLeaves(n fwk.NodeInfo, may func(*v1.Pod) bool) uint64 {
+// evictableKey returns a key for the evictable pods of a node.
+func evictableKey(n fwk.NodeInfo, mayEvict func(*v1.Pod) bool) uint64 {
 	h := fnv.New64a()
 	for i, info := range n.GetPods() {
-		if may(info.GetPod()) {
+		if mayEvict(info.GetPod()) {
 			_, _ = h.Write(binary.AppendUvarint(nil, uint64(i)))
 		}
 	}
 	return h.Sum64()
 }
 
-// stays says whether those who may not be evicted keep a node from taking anybody.
-func (a *Attempt) stays(ctx context.Context, node int, n fwk.NodeInfo, may func(*v1.Pod) bool) bool {
+// isBlocked returns whether pods that may not be evicted prevent a node from taking any member.
+func (a *Attempt) isBlocked(ctx context.Context, node int, n fwk.NodeInfo, mayEvict func(*v1.Pod) bool) bool {
 	pods := n.GetPods()
 	var gone []*v1.Pod
 	for _, info := range pods {
-		if pod := info.GetPod(); may(pod) {
+		if pod := info.GetPod(); mayEvict(pod) {
 			gone = append(gone, pod)
 		}
 	}

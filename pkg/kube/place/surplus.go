@@ -13,19 +13,16 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Members beyond minMember take free places only: a place whose victims leave for somebody
-// else is not free, however unimportant those are that it is kept for.
-
-// modestly is what has been found, or if members go where places are kept for others, a plan
-// in which none does: for as many as there is room for beside these, else for those alone
-// that are needed. The gang needs all whom the rules do not let go without the rest.
-func (a *Attempt) modestly(ctx context.Context, found Outcome) (Outcome, error) {
-	if !a.takesFrom(found) {
+// respectReservations returns found unless its surplus members use nodes reserved for other gangs.
+// Then it looks for a plan that avoids these nodes, for as many members as fit, else for the needed members alone.
+// Members beyond minMember use free capacity only: a reserved node is not free, even for a holder of lower priority.
+func (a *Attempt) respectReservations(ctx context.Context, found Outcome) (Outcome, error) {
+	if !a.usesReserved(found) {
 		return found, nil
 	}
 	b := *a
-	b.beside, b.kinds, b.limited = maps.Clone(a.beside), slices.Clone(a.kinds), limited{}
-	for i, pods := range a.others {
+	b.beside, b.kinds, b.limited = maps.Clone(a.beside), slices.Clone(a.kinds), activeLimits{}
+	for i, pods := range a.besideSurplus {
 		b.beside[i] = slices.Concat(b.beside[i], pods)
 	}
 	if _, err := b.count(ctx); err != nil {
@@ -39,7 +36,7 @@ func (a *Attempt) modestly(ctx context.Context, found Outcome) (Outcome, error) 
 		return Outcome{}, err
 	}
 	for _, least := range fewest {
-		for _, needed := range least.fewest() {
+		for _, needed := range least.neededOnly() {
 			if few, refusal, err := needed.Choose(ctx, nil); refusal == nil || err != nil {
 				return few, err
 			}
@@ -48,42 +45,42 @@ func (a *Attempt) modestly(ctx context.Context, found Outcome) (Outcome, error) 
 	return found, nil
 }
 
-// takesFrom says whether places are where some are kept for others, of lower priority.
-func (a *Attempt) takesFrom(found Outcome) bool {
-	if len(a.others) == 0 || len(found.Places) <= len(a.Group.Needed()) {
+// usesReserved returns whether a plan with surplus members uses nodes reserved for pods of lower priority.
+func (a *Attempt) usesReserved(found Outcome) bool {
+	if len(a.besideSurplus) == 0 || len(found.Places) <= len(a.Group.Needed()) {
 		return false
 	}
 	for _, p := range found.Places {
-		if i, ok := a.Net.Tree.NodeIndex(p.Node); ok && len(a.others[i]) > 0 {
+		if i, ok := a.Net.Tree.NodeIndex(p.Node); ok && len(a.besideSurplus[i]) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// Modest are the attempts for those members for whom places may be taken that are kept for
-// others, if there are such places; else it is the attempt itself. Where one finds nothing the next may.
+// Modest returns the attempts for the members that may use reserved nodes; the attempt itself if there are none.
+// If one finds no plan, the next may.
 func (a *Attempt) Modest() []*Attempt {
-	if len(a.others) == 0 {
+	if len(a.besideSurplus) == 0 {
 		return []*Attempt{a}
 	}
-	if few := a.fewest(); len(few) > 0 {
-		return few
+	if attempts := a.neededOnly(); len(attempts) > 0 {
+		return attempts
 	}
 	return []*Attempt{a}
 }
 
-// mostFewest bounds the attempts for as many members as are needed.
+// mostFewest bounds the attempts for the needed members.
 const mostFewest = 8
 
-// fewest are the attempts for no more members than are needed: the first by rank, and where members differ, of
-// each kind the first as far as there are as many. There is none if nobody is needed.
-func (a *Attempt) fewest() (out []*Attempt) {
+// neededOnly returns attempts for no more members than needed: the first by rank, and one preferring each kind.
+// It returns none if no member is needed.
+func (a *Attempt) neededOnly() (out []*Attempt) {
 	tried := map[string]bool{}
 	for kind := -1; kind < min(len(a.kinds), mostFewest); kind++ {
 		group := a.Group.Group
 		group.Pending = slices.Clone(group.Pending)
-		slices.SortStableFunc(group.Pending, func(x, y gang.Member) int { return cmp.Compare(a.other(x, kind), a.other(y, kind)) })
+		slices.SortStableFunc(group.Pending, func(x, y gang.Member) int { return cmp.Compare(a.kindRank(x, kind), a.kindRank(y, kind)) })
 		needed, key := map[string]bool{}, ""
 		for _, m := range group.Needed() {
 			needed[m.Pod] = true
@@ -102,47 +99,47 @@ func (a *Attempt) fewest() (out []*Attempt) {
 	return out
 }
 
-// other is 1 for a member of another kind.
-func (a *Attempt) other(m gang.Member, kind int) int {
+// kindRank returns 1 for a member of another kind, else 0.
+func (a *Attempt) kindRank(m gang.Member, kind int) int {
 	if kind >= 0 && a.kindOf[m.Pod] != kind {
 		return 1
 	}
 	return 0
 }
 
-// InMultiples is the attempt where a group needs as many members as make up its podCountMultiples, if as many wait: fewer never start though
-// they were enough for minMember.
+// InMultiples returns the attempt with Need raised to complete podCountMultiples, if enough members wait.
+// Fewer members never start, even if they satisfy minMember.
 func (a *Attempt) InMultiples() *Attempt {
 	if a.Group.Choice.Any() {
 		return a
 	}
 	all, sets := convert.Gather(a.Group.Gather, a.Group.Own, a.Net.Tree, a.Group.Gangs)
-	some, group := *a, *a.Group
-	some.Group, group.Gangs = &group, slices.Clone(a.Group.Gangs)
-	waits, bound := a.perGang(group.Pending), a.perGang(group.Bound)
+	raised, group := *a, *a.Group
+	raised.Group, group.Gangs = &group, slices.Clone(a.Group.Gangs)
+	pending, bound := a.countByGang(group.Pending), a.countByGang(group.Bound)
 	every := mixed.Set{Gather: all}
 	for i := range group.Gangs {
 		every.Gangs = append(every.Gangs, i)
 	}
 	for _, set := range append(sets, every) {
-		start := 0 // of the set's members, with those who have
+		start := 0 // members of the set, including running ones
 		for _, i := range set.Gangs {
 			start += group.Gangs[i].Need + bound[i]
 		}
 		up, ok := offer.Up(offer.Slots(start), set.Multiple.Steps(a.Net.Tree.Depth() + 1)[0])
 		for _, i := range set.Gangs {
-			of := &group.Gangs[i]
-			if ok && of.Need > 0 {
-				more := min(int(up)-start, waits[i]-of.Need)
-				of.Need, start = of.Need+more, start+more
+			entry := &group.Gangs[i]
+			if ok && entry.Need > 0 {
+				more := min(int(up)-start, pending[i]-entry.Need)
+				entry.Need, start = entry.Need+more, start+more
 			}
 		}
 	}
-	return &some
+	return &raised
 }
 
-// perGang counts members by gang.
-func (a *Attempt) perGang(members []gang.Member) []int {
+// countByGang counts members by gang.
+func (a *Attempt) countByGang(members []gang.Member) []int {
 	n := make([]int, len(a.Group.Gangs))
 	for _, m := range members {
 		if i := slices.IndexFunc(a.Group.Gangs, func(g gang.Gang) bool { return g.Ref == m.Gang }); i >= 0 {
@@ -152,27 +149,26 @@ func (a *Attempt) perGang(members []gang.Member) []int {
 	return n
 }
 
-// Least are the attempts for as few gangs as a group can do with, one for each set of gangs of
-// which none can be left out, as far as they differ: to evict for, and to keep places for. Of a
-// group that needs all of its gangs it is the attempt itself.
+// Least returns the attempts for the smallest sets of gangs that may start, for evictions and reservations.
+// For a group that needs all its gangs it returns the attempt itself.
 func (a *Attempt) Least(ctx context.Context) (out []*Attempt, err error) {
 	if !a.Group.Choice.Any() || !a.counted {
 		return []*Attempt{a}, nil
 	}
 	job, _ := a.Job()
 	for _, set := range job.Least(a.Net.Tree) {
-		some, err := a.only(ctx, set)
+		attempt, err := a.onlyGangs(ctx, set)
 		if err != nil {
 			return nil, err
 		}
-		if some != nil {
-			out = append(out, some)
+		if attempt != nil {
+			out = append(out, attempt)
 		}
 	}
 	return out, nil
 }
 
-// Fewest is the first of Least: itself if there is none.
+// Fewest returns the first of Least; the attempt itself if there is none.
 func (a *Attempt) Fewest(ctx context.Context) *Attempt {
 	if fewest, err := a.Least(ctx); err == nil && len(fewest) > 0 {
 		return fewest[0]
@@ -180,8 +176,8 @@ func (a *Attempt) Fewest(ctx context.Context) *Attempt {
 	return a
 }
 
-// only is the attempt for some gangs; nil if they must not run without the others.
-func (a *Attempt) only(ctx context.Context, set choice.Set) (*Attempt, error) {
+// onlyGangs returns the attempt for some gangs; nil if they must not run without the rest.
+func (a *Attempt) onlyGangs(ctx context.Context, set choice.Set) (*Attempt, error) {
 	only, ok := a.Group.Only(set)
 	if !ok {
 		return nil, nil
@@ -192,7 +188,7 @@ func (a *Attempt) only(ctx context.Context, set choice.Set) (*Attempt, error) {
 	if len(a.kinds) == 1 || len(only.Pending) == 0 {
 		return &b, nil
 	}
-	b.kinds, b.kindOf, b.limited = nil, nil, limited{} // how large domains are is for those only
+	b.kinds, b.kindOf, b.limited = nil, nil, activeLimits{} // limits and domain sizes depend on the members
 	_, err := b.count(ctx)
 	return &b, err
 }

@@ -16,8 +16,8 @@ func on(found place.Outcome) string {
 	return strings.ReplaceAll(strings.TrimPrefix(drawn(found.Places, false), "\n"), "\n", "; ")
 }
 
-// TestModestly: victims on n1 leave for a pod that matters less than the gang. Members that are needed
-// may go there all the same, those that the gang can do without may not.
+// TestModestly: n1 is reserved for a pod of lower priority than the gang. Needed members
+// may use it, surplus members may not.
 func TestModestly(t *testing.T) {
 	for about, test := range map[string]struct{ lines, want string }{
 		"all are needed":              {"node s/b/n1 4\ngang a min=4\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1 nominated=n1", "n1: a-0 a-1 a-2 a-3"},
@@ -38,8 +38,8 @@ func TestModestly(t *testing.T) {
 	}
 }
 
-// TestModest: for whom places may be taken that are kept for others: for the first that are needed, and
-// where members differ, for the first of each kind, each set of them once.
+// TestModest: reserved nodes may be used by the first needed members, and
+// with several kinds by the first of each kind, each set once.
 func TestModest(t *testing.T) {
 	for about, test := range map[string]struct{ lines, want string }{
 		"nothing is kept":   {"pods a 4 cpu=1 priority=5", "a-0 a-1 a-2 a-3"},
@@ -64,7 +64,7 @@ func TestModest(t *testing.T) {
 	}
 }
 
-// TestWithout: a cluster that lacks a node takes nobody there, and the attempt it was made of still does.
+// TestWithout: an attempt without a node places no member there, and the original attempt still does.
 func TestWithout(t *testing.T) {
 	for kinds, more := range map[string]string{"one kind": "pods a 1-3 cpu=1", "two kinds": "pods a 1-3 cpu=2"} {
 		t.Run(kinds, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// TestLoads: how many of each kind go where, and whether a node takes them beside who is there.
+// TestLoads: the number of each kind on each node, and whether the node takes them beside its pods.
 func TestLoads(t *testing.T) {
 	w := newWorld(t, `
 		node s/b/n1 4
@@ -125,8 +125,8 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// TestInMultiples: as many members are needed as make up the multiples, with those that run already, if as many wait; of a group of gangs those
-// of the first that has some to spare.
+// TestInMultiples: the need grows to complete multiples together with running members, if enough members wait. In a group
+// the first gang with spare members provides them.
 func TestInMultiples(t *testing.T) {
 	for about, test := range map[string]struct {
 		lines string

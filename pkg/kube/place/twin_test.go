@@ -70,7 +70,7 @@ func (s *small) domain(node int) int {
 	return 0
 }
 
-// allows says whether a member may go to a node as long as nobody else does.
+// allows returns whether an empty node takes a member.
 func (s *small) allows(node int) bool {
 	return node != s.avoid && (s.bound < 0 || s.domain(node) == s.domain(s.bound))
 }
@@ -165,8 +165,8 @@ func sized(name string, cpus int) *v1.Pod {
 	}
 }
 
-// TestTwin: an attempt places as many members as one finds who tries all ways, within the
-// rules, and refuses only where there are too few. All worlds are one planner's, which
+// TestTwin: an attempt places as many members as an exhaustive search within the
+// rules, and refuses only if there are too few. All worlds are one planner's, which
 // remembers what it can from one to the next.
 func TestTwin(t *testing.T) {
 	w := newWorld(t, "")

@@ -42,7 +42,7 @@ import (
 )
 
 // world is what a planner sees: the book and the tree as the cache has them, and a
-// scheduler's snapshot with the Filter plugins of the stock profile. Nobody schedules: tests
+// scheduler's snapshot with the Filter plugins of the stock profile. Nothing is scheduled: tests
 // make attempts and look at what comes of them.
 type world struct {
 	t         testing.TB
@@ -109,7 +109,7 @@ func spec(layers ...string) map[string]any {
 	return map[string]any{"networkTopologySpec": list}
 }
 
-// layers has the ClusterNetworkTopology have others.
+// layers changes the layers of the ClusterNetworkTopology.
 func (w *world) layers(layers ...string) {
 	w.t.Helper()
 	all := w.custom.Resource(koordinator.ClusterNetworkTopologies)
@@ -142,7 +142,7 @@ func (w *world) start() {
 	w.planner = place.NewPlanner(w.profile, w.cache)
 }
 
-// newProfile is kube-scheduler's default one, with those of its Filters that need no cluster, and more plugins.
+// newProfile returns kube-scheduler's default profile with the Filters that need no cluster, and more plugins.
 func newProfile(t testing.TB, snapshot *internalcache.Snapshot, nominated fwk.PodNominator, more ...fwk.Plugin) framework.Framework {
 	cfg, err := latest.Default()
 	require.NoError(t, err)
@@ -343,7 +343,7 @@ func (w *world) get(name string) *v1.Pod {
 	return p
 }
 
-// bind has a pod be on a node, as everybody sees it.
+// bind puts a pod on a node, in the cache and the snapshot.
 func (w *world) bind(name, node string) {
 	w.t.Helper()
 	p := w.get(name)
@@ -361,7 +361,7 @@ func (w *world) leave(name string) {
 	require.NoError(w.t, w.scheduler.RemovePod(klog.Background(), w.get(name)))
 }
 
-// nodes are those of the next cycle.
+// nodes returns the nodes of the next cycle.
 func (w *world) nodes() []fwk.NodeInfo {
 	w.t.Helper()
 	require.NoError(w.t, w.scheduler.UpdateSnapshot(klog.Background(), w.snapshot))

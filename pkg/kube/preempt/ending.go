@@ -16,29 +16,28 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// A gang that comes to its end goes pod by pod. Who waits for its nodes is tried at each of them, and as soon as somebody's eviction makes up for
-// the rest he would be evicted, though the rest is free a moment later. So nobody is evicted in that moment, if fewer need
-// leave after it. Nobody who came later takes the places meanwhile that the gang is to get without anybody's leaving: they are kept for it until it is
-// tried again, at each pod that goes, and once it has waited long enough. The same for pods that have gone already, of which the snapshot does not know.
+// The pods of an ending gang terminate one by one. A gang that waits for its nodes is retried each time, and one eviction may soon make up
+// for the rest, which is free a moment later. So an eviction is put off if it costs less after the end. The free nodes are held for the
+// gang until its retry. The same holds for deleted pods that the snapshot still contains.
 
-// mostPatient is how long a group waits at the most, however many gangs end one after the other. Whoever did not wait for
-// as long may do so again.
+// mostPatient is how long a group waits at most, however many gangs end one after the other. After a break of that length it may wait
+// again.
 const mostPatient = 5 * time.Second
 
-// patient is since when groups have waited for the ends of others, and until when they were seen to. Only scheduling cycles of one profile ask,
+// patient holds since when groups have waited for ending gangs, and when they last did. Only the scheduling cycles of one profile use it,
 // one after the other.
 type patient map[gang.Ref]span
 
 type span struct{ since, last time.Time }
 
-// may says whether a group may wait on, and notes that it does.
-func (p *patient) may(group gang.Ref, now time.Time) bool {
+// mayWait returns whether a group may wait on, and records that it does.
+func (p *patient) mayWait(group gang.Ref, now time.Time) bool {
 	if *p == nil {
 		*p = patient{}
 	}
-	for of, s := range *p {
+	for key, s := range *p {
 		if now.Sub(s.last) > mostPatient {
-			delete(*p, of)
+			delete(*p, key)
 		}
 	}
 	s, waits := (*p)[group]
@@ -52,21 +51,21 @@ func (p *patient) may(group gang.Ref, now time.Time) bool {
 	return true
 }
 
-// awaitsEnd says whether an eviction is put off, and has the group tried again when it was for long enough.
-func (p *Preemptor) awaitsEnd(ctx context.Context, a *place.Attempt, found *solution, speaker *v1.Pod) bool {
+// awaitsEnd returns whether an eviction is put off, and schedules the retry of the group.
+func (p *Preemptor) awaitsEnd(ctx context.Context, a *place.Attempt, found *solution, representative *v1.Pod) bool {
 	if len(found.gone) == 0 {
 		return false
 	}
 	soon := p.fewerSoon(ctx, a, found)
-	if soon == nil || !p.patient.may(a.Group.Key, p.Clock.Now()) {
+	if soon == nil || !p.patient.mayWait(a.Group.Key, p.Clock.Now()) {
 		return false
 	}
 	p.Cache.Handle(gang.Saved{Group: a.Group.Key, Places: free(a, soon), For: 2 * cache.EndsWithin})
-	p.tryAgain(ctx, a.Group.Key, speaker)
+	p.tryAgain(ctx, a.Group.Key, representative)
 	return true
 }
 
-// free are the places that members get where nobody is evicted. On other nodes nothing is kept: others may evict whom they need there.
+// free returns the assigned nodes where no pod is evicted. Other nodes are not held: other gangs may evict pods there.
 func free(a *place.Attempt, soon *solution) []gang.Place {
 	own, _ := a.Split(soon.Places)
 	gone := map[types.UID]bool{}
@@ -79,24 +78,24 @@ func free(a *place.Attempt, soon *solution) []gang.Place {
 	})
 }
 
-// tryAgain has a group tried once more in a moment. If it is being tried just then, the queue sees to it that it is tried after that.
-func (p *Preemptor) tryAgain(ctx context.Context, group gang.Ref, speaker *v1.Pod) {
-	if !p.again.Add(group, speaker) {
+// tryAgain retries a group after a moment. If a cycle is trying the group just then, the queue retries it after that.
+func (p *Preemptor) tryAgain(ctx context.Context, group gang.Ref, representative *v1.Pod) {
+	if !p.retries.Add(group, representative) {
 		return
 	}
 	go func() {
 		select {
 		case <-p.Clock.After(cache.EndsWithin):
-			pod, _ := p.again.Take(group)
+			pod, _ := p.retries.Take(group)
 			p.Profile.Activate(klog.FromContext(ctx), map[string]*v1.Pod{convert.PodKey(pod): pod})
 		case <-p.Ended:
 		}
 	}()
 }
 
-// fewerSoon is what costs less than an eviction once those have gone who are about to; nil if nothing does.
+// fewerSoon returns what costs less than an eviction after the ending pods are gone; nil if nothing does.
 func (p *Preemptor) fewerSoon(ctx context.Context, a *place.Attempt, found *solution) *solution {
-	ending := there(a, p.Cache.Ending(a.Group.Whole(), p.gone))
+	ending := onNodesOf(a, p.Cache.Ending(a.Group.Whole(), p.isGone))
 	if len(ending) == 0 {
 		return nil
 	}
@@ -107,27 +106,27 @@ func (p *Preemptor) fewerSoon(ctx context.Context, a *place.Attempt, found *solu
 	return soon
 }
 
-// there are those of some pods, by UID with the node of each, that count on one of an attempt's nodes. Of those without a node that is not known.
-func there(a *place.Attempt, some map[types.UID]string) map[types.UID]bool {
-	is := map[types.UID]bool{}
-	for uid, node := range some {
+// onNodesOf returns the pods, given with their nodes, that count on the attempt's nodes. Pods with unknown node are included.
+func onNodesOf(a *place.Attempt, pods map[types.UID]string) map[types.UID]bool {
+	found := map[types.UID]bool{}
+	for uid, node := range pods {
 		i, ok := a.Net.Tree.NodeIndex(node)
-		if node == "" || ok && a.Nodes[i] != nil && hasOne(a.Nodes[i], func(on types.UID) bool { return on == uid }) {
-			is[uid] = true
+		if node == "" || ok && a.Nodes[i] != nil && hasOne(a.Nodes[i], func(counted types.UID) bool { return counted == uid }) {
+			found[uid] = true
 		}
 	}
-	return is
+	return found
 }
 
-// hasOne says whether one of some pods counts on a node.
-func hasOne(node fwk.NodeInfo, some func(types.UID) bool) bool {
-	return slices.ContainsFunc(node.GetPods(), func(info fwk.PodInfo) bool { return some(info.GetPod().UID) })
+// hasOne returns whether a selected pod counts on a node.
+func hasOne(node fwk.NodeInfo, selects func(types.UID) bool) bool {
+	return slices.ContainsFunc(node.GetPods(), func(info fwk.PodInfo) bool { return selects(info.GetPod().UID) })
 }
 
-// gone says whether there is no such pod any more. The informer knows that before it tells anybody, and it tells the scheduler, which tries
-// groups at once, apart from the cache. Whoever has finished is gone for it, too.
-func (p *Preemptor) gone(pod string, uid types.UID) bool {
-	now, _, err := p.there.GetByKey(pod)
-	is, ok := now.(*v1.Pod)
-	return err == nil && (!ok || is.UID != uid)
+// isGone returns whether a pod does not exist any more. The informer's store knows that before its handlers are called, and the scheduler
+// may retry groups before the cache's handler runs. Finished pods are gone, too.
+func (p *Preemptor) isGone(pod string, uid types.UID) bool {
+	now, _, err := p.podStore.GetByKey(pod)
+	listed, ok := now.(*v1.Pod)
+	return err == nil && (!ok || listed.UID != uid)
 }

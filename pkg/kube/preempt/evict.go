@@ -15,20 +15,19 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Evict looks for victims, reserves the places that they leave and has them leave. It
-// returns the node of the speaker's place if there are any. Others are attempts for other members of the group, of
-// which the one for whom it costs least is taken.
-func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod, others ...*place.Attempt) (node string, verdict Verdict) {
-	a, found, verdict := p.overChoices(ctx, append([]*place.Attempt{a}, others...))
+// Evict looks for victims, reserves their capacity and evicts them. It returns the representative's node if there are victims. alternatives
+// are attempts for other members of the group; the cheapest attempt is taken.
+func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, representative *v1.Pod, alternatives ...*place.Attempt) (node string, verdict Verdict) {
+	a, found, verdict := p.overChoices(ctx, append([]*place.Attempt{a}, alternatives...))
 	if found == nil {
 		return "", verdict
 	}
 	switch {
 	case a.Group.Alone:
-		if found.gone = p.extended(speaker, found.Places[0].Node, found.gone); found.gone == nil {
+		if found.gone = p.askExtenders(representative, found.Places[0].Node, found.gone); found.gone == nil {
 			return "", NoHelp
 		}
-	case p.awaitsEnd(ctx, a, found, speaker):
+	case p.awaitsEnd(ctx, a, found, representative):
 		return "", Ending
 	}
 	if len(found.gone) > 0 && !a.Group.Alone {
@@ -38,27 +37,27 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 	if found.revokes != nil {
 		why = found.revokes.Revoked(found.gone)
 	}
-	gone := slices.Concat(found.gone, p.others(ctx, a, found))
-	own, ahead := a.Split(found.Places)
+	gone := slices.Concat(found.gone, p.sharedVictims(ctx, a, found))
+	own, earlier := a.Split(found.Places)
 	p.Meter.Preemption(len(found.gone))
 	p.Reserve(ctx, departure.Reservation{
-		Group: a.Group, Lowest: a.Lowest(), Speaker: speaker, Domain: a.Domain(found.Places), Evicted: gone, Places: found.Places, Why: why,
+		Group: a.Group, Lowest: a.Lowest(), Speaker: representative, Domain: a.Domain(found.Places), Evicted: gone, Places: found.Places, Why: why,
 		Planned: gang.Planned{
-			Group: a.Group.Key, Places: own, Ahead: ahead, Reserved: true, InOrder: found.InOrder || a.Ordered(),
+			Group: a.Group.Key, Places: own, Ahead: earlier, Reserved: true, InOrder: found.InOrder || a.Ordered(),
 			Until: p.Clock.Now().Add(max(longestGrace(gone), longest(found.awaits, p.Clock.Now())) + p.Limits().Leave),
 		},
 	})
 	for _, at := range own {
-		if at.Pod == convert.PodKey(speaker) {
+		if at.Pod == convert.PodKey(representative) {
 			node = at.Node
 		}
 	}
 	return node, Evicts
 }
 
-// extended returns the victims of a pod without a gang after the profile's extenders have been asked, as kube-scheduler asks them: nil if one of them
-// keeps the pod off the node. They know only victims on the node itself.
-func (p *Preemptor) extended(pod *v1.Pod, node string, gone []*v1.Pod) []*v1.Pod {
+// askExtenders returns the victims of a pod without a gang as the profile's extenders change them, as in kube-scheduler; nil if an extender
+// rejects the node. Extenders handle only victims on that node.
+func (p *Preemptor) askExtenders(pod *v1.Pod, node string, gone []*v1.Pod) []*v1.Pod {
 	gone = append([]*v1.Pod{}, gone...)
 	for _, e := range p.Profile.Extenders() {
 		if len(gone) == 0 || !e.SupportsPreemption() || !e.IsInterested(pod) {
@@ -79,85 +78,83 @@ func (p *Preemptor) extended(pod *v1.Pod, node string, gone []*v1.Pod) []*v1.Pod
 	return gone
 }
 
-// overChoices returns the attempt, of several for different members, whose victims cost least. Without victims the verdict is the
-// first one's, unless more is known of another one than that nobody helps. Where that would be too many nodes not all are tried, at least two: those of
-// which it is remembered that nobody helps cost nothing, so that the others come next time.
-func (p *Preemptor) overChoices(ctx context.Context, some []*place.Attempt) (best *place.Attempt, found *solution, came Verdict) {
-	seen := map[*place.Attempt]bool{}
+// overChoices returns the attempt, of several for different members, with the cheapest victims. Without victims the verdict is the first
+// one's, or a more specific one. The number of nodes bounds the attempts, but two are always tried. Attempts with remembered failures cost
+// nothing, so that later attempts get their turn.
+func (p *Preemptor) overChoices(ctx context.Context, attempts []*place.Attempt) (best *place.Attempt, found *solution, result Verdict) {
+	tried := map[*place.Attempt]bool{}
 	began := p.searched.Load()
-	for i, a := range some {
-		if seen[a] {
+	for i, a := range attempts {
+		if tried[a] {
 			continue
 		}
-		nodes, here := p.searched.Load()-began, int64(len(a.Nodes))
-		if len(seen) >= 2 && (nodes > 0 && nodes+here > p.among || int64(len(seen)+1)*here > mostLooks*p.among) {
-			if came == Nobody || came == NoHelp {
-				came = Untried
+		nodes, onAttempt := p.searched.Load()-began, int64(len(a.Nodes))
+		if len(tried) >= 2 && (nodes > 0 && nodes+onAttempt > p.among || int64(len(tried)+1)*onAttempt > mostLooks*p.among) {
+			if result == Nobody || result == NoHelp {
+				result = Untried
 			}
 			break
 		}
-		seen[a] = true
-		of, s, verdict := p.overGangSets(ctx, a)
+		tried[a] = true
+		attempt, s, verdict := p.overGangSets(ctx, a)
 		if s != nil && (found == nil || s.before(found)) {
-			best, found = of, s
+			best, found = attempt, s
 		}
-		if i == 0 || came == Nobody && verdict == NoHelp || (came == Nobody || came == NoHelp) && (verdict == Untried || verdict == LeftOut) {
-			came = verdict
+		if i == 0 || result == Nobody && verdict == NoHelp || (result == Nobody || result == NoHelp) && (verdict == Untried || verdict == LeftOut) {
+			result = verdict
 		}
 	}
 	if found != nil {
 		return best, found, Evicts
 	}
-	return some[0], nil, came
+	return attempts[0], nil, result
 }
 
-// overGangSets looks for victims: for all that a group needs, or where it can do without some gangs, for the
-// set of as few as it can do with for whom the fewest must leave.
-func (p *Preemptor) overGangSets(ctx context.Context, a *place.Attempt) (best *place.Attempt, found *solution, came Verdict) {
+// overGangSets looks for victims for all gangs that a group needs, or for the minimal set of gangs with the cheapest victims.
+func (p *Preemptor) overGangSets(ctx context.Context, a *place.Attempt) (best *place.Attempt, found *solution, result Verdict) {
 	fewest, err := a.Least(ctx)
 	if err != nil {
 		return a, nil, NoHelp
 	}
-	best, came = a, Surplus
+	best, result = a, Surplus
 	for i, a := range fewest {
-		verdict := Surplus // if the group can do without all who wait
+		verdict := Surplus // if the group needs none of the waiting members
 		if len(a.Group.Pending) > 0 {
 			verdict = p.may(a)
 		}
 		if verdict == Evicts {
-			var of *place.Attempt
+			var attempt *place.Attempt
 			var s *solution
-			if of, s, verdict = p.overMemberSets(ctx, needed(a).Modest()); s != nil && (found == nil || s.before(found)) {
-				best, found = of, s
+			if attempt, s, verdict = p.overMemberSets(ctx, needed(a).Modest()); s != nil && (found == nil || s.before(found)) {
+				best, found = attempt, s
 			}
 		}
 		if i == 0 || verdict == LeftOut {
-			came = verdict
+			result = verdict
 		}
 	}
 	if found != nil {
 		return best, found, Evicts
 	}
-	return a, nil, came
+	return a, nil, result
 }
 
-// overMemberSets is the first of some attempts for which victims are found. If there is none, the verdict is the first
-// one's.
-func (p *Preemptor) overMemberSets(ctx context.Context, some []*place.Attempt) (a *place.Attempt, found *solution, came Verdict) {
-	for i, a := range some {
+// overMemberSets returns the first attempt with victims. Without any the verdict is the first one's.
+func (p *Preemptor) overMemberSets(ctx context.Context, attempts []*place.Attempt) (a *place.Attempt, found *solution, result Verdict) {
+	for i, a := range attempts {
 		p.Victims.Depart(ctx, a, p.Clock.Now(), p.uncertain(a))
-		found, verdict := p.unlessKnownVain(ctx, a)
+		found, verdict := p.searchChanged(ctx, a)
 		if found != nil {
 			return a, found, verdict
 		}
 		if i == 0 {
-			came = verdict
+			result = verdict
 		}
 	}
-	return nil, nil, came
+	return nil, nil, result
 }
 
-// may says whether victims are looked for at all.
+// may returns whether victims are looked for, or why not.
 func (p *Preemptor) may(a *place.Attempt) Verdict {
 	if why := p.forbidden(a); why != Evicts && !p.revokes(a.Group) {
 		return why
@@ -171,7 +168,7 @@ func (p *Preemptor) may(a *place.Attempt) Verdict {
 	return Evicts
 }
 
-// forbidden says why no pods may be evicted for their lower priority, or since their quotas have more than their own; Evicts is that they may.
+// forbidden returns why the preemptor may not evict by priority or quota; Evicts if it may.
 func (p *Preemptor) forbidden(a *place.Attempt) Verdict {
 	if a.Group.Alone && p.Compares == nil || !a.Group.Alone && !p.Limits().Enabled {
 		return Off
@@ -184,14 +181,13 @@ func (p *Preemptor) forbidden(a *place.Attempt) Verdict {
 	return Evicts
 }
 
-// needed is the attempt for those members for whom others may be evicted: nobody's whose
-// gang has its minMember, whatever its match policy asks of those who wait. It is nil if
-// there are none. Of a gang that has started and lost some, whoever fits may take the place of one.
+// needed returns the attempt for the members that victims may be evicted for; nil if none. A gang with minMember running members needs
+// none, whatever its match policy. Any fitting member may replace a lost one of a started gang.
 func needed(a *place.Attempt) *place.Attempt {
 	switch needed := a.Group.Needed(); {
 	case len(needed) == 0:
 		return nil
-	case len(needed) == len(a.Group.Pending), a.Group.Need() > 0: // whom that means is known
+	case len(needed) == len(a.Group.Pending), a.Group.Need() > 0: // the needed members are known
 		return a
 	}
 	short := map[gang.Ref]bool{}
@@ -201,7 +197,7 @@ func needed(a *place.Attempt) *place.Attempt {
 	return a.For(slices.DeleteFunc(slices.Clone(a.Group.Pending), func(m gang.Member) bool { return !short[m.Gang] }))
 }
 
-// longestGrace is the longest time that a victim may take to leave.
+// longestGrace returns the longest grace period of pods.
 func longestGrace(pods []*v1.Pod) (longest time.Duration) {
 	for _, p := range pods {
 		longest = max(longest, eligible.Grace(p))
@@ -209,7 +205,7 @@ func longestGrace(pods []*v1.Pod) (longest time.Duration) {
 	return longest
 }
 
-// longest is the longest time that somebody may take to leave who does so already.
+// longest returns the longest remaining time of terminating pods.
 func longest(leaving []*v1.Pod, now time.Time) (most time.Duration) {
 	for _, p := range leaving {
 		most = max(most, eligible.Takes(p, now))

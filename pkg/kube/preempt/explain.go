@@ -14,23 +14,21 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Witness is an event recorder that is told more about an eviction than an event can say.
+// Witness is an event recorder that also receives the explanation of an eviction.
 type Witness interface {
 	Evicts(of gang.Ref, why status.Explanation)
 }
 
-// mostComparing is how long the scheduler looks into other domains, only to tell about
-// them: nothing else is scheduled meanwhile.
+// mostComparing is how long the scheduler compares other domains only to explain a choice. No pod is scheduled meanwhile.
 const mostComparing = 300 * time.Millisecond
 
-// patience says whether there is time for another domain. In a simulation there always
-// is: its clock stands still.
+// patience returns whether there is time for another domain. A simulation's clock stands still, so that there always is.
 func (p *Preemptor) patience() (more func() bool) {
 	began := p.Clock.Now()
 	return func() bool { return p.Clock.Since(began) < mostComparing }
 }
 
-// explain tells everybody who watches a gang why it evicts where it does.
+// explain reports why a gang evicts where it does.
 func (p *Preemptor) explain(ctx context.Context, a *place.Attempt, e *solution) {
 	why := explanation(a.Net.Tree, e.why())
 	text := why.String()
@@ -57,7 +55,7 @@ func explanation(tree *topology.Tree, choice evict.Choice) status.Explanation {
 	return out
 }
 
-// domainName is a domain's path. One without a name is told by its first node.
+// domainName returns a domain's path. A domain without a name is identified by its first node.
 func domainName(tree *topology.Tree, d topology.ID) string {
 	if tree.Named(d) {
 		return tree.Path(d)

@@ -17,7 +17,7 @@ import (
 func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) {
 	name := func(key string) string { _, n := convert.SplitKey(key); return n }
 	c := p.candidates(ctx, a, p.Limits().MaxGrace, extent{}, nil)
-	for i, here := range c.here {
+	for i, here := range c.byNode {
 		var words []string
 		for _, v := range here.victims {
 			word := name(v.Name)
@@ -32,7 +32,7 @@ func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) 
 			}
 			words = append(words, word)
 		}
-		for _, pod := range here.leaving {
+		for _, pod := range here.terminating {
 			words = append(words, "("+pod.Name+")")
 		}
 		if len(words) > 0 {
@@ -87,11 +87,11 @@ func (p *Preemptor) AskedAmong(ctx context.Context, nodes int64, some ...*place.
 
 // ForgetVain forgets where nobody was found.
 func (p *Preemptor) ForgetVain() {
-	clear(p.vain.known)
+	clear(p.memory.byRequest)
 }
 
 // GoesBy has it look there which pods are gone.
-func (p *Preemptor) GoesBy(there toolscache.Store) { p.there = there }
+func (p *Preemptor) GoesBy(there toolscache.Store) { p.podStore = there }
 
 // Gone is gone.
-func (p *Preemptor) Gone(pod *v1.Pod) bool { return p.gone(convert.PodKey(pod), pod.UID) }
+func (p *Preemptor) Gone(pod *v1.Pod) bool { return p.isGone(convert.PodKey(pod), pod.UID) }

@@ -10,10 +10,10 @@ import (
 // TestPatient: a group waits for five seconds from the first time on, and may do so again when it has not waited for as long. Others are others.
 func TestPatient(t *testing.T) {
 	var p patient
-	may := func(ms int) bool { return p.may(gangG, time.Unix(1000, 0).Add(time.Duration(ms)*time.Millisecond)) }
+	may := func(ms int) bool { return p.mayWait(gangG, time.Unix(1000, 0).Add(time.Duration(ms)*time.Millisecond)) }
 	require.True(t, may(0) && may(1000) && may(4999))
 	require.False(t, may(5000))
-	require.True(t, p.may(gangH, time.Unix(1005, 0)))
+	require.True(t, p.mayWait(gangH, time.Unix(1005, 0)))
 	require.False(t, may(9998))
 	require.True(t, may(10000))
 	require.True(t, may(14999))

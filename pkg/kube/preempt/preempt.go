@@ -1,20 +1,20 @@
-// Package preempt finds the pods that must be evicted so that a gang, or a pod without one, has room. Package departure evicts them.
+// Package preempt finds the pods to evict so that a gang, or a pod without one, fits. It knows the candidates, their gangs and budgets, and
+// what the quotas allow. Package evict selects the best victims, package departure evicts them, and package status has the words for users.
 //
-//	preempt.go     a Preemptor evicts for the gangs of one profile
-//	evict.go       which members to evict for
-//	candidates.go  which pods may be evicted, with their gangs and disruption budgets
-//	search.go      the question to package evict: the problem, the placement check and the quota check
-//	quotas.go      what quotas say about the candidates
-//	ending.go      gangs that wait a moment, since other pods are about to end
-//	others.go      pods that other evictions are to evict, and that are asked for this gang, too
-//	vain.go        on which nodes no victims were found, and need not be looked for again
-//	explain.go     why a domain was chosen
-//	questions.go   what other packages ask
+//	preempt.go        a Preemptor evicts for the gangs of one profile
+//	evict.go          which members to evict for
+//	candidates.go     which pods may be evicted, with their gangs and disruption budgets
+//	search.go         the question to package evict: the problem, the placement check and the quota check
+//	quotas.go         the quota check of candidates
+//	ending.go         gangs that wait a moment for ending pods
+//	sharedvictims.go  pods that other gangs are to evict, and that this gang needs evicted, too
+//	searchmemory.go   nodes where a search found no victims, and need not be searched again
+//	explain.go        why a domain was chosen
+//	questions.go      queries of other packages
 //
-// The way of one eviction: Evict, overChoices (members that quotas allow), overGangSets (gangs that a group can do without),
-// overMemberSets (members that may be left out), unlessKnownVain, shortGraceFirst, cheapest, evict.Cheapest.
-//
-// Package evict decides which victims are best. Package status has the words for users.
+// The steps of one eviction: Evict, overChoices (members that quotas allow), overGangSets (gangs that a group can start without),
+// overMemberSets (optional members), searchChanged, shortGraceFirst, cheapest, evict.Cheapest. Invariant: a victim set passes the quota
+// check as a whole before any pod is evicted.
 package preempt
 
 import (
@@ -39,32 +39,32 @@ type (
 // Preemptor finds victims for the gangs of one profile, and has them evicted.
 type Preemptor struct {
 	*departure.Evictor
-	// Compares returns, second, on how many of some nodes the victims for a pod without a gang are compared; nil is that no pods are evicted for such pods,
-	// since the profile's DefaultPreemption does not evict. To be set before the first cycle.
+	// Compares returns, second, on how many of some nodes victims for a pod without a gang are compared. It is nil if the profile's
+	// DefaultPreemption does not evict, so that no pods are evicted for such pods. The caller sets it before the first cycle.
 	Compares func(nodes int32) (int32, int32)
 	budgets  policylisters.PodDisruptionBudgetLister
-	there    toolscache.Store // pods by namespace/name
-	vain     vain
+	podStore toolscache.Store // pods by namespace/name
+	memory   searchMemory
 	patient  patient
-	again    memo.Map[gang.Ref, *v1.Pod] // the pods to try once more in a moment, one for each gang
-	searched atomic.Int64                // nodes on which victims were looked for
+	retries  memo.Map[gang.Ref, *v1.Pod] // the pods to retry in a moment, one for each gang
+	searched atomic.Int64                // nodes searched for victims
 	among    int64                       // mostAmongNodes
 }
 
 // New returns the Preemptor of a profile.
 func New(o Options) *Preemptor {
 	return &Preemptor{
-		Evictor: departure.New(o),
-		among:   mostAmongNodes,
-		budgets: o.Profile.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
-		there:   o.Profile.SharedInformerFactory().Core().V1().Pods().Informer().GetStore(),
+		Evictor:  departure.New(o),
+		among:    mostAmongNodes,
+		budgets:  o.Profile.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
+		podStore: o.Profile.SharedInformerFactory().Core().V1().Pods().Informer().GetStore(),
 	}
 }
 
-// Verdict is what came of the search for victims.
+// Verdict is the result of the search for victims.
 type Verdict = status.Preemption
 
-// The verdicts, as status words them.
+// The verdicts, in the words of package status.
 const (
 	Evicts = status.PreemptionEvicts
 	Off    = status.PreemptionOff
@@ -78,6 +78,5 @@ const (
 	Ending  = status.PreemptionEnding
 )
 
-// mostAmongNodes bounds the nodes on which victims are looked for, in all, for several attempts; mostLooks times as many are looked at to see whether anything
-// has changed there.
+// mostAmongNodes bounds the nodes searched for victims in several attempts; mostLooks times as many are checked for changes.
 const mostAmongNodes, mostLooks = 16_000, 10

@@ -11,20 +11,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Leavers are, by node index, the pods that may be evicted for an attempt and those that leave
-// anyway, however long they take. nobody says that there is no such pod. It is what a search for victims begins
-// with; which of them it would choose is not said.
+// Leavers returns, by node index, the candidates for an attempt and the terminating pods, however long these take. nobody says that there
+// are none. A search for victims starts from them; its choice is not predicted.
 func (p *Preemptor) Leavers(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, nobody bool) {
 	c := p.candidates(ctx, a, eligible.ForEver, allBelow, nil)
-	return c.gone(c.everybody()), !c.any
+	return c.goneWith(c.allPicks()), !c.exist
 }
 
-// May says whether victims are looked for at all for an attempt, and if not, why: Evicts means that
-// they are.
+// May returns whether victims are looked for at all for an attempt: Evicts, or why not.
 func (p *Preemptor) May(a *place.Attempt) Verdict { return p.may(a) }
 
-// MayLeave is what quotas say of who may be evicted for a group: of a pod, and whether its priority is lower. nil is that they
-// have no say.
+// MayLeave returns the quota check of single pods for a group, given whether the pod's priority is lower; nil without quotas.
 func (p *Preemptor) MayLeave(group *cache.Group) func(pod *v1.Pod, lower bool) bool {
 	if claim := p.claim(group, eligible.ForEver, extent{}); claim != nil {
 		return claim.May
@@ -32,7 +29,7 @@ func (p *Preemptor) MayLeave(group *cache.Group) func(pod *v1.Pod, lower bool) b
 	return nil
 }
 
-// violated returns the disruption budgets that do not allow the eviction of all of some pods.
+// violated returns the disruption budgets that forbid evicting all these pods.
 func (c *candidates) violated(pods []*v1.Pod) (names []string) {
 	left := map[string]int{}
 	for _, pod := range pods {

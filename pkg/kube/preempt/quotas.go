@@ -21,22 +21,22 @@ type (
 	Claim  = eligible.Claim
 )
 
-// extent says which victims a search may take, besides the rule of eligibility.
+// extent bounds the victims of a search, besides the rule of eligibility.
 type extent struct {
 	// highest is the highest priority of a victim; nil is any.
 	highest *int32
-	// lacks is as for BelowMin; 0 is gangs that borrow alone.
+	// lacks is as for BelowMin; 0 is borrowing gangs alone.
 	lacks quota.Share
-	// revokes is for pods of quotas that have had too much for long, whatever their priority, and for no other pods.
+	// revokes selects pods of overdue quotas (monitorAllQuotas), whatever their priority, and no other pods.
 	revokes bool
 }
 
-// claim asks the quotas about a group; nil if they have no say. With revokes it is nil, too, if no quota has had too much for long.
-func (p *Preemptor) claim(group *cache.Group, within time.Duration, to extent) Claim {
+// claim returns the quota check for a group; nil without quotas. With revokes it is also nil if no quota is overdue.
+func (p *Preemptor) claim(group *cache.Group, within time.Duration, limits extent) Claim {
 	if p.Quotas == nil {
 		return nil
 	}
-	if to.revokes {
+	if limits.revokes {
 		return p.Quotas.Revoke(group)
 	}
 	claim := p.Quotas.Claim(group, within)
@@ -44,47 +44,47 @@ func (p *Preemptor) claim(group *cache.Group, within time.Duration, to extent) C
 		return nil
 	}
 	claim.OwnFirst()
-	if to.lacks > 0 {
-		claim.BelowMin(to.lacks)
+	if limits.lacks > 0 {
+		claim.BelowMin(limits.lacks)
 	}
 	return claim
 }
 
-// revokes returns whether pods may be evicted for a group since their quotas have had too much for long.
+// revokes returns whether pods of overdue quotas may be evicted for a group.
 func (p *Preemptor) revokes(group *cache.Group) bool {
 	return p.claim(group, eligible.ForEver, extent{revokes: true}) != nil
 }
 
-// The extents of a claim: each quota keeps its min; and all gangs count that may be evicted at all.
+// The extents of a claim: each quota keeps its min; every gang counts that may be evicted at all.
 var (
 	noneBelow = extent{lacks: 1}
 	allBelow  = extent{lacks: math.MaxUint64}
 )
 
-// own has the attempt tell members of several quotas apart where they may not all use what those leave who may leave for any of them.
+// own separates members of several quotas in the attempt, where some may not use the capacity of all victims.
 func (c *candidates) own(ctx context.Context) (err error) {
 	if c.claim == nil {
 		return nil
 	}
 	var quotas []string
 	for _, m := range c.Group.Pending {
-		if of := c.claim.QuotaOf(c.Group.Pods[m.Pod]); !slices.Contains(quotas, of) {
-			quotas = append(quotas, of)
+		if name := c.claim.QuotaOf(c.Group.Pods[m.Pod]); !slices.Contains(quotas, name) {
+			quotas = append(quotas, name)
 		}
 	}
 	if len(quotas) == 1 {
 		return nil
 	}
-	kept := map[types.UID][]string{} // from members of which quotas
-	for _, here := range c.here {
-		for _, pod := range here.pods {
-			if from := slices.DeleteFunc(slices.Clone(quotas), func(of string) bool { return c.claim.Uses(of, pod) }); len(from) > 0 {
-				kept[pod.UID] = from
+	excluded := map[types.UID][]string{} // by pod, the quotas that may not use its capacity
+	for _, entry := range c.byNode {
+		for _, pod := range entry.pods {
+			if without := slices.DeleteFunc(slices.Clone(quotas), func(name string) bool { return c.claim.Uses(name, pod) }); len(without) > 0 {
+				excluded[pod.UID] = without
 			}
 		}
 	}
-	if len(kept) > 0 {
-		uses := func(of string, gone *v1.Pod) bool { return !slices.Contains(kept[gone.UID], of) }
+	if len(excluded) > 0 {
+		uses := func(name string, gone *v1.Pod) bool { return !slices.Contains(excluded[gone.UID], name) }
 		c.Attempt, err = c.Owned(ctx, &place.Owners{Of: c.claim.QuotaOf, Uses: uses})
 	}
 	return err

@@ -140,7 +140,7 @@ func candidatesOf(t rapid.TB, there, gangs, lack string) *candidates {
 			number[name] = len(c.gangs)
 		}
 	}
-	c.whole = make([][]*v1.Pod, len(c.gangs))
+	c.runningPods = make([][]*v1.Pod, len(c.gangs))
 	for i, node := range strings.Split(there, "|") {
 		here := onNode{}
 		for word := range strings.FieldsSeq(node) {
@@ -157,11 +157,11 @@ func candidatesOf(t rapid.TB, there, gangs, lack string) *candidates {
 			victim := c.victim(pod)
 			if victim.Gang = number[is[2]]; victim.Gang > 0 {
 				g := &c.gangs[victim.Gang-1]
-				c.whole[victim.Gang-1], g.Cost = append(c.whole[victim.Gang-1], pod.DeepCopy()), g.Cost.Add(evict.CostOf(victim))
+				c.runningPods[victim.Gang-1], g.Cost = append(c.runningPods[victim.Gang-1], pod.DeepCopy()), g.Cost.Add(evict.CostOf(victim))
 			}
 			here.victims, here.pods = append(here.victims, victim), append(here.pods, pod)
 		}
-		c.here = append(c.here, here)
+		c.byNode = append(c.byNode, here)
 	}
 	return c
 }
@@ -221,10 +221,10 @@ func TestQuotaNeedsMoreVictims(t *testing.T) {
 func (c *candidates) needing(room string) evict.Problem {
 	p := evict.Problem{Request: plan.Request{Want: 1, Min: 1}, Gangs: c.gangs, Quota: quotaCheck{c}}
 	var nodes []topology.Node
-	for i, here := range c.here {
+	for i, here := range c.byNode {
 		nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i)})
 		p.Nodes = append(p.Nodes, evict.RawNode{Victims: here.victims, Slots: func(gone []int) offer.Slots {
-			evicted := namesOf(here.without(gone))
+			evicted := namesOf(here.gone(gone))
 			for _, name := range strings.Fields(room) {
 				if !slices.Contains(strings.Fields(evicted), name) {
 					return 0

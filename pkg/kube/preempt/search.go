@@ -22,21 +22,24 @@ type solution struct {
 	place.Outcome
 	gone   []*v1.Pod
 	cost   evict.Cost
-	why    func() evict.Choice // compares domains, which takes a while; nil if nothing is evicted
+	why    func() evict.Choice // compares domains, which takes a while; nil without victims
 	awaits []*v1.Pod           // terminating pods whose quota the members need
-	// revokes is what the quotas say of victims that are evicted since their quotas have had too much for long; nil if they are no such victims.
+	// revokes is the claim on overdue quotas whose pods are evicted; nil for other victims.
 	revokes Claim
 }
 
-// before says whether a solution costs less than another one.
+// before returns whether a solution costs less than another one.
 func (s *solution) before(o *solution) bool { return s.cost.Compare(o.cost) < 0 }
 
-// shortGraceFirst looks for the cheapest victim set that makes room for the members of an attempt. Without one the verdict says why.
-// The candidates are returned as well.
+// shortGraceFirst looks for the cheapest victim set that makes the members of an attempt fit. Without one the verdict says why. The
+// candidates are returned as well.
 //
-// Nodes whose victims would take longer than maxGrace to terminate are the last choice: first these victims stay. Before that, gangs that borrow are victims,
-// then members of others that leave each quota its min. Quotas lose some of their mins only if there is no other set, and then as little as possible.
-// Pods of quotas that have had too much for long are victims, whatever their priority, only if nothing else helps, and only within their disruption budgets.
+// Order of preference:
+//   - nodes whose victims terminate within maxGrace
+//   - borrowing gangs
+//   - members of other gangs that leave each quota its min
+//   - sets that cost a quota as little of its min as possible
+//   - pods of overdue quotas, within their disruption budgets and whatever their priority
 func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
 	for _, n := range a.Nodes {
 		if n != nil {
@@ -47,27 +50,27 @@ func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*sol
 	if found != nil || verdict == LeftOut || verdict == Untried || !p.revokes(a.Group) {
 		return found, verdict, c
 	}
-	revoked, _, of := p.chooseBelow(ctx, a, extent{revokes: true})
-	if of.claim == nil { // time has passed
+	revoked, _, overdue := p.chooseBelow(ctx, a, extent{revokes: true})
+	if overdue.claim == nil { // no quota is overdue any more
 		return nil, verdict, c
 	}
 	if revoked == nil || len(revoked.gone) == 0 {
-		of.claim.NotRevoked(nil)
+		overdue.claim.NotRevoked(nil)
 		return nil, verdict, c
 	}
-	if barred := of.violated(revoked.gone); len(barred) > 0 {
-		of.claim.NotRevoked(barred)
+	if barred := overdue.violated(revoked.gone); len(barred) > 0 {
+		overdue.claim.NotRevoked(barred)
 		return nil, verdict, c
 	}
-	revoked.revokes = of.claim
-	return revoked, Evicts, of
+	revoked.revokes = overdue.claim
+	return revoked, Evicts, overdue
 }
 
-// byRights looks for victims of lower priority, and for pods of quotas that have more than their own. There are no candidates if the preemptor
-// may evict no such pods.
+// byRights looks for victims of lower priority, and for pods of quotas above their fair share. There are no candidates if the preemptor may
+// evict neither.
 func (p *Preemptor) byRights(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
 	if why := p.forbidden(a); why != Evicts {
-		return nil, why, &candidates{Attempt: a, here: make([]onNode, len(a.Nodes))}
+		return nil, why, &candidates{Attempt: a, byNode: make([]onNode, len(a.Nodes))}
 	}
 	if share := p.share(a); share != nil {
 		found, verdict, c := p.chooseBelow(ctx, share, extent{})
@@ -76,9 +79,9 @@ func (p *Preemptor) byRights(ctx context.Context, a *place.Attempt) (*solution, 
 		}
 	}
 	found, verdict, c := p.chooseBelow(ctx, a, extent{})
-	for _, to := range []extent{noneBelow, allBelow} {
-		if found == nil && verdict != LeftOut && verdict != Untried && c.claim != nil && c.claim.BelowMin(to.lacks) {
-			found, verdict, c = p.chooseBelow(ctx, a, to)
+	for _, limits := range []extent{noneBelow, allBelow} {
+		if found == nil && verdict != LeftOut && verdict != Untried && c.claim != nil && c.claim.BelowMin(limits.lacks) {
+			found, verdict, c = p.chooseBelow(ctx, a, limits)
 		}
 	}
 	for tries := mostSmaller; tries > 0 && found != nil && c.claim != nil; tries-- {
@@ -86,16 +89,16 @@ func (p *Preemptor) byRights(ctx context.Context, a *place.Attempt) (*solution, 
 		if lacks == 0 {
 			break
 		}
-		less, _, of := p.chooseBelow(ctx, a, extent{lacks: lacks})
-		if less == nil {
+		smaller, _, fromSmaller := p.chooseBelow(ctx, a, extent{lacks: lacks})
+		if smaller == nil {
 			break
 		}
-		found, c = less, of
+		found, c = smaller, fromSmaller
 	}
 	return found, verdict, c
 }
 
-// share is an attempt for a pod without a gang on a share of the nodes, evenly spread; nil if these are all, or victims may have to be elsewhere for quotas.
+// share returns an attempt for a pod without a gang on evenly spread nodes; nil if all nodes count, or quotas may need victims elsewhere.
 func (p *Preemptor) share(a *place.Attempt) *place.Attempt {
 	if !a.Group.Alone || p.claim(a.Group, eligible.ForEver, extent{}) != nil {
 		return nil
@@ -108,32 +111,32 @@ func (p *Preemptor) share(a *place.Attempt) *place.Attempt {
 	return a.Without(func(node int) bool { return node*int(few)%n >= int(few) })
 }
 
-// mostSmaller bounds how often a set is looked for that leaves quotas less short of their mins.
+// mostSmaller bounds the searches for sets that cost quotas less of their mins.
 const mostSmaller = 8
 
 // chooseBelow looks for victims of one extent.
-func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, to extent) (*solution, Verdict, *candidates) {
-	found, verdict, c := p.choose(ctx, a, to)
+func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, limits extent) (*solution, Verdict, *candidates) {
+	found, verdict, c := p.choose(ctx, a, limits)
 	if found == nil || len(found.gone) == 0 || !a.Group.Alone {
 		return found, verdict, c
 	}
-	// As in kube-scheduler less important pods are evicted for a pod without a gang before fewer pods are.
+	// As in kube-scheduler, a pod without a gang prefers victims of lower priority to fewer victims.
 	lower := c.priorities(found.cost.Highest)
-	for from := 0; from < len(lower); {
-		to.highest = &lower[(from+len(lower))/2]
-		if less, _, of := p.choose(ctx, a, to); less == nil || less.cost.Violations > found.cost.Violations {
-			from = (from+len(lower))/2 + 1
+	for start := 0; start < len(lower); {
+		limits.highest = &lower[(start+len(lower))/2]
+		if smaller, _, fromSmaller := p.choose(ctx, a, limits); smaller == nil || smaller.cost.Violations > found.cost.Violations {
+			start = (start+len(lower))/2 + 1
 		} else {
-			found, c, lower = less, of, lower[:(from+len(lower))/2]
+			found, c, lower = smaller, fromSmaller, lower[:(start+len(lower))/2]
 		}
 	}
 	return found, verdict, c
 }
 
-// priorities lists the priorities of victims below one, rising.
+// priorities returns the victims' priorities below a given one, rising.
 func (c *candidates) priorities(below int32) (all []int32) {
-	for _, here := range c.here {
-		for _, v := range here.victims {
+	for _, entry := range c.byNode {
+		for _, v := range entry.victims {
 			if v.Priority < below {
 				all = append(all, v.Priority)
 			}
@@ -143,13 +146,13 @@ func (c *candidates) priorities(below int32) (all []int32) {
 	return slices.Compact(all)
 }
 
-// choose looks for victims whose grace periods are short, and only then for others.
-func (p *Preemptor) choose(ctx context.Context, a *place.Attempt, to extent) (*solution, Verdict, *candidates) {
-	c := p.candidates(ctx, a, p.Limits().MaxGrace, to, nil)
+// choose looks for victims with short grace periods first, and then for all.
+func (p *Preemptor) choose(ctx context.Context, a *place.Attempt, limits extent) (*solution, Verdict, *candidates) {
+	c := p.candidates(ctx, a, p.Limits().MaxGrace, limits, nil)
 	found, verdict := p.cheapest(ctx, c)
 	if found == nil && c.late && verdict != LeftOut {
 		lacking := c.lacking
-		c = p.candidates(ctx, a, eligible.ForEver, to, nil)
+		c = p.candidates(ctx, a, eligible.ForEver, limits, nil)
 		found, verdict = p.cheapest(ctx, c)
 		c.lacking = c.lacking || lacking
 	}
@@ -161,12 +164,12 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 	if c.own(ctx) != nil {
 		return nil, Untried
 	}
-	if !c.any {
+	if !c.exist {
 		return nil, c.noHelp() // the cluster as it is was tried already
 	}
 	problem := c.problem(ctx)
 	found := evict.Cheapest(problem)
-	sure := found.Sure && (!c.keptOff || c.claim != nil && found.Room) // a victim may keep members off other nodes, too: not all sets were tried
+	sure := found.Sure && (!c.blocksOthers || c.claim != nil && found.Room) // a blocker of other nodes means that not all sets were tried
 	c.lacking = found.Room
 	if found.Plan == nil && found.Placed == nil {
 		if !sure {
@@ -182,13 +185,13 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 		if c.Hindered(ctx) {
 			return nil, LeftOut // the gang waits for the nodes that it avoids
 		}
-		var by evict.Comparing
-		if problem.Placement == nil { // plans for other members ask all nodes, which only one may do at a time
-			by.Each = func(domains int, look func(i int)) { c.InParallel(ctx, domains, look) }
+		var comparing evict.Comparing
+		if problem.Placement == nil { // plans for other members use all nodes, so that only one may run at a time
+			comparing.Each = func(domains int, look func(i int)) { c.InParallel(ctx, domains, look) }
 		}
 		s.why = func() evict.Choice {
-			by.More = p.patience()
-			return evict.Consider(problem, found, by)
+			comparing.More = p.patience()
+			return evict.Consider(problem, found, comparing)
 		}
 	}
 	if c.claim != nil {
@@ -197,7 +200,7 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 	return s, Evicts
 }
 
-// problem is the question to package evict.
+// problem returns the question to package evict.
 func (c *candidates) problem(ctx context.Context) evict.Problem {
 	problem := evict.Problem{World: c.World, Request: c.Request(), Nodes: c.raw(ctx), Gangs: c.gangs, Apart: len(c.Sets) > 0}
 	if c.Group.Alone {
@@ -215,8 +218,8 @@ func (c *candidates) problem(ctx context.Context) evict.Problem {
 	return problem
 }
 
-// flat is a tree of so many nodes, in the order of their indexes, without domains: a pod without a gang gathers with no other pod, and among victims that
-// cost the same the younger ones decide, as in kube-scheduler.
+// flat returns a tree of nodes without domains, in the order of their indexes. A pod without a gang gathers with no other pod. Among equal
+// victims the younger ones are evicted, as in kube-scheduler.
 func flat(nodes int) *topology.Tree {
 	all := make([]topology.Node, nodes)
 	for i := range all {
@@ -225,10 +228,10 @@ func flat(nodes int) *topology.Tree {
 	return topology.Build(nil, all)
 }
 
-// isAlike says whether all members need the same, wherever the others are.
+// isAlike returns whether all members need the same, wherever other members are.
 func (c *candidates) isAlike() bool { return !c.Dependent() && c.Alike() }
 
-// outcome sets the node assignments of a solution. It returns false if there are none for members that depend on one another.
+// outcome sets the node assignments of a solution. It returns false if there are none for interdependent members.
 func (c *candidates) outcome(s *solution, found evict.Found) bool {
 	if found.Plan != nil {
 		s.Outcome = place.Outcome{Places: c.Assign(found.Plan)}
@@ -238,7 +241,7 @@ func (c *candidates) outcome(s *solution, found evict.Found) bool {
 	return !c.Dependent() || c.AreOwned(s.Places, s.gone) // one plan has no owners: members of several quotas share it
 }
 
-// placementCheck plans members that are not alike, or depend on one another.
+// placementCheck plans heterogeneous or interdependent members.
 type placementCheck struct {
 	ctx context.Context
 	*candidates
@@ -247,7 +250,7 @@ type placementCheck struct {
 
 // Fits implements evict.Placement.
 func (p placementCheck) Fits(gone []evict.Pick) (evict.Placed, bool) {
-	found, refusal, err := p.members.Choose(p.ctx, p.gone(gone))
+	found, refusal, err := p.members.Choose(p.ctx, p.goneWith(gone))
 	if refusal != nil || err != nil {
 		return nil, err == nil && !refusal.Cut
 	}
@@ -267,19 +270,19 @@ func (p placed) Uses(node int) bool { return p.loads[node] != nil }
 // Holds implements evict.Placed.
 func (p placed) Holds(gone []evict.Pick, changed []int) bool {
 	if p.members.Dependent() {
-		return p.members.Fits(p.ctx, p.Outcome.Places, p.gone(gone))
+		return p.members.Fits(p.ctx, p.Outcome.Places, p.goneWith(gone))
 	}
 	for _, node := range changed {
 		if p.loads[node] == nil {
 			continue
 		}
-		var here []int
+		var victims []int
 		for _, v := range gone {
 			if v.Node == node {
-				here = append(here, v.Victim)
+				victims = append(victims, v.Victim)
 			}
 		}
-		if !p.members.Holds(p.ctx, node, p.loads[node], p.here[node].without(here)) {
+		if !p.members.Holds(p.ctx, node, p.loads[node], p.byNode[node].gone(victims)) {
 			return false
 		}
 	}
@@ -346,7 +349,7 @@ func (t turns) May(picks []evict.Pick) bool { return t.may(t.pods(picks)) }
 // Evict implements evict.Turns.
 func (t turns) Evict(picks []evict.Pick) { t.evicted(t.pods(picks)) }
 
-// pods are the pods of some picks.
+// pods returns the pods of picks.
 func (c *candidates) pods(picks []evict.Pick) (out []*v1.Pod) {
 	for _, p := range picks {
 		out = append(out, c.pod(p))
@@ -354,5 +357,5 @@ func (c *candidates) pods(picks []evict.Pick) (out []*v1.Pod) {
 	return out
 }
 
-// pod is the pod of a pick.
-func (c *candidates) pod(p evict.Pick) *v1.Pod { return c.here[p.Node].pods[p.Victim] }
+// pod returns the pod of a pick.
+func (c *candidates) pod(p evict.Pick) *v1.Pod { return c.byNode[p.Node].pods[p.Victim] }

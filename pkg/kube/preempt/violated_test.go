@@ -81,16 +81,16 @@ func TestViolated(t *testing.T) {
 
 // TestOldestVainIsForgotten: of what nobody was found for as much is kept as there is room for; what was not asked for longest goes.
 func TestOldestVainIsForgotten(t *testing.T) {
-	v := &vain{known: map[string]*nothing{}}
-	for i := range mostVain {
-		v.put(fmt.Sprint(i), map[string]fruitless{"n0": {digest: uint64(i)}})
+	v := &searchMemory{byRequest: map[string]*failedSearch{}}
+	for i := range mostRemembered {
+		v.put(fmt.Sprint(i), map[string]failedDomain{"n0": {digest: uint64(i)}})
 	}
 	v.put("0", nil) // again
-	require.Len(t, v.known, mostVain)
+	require.Len(t, v.byRequest, mostRemembered)
 	require.NotNil(t, v.get("1"))
-	v.put("new", map[string]fruitless{"n1": {any: true}})
-	require.Len(t, v.known, mostVain)
+	v.put("new", map[string]failedDomain{"n1": {hadCandidates: true}})
+	require.Len(t, v.byRequest, mostRemembered)
 	require.Nil(t, v.get("1"))
-	require.Equal(t, map[string]fruitless{"n1": {any: true}}, maps.Clone(v.get("new")))
-	require.Contains(t, v.known, "0")
+	require.Equal(t, map[string]failedDomain{"n1": {hadCandidates: true}}, maps.Clone(v.get("new")))
+	require.Contains(t, v.byRequest, "0")
 }

@@ -1,7 +1,6 @@
-// Package reload has a running scheduler take over what changes in its configuration file.
-//
-// It knows files, kube-scheduler's configuration and how to tell what came of a change. What may
-// change, package config says; who is told, it must not know.
+// Package reload applies changes of a running scheduler's configuration file. It knows files, kube-scheduler's configuration and how to
+// report the result of a change. Package config decides what may change; the package must not know the readers of the report. Invariant: an
+// invalid file changes nothing.
 package reload
 
 import (
@@ -37,18 +36,18 @@ const (
 	NeedsRestart = "ConfigurationNeedsRestart"
 )
 
-// File is a configuration file that a scheduler runs by.
+// File is the configuration file of a scheduler.
 type File struct {
 	Path  string
 	Clock clock.WithTicker
-	// Apply has a profile go on with other arguments; as plugin.Shared.Configure.
+	// Apply replaces a profile's arguments, as plugin.Shared.Configure.
 	Apply func(profile string, args config.Args) (changed, stay []string)
-	// Tell tells people what came of a change.
+	// Tell reports the result of a change.
 	Tell func(kind, reason, message string)
 
-	seen    []byte // what was read last
+	seen    []byte // the last content
 	runs    *schedulerconfig.KubeSchedulerConfiguration
-	problem string // that was told last
+	problem string // the last reported problem
 }
 
 var (
@@ -70,7 +69,7 @@ const (
 
 var registerOnce sync.Once
 
-// Register makes the metrics appear at the process's /metrics.
+// Register exports the metrics at the process's /metrics.
 func Register() {
 	registerOnce.Do(func() {
 		for _, result := range []string{applied, refused, restart} {
@@ -81,7 +80,7 @@ func Register() {
 	})
 }
 
-// Watch reads the file again and again until ctx ends. The scheduler runs by what it says now.
+// Watch reads the file periodically until ctx ends. The scheduler runs by its present content.
 func (f *File) Watch(ctx context.Context) {
 	if err := f.begin(); err != nil {
 		klog.FromContext(ctx).Error(err, "The configuration file is not read again", "file", f.Path)
@@ -99,7 +98,7 @@ func (f *File) Watch(ctx context.Context) {
 	}
 }
 
-// begin reads what the scheduler runs by.
+// begin reads the configuration that the scheduler was started with.
 func (f *File) begin() (err error) {
 	if f.seen, err = os.ReadFile(f.Path); err != nil {
 		return err
@@ -108,7 +107,7 @@ func (f *File) begin() (err error) {
 	return err
 }
 
-// Look reads the file once and takes over what has changed in it.
+// Look reads the file once and applies its changes.
 func (f *File) Look() {
 	data, err := os.ReadFile(f.Path)
 	if err != nil {
@@ -131,7 +130,7 @@ func (f *File) Look() {
 	f.take(is, args)
 }
 
-// refuse says once why nothing of the file holds.
+// refuse reports once why the whole file is rejected.
 func (f *File) refuse(why string) {
 	if f.problem == why {
 		return
@@ -142,7 +141,7 @@ func (f *File) refuse(why string) {
 	f.Tell(v1.EventTypeWarning, Refused, "configuration "+f.Path+" "+why)
 }
 
-// take has the scheduler run by a configuration, as far as it may change.
+// take applies a configuration, as far as it may change.
 func (f *File) take(is *schedulerconfig.KubeSchedulerConfiguration, args []config.Args) {
 	stay := f.differs(is)
 	took, of := []string(nil), map[string][]string{}
@@ -191,7 +190,7 @@ func valueOf(args config.Args, name string) any {
 	return nil
 }
 
-// differs names the fields that differ from what the scheduler was started with, but for our arguments.
+// differs names the fields that differ from the start, without Muster's arguments.
 func (f *File) differs(is *schedulerconfig.KubeSchedulerConfiguration) (names []string) {
 	was, now := reflect.ValueOf(*without(f.runs)), reflect.ValueOf(*without(is))
 	for i := range was.NumField() {
@@ -202,7 +201,7 @@ func (f *File) differs(is *schedulerconfig.KubeSchedulerConfiguration) (names []
 	return names
 }
 
-// without leaves out our arguments.
+// without removes Muster's arguments.
 func without(cfg *schedulerconfig.KubeSchedulerConfiguration) *schedulerconfig.KubeSchedulerConfiguration {
 	out := cfg.DeepCopy()
 	for i := range out.Profiles {
@@ -211,7 +210,7 @@ func without(cfg *schedulerconfig.KubeSchedulerConfiguration) *schedulerconfig.K
 	return out
 }
 
-// decode reads a configuration as kube-scheduler does, with our arguments by profile.
+// decode reads a configuration as kube-scheduler does, with Muster's arguments by profile.
 func decode(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, []config.Args, error) {
 	if err := config.OneDocument(data); err != nil {
 		return nil, nil, err

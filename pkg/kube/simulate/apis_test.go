@@ -22,8 +22,8 @@ type gangAPI struct {
 	member   func(g *gangSpec, labels, annotations map[string]any)
 	// forgets says that nothing is written which says that the gang was whole once.
 	forgets bool
-	// all says that its gangs need all of their members, and owner that its object owns pods: what is so
-	// is no gang like others when its object is gone (TestOwners).
+	// all says that the API's gangs need all their members. owner says that its object owns pods, so that the
+	// pods are no gang without the object (TestOwners).
 	all, owner bool
 }
 
@@ -116,7 +116,7 @@ var apis = map[string]*gangAPI{
 	},
 }
 
-// wholeByLabels counts those that their members describe by the deprecated labels.
+// wholeByLabels counts the gangs that their members describe by the deprecated labels.
 const wholeByLabels = "gangs made whole of the deprecated labels"
 
 // wholeOf counts the gangs of an API that were made whole.
@@ -134,7 +134,7 @@ func (a *gangAPI) object(g *gangSpec) string {
 	return written(a.kind, a.resource.GroupVersion().String(), g.name, meta, map[string]any{"spec": a.spec(g)})
 }
 
-// template is what is written of pods in their owner: nobody makes any of it.
+// template returns the pod template in an owner. No controller makes pods of it.
 func template() map[string]any {
 	return map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}}}
 }

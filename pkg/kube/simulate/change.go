@@ -21,24 +21,24 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// ChangeForms are the legal forms of a change.
+// ChangeForms lists the supported forms of a change.
 const ChangeForms = "evict=NAMESPACE/POD, evict=gang/NAMESPACE/NAME, cordon=NODE, add-nodes=N,like=NODE"
 
-// mostAdded bounds the nodes that one change adds.
-const mostAdded = 10000
+// maxAddedNodes bounds the nodes that one change adds.
+const maxAddedNodes = 10000
 
-// Change is something that somebody might do to a cluster.
+// Change is a hypothetical change to a cluster, such as an eviction or a new node.
 type Change struct {
-	text string
-	make func(*cluster) (steps []step, did string, err error)
+	text    string
+	prepare func(*cluster) (steps []step, did string, err error)
 }
 
-// step is objects that are brought in together.
+// step is a list of objects that are applied together.
 type step []object
 
 func (c Change) String() string { return c.text }
 
-// Changed is a change that was made.
+// Changed is a change that was made, and its effect in words.
 type Changed struct {
 	Change string `json:"change"`
 	Did    string `json:"did"`
@@ -55,47 +55,47 @@ func (e *ChangeError) Unwrap() error { return e.Err }
 
 // ParseChange reads one of ChangeForms.
 func ParseChange(text string) (Change, error) {
-	verb, of, _ := strings.Cut(text, "=")
+	verb, target, _ := strings.Cut(text, "=")
 	c := Change{text: text}
-	words := strings.Split(of, "/")
+	words := strings.Split(target, "/")
 	if words[0] == "gang" {
-		words = strings.SplitN(of, "/", 3) // a gang's name may have a stroke
+		words = strings.SplitN(target, "/", 3) // the name of a gang may contain a slash
 	}
-	ok := of != "" && !slices.Contains(words, "")
+	ok := target != "" && !slices.Contains(words, "")
 	switch {
 	case ok && verb == "evict" && len(words) == 2:
-		c.make = func(now *cluster) ([]step, string, error) { return now.evictPod(words[0], words[1]) }
+		c.prepare = func(now *cluster) ([]step, string, error) { return now.evictPod(words[0], words[1]) }
 	case ok && verb == "evict" && len(words) == 3 && words[0] == "gang":
-		c.make = func(now *cluster) ([]step, string, error) { return now.evictGang(words[1], words[2]) }
+		c.prepare = func(now *cluster) ([]step, string, error) { return now.evictGang(words[1], words[2]) }
 	case ok && verb == "cordon" && len(words) == 1:
-		c.make = func(now *cluster) ([]step, string, error) { return now.cordon(of) }
+		c.prepare = func(now *cluster) ([]step, string, error) { return now.cordon(target) }
 	case ok && verb == "add-nodes":
-		number, like, found := strings.Cut(of, ",like=")
+		number, like, found := strings.Cut(target, ",like=")
 		if !found || like == "" {
 			break
 		}
 		n, err := strconv.Atoi(number)
-		if err != nil || n < 1 || n > mostAdded {
-			return c, &ChangeError{text, fmt.Errorf("%q nodes: supported values: 1 to %d", number, mostAdded)}
+		if err != nil || n < 1 || n > maxAddedNodes {
+			return c, &ChangeError{text, fmt.Errorf("%q nodes: supported values: 1 to %d", number, maxAddedNodes)}
 		}
-		c.make = func(now *cluster) ([]step, string, error) { return now.addNodes(n, like) }
+		c.prepare = func(now *cluster) ([]step, string, error) { return now.addNodes(n, like) }
 	}
-	if c.make == nil {
+	if c.prepare == nil {
 		return c, &ChangeError{text, errors.New("supported values: " + ChangeForms)}
 	}
 	return c, nil
 }
 
-// Change makes changes, one after the other, before anybody is scheduled who is not yet. The error
-// is a *ChangeError, or Run's.
+// Change makes the changes in order, before the scheduler tries any pod that has no node. The error is a *ChangeError, or one of
+// Run's.
 func (w *World) Change(ctx context.Context, all []Change) error {
 	for _, c := range all {
-		steps, did, err := c.make(w.cluster)
+		steps, did, err := c.prepare(w.cluster)
 		if err != nil {
 			return &ChangeError{c.text, err}
 		}
 		for _, s := range steps {
-			if err := w.bring(ctx, s); err != nil {
+			if err := w.applyStep(ctx, s); err != nil {
 				return err
 			}
 		}
@@ -104,19 +104,19 @@ func (w *World) Change(ctx context.Context, all []Change) error {
 	return nil
 }
 
-// bring applies objects and waits until everybody has seen them.
-func (w *World) bring(ctx context.Context, s step) error {
-	come, err := w.cluster.apply(&Set{objects: s})
+// applyStep applies objects and returns once every watcher has seen them.
+func (w *World) applyStep(ctx context.Context, s step) error {
+	newPods, err := w.cluster.apply(&Set{objects: s})
 	if err != nil {
 		return err
 	}
-	return w.come(ctx, come)
+	return w.addPods(ctx, newPods)
 }
 
-// given marks where objects of changes come from.
-func given(o runtime.Object) object { return object{o, kindOf(o), Position{File: "a change"}} }
+// fromChange returns an object whose position says that a change has made it.
+func fromChange(o runtime.Object) object { return object{o, kindOf(o), Position{File: "a change"}} }
 
-// node returns a copy of a node.
+// node returns a copy of a node. The error lists the nodes that exist.
 func (c *cluster) node(name string) (*v1.Node, error) {
 	o, err := c.get(nodes, key{name: name})
 	if err == nil {
@@ -131,17 +131,17 @@ func (c *cluster) node(name string) (*v1.Node, error) {
 		names[i] = o.(*v1.Node).Name
 	}
 	slices.SortFunc(names, topology.CompareNames)
-	return nil, fmt.Errorf("there is no node %s; there are %s", name, several(names))
+	return nil, fmt.Errorf("there is no node %s; there are %s", name, joinNames(names))
 }
 
-// mostListed bounds the names in a sentence.
-const mostListed = 10
+// maxListedNames bounds the names in a sentence.
+const maxListedNames = 10
 
-func several(names []string) string {
-	if len(names) <= mostListed {
+func joinNames(names []string) string {
+	if len(names) <= maxListedNames {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostListed], ", "), len(names)-mostListed)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListedNames], ", "), len(names)-maxListedNames)
 }
 
 func (c *cluster) cordon(name string) ([]step, string, error) {
@@ -152,10 +152,10 @@ func (c *cluster) cordon(name string) ([]step, string, error) {
 	if n.Spec.Unschedulable {
 		return nil, name + " was cordoned already", nil
 	}
-	return []step{{given(cordoned(n))}}, name + " takes no new pod", nil
+	return []step{{fromChange(cordoned(n))}}, name + " takes no new pod", nil
 }
 
-// cordoned marks a node as kubectl does, and as the controller of nodes does thereupon.
+// cordoned marks a node as unschedulable and returns it. It adds the taint that the node lifecycle controller adds.
 func cordoned(n *v1.Node) *v1.Node {
 	n.Spec.Unschedulable = true
 	taint := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
@@ -177,12 +177,12 @@ func (c *cluster) evictPod(namespace, name string) ([]step, string, error) {
 	case pod.Spec.NodeName == "":
 		return nil, "", fmt.Errorf("pod %s/%s is on no node", namespace, name)
 	}
-	return []step{c.leaving([]*v1.Pod{pod})}, onNode(pod) + " leaves", nil
+	return []step{c.deletedPods([]*v1.Pod{pod})}, onNode(pod) + " leaves", nil
 }
 
 func (c *cluster) evictGang(namespace, name string) ([]step, string, error) {
-	var on []*v1.Pod
-	waiting, leaving := 0, 0
+	var assigned []*v1.Pod
+	waitingCount, terminatingCount := 0, 0
 	all, _ := c.list(pods, namespace, nil)
 	for _, o := range all {
 		pod := o.(*v1.Pod)
@@ -190,53 +190,53 @@ func (c *cluster) evictGang(namespace, name string) ([]step, string, error) {
 		switch {
 		case ref.Namespace != namespace || ref.Name != name || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed:
 		case pod.DeletionTimestamp != nil:
-			leaving++
+			terminatingCount++
 		case pod.Spec.NodeName == "":
-			waiting++
+			waitingCount++
 		default:
-			on = append(on, pod)
+			assigned = append(assigned, pod)
 		}
 	}
 	switch {
-	case len(on) > 0:
-	case leaving > 0:
+	case len(assigned) > 0:
+	case terminatingCount > 0:
 		return nil, "its pods were leaving already", nil
-	case waiting > 0:
+	case waitingCount > 0:
 		return nil, "", fmt.Errorf("gang %s/%s is on no node: its members wait", namespace, name)
 	default:
 		return nil, "", fmt.Errorf("there is no gang %s/%s with members", namespace, name)
 	}
-	slices.SortFunc(on, func(a, b *v1.Pod) int { return topology.CompareNames(a.Name, b.Name) })
-	names := make([]string, len(on))
-	for i, pod := range on {
+	slices.SortFunc(assigned, func(a, b *v1.Pod) int { return topology.CompareNames(a.Name, b.Name) })
+	names := make([]string, len(assigned))
+	for i, pod := range assigned {
 		names[i] = onNode(pod)
 	}
 	verb := "leave"
-	if len(on) == 1 {
+	if len(assigned) == 1 {
 		verb = "leaves"
 	}
-	return []step{c.leaving(on)}, several(names) + " " + verb, nil
+	return []step{c.deletedPods(assigned)}, joinNames(names) + " " + verb, nil
 }
 
 func onNode(pod *v1.Pod) string { return convert.PodKey(pod) + " on " + pod.Spec.NodeName }
 
-// leaving are pods as they are when somebody deletes them.
-func (c *cluster) leaving(all []*v1.Pod) (out step) {
+// deletedPods returns copies of pods with a deletion timestamp.
+func (c *cluster) deletedPods(all []*v1.Pod) (out step) {
 	for _, pod := range all {
 		pod = pod.DeepCopy()
 		pod.DeletionTimestamp = &metav1.Time{Time: c.now()}
-		out = append(out, given(pod))
+		out = append(out, fromChange(pod))
 	}
 	return out
 }
 
-// addNodes adds copies of a node, each with the devices and the limits on volumes that it has.
+// addNodes adds n copies of a node, each with the devices and the volume limits of the original.
 func (c *cluster) addNodes(n int, like string) ([]step, string, error) {
 	template, err := c.node(like)
 	if err != nil {
 		return nil, "", err
 	}
-	if errs := validation.IsDNS1123Subdomain(fmt.Sprintf("%s-added-%d", like, mostAdded)); len(errs) > 0 {
+	if errs := validation.IsDNS1123Subdomain(fmt.Sprintf("%s-added-%d", like, maxAddedNodes)); len(errs) > 0 {
 		return nil, "", fmt.Errorf("the name of node %s cannot be made longer: %s", like, errs[0])
 	}
 	var out step
@@ -246,16 +246,16 @@ func (c *cluster) addNodes(n int, like string) ([]step, string, error) {
 		if _, err := c.get(nodes, key{name: name}); err == nil {
 			continue
 		}
-		out = append(append(out, given(freshNode(template, name))), c.equipment(like, name)...)
+		out = append(append(out, fromChange(freshNode(template, name))), c.driverObjects(like, name)...)
 		names = append(names, name)
 	}
-	return []step{out}, several(names), nil
+	return []step{out}, joinNames(names), nil
 }
 
-// freshNode is a node like another that has just joined and is ready. Where a label of the other
-// has its name, that of the new one has the new name.
+// freshNode returns a ready node with the labels, taints and capacity of like. A label whose value is the name of like gets the new
+// name.
 func freshNode(like *v1.Node, name string) *v1.Node {
-	n := &v1.Node{Spec: v1.NodeSpec{Taints: lasting(like.Spec.Taints)}}
+	n := &v1.Node{Spec: v1.NodeSpec{Taints: permanentTaints(like.Spec.Taints)}}
 	n.Name, n.Labels, n.Annotations = name, map[string]string{}, like.Annotations
 	for k, v := range like.Labels {
 		if v == like.Name {
@@ -270,8 +270,8 @@ func freshNode(like *v1.Node, name string) *v1.Node {
 	return n.DeepCopy()
 }
 
-// lasting are the taints that say nothing of the state in which a node is.
-func lasting(taints []v1.Taint) (out []v1.Taint) {
+// permanentTaints returns the taints that do not describe a passing state of the node.
+func permanentTaints(taints []v1.Taint) (out []v1.Taint) {
 	for _, t := range taints {
 		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") && !strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") {
 			out = append(out, t)
@@ -280,35 +280,35 @@ func lasting(taints []v1.Taint) (out []v1.Taint) {
 	return out
 }
 
-// equipment are the objects that drivers would write for a node that is like another.
-func (c *cluster) equipment(like, name string) (out step) {
+// driverObjects returns the objects that device and volume drivers would write for a new node that is like another.
+func (c *cluster) driverObjects(like, name string) (out step) {
 	if o, err := c.get(csiNodes, key{name: like}); err == nil {
-		is := o.(*storagev1.CSINode)
-		out = append(out, given(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *is.Spec.DeepCopy()}))
+		original := o.(*storagev1.CSINode)
+		out = append(out, fromChange(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *original.Spec.DeepCopy()}))
 	}
 	if o, err := c.get(convert.Devices, key{name: like}); err == nil {
-		is := o.(*unstructured.Unstructured)
-		fresh := &unstructured.Unstructured{Object: map[string]any{"spec": is.DeepCopy().Object["spec"]}}
-		fresh.SetGroupVersionKind(is.GroupVersionKind())
+		original := o.(*unstructured.Unstructured)
+		fresh := &unstructured.Unstructured{Object: map[string]any{"spec": original.DeepCopy().Object["spec"]}}
+		fresh.SetGroupVersionKind(original.GroupVersionKind())
 		fresh.SetName(name)
-		fresh.SetLabels(is.GetLabels())
-		fresh.SetAnnotations(is.GetAnnotations())
-		out = append(out, object{fresh, kinds()[is.GroupVersionKind().GroupKind()], Position{File: "a change"}})
+		fresh.SetLabels(original.GetLabels())
+		fresh.SetAnnotations(original.GetAnnotations())
+		out = append(out, object{fresh, kinds()[original.GroupVersionKind().GroupKind()], Position{File: "a change"}})
 	}
 	devices, _ := c.list(resourceSlices, "", nil)
 	for _, o := range devices {
-		is := o.(*resourcev1.ResourceSlice)
-		if is.Spec.NodeName == nil || *is.Spec.NodeName != like {
+		original := o.(*resourcev1.ResourceSlice)
+		if original.Spec.NodeName == nil || *original.Spec.NodeName != like {
 			continue
 		}
-		fresh := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: is.Name + "-" + name}, Spec: *is.Spec.DeepCopy()}
+		fresh := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: original.Name + "-" + name}, Spec: *original.Spec.DeepCopy()}
 		fresh.Spec.NodeName = &name
 		if fresh.Spec.Pool.Name == like {
 			fresh.Spec.Pool.Name = name
 		} else {
 			fresh.Spec.Pool.Name += "-" + name
 		}
-		out = append(out, given(fresh))
+		out = append(out, fromChange(fresh))
 	}
 	return out
 }

@@ -54,8 +54,8 @@ metadata: {name: m-added-1}
 	require.EqualValues(t, 2, *o.(*storagev1.CSINode).Spec.Drivers[0].Allocatable.Count)
 }
 
-// TestLiveChanges: of a cluster at one moment who is leaving has left, or stays a while, as is asked;
-// and so does who is evicted.
+// TestLiveChanges: in a live cluster, terminating and evicted pods are gone, or stay for their grace period
+// with VictimsStay.
 func TestLiveChanges(t *testing.T) {
 	const cluster = `apiVersion: v1
 kind: Node

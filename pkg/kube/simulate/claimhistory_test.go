@@ -23,11 +23,11 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// troubled is a world with claims in which somebody meddles while a scheduler is at work, and requests fail.
+// troubled is a world with claims in which objects change while a scheduler is at work, and requests fail.
 type troubled struct {
 	killing
 	mu      sync.Mutex
-	pause   int  // requests until somebody meddles; negative is never
+	pause   int  // requests until the next change; negative is never
 	paused  bool // the time has come
 	fails   int  // requests until one fails; negative is never
 	carried bool // which is carried out all the same
@@ -118,12 +118,13 @@ func (w *troubled) meddles() {
 	}
 }
 
-// TestClaimHistories: while gangs with claims come, are bound and go, their pods, claims and PodGroups are deleted, nodes are
-// cordoned, requests fail and schedulers are killed: no device is given twice, and no allocation is left behind.
+// TestClaimHistories: gangs with claims are made, bound and deleted. Pods, claims and PodGroups are deleted,
+// nodes are cordoned, requests fail and schedulers are killed. No device is allocated twice, and no
+// allocation is leaked.
 func TestClaimHistories(t *testing.T) { playClaims(t) }
 
-// TestClaimSeedsThatBroke: a pod that ran without its devices, since they were being given back while its plan was made; and one that ran
-// with a claim that nobody reserved for it again.
+// TestClaimSeedsThatBroke: a pod ran without its devices, which were being released while its plan was made;
+// and a pod ran with a claim that was not reserved for it again.
 func TestClaimSeedsThatBroke(t *testing.T) {
 	seed := flag.Lookup("rapid.seed")
 	was := seed.Value.String()
@@ -145,7 +146,7 @@ func playClaims(t *testing.T) {
 		w.ctx = ctx
 		w.next()
 		var err error
-		w.World, err = Open(ctx, Options{between: w.between}, setOf(t, text))
+		w.World, err = Open(ctx, Options{intercept: w.between}, setOf(t, text))
 		require.NoError(rt, err)
 		defer w.Close()
 		for range rapid.IntRange(1, 6).Draw(rt, "troubles") {
@@ -177,7 +178,7 @@ func playClaims(t *testing.T) {
 	})
 }
 
-// removes deletes an object if it is there, as somebody does who takes its finalizers away.
+// removes deletes an object if it exists, as a user who removes its finalizers.
 func (k *killing) removes(of schema.GroupVersionResource, name string) {
 	err := k.cluster.delete(of, key{"default", name}, metav1.DeleteOptions{})
 	if !apierrors.IsNotFound(err) {

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// refused collects what planned members were told that their own Filters have refused: the framework says of all nodes but
-// the planned one that Coscheduling does not want them, and of that one why it was refused.
+// refused collects the rejections of planned members by their own Filters. The framework reports that
+// Coscheduling rejects all nodes except the planned one, and why the planned one was rejected.
 type refused struct {
 	mu    sync.Mutex
 	words []string
@@ -34,8 +34,9 @@ func (r *refused) between(action clienttesting.Action, ask answer) (runtime.Obje
 	return ask()
 }
 
-// TestClaimPlans: no member is planned where its own Filter refuses it, as long as nobody meddles: gangs whose members share
-// claims, or have one each for any part of a card or for a half, come to nodes with cards, go, and make room for others.
+// TestClaimPlans: no member is planned where its own Filter rejects it, while no object changes. Gangs whose
+// members share claims, or have one each for any part of a card or for a half, start on nodes with cards,
+// end, and are evicted for other gangs.
 func TestClaimPlans(t *testing.T) {
 	quietLogs(t)
 	kinds := []string{"somebody runs", "somebody waits", "some run and others wait", "a gang goes"}
@@ -47,7 +48,7 @@ func TestClaimPlans(t *testing.T) {
 		w.ctx = ctx
 		var r refused
 		var err error
-		w.World, err = Open(ctx, Options{between: r.between}, setOf(t, text))
+		w.World, err = Open(ctx, Options{intercept: r.between}, setOf(t, text))
 		require.NoError(rt, err)
 		defer w.Close()
 		for range rapid.IntRange(1, 4).Draw(rt, "rounds") {

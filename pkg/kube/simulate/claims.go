@@ -17,23 +17,23 @@ var (
 	resourceClaims = resourcev1.SchemeGroupVersion.WithResource("resourceclaims")
 )
 
-// claim does what the controller of resource claims does for a new pod: it makes the claims
-// of which the pod names templates, and writes their names into the pod's status. What stands there and is there it leaves as
-// it is. Where there is no template any more a pod that comes from a cluster waits for its claim there, as everywhere; in files of one's own it
-// is an error.
-func (c *cluster) claim(pod *v1.Pod, lives bool) error {
+// makeClaims does what the resource claim controller does for a new pod. It makes a ResourceClaim for each template that the pod
+// names, and writes the names into the pod's status. A claim that the status names and that exists stays as it is.
+//
+// A missing template is an error, except for a pod from a cluster: such a pod waits for its claim.
+func (c *cluster) makeClaims(pod *v1.Pod, fromCluster bool) error {
 	var made []v1.PodResourceClaimStatus
 	for i := range pod.Spec.ResourceClaims {
 		want := &pod.Spec.ResourceClaims[i]
 		if want.ResourceClaimTemplateName == nil {
 			continue
 		}
-		if name, _, err := resourceclaim.Name(pod, want); err == nil && c.made(pod, name) {
+		if name, _, err := resourceclaim.Name(pod, want); err == nil && c.claimMade(pod, name) {
 			made = append(made, v1.PodResourceClaimStatus{Name: want.Name, ResourceClaimName: name})
 			continue
 		}
 		o, err := c.get(claimTemplates, key{pod.Namespace, *want.ResourceClaimTemplateName})
-		if err != nil && lives {
+		if err != nil && fromCluster {
 			continue
 		}
 		if err != nil {
@@ -49,7 +49,8 @@ func (c *cluster) claim(pod *v1.Pod, lives bool) error {
 			},
 			Spec: template.Spec.Spec,
 		}
-		if _, err := c.change(resourceClaims, key{pod.Namespace, name}, func(runtime.Object) (runtime.Object, error) { return claim, nil }); err != nil {
+		add := func(runtime.Object) (runtime.Object, error) { return claim, nil }
+		if _, err := c.change(resourceClaims, key{pod.Namespace, name}, add); err != nil {
 			return err
 		}
 		made = append(made, v1.PodResourceClaimStatus{Name: want.Name, ResourceClaimName: &name})
@@ -65,8 +66,8 @@ func (c *cluster) claim(pod *v1.Pod, lives bool) error {
 	return err
 }
 
-// made says that a claim of some name was made for a pod, or that none need be made: the name is nil.
-func (c *cluster) made(pod *v1.Pod, name *string) bool {
+// claimMade reports whether the pod owns a claim of that name, or needs none (name is nil).
+func (c *cluster) claimMade(pod *v1.Pod, name *string) bool {
 	if name == nil {
 		return true
 	}
@@ -74,8 +75,8 @@ func (c *cluster) made(pod *v1.Pod, name *string) bool {
 	return err == nil && metav1.IsControlledBy(o.(*resourcev1.ResourceClaim), pod)
 }
 
-// claimed says to people which devices a pod's claims have, such as "x0/gpu-0,gpu-1", by pool; "" if it has none.
-func (c *cluster) claimed(pod *v1.Pod) string {
+// claimedDevices lists the devices that the pod's claims have, by pool, such as "x0/gpu-0,gpu-1"; "" if there are none.
+func (c *cluster) claimedDevices(pod *v1.Pod) string {
 	var names []string
 	for i := range pod.Spec.ResourceClaims {
 		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
@@ -107,14 +108,13 @@ func (c *cluster) claimed(pod *v1.Pod) string {
 	return strings.Join(out, " ")
 }
 
-// unclaim does what it does when a pod has gone: claims that were made for the pod go, too,
-// and no claim is reserved for it any longer.
-func (a *api) unclaim(gone runtime.Object) error {
-	pod, ok := gone.(*v1.Pod)
+// releaseClaims deletes the claims that were made for a deleted pod, and removes the pod from the claims that it shares.
+func (a *api) releaseClaims(deleted runtime.Object) error {
+	pod, ok := deleted.(*v1.Pod)
 	if !ok {
 		return nil
 	}
-	if err := a.unclaimVolumes(pod); err != nil {
+	if err := a.deleteVolumeClaims(pod); err != nil {
 		return err
 	}
 	own := make([]string, 0, len(pod.Status.ResourceClaimStatuses)+1)
@@ -127,8 +127,8 @@ func (a *api) unclaim(gone runtime.Object) error {
 		own = append(own, s.ResourceClaimName)
 	}
 	for _, name := range own {
-		gone := func(runtime.Object) (runtime.Object, error) { return nil, nil }
-		if _, err := a.change(resourceClaims, key{pod.Namespace, name}, gone); err != nil {
+		deleted := func(runtime.Object) (runtime.Object, error) { return nil, nil }
+		if _, err := a.change(resourceClaims, key{pod.Namespace, name}, deleted); err != nil {
 			return err
 		}
 	}
@@ -140,7 +140,7 @@ func (a *api) unclaim(gone runtime.Object) error {
 			if old == nil {
 				return nil, nil
 			}
-			return unreserved(old.DeepCopyObject().(*resourcev1.ResourceClaim), pod.UID), nil
+			return withoutConsumer(old.DeepCopyObject().(*resourcev1.ResourceClaim), pod.UID), nil
 		})
 		if err != nil {
 			return err
@@ -149,9 +149,9 @@ func (a *api) unclaim(gone runtime.Object) error {
 	return nil
 }
 
-// reserve does what it does when a claim has devices and is not reserved for a pod that runs with it: the answer to the pod's
-// binding was lost, and the scheduler gave the claim back.
-func (a *api) reserve(o runtime.Object) error {
+// reserveForRunning reserves an allocated claim for each running pod that uses it and is missing from ReservedFor. The entry is
+// missing if the answer to the pod's binding was lost and the scheduler released the claim.
+func (a *api) reserveForRunning(o runtime.Object) error {
 	claim, ok := o.(*resourcev1.ResourceClaim)
 	if !ok || claim.Status.Allocation == nil {
 		return nil
@@ -159,30 +159,32 @@ func (a *api) reserve(o runtime.Object) error {
 	all, _ := a.list(pods, claim.Namespace, nil)
 	for _, o := range all {
 		pod := o.(*v1.Pod)
-		if pod.Spec.NodeName == "" || !namesClaim(pod, claim.Name) || resourceclaim.IsReservedForPod(pod, claim, false) || !resourceclaim.CanBeReserved(claim) {
+		if pod.Spec.NodeName == "" || !usesClaim(pod, claim.Name) ||
+			resourceclaim.IsReservedForPod(pod, claim, false) || !resourceclaim.CanBeReserved(claim) {
 			continue
 		}
-		now, err := a.change(resourceClaims, key{claim.Namespace, claim.Name}, func(old runtime.Object) (runtime.Object, error) {
-			is, ok := old.(*resourcev1.ResourceClaim)
-			if !ok || is.UID != claim.UID || is.Status.Allocation == nil {
+		stored, err := a.change(resourceClaims, key{claim.Namespace, claim.Name}, func(old runtime.Object) (runtime.Object, error) {
+			current, ok := old.(*resourcev1.ResourceClaim)
+			if !ok || current.UID != claim.UID || current.Status.Allocation == nil {
 				return old, nil
 			}
-			is = is.DeepCopy()
-			is.Status.ReservedFor = append(is.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
-			return is, nil
+			current = current.DeepCopy()
+			consumer := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID}
+			current.Status.ReservedFor = append(current.Status.ReservedFor, consumer)
+			return current, nil
 		})
 		if err != nil {
 			return err
 		}
-		if claim, ok = now.(*resourcev1.ResourceClaim); !ok {
+		if claim, ok = stored.(*resourcev1.ResourceClaim); !ok {
 			return nil
 		}
 	}
 	return nil
 }
 
-// namesClaim says whether a pod has a claim of this name.
-func namesClaim(pod *v1.Pod, claim string) bool {
+// usesClaim reports whether the pod has a claim of this name.
+func usesClaim(pod *v1.Pod, claim string) bool {
 	for i := range pod.Spec.ResourceClaims {
 		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil && *name == claim {
 			return true
@@ -191,17 +193,17 @@ func namesClaim(pod *v1.Pod, claim string) bool {
 	return false
 }
 
-// unreserved takes a pod out of a claim, which has no devices any more if it was the last.
-func unreserved(claim *resourcev1.ResourceClaim, pod types.UID) *resourcev1.ResourceClaim {
-	var others []resourcev1.ResourceClaimConsumerReference
+// withoutConsumer removes the pod from the claim. A claim that loses its last consumer loses its devices.
+func withoutConsumer(claim *resourcev1.ResourceClaim, pod types.UID) *resourcev1.ResourceClaim {
+	var remaining []resourcev1.ResourceClaimConsumerReference
 	for _, r := range claim.Status.ReservedFor {
 		if r.UID != pod {
-			others = append(others, r)
+			remaining = append(remaining, r)
 		}
 	}
-	if len(others) == 0 && len(claim.Status.ReservedFor) > 0 {
+	if len(remaining) == 0 && len(claim.Status.ReservedFor) > 0 {
 		claim.Status.Allocation = nil
 	}
-	claim.Status.ReservedFor = others
+	claim.Status.ReservedFor = remaining
 	return claim
 }

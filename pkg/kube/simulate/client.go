@@ -44,31 +44,29 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// api answers what the scheduler asks of an API server, as far as a scheduler asks:
-// lists, watches, status patches, bindings and evictions. Nodes' kubelets are in it
-// too: a bound pod runs, a deleted one is gone.
+// api answers the requests that a scheduler sends to an API server: lists, watches, status patches, bindings and evictions. It also
+// plays the kubelets: a bound pod runs, and a deleted pod disappears.
 type api struct {
 	*server
-	gate *gate // for those who write
+	gate *gate // orders concurrent writes
 	now  func() time.Time
-	// victimsStay keeps deleted pods, terminating.
+	// victimsStay keeps deleted pods as terminating pods.
 	victimsStay bool
-	// order counts pods as they were made. The server's lock guards it, and evicted.
+	// order numbers pods by creation. The server's lock guards order and evicted.
 	order map[types.UID]int
-	// evicted are the pods that the scheduler deleted, as they were last.
+	// evicted holds the pods that the scheduler deleted, in their last state.
 	evicted map[types.UID]*v1.Pod
-	// between stands between this API and those who ask, if it is there: requests and
-	// answers may be lost on the way.
-	between func(clienttesting.Action, answer) (runtime.Object, error)
-	// refused counts the answers that were errors, and named the objects that were given a name.
-	refused, named atomic.Int64
+	// intercept, if set, handles each request instead of this API. Tests use it to lose requests and answers.
+	intercept func(clienttesting.Action, answer) (runtime.Object, error)
+	// failed counts the answers that were errors; generatedNames counts the names made from generateName.
+	failed, generatedNames atomic.Int64
 }
 
-// answer is how this API answers one request.
+// answer performs one request and returns the API's answer.
 type answer = func() (runtime.Object, error)
 
-// gone returns the pods that the scheduler deleted.
-func (a *api) gone() map[types.UID]*v1.Pod {
+// evictedPods returns the pods that the scheduler deleted.
+func (a *api) evictedPods() map[types.UID]*v1.Pod {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.evicted)
@@ -81,13 +79,12 @@ func (a *api) byAge(x, y *v1.Pod) int {
 	return cmp.Compare(a.order[x.UID], a.order[y.UID])
 }
 
-// clients returns clients of this API, for a process that ends with ctx: what it asks
-// for after that has no effect.
+// clients returns clients of this API for a process that ends with ctx. Later requests of that process have no effect.
 func (a *api) clients(ctx context.Context) (kubernetes.Interface, dynamic.Interface) {
 	react := func(action clienttesting.Action) (handled bool, out runtime.Object, err error) {
 		defer func() {
 			if err != nil {
-				a.refused.Add(1)
+				a.failed.Add(1)
 			}
 		}()
 		if err := a.admit(ctx, action); err != nil {
@@ -123,7 +120,7 @@ func (a *api) clients(ctx context.Context) (kubernetes.Interface, dynamic.Interf
 	return &typedClient{typed(), typed}, customClient(custom)
 }
 
-// listKinds are the lists of what is read as custom resources.
+// listKinds returns the list kinds of the custom resources that the scheduler reads.
 func listKinds() map[schema.GroupVersionResource]string {
 	lists := map[schema.GroupVersionResource]string{
 		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", convert.Devices: "DeviceList",
@@ -142,8 +139,7 @@ func listKinds() map[schema.GroupVersionResource]string {
 	return lists
 }
 
-// untypedWatch is a watch whose objects are untyped. It ends with the one behind it, or when it
-// is stopped.
+// untypedWatch converts the objects of a watch to unstructured ones. It ends with the inner watch, or when it is stopped.
 type untypedWatch struct {
 	watch.Interface
 	out  chan watch.Event
@@ -184,8 +180,7 @@ func (u *untypedWatch) Stop() {
 	u.Interface.Stop()
 }
 
-// untyped is an object as those read it who do not know its Go type; that of a watch's bookmark
-// or error stays.
+// untyped converts an object to an unstructured one. The object of a watch's bookmark or error stays as it is.
 func untyped(o runtime.Object) runtime.Object {
 	switch o := o.(type) {
 	case nil, *unstructured.Unstructured, *unstructured.UnstructuredList, *metav1.Status:
@@ -214,9 +209,8 @@ func untyped(o runtime.Object) runtime.Object {
 	return list
 }
 
-// typedClient is a client for each request that may write, and so is customClient: one for
-// all answers a request only when the one before it has its answer, and those who write
-// wait for one another here already.
+// typedClient makes a new fake client for each request, and so does customClient. A single fake client would serialize requests,
+// and the gate already orders the writes.
 type typedClient struct {
 	*fake.Clientset
 	fresh func() *fake.Clientset
@@ -238,7 +232,7 @@ func (c coreClient) Pods(namespace string) corev1.PodInterface {
 	return podClient{c.CoreV1Interface.Pods(namespace), c.fake, namespace}
 }
 
-// podClient has the list of pods that the API answers. The client that it is would copy all of them once more.
+// podClient lists pods without the extra copy that the fake client makes.
 type podClient struct {
 	corev1.PodInterface
 	fake      *clienttesting.Fake
@@ -267,13 +261,13 @@ func (c customClient) Resource(gvr schema.GroupVersionResource) dynamic.Namespac
 	return c().Resource(gvr)
 }
 
-// admit returns when a request's turn has come: at once if it reads one object. Lists wait
-// too: with them a scheduler that begins hears of everything there is.
+// admit returns when the request may go on. A read of one object goes on at once. A list waits, because a starting scheduler learns
+// all objects from lists.
 func (a *api) admit(ctx context.Context, action clienttesting.Action) error {
-	name, what := "", ""
+	name, request := "", ""
 	switch action := action.(type) {
 	case clienttesting.ListActionImpl:
-		what = action.ListOptions.FieldSelector
+		request = action.ListOptions.FieldSelector
 	case clienttesting.CreateActionImpl:
 		name = action.Name
 		if m, err := meta.Accessor(action.Object); err == nil {
@@ -284,13 +278,14 @@ func (a *api) admit(ctx context.Context, action clienttesting.Action) error {
 			name = m.GetName()
 		}
 	case clienttesting.PatchActionImpl:
-		name, what = action.Name, string(action.Patch)
+		name, request = action.Name, string(action.Patch)
 	case clienttesting.DeleteActionImpl:
 		name = action.Name
 	default:
 		return ctx.Err()
 	}
-	return a.gate.pass(ctx, fmt.Sprint(action.GetResource().Resource, "/", action.GetNamespace(), "/", name, " ", action.GetVerb(), " ", what))
+	resource := action.GetResource().Resource
+	return a.gate.pass(ctx, fmt.Sprint(resource, "/", action.GetNamespace(), "/", name, " ", action.GetVerb(), " ", request))
 }
 
 func (a *api) reactWatch(action clienttesting.Action) (bool, watch.Interface, error) {
@@ -298,27 +293,26 @@ func (a *api) reactWatch(action clienttesting.Action) (bool, watch.Interface, er
 	if !ok {
 		return true, nil, fmt.Errorf("unexpected %T", action)
 	}
-	where, err := fields.ParseSelector(w.ListOptions.FieldSelector)
+	selector, err := fields.ParseSelector(w.ListOptions.FieldSelector)
 	if err != nil {
 		return true, nil, apierrors.NewBadRequest(err.Error())
 	}
-	out, err := a.watch(w.Resource, w.Namespace, where, w.ListOptions.ResourceVersion)
+	out, err := a.watch(w.Resource, w.Namespace, selector, w.ListOptions.ResourceVersion)
 	return true, out, err
 }
 
 func (a *api) react(action clienttesting.Action) (bool, runtime.Object, error) {
 	ask := func() (runtime.Object, error) { return a.do(action) }
-	if a.between != nil {
-		out, err := a.between(action, ask)
+	if a.intercept != nil {
+		out, err := a.intercept(action, ask)
 		return true, out, err
 	}
 	out, err := ask()
 	return true, out, err
 }
 
-// named is an object that is made under a name, with a UID of its own if it has none: the scheduler makes
-// claims of which it gives neither.
-func named(o runtime.Object, name string) (runtime.Object, error) {
+// withName returns a copy of o under the name. An object without a name gets a UID too: the scheduler creates claims with neither.
+func withName(o runtime.Object, name string) (runtime.Object, error) {
 	o = o.DeepCopyObject()
 	m, err := meta.Accessor(o)
 	if err != nil {
@@ -333,12 +327,12 @@ func named(o runtime.Object, name string) (runtime.Object, error) {
 
 func (a *api) do(action clienttesting.Action) (runtime.Object, error) {
 	gvr := action.GetResource()
-	at := func(name string) key { return key{action.GetNamespace(), name} }
+	objectKey := func(name string) key { return key{action.GetNamespace(), name} }
 	switch action := action.(type) {
 	case clienttesting.ListActionImpl:
 		return a.answerList(action)
 	case clienttesting.GetActionImpl:
-		o, err := a.get(gvr, at(action.Name))
+		o, err := a.get(gvr, objectKey(action.Name))
 		return copied(o), err
 	case clienttesting.CreateActionImpl:
 		if b, ok := action.Object.(*v1.Binding); ok {
@@ -350,20 +344,20 @@ func (a *api) do(action clienttesting.Action) (runtime.Object, error) {
 		}
 		name := m.GetName()
 		if name == "" && m.GetGenerateName() != "" {
-			name = fmt.Sprint(m.GetGenerateName(), a.named.Add(1))
+			name = fmt.Sprint(m.GetGenerateName(), a.generatedNames.Add(1))
 		}
-		return a.write(gvr, at(name), func(old runtime.Object) (runtime.Object, error) {
+		return a.write(gvr, objectKey(name), func(old runtime.Object) (runtime.Object, error) {
 			if old != nil {
 				return nil, apierrors.NewAlreadyExists(gvr.GroupResource(), name)
 			}
-			return named(action.Object, name)
+			return withName(action.Object, name)
 		})
 	case clienttesting.UpdateActionImpl:
 		m, err := meta.Accessor(action.Object)
 		if err != nil {
 			return nil, err
 		}
-		out, err := a.write(gvr, at(m.GetName()), existing(gvr, m.GetName(), func(old runtime.Object) (runtime.Object, error) {
+		out, err := a.write(gvr, objectKey(m.GetName()), existing(gvr, m.GetName(), func(old runtime.Object) (runtime.Object, error) {
 			return updated(gvr, old, action)
 		}))
 		if err != nil {
@@ -371,27 +365,30 @@ func (a *api) do(action clienttesting.Action) (runtime.Object, error) {
 		}
 		return out, a.bindVolumes(out)
 	case clienttesting.PatchActionImpl:
-		out, err := a.write(gvr, at(action.Name), existing(gvr, action.Name, func(old runtime.Object) (runtime.Object, error) {
+		out, err := a.write(gvr, objectKey(action.Name), existing(gvr, action.Name, func(old runtime.Object) (runtime.Object, error) {
 			return patched(gvr, old, action)
 		}))
 		if err != nil {
 			return nil, err
 		}
-		return out, a.reserve(out)
+		return out, a.reserveForRunning(out)
 	case clienttesting.DeleteActionImpl:
-		return nil, a.delete(gvr, at(action.Name), action.DeleteOptions)
+		return nil, a.delete(gvr, objectKey(action.Name), action.DeleteOptions)
 	}
 	return nil, apierrors.NewMethodNotSupported(gvr.GroupResource(), action.GetVerb())
 }
 
-// write changes an object and returns a copy of what is there then.
+// write changes an object and returns a copy of the stored result.
 func (a *api) write(gvr schema.GroupVersionResource, k key, edit func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
 	o, err := a.change(gvr, k, edit)
 	return copied(o), err
 }
 
-// existing is edit for an object that must exist.
-func existing(gvr schema.GroupVersionResource, name string, edit func(runtime.Object) (runtime.Object, error)) func(runtime.Object) (runtime.Object, error) {
+// editFunc returns what replaces a stored object; see server.change.
+type editFunc = func(old runtime.Object) (runtime.Object, error)
+
+// existing wraps edit for an object that must exist.
+func existing(gvr schema.GroupVersionResource, name string, edit editFunc) editFunc {
 	return func(old runtime.Object) (runtime.Object, error) {
 		if old == nil {
 			return nil, apierrors.NewNotFound(gvr.GroupResource(), name)
@@ -408,11 +405,11 @@ func copied(o runtime.Object) runtime.Object {
 }
 
 func (a *api) answerList(action clienttesting.ListActionImpl) (runtime.Object, error) {
-	where, err := fields.ParseSelector(action.ListOptions.FieldSelector)
+	selector, err := fields.ParseSelector(action.ListOptions.FieldSelector)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	objects, version := a.list(action.Resource, action.Namespace, where)
+	objects, version := a.list(action.Resource, action.Namespace, selector)
 	list, err := emptyList(action.Kind, objects)
 	if err != nil {
 		return nil, err
@@ -428,11 +425,11 @@ func (a *api) answerList(action clienttesting.ListActionImpl) (runtime.Object, e
 	return list, nil
 }
 
-// emptyList is a list for some objects: typed if they are. Kubernetes knows types of some that
-// are held unstructured here, since its API server need not serve them.
-func emptyList(item schema.GroupVersionKind, of []runtime.Object) (runtime.Object, error) {
+// emptyList returns an empty list for the items, typed if all items are typed. Some kinds are held unstructured although Kubernetes
+// has a type for them, since an API server need not serve them.
+func emptyList(item schema.GroupVersionKind, items []runtime.Object) (runtime.Object, error) {
 	kind := item.GroupVersion().WithKind(item.Kind + "List")
-	untyped := slices.ContainsFunc(of, func(o runtime.Object) bool { _, is := o.(*unstructured.Unstructured); return is })
+	untyped := slices.ContainsFunc(items, func(o runtime.Object) bool { _, ok := o.(*unstructured.Unstructured); return ok })
 	if !untyped && scheme.Scheme.Recognizes(kind) {
 		return scheme.Scheme.New(kind)
 	}
@@ -441,49 +438,50 @@ func emptyList(item schema.GroupVersionKind, of []runtime.Object) (runtime.Objec
 	return list, nil
 }
 
-// updated replaces an object, unless it has changed since whoever asks has seen it. Of a claim the status changes with the
-// subresource only, and nothing else does; what it has is given back before it has something else.
+// updated returns the object that replaces old, or a conflict if the update names another resource version. For a ResourceClaim,
+// the status changes only through the subresource, and an allocation must be removed before another one is set.
 func updated(gvr schema.GroupVersionResource, old runtime.Object, action clienttesting.UpdateActionImpl) (runtime.Object, error) {
-	was, err := meta.Accessor(old)
+	previous, err := meta.Accessor(old)
 	if err != nil {
 		return nil, err
 	}
-	is := action.Object.DeepCopyObject()
-	m, err := meta.Accessor(is)
+	fresh := action.Object.DeepCopyObject()
+	m, err := meta.Accessor(fresh)
 	if err != nil {
 		return nil, err
 	}
-	if v := m.GetResourceVersion(); v != "" && v != was.GetResourceVersion() {
-		return nil, apierrors.NewConflict(gvr.GroupResource(), m.GetName(), fmt.Errorf("it is at %s, not at %s", was.GetResourceVersion(), v))
+	if v := m.GetResourceVersion(); v != "" && v != previous.GetResourceVersion() {
+		stale := fmt.Errorf("it is at %s, not at %s", previous.GetResourceVersion(), v)
+		return nil, apierrors.NewConflict(gvr.GroupResource(), m.GetName(), stale)
 	}
-	if claim, ok := is.(*resourceapi.ResourceClaim); ok {
+	if claim, ok := fresh.(*resourceapi.ResourceClaim); ok {
 		if action.Subresource == "status" {
 			out := old.DeepCopyObject().(*resourceapi.ResourceClaim)
 			if a, b := out.Status.Allocation, claim.Status.Allocation; a != nil && b != nil && !equality.Semantic.DeepEqual(a, b) {
 				immutable := field.Invalid(field.NewPath("status", "allocation"), nil, "field cannot be modified once set")
-				return nil, apierrors.NewInvalid(resourceapi.SchemeGroupVersion.WithKind("ResourceClaim").GroupKind(), claim.Name, field.ErrorList{immutable})
+				groupKind := resourceapi.SchemeGroupVersion.WithKind("ResourceClaim").GroupKind()
+				return nil, apierrors.NewInvalid(groupKind, claim.Name, field.ErrorList{immutable})
 			}
 			out.Status = claim.Status
 			return out, nil
 		}
 		claim.Status = *old.(*resourceapi.ResourceClaim).Status.DeepCopy()
 	}
-	return is, nil
+	return fresh, nil
 }
 
-// patched applies a patch. With the status subresource only the status changes, and a
-// patch that names another UID is for another object.
+// patched applies a patch. Through the status subresource only the status changes. A patch that names another UID is a conflict.
 func patched(gvr schema.GroupVersionResource, old runtime.Object, action clienttesting.PatchActionImpl) (runtime.Object, error) {
-	was, err := json.Marshal(patchable(old, action))
+	oldJSON, err := json.Marshal(patchable(old, action))
 	if err != nil {
 		return nil, err
 	}
-	is, err := applyPatch(was, old, action)
+	patchedJSON, err := applyPatch(oldJSON, old, action)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	fresh := reflect.New(reflect.TypeOf(old).Elem()).Interface().(runtime.Object)
-	if err := json.Unmarshal(is, fresh); err != nil {
+	if err := json.Unmarshal(patchedJSON, fresh); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	oldMeta, err := meta.Accessor(old)
@@ -495,7 +493,8 @@ func patched(gvr schema.GroupVersionResource, old runtime.Object, action clientt
 		return nil, err
 	}
 	if oldMeta.GetUID() != newMeta.GetUID() {
-		return nil, apierrors.NewConflict(gvr.GroupResource(), action.Name, fmt.Errorf("its UID is %s, not %s", oldMeta.GetUID(), newMeta.GetUID()))
+		stale := fmt.Errorf("its UID is %s, not %s", oldMeta.GetUID(), newMeta.GetUID())
+		return nil, apierrors.NewConflict(gvr.GroupResource(), action.Name, stale)
 	}
 	if action.Subresource != "status" {
 		return fresh, nil
@@ -503,41 +502,41 @@ func patched(gvr schema.GroupVersionResource, old runtime.Object, action clientt
 	return withStatusOf(old, fresh)
 }
 
-// patchable is an object as far as a patch is read against it: of a pod whose status changes the rest stays as it is, but
-// for the UID that the patch may name.
+// patchable returns the part of the object that the patch is applied to. For a pod's status that is the status and the identity.
 func patchable(old runtime.Object, action clienttesting.PatchActionImpl) runtime.Object {
 	pod, ok := old.(*v1.Pod)
 	if !ok || action.Subresource != "status" {
 		return old
 	}
-	return &v1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID}, Status: pod.Status}
+	id := metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID}
+	return &v1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: id, Status: pod.Status}
 }
 
-func applyPatch(was []byte, old runtime.Object, action clienttesting.PatchActionImpl) ([]byte, error) {
+func applyPatch(document []byte, old runtime.Object, action clienttesting.PatchActionImpl) ([]byte, error) {
 	switch action.PatchType {
 	case types.StrategicMergePatchType:
-		return strategicpatch.StrategicMergePatch(was, action.Patch, old)
+		return strategicpatch.StrategicMergePatch(document, action.Patch, old)
 	case types.MergePatchType:
-		return jsonpatch.MergePatch(was, action.Patch)
+		return jsonpatch.MergePatch(document, action.Patch)
 	}
 	return nil, fmt.Errorf("patch type %q is not supported", action.PatchType)
 }
 
-// withStatusOf returns old with the status of is.
-func withStatusOf(old, is runtime.Object) (runtime.Object, error) {
+// withStatusOf returns old with the status of fresh.
+func withStatusOf(old, fresh runtime.Object) (runtime.Object, error) {
 	out := old.DeepCopyObject()
 	switch out := out.(type) {
 	case *unstructured.Unstructured:
-		out.Object["status"] = is.(*unstructured.Unstructured).Object["status"]
+		out.Object["status"] = fresh.(*unstructured.Unstructured).Object["status"]
 	case *v1.Pod:
-		out.Status = is.(*v1.Pod).Status
+		out.Status = fresh.(*v1.Pod).Status
 	default:
-		return is, nil
+		return fresh, nil
 	}
 	return out, nil
 }
 
-// bind gives a pod its node, and there it runs.
+// bind assigns a pod to its node, where the pod runs at once.
 func (a *api) bind(gvr schema.GroupVersionResource, b *v1.Binding) error {
 	_, err := a.change(gvr, key{b.Namespace, b.Name}, existing(gvr, b.Name, func(old runtime.Object) (runtime.Object, error) {
 		pod := old.DeepCopyObject().(*v1.Pod)
@@ -560,8 +559,8 @@ func (a *api) bind(gvr schema.GroupVersionResource, b *v1.Binding) error {
 	return err
 }
 
-// run is what the kubelet says of a pod that it has started. When that was, as far as it is said, stays: a
-// cluster tells seconds, and of victims of one age names decide. No two others start at the same time.
+// run sets the status of a pod that its kubelet has started. A start time that is set stays, since a cluster reports seconds and
+// victims of one age are ordered by name. Otherwise no two pods start at the same time.
 func (a *api) run(pod *v1.Pod, now time.Time) {
 	if pod.Status.Phase == "" || pod.Status.Phase == v1.PodPending {
 		pod.Status.Phase = v1.PodRunning
@@ -572,12 +571,11 @@ func (a *api) run(pod *v1.Pod, now time.Time) {
 	podutil.UpdatePodCondition(&pod.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
 }
 
-// delete takes an object away. A pod may stay, terminating; a pod without a node has
-// nothing to stay for.
+// delete deletes an object. With victimsStay a pod that has a node stays and terminates.
 func (a *api) delete(gvr schema.GroupVersionResource, k key, o metav1.DeleteOptions) error {
-	var was runtime.Object
-	is, err := a.change(gvr, k, existing(gvr, k.name, func(old runtime.Object) (runtime.Object, error) {
-		was = old
+	var previous runtime.Object
+	remaining, err := a.change(gvr, k, existing(gvr, k.name, func(old runtime.Object) (runtime.Object, error) {
+		previous = old
 		m, err := meta.Accessor(old)
 		if err != nil {
 			return nil, err
@@ -597,13 +595,13 @@ func (a *api) delete(gvr schema.GroupVersionResource, k key, o metav1.DeleteOpti
 		}
 		return terminating(pod, a.now()), nil
 	}))
-	if err == nil && is == nil {
-		err = a.unclaim(was)
+	if err == nil && remaining == nil {
+		err = a.releaseClaims(previous)
 	}
 	return err
 }
 
-// terminating returns the pod as it is after a request to delete it.
+// terminating returns the pod as it is after a delete request.
 func terminating(pod *v1.Pod, now time.Time) *v1.Pod {
 	if pod.DeletionTimestamp != nil {
 		return pod

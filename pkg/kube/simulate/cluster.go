@@ -21,59 +21,58 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// cluster is the API with what admission plugins, kubelets and controllers add to the
-// objects that users write, as far as a scheduler can see it.
+// cluster is the API plus what admission plugins, kubelets and controllers add to the objects that users write, as far as a
+// scheduler can see it.
 type cluster struct {
 	*api
-	born   time.Time           // when the youngest object was made
-	fresh  time.Time           // after this the new objects of the last set were made
-	number int                 // of objects made
-	live   bool                // objects come with a status that counts
-	ran    map[types.UID]bool  // pods that came with a node
-	owned  map[identity]*owned // by workload
-	from   map[string]Position // where objects were read, as events name these
-	told   map[Event]warned    // without Times and At
-	held   []held              // what waits for pods
-	pairs  pairs
-	missed func(string) bool // whether objects of a kind, such as pods, could not be listed
+	youngest   time.Time                  // creation time of the youngest object
+	setStart   time.Time                  // the new objects of the last set are younger than this
+	uidCount   int                        // of UIDs given
+	keepStatus bool                       // objects keep the status that they come with
+	ranBefore  map[types.UID]bool         // pods that came with a node
+	ownedBy    map[identity]*ownedObjects // by workload
+	positions  map[string]Position        // where objects were read, by the object names in events
+	reported   map[Event]reportedWarning  // without Times and At
+	held       []heldObject               // objects that wait for pods
+	pairs      pairs
+	unlisted   func(string) bool // reports whether objects of a kind, such as pods, could not be listed
 }
 
-// epoch is when a cluster begins whose objects do not say.
+// epoch is the start time of a cluster whose objects have no creation time.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// apply brings a set of objects into the cluster, the oldest first, and what others name
-// before those: objects that exist are replaced, those that are being deleted leave. With
-// workloads come their pods, as their controllers make them.
+// apply brings a set of objects into the cluster, the oldest first, and referenced objects before the objects that name them. An
+// object that exists is replaced, and one with a deletion timestamp is deleted. A workload comes with the pods that its controller
+// makes.
 //
-// New pods that wait for a node are returned instead, the oldest first: that they come,
-// and when, is what a scheduler goes by.
-func (c *cluster) apply(set *Set) (come []object, err error) {
+// New pods without a node are not stored but returned, the oldest first: the scheduler depends on when a pod arrives.
+func (c *cluster) apply(set *Set) (newPods []object, err error) {
 	objects := slices.Clone(set.objects)
 	for i := range objects {
-		if !set.given {
+		if !set.mutable {
 			objects[i].Object = objects[i].DeepCopyObject()
 		}
 	}
-	if objects, err = c.control(objects); err != nil {
+	if objects, err = c.expandWorkloads(objects); err != nil {
 		return nil, err
 	}
 	fresh := c.date(objects)
 	slices.SortStableFunc(objects, func(a, b object) int {
-		return cmp.Or(cmp.Compare(a.kind.order, b.kind.order), made(a).Compare(made(b)))
+		return cmp.Or(cmp.Compare(a.kind.order, b.kind.order), creationTime(a).Compare(creationTime(b)))
 	})
 	for _, o := range objects {
 		if pod, ok := o.Object.(*v1.Pod); ok && fresh[pod] && pod.Spec.NodeName == "" {
-			come = append(come, o)
+			newPods = append(newPods, o)
 			continue
 		}
 		if err := c.put(o); err != nil {
 			return nil, &InputError{o.at, err}
 		}
 	}
-	return come, nil
+	return newPods, nil
 }
 
-func made(o object) time.Time {
+func creationTime(o object) time.Time {
 	m, err := meta.Accessor(o.Object)
 	if err != nil {
 		return time.Time{}
@@ -81,12 +80,11 @@ func made(o object) time.Time {
 	return m.GetCreationTimestamp().Time
 }
 
-// date gives the objects that do not say when they were made a time after all others,
-// in the order in which they were read: that is what "created first" means between
-// them. It returns these objects.
+// date gives each object without a creation time one that is later than all others, in the order of reading, so that "created
+// first" has a meaning between them. It returns these objects.
 func (c *cluster) date(objects []object) (fresh map[metav1.Object]bool) {
-	if now := c.now(); now.After(c.born) {
-		c.born = now
+	if now := c.now(); now.After(c.youngest) {
+		c.youngest = now
 	}
 	fresh = map[metav1.Object]bool{}
 	var inOrder []metav1.Object
@@ -96,31 +94,31 @@ func (c *cluster) date(objects []object) (fresh map[metav1.Object]bool) {
 			continue
 		}
 		if t := m.GetCreationTimestamp(); !t.IsZero() {
-			if t.After(c.born) {
-				c.born = t.Time
+			if t.After(c.youngest) {
+				c.youngest = t.Time
 			}
 			continue
 		}
 		fresh[m] = true
 		inOrder = append(inOrder, m)
 	}
-	c.fresh = c.born
+	c.setStart = c.youngest
 	for _, m := range inOrder {
-		c.born = c.born.Add(time.Millisecond)
+		c.youngest = c.youngest.Add(time.Millisecond)
 		if u, ok := m.(*unstructured.Unstructured); ok {
 			// SetCreationTimestamp would cut the time to seconds.
-			_ = unstructured.SetNestedField(u.Object, c.born.Format(time.RFC3339Nano), "metadata", "creationTimestamp")
+			_ = unstructured.SetNestedField(u.Object, c.youngest.Format(time.RFC3339Nano), "metadata", "creationTimestamp")
 			continue
 		}
-		m.SetCreationTimestamp(metav1.Time{Time: c.born})
+		m.SetCreationTimestamp(metav1.Time{Time: c.youngest})
 	}
 	return fresh
 }
 
-// put makes one object or replaces it. The object belongs to the cluster then.
+// put creates or replaces one object, which then belongs to the cluster.
 func (c *cluster) put(o object) error {
-	is := o.Object
-	m, err := meta.Accessor(is)
+	obj := o.Object
+	m, err := meta.Accessor(obj)
 	if err != nil {
 		return err
 	}
@@ -133,126 +131,123 @@ func (c *cluster) put(o object) error {
 	if o.kind.namespaced {
 		about = o.kind.name + " " + m.GetNamespace() + "/" + m.GetName()
 	}
-	c.from[about] = o.at
-	if pod, ok := is.(*v1.Pod); ok {
+	c.positions[about] = o.at
+	if pod, ok := obj.(*v1.Pod); ok {
 		if err := c.prioritize(pod); err != nil {
 			return err
 		}
 	}
-	if u, ok := is.(*unstructured.Unstructured); ok && slices.Contains(nativeGroups, o.kind.resource.GroupResource()) {
+	if u, ok := obj.(*unstructured.Unstructured); ok && slices.Contains(nativeGroups, o.kind.resource.GroupResource()) {
 		c.prioritizeGroup(u)
 	}
-	lives := m.GetUID() != "" // an API server has given it one
-	var was runtime.Object
-	now, err := c.change(o.kind.resource, key{m.GetNamespace(), m.GetName()}, func(old runtime.Object) (runtime.Object, error) {
-		was = old
+	fromCluster := m.GetUID() != "" // an API server has set the UID
+	var previous runtime.Object
+	stored, err := c.change(o.kind.resource, key{m.GetNamespace(), m.GetName()}, func(old runtime.Object) (runtime.Object, error) {
+		previous = old
 		if old == nil && m.GetUID() == "" {
 			m.SetUID(c.newUID())
 		}
 		if m.GetDeletionTimestamp() != nil {
-			return c.leave(old, is), nil
+			return c.terminate(old, obj), nil
 		}
 		if old == nil {
-			c.begin(is)
-			return is, nil
+			c.initialize(obj)
+			return obj, nil
 		}
-		was, err := meta.Accessor(old)
+		previous, err := meta.Accessor(old)
 		if err != nil {
 			return nil, err
 		}
-		m.SetUID(was.GetUID())
-		c.keep(old, is)
-		return is, nil
+		m.SetUID(previous.GetUID())
+		c.keepImmutable(old, obj)
+		return obj, nil
 	})
-	switch pod, ok := now.(*v1.Pod); {
+	switch pod, ok := stored.(*v1.Pod); {
 	case err != nil:
 		return err
-	case now == nil:
-		return c.unclaim(was)
-	case ok && was == nil:
-		if err := c.claimVolumes(pod); err != nil {
+	case stored == nil:
+		return c.releaseClaims(previous)
+	case ok && previous == nil:
+		if err := c.makeVolumeClaims(pod); err != nil {
 			return err
 		}
-		return c.claim(pod, lives)
+		return c.makeClaims(pod, fromCluster)
 	}
-	return c.pair(now)
+	return c.bindPair(stored)
 }
 
 func (c *cluster) newUID() types.UID {
-	c.number++
-	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", c.number))
+	c.uidCount++
+	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", c.uidCount))
 }
 
-// leave returns what is left of an object that is being deleted. Pods may stay, if they
-// run: terminating, until they are deleted once more.
-func (c *cluster) leave(old, is runtime.Object) runtime.Object {
-	pod, ok := is.(*v1.Pod)
+// terminate returns what remains of a deleted object, or nil. With victimsStay a pod that has a node stays as a terminating pod
+// until a second deletion.
+func (c *cluster) terminate(old, obj runtime.Object) runtime.Object {
+	pod, ok := obj.(*v1.Pod)
 	if !ok || !c.victimsStay {
 		return nil
 	}
 	if old != nil {
-		if was := old.(*v1.Pod); was.Spec.NodeName != "" && was.DeletionTimestamp == nil {
-			return terminating(was, c.now())
+		if previous := old.(*v1.Pod); previous.Spec.NodeName != "" && previous.DeletionTimestamp == nil {
+			return terminating(previous, c.now())
 		}
 		return nil
 	}
 	if pod.Spec.NodeName == "" {
 		return nil
 	}
-	c.begin(pod)
+	c.initialize(pod)
 	return pod
 }
 
-// begin completes an object that is new in the cluster. Status is what the scheduler
-// makes of it now, so what a dump says of gangs and of waiting pods is dropped, unless it is the
-// moment of a restart.
-func (c *cluster) begin(o runtime.Object) {
+// initialize completes a new object. It drops the status of gangs and of waiting pods, which the scheduler writes again, unless
+// keepStatus is set.
+func (c *cluster) initialize(o runtime.Object) {
 	switch o := o.(type) {
 	case *unstructured.Unstructured:
-		if !othersStatus(o) && !c.live {
+		if !statusIsInput(o) && !c.keepStatus {
 			delete(o.Object, "status")
 		}
 	case *v1.Node:
 		register(o)
 	case *v1.PersistentVolume:
-		offer(o)
+		setVolumePhase(o)
 	case *v1.Pod:
 		c.order[o.UID] = len(c.order) + 1
 		if o.Spec.NodeName != "" {
 			c.run(o, o.CreationTimestamp.Time)
-			c.ran[o.UID] = true
+			c.ranBefore[o.UID] = true
 			return
 		}
 		o.Status.Phase = cmp.Or(o.Status.Phase, v1.PodPending)
-		if c.live {
+		if c.keepStatus {
 			return
 		}
 		o.Status.Conditions = slices.DeleteFunc(o.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled })
 	}
 }
 
-// othersStatus says whether the status of an object is what its controller has seen, and so what
-// is given: nobody here makes one of it.
-func othersStatus(o *unstructured.Unstructured) bool {
+// statusIsInput reports whether the status of an object comes from its controller. No controller in the simulation writes it.
+func statusIsInput(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind() == workloads.JobSetKind || o.GroupVersionKind() == workloads.LeaderWorkerSetKind
 }
 
-// keep takes over what the API server does not let users change: creation, and status
-// where they do not write it.
-func (c *cluster) keep(old, is runtime.Object) {
-	if was, err := meta.Accessor(old); err == nil {
-		if m, err := meta.Accessor(is); err == nil {
-			m.SetCreationTimestamp(was.GetCreationTimestamp())
+// keepImmutable copies into obj what users cannot change: the creation time, and a status that obj does not set.
+func (c *cluster) keepImmutable(old, obj runtime.Object) {
+	if previous, err := meta.Accessor(old); err == nil {
+		if m, err := meta.Accessor(obj); err == nil {
+			m.SetCreationTimestamp(previous.GetCreationTimestamp())
 		}
 	}
-	switch is := is.(type) {
+	switch is := obj.(type) {
 	case *unstructured.Unstructured:
-		was := old.(*unstructured.Unstructured)
-		if is.Object["status"] == nil || !othersStatus(is) {
-			is.Object["status"] = runtime.DeepCopyJSONValue(was.Object["status"])
+		previous := old.(*unstructured.Unstructured)
+		if is.Object["status"] == nil || !statusIsInput(is) {
+			is.Object["status"] = runtime.DeepCopyJSONValue(previous.Object["status"])
 		}
-		if made, ok, _ := unstructured.NestedString(was.Object, "metadata", "creationTimestamp"); ok {
-			_ = unstructured.SetNestedField(is.Object, made, "metadata", "creationTimestamp")
+		if created, ok, _ := unstructured.NestedString(previous.Object, "metadata", "creationTimestamp"); ok {
+			_ = unstructured.SetNestedField(is.Object, created, "metadata", "creationTimestamp")
 		}
 	case *v1.Node:
 		if len(is.Status.Capacity) == 0 && len(is.Status.Allocatable) == 0 {
@@ -260,20 +255,20 @@ func (c *cluster) keep(old, is runtime.Object) {
 		}
 		register(is)
 	case *v1.Pod:
-		was, phase := old.(*v1.Pod), is.Status.Phase
-		is.Status = *was.Status.DeepCopy()
-		if phase == v1.PodSucceeded || phase == v1.PodFailed { // it has finished meanwhile
+		previous, phase := old.(*v1.Pod), is.Status.Phase
+		is.Status = *previous.Status.DeepCopy()
+		if phase == v1.PodSucceeded || phase == v1.PodFailed { // the pod has finished meanwhile
 			is.Status.Phase = phase
 		}
-		if was.Spec.NodeName != "" {
-			is.Spec.NodeName = was.Spec.NodeName
+		if previous.Spec.NodeName != "" {
+			is.Spec.NodeName = previous.Spec.NodeName
 		} else if is.Spec.NodeName != "" {
 			c.run(is, c.now())
 		}
 	}
 }
 
-// register adds what every kubelet says of its node.
+// register adds what a kubelet reports about its node.
 func register(n *v1.Node) {
 	if n.Labels[v1.LabelHostname] == "" {
 		metav1.SetMetaDataLabel(&n.ObjectMeta, v1.LabelHostname, n.Name)
@@ -289,7 +284,7 @@ func register(n *v1.Node) {
 	}
 }
 
-// namespace makes a namespace that is only named.
+// namespace creates a namespace that an object names, unless it exists.
 func (c *cluster) namespace(name string) error {
 	_, err := c.change(namespaces, key{name: name}, func(old runtime.Object) (runtime.Object, error) {
 		if old != nil {
@@ -310,7 +305,7 @@ var nativeGroups = []schema.GroupResource{
 	{Group: schedulingv1.GroupName, Resource: "podgroups"}, {Group: schedulingv1.GroupName, Resource: "compositepodgroups"},
 }
 
-// prioritizeGroup does what the admission plugin Priority does to a PodGroup or CompositePodGroup that names a class, if the class is known.
+// prioritizeGroup does what the admission plugin Priority does to a PodGroup or CompositePodGroup, if the named class is known.
 func (c *cluster) prioritizeGroup(u *unstructured.Unstructured) {
 	name, _, _ := unstructured.NestedString(u.Object, "spec", "priorityClassName")
 	if _, known, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "priority"); name == "" || known {
@@ -343,8 +338,7 @@ func (c *cluster) prioritize(pod *v1.Pod) error {
 	return nil
 }
 
-// class returns a PriorityClass by name; without a name the global default, nil if
-// there is none.
+// class returns a PriorityClass by name. Without a name it returns the global default, nil if there is none.
 func (c *cluster) class(name string) (*schedulingv1.PriorityClass, error) {
 	all, _ := c.list(priorityClasses, "", nil)
 	var byDefault *schedulingv1.PriorityClass
@@ -365,7 +359,7 @@ func (c *cluster) class(name string) (*schedulingv1.PriorityClass, error) {
 			return class, nil
 		}
 	}
-	if kind := priorityClasses.GroupResource().String(); c.missed(kind) {
+	if kind := priorityClasses.GroupResource().String(); c.unlisted(kind) {
 		return nil, fmt.Errorf("the value of PriorityClass %s is not known: %s may not be listed with your permissions", name, kind)
 	}
 	return nil, errors.New("no PriorityClass with name " + name + " was found")

@@ -19,8 +19,7 @@ func (e *ConfigError) Error() string { return "scheduler configuration: " + e.Er
 
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// readConfig reads a KubeSchedulerConfiguration as kube-scheduler does; nil stands for
-// the drop-in configuration.
+// readConfig reads a KubeSchedulerConfiguration as kube-scheduler does; nil stands for the drop-in configuration.
 func readConfig(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, error) {
 	config.InstallDefaults()
 	if data == nil {

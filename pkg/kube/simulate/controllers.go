@@ -15,16 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/workload"
 )
 
-// The controllers of workloads, as far as somebody sees them who applies files: what they make
-// of a workload comes with it, what it does not want any more goes, and with the workload goes
-// all. They do nothing between two files: an evicted pod is not made anew before its workload is
-// applied again, and a template that has changed is that of the pods that are made from then on.
+// The controllers of workloads act when a workload is applied: they make its pods, delete unwanted pods, and delete all pods with
+// the workload. They do nothing between two files. An evicted pod is recreated only when its workload is applied again. A changed
+// template affects only pods that are made from then on.
 //
-// A workload with a UID comes from a cluster, where its controller has made its pods.
+// A workload with a UID comes from a cluster, where its controller has already made its pods.
 
 // identity names an object of any kind.
 type identity struct {
@@ -40,36 +38,35 @@ func identify(o object) (identity, metav1.Object, error) {
 	return identity{o.kind.resource, key{m.GetNamespace(), m.GetName()}}, m, nil
 }
 
-// owned is what was made of one workload.
-type owned struct {
-	uids map[string]types.UID // by kind and name
-	made []identity
+// ownedObjects are the objects that were made for one workload.
+type ownedObjects struct {
+	uids    map[string]types.UID // by kind and name
+	objects []identity
 }
 
-// held is an object that waits for pods.
-type held struct {
+// heldObject is an object that is created when the pods that it waits for run.
+type heldObject struct {
 	object
-	id    identity
-	after []string
-	near  string
+	id            identity
+	predecessors  []string
+	followedLabel string
 }
 
-// promise refuses a workload that nobody could make pods of, and notes why one has none.
-func (s *Set) promise(o object) error {
+// checkWorkload rejects a workload that pods cannot be made of, and notes why a workload has no pods.
+func (s *Set) checkWorkload(o object) error {
 	_, m, err := identify(o)
 	if err != nil || m.GetUID() != "" || m.GetDeletionTimestamp() != nil {
 		return err
 	}
 	out, err := workload.Expand(o.Object, workload.Nobody)
 	for _, n := range out.Notes {
-		s.podless = append(s.podless, o.at.String()+": "+n)
+		s.podNotes = append(s.podNotes, o.at.String()+": "+n)
 	}
 	return err
 }
 
-// unlisted notes the workloads from a cluster of which the files hold no pod, and those of which nobody here knows
-// which pods they have.
-func (s *Set) unlisted() (notes []string) {
+// unlistedPodNotes reports the workloads whose pods are missing from the files, and the workloads whose pods are unknown.
+func (s *Set) unlistedPodNotes() (notes []string) {
 	owners, named := map[types.UID]bool{}, map[string]bool{}
 	for _, o := range s.objects {
 		_, m, err := identify(o)
@@ -89,11 +86,11 @@ func (s *Set) unlisted() (notes []string) {
 		if err != nil {
 			continue
 		}
-		is := o.GetObjectKind().GroupVersionKind().Kind + " " + m.GetNamespace() + "/" + m.GetName()
-		if m.GetUID() == "" && makesPods(o) && !named[is] {
-			notes = append(notes, fmt.Sprintf("%s: %s: no pods are made of it; give the PodGroup and the pods that its controller makes", o.at, is))
+		workloadName := o.GetObjectKind().GroupVersionKind().Kind + " " + m.GetNamespace() + "/" + m.GetName()
+		if m.GetUID() == "" && makesPods(o) && !named[workloadName] {
+			notes = append(notes, fmt.Sprintf("%s: %s: no pods are made of it; give the PodGroup and the pods that its controller makes", o.at, workloadName))
 		}
-		if !o.kind.workload || m.GetUID() == "" || owners[m.GetUID()] || named[is] || m.GetDeletionTimestamp() != nil {
+		if !o.kind.workload || m.GetUID() == "" || owners[m.GetUID()] || named[workloadName] || m.GetDeletionTimestamp() != nil {
 			continue
 		}
 		if out, err := workload.Expand(o.Object, workload.Nobody); err == nil && slices.ContainsFunc(out.Objects, isPod) {
@@ -104,9 +101,9 @@ func (s *Set) unlisted() (notes []string) {
 	return notes
 }
 
-// makesPods says whether an object is of another project, whose controller makes pods of it that nobody here knows.
+// makesPods reports whether the object belongs to another project, whose controller makes pods in an unknown way.
 func makesPods(o object) bool {
-	return !o.kind.workload && slices.ContainsFunc(source.Owners, func(of *source.Owner) bool { return of.Resource == o.kind.resource && of.Read == nil })
+	return !o.kind.workload && onlyMetadata(o.kind)
 }
 
 func isPod(o workload.Object) bool {
@@ -114,8 +111,8 @@ func isPod(o workload.Object) bool {
 	return ok
 }
 
-// control adds to the objects of a set what controllers make of them, and what they delete.
-func (c *cluster) control(objects []object) (all []object, err error) {
+// expandWorkloads adds to a set the objects that controllers make or delete for it.
+func (c *cluster) expandWorkloads(objects []object) (all []object, err error) {
 	listed, last := map[identity]types.UID{}, map[identity]int{}
 	for i, o := range objects {
 		id, m, err := identify(o)
@@ -129,13 +126,13 @@ func (c *cluster) control(objects []object) (all []object, err error) {
 	}
 	for i, o := range objects {
 		if id, m, err := identify(o); err == nil && expands(o, m) && last[id] != i {
-			continue // it is written once more, and pods are made of that
+			continue // the workload is written once more, and its pods are made of the last version
 		}
 		all = append(all, o)
 		if !o.kind.workload {
 			continue
 		}
-		more, err := c.follow(o, objects, listed)
+		more, err := c.applyWorkload(o, objects, listed)
 		if err != nil {
 			return nil, &InputError{o.at, err}
 		}
@@ -144,46 +141,46 @@ func (c *cluster) control(objects []object) (all []object, err error) {
 	return all, nil
 }
 
-// expands says whether an object is a workload of which pods are made here.
+// expands reports whether the object is a workload that pods are made of here.
 func expands(o object, m metav1.Object) bool {
 	return o.kind.workload && m.GetUID() == "" && m.GetDeletionTimestamp() == nil
 }
 
-// follow does what the controller of one workload does when somebody applies it.
-func (c *cluster) follow(o object, objects []object, listed map[identity]types.UID) ([]object, error) {
+// applyWorkload does what the controller of one workload does when a user applies the workload.
+func (c *cluster) applyWorkload(o object, objects []object, listed map[identity]types.UID) ([]object, error) {
 	id, m, err := identify(o)
 	if err != nil {
 		return nil, err
 	}
-	own := c.owned[id]
+	own := c.ownedBy[id]
 	if m.GetDeletionTimestamp() != nil {
-		delete(c.owned, id)
-		return c.remove(o, append(own.all(), c.garbage(id)...))
+		delete(c.ownedBy, id)
+		return c.markDeleted(o, append(own.list(), c.dependents(id)...))
 	}
 	if m.GetUID() != "" {
 		return nil, nil
 	}
 	if own == nil {
-		own = &owned{uids: map[string]types.UID{}}
+		own = &ownedObjects{uids: map[string]types.UID{}}
 	}
-	if err := c.name(o, id, m, own, listed[id]); err != nil {
+	if err := c.assignUID(o, id, m, own, listed[id]); err != nil {
 		return nil, err
 	}
 	out, err := workload.Expand(o.Object, workload.API{
-		UID:      func(kind, name string) types.UID { return c.uid(own, id.key.namespace, kind, name) },
-		Priority: func(class string) int32 { return c.value(class, objects) },
+		UID:      func(kind, name string) types.UID { return c.ownedUID(own, id.key.namespace, kind, name) },
+		Priority: func(class string) int32 { return c.priorityValue(class, objects) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.owned[id] = own
-	return c.bring(o, own, out.Objects, listed)
+	c.ownedBy[id] = own
+	return c.reconcileOwned(o, own, out.Objects, listed)
 }
 
-// name gives a workload the UID that it has in the cluster, or in the files that say what is in a cluster, or its first.
-func (c *cluster) name(o object, id identity, m metav1.Object, own *owned, listed types.UID) error {
-	if was, err := c.get(id.resource, id.key); err == nil {
-		old, err := meta.Accessor(was)
+// assignUID gives a workload the UID that it has in the cluster or in the files, or a new one.
+func (c *cluster) assignUID(o object, id identity, m metav1.Object, own *ownedObjects, listed types.UID) error {
+	if stored, err := c.get(id.resource, id.key); err == nil {
+		old, err := meta.Accessor(stored)
 		if err != nil {
 			return err
 		}
@@ -193,7 +190,7 @@ func (c *cluster) name(o object, id identity, m metav1.Object, own *owned, liste
 		m.SetUID(c.newUID())
 		return nil
 	}
-	if own.made == nil && !ordinal(o) {
+	if own.objects == nil && !ordinalNames(o) {
 		return fmt.Errorf("%s %s is there with pods from another cluster: their names have random letters, so the pods that a change creates or deletes are not known",
 			id.resource.GroupResource(), m.GetName())
 	}
@@ -201,36 +198,38 @@ func (c *cluster) name(o object, id identity, m metav1.Object, own *owned, liste
 	return nil
 }
 
-// ordinal says whether the names of a workload's pods are certain.
-func ordinal(o object) bool {
+// ordinalNames reports whether the names of a workload's pods are predictable.
+func ordinalNames(o object) bool {
 	r := o.kind.resource.Resource
 	return r == "statefulsets" || r == "leaderworkersets"
 }
 
-func (own *owned) all() []identity {
+func (own *ownedObjects) list() []identity {
 	if own == nil {
 		return nil
 	}
-	return own.made
+	return own.objects
 }
 
-// kindOf is for what controllers make, all of it of Kubernetes' own kinds.
+// kindOf returns the kind of an object that a controller makes, which is always one of Kubernetes' own.
 func kindOf(o runtime.Object) *kind {
 	gvks, _, err := legacyscheme.Scheme.ObjectKinds(o)
 	if err != nil {
-		panic(err) // package workload makes what nobody knows
+		panic(err) // package workload makes known kinds only
 	}
 	return kinds()[gvks[0].GroupKind()]
 }
 
-// bring returns what is not there yet, and what is there and not wanted any more. What waits
+// reconcileOwned returns the wanted objects that do not exist yet, and the unwanted ones marked as deleted. An object that waits
 // for pods is held back.
-func (c *cluster) bring(o object, own *owned, want []workload.Object, listed map[identity]types.UID) (more []object, err error) {
-	were := map[identity]bool{}
-	for _, id := range own.made {
-		were[id] = true
+func (c *cluster) reconcileOwned(
+	o object, own *ownedObjects, want []workload.Object, listed map[identity]types.UID,
+) (more []object, err error) {
+	previous := map[identity]bool{}
+	for _, id := range own.objects {
+		previous[id] = true
 	}
-	made := []identity{} // not nil: the workload has been here
+	made := []identity{} // not nil: the workload has been applied
 	for _, w := range want {
 		one := object{w.Object, kindOf(w.Object), o.at}
 		id, _, err := identify(one)
@@ -238,57 +237,57 @@ func (c *cluster) bring(o object, own *owned, want []workload.Object, listed map
 			return nil, err
 		}
 		_, missing := c.get(id.resource, id.key)
-		_, given := listed[id]
-		waits := slices.ContainsFunc(c.held, func(h held) bool { return h.id == id })
+		_, inFiles := listed[id]
+		waits := slices.ContainsFunc(c.held, func(h heldObject) bool { return h.id == id })
 		switch {
-		case given || missing == nil && !were[id]:
-			continue // somebody else's
+		case inFiles || missing == nil && !previous[id]:
+			continue // belongs to another owner
 		case missing == nil || waits:
 		case len(w.After) > 0:
-			c.held = append(c.held, held{one, id, w.After, w.Near})
+			c.held = append(c.held, heldObject{one, id, w.After, w.Near})
 		default:
 			more = append(more, one)
 		}
 		made = append(made, id)
-		delete(were, id)
+		delete(previous, id)
 	}
-	var gone []identity
-	for _, id := range own.made {
-		if were[id] {
-			gone = append(gone, id)
+	var unwanted []identity
+	for _, id := range own.objects {
+		if previous[id] {
+			unwanted = append(unwanted, id)
 		}
 	}
-	own.made = made
-	leave, err := c.remove(o, gone)
-	return append(more, leave...), err
+	own.objects = made
+	deletions, err := c.markDeleted(o, unwanted)
+	return append(more, deletions...), err
 }
 
-// remove returns objects as they are when they are deleted. Claims of volumes stay.
-func (c *cluster) remove(o object, ids []identity) (leave []object, err error) {
+// markDeleted returns the objects with a deletion timestamp. Volume claims stay.
+func (c *cluster) markDeleted(o object, ids []identity) (deletions []object, err error) {
 	done := map[identity]bool{}
 	for _, id := range ids {
 		if done[id] {
 			continue
 		}
 		done[id] = true
-		c.held = slices.DeleteFunc(c.held, func(h held) bool { return h.id == id })
-		is, err := c.get(id.resource, id.key)
+		c.held = slices.DeleteFunc(c.held, func(h heldObject) bool { return h.id == id })
+		obj, err := c.get(id.resource, id.key)
 		if err != nil || id.resource == claims {
 			continue
 		}
-		is = is.DeepCopyObject()
-		m, err := meta.Accessor(is)
+		obj = obj.DeepCopyObject()
+		m, err := meta.Accessor(obj)
 		if err != nil {
 			return nil, err
 		}
 		m.SetDeletionTimestamp(&metav1.Time{Time: c.now()})
-		leave = append(leave, object{is, kindOf(is), o.at})
+		deletions = append(deletions, object{obj, kindOf(obj), o.at})
 	}
-	return leave, nil
+	return deletions, nil
 }
 
-// garbage lists what a workload of the cluster owns, and what that owns in turn.
-func (c *cluster) garbage(id identity) (all []identity) {
+// dependents lists what a workload of the cluster owns, and what these objects own in turn.
+func (c *cluster) dependents(id identity) (all []identity) {
 	o, err := c.get(id.resource, id.key)
 	if err != nil {
 		return nil
@@ -302,25 +301,24 @@ func (c *cluster) garbage(id identity) (all []identity) {
 		if !k.workload && k.resource != pods {
 			continue
 		}
-		of, _ := c.list(k.resource, id.key.namespace, nil)
-		for _, o := range of {
-			owned, _, err := identify(object{Object: o, kind: k})
+		objects, _ := c.list(k.resource, id.key.namespace, nil)
+		for _, o := range objects {
+			dependent, _, err := identify(object{Object: o, kind: k})
 			if err == nil && isOwner(m.GetUID(), o) {
-				all = append(append(all, owned), c.garbage(owned)...)
+				all = append(append(all, dependent), c.dependents(dependent)...)
 			}
 		}
 	}
 	return all
 }
 
-func isOwner(uid types.UID, of runtime.Object) bool {
-	m, err := meta.Accessor(of)
+func isOwner(uid types.UID, obj runtime.Object) bool {
+	m, err := meta.Accessor(obj)
 	return err == nil && slices.ContainsFunc(m.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid })
 }
 
-// uid is that of an object which was made of a workload, or will be. A pod that has gone has
-// a successor.
-func (c *cluster) uid(own *owned, namespace, kind, name string) types.UID {
+// ownedUID returns the UID of an object that is made of a workload. A deleted pod has a successor with another UID.
+func (c *cluster) ownedUID(own *ownedObjects, namespace, kind, name string) types.UID {
 	k := kind + "/" + name
 	if uid, ok := own.uids[k]; ok {
 		if _, err := c.get(pods, key{namespace, name}); kind != "Pod" || err == nil {
@@ -331,8 +329,8 @@ func (c *cluster) uid(own *owned, namespace, kind, name string) types.UID {
 	return own.uids[k]
 }
 
-// value is a PriorityClass's, of the objects that come or of those that are there.
-func (c *cluster) value(name string, objects []object) int32 {
+// priorityValue returns the value of a PriorityClass, from the new objects or from the cluster.
+func (c *cluster) priorityValue(name string, objects []object) int32 {
 	for _, o := range objects {
 		if class, ok := o.Object.(*schedulingv1.PriorityClass); ok && (class.Name == name || name == "" && class.GlobalDefault) {
 			return class.Value
@@ -344,53 +342,53 @@ func (c *cluster) value(name string, objects []object) int32 {
 	return 0
 }
 
-// due returns the pods that have waited for others, which run now.
-func (c *cluster) due() (come []object) {
-	var still []held
+// releaseHeld returns the held pods whose predecessors now run.
+func (c *cluster) releaseHeld() (released []object) {
+	var stillHeld []heldObject
 	for _, h := range c.held {
-		where, why := c.missing(h)
+		value, why := c.waitsFor(h)
 		if why != "" {
-			still = append(still, h)
+			stillHeld = append(stillHeld, h)
 			continue
 		}
-		if h.near != "" {
+		if h.followedLabel != "" {
 			pod := h.Object.(*v1.Pod)
 			if pod.Spec.NodeSelector == nil {
 				pod.Spec.NodeSelector = map[string]string{}
 			}
-			pod.Spec.NodeSelector[h.near] = where
+			pod.Spec.NodeSelector[h.followedLabel] = value
 		}
-		come = append(come, h.object)
+		released = append(released, h.object)
 	}
-	c.held = still
-	c.date(come)
-	return come
+	c.held = stillHeld
+	c.date(released)
+	return released
 }
 
-// missing says what a pod that is held back waits for; "" if for nothing. Then where is the
-// value of the label that it follows the first of the others to.
-func (c *cluster) missing(h held) (where, why string) {
-	for _, name := range slices.Backward(h.after) { // who comes last is most likely to miss
+// waitsFor returns what a held pod waits for, "" if nothing. Then where is the value of the followed label on the node of the first
+// predecessor.
+func (c *cluster) waitsFor(h heldObject) (value, why string) {
+	for _, name := range slices.Backward(h.predecessors) { // the last predecessor is most likely to be missing
 		if c.running(key{h.id.key.namespace, name}) == nil {
 			return "", "pod " + name
 		}
 	}
-	if h.near == "" {
+	if h.followedLabel == "" {
 		return "", ""
 	}
-	name := c.running(key{h.id.key.namespace, h.after[0]}).Spec.NodeName
+	name := c.running(key{h.id.key.namespace, h.predecessors[0]}).Spec.NodeName
 	node, err := c.get(nodes, key{name: name})
 	if err != nil {
 		return "", "node " + name
 	}
-	where, ok := node.(*v1.Node).Labels[h.near]
+	value, ok := node.(*v1.Node).Labels[h.followedLabel]
 	if !ok {
-		return "", "label " + h.near + " of node " + name
+		return "", "label " + h.followedLabel + " of node " + name
 	}
-	return where, ""
+	return value, ""
 }
 
-// running returns a pod that runs, or has run; nil if it does not.
+// running returns a pod that runs or has succeeded, nil otherwise.
 func (c *cluster) running(k key) *v1.Pod {
 	o, err := c.get(pods, k)
 	if err != nil {

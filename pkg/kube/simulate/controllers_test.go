@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oneNode has room for what comes.
+// oneNode has capacity for all pods.
 const oneNode = "apiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: {rack: r1}}\nstatus: {capacity: {cpu: 100}}\n---\n"
 
 // jobOf is a Job of some pods, with more metadata and spec.
@@ -110,7 +110,7 @@ func TestControllersDeep(t *testing.T) {
 	require.Empty(t, states(t, Options{}, there, fmt.Sprintf(lws, ", deletionTimestamp: 2026-01-01T00:00:00Z")))
 }
 
-// TestControllersNear: whose leader is on a node without the label is not made.
+// TestControllersNear: a worker whose leader is on a node without the label is not made.
 func TestControllersNear(t *testing.T) {
 	lws := func(label string) string {
 		return "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\n" +
@@ -121,14 +121,14 @@ func TestControllersNear(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, r.Held)
 	require.Len(t, r.Pods, 2)
-	// A StatefulSet's pod may run on such a node if somebody has put it there.
+	// A StatefulSet's pod may be bound to such a node by hand.
 	const leader = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: l-0}\nspec: {nodeName: n1}\n"
 	r, err = Run(t.Context(), Options{}, load(t, oneNode+lws("row")+leader))
 	require.NoError(t, err)
 	require.Equal(t, []Held{{Namespace: "default", Name: "l-0-1", WaitsFor: "label row of node n1", gang: "l-0-5d5f8c6fb8"}}, r.Held)
 }
 
-// TestControllersRefuse: of a Job from a cluster nobody knows which pods a change would make.
+// TestControllersRefuse: a change of a Job from a cluster is rejected, since the affected pods are unknown.
 func TestControllersRefuse(t *testing.T) {
 	_, err := Run(t.Context(), Options{}, load(t, oneNode+jobOf(2, ", uid: u", "")), load(t, jobOf(3, "", "")))
 	require.EqualError(t, err, "in.yaml: document 1, line 1: jobs.batch j is there with pods from another cluster, "+
@@ -139,8 +139,8 @@ func TestControllersRefuse(t *testing.T) {
 	require.ErrorContains(t, err, "jobs.batch j is there with pods from another cluster", "in the same files, too")
 }
 
-// TestControllersNotes: a workload without pods says why, and one whose pods are in the files
-// is silent.
+// TestControllersNotes: a workload without pods is reported with the reason, and one whose pods are in the
+// files is not.
 func TestControllersNotes(t *testing.T) {
 	const pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: u}]}\n"
 	for text, want := range map[string][]string{
@@ -167,8 +167,8 @@ func TestControllersNotes(t *testing.T) {
 	}
 }
 
-// TestControllersUnread: what cannot be read is refused with its place, and unknown fields are
-// told.
+// TestControllersUnread: unreadable objects are rejected with their position, and unknown fields are
+// reported.
 func TestControllersUnread(t *testing.T) {
 	const set = "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: s}\n"
 	s := &Set{}

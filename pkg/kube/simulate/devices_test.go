@@ -16,9 +16,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 )
 
-// TestRandomDevices: whatever nodes have and members want, a plan is carried out as it was made: no member is refused
-// its place in its own cycle, so no gang is planned twice; gangs are whole or wait whole; and nobody gets a device, or a
-// part of one, that somebody else has.
+// TestRandomDevices: whatever nodes have and members request, a plan is carried out unchanged. No member is
+// rejected in its own cycle, so no gang is planned twice. Gangs start whole or wait whole, and no device, or
+// part of one, is allocated twice.
 func TestRandomDevices(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		require.NoError(t, checks.Value.Set("25"))
@@ -70,7 +70,7 @@ func checkDevices(t *rapid.T, w *World, text string) {
 	}
 }
 
-// drawDevices draws nodes with devices, somebody on them, and gangs of members that may differ.
+// drawDevices draws nodes with devices, pods on them, and gangs of members that may differ.
 func drawDevices(t *rapid.T) string {
 	var text strings.Builder
 	text.WriteString(`---

@@ -8,30 +8,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Drain cordons nodes, has pods leave, and makes some of them anew under their old names, as whoever
-// made them would. Nobody is scheduled meanwhile.
-func (w *World) Drain(ctx context.Context, from []string, leave, again []*v1.Pod) error {
+// Drain cordons nodes, deletes the pods in leave, and recreates the pods in again under their old names. No pod is scheduled
+// meanwhile.
+func (w *World) Drain(ctx context.Context, from []string, victims, recreate []*v1.Pod) error {
 	var all step
 	for _, name := range from {
 		n, err := w.cluster.node(name)
 		if err != nil {
 			return err
 		}
-		all = append(all, given(cordoned(n)))
+		all = append(all, fromChange(cordoned(n)))
 	}
-	fresh := w.cluster.anew(again) // while their claims are there
-	if err := w.bring(ctx, append(all, w.cluster.leaving(leave)...)); err != nil {
+	fresh := w.cluster.recreated(recreate) // before the deletion, which also deletes the claims
+	if err := w.applyStep(ctx, append(all, w.cluster.deletedPods(victims)...)); err != nil {
 		return err
 	}
-	return w.bring(ctx, fresh)
+	return w.applyStep(ctx, fresh)
 }
 
-// anew are pods as they are when they are made, with claims like those that were made for them.
-func (c *cluster) anew(all []*v1.Pod) (out step) {
+// recreated returns pods as their controllers would recreate them, with copies of the claims that were made for them.
+func (c *cluster) recreated(all []*v1.Pod) (out step) {
 	for _, pod := range all {
 		fresh := pod.DeepCopy()
 		fresh.ObjectMeta = metav1.ObjectMeta{
-			Namespace: fresh.Namespace, Name: fresh.Name, Labels: fresh.Labels, Annotations: fresh.Annotations, OwnerReferences: fresh.OwnerReferences,
+			Namespace: fresh.Namespace, Name: fresh.Name,
+			Labels: fresh.Labels, Annotations: fresh.Annotations, OwnerReferences: fresh.OwnerReferences,
 		}
 		fresh.Spec.NodeName, fresh.Spec.EphemeralContainers, fresh.Status = "", nil, v1.PodStatus{}
 		for i, want := range fresh.Spec.ResourceClaims {
@@ -40,15 +41,14 @@ func (c *cluster) anew(all []*v1.Pod) (out step) {
 				continue
 			}
 			fresh.Spec.ResourceClaims[i] = v1.PodResourceClaim{Name: want.Name, ResourceClaimName: &claim.Name}
-			out = append(out, given(claim))
+			out = append(out, fromChange(claim))
 		}
-		out = append(out, given(fresh))
+		out = append(out, fromChange(fresh))
 	}
 	return out
 }
 
-// claimOf is a new claim like the one that was made of a template for a pod; nil if there is none. The
-// template itself need not be known.
+// claimOf returns a new claim like the one that a template gave the pod; nil if there is none. The template need not be known.
 func (c *cluster) claimOf(pod *v1.Pod, want v1.PodResourceClaim) *resourcev1.ResourceClaim {
 	if want.ResourceClaimTemplateName == nil {
 		return nil
@@ -61,10 +61,12 @@ func (c *cluster) claimOf(pod *v1.Pod, want v1.PodResourceClaim) *resourcev1.Res
 		if err != nil {
 			return nil
 		}
-		was := o.(*resourcev1.ResourceClaim)
+		original := o.(*resourcev1.ResourceClaim)
 		return &resourcev1.ResourceClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: was.Namespace, Name: was.Name, Labels: was.Labels, Annotations: was.Annotations},
-			Spec:       *was.Spec.DeepCopy(),
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: original.Namespace, Name: original.Name, Labels: original.Labels, Annotations: original.Annotations,
+			},
+			Spec: *original.Spec.DeepCopy(),
 		}
 	}
 	return nil

@@ -18,49 +18,48 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Event is what the scheduler told about an object, as "kubectl describe" shows it.
+// Event is an event of the scheduler about an object, as "kubectl describe" shows it.
 type Event struct {
 	Object  string `json:"object"` // Kind namespace/name, or Kind name
 	Type    string `json:"-"`      // Normal, Warning
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// At is where the object was read, of what is wrong with it.
+	// At is where the object was read, if the event reports a mistake in the object.
 	At string `json:"at,omitempty"`
-	// Times says how often it was told.
+	// Times counts the occurrences.
 	Times int `json:"-"`
 }
 
-// recorder keeps the events of a simulation, and why gangs have evicted.
+// recorder keeps the events of a simulation, and the explanation of each gang's evictions.
 type recorder struct {
-	mu     sync.Mutex
-	events map[Event]int                   // without Times
-	why    map[gang.Ref]status.Explanation // by gang, of its last eviction
+	mu           sync.Mutex
+	events       map[Event]int                   // without Times
+	explanations map[gang.Ref]status.Explanation // by preemptor, of its last eviction
 }
 
 var _ preempt.Witness = (*recorder)(nil)
 
 // Evicts implements preempt.Witness.
-func (r *recorder) Evicts(of gang.Ref, why status.Explanation) {
+func (r *recorder) Evicts(preemptor gang.Ref, why status.Explanation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.why == nil {
-		r.why = map[gang.Ref]status.Explanation{}
+	if r.explanations == nil {
+		r.explanations = map[gang.Ref]status.Explanation{}
 	}
-	r.why[of] = why
+	r.explanations[preemptor] = why
 }
 
-// eviction is why a gang has evicted where it has; nil if it has not.
-func (r *recorder) eviction(of gang.Ref) *status.Explanation {
+// eviction returns why a gang has evicted pods where it did; nil if it has evicted none.
+func (r *recorder) eviction(ref gang.Ref) *status.Explanation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if why, ok := r.why[of]; ok {
+	if why, ok := r.explanations[ref]; ok {
 		return &why
 	}
 	return nil
 }
 
-// Eventf implements events.EventRecorder. As in a cluster, nobody hears of an object that
-// does not say what it is.
+// Eventf implements events.EventRecorder. As in a cluster, an event about an object of unknown kind is lost.
 func (r *recorder) Eventf(about, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	ref, err := reference.GetReference(scheme.Scheme, about)
 	if err != nil {
@@ -81,8 +80,8 @@ func (r *recorder) Eventf(about, _ runtime.Object, kind, reason, _, note string,
 // WithLogger implements events.EventRecorderLogger.
 func (r *recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }
 
-// all lists the events by object, reason and message.
-func (r *recorder) all() (out []Event) {
+// sorted returns the events by object, reason and message.
+func (r *recorder) sorted() (out []Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for e, times := range r.events {
@@ -95,28 +94,28 @@ func (r *recorder) all() (out []Event) {
 	return out
 }
 
-// warned is how often an event was told, and where its object stood when it last was.
-type warned struct {
+// reportedWarning is how often an event has occurred, and the position of its object at the last occurrence.
+type reportedWarning struct {
 	times int
 	at    string
 }
 
-// warnings picks the events that say what is wrong with an object as it was written, and where: before other files are read, which may say it better.
-// What became of its gang stands with the gang.
+// warnings returns the events that report mistakes in objects as they were written, with the positions. It must be called before
+// other files are read, which may correct the object. The fate of a gang is reported with the gang.
 func (c *cluster) warnings(all []Event) (out []Event) {
 	for _, e := range all {
 		if !status.AboutWhatIsWritten(e.Reason) {
 			continue
 		}
-		is := e
-		is.Times = 0
-		if c.told[is].times != e.Times {
-			c.told[is] = warned{times: e.Times}
-			if at, ok := c.from[e.Object]; ok {
-				c.told[is] = warned{e.Times, at.String()}
+		untimed := e
+		untimed.Times = 0
+		if c.reported[untimed].times != e.Times {
+			c.reported[untimed] = reportedWarning{times: e.Times}
+			if at, ok := c.positions[e.Object]; ok {
+				c.reported[untimed] = reportedWarning{e.Times, at.String()}
 			}
 		}
-		e.At = c.told[is].at
+		e.At = c.reported[untimed].at
 		out = append(out, e)
 	}
 	return out

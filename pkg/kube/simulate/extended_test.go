@@ -42,9 +42,9 @@ func (s *shared) has() string {
 	return fmt.Sprintf("%s, %d of %d claims allocated", strings.Join(out, " "), n, len(all))
 }
 
-// TestKilledWithExtendedResources: the claim for a pod's extended resources is made while it is bound, and the scheduler is killed
-// at any request before that is done. DynamicResources refuses the pod on every node as long as that claim is there: it goes, and
-// the pod is bound with another one.
+// TestKilledWithExtendedResources: the claim for a pod's extended resources is made while the pod is bound,
+// and the scheduler is killed at any request before that ends. DynamicResources rejects the pod on every node
+// while that claim exists: the claim is deleted, and the pod is bound with another one.
 func TestKilledWithExtendedResources(t *testing.T) {
 	for _, gang := range []string{"g", ""} {
 		for _, carried := range []bool{false, true} {
@@ -55,7 +55,7 @@ func TestKilledWithExtendedResources(t *testing.T) {
 				t.Run(fmt.Sprint("gang ", gang, " request ", left, " carried out ", carried), func(t *testing.T) {
 					d := &doom{}
 					d.set(left, carried)
-					s := openExtended(t, Options{between: d.between}, gpuNode("n0", 2, 8), gangOf("g", 2), asking("p-0", gang), asking("p-1", gang))
+					s := openExtended(t, Options{intercept: d.between}, gpuNode("n0", 2, 8), gangOf("g", 2), asking("p-0", gang), asking("p-1", gang))
 					require.NoError(t, s.Settle(s.ctx, d.is))
 					if !d.is() {
 						return
@@ -74,7 +74,7 @@ func TestExtendedClaimIsNotDeleted(t *testing.T) {
 	for _, gang := range []string{"g", ""} {
 		t.Run("gang "+gang, func(t *testing.T) {
 			refused := 0
-			s := openExtended(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+			s := openExtended(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
 				if isStatusOfClaim(action) && refused == 0 || action.GetVerb() == "update" && action.GetSubresource() == "" && action.GetResource().Resource == "resourceclaims" && refused == 1 {
 					refused++
 					return nil, unavailableNow
@@ -88,8 +88,8 @@ func TestExtendedClaimIsNotDeleted(t *testing.T) {
 	}
 }
 
-// TestIdleClaimElsewhere: a claim that is reserved for nobody is allocated where there is no room. As with kube-scheduler it is
-// deallocated, and nobody is evicted.
+// TestIdleClaimElsewhere: a claim without reservations is allocated where capacity is missing. As with
+// kube-scheduler it is deallocated, and no pod is evicted.
 func TestIdleClaimElsewhere(t *testing.T) {
 	for _, gang := range []string{"g", ""} {
 		t.Run("gang "+gang, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// judgeEnd is asked when all changes are long past: whoever fits is bound, and nobody
-// holds a place for nothing.
+// judgeEnd checks the world when it has settled: every group that fits is bound, and no reservation is
+// unused.
 func (w *world) judgeEnd() error {
 	for _, p := range w.sorted() {
 		if p.Spec.NodeName != "" || w.members[p.Name] != "" || convert.Finished(p) || foreign(p) {
@@ -50,8 +50,7 @@ func (w *world) ready() (names []string) {
 	return names
 }
 
-// judgeWaiting: a group that waits does not fit, neither now nor if everybody left whom
-// it may evict.
+// judgeWaiting: a waiting group does not fit, neither now nor without all pods that it may evict.
 func (w *world) judgeWaiting(group []string) error {
 	f, ok := w.fitting(group)
 	if !ok {
@@ -69,7 +68,7 @@ func (w *world) judgeWaiting(group []string) error {
 		w.counts[tooManyWays]++
 		return nil
 	}
-	if never || f.surplus() || w.hasQuotas() { // who may leave for a quota is not judged here
+	if never || f.surplus() || w.hasQuotas() { // evictions for a quota are not judged here
 		w.counts[gangsUnfit]++
 		return nil
 	}
@@ -91,7 +90,7 @@ func (w *world) judgeWaiting(group []string) error {
 	return nil
 }
 
-// lowest is the lowest priority of those who wait, and whether one of them never preempts.
+// lowest returns the lowest priority of the waiting members, and whether one of them never preempts.
 func (f *fitting) lowest() (lowest int32, never bool) {
 	lowest = 1 << 30
 	for _, g := range f.gangs {
@@ -133,7 +132,7 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 		need := max(0, g.min-len(bound))
 		stand := max(0, min(g.min-len(pending)-len(bound), len(w.finishedOf(name)))) // for members that do not exist
 		started := len(bound)+len(w.finishedOf(name)) >= g.min || once && w.reached[name]
-		if g.inTree() { // it begins anew when nobody is left
+		if g.inTree() { // the gang is a new run when no member remains
 			started = len(bound)+stand >= g.min || once && w.reached[name] && len(bound)+stand > 0
 		}
 		if g.inTree() && !started && (len(pending)+len(bound)+finished < g.min || g.policy == "only-waiting" && len(pending) < g.min) {
@@ -201,7 +200,7 @@ type fitting struct {
 	nodes []string
 	free  []room
 
-	optional       bool // gangs may be left out
+	optional       bool // some gangs are optional
 	least, started int  // so many gangs are needed, and have started
 	total          int  // so many members are needed in all
 
@@ -212,14 +211,14 @@ type fitting struct {
 type fittingGang struct {
 	need           int
 	pending, bound []*v1.Pod
-	reached        bool // minMember have started, without those who wait
-	may, out       bool // be left out, or must; then need is what counts if it has started all the same
+	reached        bool // minMember have started, without the waiting members
+	may, out       bool // may be, or must be, left out; need then counts if it has started all the same
 }
 
 // spares says whether the group has started, and does not need a gang that has not.
 func (f *fitting) spares(g fittingGang) bool { return (g.may || g.out) && f.started >= f.least }
 
-// surplus says whether nobody may be evicted for the group: who waits is beyond minMember.
+// surplus reports whether no pod may be evicted for the group: the waiting members are beyond minMember.
 func (f *fitting) surplus() bool {
 	return f.total == 0 && !slices.ContainsFunc(f.gangs, func(g fittingGang) bool { return len(g.pending) > 0 && !g.reached && !f.spares(g) })
 }
@@ -245,8 +244,8 @@ func (f *fitting) how() (out string) {
 	return out
 }
 
-// place tries all nodes, and none, for one pending member after the other. Of members
-// that are alike the later ones come to later nodes, or to none.
+// place tries all nodes, and none, for one pending member after the other. Of equal members the later ones
+// are tried on later nodes, or on none.
 func (f *fitting) place(gang, member, placed, all int) bool {
 	if f.tries++; f.tries >= mostTries {
 		return false
@@ -296,7 +295,7 @@ func (f *fitting) place(gang, member, placed, all int) bool {
 	return f.place(gang, member+1, placed, all)
 }
 
-// obeys asks the rules of those that are placed so far, or of all.
+// obeys checks the topology constraints of the members that are placed so far, or of all.
 func (f *fitting) obeys(all bool) bool {
 	for _, r := range f.rules {
 		total := map[string]int{}

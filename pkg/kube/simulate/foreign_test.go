@@ -72,7 +72,7 @@ func (w *world) writeForeign(e event) (bool, error) {
 	return done, w.s.quiet(w.ctx)
 }
 
-// edit changes a pod as those may to whom it belongs.
+// edit changes a pod as its other scheduler may.
 func (w *world) edit(pod *v1.Pod, change func(*v1.Pod)) error {
 	_, err := w.s.cluster.change(pods, key{pod.Namespace, pod.Name}, func(old runtime.Object) (runtime.Object, error) {
 		out := old.DeepCopyObject().(*v1.Pod)
@@ -90,8 +90,8 @@ func (w *world) hasTheirs(gang string) bool {
 	return slices.ContainsFunc(w.sorted(), func(p *v1.Pod) bool { return w.theirs[p.Name] == gang })
 }
 
-// judgeForeign (case 48): nobody writes to pods and PodGroups of another scheduler, and no
-// event tells of them, but that somebody more important has evicted a pod that runs.
+// judgeForeign (case 48): the scheduler writes no pod and no PodGroup of another scheduler, and emits no
+// event about them, except about an eviction for a pod of higher priority.
 func (w *world) judgeForeign(written map[string][]string) error {
 	any := false
 	for _, p := range w.sorted() {
@@ -116,7 +116,7 @@ func (w *world) judgeForeign(written map[string][]string) error {
 		return nil
 	}
 	w.foreignSeen = true
-	for _, e := range w.s.recorder.all() {
+	for _, e := range w.s.recorder.sorted() {
 		kind, name, _ := strings.Cut(e.Object, " default/")
 		_, theirs := w.theirs[name]
 		if p := w.pods["default/"+name]; kind == "Pod" && (theirs || p != nil && foreign(p)) && e.Reason != "Preempted" ||

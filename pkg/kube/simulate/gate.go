@@ -9,42 +9,39 @@ import (
 	"sync"
 )
 
-// gate lets goroutines go on one at a time, each only when nothing else moves, in the
-// order of their names. The scheduler's own passes at once.
+// gate releases goroutines one at a time, each only when nothing else moves, in the order of their names. The scheduler's own
+// goroutine passes at once.
 //
-// The scheduler binds each pod, and the plugin writes what users read, in goroutines of
-// their own. Several of them may speak of one pod in one turn: who comes last has the last
-// word, and left to themselves they come in any order. A scheduler that begins lists all
-// kinds of objects at once: whether it hears of a gang or of its members first makes a
-// difference to its queue.
+// The scheduler binds each pod, and the plugin writes each status, in a goroutine of its own. Several of them may write to one pod
+// in one turn, and the last write wins. A starting scheduler lists all kinds at once, and its queue depends on whether a gang or
+// its members arrive first. Without the gate the order would be random.
 type gate struct {
 	mu        sync.Mutex
-	scheduler string // its goroutine
+	scheduler string // the scheduler's goroutine
 	waiting   []*waiter
 }
 
 type waiter struct {
-	name string
-	open chan struct{}
+	name     string
+	released chan struct{}
 }
 
-// own says which goroutine is the scheduler's.
-func (g *gate) own(goroutine string) {
+// setScheduler records which goroutine is the scheduler's.
+func (g *gate) setScheduler(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.scheduler = goroutine
+	g.scheduler = id
 }
 
-// isScheduler says whether the calling goroutine is the scheduler's.
+// isScheduler reports whether the calling goroutine is the scheduler's.
 func (g *gate) isScheduler() bool {
-	me := goroutine()
+	caller := goroutineID()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return me == g.scheduler
+	return caller == g.scheduler
 }
 
-// pass returns when the caller may go on, or when ctx ends. The name says what it is about
-// to do, so that those of equal names may go in any order.
+// pass returns when the caller may go on, or when ctx ends. Callers with equal names must be interchangeable.
 func (g *gate) pass(ctx context.Context, name string) error {
 	if g.isScheduler() {
 		return ctx.Err()
@@ -54,7 +51,7 @@ func (g *gate) pass(ctx context.Context, name string) error {
 	g.waiting = append(g.waiting, w)
 	g.mu.Unlock()
 	select {
-	case <-w.open:
+	case <-w.released:
 	case <-ctx.Done():
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -63,8 +60,8 @@ func (g *gate) pass(ctx context.Context, name string) error {
 	return ctx.Err()
 }
 
-// next lets the first one go on, and says whether anyone waited.
-func (g *gate) next() bool {
+// releaseNext releases the first waiter, and reports whether there was one.
+func (g *gate) releaseNext() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) == 0 {
@@ -72,12 +69,12 @@ func (g *gate) next() bool {
 	}
 	first := slices.MinFunc(g.waiting, func(a, b *waiter) int { return cmp.Compare(a.name, b.name) })
 	g.waiting = slices.DeleteFunc(g.waiting, func(w *waiter) bool { return w == first })
-	close(first.open)
+	close(first.released)
 	return true
 }
 
-// goroutine names the calling goroutine.
-func goroutine() string {
+// goroutineID names the calling goroutine.
+func goroutineID() string {
 	var buffer [64]byte
 	head := buffer[:runtime.Stack(buffer[:], false)]
 	head, _, _ = bytes.Cut(bytes.TrimPrefix(head, []byte("goroutine ")), []byte(" "))

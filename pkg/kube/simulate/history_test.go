@@ -12,12 +12,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
-// history is what happens in one make-believe cluster: values only, drawn from a seed
-// before anything runs, so that it can be told, repeated and made shorter.
+// history is the events in one simulated cluster: values only, drawn from a seed before the run, so that it
+// can be printed, repeated and shortened.
 type history []event
 
-// event is one thing that happens. Those that make no sense when their turn comes (a pod
-// is deleted that never was) do nothing.
+// event is one event. An event that is impossible at its time, such as the deletion of a missing pod, does
+// nothing.
 type event struct {
 	kind   string
 	node   *nodeSpec
@@ -26,7 +26,7 @@ type event struct {
 	name   string
 	layers []string // of the topology; nil if there is none, from the top down
 	n      int
-	how    string // somebody leaves
+	how    string // how a member ends
 	fail   *failSpec
 	quota  *quotaSpec
 }
@@ -77,7 +77,7 @@ type nodeSpec struct {
 	suspect            bool // it has a PreferNoSchedule taint
 }
 
-// room is what a node has or a pod needs.
+// room is the capacity of a node, or the requests of a pod.
 type room struct{ cpu, gpu int }
 
 type podSpec struct {
@@ -107,7 +107,7 @@ type gangSpec struct {
 	policy       string // "" is the default, once-satisfied
 	nonStrict    bool
 	byPods       bool   // no PodGroup: its members describe it
-	api          string // whose object declares it; "" is ours
+	api          string // API of the object that declares it; "" is Muster's own
 	group        []string
 	least        int // of the gangs of the group, where it is a tree, or of the parts; 0 if it has none
 	part         int // so many members make a sub-group; 0 if none do
@@ -354,7 +354,7 @@ func (p *podSpec) object(g *gangSpec) string {
 	return written("Pod", "v1", p.name, map[string]any{"labels": labels, "annotations": annotations}, map[string]any{"spec": spec})
 }
 
-// stuck marks pods that stay long after they should have left.
+// stuck marks pods that terminate for much too long.
 const stuck = "example.com/stuck"
 
 func topologyObject(layers []string) string {

@@ -12,15 +12,15 @@ import (
 // chunk is one object as text.
 type chunk struct {
 	text []byte
-	line int  // of its first byte, from 0, counted from where the reading began
-	json bool // else YAML
+	line int  // of the first byte, from 0, counted from where the reading began
+	json bool // otherwise YAML
 	head metav1.TypeMeta
-	// items are those of a list, whose texts are parts of this one. Their heads are not read yet.
+	// items are the items of a list, whose texts are parts of this one. Their heads are not read yet.
 	items []chunk
 }
 
-// cutter reads JSON objects one after the other and keeps where they and their items begin and end. It copies no text: a cluster's list is
-// hundreds of megabytes.
+// cutter reads JSON objects one after the other and keeps where each object and its items begin and end. It copies no text: the
+// list of a cluster is hundreds of megabytes.
 type cutter struct {
 	*jsontext.Decoder
 	text    []byte
@@ -30,7 +30,7 @@ type cutter struct {
 
 // cutObjects returns the objects of a text, or an error if it holds anything but JSON objects.
 func cutObjects(text []byte) (all []chunk, err error) {
-	// The reader of an object says what is wrong with its fields. Here only the ends of values count.
+	// The decoder of an object reports mistakes in its fields. Here only the ends of values count.
 	options := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	c := &cutter{Decoder: jsontext.NewDecoder(bytes.NewBuffer(text), options...), text: text}
 	for {
@@ -59,9 +59,9 @@ func (c *cutter) object() (one chunk, err error) {
 		}
 		switch key := name.String(); {
 		case key == "kind" && c.PeekKind() == '"':
-			err = c.word(&one.head.Kind)
+			err = c.readString(&one.head.Kind)
 		case key == "apiVersion" && c.PeekKind() == '"':
-			err = c.word(&one.head.APIVersion)
+			err = c.readString(&one.head.APIVersion)
 		case key == "items" && c.PeekKind() == '[':
 			one.items, err = c.list()
 		default:
@@ -109,7 +109,7 @@ func (c *cutter) expect(kind jsontext.Kind) (jsontext.Token, error) {
 	return token, err
 }
 
-func (c *cutter) word(into *string) error {
+func (c *cutter) readString(into *string) error {
 	token, err := c.ReadToken()
 	if err == nil {
 		*into = token.String()

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestCutObjects: each object keeps its text, its line and what it says of itself, and a list those of its items.
+// TestCutObjects: each object keeps its text, its line and its kind, and a list those of its items.
 func TestCutObjects(t *testing.T) {
 	pod := `{"metadata": {"kind": "no", "items": [1]},
  "kind": "Pod", "apiVersion": "v1"}`
@@ -72,9 +72,9 @@ func TestListsThatAreAlmostJSON(t *testing.T) {
 	}
 }
 
-// TestWhatIsGivenIsNotCopied: the objects of a set that is given away are the cluster's, and of one that is not they
-// stay as they are.
-func TestWhatIsGivenIsNotCopied(t *testing.T) {
+// TestGivenSetIsNotCopied: the objects of a given set belong to the cluster; those of any other set do not
+// change.
+func TestGivenSetIsNotCopied(t *testing.T) {
 	for _, given := range []bool{false, true} {
 		s := &Set{}
 		require.NoError(t, s.Add("node.yaml", []byte("{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {capacity: {cpu: 8}}}")))

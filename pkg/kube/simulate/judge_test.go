@@ -31,7 +31,7 @@ func needs(p *v1.Pod) room { return amount(resource.PodRequests(p, resource.PodR
 
 func done(p *v1.Pod) bool { return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed }
 
-// free is what the pods that are on a node leave of it, but for those that are left out.
+// free returns the free capacity of a node without the pods in but.
 func (w *world) free(node string, but ...*v1.Pod) room {
 	n := w.nodes[node]
 	if n == nil {
@@ -46,8 +46,8 @@ func (w *world) free(node string, but ...*v1.Pod) room {
 	return r
 }
 
-// domain is a node's place at a layer, down from the top. A node that does not say
-// shares its domain only with those of the same next lower name.
+// domain returns the path of a node's domain at a layer. A node without the label shares its domain only with
+// nodes of the same domain below.
 func (w *world) domain(node string, layer string) string {
 	path := ""
 	for i, l := range w.layers {
@@ -74,8 +74,8 @@ func (w *world) nameAt(node string, layer int) string {
 	return "?" + node
 }
 
-// judgeBindings: nodes are not overfull, a gang that gathers has gathered, and nobody
-// starts without the rest.
+// judgeBindings: no node is overfull, gangs obey MustGather, and no member starts without the rest of its
+// gang.
 func (w *world) judgeBindings(fresh map[string][]*v1.Pod) error {
 	gangs := map[string]bool{}
 	for _, node := range sortedKeys(fresh) {
@@ -121,8 +121,8 @@ func (w *world) judgeBindings(fresh map[string][]*v1.Pod) error {
 	return nil
 }
 
-// judgeGather asks the MustGather rules of the members that run. Gangs of which nobody
-// is new may have been torn apart by new labels.
+// judgeGather checks the MustGather constraint of the running members. New labels may have split a gang
+// without new members.
 func (w *world) judgeGather(group []string, fresh map[string]bool) error {
 	for _, rule := range w.gangs[group[0]].rulesOrNil() {
 		if !rule.must {
@@ -156,11 +156,11 @@ func (g *gangSpec) rulesOrNil() []ruleSpec {
 	return g.rules
 }
 
-// judgeEvictions: only less important pods that are not protected, each once, and only
-// where somebody takes their place.
+// judgeEvictions: only unprotected pods of lower priority are evicted, each once, and only where the
+// preemptor needs the node.
 func (w *world) judgeEvictions() error {
 	by := map[string][]*v1.Pod{}
-	var alone [][2]string // who evicts, by UID, and whom
+	var alone [][2]string // preemptor and victim, by UID
 	w.victims = map[string]bool{}
 	w.s.recorder.mu.Lock()
 	for e, n := range w.s.recorder.events {
@@ -216,11 +216,11 @@ func (w *world) judgeEvictions() error {
 
 // judgeVictimOfOne: a pod without a gang evicts only where it would not fit else.
 func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
-	if w.loose || len(w.halfway) > 0 || w.anyUntold() { // who is being bound holds a place that is not seen here
+	if w.loose || len(w.halfway) > 0 || w.anyUntold() { // a pod that is being bound has a node that is not seen here
 		return nil
 	}
 	if p := w.pods["default/"+victim]; p != nil && p.Spec.NodeName == "" {
-		return nil // nor is the place of one that waits at Permit, and only goes back to the queue
+		return nil // nor is the node of a pod that waits at Permit, and is only requeued
 	}
 	if w.half(victim) || w.starts(victim) {
 		return nil
@@ -241,7 +241,7 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 		for _, node := range w.ready() {
 			left := w.free(node).minus(w.reserved(node, nil, convert.Priority(p)))
 			if node == nominated {
-				left = left.plus(needs(p)) // it is among those for whom there is a place
+				left = left.plus(needs(p)) // the pod is among those that have a node
 			}
 			if !left.less(needs(p)) {
 				return wrong("needless", "%s is evicted for %s, for which %s has room", victim, p.Name, node)
@@ -263,7 +263,7 @@ func (w *world) judgeFits(group []string) error {
 	}
 	need := f.total
 	for i, g := range f.gangs {
-		// Who has been whole may count as started, whatever has become of its members since.
+		// A group that has been whole may count as started, whatever became of its members.
 		if !f.spares(g) || i < len(group) && w.whole[group[i]] { // beyond them are parts of one gang
 			need += g.need
 		}
@@ -331,7 +331,7 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 			continue // its quota needs that
 		}
 		if w.members[v.Name] != "" || w.theirs[v.Name] != "" {
-			continue // it leaves with its gang, whose places need not all be used
+			continue // the pod is evicted with its gang, whose nodes need not all be used
 		}
 		at := slices.DeleteFunc(slices.Clone(members), func(m *v1.Pod) bool { return places[convert.PodKey(m)] != v.Spec.NodeName })
 		others := func(p *v1.Pod) bool { return slices.Contains(gone, p) && !w.mayUse(group, at, p) }
@@ -340,7 +340,7 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 			left = left.minus(needs(m))
 		}
 		left = left.minus(w.reserved(v.Spec.NodeName, group, lowest))
-		if !late && !w.anyUntold() && !left.less(needs(v)) { // who was not told of its place cannot be seen to have one
+		if !late && !w.anyUntold() && !left.less(needs(v)) { // the nomination of a pod may not have been written
 			return wrong("needless", "%s is evicted from %s for %s, which leaves %s there", v.Name, v.Spec.NodeName, groupKey(group), left)
 		}
 	}
@@ -363,8 +363,8 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 	return nil
 }
 
-// followedAlone says whether the gangs of a tree that have started, some of which have lost members,
-// got places one after the other: those who wait now are others than those for whom it evicted last.
+// followedAlone reports whether the started gangs of a tree that lost members got nodes one after the other:
+// the waiting gangs differ from the preemptors of the last eviction.
 func (w *world) followedAlone(group []string, last *eviction) bool {
 	return w.gangs[group[0]] != nil && w.gangs[group[0]].inTree() &&
 		slices.ContainsFunc(w.boundOf(group), func(name string) bool { return !slices.Contains(last.bound, name) })
@@ -381,7 +381,7 @@ func (w *world) boundOf(group []string) (names []string) {
 	return names
 }
 
-// marked are those of whom objects say that they are to leave.
+// marked returns the pods that objects mark for eviction.
 func (w *world) marked() map[types.UID]bool {
 	marked := map[types.UID]bool{}
 	for _, p := range w.pods {
@@ -392,13 +392,13 @@ func (w *world) marked() map[types.UID]bool {
 	return marked
 }
 
-// unsaid leaves out those of whom was said when the others left that they do, too: all of an eviction
-// are marked before the first leaves, and who makes room leaves last (decision 16).
+// unsaid leaves out the pods that were marked when the first victims terminated: all victims are marked
+// before the first eviction, and the pod on the needed node is evicted last (decision 16).
 func (e *eviction) unsaid(uids []types.UID) []types.UID {
 	return slices.DeleteFunc(slices.Clone(uids), func(uid types.UID) bool { return e.marked[uid] })
 }
 
-// noteRobbed notes who has lost places to a pod that is bound now.
+// noteRobbed records the groups that lost nodes to a pod that is bound now.
 func (w *world) noteRobbed(pod *v1.Pod) {
 	for key, last := range w.last {
 		if convert.Priority(pod) > last.lowest && last.nodes[pod.Spec.NodeName] && key != groupKey(w.groupOf(w.members[pod.Name])) {
@@ -425,7 +425,7 @@ func (w *world) robs(group []string, last *eviction) bool {
 	return false
 }
 
-// leaving are the pods that are on their way out.
+// leaving returns the terminating pods.
 func (w *world) leaving() (out []*v1.Pod) {
 	for _, p := range w.pods {
 		if p.DeletionTimestamp != nil {
@@ -435,8 +435,8 @@ func (w *world) leaving() (out []*v1.Pod) {
 	return out
 }
 
-// reserved is what is held on a node for others than the group who matter as much: the
-// places of gangs, and pods that are nominated or wait in Permit.
+// reserved is the capacity of a node that is reserved for other groups of equal or higher priority: for
+// gangs, and for pods that are nominated or wait at Permit.
 func (w *world) reserved(node string, group []string, priority int32) (r room) {
 	counted := map[types.UID]bool{}
 	w.permits(func(p fwk.WaitingPod) {
@@ -460,7 +460,7 @@ func (w *world) reserved(node string, group []string, priority int32) (r room) {
 	return r
 }
 
-// placeOf is where a member has a place, or one that is saved for it since its gang starves.
+// placeOf returns the reserved node of a member, or the node of its gang's capacity hold.
 func (w *world) placeOf(p *v1.Pod) string {
 	if node, _ := w.s.shared.Cache.Place(p); node != "" {
 		return node
@@ -483,7 +483,7 @@ type hold struct {
 	since time.Time
 }
 
-// judgeIdle: nobody waits in Permit for longer than the gang says.
+// judgeIdle: no pod waits at Permit for longer than the gang's timeout.
 func (w *world) judgeIdle() (err error) {
 	now := w.s.clock.Now()
 	held := map[types.UID]hold{}
@@ -580,11 +580,11 @@ func (w *world) judgeSettled() error {
 	return w.judgeStatus()
 }
 
-// judgeMultiples asks podCountMultiple of strict gangs to which nothing has happened
-// since they were planned, and who are not bound in part because bindings were lost.
+// judgeMultiples checks podCountMultiple of strict gangs that did not change since their plan, and that are
+// not partly bound because of lost bindings.
 func (w *world) judgeMultiples(group []string) error {
-	// Where bindings were lost a member may be bound alone, and others take the places beside it: bound
-	// members need not be part of a multiple.
+	// After lost bindings a member may be bound alone, and other pods take the nodes beside it: bound members
+	// need not be a multiple.
 	if w.excused(group) || w.uneven[groupKey(group)] {
 		return nil
 	}
@@ -638,7 +638,7 @@ func (w *world) judgeStatus() error {
 		pending, bound := w.membersOf(pg.Name)
 		free := slices.ContainsFunc(pending, func(p *v1.Pod) bool { return !convert.Gated(p) })
 		n := len(bound)
-		if len(w.finishedOf(pg.Name)) > 0 || len(bound) == 0 && !free { // else those that have finished are of a run before
+		if len(w.finishedOf(pg.Name)) > 0 || len(bound) == 0 && !free { // otherwise the finished members belong to an earlier run
 			n += len(w.doneOf(pg.Name))
 		}
 		if int(pg.Status.Scheduled) != n {

@@ -27,7 +27,7 @@ import (
 // doom is when a scheduler is killed: at a request, which the API server has carried out or not. From then on it asks for nothing.
 type doom struct {
 	mu      sync.Mutex
-	left    int // requests until then; negative is for ever
+	left    int // requests until the kill; negative is never
 	carried bool
 	dead    bool
 	at      string // that request
@@ -75,9 +75,9 @@ type killing struct {
 	*doom
 	t     *rapid.T
 	ctx   context.Context
-	texts map[string]string // of pods that are gone
+	texts map[string]string // of deleted pods
 	made  int               // gangs
-	wild  map[string]bool   // claims that were deleted while somebody had them
+	wild  map[string]bool   // claims that were deleted while in use
 	kills int
 }
 
@@ -147,7 +147,7 @@ func (k *killing) claims() (claims []*resourceapi.ResourceClaim) {
 	return claims
 }
 
-// pod draws one of those that are there; "" if there is none.
+// pod draws an existing pod; "" if there is none.
 func (k *killing) pod() string {
 	var names []string
 	for _, p := range k.Pods() {
@@ -165,10 +165,11 @@ func (k *killing) comes(text string) {
 	require.NoError(k.t, set.Add("in.yaml", []byte(text)))
 	come, err := k.cluster.apply(set)
 	require.NoError(k.t, err)
-	require.NoError(k.t, k.come(k.ctx, come))
+	require.NoError(k.t, k.addPods(k.ctx, come))
 }
 
-// audit says that no device is given twice, that all who run have theirs, and that nothing is left for who does not.
+// audit checks that no device is allocated twice, that all running pods have theirs, and that no other pod
+// holds one.
 func (k *killing) audit() {
 	halves, by := map[string]int{}, map[string]string{}
 	pods := map[types.UID]*v1.Pod{}
@@ -214,15 +215,16 @@ func (k *killing) audit() {
 	}
 }
 
-// forgotten says whether nobody can know for whom a claim was allocated: its pod's own cycle did, the binding failed, the pod was
-// deleted, and the scheduler was killed before it took the devices back. Who names the claim next uses them, or frees them.
+// forgotten reports whether the purpose of a claim's allocation is unknown: the pod's own cycle allocated it,
+// the binding failed, the pod was deleted, and the scheduler was killed before it released the devices. The
+// next pod that names the claim uses or frees them.
 func (k *killing) forgotten(c *resourceapi.ResourceClaim) bool {
 	return k.kills > 0 && len(c.Status.ReservedFor) == 0 && !allot.Ahead(c) && len(c.OwnerReferences) == 0 &&
-		!slices.ContainsFunc(k.Pods(), func(p *v1.Pod) bool { return namesClaim(p, c.Name) })
+		!slices.ContainsFunc(k.Pods(), func(p *v1.Pod) bool { return usesClaim(p, c.Name) })
 }
 
-// TestKilled: schedulers are killed at any of their requests, members deleted and made again: no device is given twice, and
-// no allocation is left behind.
+// TestKilled: schedulers are killed at any of their requests, and members are deleted and recreated. No
+// device is allocated twice, and no allocation is leaked.
 func TestKilled(t *testing.T) {
 	quietLogs(t)
 	kinds := []string{"at a binding", "at a claim", "at what a claim has", "written ahead when killed", "members deleted meanwhile", "somebody runs", "somebody waits"}
@@ -234,7 +236,7 @@ func TestKilled(t *testing.T) {
 		k.ctx = ctx
 		k.set(rapid.IntRange(0, 14).Draw(rt, "requests"), rapid.Bool().Draw(rt, "carried out"))
 		var err error
-		k.World, err = Open(ctx, Options{between: k.between}, setOf(t, text))
+		k.World, err = Open(ctx, Options{intercept: k.between}, setOf(t, text))
 		require.NoError(rt, err)
 		defer k.Close()
 		for range rapid.IntRange(1, 4).Draw(rt, "lives") {
@@ -266,7 +268,7 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// again makes members anew that were deleted.
+// again recreates deleted members.
 func (k *killing) again() {
 	there := map[string]bool{}
 	for _, p := range k.Pods() {
@@ -304,9 +306,10 @@ func reservedFor(pod *v1.Pod, c *resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(c.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool { return by.UID == pod.UID })
 }
 
-// TestBoundInPartComesFirst: a scheduler was killed when it had bound one of five members. The rest has exactly the room that is left, and gets
-// it although a gang of higher priority waits, which would take a place of it as soon as it has a plan, and may evict nobody.
-func TestBoundInPartComesFirst(t *testing.T) {
+// TestPartlyBoundGangIsCompletedFirst: a scheduler was killed when it had bound one of five members. The
+// other members fit exactly, and are bound although a gang of higher priority waits that cannot evict any
+// pod.
+func TestPartlyBoundGangIsCompletedFirst(t *testing.T) {
 	quietLogs(t)
 	text := gangOf("part", 5) + gangOf("urgent", 2)
 	for i, used := range []int{1, 0, 0} {
@@ -324,7 +327,7 @@ func TestBoundInPartComesFirst(t *testing.T) {
 	killed := &doom{} // before it has done anything
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	w, err := Open(ctx, Options{between: killed.between}, setOf(t, text))
+	w, err := Open(ctx, Options{intercept: killed.between}, setOf(t, text))
 	require.NoError(t, err)
 	defer w.Close()
 	require.NoError(t, w.Settle(ctx, killed.is))

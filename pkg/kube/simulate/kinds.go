@@ -31,27 +31,25 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// kind is a kind of object that a scheduler reads, or of which a controller makes pods.
+// kind is a kind of object that a scheduler reads, or that a controller makes pods of.
 type kind struct {
 	name       string
 	resource   schema.GroupVersionResource
-	versions   []string // others in which a custom resource may be written; it is held in the first
+	versions   []string // other versions of a custom resource, which are converted to the first
 	namespaced bool
-	// custom makes the Go type of a custom resource, which the server holds
-	// unstructured; nil for those of Kubernetes.
+	// custom makes the Go value of a custom resource, which the server holds unstructured; nil for a kind of Kubernetes.
 	custom func() any
-	// crd refuses what an API server would refuse; nil for what is not ours. With lax only
-	// what cannot be read is refused: a cluster may have an older CRD, and what the scheduler
-	// makes of a bad ClusterNetworkTopology can be seen.
+	// crd validates an object as an API server does; nil for an API of another project. With lax only what cannot be read is
+	// rejected: a cluster may have an older CRD, and the scheduler reports a bad ClusterNetworkTopology itself.
 	crd func() (*crd, error)
 	lax bool
-	// workload says that a controller makes pods of it, of which package workload knows.
+	// workload says that package workload makes pods of the kind.
 	workload bool
-	order    int // in which a cluster would have them: what others name comes first
+	order    int // position in which a cluster would create it: referenced kinds come first
 }
 
-// kinds by group and kind; any version that Kubernetes can convert is read. Which there are is settled when somebody
-// first asks: until then sources may be registered.
+// kinds is the table by group and kind; any version that Kubernetes can convert is read. The first call fixes the table: until then
+// integrations may be registered.
 var kinds = sync.OnceValue(func() map[schema.GroupKind]*kind { return kindTable(allKinds()) })
 
 // allKinds lists the kinds in their order.
@@ -63,7 +61,7 @@ func allKinds() []namedKind {
 	})
 }
 
-// ownKinds are those that no source has brought.
+// ownKinds are the kinds that do not come from an integration.
 var ownKinds = []namedKind{
 	{"Namespace", kind{resource: corev1.SchemeGroupVersion.WithResource("namespaces")}},
 	{"StorageClass", kind{resource: storagev1.SchemeGroupVersion.WithResource("storageclasses")}},
@@ -104,11 +102,11 @@ var ownKinds = []namedKind{
 	}},
 }
 
-// gangOwners are the objects that say something of gangs. Those of which pods are made come once
-// more in the table, and count as they are there.
+// gangOwners are the owners that describe gangs. Workload kinds come again later in the table, and the later entry counts.
 func gangOwners() (all []namedKind) {
 	for _, o := range source.Owners {
-		all = append(all, namedKind{o.Kind, kind{resource: o.Resource, namespaced: true, custom: func() any { return &unstructured.Unstructured{} }}})
+		custom := func() any { return &unstructured.Unstructured{} }
+		all = append(all, namedKind{o.Kind, kind{resource: o.Resource, namespaced: true, custom: custom}})
 	}
 	return all
 }
@@ -153,16 +151,15 @@ func kindTable(all []namedKind) map[schema.GroupKind]*kind {
 	return table
 }
 
-// What an API server would be sent is read with defaults set, and with errors that name
-// fields which do not exist. Versions that the scheduler does not read are converted by
-// way of the internal one.
+// Objects are decoded with defaults, and with errors that name unknown fields. Versions that the scheduler does not read are
+// converted through the internal version.
 var (
-	strict   = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict)
-	present  = strict.UniversalDecoder(versions...)
-	internal = strict.UniversalDecoder()
+	strictCodecs      = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict)
+	strictDecoder     = strictCodecs.UniversalDecoder(versions...)
+	convertingDecoder = strictCodecs.UniversalDecoder()
 )
 
-// versions are those that the scheduler reads.
+// versions are the versions that the scheduler reads.
 var versions = []schema.GroupVersion{
 	corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion, policyv1.SchemeGroupVersion,
 	schedulingv1.SchemeGroupVersion, storagev1.SchemeGroupVersion, resourcev1.SchemeGroupVersion,

@@ -69,9 +69,9 @@ func TestAnnotationsHaveALimit(t *testing.T) {
 	}
 }
 
-// TestVictimsLeaveWhenTold: with VictimsStay a pod terminates until a later set deletes it
-// once more, whoever deleted it first.
-func TestVictimsLeaveWhenTold(t *testing.T) {
+// TestVictimsStayUntilDeletedAgain: with VictimsStay a pod terminates until a later set deletes it again,
+// whichever client deleted it first.
+func TestVictimsStayUntilDeletedAgain(t *testing.T) {
 	const gone = `{apiVersion: v1, kind: Pod, metadata: {name: %s, deletionTimestamp: "2026-01-01T00:00:00Z"}}`
 	full := node("m1", 2) + classes + pod("a", ", nodeName: m1")
 	for i, want := range [][]string{

@@ -31,23 +31,22 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Set is what some files hold: the objects that are there when a simulation begins, or
-// those that come later, in the order of the files.
+// Set is the content of some files, in their order: the objects at the start of a simulation, or objects that come later.
 type Set struct {
-	objects []object
-	skipped map[string]noted
-	ignored map[string]noted
-	moment  time.Time // when a cluster was like that; zero if the set is of none
-	unread  []string  // what of that cluster could not be listed, such as podgroups.scheduling.x-k8s.io
-	podless []string  // what is said of workloads of which fewer pods are made than one may expect
-	given   bool      // its objects may be changed
+	objects  []object
+	skipped  map[string]occurrences
+	ignored  map[string]occurrences
+	moment   time.Time // when a cluster was in this state; zero if the set is not from a cluster
+	unlisted []string  // kinds that could not be listed, such as podgroups.scheduling.x-k8s.io
+	podNotes []string  // notes about workloads with fewer pods than expected
+	mutable  bool      // the simulation may change the objects
 
-	configuration []byte // of a dump
-	specs         *specs // of the pods that were read
+	configuration []byte // from a dump
+	specs         *specs // shared specs of the pods
 }
 
-// Give says that nobody uses the set any more but the simulation that it begins, which need not copy its objects.
-func (s *Set) Give() { s.given = true }
+// Give allows the simulation that begins with the set to use its objects without a copy. The caller must not use the set any more.
+func (s *Set) Give() { s.mutable = true }
 
 type object struct {
 	runtime.Object // *unstructured.Unstructured for custom resources
@@ -64,7 +63,7 @@ type Position struct {
 
 func (p Position) String() string {
 	if p.Document == 0 {
-		return p.File // it is none
+		return p.File // not from a document
 	}
 	return fmt.Sprintf("%s: document %d, line %d", p.File, p.Document, p.Line)
 }
@@ -79,33 +78,32 @@ func (e *InputError) Error() string { return e.At.String() + ": " + e.Err.Error(
 
 func (e *InputError) Unwrap() error { return e.Err }
 
-// Add reads the documents of a file: YAML or JSON, objects or lists of them. The error
-// is an *InputError. Nothing of the text is kept: whoever has it may use its memory again.
+// Add reads the documents of a file: YAML or JSON, objects or lists of objects. The error is an *InputError. The set keeps no part
+// of data.
 func (s *Set) Add(file string, data []byte) error {
 	docs := split(data)
-	return s.each(len(docs), func(part *Set, i int) error {
+	return s.readAll(len(docs), func(part *Set, i int) error {
 		return part.document(docs[i], Position{File: file, Document: i + 1, Line: docs[i].line})
 	})
 }
 
-// split cuts a file at the lines that separate YAML documents, and JSON values that
-// follow one another. Documents without content do not count.
+// split cuts a file at the YAML document separators, and between consecutive JSON values. Empty documents do not count.
 func split(data []byte) (docs []chunk) {
-	begin, from := 0, 1 // of a document, its line
+	begin, firstLine := 0, 1 // of the current document
 	finish := func(end int) {
-		doc := chunk{text: data[begin:end:end], line: from}
+		doc := chunk{text: data[begin:end:end], line: firstLine}
 		if skip := blank(doc.text); skip < len(doc.text) {
 			doc.line += bytes.Count(doc.text[:skip], []byte("\n"))
 			doc.text = doc.text[skip:]
 			docs = append(docs, values(doc)...)
 		}
 	}
-	number, counted := 1, 0 // the line at which something was counted last
+	number, counted := 1, 0 // the line at the last count
 	for at := 0; ; {
 		if rest := data[at:]; bytes.HasPrefix(rest, []byte("---")) && (len(rest) == 3 || rest[3] <= ' ') {
 			number, counted = number+bytes.Count(data[counted:at], []byte("\n")), at
 			finish(at)
-			begin, from = at+3, number // what follows the dashes belongs to the document
+			begin, firstLine = at+3, number // text after the dashes belongs to the document
 		}
 		next := bytes.Index(data[at:], []byte("\n---"))
 		if next < 0 {
@@ -117,7 +115,7 @@ func split(data []byte) (docs []chunk) {
 	return docs
 }
 
-// blank returns how many bytes of leading lines hold nothing but comments and space.
+// blank returns how many bytes of leading lines hold only comments and space.
 func blank(text []byte) int {
 	for at := 0; at < len(text); {
 		end := bytes.IndexByte(text[at:], '\n') + 1
@@ -139,7 +137,7 @@ func values(doc chunk) []chunk {
 	}
 	all, err := cutObjects(doc.text)
 	if err != nil {
-		return []chunk{doc} // YAML can look like this too; if not, its reader complains
+		return []chunk{doc} // the text may still be YAML; otherwise the YAML reader reports the error
 	}
 	for i := range all {
 		all[i].line += doc.line
@@ -150,43 +148,43 @@ func values(doc chunk) []chunk {
 	return all
 }
 
-// document reads one document, whose line is that of at.
+// document reads one document, which begins at the line of at.
 func (s *Set) document(doc chunk, at Position) error {
 	if doc.json {
 		return s.object(doc, at, metav1.TypeMeta{})
 	}
-	if items, of, ok := listItems(doc.text); ok {
-		return s.items(items, at, of)
+	if items, listType, ok := listItems(doc.text); ok {
+		return s.items(items, at, listType)
 	}
 	return s.yaml(doc.text, at, metav1.TypeMeta{})
 }
 
-// together is how many documents or items are read by one goroutine, so that few are by one.
-const together = 500
+// batchSize is how many documents or items one goroutine reads.
+const batchSize = 500
 
 // items reads the items of a list, whose lines count from at.
-func (s *Set) items(items []chunk, at Position, of metav1.TypeMeta) error {
-	return s.each(len(items), func(part *Set, i int) error {
-		here := at
-		here.Line += items[i].line
+func (s *Set) items(items []chunk, at Position, listType metav1.TypeMeta) error {
+	return s.readAll(len(items), func(part *Set, i int) error {
+		position := at
+		position.Line += items[i].line
 		if items[i].json {
-			return part.json(items[i].text, here, of)
+			return part.json(items[i].text, position, listType)
 		}
-		return part.yaml(items[i].text, here, of)
+		return part.yaml(items[i].text, position, listType)
 	})
 }
 
-// each calls read for so many things, several at a time, and adds what was read in their order. It returns the first error, and adds
-// nothing then.
-func (s *Set) each(n int, read func(part *Set, i int) error) error {
+// readAll calls read for each number below n, several at a time, and adds the results in order. It returns the first error, and
+// then adds nothing.
+func (s *Set) readAll(n int, read func(part *Set, i int) error) error {
 	if s.specs == nil {
 		s.specs = &specs{}
 	}
-	parts := make([]Set, (n+together-1)/together)
+	parts := make([]Set, (n+batchSize-1)/batchSize)
 	failed := make([]error, len(parts))
 	inParallel(len(parts), func(p int) {
 		parts[p].specs = s.specs
-		for i := p * together; i < min((p+1)*together, n) && failed[p] == nil; i++ {
+		for i := p * batchSize; i < min((p+1)*batchSize, n) && failed[p] == nil; i++ {
 			failed[p] = read(&parts[p], i)
 		}
 	})
@@ -204,10 +202,10 @@ func inParallel(n int, do func(i int)) {
 	workqueue.ParallelizeUntil(context.Background(), goruntime.GOMAXPROCS(0), n, do)
 }
 
-// Append adds what was read after all before it.
+// Append adds the content of o after the content of s.
 func (s *Set) Append(o *Set) {
-	s.objects, s.podless = append(s.objects, o.objects...), append(s.podless, o.podless...)
-	s.unread = append(s.unread, o.unread...)
+	s.objects, s.podNotes = append(s.objects, o.objects...), append(s.podNotes, o.podNotes...)
+	s.unlisted = append(s.unlisted, o.unlisted...)
 	if !o.moment.IsZero() {
 		s.moment = o.moment
 	}
@@ -215,19 +213,18 @@ func (s *Set) Append(o *Set) {
 		s.configuration = o.configuration
 	}
 	for what, n := range o.skipped {
-		note(&s.skipped, what, n)
+		addNote(&s.skipped, what, n)
 	}
 	for what, n := range o.ignored {
-		note(&s.ignored, what, n)
+		addNote(&s.ignored, what, n)
 	}
 }
 
-// listItems cuts a YAML list as kubectl prints it into its items, whose lines count
-// from that of the document. Reading a large list in one piece takes ten times the
-// memory, and no item's line is known then.
-func listItems(text []byte) (items []chunk, of metav1.TypeMeta, ok bool) {
+// listItems cuts a YAML list as kubectl prints it into its items, with lines that count from the start of the document. Parsing a
+// large list as a whole takes ten times the memory and loses the lines.
+func listItems(text []byte) (items []chunk, listType metav1.TypeMeta, ok bool) {
 	if text[0] == '{' {
-		return nil, of, false
+		return nil, listType, false
 	}
 	var head []byte
 	inside := false
@@ -256,16 +253,16 @@ func listItems(text []byte) (items []chunk, of metav1.TypeMeta, ok bool) {
 			head = append(head, line...)
 		}
 	}
-	if indent < 0 || yaml.Unmarshal(head, &of) != nil || !strings.HasSuffix(of.Kind, "List") {
-		return nil, of, false
+	if indent < 0 || yaml.Unmarshal(head, &listType) != nil || !strings.HasSuffix(listType.Kind, "List") {
+		return nil, listType, false
 	}
-	return items, of, true
+	return items, listType, true
 }
 
 var yamlLine = regexp.MustCompile(`yaml: line (\d+): `)
 
-// yaml reads one YAML or JSON value, an element of a list if of is set.
-func (s *Set) yaml(text []byte, at Position, of metav1.TypeMeta) error {
+// yaml reads one YAML or JSON value, an element of a list if listType is set.
+func (s *Set) yaml(text []byte, at Position, listType metav1.TypeMeta) error {
 	raw := text
 	if !json.Valid(text) {
 		var err error
@@ -273,11 +270,10 @@ func (s *Set) yaml(text []byte, at Position, of metav1.TypeMeta) error {
 			return syntaxError(text, at, err)
 		}
 	}
-	return s.json(raw, at, of)
+	return s.json(raw, at, listType)
 }
 
-// syntaxError names the line of a mistake, as the reader tells it that the text was
-// written for.
+// syntaxError returns the message of the JSON or YAML reader with the line of the mistake.
 func syntaxError(text []byte, at Position, err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(json.Unmarshal(text, new(any)), &syntax) && text[0] == '{' {
@@ -295,8 +291,8 @@ func syntaxError(text []byte, at Position, err error) error {
 
 var errNoObject = errors.New("it is not a JSON object")
 
-// json reads one JSON value, an element of a list if of is set.
-func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
+// json reads one JSON value, an element of a list if listType is set.
+func (s *Set) json(raw []byte, at Position, listType metav1.TypeMeta) error {
 	all, err := cutObjects(raw)
 	if err == nil && len(all) != 1 {
 		err = errNoObject
@@ -304,23 +300,23 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 	if err != nil {
 		return &InputError{at, fmt.Errorf("not an object: %w", err)}
 	}
-	return s.object(all[0], at, of)
+	return s.object(all[0], at, listType)
 }
 
-// object reads one object, an element of a list if of is set, or the items of one that is a list.
-func (s *Set) object(c chunk, at Position, of metav1.TypeMeta) error {
+// object reads one object, which is an element of a list if listType is set. If the object is a list, it reads the items.
+func (s *Set) object(c chunk, at Position, listType metav1.TypeMeta) error {
 	raw, head := c.text, c.head
-	if head.Kind == "" && of.Kind != "List" {
-		head.Kind = strings.TrimSuffix(of.Kind, "List")
+	if head.Kind == "" && listType.Kind != "List" {
+		head.Kind = strings.TrimSuffix(listType.Kind, "List")
 		if head.APIVersion == "" {
-			head.APIVersion = of.APIVersion
+			head.APIVersion = listType.APIVersion
 		}
 	}
 	if head.Kind == "" || head.APIVersion == "" {
 		return &InputError{at, errors.New("apiVersion or kind is missing")}
 	}
 	if c.items != nil {
-		at.Line -= c.line // theirs count from where its own does
+		at.Line -= c.line // the lines of items count from the start of the text
 		return s.items(c.items, at, head)
 	}
 	gvk := head.GroupVersionKind()
@@ -334,8 +330,8 @@ func (s *Set) object(c chunk, at Position, of metav1.TypeMeta) error {
 	if k != nil && slices.Contains(k.versions, gvk.Version) {
 		gvk.Version = k.resource.Version
 	}
-	if k == nil || k.custom == nil && !converts(gvk) || k.custom != nil && gvk.Version != k.resource.Version {
-		note(&s.skipped, head.APIVersion+" "+head.Kind, noted{at, nameIn(raw, false), 1})
+	if k == nil || k.custom == nil && !convertible(gvk) || k.custom != nil && gvk.Version != k.resource.Version {
+		addNote(&s.skipped, head.APIVersion+" "+head.Kind, occurrences{at, nameIn(raw, false), 1})
 		return nil
 	}
 	o, unknown, err := decode(raw, gvk, k)
@@ -353,7 +349,7 @@ func (s *Set) object(c chunk, at Position, of metav1.TypeMeta) error {
 		return &InputError{at, apierrors.NewInvalid(gvk.GroupKind(), m.GetName(), errs)}
 	}
 	for _, why := range unknown {
-		note(&s.ignored, gvk.Kind+": "+why.Error(), noted{at, nameIn(raw, k.namespaced), 1})
+		addNote(&s.ignored, gvk.Kind+": "+why.Error(), occurrences{at, nameIn(raw, k.namespaced), 1})
 	}
 	m.SetManagedFields(nil)
 	switch {
@@ -363,30 +359,29 @@ func (s *Set) object(c chunk, at Position, of metav1.TypeMeta) error {
 		m.SetNamespace(metav1.NamespaceDefault)
 	}
 	if pod, ok := o.(*v1.Pod); ok {
-		lean(pod)
+		trimPod(pod)
 		if s.specs != nil {
 			s.specs.share(pod)
 		}
 	}
-	read := object{o, k, at}
+	loaded := object{o, k, at}
 	if k.workload {
-		if err := s.promise(read); err != nil {
+		if err := s.checkWorkload(loaded); err != nil {
 			return &InputError{at, err}
 		}
 	}
-	s.objects = append(s.objects, read)
+	s.objects = append(s.objects, loaded)
 	return nil
 }
 
-// annotationErrors is what an API server would say of an object's annotations, of whatever
-// kind it is: their keys have a form, and all of them together at most 256 KiB.
+// annotationErrors returns what an API server rejects in annotations: malformed keys, and more than 256 KiB in total.
 func annotationErrors(annotations map[string]string) field.ErrorList {
 	errs := validation.ValidateAnnotations(annotations, field.NewPath("metadata", "annotations"))
 	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return errs
 }
 
-// decode reads an object of a known kind, and says which of its fields nobody knows.
+// decode reads an object of a known kind, and returns an error for each unknown field.
 func decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Object, unknown []error, err error) {
 	if k.custom == nil {
 		return decodeCore(raw, gvk, k)
@@ -398,7 +393,7 @@ func decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Obje
 		if err != nil {
 			return nil, nil, err
 		}
-		if why := crd.refuse(gvk, raw); why != nil {
+		if why := crd.validate(gvk, raw); why != nil {
 			return nil, nil, why
 		}
 	}
@@ -414,13 +409,12 @@ func decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Obje
 	return u, unknown, nil
 }
 
-// nameIn reads no more than the name of an object, and its namespace if it has one; if it must have
-// one, it is "default" where none is said.
+// nameIn reads only namespace/name of an object, or only its name. A missing namespace is "default" if the kind is namespaced.
 func nameIn(raw []byte, namespaced bool) string {
 	var head struct {
 		Metadata struct{ Name, Namespace string }
 	}
-	_ = json.Unmarshal(raw, &head) // it has no name then
+	_ = json.Unmarshal(raw, &head) // without a readable name the result is empty
 	if m := &head.Metadata; namespaced && m.Namespace == "" {
 		m.Namespace = metav1.NamespaceDefault
 	}
@@ -430,24 +424,24 @@ func nameIn(raw []byte, namespaced bool) string {
 	return head.Metadata.Namespace + "/" + head.Metadata.Name
 }
 
-// decodeCore reads an object of Kubernetes.
+// decodeCore reads an object of Kubernetes' own API.
 func decodeCore(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Object, unknown []error, err error) {
 	want := k.resource.GroupVersion()
 	if gvk.GroupVersion() == want {
-		if o, ok := decodePresent(raw, gvk); ok {
+		if o, ok := decodeFast(raw, gvk); ok {
 			return o, nil, nil
 		}
 	}
-	decoder := present
+	decoder := strictDecoder
 	if gvk.GroupVersion() != want {
-		decoder = internal
+		decoder = convertingDecoder
 	}
 	o, _, err := decoder.Decode(raw, &gvk, nil)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && o != nil {
 		unknown, err = strict.Errors(), nil
 	}
 	if pod, ok := o.(*v1.Pod); ok && err == nil {
-		unknown = oldGang(raw, pod, unknown)
+		unknown = readWorkloadRef(raw, pod, unknown)
 	}
 	if err != nil || gvk.GroupVersion() == want {
 		return o, unknown, err
@@ -456,29 +450,28 @@ func decodeCore(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.
 	return o, unknown, err
 }
 
-// oldGang reads the field by which pods of Kubernetes 1.35 name their gang, if a pod has it, as the
-// scheduler does with those of such an API server. It returns the fields that are still unknown.
-func oldGang(raw []byte, pod *v1.Pod, unknown []error) []error {
+// readWorkloadRef reads the field by which pods of Kubernetes 1.35 name their gang, as the scheduler does with such an API server.
+// It returns the fields that are still unknown.
+func readWorkloadRef(raw []byte, pod *v1.Pod, unknown []error) []error {
 	const field = `unknown field "spec.workloadRef"`
-	is := func(err error) bool { return err.Error() == field }
-	if !slices.ContainsFunc(unknown, is) || pod.Spec.SchedulingGroup != nil {
+	matchesField := func(err error) bool { return err.Error() == field }
+	if !slices.ContainsFunc(unknown, matchesField) || pod.Spec.SchedulingGroup != nil {
 		return unknown
 	}
-	var says struct{ Spec map[string]any }
-	if json.Unmarshal(raw, &says) != nil {
+	var content struct{ Spec map[string]any }
+	if json.Unmarshal(raw, &content) != nil {
 		return unknown
 	}
-	name := source.WorkloadRef(says.Spec)
+	name := source.WorkloadRef(content.Spec)
 	if name == "" {
 		return unknown
 	}
 	pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name}
-	return slices.DeleteFunc(unknown, is)
+	return slices.DeleteFunc(unknown, matchesField)
 }
 
-// decodePresent is what the decoder present does with an object in which nothing is wrong, in half the
-// time: most of a cluster's objects are such.
-func decodePresent(raw []byte, gvk schema.GroupVersionKind) (runtime.Object, bool) {
+// decodeFast does what strictDecoder does with a flawless object, in half the time. Most objects of a cluster are flawless.
+func decodeFast(raw []byte, gvk schema.GroupVersionKind) (runtime.Object, bool) {
 	o, err := legacyscheme.Scheme.New(gvk)
 	if err != nil {
 		return nil, false
@@ -491,8 +484,8 @@ func decodePresent(raw []byte, gvk schema.GroupVersionKind) (runtime.Object, boo
 	return o, true
 }
 
-// converts says whether Kubernetes knows this version of a kind and can convert it.
-func converts(gvk schema.GroupVersionKind) bool {
+// convertible reports whether Kubernetes knows this version of a kind and can convert it.
+func convertible(gvk schema.GroupVersionKind) bool {
 	o, err := legacyscheme.Scheme.New(gvk)
 	if err != nil {
 		return false

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNobodyWaitsForAGangThatIsNotNeeded: two of three gangs are enough, and run; that the third one has no
-// room is nothing that anybody must look at.
-func TestNobodyWaitsForAGangThatIsNotNeeded(t *testing.T) {
+// TestOptionalGangIsNotReportedAsWaiting: two of three gangs suffice and run. The third one lacks capacity,
+// and the metrics do not report it as waiting.
+func TestOptionalGangIsNotReportedAsWaiting(t *testing.T) {
 	set := &Set{}
 	dir := filepath.Join("..", "..", "..", "test", "scenarios", "simulate")
 	files, err := filepath.Glob(filepath.Join(dir, "int-native-some-waits", "*.yaml"))

@@ -7,46 +7,45 @@ import (
 	"strings"
 )
 
-// Notes says what was left out: objects that no scheduler reads, fields that do not exist,
-// and pods that a controller would not make.
+// Notes lists what was left out: objects that a scheduler does not read, unknown fields, and pods that a controller would not make.
 func (s *Set) Notes() (notes []string) {
 	for _, what := range slices.Sorted(maps.Keys(s.skipped)) {
 		n := s.skipped[what]
-		notes = append(notes, fmt.Sprintf("%s: skipped %s %s%s: not read by a scheduler", n.at, what, n.name, n.more()))
+		notes = append(notes, fmt.Sprintf("%s: skipped %s %s%s: not read by a scheduler", n.at, what, n.name, n.moreText()))
 	}
 	for _, what := range slices.Sorted(maps.Keys(s.ignored)) {
 		n := s.ignored[what]
 		kind, why, _ := strings.Cut(what, ": ")
-		notes = append(notes, fmt.Sprintf("%s: ignored in %s %s%s: %s", n.at, kind, n.name, n.more(), why))
+		notes = append(notes, fmt.Sprintf("%s: ignored in %s %s%s: %s", n.at, kind, n.name, n.moreText(), why))
 	}
-	for _, resource := range s.unread {
+	for _, resource := range s.unlisted {
 		notes = append(notes, Unread(resource))
 	}
-	return append(append(notes, s.podless...), s.unlisted()...)
+	return append(append(notes, s.podNotes...), s.unlistedPodNotes()...)
 }
 
-// noted is the first object of which something is said, and of how many it is.
-type noted struct {
+// occurrences is the first object that a note is about, and the number of such objects.
+type occurrences struct {
 	at    Position
 	name  string
 	times int
 }
 
-// note adds one.
-func note(to *map[string]noted, what string, one noted) {
-	if *to == nil {
-		*to = map[string]noted{}
+// addNote adds the occurrences to a note.
+func addNote(notes *map[string]occurrences, what string, one occurrences) {
+	if *notes == nil {
+		*notes = map[string]occurrences{}
 	}
-	was, ok := (*to)[what]
+	sum, ok := (*notes)[what]
 	if !ok {
-		was = noted{at: one.at, name: one.name}
+		sum = occurrences{at: one.at, name: one.name}
 	}
-	was.times += one.times
-	(*to)[what] = was
+	sum.times += one.times
+	(*notes)[what] = sum
 }
 
-// more counts those that are not named.
-func (n noted) more() string {
+// moreText counts the objects that the note does not name.
+func (n occurrences) moreText() string {
 	if n.times == 1 {
 		return ""
 	}

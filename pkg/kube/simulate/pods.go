@@ -11,9 +11,9 @@ import (
 
 var podKind = v1.SchemeGroupVersion.WithKind("Pod")
 
-// lean drops from a pod what a dump leaves out and the volume with the token of its service account: no scheduler reads them, and in a large
-// cluster they are most of what is in memory.
-func lean(pod *v1.Pod) {
+// trimPod drops from a pod what a dump leaves out, and the volume with the service account token. A scheduler reads neither, and in
+// a large cluster they take most of the memory.
+func trimPod(pod *v1.Pod) {
 	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Projected != nil && isToken(v.Name) })
 	for _, all := range []*[]v1.Container{&pod.Spec.InitContainers, &pod.Spec.Containers} {
 		kept := make([]v1.Container, len(*all))
@@ -38,19 +38,19 @@ func lean(pod *v1.Pod) {
 	}
 }
 
-// isToken says whether a volume is one that admission adds to every pod. The name ends in random letters.
+// isToken reports whether admission adds the volume to every pod. The name ends in random letters.
 func isToken(volume string) bool { return strings.HasPrefix(volume, "kube-api-access") }
 
-// mostSpecs bounds how many specs are kept: where each pod is like no other, they help nothing.
+// mostSpecs bounds the kept specs: if all pods differ, shared specs save nothing.
 const mostSpecs = 1024
 
-// specs are specs of pods by their serialized text, so that equal ones are in memory once. The members of a gang, and all pods of a controller,
-// differ in little but their node and hostname. Several goroutines may ask at a time.
+// specs maps serialized pod specs to specs, so that equal specs are in memory once. Pods of one controller differ in little but
+// node and hostname. Its methods may be called concurrently.
 //
-// Invariant: what is behind a pointer, in a slice or in a map of a shared spec does not change.
+// Invariant: values behind pointers, slices and maps of a shared spec do not change.
 type specs struct{ all memo.Map[string, *v1.PodSpec] }
 
-// share replaces the spec of a pod by an equal one that was given before, but for node and hostname.
+// share replaces the spec of a pod by an equal earlier one, except for node and hostname.
 func (s *specs) share(pod *v1.Pod) {
 	node, hostname := pod.Spec.NodeName, pod.Spec.Hostname
 	pod.Spec.NodeName, pod.Spec.Hostname = "", ""

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// podText is a pod as an API server has it: each %d is somebody's own.
+// podText is a pod as an API server returns it: each %d makes it unique.
 const podText = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a-%d", "namespace": "default", "labels": {"app": "a"}, "creationTimestamp": null},
  "spec": {"nodeName": "node-%d", "hostname": "a-%d", "priority": 5,
   "initContainers": [{"name": "i", "image": "j", "command": ["a %d", "b"], "resources": {"limits": {"cpu": "1"}}}],

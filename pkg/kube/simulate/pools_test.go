@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPoolsOfOthers: a pool of which not all slices are there is named to gangs that may want devices of it, and not to those
-// whose class its driver has nothing of.
-func TestPoolsOfOthers(t *testing.T) {
+// TestPoolsOfOtherDrivers: an incomplete pool is reported to gangs that may want its devices, and not to
+// gangs whose device class its driver cannot serve.
+func TestPoolsOfOtherDrivers(t *testing.T) {
 	const folder, pool = "../../../test/scenarios/simulate/", "pool x0 of gpu.example.com has 1 of its 2 ResourceSlices"
 	in, err := os.ReadFile(folder + "devices-pool-half-seen/in.yaml")
 	require.NoError(t, err)

@@ -11,21 +11,22 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// profile is a profile of the scheduler that leaves nothing to chance: all nodes are
-// looked at, and of nodes with equal scores the first by name is taken. Otherwise
-// kube-scheduler takes whichever node one of its threads happened to find first, and
-// its batching compares times. Gangs are not concerned: their nodes are planned.
+// profile is a scheduler profile without randomness: it scores all nodes, and among equal scores takes the first node by name.
+// kube-scheduler would take the node that one of its threads finds first, and its batching compares times. Gangs are not affected:
+// their nodes are planned.
 type profile struct {
 	framework.Framework
-	binding *atomic.Int64 // pods that are being prepared for their node
-	gate    *gate         // for those who were kept waiting
+	binding *atomic.Int64 // pods in PreBind
+	gate    *gate         // orders the goroutines of permitted pods
 }
 
 // PercentageOfNodesToScore implements framework.Framework.
 func (p *profile) PercentageOfNodesToScore() *int32 { return new(int32(100)) }
 
 // RunScorePlugins implements framework.Framework.
-func (p *profile) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
+func (p *profile) RunScorePlugins(
+	ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo,
+) ([]fwk.NodePluginScores, *fwk.Status) {
 	scores, status := p.Framework.RunScorePlugins(ctx, state, pod, nodes)
 	best := -1
 	for i, n := range scores {
@@ -35,7 +36,7 @@ func (p *profile) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod
 		}
 	}
 	if best >= 0 {
-		scores[best].Randomizer = 1 // more than all others have
+		scores[best].Randomizer = 1 // more than every other node has
 	}
 	return scores, status
 }
@@ -49,16 +50,15 @@ func (p *profile) GetNodeHint(context.Context, *v1.Pod, fwk.PodSignature, fwk.Cy
 func (p *profile) StoreScheduleResults(context.Context, fwk.PodSignature, string, string, framework.SortedScoredNodes, int64) {
 }
 
-// WaitOnPermit implements framework.Framework. Each pod has waited in a goroutine of its
-// own: what comes of it happens one after the other.
+// WaitOnPermit implements framework.Framework. Each pod waits in a goroutine of its own, and these go on one after the other.
 func (p *profile) WaitOnPermit(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	status := p.Framework.WaitOnPermit(ctx, pod)
-	_ = p.gate.pass(ctx, "waited "+pod.Namespace+"/"+pod.Name) // if ctx has ended, who comes next says so
+	_ = p.gate.pass(ctx, "waited "+pod.Namespace+"/"+pod.Name) // an ended ctx is reported by the next caller
 	return status
 }
 
-// RunPreBindPlugins implements framework.Framework. Only here does the scheduler wait
-// for others: for those who bind volumes.
+// RunPreBindPlugins implements framework.Framework. Only here does the scheduler wait for an outside component: the volume
+// controllers.
 func (p *profile) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	p.binding.Add(1)
 	defer p.binding.Add(-1)

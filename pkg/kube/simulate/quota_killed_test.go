@@ -56,8 +56,9 @@ func where(pods []*v1.Pod) string {
 	return strings.Join(all, " ")
 }
 
-// TestQuotaKilled (case 20): the scheduler is killed at any request while a gang leaves that borrows, for one of equal priority. The next
-// scheduler has nobody else leave, nobody stays of the gang, and its nodes are taken.
+// TestQuotaKilled (case 20): the scheduler is killed at any request while a borrowing gang is evicted for one
+// of equal priority. The next scheduler evicts no other pod, no member of the victim gang remains, and its
+// nodes are taken.
 func TestQuotaKilled(t *testing.T) {
 	quietLogs(t)
 	killed := 0
@@ -65,7 +66,7 @@ func TestQuotaKilled(t *testing.T) {
 		for _, carried := range []bool{false, true} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			d := &doom{left: left, carried: carried}
-			w, err := Open(ctx, Options{between: d.between}, setOf(t, borrowed()))
+			w, err := Open(ctx, Options{intercept: d.between}, setOf(t, borrowed()))
 			require.NoError(t, err)
 			require.NoError(t, w.Settle(ctx, d.is))
 			if d.is() {
@@ -74,7 +75,7 @@ func TestQuotaKilled(t *testing.T) {
 			restart(t, ctx, w, func() { d.set(-1, false) })
 			require.NoError(t, w.Settle(ctx, nil))
 			require.Equal(t, takenOver, where(w.Pods()), "killed at request %d, %s, carried out: %v", left, d.at, carried)
-			require.Len(t, w.cluster.gone(), 4)
+			require.Len(t, w.cluster.evictedPods(), 4)
 			w.Close()
 			cancel()
 		}
@@ -82,7 +83,7 @@ func TestQuotaKilled(t *testing.T) {
 	require.Greater(t, killed, 20)
 }
 
-// TestQuotaKilledMidway (case 20): two of the four have left, and the others are leaving.
+// TestQuotaKilledMidway (case 20): two of the four victims are gone, and the others terminate.
 func TestQuotaKilledMidway(t *testing.T) {
 	quietLogs(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -91,24 +92,24 @@ func TestQuotaKilledMidway(t *testing.T) {
 	require.NoError(t, err)
 	defer w.Close()
 	require.NoError(t, w.Settle(ctx, nil))
-	require.Len(t, w.cluster.gone(), 4)
+	require.Len(t, w.cluster.evictedPods(), 4)
 	restart(t, ctx, w, func() {
 		for _, name := range []string{"young-0", "young-1"} {
 			leftForGood(t, w, name)
 		}
 	})
 	require.NoError(t, w.Settle(ctx, nil))
-	require.Len(t, w.cluster.gone(), 4)
+	require.Len(t, w.cluster.evictedPods(), 4)
 	require.Contains(t, where(w.Pods()), "g-0= g-1= g-2= g-3= ")
 	for _, name := range []string{"young-2", "young-3"} {
 		leftForGood(t, w, name)
 	}
 	require.NoError(t, w.Settle(ctx, nil))
 	require.Equal(t, takenOver, where(w.Pods()))
-	require.Len(t, w.cluster.gone(), 4)
+	require.Len(t, w.cluster.evictedPods(), 4)
 }
 
-// leftForGood takes a pod away that was leaving.
+// leftForGood deletes a terminating pod.
 func leftForGood(t *testing.T, w *World, name string) {
 	_, err := w.cluster.change(pods, key{"default", name}, func(runtime.Object) (runtime.Object, error) { return nil, nil })
 	require.NoError(t, err)

@@ -14,8 +14,9 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestQuotaLosesMinWithoutNeed has a gang within the min of its quota preempt in small clusters of elastic gangs whose members differ, and compares the pods that
-// are evicted with all sets of pods: no quota is left less than its min if some set leaves each its min, and otherwise as little less as any set does.
+// TestQuotaLosesMinWithoutNeed has a gang within the min of its quota preempt in small clusters of elastic
+// gangs whose members differ, and compares the victims with all sets of pods. No quota falls below its min if
+// some set avoids that, and otherwise as little as with any set.
 func TestQuotaLosesMinWithoutNeed(t *testing.T) {
 	kinds := []string{"fits", "nobody helps", "each keeps its min", "each keeps its min by a spare member", "below min"}
 	worlds.Check(t, 600, kinds, func(t *rapid.T, tally worlds.Tally) {
@@ -170,7 +171,7 @@ func (w *minima) fits(without uint) bool {
 	return slots >= len(w.asks)
 }
 
-// shortfall returns how much less than its min the quota is left that lacks most, of what it had.
+// shortfall returns by how much the worst quota falls below its min, relative to what it had.
 func (w *minima) shortfall(set uint) (most int) {
 	before, after := w.used(0), w.used(set)
 	for q, least := range w.mins {

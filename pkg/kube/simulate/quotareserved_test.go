@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// elsewhere is a quota that has its max on one node, half of it by pods of the lowest priority, and a gang of the quota that has room on
-// another one: those leave for their quota alone, and take half a minute.
+// elsewhere returns a quota that has its max on one node, half of it by pods of the lowest priority, and a
+// gang of the quota that fits on another node. The low pods are evicted for their quota alone, and terminate
+// in half a minute.
 func elsewhere() history {
 	h := history{
 		{kind: quotaPut, quota: &quotaSpec{name: "q", max: &room{cpu: 8}}},
@@ -31,7 +32,7 @@ func elsewhere() history {
 	return append(h, event{kind: timePassed, n: 5})
 }
 
-// elsewhere says how many of the gang are bound, and how many of the others are there still and do not leave.
+// elsewhere returns how many members are bound, and how many low and other pods remain.
 func (w *world) elsewhere() (bound, low, more int) {
 	for _, p := range w.pods {
 		switch name, _, _ := strings.Cut(p.Name, "-"); {
@@ -46,9 +47,10 @@ func (w *world) elsewhere() (bound, low, more int) {
 	return bound, low, more
 }
 
-// TestQuotaIsAwaited: a gang whose places are free, and for whose quota alone others leave, is bound when these are gone, or when the
-// quota may have more. Nobody else leaves, unless somebody has got what they give back.
-func TestQuotaIsAwaited(t *testing.T) {
+// TestGangStartsWhenQuotaVictimsAreGone: a gang has free nodes and waits for victims of its quota. It is
+// bound when they are gone, or when the quota grows. No further pod is evicted, unless another pod has taken
+// what the victims release.
+func TestGangStartsWhenQuotaVictimsAreGone(t *testing.T) {
 	quietLogs(t)
 	byHand := &podSpec{name: "hand", room: room{cpu: 1}, priority: 9, rank: -1, node: "n0", quota: "q"}
 	pass := func(seconds int) event { return event{kind: timePassed, n: seconds} }
@@ -79,8 +81,9 @@ func TestQuotaIsAwaited(t *testing.T) {
 	}
 }
 
-// TestQuotaNeedsWhoIsAskedAgain: what asks victims to leave for a quota is lost. They are asked again, though nobody needs their room.
-func TestQuotaNeedsWhoIsAskedAgain(t *testing.T) {
+// TestLostQuotaEvictionIsRetried: the requests to evict victims for a quota are lost. They are sent again,
+// though no pod needs the nodes.
+func TestLostQuotaEvictionIsRetried(t *testing.T) {
 	quietLogs(t)
 	lost := event{kind: requestsFail, fail: &failSpec{What: evictions, How: timedOut, Times: 2, Share: 3}}
 	h := elsewhere()
@@ -99,9 +102,10 @@ func TestQuotaNeedsWhoIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestQuotaOfWhoIsNominated: a pod that waits for the victims of another quota keeps what it needs of its own. If pods that were bound by hand have got that when the
-// eviction is tried again, no pod is evicted for it until its quota has enough again.
-func TestQuotaOfWhoIsNominated(t *testing.T) {
+// TestNominatedPodKeepsItsQuota: a pod that waits for the victims of another quota keeps what it needs of its
+// own. If pods that were bound by hand have taken that when the eviction is retried, no pod is evicted until
+// the quota has enough again.
+func TestNominatedPodKeepsItsQuota(t *testing.T) {
 	quietLogs(t)
 	asImportant := func(e event) event {
 		e.pod.priority = 9 // as the pod that waits, which may not evict it

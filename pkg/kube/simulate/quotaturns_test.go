@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// evictions are the lines of a trace that say who evicts whom.
+// evictions returns the lines of a trace about evictions.
 func (w *world) evictions() (all []string) {
 	for _, line := range w.trace {
 		if _, what, _ := strings.Cut(line, " "); strings.Contains(what, " evicts ") {
@@ -29,8 +29,9 @@ func (w *world) bound(of ...string) (names []string) {
 	return names
 }
 
-// TestQuotaAndWhoseTurnItIs: who waits only until another quota has been served has nobody leave meanwhile.
-func TestQuotaAndWhoseTurnItIs(t *testing.T) {
+// TestNoEvictionWhileQueuedBehindAnotherQuota: a gang that waits only until another quota has been served
+// evicts no pod meanwhile.
+func TestNoEvictionWhileQueuedBehindAnotherQuota(t *testing.T) {
 	quietLogs(t)
 	pod := func(name, gang, quota string, cpu, priority int) event {
 		kind := podPut
@@ -63,8 +64,9 @@ func TestQuotaAndWhoseTurnItIs(t *testing.T) {
 	}
 }
 
-// TestQuotaOfWhoIsNotWhole: a gang whose members are enough, and whose parts are not, keeps nobody from what is idle.
-func TestQuotaOfWhoIsNotWhole(t *testing.T) {
+// TestIncompleteGangReservesNoQuota: a gang with enough members and incomplete sub-groups reserves no idle
+// quota.
+func TestIncompleteGangReservesNoQuota(t *testing.T) {
 	quietLogs(t)
 	h := history{
 		{kind: quotaPut, quota: &quotaSpec{name: "a", max: &room{cpu: 12}}},
@@ -96,7 +98,7 @@ func groupAndPod(t *testing.T, quotaOfTheOther string, gpus int, meanwhile ...ev
 		{kind: quotaPut, quota: &quotaSpec{name: "z", max: &room{cpu: 6}}},
 		{kind: nodePut, node: &nodeSpec{name: "n", cpu: 24, gpu: gpus}},
 		pod("runs-0", "a", 5, 0, 5, "n"),
-		pod("huge-0", "d", 20, 2, 5, ""), // which never fits: it has others be entitled to less
+		pod("huge-0", "d", 20, 2, 5, ""), // never fits: it lowers the fair share of the other quotas
 		{kind: settledDown},
 		{kind: gangPut, gang: &gangSpec{name: "v", min: 1, timeout: 600, group: group}},
 		{kind: gangPut, gang: &gangSpec{name: "w", min: 5, timeout: 600, group: group}},
@@ -111,8 +113,9 @@ func groupAndPod(t *testing.T, quotaOfTheOther string, gpus int, meanwhile ...ev
 	return w
 }
 
-// TestQuotaOfAGroupThatIsRefused: a group has waited for its turn, and lacks a GPU then. None of its gangs keeps anybody from what is idle.
-func TestQuotaOfAGroupThatIsRefused(t *testing.T) {
+// TestUnschedulableGroupReservesNoQuota: a gang group has waited for its turn, and then lacks a GPU. None of
+// its gangs reserves idle quota.
+func TestUnschedulableGroupReservesNoQuota(t *testing.T) {
 	quietLogs(t)
 	first := event{kind: podPut, pod: &podSpec{name: "first-0", room: room{cpu: 3}, priority: 1, rank: -1, quota: "c"}}
 	for _, quota := range []string{"z", ""} {
@@ -121,8 +124,8 @@ func TestQuotaOfAGroupThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestQuotaOfAGroupThatIsTried: all of its gangs may start, and not only the one whose member is tried for all.
-func TestQuotaOfAGroupThatIsTried(t *testing.T) {
+// TestQuotaAdmitsAllGangsOfATriedGroup: when one member stands for a gang group, all its gangs may start.
+func TestQuotaAdmitsAllGangsOfATriedGroup(t *testing.T) {
 	quietLogs(t)
 	w := groupAndPod(t, "", 1)
 	require.Len(t, w.bound("v", "w", "p"), 7)
@@ -132,8 +135,9 @@ func TestQuotaOfAGroupThatIsTried(t *testing.T) {
 	require.True(t, slices.ContainsFunc(w.s.result().Events, waited), "%v", w.s.result().Events)
 }
 
-// TestQuotasThatWaitForOneAnother: a gang of two quotas is before another one in the first, and after it in the second. Both start.
-func TestQuotasThatWaitForOneAnother(t *testing.T) {
+// TestGangOfTwoQuotasDoesNotDeadlock: a gang of two quotas is ahead of another gang in the first quota and
+// behind it in the second. Both start.
+func TestGangOfTwoQuotasDoesNotDeadlock(t *testing.T) {
 	quietLogs(t)
 	var h history
 	for _, name := range []string{"a", "b", "c"} {
@@ -146,7 +150,7 @@ func TestQuotasThatWaitForOneAnother(t *testing.T) {
 		event{kind: nodePut, node: &nodeSpec{name: "n", cpu: 16}},
 		event{kind: podPut, pod: &podSpec{name: "b-0", room: room{cpu: 1}, priority: 5, rank: -1, node: "n", quota: "b"}},
 		event{kind: podPut, pod: &podSpec{name: "c-0", room: room{cpu: 2}, priority: 5, rank: -1, node: "n", quota: "c"}},
-		event{kind: podPut, pod: &podSpec{name: "huge-0", room: room{cpu: 14, gpu: 1}, priority: 5, rank: -1, quota: "a"}}, // which never fits
+		event{kind: podPut, pod: &podSpec{name: "huge-0", room: room{cpu: 14, gpu: 1}, priority: 5, rank: -1, quota: "a"}}, // never fits
 		event{kind: settledDown},
 		event{kind: gangPut, gang: &gangSpec{name: "x", min: 2, timeout: 600}}, member("x", 0, "a", 4), member("x", 1, "c", 4),
 		event{kind: gangPut, gang: &gangSpec{name: "y", min: 1, timeout: 600}}, member("y", 0, "b", 5),

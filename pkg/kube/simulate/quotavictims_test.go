@@ -17,9 +17,10 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestQuotaVictims has the scheduler look for room and quota at once, for one gang in small clusters that others fill, and compares
-// whom it evicts with every set of gangs that there is: it evicts nobody if none will do, and otherwise those that cost least; those who may leave only
-// after others of the own quota if no others will do, and those who leave a quota less than its min if there are no others at all.
+// TestQuotaVictims has the scheduler free capacity and quota at once, for one gang in small full clusters,
+// and compares its victims with every set of gangs. It evicts no pod if no set suffices, and otherwise the
+// cheapest set. Victims of other quotas come before some of the own quota only if necessary, and quotas fall
+// below their min only if no other set suffices.
 func TestQuotaVictims(t *testing.T) {
 	kinds := []string{"nobody helps", "fits", "for room", "for quota", "for both", "own first", "below min"}
 	worlds.Check(t, 150, kinds, func(t *rapid.T, tally worlds.Tally) {
@@ -199,7 +200,7 @@ func (w *quotaMarket) write(b *strings.Builder, i int) {
 // began is when a gang began.
 func began(i int) time.Time { return time.Date(2026, 1, 1, 0, 1, i, 0, time.UTC) }
 
-// victims are the gangs of which the scheduler evicts somebody.
+// victims returns the gangs with evicted members.
 func (w *quotaMarket) victims(t *rapid.T, starts bool) (gangs []int) {
 	set := &Set{}
 	require.NoError(t, set.Add("market.yaml", []byte(w.String())))
@@ -257,7 +258,8 @@ func (w *quotaMarket) cost(set uint) (p price) {
 	return p
 }
 
-// best is what the cheapest set of gangs costs that may leave, and whose leaving has the last one start; nil if there is none.
+// best returns the cost of the cheapest set of gangs whose eviction lets the last gang start; nil if there is
+// none.
 func (w *quotaMarket) best(first bool) (best *price) {
 	for set := range uint(1) << (len(w.gangs) - 1) {
 		if c := w.cost(set); (best == nil || c.compare(*best) < 0) && w.enough(set, first) {
@@ -267,7 +269,7 @@ func (w *quotaMarket) best(first bool) (best *price) {
 	return best
 }
 
-// kind says what is short, for whom somebody can do something.
+// kind says what is short, if an eviction can help.
 func (w *quotaMarket) kind(best *price) string {
 	room, allowed := w.room(0), w.admitted(0, false)
 	switch {
@@ -285,7 +287,7 @@ func (w *quotaMarket) kind(best *price) string {
 
 func (w *quotaMarket) enough(set uint, first bool) bool { return w.room(set) && w.admitted(set, first) }
 
-// room says whether the last gang has room when these have left.
+// room reports whether the last gang fits without the set.
 func (w *quotaMarket) room(set uint) bool {
 	free := w.nodes()
 	for g := range w.gangs {
@@ -310,8 +312,8 @@ func (w *quotaMarket) room(set uint) bool {
 	return most >= w.gangs[len(w.gangs)-1].size
 }
 
-// admitted says whether it is right that these leave, and whether quotas admit the last gang then; with first, if those leave first who are of
-// the same quota.
+// admitted reports whether the set may be evicted, and whether quotas then admit the last gang; with first,
+// victims of the own quota come first.
 func (w *quotaMarket) admitted(set uint, first bool) bool {
 	tree, problems := quota.Grow(append([]quota.Spec{{Name: marketRoot, Inner: true}}, w.quotas...))
 	for _, p := range problems {

@@ -95,7 +95,7 @@ func (q *quotaSpec) object() string {
 	return written("ElasticQuota", version, q.name, map[string]any{"labels": labels}, map[string]any{"spec": spec})
 }
 
-// amounts are in the units that quotas count in.
+// amounts returns the amounts in the units of quotas.
 func (q *quotaSpec) amounts(r *room) quota.List {
 	if r == nil {
 		return nil
@@ -192,7 +192,7 @@ func (d *drawer) quota(name, parent string, x bool) *quotaSpec {
 	return q
 }
 
-// nameQuotas has pods name quotas: mostly all of a gang the same.
+// nameQuotas assigns quotas to pods, mostly one quota to all pods of a gang.
 func (d *drawer) nameQuotas(leaves []string) {
 	of := map[string]string{}
 	choose := func(key string, percent int) string {
@@ -239,7 +239,7 @@ func (w *world) putQuota(e event) (bool, error) {
 	return true, w.put(e.quota.object())
 }
 
-// quotaMoves notes who has a place already that quotas have admitted: what changes then does not take it away.
+// quotaMoves records the pods whose reservations quotas have admitted: later changes do not revoke these.
 func (w *world) quotaMoves() {
 	if w.admittedBefore == nil {
 		w.admittedBefore = map[string]bool{}
@@ -280,11 +280,11 @@ func (w *world) quotaOf(p *v1.Pod) string {
 	return ""
 }
 
-// who is admitted together with a pod.
+// admittedWith returns the key of the pods that are admitted together with a pod.
 func (w *world) admittedWith(p *v1.Pod) string { return cmp.Or(w.members[p.Name], p.Name) }
 
-// quotaBook is what quotas have by now, read off the objects and the places that the scheduler holds. Those of a group wait, as if nothing
-// were held for them; nobody else starts.
+// quotaBook returns the current use of quotas, from the objects and the scheduler's reservations. The group
+// waits as if it had no reservation, and no other group starts.
 func (w *world) quotaBook(group []string, alone *v1.Pod) *quota.Book {
 	specs := []quota.Spec{
 		{Name: scheduling.RootQuota, Inner: true},
@@ -345,17 +345,19 @@ func (w *world) quotaAsk(some []*v1.Pod) quota.Ask {
 	return a
 }
 
-// admits says whether quotas would admit all who wait of a group, as if some had left, or a pod without a gang.
+// admits reports whether quotas would admit all waiting members of a group, or a pod without a gang, without
+// the gone pods.
 func (w *world) admits(group []string, alone *v1.Pod, gone ...*v1.Pod) bool {
 	return w.admitsBeside(nil, group, alone, gone...)
 }
 
-// admitsFirst is admits whoever else might start: a group need not count on it that those will be refused whom the scheduler's queue has just let in.
+// admitsFirst is admits with any other group starting: the group need not expect that gangs which the queue
+// has just admitted will be rejected.
 func (w *world) admitsFirst(group []string, gone ...*v1.Pod) bool {
 	return w.admitsBeside(w.sorted(), group, nil, gone...)
 }
 
-// admitsBeside is admits if some who wait might start.
+// admitsBeside is admits when some waiting pods may start.
 func (w *world) admitsBeside(starters []*v1.Pod, group []string, alone *v1.Pod, gone ...*v1.Pod) bool {
 	if !w.hasQuotas() {
 		return true
@@ -373,7 +375,7 @@ func (w *world) admitsBeside(starters []*v1.Pod, group []string, alone *v1.Pod, 
 	}
 	for _, p := range all {
 		if _, c := podutil.GetPodCondition(&p.Status, v1.PodScheduled); c != nil && strings.Contains(c.Message, "quota claimed by") {
-			return false // for one that has waited for long, who keeps it from them
+			return false // for a gang that starves, the pods in its way
 		}
 	}
 	b := w.quotaBook(group, alone)
@@ -395,8 +397,8 @@ func (w *world) admitsBeside(starters []*v1.Pod, group []string, alone *v1.Pod, 
 	return admitted()
 }
 
-// fewest has gangs that can do without some who wait ask for no more than the others. Scheduler and judge may differ by that: it tells the
-// book when it has tried such a gang, and who fits only without some asks for nothing before.
+// fewest reduces the requests of gangs with optional waiting members to the minimum. Scheduler and judge may
+// differ there: the scheduler learns this when it has tried such a gang.
 func (w *world) fewest(b *quota.Book) {
 	for _, name := range sortedKeys(w.gangs) {
 		pending, bound := w.membersOf(name)
@@ -408,7 +410,7 @@ func (w *world) fewest(b *quota.Book) {
 	}
 }
 
-// judgeQuotas: nobody is bound above the max of a quota, whose place was chosen when that was known.
+// judgeQuotas: no pod is bound above the max of a quota that was known when its node was chosen.
 func (w *world) judgeQuotas(fresh map[string][]*v1.Pod) error {
 	if !w.hasQuotas() {
 		return nil
@@ -438,9 +440,10 @@ func (w *world) judgeQuotas(fresh map[string][]*v1.Pod) error {
 	return nil
 }
 
-// judgeRight: a victim of another quota is one that nobody is guaranteed, for a quota that stays within what it is entitled to. Who leaves
-// already has nothing, or still has it if the scheduler has not seen that. So has who was to leave for somebody else, whose eviction was lost: one
-// who might evict him counts on him, and evicts him with the others.
+// judgeRight: a victim of another quota is outside of that quota's guarantee, and the preemptor's quota stays
+// within its fair share. A terminating pod uses no quota, or still uses it if the scheduler has not seen the
+// deletion. So does a victim of another preemptor whose eviction was lost: a preemptor that may evict it
+// counts on it, and evicts it too.
 func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest int32) error {
 	b := w.quotaBook(group, alone)
 	var leave, late []string
@@ -455,7 +458,8 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 		}
 	}
 	w.backWith(b, victim)
-	// Victims of the own quota may be evicted before the others: that quota may be within its min then. Members of several quotas have none.
+	// Victims of the own quota may be evicted first: that quota may then be within its min. Members of
+	// several quotas have no own quota.
 	quotas := map[string]bool{}
 	for _, p := range w.sorted() {
 		if p == alone || p.Spec.NodeName == "" && w.members[p.Name] != "" && slices.Contains(group, w.members[p.Name]) {
@@ -477,8 +481,8 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 	return err
 }
 
-// backWith has those who wait of a victim's group keep their places once more, if bindings of it were lost: they were on their way, and went back to the
-// queue when it was evicted. It borrowed as a whole.
+// backWith gives the waiting members of a victim's group their reservations back if their bindings were lost:
+// they were being bound, and were requeued when the group was evicted. The group borrowed as a whole.
 func (w *world) backWith(b *quota.Book, victim *v1.Pod) {
 	group := w.groupOf(w.members[victim.Name])
 	if w.members[victim.Name] == "" || !w.halfway[groupKey(group)] {
@@ -528,8 +532,8 @@ func (w *world) judgeRightBy(b *quota.Book, group []string, alone *v1.Pod, victi
 	return wrong("right", "%s of quota %q is evicted for %s of %q: %s", victim.Name, theirs, all[0].Name, w.quotaOf(all[0]), why)
 }
 
-// mayUse says whether members of a group may use what a victim of the group leaves: what it leaves by right of other members' quotas is
-// not theirs.
+// mayUse reports whether members may use the quota that a victim releases: what it releases in other members'
+// quotas does not count.
 func (w *world) mayUse(group []string, members []*v1.Pod, victim *v1.Pod) bool {
 	if !w.hasQuotas() {
 		return true
@@ -541,7 +545,7 @@ func (w *world) mayUse(group []string, members []*v1.Pod, victim *v1.Pod) bool {
 	})
 }
 
-// givesBack says whether somebody who leaves gives back something of a quota that members of a group who wait belong to, or are below.
+// givesBack reports whether a terminating pod releases quota of the group's waiting members, or of a parent.
 func (w *world) givesBack(p *v1.Pod, group []string) bool {
 	if !w.hasQuotas() {
 		return false
@@ -559,7 +563,7 @@ func (w *world) givesBack(p *v1.Pod, group []string) bool {
 	return false
 }
 
-// apart are the quotas next below the lowest one above both.
+// apart returns the quotas next below the lowest common parent.
 func apart(a, b []string) (mine, others string, ok bool) {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
@@ -569,7 +573,8 @@ func apart(a, b []string) (mine, others string, ok bool) {
 	return "", "", false
 }
 
-// sure says why nobody of a quota may leave for another one; "" if somebody may. It is a lower bound: one pod's request stands for all.
+// sure says why no pod of a quota may be evicted for another quota; "" if one may be. It is a lower bound:
+// one pod's request stands for all.
 func sure(b *quota.Book, theirs, mine string, asks quota.List) string {
 	is, _ := b.Sums(theirs)
 	spec, broken := b.Tree().Spec(theirs)
@@ -618,9 +623,9 @@ func (w *world) countQuotas(h history) {
 	}
 }
 
-// TestQuotaAndAGangThatATreeCanDoWithout: members of such a gang are neither needed nor beyond minMember; where there are quotas the scheduler
-// crashed when nobody else waited.
-func TestQuotaAndAGangThatATreeCanDoWithout(t *testing.T) {
+// TestQuotaWithOptionalGangOfATree: members of an optional gang are neither needed nor beyond minMember. With
+// quotas the scheduler crashed when no other pod waited.
+func TestQuotaWithOptionalGangOfATree(t *testing.T) {
 	quietLogs(t)
 	for most, want := range map[int]int{8: 4, 3: 2} {
 		h := history{{kind: quotaPut, quota: &quotaSpec{name: "q", max: &room{cpu: most}}}, {kind: topologySet, layers: []string{blockLayer}}}
@@ -646,8 +651,9 @@ func TestQuotaAndAGangThatATreeCanDoWithout(t *testing.T) {
 	}
 }
 
-// TestQuotaOfWhoCannotStart: a gang that cannot be whole keeps nobody from what is idle, though its quota has the smaller share.
-func TestQuotaOfWhoCannotStart(t *testing.T) {
+// TestGangThatCannotStartReservesNoQuota: a gang that cannot be complete reserves no idle quota, though its
+// quota has the smaller share.
+func TestGangThatCannotStartReservesNoQuota(t *testing.T) {
 	quietLogs(t)
 	h := history{
 		{kind: quotaPut, quota: &quotaSpec{name: "a", max: &room{cpu: 8}}},

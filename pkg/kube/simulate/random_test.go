@@ -15,9 +15,9 @@ import (
 	_ "github.com/muster-scheduler/muster/test/seed"
 )
 
-// TestRandomClusters: whatever the cluster and whoever comes when, gangs are whole or
-// wait whole, MustGather holds, nodes are not overfull, only less important pods are
-// evicted, and the same again gives the same.
+// TestRandomClusters: whatever the cluster and the order of pods, gangs start whole or wait whole, MustGather
+// holds, nodes are not overfull, only pods of lower priority are evicted, and a repetition gives the same
+// result.
 func TestRandomClusters(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		require.NoError(t, checks.Value.Set("20"))

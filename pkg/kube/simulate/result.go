@@ -22,10 +22,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Result is a cluster that has settled. All lists are sorted by namespace and name; pods
-// of one name as they were made.
+// Result is the state of a settled cluster. All lists are sorted by namespace and name; pods of one name by creation.
 type Result struct {
-	// Changes were made before the scheduler did anything.
+	// Changes were made before the scheduler tried any pod.
 	Changes []Changed `json:"changes,omitempty"`
 
 	Pods    []Pod    `json:"pods"`
@@ -33,38 +32,38 @@ type Result struct {
 	Evicted []string `json:"evicted"` // namespace/name
 	// Held are the pods that their controller does not make yet.
 	Held []Held `json:"held,omitempty"`
-	// Quotas are what ElasticQuotas have, parents before children.
+	// Quotas describe the ElasticQuotas, parents before children.
 	Quotas []elasticquota.Quota `json:"quotas,omitempty"`
-	// Warnings say what is wrong with objects as they were written.
+	// Warnings report mistakes in objects as they were written.
 	Warnings []Event `json:"warnings,omitempty"`
-	// Events are all that was told of any object; by object, reason and message.
+	// Events are all events, sorted by object, reason and message.
 	Events []Event `json:"-"`
 	// Summary counts pods and gangs.
 	Summary Summary `json:"-"`
 	// Topology is the condition of the ClusterNetworkTopology, if it has one.
 	Topology *metav1.Condition `json:"-"`
 
-	undeclared []string // kinds of objects that declare gangs and could not be listed
+	unlistedDeclarations []string // kinds of objects that declare gangs and could not be listed
 }
 
-// State is how far a pod or a gang is.
+// State is the progress of a pod or a gang.
 type State string
 
-// Of pods.
+// The states of pods.
 const (
 	Bound   State = "Bound"
 	Pending State = "Pending"
 	Evicted State = "Evicted"
 )
 
-// Of gangs.
+// The states of gangs.
 const (
 	Scheduled     State = "Scheduled"     // minMember members are bound
-	Waiting       State = "Waiting"       // for members, other gangs, victims
-	Unschedulable State = "Unschedulable" // there is no plan, or what users wrote is rejected
+	Waiting       State = "Waiting"       // for members, other gangs or victims
+	Unschedulable State = "Unschedulable" // no plan exists, or the user's input is rejected
 )
 
-// Pod is one pod. An evicted one is listed with the node that it had.
+// Pod is one pod. An evicted pod is listed with its last node.
 type Pod struct {
 	Namespace     string `json:"namespace"`
 	Name          string `json:"name"`
@@ -72,19 +71,19 @@ type Pod struct {
 	NominatedNode string `json:"nominatedNode"`
 	State         State  `json:"state"`
 	Message       string `json:"message"`
-	// Unknown is the kind, such as podgroups.scheduling.sigs.k8s.io, that whoever asks may not list, so that nobody knows what
-	// the pod waits for.
+	// Unknown is the kind, such as podgroups.scheduling.sigs.k8s.io, that the caller may not list, so that the cause of waiting is
+	// unknown.
 	Unknown string `json:"unknown,omitempty"`
-	// Devices are those that the pod got of DeviceShare, such as "gpu 0,1 rdma 0", and those of its claims, by pool, such as
+	// Devices are the pod's devices from DeviceShare, such as "gpu 0,1 rdma 0", and the devices of its claims by pool, such as
 	// "x0/gpu-0,gpu-1".
 	Devices string `json:"devices,omitempty"`
 	// Ran says that the pod had its node before the simulation began.
 	Ran bool `json:"-"`
 
-	gang string // of its namespace, of which it is a member
+	gang string // name of the pod's gang in the pod's namespace
 }
 
-// Held is a pod that waits for others to run before it is made.
+// Held is a pod that is made only when other pods run.
 type Held struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -93,8 +92,8 @@ type Held struct {
 	gang string
 }
 
-// Gang is one gang. Domain is the path of the deepest named domain that holds all
-// bound members; "" is the whole cluster, or that none is bound.
+// Gang is one gang. Domain is the path of the deepest named domain that holds all bound members. It is "" for the whole cluster, or
+// if no member is bound.
 type Gang struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -103,28 +102,28 @@ type Gang struct {
 	Bound  int    `json:"bound"`
 	Min    int    `json:"min"`
 	Domain string `json:"domain"`
-	// Position is the gang's place in the queue, as its PodGroup would be told.
+	// Position is the gang's position in the queue, as in the status of a PodGroup.
 	Position int32  `json:"position,omitempty"`
 	Message  string `json:"message"`
-	Unknown  string `json:"unknown,omitempty"` // as a pod's
-	// Eviction says why the gang has evicted where it has; if more than once, the last time.
+	Unknown  string `json:"unknown,omitempty"` // see Pod.Unknown
+	// Eviction explains the gang's last eviction; nil if the gang evicted no pod.
 	Eviction *status.Explanation `json:"eviction,omitempty"`
-	// Status is what stands in the PodGroup, if there is one.
+	// Status is the status of the PodGroup, if there is one.
 	Status *scheduling.PodGroupStatus `json:"-"`
 }
 
-// result reads the cluster as it is.
+// result returns the current state of the cluster.
 func (s *simulation) result() *Result {
 	r := &Result{Pods: []Pod{}, Gangs: []Gang{}, Evicted: []string{}}
 	r.Changes = s.changed
-	evicted := s.cluster.gone()
+	evicted := s.cluster.evictedPods()
 	all, _ := s.cluster.list(pods, "", nil)
 	for _, o := range all {
 		pod := o.(*v1.Pod)
 		if victim := evicted[pod.UID]; victim != nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 			continue
 		}
-		r.Pods = append(r.Pods, s.pod(pod))
+		r.Pods = append(r.Pods, s.podResult(pod))
 	}
 	for _, victim := range slices.SortedFunc(maps.Values(evicted), s.cluster.byAge) {
 		_, condition := podutil.GetPodCondition(&victim.Status, v1.DisruptionTarget)
@@ -138,14 +137,14 @@ func (s *simulation) result() *Result {
 	positions := status.Positions(s.shared.Cache)
 	for _, ref := range s.shared.Cache.Gangs() {
 		if report, ok := s.shared.Cache.Report(ref); ok {
-			g := toldOf(ref, report, positions[ref])
-			s.doubt(&g, ref, report)
+			g := gangResult(ref, report, positions[ref])
+			s.markUnknown(&g, ref, report)
 			g.Eviction = s.recorder.eviction(ref)
 			r.Gangs = append(r.Gangs, g)
 		}
 	}
 	for _, h := range s.cluster.held {
-		_, why := s.cluster.missing(h)
+		_, why := s.cluster.waitsFor(h)
 		waits := Held{Namespace: h.id.key.namespace, Name: h.id.key.name, WaitsFor: why}
 		if pod, ok := h.Object.(*v1.Pod); ok {
 			waits.gang = source.Of(pod).Name
@@ -154,18 +153,18 @@ func (s *simulation) result() *Result {
 	}
 	r.Quotas = s.shared.Quotas()
 	r.Topology = s.topologyCondition()
-	r.undeclared = s.undeclared()
-	r.Events = s.recorder.all()
+	r.unlistedDeclarations = s.unlistedDeclarations()
+	r.Events = s.recorder.sorted()
 	r.Warnings = s.cluster.warnings(r.Events)
-	// Whoever has the name of a pod that was evicted came after it.
-	late := func(p Pod) int {
+	// A pod with the name of an evicted pod is younger than the evicted pod.
+	rank := func(p Pod) int {
 		if p.State == Evicted {
 			return 0
 		}
 		return 1
 	}
 	slices.SortStableFunc(r.Pods, func(a, b Pod) int {
-		return cmp.Or(topology.CompareNames(a.Namespace, b.Namespace), topology.CompareNames(a.Name, b.Name), cmp.Compare(late(a), late(b)))
+		return cmp.Or(topology.CompareNames(a.Namespace, b.Namespace), topology.CompareNames(a.Name, b.Name), cmp.Compare(rank(a), rank(b)))
 	})
 	slices.SortFunc(r.Gangs, func(a, b Gang) int {
 		return cmp.Or(topology.CompareNames(a.Namespace, b.Namespace), topology.CompareNames(a.Name, b.Name))
@@ -182,28 +181,32 @@ func (s *simulation) result() *Result {
 	return r
 }
 
-func (s *simulation) pod(pod *v1.Pod) Pod {
-	p := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: Bound, Devices: convert.DevicesText(pod), Ran: s.cluster.ran[pod.UID], gang: source.Of(pod).Name}
+func (s *simulation) podResult(pod *v1.Pod) Pod {
+	p := Pod{
+		Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: Bound,
+		Devices: convert.DevicesText(pod), Ran: s.cluster.ranBefore[pod.UID], gang: source.Of(pod).Name,
+	}
 	if p.Node != "" {
-		p.Devices = strings.TrimSpace(p.Devices + " " + s.cluster.claimed(pod))
+		p.Devices = strings.TrimSpace(p.Devices + " " + s.cluster.claimedDevices(pod))
 	}
 	if p.Node == "" {
-		p.State, p.NominatedNode, p.Message = Pending, pod.Status.NominatedNodeName, status.Clip(s.why(pod))
-		if p.Unknown = s.doubted(pod); p.Unknown != "" {
+		p.State, p.NominatedNode, p.Message = Pending, pod.Status.NominatedNodeName, status.Clip(s.pendingReason(pod))
+		if p.Unknown = s.unlistedCause(pod); p.Unknown != "" {
 			p.Message = unknown(p.Unknown)
 		}
 	}
 	return p
 }
 
-// why says why a pod has no node.
-func (s *simulation) why(pod *v1.Pod) string {
+// pendingReason says why a pod has no node.
+func (s *simulation) pendingReason(pod *v1.Pod) string {
 	if _, ok := s.scheduler.Profiles[pod.Spec.SchedulerName]; !ok {
 		return fmt.Sprintf("no profile serves schedulerName %q (served: %s)", pod.Spec.SchedulerName,
 			strings.Join(slices.Sorted(maps.Keys(s.scheduler.Profiles)), ", "))
 	}
-	// Who was tried before a lower rank came has that in its message, whatever came of it.
-	if _, c := podutil.GetPodCondition(&pod.Status, v1.PodScheduled); c != nil && c.Message != "" && !strings.Contains(c.Message, "which is tried first") {
+	// A pod that was tried before a pod of lower rank keeps that message, whatever happened afterwards.
+	_, c := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
+	if c != nil && c.Message != "" && !strings.Contains(c.Message, "which is tried first") {
 		return c.Message
 	}
 	if len(pod.Spec.SchedulingGates) > 0 {
@@ -223,8 +226,8 @@ func (s *simulation) why(pod *v1.Pod) string {
 	}
 	if why := report.Refusal; why.Is() && !why.Waits() {
 		if group, refusal := s.shared.Cache.Group(pod); !refusal.Is() && len(group.Pending) > 0 {
-			if speaker := group.Pods[group.Pending[0].Pod]; speaker.UID != pod.UID {
-				return status.Sibling(ref, speaker, status.Of(why), "", group.Held)
+			if representative := group.Pods[group.Pending[0].Pod]; representative.UID != pod.UID {
+				return status.Sibling(ref, representative, status.Of(why), "", group.Held)
 			}
 		}
 		return status.Of(why).String()
@@ -232,7 +235,7 @@ func (s *simulation) why(pod *v1.Pod) string {
 	if ok, why := s.shared.Cache.Admit(pod); !ok {
 		return why + status.Hint(report)
 	}
-	if report.Refusal.Is() && !s.shared.Cache.State(ref).Refusal.Is() { // what is lacking beside the members
+	if report.Refusal.Is() && !s.shared.Cache.State(ref).Refusal.Is() { // something beside members is missing
 		return report.Refusal.String()
 	}
 	return ""
@@ -247,7 +250,7 @@ func (s *simulation) topologyCondition() *metav1.Condition {
 	return meta.FindStatusCondition(t.Object.Status.Conditions, status.Ready)
 }
 
-func toldOf(ref gang.Ref, report cache.Report, position int32) Gang {
+func gangResult(ref gang.Ref, report cache.Report, position int32) Gang {
 	g := Gang{Bound: report.Bound, Min: report.Min, Domain: report.Domain}
 	g.Namespace, g.Name = ref.Namespace, ref.Name
 	if report.PodGroup != nil {

@@ -17,46 +17,45 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// server holds the objects of the make-believe cluster and tells watchers of every
-// change, in order, one watcher at a time and when it is told to. A stored object is never changed, only replaced, so that readers
-// and watchers may share it.
+// server holds the objects of the simulated cluster and delivers every change to the watchers, in order, one watcher at a time,
+// when deliverNext is called.
 //
-// client-go's own object tracker would do, but it loses the order in which objects
-// were made, which is what makes equal input give equal output, and it panics when a
-// watcher falls 100 events behind.
+// Invariant: a stored object never changes, it is only replaced. So readers and watchers may share it.
+//
+// client-go's object tracker does not fit. It loses the order in which objects were made, which equal output for equal input needs,
+// and it panics when a watcher is 100 events behind.
 type server struct {
 	mu      sync.Mutex
 	version int64
 	tables  map[schema.GroupVersionResource]*table
-	begun   int // watches
+	watches int // number of watches so far
 }
 
 type table struct {
-	rows     map[key]*row
-	watchers map[*watcher]struct{}
-	deleted  int64 // version of the last deletion
+	rows         map[key]*row
+	watchers     map[*watcher]struct{}
+	lastDeletion int64 // version of the last deletion
 }
 
 type key struct{ namespace, name string }
 
 type row struct {
-	object runtime.Object
-	made   int64 // version at which the object was made: the order of lists
+	object  runtime.Object
+	version int64 // version at which the object was made: the order of lists
 }
 
 func newServer() *server {
 	return &server{tables: map[schema.GroupVersionResource]*table{}}
 }
 
-// tell delivers to one watcher what has changed since it was last told, and says whether
-// there was one to tell. Two of them would run side by side with it.
-func (s *server) tell() bool {
+// deliverNext delivers all pending changes to one watcher, and reports whether there was one. Two watchers would run concurrently.
+func (s *server) deliverNext() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var first *watcher
 	for _, t := range s.tables {
 		for w := range t.watchers {
-			if len(w.untold) > 0 && (first == nil || w.before(first)) {
+			if len(w.undelivered) > 0 && (first == nil || w.less(first)) {
 				first = w
 			}
 		}
@@ -64,10 +63,10 @@ func (s *server) tell() bool {
 	if first == nil {
 		return false
 	}
-	for _, e := range first.untold {
+	for _, e := range first.undelivered {
 		first.deliver(e)
 	}
-	first.untold = nil
+	first.undelivered = nil
 	return true
 }
 
@@ -81,8 +80,8 @@ func (s *server) table(gvr schema.GroupVersionResource) *table {
 	return t
 }
 
-// any says whether there are objects of a resource.
-func (s *server) any(gvr schema.GroupVersionResource) bool {
+// hasObjects reports whether there are objects of a resource.
+func (s *server) hasObjects(gvr schema.GroupVersionResource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.table(gvr).rows) > 0
@@ -105,22 +104,21 @@ func (s *server) get(gvr schema.GroupVersionResource, k key) (runtime.Object, er
 	return nil, apierrors.NewNotFound(gvr.GroupResource(), k.name)
 }
 
-// list returns objects in the order in which they were made, and the version at which
-// that is so. The objects must not be changed.
-func (s *server) list(gvr schema.GroupVersionResource, namespace string, where fields.Selector) ([]runtime.Object, int64) {
+// list returns objects in the order of creation, and the current version. The objects must not be changed.
+func (s *server) list(gvr schema.GroupVersionResource, namespace string, selector fields.Selector) ([]runtime.Object, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.table(gvr).list(namespace, where), s.version
+	return s.table(gvr).list(namespace, selector), s.version
 }
 
-func (t *table) list(namespace string, where fields.Selector) []runtime.Object {
+func (t *table) list(namespace string, selector fields.Selector) []runtime.Object {
 	var rows []*row
 	for k, r := range t.rows {
-		if (namespace == "" || k.namespace == namespace) && matches(r.object, where) {
+		if (namespace == "" || k.namespace == namespace) && matches(r.object, selector) {
 			rows = append(rows, r)
 		}
 	}
-	slices.SortFunc(rows, func(a, b *row) int { return cmp.Compare(a.made, b.made) })
+	slices.SortFunc(rows, func(a, b *row) int { return cmp.Compare(a.version, b.version) })
 	out := make([]runtime.Object, len(rows))
 	for i, r := range rows {
 		out[i] = r.object
@@ -128,10 +126,9 @@ func (t *table) list(namespace string, where fields.Selector) []runtime.Object {
 	return out
 }
 
-// change replaces an object by what edit makes of it and tells watchers; nil stands
-// for no object, before and after. What edit is given must not be changed; what it
-// returns belongs to the server. Returning the same object changes nothing.
-func (s *server) change(gvr schema.GroupVersionResource, k key, edit func(old runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
+// change replaces an object by the result of edit and notes the change for watchers; nil stands for no object. edit must not change
+// its argument, and its result belongs to the server. The same object as result means no change.
+func (s *server) change(gvr schema.GroupVersionResource, k key, edit editFunc) (runtime.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.table(gvr)
@@ -140,37 +137,36 @@ func (s *server) change(gvr schema.GroupVersionResource, k key, edit func(old ru
 	if r != nil {
 		old = r.object
 	}
-	is, err := edit(old)
-	if err != nil || is == old {
-		return is, err
+	changed, err := edit(old)
+	if err != nil || changed == old {
+		return changed, err
 	}
 	s.version++
 	switch {
-	case is == nil:
+	case changed == nil:
 		delete(t.rows, k)
-		t.deleted = s.version
+		t.lastDeletion = s.version
 	case r == nil:
-		t.rows[k] = &row{object: is, made: s.version}
+		t.rows[k] = &row{object: changed, version: s.version}
 	default:
-		r.object = is
+		r.object = changed
 	}
-	if is != nil {
-		m, err := meta.Accessor(is)
+	if changed != nil {
+		m, err := meta.Accessor(changed)
 		if err != nil {
 			return nil, err
 		}
 		m.SetResourceVersion(strconv.FormatInt(s.version, 10))
 	}
 	for w := range t.watchers {
-		w.note(old, is)
+		w.note(old, changed)
 	}
-	return is, nil
+	return changed, nil
 }
 
-// watch delivers every change after a version that list returned. What was changed
-// before the watch began is delivered as an addition, which informers take for an
-// update.
-func (s *server) watch(gvr schema.GroupVersionResource, namespace string, where fields.Selector, since string) (watch.Interface, error) {
+// watch delivers every change after a version that list returned. An earlier change is delivered as an addition, which informers
+// treat as an update.
+func (s *server) watch(gvr schema.GroupVersionResource, namespace string, selector fields.Selector, since string) (watch.Interface, error) {
 	from, err := strconv.ParseInt(cmp.Or(since, "0"), 10, 64)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("resourceVersion %q", since))
@@ -178,30 +174,30 @@ func (s *server) watch(gvr schema.GroupVersionResource, namespace string, where 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.table(gvr)
-	s.begun++
+	s.watches++
 	w := &watcher{
-		name: fmt.Sprint(gvr, namespace, where), number: s.begun,
-		namespace: namespace, where: where, events: make(chan watch.Event, 1024), done: make(chan struct{}),
-		leave: func(w *watcher) {
+		name: fmt.Sprint(gvr, namespace, selector), number: s.watches,
+		namespace: namespace, selector: selector, events: make(chan watch.Event, 1024), done: make(chan struct{}),
+		unregister: func(w *watcher) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			delete(t.watchers, w)
 		},
 	}
 	t.watchers[w] = struct{}{}
-	var late []watch.Event
-	for _, o := range t.list(namespace, where) {
+	var missed []watch.Event
+	for _, o := range t.list(namespace, selector) {
 		if m, err := meta.Accessor(o); err == nil {
 			if v, err := strconv.ParseInt(m.GetResourceVersion(), 10, 64); err == nil && v > from {
-				late = append(late, watch.Event{Type: watch.Added, Object: o})
+				missed = append(missed, watch.Event{Type: watch.Added, Object: o})
 			}
 		}
 	}
-	if len(late) > cap(w.events) || t.deleted > from {
+	if len(missed) > cap(w.events) || t.lastDeletion > from {
 		delete(t.watchers, w)
 		return nil, apierrors.NewResourceExpired("the watch began too late")
 	}
-	for _, e := range late {
+	for _, e := range missed {
 		w.events <- e
 	}
 	return w, nil
@@ -209,15 +205,15 @@ func (s *server) watch(gvr schema.GroupVersionResource, namespace string, where 
 
 // watcher is one watch.
 type watcher struct {
-	name      string // what it watches
-	number    int    // by age, which is left to chance when a scheduler begins
-	untold    []watch.Event
-	namespace string
-	where     fields.Selector
-	events    chan watch.Event
-	done      chan struct{}
-	once      sync.Once
-	leave     func(*watcher)
+	name        string // the resource, namespace and selector
+	number      int    // by age, which is random when a scheduler begins
+	undelivered []watch.Event
+	namespace   string
+	selector    fields.Selector
+	events      chan watch.Event
+	done        chan struct{}
+	once        sync.Once
+	unregister  func(*watcher)
 }
 
 // ResultChan implements watch.Interface.
@@ -227,34 +223,33 @@ func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
 func (w *watcher) Stop() {
 	w.once.Do(func() {
 		close(w.done)
-		go w.leave(w) // a change may be waiting for this watcher with the server locked
+		go w.unregister(w) // a change may be waiting for this watcher with the server locked
 	})
 }
 
-// before is the order in which watchers are told.
-func (w *watcher) before(other *watcher) bool {
+// less orders the watchers for delivery.
+func (w *watcher) less(other *watcher) bool {
 	return cmp.Or(cmp.Compare(w.name, other.name), cmp.Compare(w.number, other.number)) < 0
 }
 
-// note keeps a change if the watch is about the object. An object that begins or ceases
-// to match is made or deleted to those who watch.
-func (w *watcher) note(old, is runtime.Object) {
-	was, now := w.about(old), w.about(is)
-	e := watch.Event{Object: is}
+// note keeps a change that concerns the watch. An object that begins or ceases to match is an addition or a deletion.
+func (w *watcher) note(old, current runtime.Object) {
+	selectedBefore, selectedNow := w.selects(old), w.selects(current)
+	e := watch.Event{Object: current}
 	switch {
-	case was && now:
+	case selectedBefore && selectedNow:
 		e.Type = watch.Modified
-	case now:
+	case selectedNow:
 		e.Type = watch.Added
-	case was:
+	case selectedBefore:
 		e.Type, e.Object = watch.Deleted, old
-		if is != nil {
-			e.Object = is
+		if current != nil {
+			e.Object = current
 		}
 	default:
 		return
 	}
-	w.untold = append(w.untold, e)
+	w.undelivered = append(w.undelivered, e)
 }
 
 func (w *watcher) deliver(e watch.Event) {
@@ -264,18 +259,17 @@ func (w *watcher) deliver(e watch.Event) {
 	}
 }
 
-func (w *watcher) about(o runtime.Object) bool {
+func (w *watcher) selects(o runtime.Object) bool {
 	if o == nil {
 		return false
 	}
 	m, err := meta.Accessor(o)
-	return err == nil && (w.namespace == "" || m.GetNamespace() == w.namespace) && matches(o, w.where)
+	return err == nil && (w.namespace == "" || m.GetNamespace() == w.namespace) && matches(o, w.selector)
 }
 
-// matches evaluates a field selector as the API server does for pods; other resources
-// are selected by name only.
-func matches(o runtime.Object, where fields.Selector) bool {
-	if where == nil || where.Empty() {
+// matches evaluates a field selector as the API server does for pods; other resources are selected by name only.
+func matches(o runtime.Object, selector fields.Selector) bool {
+	if selector == nil || selector.Empty() {
 		return true
 	}
 	m, err := meta.Accessor(o)
@@ -283,28 +277,28 @@ func matches(o runtime.Object, where fields.Selector) bool {
 		return false
 	}
 	pod, _ := o.(*v1.Pod)
-	return where.Matches(selected{m, pod})
+	return selector.Matches(selectableFields{m, pod})
 }
 
-// selected is an object as field selectors see it; pod is nil of other kinds.
-type selected struct {
+// selectableFields are the fields of an object that selectors can use; pod is nil for other kinds.
+type selectableFields struct {
 	metav1.Object
 	pod *v1.Pod
 }
 
 // Has implements fields.Fields.
-func (s selected) Has(field string) bool {
+func (s selectableFields) Has(field string) bool {
 	_, ok := s.field(field)
 	return ok
 }
 
 // Get implements fields.Fields.
-func (s selected) Get(field string) string {
+func (s selectableFields) Get(field string) string {
 	value, _ := s.field(field)
 	return value
 }
 
-func (s selected) field(name string) (value string, ok bool) {
+func (s selectableFields) field(name string) (value string, ok bool) {
 	switch name {
 	case metav1.ObjectNameField:
 		return s.GetName(), true

@@ -26,8 +26,7 @@ var (
 	simWith   = flag.String("sim.with", "", "troubles and rules to have that are off, with commas; or all")
 )
 
-// knownFaults are seeds that break a rule for a reason that is known. They are left out,
-// unless one is asked for alone.
+// knownFaults are seeds that break a rule for a known reason. They are skipped, unless a run names one alone.
 var knownFaults = map[uint64]string{}
 
 // leastOften says how often things must happen in 200 worlds: else the histories are too
@@ -162,7 +161,7 @@ func replay(t *testing.T, h history) string {
 	return strings.Join(lines, "\n")
 }
 
-// shrink leaves out what the fault does not need.
+// shrink drops events that the fault does not need.
 func shrink(t *testing.T, h history, err error) (history, error) {
 	rule := ruleOf(err)
 	end := time.Now().Add(time.Minute)

@@ -1,17 +1,16 @@
-// Package simulate runs Muster's scheduler over objects from files: the same framework,
-// the same plugins, the same configuration, and in place of an API server and nodes a
-// table in memory.
+// Package simulate runs Muster's scheduler over objects from files: the same framework, plugins and configuration, with a table in
+// memory in place of an API server and nodes.
 //
 //	files ──► Set ──► cluster ──watch──► informers, scheduler, plugins
 //	                     ▲                        │
 //	                     └── bindings, status, ───┘     ──► Result
 //	                         evictions
 //
-// Time is make-believe too, and the scheduler takes one pod at a time, only when
-// nothing else moves: so a simulation takes no longer than the work in it, and equal
-// input gives equal output.
+// Time is simulated too, and the scheduler takes one pod at a time, only when nothing else moves.
 //
-// It decides nothing and must not know how the plugin does.
+// Invariants: a simulation takes no longer than the work in it, and equal input gives equal output.
+//
+// The package makes no scheduling decisions and must not know how the plugin makes them.
 package simulate
 
 import (
@@ -48,40 +47,35 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Options say how to simulate.
+// Options are the options of a simulation.
 type Options struct {
-	// Config is a KubeSchedulerConfiguration; nil stands for the drop-in configuration,
-	// which serves muster-scheduler and koord-scheduler.
+	// Config is a KubeSchedulerConfiguration; nil stands for the drop-in configuration, which serves muster-scheduler and
+	// koord-scheduler.
 	Config []byte
-	// VictimsStay keeps pods that are evicted, or deleted while they run, where they are,
-	// terminating, until a later set deletes them once more.
+	// VictimsStay keeps pods that are evicted, or deleted while they run, as terminating pods until a later set deletes them again.
 	VictimsStay bool
-	// Live says that the objects are those of a cluster at one moment, the first set's (if it has none,
-	// when its youngest object was made), of which a scheduler that is
-	// restarted then makes what it can: their status counts. Pods that are leaving are still there if
-	// VictimsStay.
+	// Live says that the objects are those of a cluster at the first set's moment, or if it has none, when its youngest object was
+	// made. A restarted scheduler begins with them: their status counts. With VictimsStay, terminating pods are still there.
 	Live bool
-	// Changes are made to what the first set holds before the scheduler does anything.
+	// Changes are made to the first set before the scheduler tries any pod.
 	Changes []Change
-	// Tried and Unread are plugin.Options' own, and Plugins is family.Options'.
+	// Tried and Unread are options of plugin.Options, and Plugins is one of family.Options.
 	Tried   func(context.Context, plugin.Trial)
 	Unread  bool
 	Plugins frameworkruntime.Registry
 
-	// between is api's, for tests of what happens when requests fail.
-	between func(clienttesting.Action, answer) (runtime.Object, error)
-	// allServed has all APIs served, whether or not there are objects of them yet.
+	// intercept is api.intercept, for tests of failing requests.
+	intercept func(clienttesting.Action, answer) (runtime.Object, error)
+	// allServed has all APIs served, even those without objects.
 	allServed bool
 }
 
-// Run simulates until the cluster of the first set has settled, then brings in the
-// other sets, one after the other, each when all before it has settled. Pods that their
-// controller makes when others run come when what was there has settled, too. When ctx ends
-// before that, the error is an *UnsettledError. Objects and configurations that an API
-// server or the scheduler would not take are an *InputError or a *ConfigError.
+// Run simulates until the cluster of the first set has settled, then applies the other sets in order, each when the cluster has
+// settled again. Held pods are made when the cluster has settled, too. When ctx ends before that, the error is an *UnsettledError.
+// Objects and configurations that an API server or the scheduler would reject are an *InputError or a *ConfigError.
 //
 // One process can run one simulation at a time, and must do nothing else meanwhile.
-func Run(ctx context.Context, o Options, first *Set, then ...*Set) (*Result, error) {
+func Run(ctx context.Context, o Options, first *Set, later ...*Set) (*Result, error) {
 	w, err := Open(ctx, o, first)
 	if err != nil {
 		return nil, err
@@ -94,22 +88,22 @@ func Run(ctx context.Context, o Options, first *Set, then ...*Set) (*Result, err
 		if err := w.Settle(ctx, nil); err != nil {
 			return nil, err
 		}
-		if len(then) == 0 {
+		if len(later) == 0 {
 			return w.result(), nil
 		}
-		w.cluster.warnings(w.recorder.all())
-		pods, err := w.cluster.apply(then[0])
+		w.cluster.warnings(w.recorder.sorted())
+		pods, err := w.cluster.apply(later[0])
 		if err != nil {
 			return nil, err
 		}
-		if err := w.come(ctx, pods); err != nil {
+		if err := w.addPods(ctx, pods); err != nil {
 			return nil, err
 		}
-		then = then[1:]
+		later = later[1:]
 	}
 }
 
-// UnsettledError says what a simulation was waiting for when its time was over.
+// UnsettledError says what a simulation was waiting for when its context ended.
 type UnsettledError struct{ Waiting []string }
 
 func (e *UnsettledError) Error() string {
@@ -127,27 +121,26 @@ type simulation struct {
 	shared    *plugin.Shared
 
 	// The scheduler asks for a turn before it takes a pod.
-	turn  chan struct{}
-	asked atomic.Int64
-	given int64
-	gate  *gate
-	late  *late
-	ended chan struct{}
+	turn       chan struct{}
+	turnsAsked atomic.Int64
+	turnsGiven int64
+	gate       *gate
+	activator  *delayedActivator
+	stopped    chan struct{}
 
 	binding atomic.Int64
 	changed []Changed
 
-	early    func() bool // SettleOr's
-	awaits   bool        // something goes on in real time, or did when it was last quiet
-	served   bool        // all APIs are
-	tried    func(context.Context, plugin.Trial)
-	unread   bool
-	plugins  frameworkruntime.Registry
-	patience time.Duration
+	early          func() bool // see SettleOr
+	awaitsRealTime bool        // at the last quiet moment, work in real time was going on
+	allServed      bool        // all APIs are served
+	tried          func(context.Context, plugin.Trial)
+	unread         bool
+	plugins        frameworkruntime.Registry
+	settleTime     time.Duration
 }
 
-// start makes a cluster and a scheduler that has not begun. It returns the pods that
-// come then.
+// start makes a cluster and a scheduler that has not begun. It returns the new pods, which the caller adds.
 func start(ctx context.Context, o Options, first *Set) (*simulation, []object, error) {
 	cfg, err := readConfig(o.Config)
 	if err != nil {
@@ -159,30 +152,37 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 	}
 	clock, gate := clocktesting.NewFakeClock(begin.Add(-time.Second)), &gate{}
 	s := &simulation{
-		clock: clock, gate: gate, served: o.allServed, tried: o.Tried, unread: o.Unread, plugins: o.Plugins,
-		cluster: &cluster{born: begin, live: o.Live, missed: first.Missed, ran: map[types.UID]bool{}, from: map[string]Position{}, told: map[Event]warned{}, owned: map[identity]*owned{}, pairs: pairs{map[key][]string{}, map[string]key{}}, api: &api{
-			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay, between: o.between,
-			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
-		}},
-		patience: max(retryAfter, time.Duration(cfg.PodMaxBackoffSeconds)*time.Second) + littleMore,
+		clock: clock, gate: gate, allServed: o.allServed, tried: o.Tried, unread: o.Unread, plugins: o.Plugins,
+		cluster: &cluster{
+			youngest: begin, keepStatus: o.Live, unlisted: first.Missed, ranBefore: map[types.UID]bool{},
+			positions: map[string]Position{}, reported: map[Event]reportedWarning{}, ownedBy: map[identity]*ownedObjects{},
+			pairs: pairs{map[key][]string{}, map[string]key{}}, api: &api{
+				server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay, intercept: o.intercept,
+				order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
+			},
+		},
+		settleTime: max(gangRetry, time.Duration(cfg.PodMaxBackoffSeconds)*time.Second) + settleMargin,
 	}
-	s.observer.refused = &s.cluster.refused
+	s.observer.failed = &s.cluster.failed
 	pods, err := s.cluster.apply(first)
 	if err != nil {
 		return nil, nil, err
 	}
-	s.until(s.cluster.fresh.Add(-time.Second))
+	s.advanceTo(s.cluster.setStart.Add(-time.Second))
 	if err := s.boot(ctx, cfg); err != nil {
 		return nil, nil, &ConfigError{err}
 	}
 	return s, pods, nil
 }
 
-// boot starts a scheduler process, which ends with ctx and knows only what is in the
-// cluster.
+// boot starts a scheduler process, which ends with ctx and knows only what is in the cluster.
 func (s *simulation) boot(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
-	s.asked.Store(0)
-	s.given, s.late, s.turn, s.ended, s.shared = 0, &late{gate: s.gate, waiting: map[string]*v1.Pod{}}, make(chan struct{}), make(chan struct{}), nil
+	s.turnsAsked.Store(0)
+	s.turnsGiven = 0
+	s.activator = &delayedActivator{gate: s.gate, waiting: map[string]*v1.Pod{}}
+	s.turn = make(chan struct{})
+	s.stopped = make(chan struct{})
+	s.shared = nil
 	if err := s.build(ctx, cfg); err != nil {
 		return err
 	}
@@ -191,19 +191,19 @@ func (s *simulation) boot(ctx context.Context, cfg *schedulerconfig.KubeSchedule
 	}
 	s.informers.StartWithContext(ctx)
 	go func() {
-		defer close(s.ended)
+		defer close(s.stopped)
 		s.scheduler.Run(ctx)
 	}()
 	return nil
 }
 
-// connect has a scheduler see what is in the cluster. The objects of other projects are served if
-// there are any: who writes their pods only need not write them.
+// connect returns the connection of a scheduler to the cluster. An API of another project is served only if there are objects of
+// it, since the controllers that write its pods need not write the objects.
 func (s *simulation) connect(custom dynamic.Interface) func(context.Context, fwk.Handle) (cache.Source, error) {
 	return func(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 		src, err := connect.Given(custom)(ctx, h)
 		src.Served = func(r schema.GroupVersionResource) (bool, error) {
-			return !source.Foreign(r) && !convert.Beside(r) || s.served || s.cluster.any(r), nil
+			return !source.Foreign(r) && !convert.Beside(r) || s.allServed || s.cluster.hasObjects(r), nil
 		}
 		return src, err
 	}
@@ -215,10 +215,11 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 		return err
 	}
 	typed, custom := s.cluster.clients(ctx)
-	s.informers = newInTurn(scheduler.NewInformerFactory(typed, 0, nil))
+	s.informers = newSerialFactory(scheduler.NewInformerFactory(typed, 0, nil))
 	registry := family.Factories(family.Options{Plugins: s.plugins, Options: plugin.Options{
-		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, Unread: s.unread, Narrow: 1,
-		// Asked before a gang's status is read: not while it changes.
+		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Narrow: 1,
+		Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, Unread: s.unread,
+		// The plugin calls Busy before it reads a gang's status, which must not change meanwhile.
 		Busy: func() bool { _ = s.gate.pass(ctx, "status"); return false }, Unanswered: pace.Unanswered,
 	}})
 	if err := family.CheckConfig(cfg.Profiles, registry); err != nil {
@@ -241,21 +242,21 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 		s.shared.Complete(sched)
 	}
 	pace.ReadAnswers(sched)
-	s.late.PodActivator = sched.SchedulingQueue
+	s.activator.PodActivator = sched.SchedulingQueue
 	for name, p := range sched.Profiles {
-		p.SetPodActivator(s.late)
+		p.SetPodActivator(s.activator)
 		sched.Profiles[name] = &profile{p, &s.binding, s.gate}
 	}
-	take, turn := sched.NextEntity, s.turn // of this process; its loop may outlive it a little
+	nextEntity, turn := sched.NextEntity, s.turn // of this process, whose loop may outlive it briefly
 	sched.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		s.gate.own(goroutine())
-		s.asked.Add(1)
+		s.gate.setScheduler(goroutineID())
+		s.turnsAsked.Add(1)
 		select {
 		case <-turn:
-			return take(logger)
+			return nextEntity(logger)
 		case <-ctx.Done():
 			return nil, nil
 		}
@@ -264,32 +265,30 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	return nil
 }
 
-// until lets time go on to t. It never goes back.
-func (s *simulation) until(t time.Time) {
+// advanceTo moves the clock forward to t; it never moves back.
+func (s *simulation) advanceTo(t time.Time) {
 	if t.After(s.clock.Now()) {
 		s.clock.SetTime(t)
 	}
 }
 
-// open waits until the scheduler has seen everything once.
-func (s *simulation) open(ctx context.Context) error {
+// waitReady returns when the scheduler has seen all objects.
+func (s *simulation) waitReady(ctx context.Context) error {
 	for {
 		if err := s.quiet(ctx); err != nil {
 			return &UnsettledError{s.waiting()}
 		}
 		if s.ready() {
-			s.until(s.cluster.fresh)
+			s.advanceTo(s.cluster.setStart)
 			return nil
 		}
 		s.clock.Step(100 * time.Millisecond)
 	}
 }
 
-// come brings in new pods, the oldest first, and makes it now what it was when they were
-// made: among pods of equal priority the queue goes by the time at which a pod came, and
-// for members of gangs by the time at which their gang was made. Pods that come one
-// after the other, with no gang in between, may come together.
-func (s *simulation) come(ctx context.Context, pods []object) error {
+// addPods adds new pods, the oldest first, and sets the clock to their creation times: the queue orders pods of equal priority by
+// arrival, and members by the creation of their gang. Consecutive pods with no gang in between may come together.
+func (s *simulation) addPods(ctx context.Context, pods []object) error {
 	gang := true
 	for _, o := range pods {
 		switch {
@@ -299,7 +298,7 @@ func (s *simulation) come(ctx context.Context, pods []object) error {
 			if err := s.quiet(ctx); err != nil {
 				return &UnsettledError{s.waiting()}
 			}
-			s.until(made(o))
+			s.advanceTo(creationTime(o))
 			gang = false
 		}
 		if err := s.cluster.put(o); err != nil {
@@ -309,21 +308,19 @@ func (s *simulation) come(ctx context.Context, pods []object) error {
 	if err := s.quiet(ctx); err != nil {
 		return &UnsettledError{s.waiting()}
 	}
-	s.until(s.cluster.born)
+	s.advanceTo(s.cluster.youngest)
 	return nil
 }
 
-// A simulation has settled when nothing has changed for so long that the scheduler has
-// tried everything again: the longest backoff, or the longest retry of a gang (10 s),
-// and a little more.
+// A simulation has settled when nothing has changed for so long that the scheduler has retried everything: the longest backoff, or
+// the longest retry of a gang (10 s), plus a margin.
 const (
-	stepBy     = time.Second
-	retryAfter = 10 * time.Second
-	littleMore = 5 * time.Second
+	timeStep     = time.Second
+	gangRetry    = 10 * time.Second
+	settleMargin = 5 * time.Second
 )
 
-// settle runs the scheduler until there is nothing left to do, or until it is enough; nil never
-// says so.
+// settle runs the scheduler until nothing is left to do, or until enough (if not nil) returns true.
 func (s *simulation) settle(ctx context.Context, enough func() bool) error {
 	changes, since := s.cluster.changes(), s.clock.Now()
 	for {
@@ -337,24 +334,24 @@ func (s *simulation) settle(ctx context.Context, enough func() bool) error {
 		case enough != nil && enough():
 			return nil
 		case s.work(ctx):
-		case s.clock.Since(since) >= s.patience && !s.shared.RevokesLater():
+		case s.clock.Since(since) >= s.settleTime && !s.shared.RevokesLater():
 			return nil
 		default:
-			s.clock.Step(stepBy)
+			s.clock.Step(timeStep)
 		}
 	}
 }
 
-// work lets the scheduler take one pod, or waits a moment for what goes on in real time.
-// It says whether there was anything to do. When ctx ends, quiet says so.
+// work lets the scheduler take one pod, or sleeps briefly for work in real time. It reports whether there was anything to do. The
+// next call of quiet reports the end of ctx.
 func (s *simulation) work(ctx context.Context) bool {
 	switch {
-	case s.awaits:
+	case s.awaitsRealTime:
 		_ = sleep(ctx, time.Millisecond)
 	case len(s.scheduler.SchedulingQueue.PodsInActiveQ()) > 0:
 		select {
 		case s.turn <- struct{}{}:
-			s.given++
+			s.turnsGiven++
 		case <-ctx.Done():
 		}
 	default:
@@ -363,30 +360,28 @@ func (s *simulation) work(ctx context.Context) bool {
 	return true
 }
 
-// ready says whether the scheduler has seen everything once.
+// ready reports whether the scheduler has seen all objects.
 func (s *simulation) ready() bool { return s.shared.Cache.Open() }
 
-// busy says whether something goes on that waits for real time: a volume that is being
-// bound, a write that is tried again, a member on its way for which an eviction waits.
+// busy reports whether something waits for real time: a volume binding, a retried write, or an eviction that waits for a member.
 func (s *simulation) busy() bool {
 	return s.binding.Load() > 0 || !s.shared.Writer.Idle() || s.shared.Looks()
 }
 
-// quiet waits until the scheduler asks for its turn and nothing moves. What others do
-// while the scheduler has its turn reaches it afterwards: whether a pod is being tried
-// at that moment, or has just been put back, makes a difference to the queue, and which
-// it is would be left to chance. So would be the order in which others do it, and in which
-// they hear of it: one goes on at a time, until nothing moves again. Nobody goes on if it is early enough.
+// quiet returns when the scheduler asks for its turn and nothing moves. Writes during the scheduler's turn reach the scheduler
+// afterwards: the queue treats a pod that is being tried differently from one that was put back, and chance would decide which it
+// is. Writers and watchers also go on one at a time, so that their order is not random. With early set and true, quiet returns
+// without releasing them.
 func (s *simulation) quiet(ctx context.Context) error {
-	for tries := 0; s.asked.Load() == s.given; tries++ {
+	for tries := 0; s.turnsAsked.Load() == s.turnsGiven; tries++ {
 		if err := sleep(ctx, 20*time.Microsecond); err != nil {
 			return err
 		}
-		if tries%100 == 99 && s.observer.quiet() { // the scheduler itself waits for others
-			s.gate.next()
+		if tries%100 == 99 && s.observer.quiet() { // the scheduler itself waits for another goroutine
+			s.gate.releaseNext()
 		}
 	}
-	if s.early != nil && s.early() { // at first by the way
+	if s.early != nil && s.early() { // a cheap check first
 		if err := s.observer.wait(ctx); err != nil {
 			return err
 		}
@@ -394,8 +389,8 @@ func (s *simulation) quiet(ctx context.Context) error {
 			return nil
 		}
 	}
-	next := func() bool { return s.gate.next() || s.cluster.tell() || s.late.next() }
-	for again := true; again; {
+	next := func() bool { return s.gate.releaseNext() || s.cluster.deliverNext() || s.activator.activateWaiting() }
+	for released := true; released; {
 		for more := true; more; more = next() {
 			if err := s.observer.calm(ctx); err != nil {
 				return err
@@ -404,8 +399,8 @@ func (s *simulation) quiet(ctx context.Context) error {
 		if err := s.observer.wait(ctx); err != nil {
 			return err
 		}
-		s.awaits = s.busy() // first: what has just been done in real time may have left something
-		again = next()
+		s.awaitsRealTime = s.busy() // before next: finished real-time work may have left something to release
+		released = next()
 	}
 	return nil
 }
@@ -421,7 +416,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // waiting lists what is not done.
 func (s *simulation) waiting() (what []string) {
-	name := func(of string, pods []*v1.Pod) {
+	name := func(label string, pods []*v1.Pod) {
 		if len(pods) == 0 {
 			return
 		}
@@ -433,7 +428,7 @@ func (s *simulation) waiting() (what []string) {
 		if len(names) > 5 {
 			names = append(names[:5], fmt.Sprintf("%d more", len(names)-5))
 		}
-		what = append(what, of+" "+strings.Join(names, ", "))
+		what = append(what, label+" "+strings.Join(names, ", "))
 	}
 	if !s.ready() {
 		what = append(what, "the first list of all objects")
@@ -454,12 +449,12 @@ func (s *simulation) waiting() (what []string) {
 // stop ends everything that was started.
 func (s *simulation) stop(cancel func()) {
 	cancel()
-	<-s.ended
+	<-s.stopped
 	for _, p := range s.scheduler.Profiles {
-		p.IterateOverWaitingPods(func(w fwk.WaitingPod) { w.Reject(plugin.Name, "the scheduler stops") }) // else they wait on
+		p.IterateOverWaitingPods(func(w fwk.WaitingPod) { w.Reject(plugin.Name, "the scheduler stops") }) // otherwise they go on waiting
 	}
 	s.informers.Shutdown()
-	// The plugin's own goroutines end by themselves, in no time.
+	// The plugin's own goroutines end by themselves, almost at once.
 	ctx, done := context.WithTimeout(context.Background(), time.Second)
 	defer done()
 	_ = s.observer.wait(ctx)

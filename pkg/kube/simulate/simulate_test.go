@@ -63,8 +63,8 @@ func TestPlainPods(t *testing.T) {
 	require.False(t, r.Pods[0].Ran)
 }
 
-// TestOrder: of pods that are equal otherwise, those that were made first come first,
-// whatever their names; and pods without a time were made in the order of the files.
+// TestOrder: of otherwise equal pods the oldest come first, whatever their names. Pods without a creation
+// time are made in the order of the files.
 func TestOrder(t *testing.T) {
 	const older = `{apiVersion: v1, kind: Pod, metadata: {name: pz, creationTimestamp: "2020-01-01T00:00:00Z"}, spec: {schedulerName: muster-scheduler,
   containers: [{name: c, image: i, resources: {requests: {cpu: 2}}}]}}`
@@ -212,8 +212,7 @@ func TestInputErrors(t *testing.T) {
 	require.ErrorAs(t, err, &input)
 }
 
-// TestWarnings: what is wrong with objects is told beside what became of them, and not
-// what is said of gangs anyway.
+// TestWarnings: mistakes in objects are reported beside the result, without the messages of gangs.
 func TestWarnings(t *testing.T) {
 	_, r := run(t, Options{}, node("m1", 4),
 		document(`{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g, annotations: {gang.scheduling.koordinator.sh/mode: x}}, spec: {minMember: 3}}`)+

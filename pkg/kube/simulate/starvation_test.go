@@ -7,11 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestALargeGangIsNotOvertakenForEver: four nodes on which small jobs come and go, one of
-// them every minute, so that never more than one node is free at a time; and a gang that
-// needs all four. Nobody is more important than the others. After starvationTimeout (ten
-// minutes) nodes are kept for the gang as they become free, and four minutes later it
-// has them all; before that, it has none.
+// TestALargeGangIsNotOvertakenForEver: small jobs come and go on four nodes, one of them every minute, so
+// that at most one node is free at a time. A gang of equal priority needs all four. After starvationTimeout
+// (ten minutes) nodes are held for the gang as they become free, and four minutes later it has all; before
+// that it has none.
 func TestALargeGangIsNotOvertakenForEver(t *testing.T) {
 	quietLogs(t)
 	h := history{{kind: topologySet, layers: []string{blockLayer}}}
@@ -63,9 +62,9 @@ func TestALargeGangIsNotOvertakenForEver(t *testing.T) {
 	require.Zero(t, others)
 }
 
-// TestWhoIsNotNeededKeepsNothing: a gang that its tree can do without waits for as long as it likes, and no
-// place is kept for it that a small one finds.
-func TestWhoIsNotNeededKeepsNothing(t *testing.T) {
+// TestOptionalGangHoldsNoCapacity: a gang that its tree can do without waits without limit, and no capacity
+// is held for it that a small gang could use.
+func TestOptionalGangHoldsNoCapacity(t *testing.T) {
 	quietLogs(t)
 	for least, want := range map[int]bool{1: true, 2: false} {
 		h := history{{kind: topologySet, layers: []string{blockLayer}}}

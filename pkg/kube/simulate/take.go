@@ -16,18 +16,18 @@ import (
 type Readable struct {
 	Kind     string
 	Resource schema.GroupVersionResource
-	Others   []string // versions in which it may be served instead, if it is Custom
-	Custom   bool     // it is read unstructured
+	Others   []string // other versions in which a Custom kind may be served
+	Custom   bool     // objects are read unstructured
 
 	kind *kind
 }
 
-// Kinds lists what a scheduler reads, each kind once, those first that others name. Of workloads
-// they are those that the scheduler itself reads.
+// Kinds lists what a scheduler reads, each kind once, referenced kinds first. Of workloads it lists those that the scheduler itself
+// reads.
 func Kinds() (all []Readable) {
 	for gk, k := range kinds() {
 		if gk.Kind == "Deployment" {
-			continue // it is for controllers
+			continue // only controllers read it
 		}
 		all = append(all, Readable{gk.Kind, k.resource, k.versions, k.custom != nil, k})
 	}
@@ -35,13 +35,13 @@ func Kinds() (all []Readable) {
 	return all
 }
 
-// Take adds an object that an API server has listed. Those of Kubernetes belong to the set then.
+// Take adds an object that an API server has listed. An object of Kubernetes' own API then belongs to the set.
 func (s *Set) Take(r Readable, o runtime.Object, from string) error {
 	at := Position{File: from}
 	u, custom := o.(*unstructured.Unstructured)
 	if !custom {
 		if pod, ok := o.(*v1.Pod); ok {
-			lean(pod)
+			trimPod(pod)
 		}
 		s.objects = append(s.objects, object{o, r.kind, at})
 		return nil

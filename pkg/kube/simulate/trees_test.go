@@ -14,8 +14,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
-// Some GangGroups are declared as a tree of Kubernetes' own PodGroups: of the gangs so many start
-// together as the CompositePodGroup needs, each whole, and the others later.
+// Some GangGroups are declared as a tree of Kubernetes' own PodGroups: as many gangs start together as the
+// CompositePodGroup needs, each whole, and the remaining gangs later.
 
 // What comes of them.
 const (
@@ -75,13 +75,13 @@ func withParts(g *gangSpec, members int) {
 	}
 }
 
-// partOf is the sub-group of a member: those whose numbers are next to each other are one.
+// partOf returns the sub-group of a member: members with adjacent numbers form one.
 func partOf(g *gangSpec, pod string) string {
 	n, _ := strconv.Atoi(pod[strings.LastIndexAny(pod, "-")+1:])
 	return fmt.Sprint(n / g.part)
 }
 
-// judgeParts: of a sub-group nobody starts alone, unless the binding of another one was lost.
+// judgeParts: no member of a sub-group starts alone, unless the binding of another member was lost.
 func (w *world) judgeParts(fresh map[string][]*v1.Pod) error {
 	for _, node := range sortedKeys(fresh) {
 		for _, p := range fresh[node] {
@@ -90,7 +90,7 @@ func (w *world) judgeParts(fresh map[string][]*v1.Pod) error {
 				continue
 			}
 			if w.retried[p.UID] {
-				continue // the rest may have come and gone since its binding was lost
+				continue // the other members may have been replaced since its binding was lost
 			}
 			run, before := 0, 0
 			pending, bound := w.membersOf(g.name)
@@ -113,8 +113,8 @@ func (w *world) judgeParts(fresh map[string][]*v1.Pod) error {
 	return nil
 }
 
-// judgeParted: of a gang that runs on without those who are evicted no sub-group is left in part that was whole, if
-// the gang could spare one. Who has finished counts for members that it lacks, not beside those who took his place.
+// judgeParted: a gang that runs on without evicted members keeps no part of a sub-group that was whole, if
+// the gang could spare it. Finished members count for missing members, but not beside their replacements.
 func (w *world) judgeParted(group []string, fresh map[types.UID]bool) error {
 	for _, name := range group {
 		g := w.gangs[name]
@@ -147,7 +147,7 @@ func (w *world) judgeParted(group []string, fresh map[types.UID]bool) error {
 	return nil
 }
 
-// inParts has each part of a gang placed whole, or left out.
+// inParts places each part of a gang whole, or leaves it out.
 func (f *fitting) inParts(g *gangSpec, of fittingGang) {
 	f.gangs, f.optional, f.total = nil, true, of.need
 	if of.need > 0 {
@@ -199,7 +199,8 @@ func (w *world) least(group []string) int {
 	return len(group)
 }
 
-// mayMiss says whether a group may do without a gang of which nobody runs: enough others are whole.
+// mayMiss reports whether a group may run without a gang that has no running member: enough other gangs are
+// whole.
 func (w *world) mayMiss(group []string, name string) bool {
 	whole := 0
 	for _, other := range group {
@@ -211,8 +212,8 @@ func (w *world) mayMiss(group []string, name string) bool {
 	return w.gangs[name] != nil && w.gangs[name].inTree() && len(bound) == 0 && whole >= w.least(group)
 }
 
-// goesOn says whether a gang of a tree that was whole before these pods were bound may go on without
-// another one, of which nobody runs any more (decision 20).
+// goesOn reports whether a gang of a tree that was whole before these pods were bound may run without another
+// gang that has no running member (decision 20).
 func (w *world) goesOn(name, without string, fresh map[string][]*v1.Pod) bool {
 	_, others := w.membersOf(without)
 	g := w.gangs[name]
@@ -225,13 +226,13 @@ func (w *world) goesOn(name, without string, fresh map[string][]*v1.Pod) bool {
 	})
 	need := g.min
 	if (g.policy == "" || g.policy == "once-satisfied") && (w.reached[name] || w.whole[name]) {
-		need = 1 // whoever replaces one follows those who run
+		need = 1 // a replacement follows the running members
 	}
 	return len(old)+len(w.finishedOf(name)) >= need
 }
 
-// leavesWith are the gangs that leave when one has too few members: it alone, if enough others
-// have as many as they need.
+// leavesWith returns the gangs that are evicted when one has too few members: only that gang, if enough other
+// gangs are whole.
 func (w *world) leavesWith(group []string, name string) []string {
 	whole := 0
 	for _, other := range group {
@@ -266,9 +267,9 @@ func (w *world) countTrees() {
 	}
 }
 
-// TestMinMemberIsRaised: of a tree that runs one gang needs more members now than exist. It has started: the member that
-// waits counts towards what the gang needs, and somebody may be evicted for it. Nobody is for a member of the other gang,
-// which has all that it needs.
+// TestMinMemberIsRaised: a gang of a running tree now needs more members than exist. It has started: the
+// waiting member counts towards minMember, and pods may be evicted for it. No pod is evicted for a member of
+// the other gang, which is whole.
 func TestMinMemberIsRaised(t *testing.T) {
 	quietLogs(t)
 	gang := func(name string) event {

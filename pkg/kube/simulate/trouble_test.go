@@ -9,9 +9,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
-// trouble is what goes wrong in a cluster beside what always happens there. Each kind is
-// drawn into a history with random numbers of its own: without it the history of a seed is
-// what it was.
+// trouble is an additional kind of failure. Each kind is drawn into a history with random numbers of its own:
+// without it the history of a seed is unchanged.
 type trouble struct {
 	percent int // of the worlds that have it
 	draw    func(d *drawer)
@@ -27,11 +26,10 @@ var troubles = map[string]trouble{
 	"by hand":   {percent: 25, draw: (*drawer).boundByHand},
 }
 
-// off are the troubles and the rules that show what is not mended yet: they are left out unless -sim.with asks
-// for them.
+// off are the troubles and rules with known faults: they are skipped unless -sim.with names them.
 var off = map[string]bool{}
 
-// Rules that can be left out.
+// Rules that can be skipped.
 const (
 	leftInPart = "left in part"
 	surplus    = "surplus"
@@ -106,7 +104,7 @@ const (
 	unavailable = "503"
 )
 
-// Ways in which a member leaves its place to another one.
+// Ways in which a member is replaced by another one.
 const (
 	goneAtOnce   = "is gone at once"
 	hasSucceeded = "has succeeded"
@@ -114,7 +112,7 @@ const (
 	isLeaving    = "is leaving"
 )
 
-// withTroubles adds those that are on.
+// withTroubles adds the enabled troubles.
 func withTroubles(seed uint64, h history) history {
 	for _, name := range sortedKeys(troubles) {
 		t := troubles[name]
@@ -138,13 +136,13 @@ func nameHash(name string) uint64 {
 // insert puts events into the history.
 func (d *drawer) insert(at int, e ...event) { d.h = slices.Insert(d.h, at, e...) }
 
-// somewhere is a place in the history when the first gang is there.
+// somewhere returns an index in the history after the first gang.
 func (d *drawer) somewhere() int {
 	first := slices.IndexFunc(d.h, func(e event) bool { return e.kind == gangPut })
 	return d.upTo(first+1, len(d.h)-1)
 }
 
-// places are some in order, the last first: what is inserted moves what comes later.
+// places returns sorted indices, the last first: an insertion moves later events.
 func (d *drawer) places(n int) (at []int) {
 	for range n {
 		at = append(at, d.somewhere())
@@ -154,7 +152,7 @@ func (d *drawer) places(n int) (at []int) {
 	return at
 }
 
-// whenTimePasses is a place right before time is given to the scheduler.
+// whenTimePasses returns an index right before time passes.
 func (d *drawer) whenTimePasses() int {
 	at := d.somewhere()
 	for !slices.Contains([]string{turnsGiven, timePassed, settledDown, longTimeLeft}, d.h[at].kind) {
@@ -163,7 +161,7 @@ func (d *drawer) whenTimePasses() int {
 	return at
 }
 
-// gangsBefore are the gangs made before a place.
+// gangsBefore returns the gangs made before an index.
 func (d *drawer) gangsBefore(at int) (out []*gangSpec) {
 	for _, e := range d.h[:at] {
 		if e.kind == gangPut {
@@ -200,7 +198,7 @@ func (d *drawer) failingRequests() {
 	}
 }
 
-// otherScheduler is who serves foreign pods.
+// otherScheduler serves foreign pods.
 const otherScheduler = "other-scheduler"
 
 // foreignPods draws pods of another scheduler, some of a gang of its own, which it
@@ -236,7 +234,7 @@ func (d *drawer) foreignPods() {
 				d.insert(at[3], event{kind: foreignNominated, name: p.name, how: pick(d, nodes).name})
 			}
 		}
-		// Of a PodGroup that has no members yet nobody can tell whose it is.
+		// The scheduler of a PodGroup without members is unknown.
 		if g.min > 0 {
 			d.insert(at[4], event{kind: foreignGang, gang: g})
 		}
@@ -265,7 +263,7 @@ func (d *drawer) gangsAnew() {
 	}
 }
 
-// finishedMembers has members finish, as those of Jobs do, and others replaced beside them.
+// finishedMembers lets members finish, as those of Jobs do, and replaces other members.
 func (d *drawer) finishedMembers() {
 	for _, at := range d.late(3) {
 		var e []event
@@ -284,8 +282,8 @@ func (d *drawer) replacement() event {
 	return event{kind: memberReplaced, n: d.IntN(100), how: pick(d, []string{goneAtOnce, hasFailed, isLeaving})}
 }
 
-// late are places when gangs may run already, the last first; one of them right before
-// the end, where nothing else happens.
+// late returns indices at which gangs may run, the last first; one of them right before the end, where
+// nothing else happens.
 func (d *drawer) late(n int) []int {
 	at := append(d.places(n-1), len(d.h)-1)
 	slices.Sort(at)
@@ -293,8 +291,7 @@ func (d *drawer) late(n int) []int {
 	return at
 }
 
-// runningGroups draws GangGroups that run already and matter little, and who may want
-// their nodes.
+// runningGroups draws running GangGroups of low priority, and groups that may need their nodes.
 func (d *drawer) runningGroups() {
 	nodes := d.nodesAtFirst()
 	left := map[string]int{}
@@ -337,7 +334,7 @@ func (d *drawer) runningGroups() {
 	d.insert(first, e...)
 }
 
-// strangers draws gangs that list others, who do not list them.
+// strangers draws gangs that list gangs without being listed by them.
 func (d *drawer) strangers() {
 	for i, at := range d.places(d.upTo(1, 2)) {
 		name := fmt.Sprintf("x%d", i)
@@ -356,11 +353,11 @@ func (d *drawer) strangers() {
 	}
 }
 
-// anyNode is one with room when it comes to that.
+// anyNode is any node with capacity at that time.
 const anyNode = "any"
 
-// boundByHand draws a gang of which one member is bound by hand, and who comes to the
-// nodes that the others would take; sometimes the others come, too.
+// boundByHand draws a gang with one member that is bound by hand, and pods that take the nodes of its other
+// members; sometimes the other members are made, too.
 func (d *drawer) boundByHand() {
 	at := d.places(2)
 	n := d.upTo(2, 6)

@@ -21,28 +21,27 @@ var (
 	storageClasses = storagev1.SchemeGroupVersion.WithResource("storageclasses")
 )
 
-// bindVolumes does what volume controllers do when the scheduler has chosen a volume
-// for a claim, or a node on which the claim's volume is to be made. The scheduler binds
-// no pod before that is done.
+// bindVolumes does what volume controllers do when the scheduler has chosen a volume for a claim, or a node on which to provision
+// one. The scheduler binds no pod before that.
 func (a *api) bindVolumes(updated runtime.Object) error {
 	switch o := updated.(type) {
 	case *v1.PersistentVolume:
 		if ref := o.Spec.ClaimRef; ref != nil && ref.UID != "" {
-			return a.fulfil(key{ref.Namespace, ref.Name}, o.Name)
+			return a.completeBinding(key{ref.Namespace, ref.Name}, o.Name)
 		}
 	case *v1.PersistentVolumeClaim:
 		if o.Spec.VolumeName == "" && o.Annotations[volume.AnnSelectedNode] != "" {
 			if err := a.provision(o); err != nil {
 				return err
 			}
-			return a.fulfil(key{o.Namespace, o.Name}, madeFor(o))
+			return a.completeBinding(key{o.Namespace, o.Name}, provisionedName(o))
 		}
 	}
 	return nil
 }
 
-// fulfil binds a claim to a volume.
-func (a *api) fulfil(claim key, name string) error {
+// completeBinding binds a claim to a volume.
+func (a *api) completeBinding(claim key, name string) error {
 	_, err := a.change(claims, claim, existing(claims, claim.name, func(old runtime.Object) (runtime.Object, error) {
 		out := old.DeepCopyObject().(*v1.PersistentVolumeClaim)
 		bindClaim(out, name)
@@ -59,32 +58,32 @@ func bindClaim(claim *v1.PersistentVolumeClaim, name string) {
 
 // pairs are claims and volumes of which one names the other, as users, restores and operators write them.
 type pairs struct {
-	kept  map[key][]string // volumes by the claim that they name
-	named map[string]key   // claims by the volume that they name
+	volumesByClaim map[key][]string // volumes by the claim that they name
+	claimsByVolume map[string]key   // claims by the volume that they name
 }
 
-// pair does what the controller of volumes does before anybody asks: a volume and a claim of which one names the other are bound as soon as both are
-// there, also if the claim waits for a pod.
-func (c *cluster) pair(is runtime.Object) error {
-	switch o := is.(type) {
+// bindPair binds a volume and a claim of which one names the other as soon as both exist, also if the claim waits for a pod. The
+// volume controller does the same without a scheduler.
+func (c *cluster) bindPair(obj runtime.Object) error {
+	switch o := obj.(type) {
 	case *v1.PersistentVolume:
-		claim, named := c.pairs.named[o.Name]
+		claim, named := c.pairs.claimsByVolume[o.Name]
 		if ref := o.Spec.ClaimRef; ref != nil {
 			claim, named = key{ref.Namespace, ref.Name}, true
-			if !slices.Contains(c.pairs.kept[claim], o.Name) {
-				c.pairs.kept[claim] = append(c.pairs.kept[claim], o.Name)
+			if !slices.Contains(c.pairs.volumesByClaim[claim], o.Name) {
+				c.pairs.volumesByClaim[claim] = append(c.pairs.volumesByClaim[claim], o.Name)
 			}
 		}
 		if named {
-			return c.bind(claim, o.Name)
+			return c.bindVolume(claim, o.Name)
 		}
 	case *v1.PersistentVolumeClaim:
-		claim, names := key{o.Namespace, o.Name}, c.pairs.kept[key{o.Namespace, o.Name}]
+		claim, names := key{o.Namespace, o.Name}, c.pairs.volumesByClaim[key{o.Namespace, o.Name}]
 		if o.Spec.VolumeName != "" {
-			c.pairs.named[o.Spec.VolumeName], names = claim, []string{o.Spec.VolumeName}
+			c.pairs.claimsByVolume[o.Spec.VolumeName], names = claim, []string{o.Spec.VolumeName}
 		}
-		for _, name := range names { // the first one that will do
-			if err := c.bind(claim, name); err != nil {
+		for _, name := range names { // the first volume that suffices
+			if err := c.bindVolume(claim, name); err != nil {
 				return err
 			}
 		}
@@ -92,17 +91,18 @@ func (c *cluster) pair(is runtime.Object) error {
 	return nil
 }
 
-// bind binds a claim and a volume of which one names the other, if both are there, and the volume is nobody else's and will do.
-func (c *cluster) bind(claim key, name string) error {
+// bindVolume binds a claim and a volume of which one names the other, if both exist, no other claim has the volume, and the volume
+// suffices.
+func (c *cluster) bindVolume(claim key, name string) error {
 	o, err := c.get(claims, claim)
 	if err != nil {
 		return nil //nolint:nilerr // it may come
 	}
-	is, err := c.get(volumes, key{name: name})
+	stored, err := c.get(volumes, key{name: name})
 	if err != nil {
 		return nil //nolint:nilerr // it may come
 	}
-	pvc, pv := o.(*v1.PersistentVolumeClaim), is.(*v1.PersistentVolume)
+	pvc, pv := o.(*v1.PersistentVolumeClaim), stored.(*v1.PersistentVolume)
 	kept := volume.IsVolumeBoundToClaim(pv, pvc)
 	switch {
 	case pvc.Spec.VolumeName == name && kept:
@@ -123,18 +123,19 @@ func (c *cluster) bind(claim key, name string) error {
 	if _, err := c.change(volumes, key{name: name}, func(runtime.Object) (runtime.Object, error) { return bound, nil }); err != nil {
 		return err
 	}
-	return c.fulfil(claim, name)
+	return c.completeBinding(claim, name)
 }
 
-// suffices says whether a volume that a claim names is what the claim asks for: else the controller leaves them as they are, and says so.
+// suffices reports whether a volume that a claim names meets the claim. Otherwise the controller leaves both unbound and reports
+// it.
 func suffices(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) bool {
-	has, asks := pv.Spec.Capacity[v1.ResourceStorage], claim.Spec.Resources.Requests[v1.ResourceStorage]
-	return has.Cmp(asks) >= 0 && volume.GetPersistentVolumeClass(pv) == volume.GetPersistentVolumeClaimClass(claim) &&
+	capacity, requests := pv.Spec.Capacity[v1.ResourceStorage], claim.Spec.Resources.Requests[v1.ResourceStorage]
+	return capacity.Cmp(requests) >= 0 && volume.GetPersistentVolumeClass(pv) == volume.GetPersistentVolumeClaimClass(claim) &&
 		!volume.CheckVolumeModeMismatches(&claim.Spec, &pv.Spec) && volume.CheckAccessModes(claim, pv)
 }
 
-// offer says whether a volume is to be had, if nobody has said so.
-func offer(pv *v1.PersistentVolume) {
+// setVolumePhase sets the phase of a volume that has none.
+func setVolumePhase(pv *v1.PersistentVolume) {
 	switch {
 	case pv.Status.Phase != "" && pv.Status.Phase != v1.VolumePending:
 	case pv.Spec.ClaimRef != nil:
@@ -147,7 +148,7 @@ func offer(pv *v1.PersistentVolume) {
 // provision makes a claim's volume.
 func (a *api) provision(claim *v1.PersistentVolumeClaim) error {
 	pv := &v1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: madeFor(claim), UID: types.UID("pv-" + string(claim.UID))},
+		ObjectMeta: metav1.ObjectMeta{Name: provisionedName(claim), UID: types.UID("pv-" + string(claim.UID))},
 		Spec: v1.PersistentVolumeSpec{
 			Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode,
 			ClaimRef: &v1.ObjectReference{
@@ -166,9 +167,9 @@ func (a *api) provision(claim *v1.PersistentVolumeClaim) error {
 	return err
 }
 
-// claimVolumes does what the controller of ephemeral volumes does for a new pod: it makes a claim for each of them. Of a pod that runs
-// the claims are there, or nobody knows where their volumes are.
-func (c *cluster) claimVolumes(pod *v1.Pod) error {
+// makeVolumeClaims does what the ephemeral volume controller does for a new pod: it makes a claim for each ephemeral volume. A
+// running pod already has its claims; otherwise their volumes are unknown.
+func (c *cluster) makeVolumeClaims(pod *v1.Pod) error {
 	if pod.Spec.NodeName != "" {
 		return nil
 	}
@@ -194,15 +195,15 @@ func (c *cluster) claimVolumes(pod *v1.Pod) error {
 		if _, err := c.change(claims, k, func(runtime.Object) (runtime.Object, error) { return claim, nil }); err != nil {
 			return err
 		}
-		if err := c.pair(claim); err != nil {
+		if err := c.bindPair(claim); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unclaimVolumes does what is done when a pod has gone: claims that were made for it go, too, and volumes that were made for these.
-func (a *api) unclaimVolumes(pod *v1.Pod) error {
+// deleteVolumeClaims deletes the claims that were made for a deleted pod, and the volumes that were made for these claims.
+func (a *api) deleteVolumeClaims(pod *v1.Pod) error {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if v.Ephemeral == nil {
@@ -213,13 +214,13 @@ func (a *api) unclaimVolumes(pod *v1.Pod) error {
 		if err != nil || !metav1.IsControlledBy(o.(*v1.PersistentVolumeClaim), pod) {
 			continue
 		}
-		gone := func(runtime.Object) (runtime.Object, error) { return nil, nil }
-		if _, err := a.change(claims, k, gone); err != nil {
+		deleted := func(runtime.Object) (runtime.Object, error) { return nil, nil }
+		if _, err := a.change(claims, k, deleted); err != nil {
 			return err
 		}
-		made := key{name: madeFor(o.(*v1.PersistentVolumeClaim))}
+		made := key{name: provisionedName(o.(*v1.PersistentVolumeClaim))}
 		if _, err := a.get(volumes, made); err == nil {
-			if _, err := a.change(volumes, made, gone); err != nil {
+			if _, err := a.change(volumes, made, deleted); err != nil {
 				return err
 			}
 		}
@@ -227,5 +228,5 @@ func (a *api) unclaimVolumes(pod *v1.Pod) error {
 	return nil
 }
 
-// madeFor is the name of a volume that is made for a claim.
-func madeFor(claim *v1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
+// provisionedName is the name of a volume that is made for a claim.
+func provisionedName(claim *v1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// wire is what stands between the scheduler and the API: it loses requests, and sees who
-// is written to.
+// wire is the connection of the scheduler to the API: it loses requests, and records the objects that are
+// written.
 type wire struct {
 	mu      sync.Mutex
 	failing *failSpec
@@ -129,7 +129,7 @@ func (w *wire) fail(f *failSpec) {
 	w.failing, w.tried = f, map[string]int{}
 }
 
-// news returns what was lost since it was asked last, and who was written to.
+// news returns the requests lost since the last call, and the written objects.
 func (w *wire) news() (lost []lostRequest, written map[string][]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,8 +144,8 @@ type lostBinding struct {
 	pod, node string
 }
 
-// noteLost notes what was lost: members whose bindings were are to be bound to the same
-// nodes, as long as nothing else happens.
+// noteLost records lost requests: members whose bindings were lost must be bound to the same nodes, as long
+// as nothing else happens.
 func (w *world) noteLost(lost []lostRequest) {
 	for _, l := range lost {
 		w.counts[requestsLost]++
@@ -182,15 +182,15 @@ func (w *world) noteLost(lost []lostRequest) {
 	}
 }
 
-// noteDelayed notes the places with which a group waits when a nominated node could not be written, or an eviction was lost: its
-// remaining victims are evicted later for these places, whatever capacity is free by then.
+// noteDelayed records the reservations of a group when a nomination or an eviction was lost: its remaining
+// victims are evicted later for these nodes, whatever capacity is free by then.
 func (w *world) noteDelayed(group []string) {
 	if places, waiting := w.placesOf(group); waiting {
 		w.delayed[groupKey(group)] = fmt.Sprint(places)
 	}
 }
 
-// noteUnasked notes who was not asked to leave, and is asked again.
+// noteUnasked records victims whose eviction request was lost, and is retried.
 func (w *world) noteUnasked(lost []lostRequest) {
 	for _, l := range lost {
 		if l.what != evictions {
@@ -212,7 +212,7 @@ func (w *world) patientSince(group string) time.Time {
 	return w.patient[group]
 }
 
-// endPatience is for when a group holds no places any more.
+// endPatience is called when a group holds no reservations any more.
 func (w *world) endPatience() {
 	for key := range w.patient {
 		group := strings.Split(key, ",")
@@ -222,9 +222,9 @@ func (w *world) endPatience() {
 	}
 }
 
-// excused says whether a group may be bound in part: bindings were lost on the way. Of a gang that
-// it may miss some are bound alone, too, while the others' bindings are tried again: also when nobody
-// is bound any more, as long as the plan goes on, or a binding may be on its way.
+// excused reports whether a group may be partly bound, because bindings were lost. Some members of a gang
+// that the group may omit are bound alone, too, while the other bindings are retried. This holds even without
+// a bound member, as long as the plan goes on or a binding may be in flight.
 func (w *world) excused(group []string) bool {
 	key := groupKey(group)
 	whole, any, retried := true, false, false
@@ -246,8 +246,7 @@ func (w *world) excused(group []string) bool {
 	return w.halfway[key]
 }
 
-// judgeSamePlace (spec 5.11): whose binding was lost is bound to the same node, if there is
-// room on it still.
+// judgeSamePlace (spec 5.11): a pod whose binding was lost is bound to the same node, if it still fits there.
 func (w *world) judgeSamePlace(pod *v1.Pod) error {
 	l, ok := w.lost[pod.UID]
 	defer delete(w.since, pod.UID)
@@ -258,29 +257,29 @@ func (w *world) judgeSamePlace(pod *v1.Pod) error {
 	displaced := pod.Spec.NodeName != l.node && w.displaced(groupKey(group))
 	over := w.outOfPatience(group)
 	if over {
-		clear(w.last) // it had no place in between, as in noteLate
+		clear(w.last) // it had no node in between, as in noteLate
 	}
 	delete(w.lost, pod.UID)
 	switch {
 	case pod.Spec.NodeName == l.node:
 		w.counts[placesKeptLost]++
-	case over: // and is planned anew
+	case over: // and is planned again
 	case !displaced && w.roomAt(l.node, pod):
 		return wrong("blamed", "%s is bound to %s: the API did not take its binding to %s, which has room", pod.Name, pod.Spec.NodeName, l.node)
 	}
 	return nil
 }
 
-// anyUntold says whether a pod may be nominated for a node where nobody can see it: the API has
-// not taken what was written about it.
+// anyUntold reports whether a pod may be nominated for a node without a visible nomination, because the write
+// was lost.
 func (w *world) anyUntold() bool {
 	return slices.ContainsFunc(w.sorted(), func(p *v1.Pod) bool {
 		return w.untold[p.UID] && p.Spec.NodeName == "" && p.Status.NominatedNodeName == ""
 	})
 }
 
-// outOfPatience says whether the time that members of some gang of a group wait for the others
-// has passed since the first of them was not bound.
+// outOfPatience reports whether the Permit timeout of some gang of the group has passed since its first lost
+// binding.
 func (w *world) outOfPatience(group []string) bool {
 	for _, p := range w.pods {
 		since, lost := w.since[p.UID]
@@ -296,8 +295,8 @@ func (w *world) outOfPatience(group []string) bool {
 	return false
 }
 
-// displaced says whether the group of a member whose binding was lost has to be planned anew:
-// one of those to whom that happened has no room where it was to go, beside the others.
+// displaced reports whether the group of a member whose binding was lost must be planned again: one such
+// member does not fit on its node any more, beside the other members.
 func (w *world) displaced(group string) bool {
 	if at, ok := w.anew[group]; ok && at == w.change {
 		return true
@@ -319,7 +318,7 @@ func (w *world) displaced(group string) bool {
 	return false
 }
 
-// roomAt says whether a node takes a pod, beside those who matter as much.
+// roomAt reports whether a pod fits on a node, beside pods and reservations of equal or higher priority.
 func (w *world) roomAt(node string, pod *v1.Pod) bool {
 	n := w.nodes[node]
 	if n == nil || n.Spec.Unschedulable {
@@ -329,8 +328,7 @@ func (w *world) roomAt(node string, pod *v1.Pod) bool {
 	return !left.less(needs(pod))
 }
 
-// judgeLost: when nothing more happens, nobody waits for whom the API did not take only a
-// request.
+// judgeLost: when the world has settled, no pod waits only because a request was lost.
 func (w *world) judgeLost() error {
 	groups := map[string][]string{}
 	for _, p := range w.sorted() {
@@ -353,9 +351,9 @@ func (w *world) judgeLost() error {
 	return nil
 }
 
-// noteLate notes that a pod without a gang is bound whose binding was lost. In between it had no
-// place: to the others it is as if it had been made now, which may take a place that somebody
-// evicted for (TestWhoComesAgainTakesAPlace).
+// noteLate records that a pod without a gang is bound whose binding was lost. In between it had no node, so
+// it counts as made now, and may take a node that was freed by an eviction
+// (TestGangEvictsAgainWhenPodTakesReservedNode).
 func (w *world) noteLate(pod *v1.Pod) {
 	if w.comesLate[pod.UID] {
 		delete(w.comesLate, pod.UID)
@@ -363,22 +361,22 @@ func (w *world) noteLate(pod *v1.Pod) {
 	}
 }
 
-// settledGround forgets what was lost: something else has happened. The patience of those who wait is
-// not longer for that.
+// settledGround forgets lost requests, since something else has happened. It does not extend the timeouts of
+// waiting groups.
 func (w *world) settledGround() {
 	clear(w.lost)
 	clear(w.unasked)
 	w.loose = false
 }
 
-// onlyLate says whether somebody had decided on all these victims before: a request about them
-// was lost, and is sent again, whatever room has come since.
+// onlyLate reports whether all these victims were chosen earlier: an eviction request was lost, and is sent
+// again, whatever capacity is free since.
 func (w *world) onlyLate(pods []*v1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !w.postponed[p.UID] })
 }
 
-// onlyUnasked says whether some victims are those whom an earlier request did not reach, or leave
-// with their group after them (decision 16: who makes room is asked last).
+// onlyUnasked reports whether these victims are those of a lost request, or are evicted with their group
+// after them (decision 16: the pod on the needed node is evicted last).
 func (w *world) onlyUnasked(uids []types.UID) bool {
 	groups := map[string]bool{}
 	group := func(p *v1.Pod) string { return groupKey(w.groupOf(w.members[p.Name])) }

@@ -18,15 +18,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// World is a cluster in memory with a scheduler that has seen all of it, for those who ask
-// what it knows, have it go on and ask again. Nothing in it moves between two calls.
+// World is a cluster in memory with a scheduler that has seen all of it. Callers query it, let it go on and query it again. Nothing
+// in it moves between two calls.
 type World struct {
 	*simulation
 	cancel func()
 }
 
-// Open makes the world of a set and of those pods in it that wait; none was tried yet. The
-// errors are Run's. Close it: one process can have one world at a time.
+// Open makes the world of a set and adds its waiting pods; none has been tried. The errors are Run's. Close it: one process can
+// have one world at a time.
 func Open(ctx context.Context, o Options, set *Set) (*World, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s, pods, err := start(ctx, o, set)
@@ -35,8 +35,8 @@ func Open(ctx context.Context, o Options, set *Set) (*World, error) {
 		return nil, err
 	}
 	w := &World{s, cancel}
-	if err = s.open(ctx); err == nil {
-		err = s.come(ctx, pods)
+	if err = s.waitReady(ctx); err == nil {
+		err = s.addPods(ctx, pods)
 	}
 	if err != nil {
 		w.Close()
@@ -48,9 +48,8 @@ func Open(ctx context.Context, o Options, set *Set) (*World, error) {
 // Close ends the scheduler.
 func (w *World) Close() { w.stop(w.cancel) }
 
-// Settle lets the scheduler go on until there is nothing left to do, or until it is enough, which
-// is asked whenever nothing moves; nil means until there is nothing left to do. Pods that their
-// controller makes when others run come meanwhile.
+// Settle runs the scheduler until nothing is left to do, or until enough (if not nil) returns true; it is called whenever nothing
+// moves. Held pods are made when the pods that they wait for run.
 func (w *World) Settle(ctx context.Context, enough func() bool) error {
 	for {
 		if err := w.settle(ctx, enough); err != nil {
@@ -59,55 +58,56 @@ func (w *World) Settle(ctx context.Context, enough func() bool) error {
 		if enough != nil && enough() {
 			return nil
 		}
-		pods := w.cluster.due()
+		pods := w.cluster.releaseHeld()
 		if len(pods) == 0 {
 			return nil
 		}
-		if err := w.come(ctx, pods); err != nil {
+		if err := w.addPods(ctx, pods); err != nil {
 			return err
 		}
 	}
 }
 
-// SettleOr is Settle for who may know enough as soon as the scheduler has had its turn, before what it has decided is
-// written and heard of: early is asked then, too, while those who are to write wait.
+// SettleOr is Settle with a second condition: early is also called right after the scheduler's turn, before its decisions are
+// written and delivered.
 func (w *World) SettleOr(ctx context.Context, early, enough func() bool) error {
 	w.early = early
 	defer func() { w.early = nil }()
 	return w.Settle(ctx, func() bool { return early() || enough() })
 }
 
-// Waiting says whether pods wait at Permit, or are being bound: who evicts one of those takes it back from memory.
-func (w *World) Waiting() (any bool) {
+// Waiting reports whether pods wait at Permit or are being bound. The eviction of such a pod takes it back from the scheduler's
+// memory.
+func (w *World) Waiting() (waiting bool) {
 	if w.binding.Load() > 0 || len(w.scheduler.SchedulingQueue.InFlightPods()) > 0 {
 		return true
 	}
 	for _, p := range w.scheduler.Profiles {
-		p.IterateOverWaitingPods(func(fwk.WaitingPod) { any = true })
+		p.IterateOverWaitingPods(func(fwk.WaitingPod) { waiting = true })
 	}
-	return any
+	return waiting
 }
 
-// Result is what has become of everything by now.
+// Result returns the current state of the cluster.
 func (w *World) Result() *Result { return w.result() }
 
-// Shared is what the scheduler's plugins know.
+// Shared returns the state that the scheduler's plugins share.
 func (w *World) Shared() *plugin.Shared { return w.shared }
 
-// Now is the time in this world.
+// Now returns the simulated time.
 func (w *World) Now() time.Time { return w.clock.Now() }
 
-// Profile is the profile that serves a pod; nil if none does.
+// Profile returns the profile that serves a scheduler name; nil if none does.
 func (w *World) Profile(schedulerName string) framework.Framework {
 	return w.scheduler.Profiles[schedulerName]
 }
 
-// ProfileNames are the names of the profiles that run the plugin, sorted.
+// ProfileNames returns the names of the profiles that run the plugin, sorted.
 func (w *World) ProfileNames() []string {
 	return slices.SortedFunc(maps.Keys(w.scheduler.Profiles), topology.CompareNames)
 }
 
-// Nodes brings the scheduler's snapshot up to date, as each cycle begins, and returns its nodes.
+// Nodes brings the scheduler's snapshot up to date, as each cycle does, and returns its nodes.
 func (w *World) Nodes(ctx context.Context, profile framework.Framework) ([]fwk.NodeInfo, error) {
 	if snapshot, ok := profile.SnapshotSharedLister().(*cache.Snapshot); ok {
 		if err := w.scheduler.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot); err != nil {
@@ -117,10 +117,10 @@ func (w *World) Nodes(ctx context.Context, profile framework.Framework) ([]fwk.N
 	return profile.SnapshotSharedLister().NodeInfos().List()
 }
 
-// Eviction says why a gang has evicted where it has; nil if it has not.
-func (w *World) Eviction(of gang.Ref) *status.Explanation { return w.recorder.eviction(of) }
+// Eviction explains the last eviction of a gang; nil if the gang evicted no pod.
+func (w *World) Eviction(ref gang.Ref) *status.Explanation { return w.recorder.eviction(ref) }
 
-// Pods are all pods as they are now, in the order in which they were made. They must not be changed.
+// Pods returns all current pods in the order of creation. They must not be changed.
 func (w *World) Pods() []*v1.Pod {
 	all, _ := w.cluster.list(pods, "", nil)
 	out := make([]*v1.Pod, len(all))

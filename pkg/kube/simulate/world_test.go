@@ -31,9 +31,8 @@ func (f *fault) Error() string { return "[" + f.rule + "] " + f.what }
 
 func wrong(rule, format string, args ...any) error { return &fault{rule, fmt.Sprintf(format, args...)} }
 
-// world is a simulation in which a history happens, and what the judge knows of it: all
-// of it is read off the cluster or the history, but for the places that the scheduler
-// holds for gangs.
+// world is a simulation of a history, with the state of the judge: all of it comes from the cluster or the
+// history, except the scheduler's reservations.
 type world struct {
 	s      *simulation
 	ctx    context.Context
@@ -57,24 +56,24 @@ type world struct {
 	nodeOf  map[types.UID]string
 	whole   map[string]bool      // gangs that were whole since they last had no member
 	moved   map[string]bool      // group: the ground moved under a plan that is being carried out
-	stirred map[string]bool      // gangs of groups whose members, specs or nodes changed after the first was bound
-	told    map[Event]int        // evictions
-	victims map[string]bool      // of whom it was told last
+	stirred map[string]bool      // groups whose members, specs or nodes changed after the first was bound
+	told    map[Event]int        // events seen so far
+	victims map[string]bool      // the victims of the latest events
 	asked   map[types.UID]int    // victims
 	last    map[string]*eviction // by group
 	apiOf   map[string]string    // by gang
-	held    map[types.UID]hold   // who waits in Permit
+	held    map[types.UID]hold   // pods that wait at Permit
 	change  int                  // events so far
 
 	wire        wire
-	lost        map[types.UID]lostBinding // members whose binding was lost, since the ground moved last
+	lost        map[types.UID]lostBinding // members whose binding was lost, since the last change
 	unasked     map[types.UID]int         // victims whose eviction was lost, since then
 	postponed   map[types.UID]bool        // victims whose eviction was ever lost
-	since       map[types.UID]time.Time   // of members whose binding was lost: since when their group waits, at the latest
-	patient     map[string]time.Time      // when the first binding was lost of a group that holds places
-	delayed     map[string]string         // the places of groups whose victims are asked late, since a request about those was lost
-	untold      map[types.UID]bool        // pods of whom what was written was ever lost
-	anew        map[string]int            // groups that had to be planned anew since places of theirs are taken, by the event
+	since       map[types.UID]time.Time   // for members whose binding was lost: the latest start of their group's wait
+	patient     map[string]time.Time      // when the first binding of a group with reservations was lost
+	delayed     map[string]string         // the reservations of groups whose victims are evicted late, since a request was lost
+	untold      map[types.UID]bool        // pods with a lost status write
+	anew        map[string]int            // groups that were planned again since their nodes are taken, by the event
 	loose       bool                      // the binding of a pod without a gang was lost, since then
 	retried     map[types.UID]bool        // members whose binding was lost once
 	comesLate   map[types.UID]bool        // pods without a gang whose binding was lost, and that were not bound since
@@ -83,27 +82,27 @@ type world struct {
 	theirs      map[string]string         // gang of another scheduler, by pod
 	foreignSeen bool
 	specs       map[string]*podSpec // of members, by name
-	late        map[string]bool     // members that replace others
+	late        map[string]bool     // replacements of members
 	replaced    int
 	chosen      string             // gang
 	reached     map[string]bool    // gangs that have started, as objects say
-	unwritten   map[string]bool    // of these, those of which no PodGroup says so
+	unwritten   map[string]bool    // replacements that no PodGroup reports
 	gone        map[types.UID]bool // evicted pods that the judge has seen
-	halves      map[types.UID]bool // who was left of a gang that was evicted in part
+	halves      map[types.UID]bool // the remaining members of partly evicted gangs
 
 	quotas         map[string]*quotaSpec // by what they are called in the tree
-	admittedBefore map[string]bool       // pods that had a place when quotas, or what they have, changed otherwise
+	admittedBefore map[string]bool       // pods that had a node when quotas, or their use, changed otherwise
 }
 
-// eviction is when a group had somebody leave last.
+// eviction is the last eviction of a group.
 type eviction struct {
 	change int
 	gone   []types.UID
 	lowest int32              // priority of its members
-	nodes  map[string]bool    // on which it evicted, or had places
-	robbed bool               // a more important pod has come to one of them: it is planned anew
-	marked map[types.UID]bool // of whom was said by then that they leave
-	bound  []string           // its members who were bound by then
+	nodes  map[string]bool    // on which it evicted, or had reservations
+	robbed bool               // a pod of higher priority took one of them: the group is planned again
+	marked map[types.UID]bool // pods that were marked for eviction by then
+	bound  []string           // its members that were bound by then
 }
 
 // alone has one goroutine run at a time, and no garbage collected, until what it returns is called:
@@ -133,12 +132,12 @@ func play(ctx context.Context, h history) (w *world, err error) {
 	}
 	life, cancel := context.WithCancel(ctx)
 	w.cancel = cancel
-	if w.s, _, err = start(life, Options{VictimsStay: true, between: w.wire.pass, allServed: true}, &Set{}); err != nil {
+	if w.s, _, err = start(life, Options{VictimsStay: true, intercept: w.wire.pass, allServed: true}, &Set{}); err != nil {
 		cancel()
 		return w, err
 	}
 	defer func() { w.s.stop(w.cancel) }()
-	if err := w.s.open(ctx); err != nil {
+	if err := w.s.waitReady(ctx); err != nil {
 		return w, err
 	}
 	for i, e := range h {
@@ -194,7 +193,7 @@ func (w *world) pass(e event) error {
 	return w.end()
 }
 
-// end lets time pass until nobody has anything to wait for.
+// end lets time pass until nothing waits for time.
 func (w *world) end() error {
 	for {
 		if err := w.run(until{time: longTime, by: 7 * time.Second}); err != nil {
@@ -209,8 +208,7 @@ func (w *world) end() error {
 	}
 }
 
-// longTime is more than anything waits for: for victims that do not leave, for a node
-// that refused a member.
+// longTime is longer than every wait: for victims that do not terminate, for a node that rejected a member.
 const longTime = 420 * time.Second
 
 // write changes the cluster as a user or a controller does.
@@ -295,10 +293,10 @@ func (w *world) put(text string) error {
 	if err != nil {
 		return err
 	}
-	return w.s.come(w.ctx, pods)
+	return w.s.addPods(w.ctx, pods)
 }
 
-// remove takes an object away, or leaves of it what is said.
+// remove deletes an object, or replaces it by the result of left.
 func (w *world) remove(kind, name string, left func(runtime.Object) runtime.Object) (done bool, err error) {
 	gvr, k := pods, key{"default", name}
 	switch kind {
@@ -324,7 +322,7 @@ func (w *world) removeObject(gvr schema.GroupVersionResource, k key, left func(r
 	return done, w.s.quiet(w.ctx)
 }
 
-// clear deletes the pods of a node that is gone.
+// clear deletes the pods of a deleted node.
 func (w *world) clear(node string) (done bool, err error) {
 	if w.nodes[node] != nil {
 		return false, nil
@@ -378,7 +376,7 @@ func (w *world) putPod(p *podSpec) (bool, error) {
 	}
 	var g *gangSpec
 	if p.gang != "" {
-		// A gang whose PodGroup was deleted is named all the same.
+		// A gang whose PodGroup was deleted keeps its name.
 		if g = w.gangs[p.gang]; g == nil {
 			g = &gangSpec{name: p.gang, api: w.apiOf[p.gang]}
 		}
@@ -426,13 +424,13 @@ func (w *world) setTopology(layers []string) (bool, error) {
 
 // restart kills the scheduler and starts another one.
 func (w *world) restart() error {
-	w.turns += int(w.s.given)
+	w.turns += int(w.s.turnsGiven)
 	if slices.ContainsFunc(w.groups(), func(g []string) bool { return w.heldOf(g) > 0 }) {
 		w.counts[restartedMidway]++
 	}
 	w.s.stop(w.cancel)
 	if w.exists && !w.good {
-		w.layers = nil // nobody knows the last good ones
+		w.layers = nil // the last valid layers are unknown
 	}
 	w.forgetUnwritten()
 	clear(w.held)
@@ -443,7 +441,7 @@ func (w *world) restart() error {
 	if err := w.s.boot(life, w.cfg); err != nil {
 		return err
 	}
-	if err := w.s.open(w.ctx); err != nil {
+	if err := w.s.waitReady(w.ctx); err != nil {
 		return err
 	}
 	return w.look()
@@ -460,7 +458,7 @@ type until struct {
 
 // run lets the scheduler work and time pass. The judge looks after each turn.
 func (w *world) run(u until) error {
-	given, began := w.s.given, w.s.clock.Now()
+	given, began := w.s.turnsGiven, w.s.clock.Now()
 	changes, since := w.happened(), began
 	for {
 		if err := w.s.quiet(w.ctx); err != nil {
@@ -472,7 +470,7 @@ func (w *world) run(u until) error {
 		if now := w.happened(); now != changes {
 			changes, since = now, w.s.clock.Now()
 		}
-		turns, passed := int(w.s.given-given), w.s.clock.Since(began)
+		turns, passed := int(w.s.turnsGiven-given), w.s.clock.Since(began)
 		if most := 200 + 20*len(w.pods) + int(passed/time.Second); turns > most {
 			return wrong("restless", "%d turns in %s and no end", turns, passed)
 		}
@@ -490,16 +488,15 @@ func (w *world) run(u until) error {
 		}
 		switch {
 		case w.kubelet():
-		case u.turns > 0, u.time > 0 && passed >= u.time, u.settled && w.s.clock.Since(since) >= w.s.patience+2*u.by: // a retry and the backoff after it end with a step
+		case u.turns > 0, u.time > 0 && passed >= u.time, u.settled && w.s.clock.Since(since) >= w.s.settleTime+2*u.by: // a retry and the backoff after it end with a step
 			return nil
 		default:
-			w.s.clock.Step(cmp.Or(u.by, stepBy))
+			w.s.clock.Step(cmp.Or(u.by, timeStep))
 		}
 	}
 }
 
-// happened counts what has changed, and the requests that were lost: those are sent again, after a
-// backoff in which nothing can be seen.
+// happened counts changes and lost requests: lost requests are sent again, after an invisible backoff.
 func (w *world) happened() int64 { return w.s.cluster.changes() + w.losses }
 
 func (w *world) settle() error {
@@ -509,7 +506,7 @@ func (w *world) settle() error {
 	return w.judgeSettled()
 }
 
-// kubelet lets pods go that had their time to leave, and says whether any did.
+// kubelet ends pods whose grace period is over, and reports whether there were any.
 func (w *world) kubelet() (any bool) {
 	now := w.s.clock.Now()
 	for _, p := range w.sorted() {
@@ -534,11 +531,11 @@ func (w *world) look() error {
 	lost, written := w.wire.news()
 	w.losses += int64(len(lost))
 	w.noteLost(lost)
-	w.noteUnasked(lost) // others may have been asked and have left since
+	w.noteUnasked(lost) // further evictions may have been requested and carried out since
 	if err := w.read(written); err != nil {
 		return err
 	}
-	w.noteUnasked(lost) // and of those who have come since
+	w.noteUnasked(lost) // and by pods that were made since
 	return nil
 }
 
@@ -595,8 +592,8 @@ func (w *world) sorted() []*v1.Pod {
 	return slices.SortedFunc(maps.Values(w.pods), func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// stir notes that the ground moves under all plans that are being carried out. Those
-// that wait for victims are checked again before.
+// stir records a change under all plans that are being carried out. Plans that wait for victims are checked
+// again first.
 func (w *world) stir() {
 	for _, g := range w.groups() {
 		if places, waiting := w.placesOf(g); len(places) > 0 && !waiting || w.heldOf(g) > 0 {
@@ -628,8 +625,8 @@ func (w *world) stirPod(name string) {
 	}
 }
 
-// groupOf returns the gangs that start with this one, by name: those that it lists and
-// that list it, and so on (spec 5.8).
+// groupOf returns the gangs that start with this one, by name: the gangs that it lists and that list it, and
+// so on (spec 5.8).
 func (w *world) groupOf(name string) []string {
 	group := []string{name}
 	for i := 0; i < len(group); i++ {
@@ -668,7 +665,7 @@ func (w *world) groups() (out [][]string) {
 	return out
 }
 
-// members of a gang that are not done, by name: those that wait, and those that run.
+// membersOf returns the unfinished members of a gang, by name: pending and bound ones.
 func (w *world) membersOf(name string) (pending, bound []*v1.Pod) {
 	for _, p := range w.sorted() {
 		switch {
@@ -682,8 +679,7 @@ func (w *world) membersOf(name string) (pending, bound []*v1.Pod) {
 	return pending, bound
 }
 
-// placesOf returns the nodes that the scheduler holds for members of a group, and
-// whether it waits for victims.
+// placesOf returns the nodes that are reserved for members of a group, and whether it waits for victims.
 func (w *world) placesOf(group []string) (places map[string]string, waiting bool) {
 	places = map[string]string{}
 	for _, name := range group {

@@ -164,9 +164,8 @@ type Gang struct {
 	Siblings []Gang
 	// Done are the finished members. They describe the gang if no other pod or object does.
 	Done map[string]*v1.Pod
-	// Held says whether a member does not count yet: it has scheduling gates or another scheduler, or its ResourceClaims do not
-	// exist. nil is for none.
-	Held func(*v1.Pod) bool
+	// Gate says why a member does not count yet; "" if it does. nil is for none.
+	Gate func(*v1.Pod) string
 }
 
 // Defaults hold for what a gang does not declare.

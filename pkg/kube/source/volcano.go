@@ -90,12 +90,19 @@ func (d *Declaration) readTasks(g Gang) {
 		return
 	}
 	d.Counts = true
-	existing, uncounted := map[string]int{}, map[string]int{}
+	existing, uncounted := map[string]int{}, map[string]map[string]int{}
 	for _, pod := range g.allPods() {
-		if g.Held != nil && g.Held(pod) {
-			uncounted[taskOf(pod)]++
-		} else {
-			existing[taskOf(pod)]++
+		task, gate := taskOf(pod), ""
+		if g.Gate != nil {
+			gate = g.Gate(pod)
+		}
+		switch {
+		case gate == "":
+			existing[task]++
+		case uncounted[task] == nil:
+			uncounted[task] = map[string]int{gate: 1}
+		default:
+			uncounted[task][gate]++
 		}
 	}
 	for _, task := range slices.Sorted(maps.Keys(g.More.Tasks)) {

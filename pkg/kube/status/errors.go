@@ -7,9 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Final says whether an answer of the API server will be the same the next time. A time-out,
-// a conflict or an outage is no answer: the same request is made again, and nothing is
-// concluded from it.
+// Final returns whether the API server would give the same answer again. A time-out, a conflict or an outage is no answer: the request is
+// repeated, and nothing is concluded from it.
 func Final(err error) bool {
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) {

@@ -9,35 +9,33 @@ import (
 	"github.com/muster-scheduler/muster/pkg/evict"
 )
 
-// Explanation says why an eviction is where it is.
+// Explanation says why an eviction is in its domain.
 type Explanation struct {
-	// Considered are the domains that it might have been in, the best first; empty if there
-	// were too many ways to compare them.
+	// Considered are the possible domains, the best first; empty if there were too many to compare.
 	Considered []ConsideredDomain `json:"considered"`
 	Won        string             `json:"won"`  // the path of a domain; "" is the whole cluster
 	Rule       evict.Rule         `json:"rule"` // by which it was better than the next
 }
 
-// ConsideredDomain is what the cheapest eviction in a domain costs.
+// ConsideredDomain is the cost of the cheapest eviction in a domain.
 type ConsideredDomain struct {
 	Domain   string `json:"domain"` // as Won
 	Possible bool   `json:"possible"`
-	// Untried says that nobody knows: there are too many ways, or it would have taken too
-	// long only to tell about it.
+	// Untried says that the domain was not compared, because of a search or time limit.
 	Untried       bool `json:"untried,omitempty"`
 	*EvictionCost      // nil if it is not possible
 }
 
-// EvictionCost is what the rules compare, one after the other.
+// EvictionCost is what the rules compare, in this order.
 type EvictionCost struct {
-	Violations      int   `json:"violations"` // pods that leave against a PodDisruptionBudget
+	Violations      int   `json:"violations"` // pods evicted against a PodDisruptionBudget
 	Pods            int   `json:"pods"`
-	SentBack        int   `json:"sentBack,omitempty"` // members that wait at their places, and go back to the queue
+	SentBack        int   `json:"sentBack,omitempty"` // members at Permit that are requeued
 	HighestPriority int32 `json:"highestPriority"`
 	Sum             int64 `json:"sum"` // of priorities
 }
 
-// rules are what the words for rules mean.
+// rules are the words for rules.
 var rules = map[evict.Rule]string{
 	evict.Alone:         "no other domain is possible",
 	evict.ByBudgets:     "fewest violated PodDisruptionBudgets",
@@ -59,14 +57,13 @@ var rules = map[evict.Rule]string{
 	evict.NotAll:        "search limit reached",
 }
 
-// A message names at most this many domains, and no more than have room in this many
-// bytes.
+// A message names at most this many domains, in at most this many bytes.
 const (
 	mostDomains     = 5
 	mostDomainBytes = 640
 )
 
-// Why says in words what decided.
+// Why returns the rule that decided, in words.
 func (e Explanation) Why() string {
 	if e.Rule == evict.Alone && slices.ContainsFunc(e.Considered, func(c ConsideredDomain) bool { return c.Untried }) {
 		return "no other domain is known to be possible"
@@ -74,7 +71,7 @@ func (e Explanation) Why() string {
 	return rules[e.Rule]
 }
 
-// String is the message for people; it is shorter than status.Limit.
+// String returns the message for users, shorter than status.Limit.
 func (e Explanation) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "evicts in %s: %s", clipped(cmp.Or(e.Won, "the cluster")), e.Why())
@@ -98,7 +95,7 @@ func clipped(path string) string {
 	return "…" + strings.ToValidUTF8(path[len(path)-most:], "")
 }
 
-// cost is a domain's cost in words.
+// cost returns a domain's cost in words.
 func (c ConsideredDomain) cost() string {
 	switch {
 	case c.Untried:
@@ -125,7 +122,7 @@ func (c ConsideredDomain) cost() string {
 	if c.SentBack == 0 && c.Sum != int64(c.Pods)*int64(c.HighestPriority) {
 		text += fmt.Sprintf(", %d in sum", c.Sum)
 	}
-	if c.Violations > 0 { // pods, however few budgets protect them
+	if c.Violations > 0 { // counted in pods, however few budgets protect them
 		text += fmt.Sprintf(", %d against a budget", c.Violations)
 	}
 	return text

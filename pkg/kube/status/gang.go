@@ -1,6 +1,6 @@
-// Package status writes what people see: conditions, status fields and events of
-// PodGroups, of pods that wait and of the ClusterNetworkTopology, and metrics. It
-// writes only what changed, and does not know why anything was decided.
+// Package status writes what users see: conditions, status fields and events of PodGroups, of waiting pods and of the
+// ClusterNetworkTopology, and metrics. It knows the words, and not why anything was decided. Invariant: it writes only changes, and only
+// while this process leads.
 package status
 
 import (
@@ -14,24 +14,24 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// Scheduled is the type of the condition that says how far a gang is.
+// Scheduled is the type of the condition for the progress of a gang.
 const Scheduled = scheduling.ConditionScheduled
 
 // Reasons of the condition.
 const (
 	ReasonScheduled      = "Scheduled"            // minMember members are bound
-	ReasonBinding        = "Binding"              // places are planned and being taken
-	ReasonPreempting     = "Preempting"           // places are reserved until victims have left
+	ReasonBinding        = "Binding"              // a plan exists and its members are being bound
+	ReasonPreempting     = "Preempting"           // nodes are reserved until victims have terminated
 	ReasonUnschedulable  = "Unschedulable"        // there is no plan
-	ReasonNeverFits      = "NeverFits"            // there would be none with every pod gone
-	ReasonRejected       = "Rejected"             // what the users wrote cannot be carried out
-	ReasonConflict       = "TopologySpecConflict" // gangs of one group want different things
+	ReasonNeverFits      = "NeverFits"            // there would be none in an empty cluster
+	ReasonRejected       = "Rejected"             // what the user wrote is invalid
+	ReasonConflict       = "TopologySpecConflict" // gangs of one group contradict one another
 	ReasonWaiting        = "Waiting"              // members or gangs are missing
-	ReasonReady          = "Ready"                // whole, and not tried yet
+	ReasonReady          = "Ready"                // complete, and not tried yet
 	ReasonTimeout        = "ScheduleTimeout"      // the members were returned to the queue
-	ReasonEvictionFailed = "EvictionFailed"       // a victim could not be asked to leave
-	ReasonReserved       = "Reserved"             // of an event: places are kept until victims have left
-	ReasonGaveUp         = "ReservationGivenUp"   // of an event: they are not kept any longer
+	ReasonEvictionFailed = "EvictionFailed"       // a victim could not be evicted
+	ReasonReserved       = "Reserved"             // of an event: nodes are reserved until victims have terminated
+	ReasonGaveUp         = "ReservationGivenUp"   // of an event: the reservation ended
 )
 
 // Limit is the longest message, in bytes.
@@ -40,7 +40,7 @@ const Limit = 1024
 // Clip shortens a message to Limit.
 func Clip(message string) string { return clip(message, Limit) }
 
-// clip shortens a message to so many bytes.
+// clip shortens a message to a number of bytes.
 func clip(message string, most int) string {
 	const more = " ..."
 	if len(message) <= most {
@@ -49,7 +49,7 @@ func clip(message string, most int) string {
 	return strings.ToValidUTF8(message[:max(0, most-len(more))], "") + more
 }
 
-// Condition says how far a gang is; domain is where its bound members are, if known.
+// Condition returns the condition of a gang; domain is that of its bound members, if known.
 func Condition(s gang.State, domain string) metav1.Condition {
 	c := metav1.Condition{Type: Scheduled, Status: metav1.ConditionFalse}
 	switch {
@@ -58,7 +58,7 @@ func Condition(s gang.State, domain string) metav1.Condition {
 		if domain != "" {
 			c.Message += " in " + domain
 		}
-	case s.Started && s.Min > 0 && s.Bound+s.Done >= s.Min: // without a minimum nothing declares it
+	case s.Started && s.Min > 0 && s.Bound+s.Done >= s.Min: // a gang without a minimum is not declared
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonScheduled, "the gang was bound"
 	case s.Refusal.By == gang.Declaration:
 		c.Reason, c.Message = ReasonRejected, s.Refusal.String()
@@ -84,17 +84,17 @@ func Condition(s gang.State, domain string) metav1.Condition {
 	return c
 }
 
-// Counts are the members of a gang by what they do.
+// Counts are the numbers of members by their state.
 type Counts struct {
 	Bound, Running, Succeeded, Failed int
 	Owners                            []string
 	Domain                            string // of the bound members
-	Position                          int32  // in the queue; 0 is that it is not told
+	Position                          int32  // in the queue; 0 if it is not shown
 }
 
-// PodGroup returns the status of a gang, given the one that is written.
+// PodGroup returns the status of a gang, given the written one.
 func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.Time) scheduling.PodGroupStatus {
-	if s.Exist > 0 && s.Done == 0 { // those that have finished are of a run before
+	if s.Exist > 0 && s.Done == 0 { // finished members are of an earlier run
 		n.Succeeded, n.Failed = 0, 0
 	}
 	out := *old.DeepCopy()

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// Hint is what follows the words about missing members: which object creates them and what else would start the gang; "" if
-// that is not known. A StatefulSet only seems to create one pod after another: StatefulSets are not watched.
+// Hint returns what follows the words about missing members: which object creates them and what else would start the gang; "" if unknown.
+// StatefulSets are not watched, so that their pod management policy is a guess.
 func Hint(r cache.Report) string {
 	if r.OneByOne != "" {
 		return "; StatefulSet " + r.OneByOne + " seems to create one pod after another, each when the one before it runs: members that start together need podManagementPolicy: Parallel"
@@ -41,7 +41,7 @@ func Hint(r cache.Report) string {
 	return says
 }
 
-// State is a gang's state with the hint among the words.
+// State returns a gang's state with the hint in the refusal's words.
 func State(r cache.Report) gang.State {
 	s := r.State
 	s.Refusal.Words += Hint(r)

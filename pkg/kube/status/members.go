@@ -11,21 +11,19 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Users look at pods, and autoscalers count them. So each member that waits says whether it waits
-// for others to exist, or for room: not again whenever the room changes, but once, with the words
-// of the first refusal. The newest are on the member that is tried, and on the PodGroup.
+// Users look at pods, and autoscalers count them. So each waiting member says whether it waits for other members or for capacity. It keeps
+// the words of the first refusal: the newest are on the representative and on the PodGroup.
 
-// ReasonWaitingForGang is the reason of PodScheduled while members or gangs are missing: more nodes
-// would not help.
+// ReasonWaitingForGang is the reason of PodScheduled while members or gangs are missing, which more nodes would not change.
 const ReasonWaitingForGang = "WaitingForGang"
 
-// isRefused says whether a gang waits for room: all it waits for exists, and there is no plan.
+// isRefused returns whether a gang is complete and has no plan.
 func isRefused(s gang.State) bool {
 	return s.Refusal.Is() && !s.Refusal.Waits() && !s.Reserved && s.Planned == 0
 }
 
-// tellRefused writes to the members of a gang that is refused that it is, but for the one that was
-// tried: the scheduler itself tells it. Who has a place by then is told nothing.
+// tellRefused writes the refusal to the members of a gang, except the representative, which the scheduler tells, and members with a node
+// assignment.
 func (t *Teller) tellRefused(r cache.Report) {
 	speaker := t.cache.TriedFor(r.Gang)
 	if speaker == nil {
@@ -51,8 +49,7 @@ func (t *Teller) tellRefused(r cache.Report) {
 	}
 }
 
-// toldNow is what the members of a gang are to be told, and how many there are: one more must be
-// told, too.
+// toldNow returns what the members of a gang are to be told, with their number: a further member must be told, too.
 func toldNow(r cache.Report) string {
 	switch {
 	case r.Refusal.Waits():
@@ -63,8 +60,7 @@ func toldNow(r cache.Report) string {
 	return ""
 }
 
-// saysWaiting says whether a pod was told that others are missing; by a process before this one it
-// may have been in older words.
+// saysWaiting returns whether a pod was told that members are missing, also by an older release.
 func saysWaiting(pod *v1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && (c.Reason == ReasonWaitingForGang || c.Reason == v1.PodReasonSchedulingGated) {

@@ -10,30 +10,29 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// Why a gang is refused names the room of each domain, which changes with every pod that
-// starts or ends. Nobody reads so fast, and each change would be written to the member
-// that was tried, to the PodGroup, and in events, for every gang that waits.
+// The refusal of a gang names the capacity of each domain, which changes with every pod that starts or ends. Each change would be written
+// to the representative, the PodGroup and events, for every waiting gang, faster than users read.
 const (
 	// steadyFor is how long a refusal's words stay.
 	steadyFor = 10 * time.Second
-	// sayAgain is how long an event about a refusal is not followed by another one.
+	// sayAgain is the shortest time between two events about a refusal.
 	sayAgain = time.Minute
 )
 
-// memory is all that the Teller remembers of what was told, so that each thing is told once. One lock guards it.
+// memory is what the Teller has told, so that each thing is told once. One lock guards it.
 type memory struct {
 	mu        sync.Mutex
-	last      map[string]string    // the last message, by what it is about
-	refusals  map[string]refusal   // what is said of a group that is refused, by group
+	last      map[string]string    // the last message, by subject
+	refusals  map[string]refusal   // what is shown for a refused group, by group
 	events    map[event]time.Time  // when an event was recorded
-	tidied    time.Time            // when refusals and events that are long past were forgotten last
-	members   map[string]refusal   // what the members of a gang that is refused were told, by gang
+	tidied    time.Time            // when outdated refusals and events were last dropped
+	members   map[string]refusal   // what the members of a refused gang were told, by gang
 	voids     map[string]types.UID // pods whose nominated node is to be cleared, by name, until that is written
-	near      map[gang.Ref]string  // how near the places of a group's plan are, in words
-	positions map[gang.Ref]int32   // the places in the queue; nil before this process knows them
+	near      map[gang.Ref]string  // the spread of a group's plan, in words
+	positions map[gang.Ref]int32   // positions in the queue; nil before this process knows them
 }
 
-// refusal is what was said of a refusal.
+// refusal is what was shown of a refusal.
 type refusal struct {
 	Said
 	reason string
@@ -50,7 +49,7 @@ func newMemory() *memory {
 	}
 }
 
-// news says whether a message differs from the last one about the same thing, and remembers it.
+// news returns whether a message differs from the last one about its subject, and remembers it.
 func (m *memory) news(about, message string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,16 +60,15 @@ func (m *memory) news(about, message string) bool {
 	return true
 }
 
-// forget forgets the last message about something.
+// forget drops the last message about a subject.
 func (m *memory) forget(about string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.last, about)
 }
 
-// words returns what to say of a group that is refused for this reason: what was said
-// last, if that is not long ago. later is how long that is to be said, 0 if the reason is
-// news, or no other. Whether the group will ever fit is news at once.
+// words returns what to show for a group refused for this reason: the recent words, if there are any. later is when the new ones may be
+// shown; 0 if they are returned or equal. A change of whether the group ever fits is shown at once.
 func (m *memory) words(group string, why Said, now time.Time) (words Said, later time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,8 +84,7 @@ func (m *memory) words(group string, why Said, now time.Time) (words Said, later
 	return why, 0
 }
 
-// heard says whether an event about something, for that reason, need not be recorded, since one like it
-// was less than a minute ago.
+// heard returns whether an event like this one was recorded less than a minute ago, and otherwise remembers it.
 func (m *memory) heard(about, reason string, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +97,7 @@ func (m *memory) heard(about, reason string, now time.Time) bool {
 	return false
 }
 
-// tidy forgets what does not matter any longer. m.mu is held.
+// tidy drops outdated entries. m.mu is held.
 func (m *memory) tidy(now time.Time) {
 	if now.Sub(m.tidied) < sayAgain {
 		return
@@ -110,7 +107,7 @@ func (m *memory) tidy(now time.Time) {
 	maps.DeleteFunc(m.events, func(_ event, since time.Time) bool { return !now.Before(since.Add(sayAgain)) })
 }
 
-// toMembers returns what to tell members of a gang that is refused for a reason: what other members were told.
+// toMembers returns what to tell further members of a refused gang: what the first ones were told.
 func (m *memory) toMembers(gang, reason string, said Said) Said {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,7 +118,7 @@ func (m *memory) toMembers(gang, reason string, said Said) Said {
 	return said
 }
 
-// placed is for a group that has a plan: it is not refused any longer. near says how near its places are.
+// placed records the plan of a group, which is not refused any longer; near describes its spread.
 func (m *memory) placed(group gang.Ref, near string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,21 +126,21 @@ func (m *memory) placed(group gang.Ref, near string) {
 	m.near[group] = near
 }
 
-// nearnessOf is how near the places of a group's last plan were.
+// nearnessOf returns the spread of a group's last plan.
 func (m *memory) nearnessOf(group gang.Ref) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.near[group]
 }
 
-// started is for a gang that has what it needs: its members are refused no longer.
+// started drops what the members of a gang that started were told.
 func (m *memory) started(gang string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.members, gang)
 }
 
-// void notes which pod of a name is to lose its nominated node; "" is none.
+// void records which pod of a name is to lose its nominated node; "" is none.
 func (m *memory) void(key string, pod types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,14 +149,14 @@ func (m *memory) void(key string, pod types.UID) {
 	}
 }
 
-// isVoid says whether a pod is to lose its nominated node.
+// isVoid returns whether a pod is to lose its nominated node.
 func (m *memory) isVoid(key string, pod types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return pod != "" && m.voids[key] == pod
 }
 
-// position is a gang's place in the queue, given the one that its object has: before this process knows any, that holds.
+// position returns a gang's position in the queue; old, as its object has it, before this process knows any.
 func (m *memory) position(ref gang.Ref, old int32) int32 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,7 +166,7 @@ func (m *memory) position(ref gang.Ref, old int32) int32 {
 	return m.positions[ref]
 }
 
-// move notes the places in the queue, and returns the ones before; nil if this process knew none.
+// move records the positions in the queue, and returns the former ones; nil if there were none.
 func (m *memory) move(positions map[gang.Ref]int32) (was map[gang.Ref]int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +174,7 @@ func (m *memory) move(positions map[gang.Ref]int32) (was map[gang.Ref]int32) {
 	return was
 }
 
-// gone forgets a gang that does not exist any more: one of its name is another one.
+// gone forgets a deleted gang. A new gang of that name is another one.
 func (m *memory) gone(ref gang.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,5 +188,5 @@ func (m *memory) gone(ref gang.Ref) {
 	maps.DeleteFunc(m.events, func(e event, _ time.Time) bool { return e.about == name })
 }
 
-// aboutMembers is what a message to the members of a gang is about.
+// aboutMembers returns the subject of messages to the members of a gang.
 func aboutMembers(gang string) string { return "members of " + gang }

@@ -18,16 +18,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Meter is what one scheduler tells Prometheus, as a collector. What grows is counted when it
-// happens. What is now (who waits, what is held, whether the topology is good) is asked of the
-// cache when somebody asks, one gang at a time, and not said before this process leads: of the
-// replicas of a scheduler one tells it.
-//
-// Nothing is labelled with what users name, but layers and plugins, of which there are few.
+// Meter exports the metrics of one scheduler, as a collector. Counters are counted at the event. Present values (waiting gangs,
+// reservations, the topology) are read from the cache at each scrape, gang by gang, and only while this process leads. Labels hold no names
+// of users, except layers and plugins, of which there are few.
 type Meter struct {
 	clock   clock.PassiveClock
-	cache   *cache.Cache // nil until About
-	filters func() int64 // how often the Filters were run
+	cache   *cache.Cache // nil before About
+	filters func() int64 // number of Filter runs
 	nodeOf  NodeOf       // of pods without a gang
 
 	plans       *prometheus.HistogramVec
@@ -44,19 +41,19 @@ type Meter struct {
 	wakes       *prometheus.CounterVec
 	refusals    *prometheus.CounterVec
 
-	mu      sync.Mutex // held while the cache is read, so that what was read first is noted first
+	mu      sync.Mutex // held while the cache is read, so that readings are recorded in their order
 	waits   map[gang.Ref]*waitingGang
-	held    map[gang.Ref]time.Time // since when places are reserved, by group; zero if they were taken just now
-	freed   map[gang.Ref]freed     // by group, what pods have left for it until it runs
+	held    map[gang.Ref]time.Time // since when nodes are reserved, by group; zero for a reservation that was just taken
+	freed   map[gang.Ref]freed     // by group, nodes freed by evictions, until it runs
 	forPod  map[string]*freedForPod
 	largest []place.InLayer
-	looked  time.Time // when largest was found out
+	looked  time.Time // when largest was computed
 }
 
-// NodeOf says whether a pod is there, and which node it has by now; "" if none.
+// NodeOf returns whether a pod exists, and its node; "" if none.
 type NodeOf func(*v1.Pod) (node string, there bool)
 
-// NodesOf asks what the API server has told of pods.
+// NodesOf returns a NodeOf that reads the informer's pods.
 func NodesOf(pods corelisters.PodLister) NodeOf {
 	return func(p *v1.Pod) (node string, there bool) {
 		is, err := pods.Pods(p.Namespace).Get(p.Name)
@@ -67,34 +64,34 @@ func NodesOf(pods corelisters.PodLister) NodeOf {
 	}
 }
 
-// waitingGang is what is counted of a gang until it has started.
+// waitingGang holds the counts of a gang until it has started.
 type waitingGang struct {
 	seen    time.Time // by this process
-	first   time.Time // of its members; zero if nobody has asked yet
-	started bool      // it had, and has lost members since
+	first   time.Time // creation of its first member; zero before it is needed
+	started bool      // it was started, and has lost members since
 	cycles  int
 	runs    int64
 	spread  []place.Spread
 }
 
-// freed are nodes, with how many pods have left them to make room.
+// freed are nodes, with the numbers of pods evicted from them.
 type freed map[string]int
 
-// freedForPod is the same of a pod without a gang.
+// freedForPod is freed for a pod without a gang.
 type freedForPod struct {
 	pod *v1.Pod
 	on  freed
 }
 
-// Why pods are evicted.
+// The causes of evictions.
 const (
-	causeGang  = "gang"  // they make room for a gang
-	causePod   = "pod"   // they make room for a pod without one
-	causeWhole = "whole" // the rest of their own gang leaves
-	causeQuota = "quota" // their quota has had too much for long
+	causeGang  = "gang"  // capacity for a gang
+	causePod   = "pod"   // capacity for a pod without one
+	causeWhole = "whole" // the rest of their own gang is evicted
+	causeQuota = "quota" // their quota exceeded its fair share for long
 )
 
-// What came of a reservation, and of a wake-up.
+// The results of a reservation, and of a retry.
 const (
 	endTaken   = "taken"
 	endGivenUp = "given_up"
@@ -102,15 +99,15 @@ const (
 	wakeVain   = "vain"
 )
 
-// NoPlugin labels refusals of which no plugin is known to be the reason.
+// NoPlugin labels refusals without a known plugin.
 const NoPlugin = "none"
 
-// reasons are those of a gang that waits.
+// reasons are the reasons of waiting gangs.
 var reasons = []string{
 	ReasonBinding, ReasonConflict, ReasonNeverFits, ReasonPreempting, ReasonReady, ReasonRejected, ReasonUnschedulable, ReasonWaiting,
 }
 
-// sizes are classes of gangs, by the most members that they need.
+// sizes are classes of gangs, by the largest minMember.
 var sizes = []struct {
 	most int
 	name string
@@ -125,10 +122,10 @@ func sizeOf(members int) string {
 	return ""
 }
 
-// lookAgain is how long what is the largest gang that fits is not found out again.
+// lookAgain is how often the largest gang that fits is computed.
 const lookAgain = 10 * time.Second
 
-// NewMeter returns a Meter. Before About it tells only what it has counted.
+// NewMeter returns a Meter. Before About it exports counters only.
 func NewMeter(now clock.PassiveClock) *Meter {
 	m := &Meter{
 		clock: now, filters: func() int64 { return 0 },
@@ -194,7 +191,7 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, alpha+help, labels, nil)
 }
 
-// What is now.
+// The present values.
 var (
 	leadingNow      = gauge("muster_leading", "1 if this process schedules, 0 if it stands by.")
 	topologyNow     = gauge("muster_topology_valid", "1 if the ClusterNetworkTopology that is used can be, or there is none; 0 if an older one is used instead, or none.")
@@ -207,14 +204,13 @@ var (
 
 var registerOnce sync.Once
 
-// Register makes the metrics appear at the process's /metrics, and those of others: of the first Meter that is
-// registered, since a process runs one scheduler. Others only count.
+// Register exports the metrics at the process's /metrics, with additional collectors. Only the first registered Meter is exported, since a
+// process runs one scheduler.
 func (m *Meter) Register(others ...prometheus.Collector) {
 	registerOnce.Do(func() { legacyregistry.RawMustRegister(append(others, m)...) })
 }
 
-// About gives the Meter what it asks: the cache, how often the Filters were run, and where pods are
-// that have no gang.
+// About sets what the Meter reads: the cache, the number of Filter runs, and the nodes of pods without a gang.
 func (m *Meter) About(c *cache.Cache, filterRuns func() int64, nodeOf NodeOf) {
 	m.cache, m.filters, m.nodeOf = c, filterRuns, nodeOf
 }
@@ -235,8 +231,7 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It must not ask whether this process leads: that is
-// found out by asking all collectors.
+// Collect implements prometheus.Collector. It must not ask whether this process leads, since that question itself asks all collectors.
 func (m *Meter) Collect(to chan<- prometheus.Metric) {
 	open := m.cache != nil && m.cache.Open()
 	if open {
@@ -285,7 +280,7 @@ func number(is bool) float64 {
 	return 0
 }
 
-// waiting counts the gangs that wait, and says how long the one waits that waits longest. m.mu is held.
+// waiting returns the numbers of waiting gangs and the longest waits, by reason. m.mu is held.
 func (m *Meter) waiting(now time.Time) (many map[string]int, longest map[string]time.Duration) {
 	many, longest = map[string]int{}, map[string]time.Duration{}
 	for ref, w := range m.waits {
@@ -300,13 +295,13 @@ func (m *Meter) waiting(now time.Time) (many map[string]int, longest map[string]
 	return many, longest
 }
 
-// waits says whether members of a gang wait that it needs.
+// waits returns whether members that a gang needs are waiting.
 func waits(t cache.Tally) bool {
 	return t.Served && t.Members > t.Bound && (t.Min == 0 || t.Bound+t.Done < t.Min)
 }
 
-// firstOf is when the first member of a gang that waits was made, or seen if that was before:
-// creation times are whole seconds. m.mu is held.
+// firstOf returns when the first member of a waiting gang was created, or seen if that was before: creation times are whole seconds. m.mu
+// is held.
 func (m *Meter) firstOf(ref gang.Ref, w *waitingGang) time.Time {
 	if w.first.IsZero() {
 		w.first = w.seen
@@ -317,7 +312,7 @@ func (m *Meter) firstOf(ref gang.Ref, w *waitingGang) time.Time {
 	return w.first
 }
 
-// Gang is for a gang of which something has changed.
+// Gang updates the counts after a change of a gang.
 func (m *Meter) Gang(ref gang.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -346,12 +341,12 @@ func (m *Meter) Gang(ref gang.Ref) {
 	m.settle(t.Group)
 }
 
-// started counts a gang that has what it needs for the first time. m.mu is held.
+// started counts a gang that has its minimum for the first time. m.mu is held.
 func (m *Meter) started(ref gang.Ref, t cache.Tally, w *waitingGang) {
 	size := sizeOf(t.Min)
 	m.starts.WithLabelValues(size).Observe(m.clock.Since(m.firstOf(ref, w)).Seconds())
 	if ref != t.Group {
-		return // what its group has cost is counted with the first of its gangs
+		return // the costs of its group are counted with its first gang
 	}
 	m.cycles.WithLabelValues(size).Observe(float64(w.cycles))
 	m.gangRuns.WithLabelValues(size).Observe(float64(w.runs))
@@ -369,7 +364,7 @@ func (m *Meter) Cycle(group gang.Ref) {
 	}
 }
 
-// Attempt counts an attempt to plan a group that took so long. ran is what the Filters had run before.
+// Attempt counts an attempt to plan a group, with its duration. ran is the number of Filter runs before.
 func (m *Meter) Attempt(group gang.Ref, planned bool, took time.Duration, ran int64) {
 	result := "refused"
 	if planned {
@@ -379,10 +374,10 @@ func (m *Meter) Attempt(group gang.Ref, planned bool, took time.Duration, ran in
 	m.Ran(group, ran)
 }
 
-// Runs is how often the Filters were run until now.
+// Runs returns the number of Filter runs.
 func (m *Meter) Runs() int64 { return m.filters() }
 
-// Ran counts the runs of the Filters for a group since Runs was before.
+// Ran counts the Filter runs for a group since Runs was before.
 func (m *Meter) Ran(group gang.Ref, before int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -391,7 +386,7 @@ func (m *Meter) Ran(group gang.Ref, before int64) {
 	}
 }
 
-// Placed is for an attempt that has found places: how near they are, and what fits beside them.
+// Placed counts an attempt with a plan: its spread, and what fits besides it.
 func (m *Meter) Placed(a *place.Attempt, places []gang.Place, spread []place.Spread) {
 	m.mu.Lock()
 	if w := m.waits[a.Group.Key]; w != nil {
@@ -401,7 +396,7 @@ func (m *Meter) Placed(a *place.Attempt, places []gang.Place, spread []place.Spr
 	m.fits(a, places)
 }
 
-// Refused is for an attempt that has found none, and who refused it; nil if a plugin has failed.
+// Refused counts an attempt without a plan, by plugin; nil if a plugin has failed.
 func (m *Meter) Refused(a *place.Attempt, why *place.Refusal) {
 	if why == nil || len(why.Plugins) == 0 {
 		m.refusals.WithLabelValues(NoPlugin).Inc()
@@ -413,7 +408,7 @@ func (m *Meter) Refused(a *place.Attempt, why *place.Refusal) {
 	m.fits(a, nil)
 }
 
-// fits finds out how large a gang would fit, now and then.
+// fits computes the largest gang that fits, at intervals.
 func (m *Meter) fits(a *place.Attempt, places []gang.Place) {
 	now := m.clock.Now()
 	m.mu.Lock()
@@ -428,7 +423,7 @@ func (m *Meter) fits(a *place.Attempt, places []gang.Place) {
 	m.largest, m.looked = largest, now
 }
 
-// TriedAgain is for a group that was refused before, and was tried again since something has changed.
+// TriedAgain counts the retry of a refused group after a change.
 func (m *Meter) TriedAgain(helped bool) {
 	result := wakeVain
 	if helped {
@@ -443,7 +438,7 @@ func (m *Meter) Preemption(n int) {
 	m.victims.Add(float64(n))
 }
 
-// Taken is for a group whose reserved places are free now and are taken.
+// Taken counts a group whose reserved nodes are free and are taken.
 func (m *Meter) Taken(group gang.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -453,7 +448,7 @@ func (m *Meter) Taken(group gang.Ref) {
 	}
 }
 
-// reserved notes whether places of a group are reserved. m.mu is held.
+// reserved records whether nodes are reserved for a group. m.mu is held.
 func (m *Meter) reserved(group gang.Ref, is bool) {
 	since, known := m.held[group]
 	switch {
@@ -467,11 +462,11 @@ func (m *Meter) reserved(group gang.Ref, is bool) {
 	}
 }
 
-// Revoked counts an eviction since a quota has had too much for long.
+// Revoked counts an eviction from a quota above its fair share.
 func (m *Meter) Revoked() { m.evictions.WithLabelValues(causeQuota).Inc() }
 
-// Evicted counts a pod whose eviction the API server has taken, so that another one may run.
-// room says that it makes room for it, and does not only leave with the rest of its gang.
+// Evicted counts a pod whose eviction the API server has accepted, by its preemptor. room says that it frees capacity, and is not only
+// evicted with its gang.
 func (m *Meter) Evicted(victim, by *v1.Pod, room bool) {
 	node := victim.Spec.NodeName
 	switch {
@@ -499,8 +494,7 @@ func (m *Meter) Evicted(victim, by *v1.Pod, room bool) {
 	}
 }
 
-// settle finds out, of a group that has what it needs, or is gone, whether it has taken the nodes
-// that pods have left for it. m.mu is held.
+// settle counts, for a group that runs or is gone, the nodes freed for it that it did not take. m.mu is held.
 func (m *Meter) settle(group gang.Ref) {
 	nodes := m.freed[group]
 	if nodes == nil {
@@ -522,7 +516,7 @@ func (m *Meter) settle(group gang.Ref) {
 	}
 }
 
-// without counts the pods that have left nodes which nobody took.
+// without returns the number of pods evicted from nodes that were not taken.
 func (f freed) without(taken func(node string) bool) (n float64) {
 	for node, pods := range f {
 		if !taken(node) {
@@ -532,7 +526,7 @@ func (f freed) without(taken func(node string) bool) (n float64) {
 	return n
 }
 
-// Bound is for a pod without a gang that is bound to a node.
+// Bound records the node of a pod without a gang.
 func (m *Meter) Bound(pod *v1.Pod, node string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -547,8 +541,7 @@ func (m *Meter) bound(pod *v1.Pod, node string) {
 	}
 }
 
-// sweep ends what nobody is told the end of: pods that are gone, groups whose gangs have formed
-// others.
+// sweep ends what no event ends: deleted pods, and groups whose gangs have formed other groups.
 func (m *Meter) sweep() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,14 +7,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Nominate writes the node of a waiting pod's place in a reservation, before anybody is asked to leave for it: whoever comes
-// after this process must be able to read for whom. It writes what the pod has by what was seen of it, too: a request that
-// clears the node may have been carried out, and not been seen yet. One that is under way is waited for. Without a
-// place that is reserved now nothing is written. The error is what the API server says.
+// Nominate writes the node of a waiting pod's reservation before any victim is evicted: the next process must be able to read what victims
+// are evicted for. It writes even if the known status has the node, because an earlier request may have cleared it; a running request is
+// awaited. Without a reservation nothing is written. The error is the API server's.
 func (t *Teller) Nominate(ctx context.Context, pod *v1.Pod, key string) error {
 	return t.turns.take(ctx, key, func() error {
 		node, confirmed := t.cache.Place(pod)
-		if node == "" || confirmed { // it is being bound: a node that is written now would stay
+		if node == "" || confirmed { // being bound: a nominated node would stay
 			return nil
 		}
 		blank := pod.DeepCopy()
@@ -23,8 +22,8 @@ func (t *Teller) Nominate(ctx context.Context, pod *v1.Pod, key string) error {
 	})
 }
 
-// turns has those who read where a pod's place is, and write that, come one after the other. They are channels and not
-// locks, since the API server may be waited for meanwhile, and those who wait for a turn may give up.
+// turns serializes the writers of a pod's nominated node. They are channels and not locks: a writer may wait for the API server, and
+// another one may give up.
 type turns [64]chan struct{}
 
 func newTurns() (t turns) {
@@ -34,7 +33,7 @@ func newTurns() (t turns) {
 	return t
 }
 
-// take does something when nobody else does anything with that key.
+// take runs do while no other function runs with that key.
 func (t *turns) take(ctx context.Context, key string, do func() error) error {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key))

@@ -8,16 +8,16 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// One gang that comes or starts moves all that stand behind it. So not each change is written, but what
-// is so every half a minute, and only to the first: who stands further behind is told by "musterctl queue".
+// Each gang that arrives or starts moves all gangs behind it. So only the positions of the first gangs are written, every half a minute;
+// "musterctl queue" shows all.
 const (
-	// mostPositions is how many gangs are told their place in the queue.
+	// mostPositions is how many gangs have their position written.
 	mostPositions = 100
-	// positionsEvery is how long changes of the queue are gathered. A gang that starts before costs nothing.
+	// positionsEvery is how long changes of the queue are gathered.
 	positionsEvery = 30 * time.Second
 )
 
-// Positions are the places in the queue of the gangs that are tried first, from 1.
+// Positions returns the queue positions of the gangs that are tried first, from 1.
 func Positions(c *cache.Cache) map[gang.Ref]int32 {
 	tried, _ := c.Queue()
 	out := map[gang.Ref]int32{}
@@ -27,8 +27,7 @@ func Positions(c *cache.Cache) map[gang.Ref]int32 {
 	return out
 }
 
-// Position is what a gang with this condition is told of its place in the queue: who starts stands in none,
-// nor does a gang that nobody tries.
+// Position returns the position to show for a gang with this condition: 0 for a gang that starts or is not tried.
 func Position(reason string, at int32) int32 {
 	switch reason {
 	case ReasonScheduled, ReasonBinding, ReasonWaiting, ReasonRejected:
@@ -37,20 +36,20 @@ func Position(reason string, at int32) int32 {
 	return at
 }
 
-// moved has the places in the queue told when changes have been gathered.
+// moved schedules the writing of positions after a change.
 func (t *Teller) moved() {
 	if t.options.Settle < 0 {
 		return
 	}
-	t.Writer.DoAfter("queue", positionsEvery, func(context.Context) error { // of several, the first is done in time
-		if t.cache.Open() { // else another process tells them
+	t.Writer.DoAfter("queue", positionsEvery, func(context.Context) error { // of several, the first runs in time
+		if t.cache.Open() { // else the leader writes them
 			t.tellPositions()
 		}
 		return nil
 	})
 }
 
-// tellPositions has the status of each gang written whose place in the queue is another one than was told.
+// tellPositions updates the status of each gang whose position changed.
 func (t *Teller) tellPositions() {
 	now := Positions(t.cache)
 	was := t.memory.move(now)
@@ -70,7 +69,7 @@ func (t *Teller) tellPositions() {
 	}
 }
 
-// written are the places that a process before this one has told.
+// written returns the positions that a previous process wrote.
 func (t *Teller) written() map[gang.Ref]int32 {
 	out := map[gang.Ref]int32{}
 	for _, ref := range t.cache.Gangs() {

@@ -7,14 +7,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// writeScore writes how near the pods of an object's gangs are into its status, and nothing else.
+// writeScore writes only the placement score of an object's gangs into its status.
 func (t *Teller) writeScore(ctx context.Context, ref gang.Ref) error {
 	s, ok := t.cache.Score(ref)
 	if !ok || !t.cache.Open() {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": s.Object.UID}, // not one that is made anew under its name
+		"metadata": map[string]any{"uid": s.Object.UID}, // not a new object of its name
 		"status":   map[string]any{"placementScore": s.Is},
 	})
 	if err != nil {

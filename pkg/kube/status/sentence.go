@@ -12,9 +12,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Sentence says in one plain sentence what a gang needs, what the best domain has, and what the
-// nodes are short of; where members that run bind the others, who they are and what would help. It is
-// shorter than Limit.
+// Sentence returns in one sentence what a gang needs, what the best domain has, and what nodes lack. If running members bind the gang to a
+// domain, it names them and the remedy. It is shorter than Limit.
 func Sentence(s place.Shortage) string {
 	r := s.Plan
 	if s.Pin != nil && !r.Split {
@@ -47,7 +46,7 @@ func Sentence(s place.Shortage) string {
 		}
 	case len(r.Domains) == 0:
 		out.WriteString("; no node is in one")
-	case s.Never != nil && r.Domains[0].Slots == 0 && len(r.Multiple) > 0: // fewer may have room
+	case s.Never != nil && r.Domains[0].Slots == 0 && len(r.Multiple) > 0: // fewer members may fit
 		out.WriteString("; no domain has capacity for the smallest multiple, even when empty")
 	case s.Never != nil && r.Domains[0].Slots == 0:
 		out.WriteString("; no node has capacity for one member, even when empty")
@@ -55,7 +54,7 @@ func Sentence(s place.Shortage) string {
 		fmt.Fprintf(&out, "; it %s %d, even when empty", could, r.Domains[0].Slots)
 	case s.Never != nil:
 		fmt.Fprintf(&out, "; the largest, %s, %s %d, even when empty", clipped(r.Domains[0].Path), could, r.Domains[0].Slots)
-	case r.Dependent && !r.AtLeast: // the numbers of members alone forbid a plan, so that none was put anywhere
+	case r.Dependent && !r.AtLeast: // the numbers of members forbid a plan: none was placed
 	case whole:
 		fmt.Fprintf(&out, "; there is room for %s", slots(r))
 	case r.Domains[0].Slots == 0 && len(r.Multiple) > 0:
@@ -90,7 +89,7 @@ func Sentence(s place.Shortage) string {
 	return Clip(out.String() + ".")
 }
 
-// slots is how many members the best domain takes, or how many at least.
+// slots returns how many members the best domain takes, or at least takes.
 func slots(r *plan.Refusal) string {
 	n := r.Domains[0].Slots
 	if r.AtLeast && n > 0 {
@@ -99,8 +98,8 @@ func slots(r *plan.Refusal) string {
 	return fmt.Sprint(n)
 }
 
-// pinned is said of members that have no room where others of their gang run. The words before the colon
-// are stable: people and tools match on them. atLeast says that the domain may take more than p.Room.
+// pinned describes members that do not fit where their gang runs. The words before the colon are stable, because tools match them. atLeast
+// says that the domain may take more than p.Room.
 func pinned(p *place.Pin, atLeast bool) string {
 	places, where := fmt.Sprint(p.Want, " places"), ""
 	if p.Want == 1 {
@@ -123,7 +122,7 @@ func pinned(p *place.Pin, atLeast bool) string {
 		run(p.Who), clipped(p.In), places, where)
 }
 
-// run names members, and says that they run.
+// run names running members.
 func run(names []string) string {
 	const most = 3
 	switch n := len(names); {
@@ -136,7 +135,7 @@ func run(names []string) string {
 	}
 }
 
-// besides is what more stands in the way than the number of places.
+// besides returns the reasons other than capacity.
 func besides(r *plan.Refusal) (out string) {
 	for _, d := range r.Deeper {
 		out += fmt.Sprintf("; %s must be in one %s domain", d.Who(), d.Layer)
@@ -164,7 +163,7 @@ func besides(r *plan.Refusal) (out string) {
 // mostLacks is how many reasons a sentence names.
 const mostLacks = 4
 
-// nodes counts nodes by what they lack, in brackets; "" if nothing is known.
+// nodes returns the numbers of nodes by what they lack, in parentheses; "" if unknown.
 func nodes(s place.Shortage) string {
 	type lack struct {
 		nodes int
@@ -181,7 +180,7 @@ func nodes(s place.Shortage) string {
 		}
 	}
 	slices.SortFunc(all, func(a, b lack) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.words[1], b.words[1])) })
-	var last []lack // whatever else there is
+	var last []lack // the remaining reasons
 	if s.Held.Nodes > 0 {
 		whose := reservedFor(s.Held)
 		last = append(last, lack{s.Held.Nodes, [2]string{"has its free room reserved for " + whose, "have their free room reserved for " + whose}})
@@ -213,7 +212,7 @@ func nodes(s place.Shortage) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// reservedFor names who has places on most nodes, and counts the others.
+// reservedFor names the gang with the most reserved nodes, and counts the remaining ones.
 func reservedFor(h place.Held) string {
 	switch h.Others {
 	case 0:
@@ -224,8 +223,7 @@ func reservedFor(h place.Held) string {
 	return fmt.Sprintf("%s and %d others", clipped(h.For), h.Others)
 }
 
-// bare is a reason that no plain words are known of: without who says so, and without what to do about expressions in general. What
-// it is about stands in front, and why at the end: of a long one the middle is left out.
+// bare returns an unknown reason without the plugin's name and general advice. The middle of a long reason is left out.
 func bare(reason string) string {
 	const most = 160
 	reason = strings.TrimPrefix(reason, "node(s) ")
@@ -236,7 +234,7 @@ func bare(reason string) string {
 	return squeeze(reason, most)
 }
 
-// lackWords is a Filter's reason in plain words, of one node and of several.
+// lackWords returns a Filter's reason in plain words, for one node and for several.
 func lackWords(reason string) [2]string {
 	if what, ok := strings.CutPrefix(reason, "Insufficient "); ok {
 		return [2]string{"lacks " + what, "lack " + what}

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// short says of what members need more than is free, after a comma; "" if that is not known of anything.
+// short lists the resources of which members need more than is free, after a comma; "" if unknown.
 func short(d place.Diagnosis) string {
 	var b strings.Builder
 	for _, s := range d.Short {

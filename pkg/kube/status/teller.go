@@ -23,8 +23,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Teller tells people: it brings the status of objects up to date and records events,
-// each thing once, and not more often than anybody reads.
+// Teller updates the status of objects and records events, each change once, and not more often than users read.
 type Teller struct {
 	Writer *Writer
 
@@ -33,48 +32,47 @@ type Teller struct {
 	options  TellerOptions
 	memory   *memory
 	turns    turns
-	network  time.Time // when the status of the topology was written last; only its writer reads it
+	network  time.Time // when the topology's status was written; only its writer reads it
 }
 
-// TellerOptions are what the process decides.
+// TellerOptions are the settings of the process.
 type TellerOptions struct {
 	Clock clock.Clock
-	// Settle is how long changes of a gang are gathered before its status is written; less
-	// than 0 means not at all.
+	// Settle is how long changes of a gang are gathered before its status is written; below 0 is not at all.
 	Settle time.Duration
-	// Busy says whether bindings are under way, for which the status of gangs and quotas should wait.
+	// Busy returns whether bindings are running, which the status of gangs and quotas should wait for.
 	Busy func() bool
-	// Topology says that the status of the ClusterNetworkTopology is ours to write.
+	// Topology says that Muster writes the status of the ClusterNetworkTopology.
 	Topology bool
-	// Unread says that nobody reads the status of gangs: it is not written, nor told in events.
+	// Unread says that the status of gangs has no reader: it is neither written nor told in events.
 	Unread bool
 }
 
-// NewTeller returns a Teller. Nothing can be told before it is given the cache.
+// NewTeller returns a Teller. The caller calls About before anything is told.
 func NewTeller(w *Writer, r events.EventRecorder, o TellerOptions) *Teller {
 	return &Teller{Writer: w, recorder: r, options: o, memory: newMemory(), turns: newTurns()}
 }
 
-// About gives the Teller the cache that knows of what it tells.
+// About sets the cache that the Teller reads.
 func (t *Teller) About(c *cache.Cache) { t.cache = c }
 
-// How urgent an event is.
+// The types of events.
 const (
 	Normal  = v1.EventTypeNormal
 	Warning = v1.EventTypeWarning
 )
 
-// longestBusy is how long what is told waits for bindings, which are more urgent.
+// longestBusy is how long a status waits for bindings, which are more urgent.
 const longestBusy = 5 * time.Second
 
-// DoIdle has something done in the background once for each key: after a while, and as soon as no bindings are under way, but
-// not much later. It is told a question that it asks when there is much to do: whether bindings have begun that it should let pass.
+// DoIdle runs do in the background once for each key: after a delay, and once no bindings are running or longestBusy has passed. do may ask
+// whether it should yield to new bindings.
 func (t *Teller) DoIdle(key string, after time.Duration, do func(ctx context.Context, yields func() bool) error) {
 	by := t.options.Clock.Now().Add(longestBusy)
 	t.doIdle(key, after, by, func(ctx context.Context) error { return do(ctx, func() bool { return t.yields(by) }) })
 }
 
-// yields says whether bindings are under way for which others wait until some time.
+// yields returns whether bindings are running that the work waits for until some time.
 func (t *Teller) yields(by time.Time) bool {
 	return t.options.Busy() && t.options.Clock.Now().Before(by)
 }
@@ -89,7 +87,7 @@ func (t *Teller) doIdle(key string, after time.Duration, by time.Time, do func(c
 	})
 }
 
-// Report has a gang's status written when no bindings are under way, or after a while; not at all if nobody reads it.
+// Report schedules the writing of a gang's status; unless it has no reader.
 func (t *Teller) Report(ref gang.Ref) {
 	if t.options.Unread {
 		return
@@ -102,8 +100,8 @@ func (t *Teller) report(ref gang.Ref, by time.Time) {
 	t.doIdle("gang "+ref.ID(), t.options.Settle, by, func(ctx context.Context) error { return t.writeGang(ctx, ref) })
 }
 
-// Pod has a waiting pod's status written as it is when its turn comes. A nominated node that is
-// to be cleared is cleared, although something else is said before that was written.
+// Pod schedules the writing of a waiting pod's status, in its state at that time. A nominated node to clear is cleared even if a later call
+// replaces this one.
 func (t *Teller) Pod(key string, say Waiting) {
 	if pod := t.cache.Pod(key); pod != nil && say.Node != nil && *say.Node == "" {
 		t.memory.void(key, pod.UID)
@@ -113,7 +111,7 @@ func (t *Teller) Pod(key string, say Waiting) {
 	})
 }
 
-// writePod writes what is said of a pod, and where its place is by now.
+// writePod writes the status of a pod with its present node assignment.
 func (t *Teller) writePod(ctx context.Context, key string, say Waiting) error {
 	pod := t.cache.Pod(key)
 	if pod == nil || pod.Spec.NodeName != "" {
@@ -122,7 +120,7 @@ func (t *Teller) writePod(ctx context.Context, key string, say Waiting) error {
 	}
 	node, confirmed := t.cache.Place(pod)
 	switch {
-	case node != "" && confirmed: // it is being bound: a node that is written now would stay
+	case node != "" && confirmed: // being bound: a nominated node would stay
 		say.Node = nil
 	case node != "":
 		say.Node = &node // the node of the reservation, whatever was said meanwhile
@@ -136,9 +134,8 @@ func (t *Teller) writePod(ctx context.Context, key string, say Waiting) error {
 	return err
 }
 
-// Siblings writes to the other pending members why they wait: to all of a gang for which victims are evicted, which get a nominated node
-// anyway, and afterwards to those whose status still tells of that attempt: they get the refusal that followed. Other gangs do not cost
-// a write for each member.
+// Siblings tells the other pending members why they wait, if victims are evicted for the gang, or if their status still tells of such an
+// attempt. Other gangs do not cost a write for each member.
 func (t *Teller) Siblings(speaker *v1.Pod, why Said, came Preemption) {
 	group, refusal := t.cache.Group(speaker)
 	if refusal.Is() {
@@ -163,8 +160,7 @@ func toldOfAttempt(pod *v1.Pod) bool {
 	return condition != nil && strings.Contains(condition.Message, attemptedBy)
 }
 
-// Refused returns what to say of a group that is refused: its words stay for a while. If
-// they are not why, later is when that may be said; nothing else need happen until then.
+// Refused returns what to show for a refused group: its words stay for a while. If they are not why, later is when why may be shown.
 func (t *Teller) Refused(group gang.Ref, why Said) (words Said, later time.Duration) {
 	if t.options.Settle < 0 {
 		return why, 0
@@ -172,8 +168,7 @@ func (t *Teller) Refused(group gang.Ref, why Said) (words Said, later time.Durat
 	return t.memory.words(group.ID(), why, t.options.Clock.Now())
 }
 
-// Placed is for a group that is refused no longer, since there are places for it: how near they are is said
-// when it is bound. Of one whose members run already nothing is known anew.
+// Placed records the plan of a group, which is not refused any longer. Its spread is told when the group is bound; nil keeps the known one.
 func (t *Teller) Placed(group gang.Ref, spread []place.Spread) {
 	near := nearness(spread)
 	if spread == nil {
@@ -185,7 +180,7 @@ func (t *Teller) Placed(group gang.Ref, spread []place.Spread) {
 // mostNames bounds how many domains are named.
 const mostNames = 8
 
-// listed lists some of the names of domains; "" if there are none.
+// listed returns the names of domains for a message, shortened; "" if there are none.
 func listed(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -197,8 +192,7 @@ func listed(names []string) string {
 	return ": " + strings.Join(names, ", ") + more
 }
 
-// nearness says of each layer in which there are several domains how many, in brackets; "" if nothing is
-// known, or all is in one.
+// nearness returns, for each layer with several domains, their number, in parentheses; "" if there is no such layer.
 func nearness(spread []place.Spread) string {
 	var parts []string
 	for _, at := range spread {
@@ -212,7 +206,7 @@ func nearness(spread []place.Spread) string {
 	return " (domains touched: " + strings.Join(parts, "; ") + ")"
 }
 
-// writeGang brings a PodGroup's status up to date and tells about a change.
+// writeGang updates a PodGroup's status and tells about changes.
 func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 	name := ref.ID()
 	r, ok := t.cache.Report(ref)
@@ -221,7 +215,7 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 		return nil
 	}
 	if !t.cache.Open() || !r.Served {
-		return nil // what is known is not the whole truth yet, or another process leads, or it is another scheduler's
+		return nil // the cache is incomplete, another process leads, or the gang is another scheduler's
 	}
 	is := State(r)
 	c := Condition(is, r.Domain)
@@ -255,13 +249,11 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 	return t.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, PodGroup(r.PodGroup.Status, is, n, now))
 }
 
-// memberSettle is how many times longer than its gang's status that of a gated member
-// waits for further changes: while members come one by one, nothing is said to each.
+// memberSettle is how many times longer than its gang's status a gated member's status waits for further changes, such as more members.
 const memberSettle = 10
 
-// gated writes to the members of a gang that cannot be planned what they wait for, and
-// once it can be, to those that were told so whom they wait for now. That it is refused
-// is written to each once.
+// gated tells the members of an incomplete gang what they wait for, and updates that once the gang is complete. A refusal is written to
+// each member once.
 func (t *Teller) gated(ref gang.Ref) {
 	r, ok := t.cache.Report(ref)
 	if !ok || !t.cache.Open() {
@@ -277,7 +269,7 @@ func (t *Teller) gated(ref gang.Ref) {
 		}
 		if ok, why := t.cache.Admit(pod); !ok {
 			t.Pod(convert.PodKey(pod), Waiting{Message: why + Hint(r), Gated: true})
-		} else if !t.cache.State(ref).Refusal.Is() && r.Refusal.Waits() { // for something that the scheduler keeps it out of its queue for
+		} else if !t.cache.State(ref).Refusal.Is() && r.Refusal.Waits() { // for a reason that the scheduler keeps the pod out of its queue for
 			t.Pod(convert.PodKey(pod), Waiting{Message: r.Refusal.String(), Gated: true})
 		}
 	}
@@ -309,8 +301,7 @@ func (t *Teller) Gang(ref gang.Ref, kind, reason, message string) {
 	t.Note(cache.Note{About: about, Warning: kind == Warning, Reason: reason, Message: message})
 }
 
-// likeness is equal for events of which one a minute is enough: of refusals, whose words change with each
-// pod that starts or ends, whatever they say.
+// likeness is equal for events of which one a minute is enough: for refusals of one reason, whatever their words.
 func likeness(reason, message string) string {
 	if reason == ReasonUnschedulable || reason == ReasonNeverFits {
 		return reason
@@ -348,11 +339,11 @@ func (t *Teller) Once(key string, n cache.Note) {
 	}
 }
 
-// betweenTopologies is how long a status of the ClusterNetworkTopology stays at least: while nodes come, each
-// changes it, and it is the largest object there is.
+// betweenTopologies is the shortest time between two writes of the ClusterNetworkTopology's status: each new node changes it, and it is
+// large.
 const betweenTopologies = time.Second
 
-// Topology has the ClusterNetworkTopology's status brought up to date.
+// Topology schedules the update of the ClusterNetworkTopology's status.
 func (t *Teller) Topology() { t.topologyAfter(t.options.Settle) }
 
 func (t *Teller) topologyAfter(settle time.Duration) {
@@ -362,7 +353,7 @@ func (t *Teller) topologyAfter(settle time.Duration) {
 			return nil
 		}
 		err := t.writeTopology(ctx)
-		if err == nil { // else it is tried again, more and more seldom
+		if err == nil { // else it is retried with growing delays
 			t.network = t.options.Clock.Now()
 		}
 		return err
@@ -388,14 +379,13 @@ func (t *Teller) writeTopology(ctx context.Context) error {
 	return t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, now.Object, now.Object.Status, is)
 }
 
-// writeUnused says of each topology that has another name than the one that is used that it has no
-// effect.
+// writeUnused says in each ClusterNetworkTopology of another name that it has no effect.
 func (t *Teller) writeUnused(ctx context.Context) error {
 	for _, object := range t.cache.Unused() {
 		is := Unused(object, metav1.NewTime(t.options.Clock.Now()))
 		if meta.IsStatusConditionPresentAndEqual(object.Status.Conditions, Ready, metav1.ConditionFalse) &&
 			meta.FindStatusCondition(object.Status.Conditions, Ready).Reason == ReasonNotUsed {
-			continue // it was said
+			continue // already said
 		}
 		t.Once("topology "+string(object.UID), aboutTopology(object, ReasonNotUsed, notUsed))
 		if err := t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, object, object.Status, is); err != nil {
@@ -405,7 +395,7 @@ func (t *Teller) writeUnused(ctx context.Context) error {
 	return nil
 }
 
-// aboutTopology is what is wrong with a ClusterNetworkTopology.
+// aboutTopology returns a note about an invalid ClusterNetworkTopology.
 func aboutTopology(object *koordinator.ClusterNetworkTopology, reason, message string) cache.Note {
 	about := object.DeepCopy()
 	about.APIVersion, about.Kind = koordinator.GroupVersion.String(), "ClusterNetworkTopology"

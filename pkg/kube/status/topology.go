@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Types of the ClusterNetworkTopology's conditions. Truncated is there as long as not all domains are listed.
+// Types of the ClusterNetworkTopology's conditions. Truncated exists while not all domains are listed.
 const (
 	Ready     = "Ready"
 	Truncated = "Truncated"
@@ -28,15 +28,13 @@ const (
 	ReasonTooManyDomains = "TooManyDomains"
 )
 
-// mostListed bounds what the list of domains takes, in bytes. etcd takes 1.5 MiB, in which the spec and what tools note
-// of the object have their place, too.
+// mostListed bounds the list of domains, in bytes. etcd takes 1.5 MiB, including the spec and what tools write.
 const mostListed = 1 << 20
 
-// notUsed is said of every ClusterNetworkTopology but one.
+// notUsed is the message in every ClusterNetworkTopology but one.
 const notUsed = "this object has no effect: only ClusterNetworkTopology " + scheduling.TopologyName + " is used"
 
-// AboutWhatIsWritten says whether events of a reason tell what is wrong with an object as somebody
-// wrote it; others tell what became of it.
+// AboutWhatIsWritten returns whether events of a reason report an error in what a user wrote.
 func AboutWhatIsWritten(reason string) bool {
 	switch reason {
 	case cache.InvalidAnnotation, cache.InvalidTopologyIndex, cache.TwoGangs, cache.UnknownKey, cache.TierMissing, cache.TierTooHigh, cache.TierIsNode, cache.LeaderFirst, cache.QuotaNotFound, cache.QuotaNotUsable, ReasonInvalidSpec, ReasonNotUsed:
@@ -45,8 +43,7 @@ func AboutWhatIsWritten(reason string) bool {
 	return false
 }
 
-// Topology returns the status of a ClusterNetworkTopology: the tree that is in use,
-// and whether it is the one of this spec (problem says why not).
+// Topology returns the status of a ClusterNetworkTopology: the tree in use, and whether it is built from this spec (problem says why not).
 func Topology(object *koordinator.ClusterNetworkTopology, tree *topology.Tree, problem string, now metav1.Time) koordinator.ClusterNetworkTopologyStatus {
 	out := *object.Status.DeepCopy()
 	var left []convert.LeftOut
@@ -71,7 +68,7 @@ func Topology(object *koordinator.ClusterNetworkTopology, tree *topology.Tree, p
 	return out
 }
 
-// notListed says which layers the list ends above, and how many domains they have.
+// notListed says which layers are not listed, with their numbers of domains.
 func notListed(left []convert.LeftOut) string {
 	var layers []string
 	for _, l := range left {
@@ -81,8 +78,7 @@ func notListed(left []convert.LeftOut) string {
 		left[0].Layer, strings.Join(layers, ", "))
 }
 
-// Unused returns the status of a ClusterNetworkTopology that has no effect. What others wrote into it
-// stays.
+// Unused returns the status of a ClusterNetworkTopology without effect. Fields of other writers stay.
 func Unused(object *koordinator.ClusterNetworkTopology, now metav1.Time) koordinator.ClusterNetworkTopologyStatus {
 	out := *object.Status.DeepCopy()
 	meta.SetStatusCondition(&out.Conditions, metav1.Condition{

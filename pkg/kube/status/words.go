@@ -13,27 +13,27 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Preemption is what came of the search for victims, or that it was not made.
+// Preemption is the result of the search for victims, or why there was none.
 type Preemption uint8
 
-// What may come of it.
+// The results.
 const (
-	PreemptionNone    Preemption = iota // nobody was sought
-	PreemptionEvicts                    // victims were asked to leave, or none need
-	PreemptionWaits                     // those of an earlier eviction have yet to leave
-	PreemptionNever                     // a member does not want others evicted
+	PreemptionNone    Preemption = iota // no search
+	PreemptionEvicts                    // victims are evicted, or none are needed
+	PreemptionWaits                     // victims of an earlier eviction have not terminated yet
+	PreemptionNever                     // a member has preemptionPolicy Never
 	PreemptionOff                       // the configuration forbids it
-	PreemptionNobody                    // there is nobody who may be evicted
-	PreemptionNoHelp                    // evicting whoever may be makes no plan
-	PreemptionSurplus                   // the members that wait are beyond minMember
-	PreemptionLeftOut                   // there is room on nodes that are left out for a while
-	PreemptionUntried                   // no eviction was found that makes a plan, and not all were tried
-	PreemptionEnding                    // a gang is ending, after which fewer need leave
+	PreemptionNobody                    // no pod may be evicted
+	PreemptionNoHelp                    // evicting all eligible pods makes no plan
+	PreemptionSurplus                   // the waiting members are beyond minMember
+	PreemptionLeftOut                   // excluded nodes have capacity
+	PreemptionUntried                   // no eviction was found within the search limit
+	PreemptionEnding                    // a gang is ending, after which fewer victims are needed
 )
 
 const preemptPrefix = "preemption: "
 
-// preemptionWords are stable. Stable: people and tools match on them.
+// preemptionWords are stable, because tools match them.
 var preemptionWords = map[Preemption]string{
 	PreemptionEvicts: "preempt success, alreadyWaitingForBound: %d/%d",
 	PreemptionWaits:  "not eligible due to terminating pod on the nominated node",
@@ -48,8 +48,7 @@ var preemptionWords = map[Preemption]string{
 	PreemptionEnding:  "not eligible yet: a gang is finishing, after that fewer pods need to be evicted",
 }
 
-// Says is what is said of a preemption for a group of which so many members are held at
-// the barrier and so many wait.
+// Says returns the words for a group with so many members at Permit and so many pending.
 func (p Preemption) Says(held, pending int) string {
 	if p == PreemptionEvicts {
 		return fmt.Sprintf(preemptionWords[p], held, pending)
@@ -57,12 +56,12 @@ func (p Preemption) Says(held, pending int) string {
 	return preemptionWords[p]
 }
 
-// ForPod is what PostFilter says to the member that was tried.
+// ForPod returns what PostFilter says about the representative.
 func (p Preemption) ForPod(held, pending int) string {
 	return preemptPrefix + p.Says(held, pending) + "."
 }
 
-// After is what follows the reason of a refusal.
+// After appends the result to the reason of a refusal.
 func (p Preemption) After(why string) string {
 	if p == PreemptionNone {
 		return why
@@ -70,22 +69,20 @@ func (p Preemption) After(why string) string {
 	return why + ". " + preemptPrefix + p.Says(0, 0)
 }
 
-// Said is what is said of a group that is refused: one plain sentence, and the text that people and
-// tools match on.
+// Said is what is shown of a refused group: one plain sentence, and the text that tools match.
 type Said struct {
 	Sentence string // "" if there is none
 	Text     string
-	Never    bool // nobody who leaves helps
+	Never    bool // no eviction helps
 }
 
-// Of is what is said of a refusal.
+// Of returns what is shown of a refusal.
 func Of(r gang.Refusal) Said { return Said{Sentence: r.Says, Text: r.String(), Never: r.Never} }
 
-// String is the whole message, the sentence first, in at most Limit bytes.
+// String returns the whole message, the sentence first, in at most Limit bytes.
 func (s Said) String() string { return s.Within(Limit) }
 
-// Within is String in at most so many bytes. Of the text the middle is left out if need be: it ends with
-// what came of it.
+// Within is String in at most so many bytes. The middle of the text is left out: its end has the result.
 func (s Said) Within(most int) string {
 	if s.Sentence == "" {
 		return squeeze(s.Text, most)
@@ -94,13 +91,13 @@ func (s Said) Within(most int) string {
 	return sentence + squeeze(s.Text, most-len(sentence))
 }
 
-// A message has the sentence for users, of at most so many bytes, and after details the text that tools match on.
+// A message has the sentence for users, of at most so many bytes, and after details the text that tools match.
 const (
 	longestSentence = 480
 	details         = " Details: "
 )
 
-// squeeze leaves the middle of a text out that is too long, so that its end stays.
+// squeeze leaves out the middle of a text that is too long.
 func squeeze(text string, most int) string {
 	const gap = " ... "
 	if len(text) <= most {
@@ -114,14 +111,13 @@ func squeeze(text string, most int) string {
 	return strings.ToValidUTF8(text[:head], "") + gap + strings.ToValidUTF8(text[len(text)-tail:], "")
 }
 
-// NoPlan says why an attempt has found no plan: the best domains, what nodes lack, which
-// were left out. Of the domains as many are named as have room in so many bytes.
+// NoPlan says why an attempt has no plan: the best domains, what nodes lack, and excluded nodes. most bounds the bytes.
 func NoPlan(r *place.Refusal, most int) string {
 	rest := lacks(r.Diagnosis) + avoided(r.Avoided)
 	return r.Plan.Within(most-len(rest)) + rest
 }
 
-// lacks is how kube-scheduler words it, after a comma; "" if nothing is lacking.
+// lacks returns kube-scheduler's words, after a comma; "" if nothing is lacking.
 func lacks(d place.Diagnosis) string {
 	if len(d.Lacks) == 0 {
 		return short(d)
@@ -134,8 +130,7 @@ func lacks(d place.Diagnosis) string {
 	return short(d) + fmt.Sprintf(", 0/%d nodes are available: %s", d.Nodes, strings.Join(parts, ", "))
 }
 
-// avoided says which nodes were left out since they refused a member before; "" if none
-// were.
+// avoided names the nodes excluded after an earlier refusal; "" if there are none.
 func avoided(nodes map[string]string) string {
 	const listed = 3
 	names := slices.Sorted(maps.Keys(nodes))
@@ -153,8 +148,7 @@ func avoided(nodes map[string]string) string {
 	return ", left out for this attempt: " + strings.Join(parts, ", ") + more
 }
 
-// Kept says which places are kept for a group that was refused for long: so many of those
-// that it needs, in a domain ("" is the cluster).
+// Kept describes the hold of a starving group: for how many of its needed members, and in which domain ("" is the cluster).
 func Kept(many, needed int, where string) string {
 	if where != "" {
 		where = " in " + where
@@ -162,18 +156,16 @@ func Kept(many, needed int, where string) string {
 	return fmt.Sprintf(". The gang is starving: free capacity%s is reserved for it (%d of %d members)", where, many, needed)
 }
 
-// ForSpeaker is what the member is told that was tried, when its cycle ends: what the scheduler puts
-// before it has room beside it.
+// ForSpeaker returns the message for the representative at the end of its cycle, with space for the scheduler's prefix.
 func (s Said) ForSpeaker(came Preemption, held, pending int) string {
 	s.Text += ". " + came.ForPod(held, pending)
 	return s.Within(Limit - len("0/1000000 nodes are available: "))
 }
 
-// attemptedBy is stable: people and tools match on it.
+// attemptedBy is stable, because tools match it.
 const attemptedBy = "preemption already attempted by "
 
-// Sibling is what a member is told of which another one was tried for the whole gang.
-// preemption is what was said of that; "" leaves it out.
+// Sibling returns the message for a member whose representative was tried. preemption is its result; "" leaves it out.
 func Sibling(of gang.Ref, speaker *v1.Pod, said Said, preemption string, held int) string {
 	key := convert.PodKey(speaker)
 	tail := fmt.Sprintf("\", alreadyWaitForBound: %d.", held)
@@ -189,7 +181,7 @@ func Sibling(of gang.Ref, speaker *v1.Pod, said Said, preemption string, held in
 	return sentence + head + squeeze(said.Text, room-len(sentence)) + tail
 }
 
-// Frame is how many bytes the longest message for siblings has besides what was said.
+// Frame returns the bytes of the longest message for siblings besides what is shown.
 func Frame(speaker *v1.Pod, gangs ...gang.Ref) (most int) {
 	for _, of := range gangs {
 		most = max(most, len(Sibling(of, speaker, Said{}, "", 0)))
@@ -197,10 +189,9 @@ func Frame(speaker *v1.Pod, gangs ...gang.Ref) (most int) {
 	return most
 }
 
-// Refused is what is said of an attempt that was refused, such that it has room in all messages. frame is how
-// many bytes are besides it in the longest of them.
+// Refused returns what is shown of a refused attempt, short enough for all messages. frame is the bytes besides it in the longest of them.
 func Refused(r *place.Refusal, s place.Shortage, frame int) Said {
-	const ends = 160 // what came of the search for victims, and what is kept
+	const ends = 160 // the result of the search for victims, and the hold
 	out := Said{Sentence: clip(Sentence(s), longestSentence), Never: s.Never != nil}
 	out.Text = NoPlan(r, Limit-frame-ends-len(out.Sentence)-len(details))
 	return out

@@ -22,8 +22,7 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// Writer writes in the background, each object's latest state once, and tries again
-// when the API server does not take it.
+// Writer writes in the background, each object's latest state once, and retries rejected writes.
 type Writer struct {
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
@@ -55,8 +54,7 @@ func (w *Writer) Run(ctx context.Context, workers int) {
 	w.queue.ShutDown()
 }
 
-// Do has a job done. A job of the same key that was not begun yet is replaced: jobs
-// write the state that they find when they run.
+// Do schedules a job. It replaces a waiting job of the same key: jobs write the state that they find when they run.
 func (w *Writer) Do(key string, do func(context.Context) error) { w.DoAfter(key, 0, do) }
 
 // DoAfter is Do after a delay, in which further changes of the same object cost nothing.
@@ -67,15 +65,14 @@ func (w *Writer) DoAfter(key string, delay time.Duration, do func(context.Contex
 	w.queue.AddAfter(key, delay)
 }
 
-// Idle says whether nothing waits to be written.
+// Idle returns whether no write is waiting.
 func (w *Writer) Idle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.jobs) == 0
 }
 
-// What the API server did not take is written again after a while, twice as long each
-// time, until it is taken or refused for good, or there is something newer to write.
+// A failed write is repeated after a while, twice as long each time, until it succeeds, fails permanently, or is replaced.
 const (
 	firstAgain = 20 * time.Millisecond
 	lastAgain  = 30 * time.Second
@@ -104,15 +101,15 @@ func (w *Writer) next(ctx context.Context) bool {
 	}
 	w.queue.Forget(key)
 	w.mu.Lock()
-	if w.jobs[key] == j { // else a newer one came and is in the queue
+	if w.jobs[key] == j { // else the queue has a newer job
 		delete(w.jobs, key)
 	}
 	w.mu.Unlock()
 	return true
 }
 
-// Custom writes the status of a custom resource if it differs. PodGroup's CRD as
-// Koordinator ships it has no status subresource: then the object itself is patched.
+// Custom writes the status of a custom resource if it differs. Koordinator's CRD of PodGroup has no status subresource: then the object
+// itself is patched.
 func (w *Writer) Custom(ctx context.Context, gvr schema.GroupVersionResource, object metav1.Object, old, status any) error {
 	if equality.Semantic.DeepEqual(old, status) {
 		return nil
@@ -146,8 +143,7 @@ func (w *Writer) Patch(ctx context.Context, gvr schema.GroupVersionResource, nam
 	return err
 }
 
-// statusPatch is a merge patch that also takes away the fields which are no longer
-// set. It holds only for the object that was seen, by UID.
+// statusPatch returns a merge patch that also removes the fields which are no longer set. It holds only for the object of this UID.
 func statusPatch(object metav1.Object, old, status any) ([]byte, error) {
 	was, err := toMap(old)
 	if err != nil {
@@ -177,14 +173,13 @@ func toMap(v any) (map[string]any, error) {
 	return out, json.Unmarshal(raw, &out)
 }
 
-// Waiting is what a pod that waits is told.
+// Waiting is the status of a waiting pod.
 type Waiting struct {
 	// Node is its nominated node; nil leaves it as it is, "" clears it.
 	Node *string
-	// Message becomes the PodScheduled condition's; "" leaves it as it is.
+	// Message becomes the PodScheduled condition's; "" keeps the message.
 	Message string
-	// Gated says that the pod waits for others of its gang, and not for room: autoscalers
-	// must not add nodes for it.
+	// Gated says that the pod waits for other members, and not for capacity: autoscalers must not add nodes for it.
 	Gated bool
 }
 
@@ -214,8 +209,7 @@ func (w *Writer) Pod(ctx context.Context, pod *v1.Pod, say Waiting) error {
 	return schedutil.PatchPodStatus(ctx, w.client, pod.Name, pod.Namespace, &pod.Status, status)
 }
 
-// Spare takes back that a pod is about to be evicted, if the scheduler said so whose
-// messages begin with prefix, and the pod is not being deleted.
+// Spare removes the announced eviction of a pod that is not being deleted, if the scheduler wrote it with this prefix.
 func (w *Writer) Spare(ctx context.Context, pod *v1.Pod, prefix string) error {
 	is, err := w.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil || is.UID != pod.UID || is.DeletionTimestamp != nil {

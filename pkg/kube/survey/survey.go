@@ -1,5 +1,5 @@
-// Package survey reads a cluster as the scheduler does and says what each source of gangs makes of it:
-// which APIs are there, how many gangs each has, and whose rule counts. It writes nothing.
+// Package survey reads a cluster as the scheduler does and reports, for each integration, its APIs, gangs and rules. It knows the cache and
+// the API groups, and must not know plans or victims. Invariant: it writes nothing.
 package survey
 
 import (
@@ -22,70 +22,70 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// State says whether objects of an API are read.
+// State is whether objects of an API are read.
 type State string
 
 // The states.
 const (
 	Read      State = "read"
-	NotServed State = "not served" // the API server does not know it
-	Denied    State = "denied"     // it may not be read
-	Unused    State = "not needed" // it is served, and would be read if some pod named such an object
-	PodsOnly  State = "-"          // there are no objects: pods say everything
+	NotServed State = "not served" // the API server does not serve it
+	Denied    State = "denied"     // reading is forbidden
+	Unused    State = "not needed" // served, and read once a pod names such an object
+	PodsOnly  State = "-"          // no objects: pods have all data
 )
 
-// Source is one way in which pods are members of gangs, in the order in which pods are asked.
+// Source is one integration, in the order in which pods are matched.
 type Source struct {
 	Way      string `json:"way"`
 	Resource string `json:"resource,omitempty"` // of its objects, with group and version
 	State    State  `json:"state"`
 	Gangs    int    `json:"gangs"`
 	Members  int    `json:"members"`
-	Message  string `json:"message,omitempty"` // what to do where objects are denied
+	Message  string `json:"message,omitempty"` // the remedy for denied objects
 }
 
-// Owner is a kind of object that may say something of gangs that it owns.
+// Owner is a kind of object that may declare rules for gangs that it owns.
 type Owner struct {
 	Kind     string `json:"kind"`
 	Resource string `json:"resource"`
 	State    State  `json:"state"`
-	Gangs    int    `json:"gangs"` // that such an object owns
+	Gangs    int    `json:"gangs"` // owned by such an object
 	Message  string `json:"message,omitempty"`
 }
 
-// Gang is what is said of a gang.
+// Gang is the result for a gang.
 type Gang struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Way       string `json:"way,omitempty"`
 	Members   int    `json:"members"`
 	Min       int    `json:"min"`
-	Rule      string `json:"rule,omitempty"`    // where it is said how its members gather
+	Rule      string `json:"rule,omitempty"`    // where its topology constraint is declared
 	Problem   string `json:"problem,omitempty"` // why it cannot be planned
 	Elsewhere bool   `json:"otherScheduler,omitempty"`
 }
 
-// Report is what was read.
+// Report is the result.
 type Report struct {
 	Sources []Source `json:"sources"`
 	Owners  []Owner  `json:"owners"`
 	Gangs   []Gang   `json:"gangs"`
 }
 
-// Options say how the scheduler is configured.
+// Options are the scheduler's configuration.
 type Options struct {
-	Schedulers []string // the names that it serves
-	Namespace  string   // only gangs in it are listed; "" is all
+	Schedulers []string // the scheduler names that it serves
+	Namespace  string   // the namespace of listed gangs; "" is all
 }
 
 const lookAgain = 50 * time.Millisecond
 
-// Run reads the cluster. It returns an error if that did not succeed before the context ended.
+// Run reads the cluster. It returns an error if the context ends first.
 func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // one list of each kind, and a question for each: there is nothing to hold back
+	config.QPS = -1 // one list of each kind, and one request for each: no limit is needed
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
 	return report(c, src.Served, o.Namespace), nil
 }
 
-// report words what a cache knows.
+// report describes what a cache knows.
 func report(c *cache.Cache, served func(schema.GroupVersionResource) (bool, error), namespace string) *Report {
 	out := &Report{Gangs: []Gang{}}
 	ways, owns := map[string]*Source{}, map[string]*Owner{}
@@ -183,7 +183,7 @@ func report(c *cache.Cache, served func(schema.GroupVersionResource) (bool, erro
 	return out
 }
 
-// first is the version of a resource that is read, or why none is.
+// first returns the version of a resource that is read, or why none is.
 func first(versions []schema.GroupVersionResource, served func(schema.GroupVersionResource) (bool, error)) (resource string, state State, message string) {
 	i := slices.IndexFunc(versions, func(r schema.GroupVersionResource) bool {
 		ok, err := served(r)

@@ -1,23 +1,18 @@
-// Package wake decides which of the groups that were refused are worth trying again when
-// something changes.
+// Package wake decides which unschedulable groups are retried when something changes.
 //
-// Groups that ask for the same are a class: either each of them has a plan on a cluster, or
-// none has. So of a class only the first in the queue, its leader, is tried when something
-// happens that may help. If that comes to nothing the others need not be tried, and if it gets
-// places the next one leads, and is tried at once:
+// Groups with identical requirements form a class: a cluster has a plan for each of them or for none. So an event
+// retries only the leader of a class, the first in the queue. If the retry fails, the others need not be tried. If
+// it succeeds, the next one leads and is tried at once:
 //
-//	refused, refused, refused        a change: the leader is tried
-//	   ^leader                       refused again: that was all
-//	placed,  refused, refused        placed: the next one is tried
-//	            ^leader
+//	unschedulable, unschedulable, unschedulable    an event retries the leader
+//	   ^leader                                     it fails: done
+//	placed,        unschedulable, unschedulable    it succeeds: the next one is tried
+//	                  ^leader
 //
-// No wake-up is lost as long as this holds: whenever a group that leads leaves its class, for
-// whatever reason, the next one is tried. It may have been woken and not been tried yet.
+// Invariant: whenever a leader leaves its class, the next group is tried. So no retry is lost.
+// The other groups receive no events (Follows) until they lead, or are called because they changed.
 //
-// The others need not even hear of anything: they are kept out of where events are heard
-// (Follows) until they lead, or are called on their own account, since they have changed.
-//
-// The package knows names only; it knows neither pods nor plans nor what a class means.
+// The package knows names only. It must not know pods, plans or the meaning of a class.
 package wake
 
 import (
@@ -30,35 +25,34 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Filing is a group that was refused.
+// Filing is an unschedulable group.
 type Filing struct {
 	Group   gang.Ref
 	Class   string // "" is a class of its own
 	Speaker string // the pod that was tried for it
-	UID     string // the speaker's: another pod of that name was not tried
+	UID     string // of the speaker: a recreated pod was not tried
 	Created time.Time
-	// Plugins are those that refused it, sorted; nil if nobody knows which.
+	// Plugins are the plugins that rejected it, sorted; nil if unknown.
 	Plugins []string
-	Kinds   []string  // pods that need something else than the speaker, one of each kind
-	Since   time.Time // when it was refused
-	// Never says that nobody who leaves helps: it is tried again when nodes change, or it does.
+	Kinds   []string  // pods with other needs than the speaker, one of each kind
+	Since   time.Time // when it became unschedulable
+	// Never says that no terminating pod helps. It is retried when nodes or the group change.
 	Never bool
-	// Limits are those of quotas with which no choice of its members could ever start: as long as they are the same it need not be tried for what quotas
-	// have. 0 is that it may be.
+	// Limits identifies the quota limits within which no choice of its members can start. It is not retried for
+	// quotas while the limits are the same. 0 is none.
 	Limits uint64
-	// Template says that a plugin refuses it wherever it might go: no place helps, be it new or free, unless that plugin
-	// waits for one.
+	// Template says that a plugin rejects it on every node. Only an event of that plugin helps.
 	Template bool
 
-	called bool // it is to be tried on its own account
+	called bool // it must be tried for itself
 }
 
-// before says who stands first in the queue, within a class.
+// before orders the groups of a class by the queue.
 func (f *Filing) before(o *Filing) int {
 	return cmp.Or(f.Created.Compare(o.Created), f.Group.Compare(o.Group, topology.CompareNames))
 }
 
-// key names the class.
+// key returns the class.
 func (f *Filing) key() string {
 	if f.Class == "" {
 		return "alone: " + f.Group.ID()
@@ -66,24 +60,24 @@ func (f *Filing) key() string {
 	return f.Class
 }
 
-// Room is where refused groups wait. The zero value is an empty one.
+// Room holds the unschedulable groups. The zero value is empty.
 type Room struct {
 	mu      sync.RWMutex
 	groups  map[gang.Ref]*Filing
-	classes map[string][]*Filing // in the order of the queue
-	leaders map[string]*Filing   // by the pod that is tried
+	classes map[string][]*Filing // in queue order
+	leaders map[string]*Filing   // by the tried pod
 	trying  attempt
 }
 
-// attempt is the one that goes on, or was the last and came to something else than a refusal.
+// attempt is the current attempt, or the last one that did not end with a Filing.
 type attempt struct {
 	group   gang.Ref
 	speaker string
-	called  bool // meanwhile: what comes of it may be of the past
+	called  bool // an event came meanwhile: the result may be outdated
 }
 
-// File notes that a group was refused. It returns the pods to try now: those of a class that
-// the group leaves, if it led it, and whoever led before it and is to be kept out now.
+// File records that a group is unschedulable. It returns the pods to try now: the next leader of a class that the
+// group left, and the leader that it replaced, which must be kept out.
 func (r *Room) File(f Filing) (try []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,20 +95,20 @@ func (r *Room) File(f Filing) (try []string) {
 		r.remove(old)
 	}
 	key := f.key()
-	of := r.classes[key]
-	if len(of) > 0 {
-		delete(r.leaders, of[0].Speaker)
+	class := r.classes[key]
+	if len(class) > 0 {
+		delete(r.leaders, class[0].Speaker)
 	}
-	i, _ := slices.BinarySearchFunc(of, &f, (*Filing).before)
-	if i == 0 && len(of) > 0 && !led {
-		try = append(try, of[0].Speaker)
+	i, _ := slices.BinarySearchFunc(class, &f, (*Filing).before)
+	if i == 0 && len(class) > 0 && !led {
+		try = append(try, class[0].Speaker)
 	}
-	of = slices.Insert(of, i, &f)
-	r.groups[f.Group], r.classes[key], r.leaders[of[0].Speaker] = &f, of, of[0]
+	class = slices.Insert(class, i, &f)
+	r.groups[f.Group], r.classes[key], r.leaders[class[0].Speaker] = &f, class, class[0]
 	return try
 }
 
-// Leave notes that a group is refused no longer, or changes. It returns the pod to try now.
+// Leave deletes a group that is not unschedulable any more, or changes. It returns the pod to try now.
 func (r *Room) Leave(group gang.Ref) (try []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,30 +118,30 @@ func (r *Room) Leave(group gang.Ref) (try []string) {
 	return nil
 }
 
-// leave takes a group out, and returns who leads its class now if that is somebody else.
+// leave deletes a group and returns the new leader of its class, if that changed.
 func (r *Room) leave(f *Filing) (try []string) {
 	led := r.classes[f.key()][0] == f
 	r.remove(f)
-	if of := r.classes[f.key()]; led && len(of) > 0 {
-		return []string{of[0].Speaker}
+	if class := r.classes[f.key()]; led && len(class) > 0 {
+		return []string{class[0].Speaker}
 	}
 	return nil
 }
 
 func (r *Room) remove(f *Filing) {
 	key := f.key()
-	of := r.classes[key]
+	class := r.classes[key]
 	delete(r.groups, f.Group)
-	delete(r.leaders, of[0].Speaker)
-	i, _ := slices.BinarySearchFunc(of, f, (*Filing).before)
-	if of = slices.Delete(of, i, i+1); len(of) == 0 {
+	delete(r.leaders, class[0].Speaker)
+	i, _ := slices.BinarySearchFunc(class, f, (*Filing).before)
+	if class = slices.Delete(class, i, i+1); len(class) == 0 {
 		delete(r.classes, key)
 		return
 	}
-	r.classes[key], r.leaders[of[0].Speaker] = of, of[0]
+	r.classes[key], r.leaders[class[0].Speaker] = class, class[0]
 }
 
-// Filed says for which pod a group was refused; "" if it is not filed.
+// Filed returns the pod that was tried for a group; "" if the group is not recorded.
 func (r *Room) Filed(group gang.Ref) (speaker string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -157,7 +151,7 @@ func (r *Room) Filed(group gang.Ref) (speaker string) {
 	return ""
 }
 
-// Speaker is for which pod a group was refused, or is being tried; "" if there is none.
+// Speaker returns the pod that was or is being tried for a group; "" if there is none.
 func (r *Room) Speaker(group gang.Ref) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -170,7 +164,7 @@ func (r *Room) Speaker(group gang.Ref) string {
 	return ""
 }
 
-// Begin notes that a pod is being tried for its group, one at a time.
+// Begin records that a pod is being tried for its group, one at a time.
 func (r *Room) Begin(group gang.Ref, pod string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +174,7 @@ func (r *Room) Begin(group gang.Ref, pod string) {
 	}
 }
 
-// Call notes that a pod is to be tried on its group's own account, whoever leads.
+// Call records that a pod must be tried for its own group, whichever group leads.
 func (r *Room) Call(group gang.Ref, pod string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,13 +190,11 @@ func (r *Room) call(group gang.Ref, pod string) {
 	}
 }
 
-// longestFollow is how long a group follows without being tried. The scheduler's queue lets
-// everybody try again after five minutes, in case that somebody was forgotten: whoever leads
-// may be kept out by others.
+// longestFollow is how long a group follows without a retry. The scheduler's queue retries all pods after five
+// minutes. A leader may be kept out for other reasons.
 const longestFollow = 4 * time.Minute
 
-// Follows says whether a pod need not be tried for its group, nor hear of anything, since
-// another group is tried that asks for the same.
+// Follows says whether a pod need not be tried or receive events, because another group of its class is tried.
 func (r *Room) Follows(group gang.Ref, pod, uid string, now time.Time) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -210,7 +202,7 @@ func (r *Room) Follows(group gang.Ref, pod, uid string, now time.Time) bool {
 	return f != nil && f.Speaker == pod && f.UID == uid && !f.called && r.leaders[pod] != f && now.Before(f.Since.Add(longestFollow))
 }
 
-// Roams says whether a pod is that of a leader which a place somewhere may help.
+// Roams says whether a pod leads a class and some node may help it.
 func (r *Room) Roams(pod string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -218,7 +210,7 @@ func (r *Room) Roams(pod string) bool {
 	return f != nil && !f.Template
 }
 
-// Hopes says whether a pod is that of a leader which pods that leave may help.
+// Hopes says whether a pod leads a class and terminating pods may help it.
 func (r *Room) Hopes(pod string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -226,7 +218,7 @@ func (r *Room) Hopes(pod string) bool {
 	return f != nil && !f.Never
 }
 
-// Limits are Filing.Limits of the leader that a pod is tried for.
+// Limits returns Filing.Limits of the leader that a pod is tried for.
 func (r *Room) Limits(pod string) uint64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -236,7 +228,7 @@ func (r *Room) Limits(pod string) uint64 {
 	return 0
 }
 
-// Kinds are the pods beside a leader's that its group was refused for.
+// Kinds returns the pods of other kinds of a leader's group.
 func (r *Room) Kinds(leader string) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -246,7 +238,7 @@ func (r *Room) Kinds(leader string) []string {
 	return nil
 }
 
-// WaitsFor says whether a pod is that of a leader which a plugin has refused, or may have.
+// WaitsFor says whether a pod leads a class that a plugin rejected, or may have rejected.
 func (r *Room) WaitsFor(pod, plugin string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -259,29 +251,29 @@ func (f *Filing) waitsFor(plugin string) bool {
 	return found || f.Plugins == nil
 }
 
-// Leaders are the pods of all leaders which places that become free may help, and the one that is being
-// tried, which may have seen what changes as it was before; sorted.
+// Leaders returns, sorted, the pods of the leaders that freed capacity may help. The pod that is being tried is
+// included: it may not have seen the change.
 func (r *Room) Leaders() []string {
 	return r.leadersWhere(func(f *Filing) bool { return !f.Never })
 }
 
-// LeadersFor are the pods of the leaders which a plugin has refused, or may have, and the one
-// that is being tried; sorted.
+// LeadersFor returns, sorted, the pods of the leaders that a plugin rejected or may have, and the pod that is being
+// tried.
 func (r *Room) LeadersFor(plugin string) []string {
 	return r.leadersWhere(func(f *Filing) bool { return f.waitsFor(plugin) })
 }
 
-func (r *Room) leadersWhere(is func(*Filing) bool) (pods []string) {
+func (r *Room) leadersWhere(match func(*Filing) bool) (pods []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for pod, f := range r.leaders {
-		if is(f) && pod != r.trying.speaker {
+		if match(f) && pod != r.trying.speaker {
 			pods = append(pods, pod)
 		}
 	}
-	if now := r.trying; now.speaker != "" {
-		r.call(now.group, now.speaker)
-		pods = append(pods, now.speaker)
+	if current := r.trying; current.speaker != "" {
+		r.call(current.group, current.speaker)
+		pods = append(pods, current.speaker)
 	}
 	slices.SortFunc(pods, topology.CompareNames)
 	return pods

@@ -22,8 +22,8 @@ func filing(group, class string, created int) Filing {
 	}
 }
 
-// TestWhoLeads tells a story of one class.
-func TestWhoLeads(t *testing.T) {
+// TestFirstInQueueLeads tells a story of one class.
+func TestFirstInQueueLeads(t *testing.T) {
 	var r Room
 	file := func(group, class string, created int) []string { return r.File(filing(group, class, created)) }
 	require.Empty(t, file("b", "c", 2))
@@ -68,7 +68,7 @@ func TestGroupsLikeNoOther(t *testing.T) {
 	require.Empty(t, r.Leave(gang.Ref{Namespace: "ns", Name: "a"}))
 }
 
-func TestWhoWaitsForAPlugin(t *testing.T) {
+func TestLeadersForPlugin(t *testing.T) {
 	var r Room
 	for i, plugins := range [][]string{{"Fit", "Volumes"}, {"Fit"}, nil, {}} {
 		f := filing(fmt.Sprint("g", i), fmt.Sprint("c", i), i)
@@ -85,10 +85,10 @@ func TestWhoWaitsForAPlugin(t *testing.T) {
 	require.False(t, r.WaitsFor("ns/h-0", "Fit"), "it does not lead")
 }
 
-// queue plays a scheduler whose groups ask for so many of a number of things that are free. It
-// tries who was woken, one after the other, in no order of its own, and keeps out who follows.
+// queue simulates a scheduler whose groups ask for a number of things that are free. It tries the woken groups one
+// after the other, in any order, and keeps out the groups that follow.
 type queue struct {
-	room   *Room // nil tries everybody at every change
+	room   *Room // nil tries all groups at every change
 	free   int
 	groups map[string]*asking
 	woken  []string
@@ -144,7 +144,7 @@ func (q *queue) leave(g *asking) {
 	}
 }
 
-// try has the k-th of those that were woken tried.
+// try tries the k-th woken group.
 func (q *queue) try(k int) {
 	pod := q.woken[k]
 	q.woken = slices.Delete(q.woken, k, k+1)
@@ -175,10 +175,8 @@ func (q *queue) try(k int) {
 	}
 }
 
-// TestNobodyWaitsBesideRoom plays random histories. Whoever is tried when, and whatever becomes
-// of groups that were woken: when nobody is left to be tried, nobody waits who would be placed
-// if everybody was tried.
-func TestNobodyWaitsBesideRoom(t *testing.T) {
+// Random histories: when no group is left to be tried, no waiting group would be placed if all groups were tried.
+func TestNoGroupWaitsBesideFreeCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := &queue{room: &Room{}, groups: map[string]*asking{}}
 		made := 0
@@ -257,9 +255,8 @@ func (q *queue) alter(t *rapid.T, g *asking) {
 	q.call(g)
 }
 
-// TestWhoFollows: whoever does not lead need not be tried, but for their own sake, and not for
-// ever.
-func TestWhoFollows(t *testing.T) {
+// A group that does not lead need not be tried, except for itself, and not for ever.
+func TestFollowersAreNotTried(t *testing.T) {
 	var r Room
 	a, b := filing("a", "c", 1), filing("b", "c", 2)
 	now := time.Unix(10, 0)
@@ -324,7 +321,7 @@ func TestAChangeCostsOneTry(t *testing.T) {
 	}
 }
 
-// rest tries whoever is left to be tried.
+// rest tries the groups that are left.
 func (q *queue) rest(t *rapid.T) {
 	for len(q.woken) > 0 {
 		q.try(0)

@@ -1,0 +1,194 @@
+package departure
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+)
+
+// Leaving is the terminating pods that matter to a reservation, by node index. own are the pods on reserved nodes and the reservation's own
+// victims. If other nodes matter to the members, all are the terminating pods of all nodes.
+type Leaving struct{ own, everywhere [][]*v1.Pod }
+
+// Leaving returns the terminating pods for a reservation. Invariant: its nodes are in the attempt's snapshot.
+func (v *Victims) Leaving(a *place.Attempt, now time.Time) Leaving {
+	known := v.remembered(a.Group.Key, now)
+	l := Leaving{own: make([][]*v1.Pod, len(a.Nodes))}
+	for _, node := range a.Group.Places {
+		if i, ok := a.Net.Tree.NodeIndex(node); ok && a.Nodes[i] != nil && l.own[i] == nil {
+			l.own[i] = podsOn(a.Nodes[i], known.terminates)
+		}
+	}
+	if l.everywhere = l.own; !a.Dependent() {
+		return l
+	}
+	return v.addElsewhere(a, l, known)
+}
+
+// addElsewhere adds terminating pods on other nodes than the reserved ones.
+func (v *Victims) addElsewhere(a *place.Attempt, l Leaving, known remembered) Leaving {
+	l.everywhere = slices.Clone(l.own)
+	named := map[int]bool{}
+	for node := range known.nodes {
+		if i, ok := a.Net.Tree.NodeIndex(node); ok {
+			named[i] = true
+		}
+	}
+	quiet := v.takeQuiet(len(a.Nodes))
+	defer v.putQuiet(quiet)
+	for i, n := range a.Nodes {
+		if n == nil || l.own[i] != nil {
+			continue
+		}
+		now := a.Generation(i)
+		if quiet[i] == now && !named[i] {
+			continue
+		}
+		quiet[i] = now
+		if l.everywhere[i] = podsOn(n, known.terminates); l.everywhere[i] == nil {
+			continue
+		}
+		l.own[i] = podsOn(n, known.isVictim)
+		if slices.ContainsFunc(l.everywhere[i], func(p *v1.Pod) bool { return p.DeletionTimestamp != nil }) {
+			quiet[i] = 0
+		}
+	}
+	return l
+}
+
+// takeQuiet returns, by node index, the generation in which a node had no terminating pod: nearly all nodes, with many pods to read.
+// Indices may be those of another tree, since generations are unique. A search at the same time starts without any.
+func (v *Victims) takeQuiet(nodes int) []int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	quiet := v.quiet
+	v.quiet = nil
+	if len(quiet) != nodes {
+		return make([]int64, nodes)
+	}
+	return quiet
+}
+
+func (v *Victims) putQuiet(quiet []int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.quiet = quiet
+}
+
+// podsOn returns a node's pods that satisfy a predicate.
+func podsOn(n fwk.NodeInfo, matches func(*v1.Pod) bool) (pods []*v1.Pod) {
+	for _, p := range n.GetPods() {
+		if pod := p.GetPod(); matches(pod) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// remembered is a copy of what Victims knows: the victims of a group's reservation, all pods to evict that do not terminate yet, and their
+// nodes.
+type remembered struct {
+	victims, pending map[types.UID]bool
+	nodes            map[string]bool
+}
+
+// remembered copies the state, so that reading all pods of a cluster holds no lock.
+func (v *Victims) remembered(group gang.Ref, now time.Time) remembered {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r := remembered{pending: make(map[types.UID]bool, len(v.pending)), nodes: map[string]bool{}}
+	if e := v.evictions[group]; e != nil {
+		r.victims = maps.Clone(e.pods)
+		maps.Copy(r.nodes, e.nodes)
+	}
+	for uid, p := range v.pending {
+		if v.isPending(p.pod, now) {
+			r.pending[uid], r.nodes[p.pod.Spec.NodeName] = true, true
+		}
+	}
+	return r
+}
+
+func (r remembered) isVictim(p *v1.Pod) bool { return r.victims[p.UID] }
+
+func (r remembered) terminates(p *v1.Pod) bool {
+	return p.DeletionTimestamp != nil || r.victims[p.UID] || r.pending[p.UID]
+}
+
+// Any returns whether a pod terminates.
+func (l Leaving) Any() bool {
+	return slices.ContainsFunc(l.everywhere, func(onNode []*v1.Pod) bool { return len(onNode) > 0 })
+}
+
+// Fit returns the terminating pods without which the attempt fits its reserved nodes, or why it does not fit even then. A terminating pod
+// elsewhere may be one that members need: until it is gone, the reservation waits for its own victims.
+func (l Leaving) Fit(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, why string) {
+	if _, why = a.PlacesFit(ctx, l.everywhere); why == "" || len(l.elsewhere()) == 0 {
+		return l.everywhere, why
+	}
+	if _, stillWhy := a.PlacesFit(ctx, l.own); stillWhy != "" {
+		return l.everywhere, why
+	}
+	return l.own, ""
+}
+
+// elsewhere returns all pods but its own.
+func (l Leaving) elsewhere() (pods []*v1.Pod) {
+	for i, onNode := range l.everywhere {
+		if len(onNode) == len(l.own[i]) {
+			continue
+		}
+		for _, p := range onNode {
+			if !slices.Contains(l.own[i], p) {
+				pods = append(pods, p)
+			}
+		}
+	}
+	return pods
+}
+
+// InTheWay returns its own pods, and the other pods that keep the reservation from fitting, as far as a few tries show.
+func (l Leaving) InTheWay(ctx context.Context, a *place.Attempt) []*v1.Pod {
+	own := slices.Concat(l.own...)
+	if settled, err := a.Settled(ctx); settled != nil && err == nil {
+		a = settled
+	}
+	elsewhere := l.elsewhere()
+	if len(elsewhere) == 0 {
+		return own
+	}
+	if _, why := a.PlacesFit(ctx, l.everywhere); why != "" {
+		return own
+	}
+	singles := make([][]*v1.Pod, len(elsewhere))
+	for i, p := range elsewhere {
+		singles[i] = []*v1.Pod{p}
+	}
+	unneeded := Kept(singles, func(kept [][]*v1.Pod) bool {
+		_, why := a.PlacesFit(ctx, l.without(kept))
+		return why == ""
+	})
+	isUnneeded := eligible.UIDs([][]*v1.Pod{unneeded})
+	return append(own, slices.DeleteFunc(elsewhere, func(p *v1.Pod) bool { return isUnneeded[p.UID] })...)
+}
+
+// without returns all pods but those of some bundles.
+func (l Leaving) without(kept [][]*v1.Pod) [][]*v1.Pod {
+	isKept := eligible.UIDs(kept)
+	out := slices.Clone(l.everywhere)
+	for i, onNode := range out {
+		if len(onNode) > 0 {
+			out[i] = slices.DeleteFunc(slices.Clone(onNode), func(p *v1.Pod) bool { return isKept[p.UID] })
+		}
+	}
+	return out
+}

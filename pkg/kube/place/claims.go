@@ -1,0 +1,57 @@
+package place
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+)
+
+// Joint returns the ResourceClaims that members share, in the order in which they are written before the members bind.
+// It is nil for most groups. why says that the nodes are not as the plan expects.
+func (a *Attempt) Joint(ctx context.Context, places []gang.Place) (claims []*resourceapi.ResourceClaim, why string) {
+	if len(a.pages) == 0 {
+		return nil, ""
+	}
+	var beside, members []fit.Put
+	for _, i := range slices.Sorted(maps.Keys(a.beside)) {
+		if n := a.Nodes[i]; n != nil {
+			for _, p := range a.beside[i] {
+				beside = append(beside, fit.Put{Pod: p.GetPod(), Node: n})
+			}
+		}
+	}
+	for _, place := range places {
+		i, ok := a.Net.Tree.NodeIndex(place.Node)
+		if !ok || a.Nodes[i] == nil {
+			return nil, "node " + place.Node + " is gone"
+		}
+		members = append(members, fit.Put{Pod: a.Group.Pods[place.Pod], Node: a.Nodes[i]})
+	}
+	claims, s := a.pages.Joint(ctx, beside, members)
+	if !s.IsSuccess() {
+		return nil, s.Message()
+	}
+	return claims, ""
+}
+
+// Ordered returns whether independent members must bind in the order of the plan, as in Joint.
+// Devices need this if some suit only certain members.
+func (a *Attempt) Ordered() bool { return a.pages.Ordered() }
+
+// Reserved returns the reserved nodes in the order in which members bind. Members not in order follow in the group's order.
+func (a *Attempt) Reserved(order []string) (places []gang.Place) {
+	for _, pod := range order {
+		places = append(places, gang.Place{Pod: pod, Node: a.Group.Places[pod]})
+	}
+	for _, m := range a.Group.Pending {
+		if node := a.Group.Places[m.Pod]; node != "" && !slices.Contains(order, m.Pod) {
+			places = append(places, gang.Place{Pod: m.Pod, Node: node})
+		}
+	}
+	return places
+}

@@ -1,0 +1,164 @@
+package place
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
+	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// emptyNodes holds the nodes of a profile's last snapshot without any pods.
+// Each unschedulable gang is tried on empty nodes. The outcome changes only with the nodes, the tree or the gang, so it is remembered.
+type emptyNodes struct {
+	mu       sync.Mutex
+	tree     *topology.Tree
+	nodes    []fwk.NodeInfo // by node index of tree; nil where there is none
+	objects  []*v1.Node     // what nodes show, or objects that are equal for Filters
+	changes  int            // version of the fields above
+	memory   *fit.Memory
+	outcomes memo.Memo[string, int, emptyOutcome] // by Attempt.Asks, valid for one version
+}
+
+// mostOutcomes bounds outcomes, at a few bytes each.
+const mostOutcomes = 4096
+
+// emptyOutcome is the result of an attempt on empty nodes.
+type emptyOutcome struct {
+	refusal *plan.Refusal  // nil if there is a plan
+	lacks   map[string]int // number of nodes that take no member, by what they lack
+	plugins []string       // that reject members, sorted
+	roles   []Role
+}
+
+// show updates the nodes from a snapshot. The caller must not change the result.
+func (b *emptyNodes) show(tree *topology.Tree, nodes []fwk.NodeInfo) (infos []fwk.NodeInfo, changes int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tree != tree || len(b.nodes) != len(nodes) {
+		b.move(tree, nodes)
+	}
+	cloned := false // callers may hold the previous slice
+	for i, n := range nodes {
+		var object *v1.Node
+		if n != nil {
+			object = n.Node()
+		}
+		if previous := b.objects[i]; previous == object || object != nil && previous != nil && sameToFilters(previous, object) {
+			b.objects[i] = object
+			continue
+		}
+		if !cloned {
+			b.nodes, cloned = slices.Clone(b.nodes), true
+			b.changes++
+		}
+		b.nodes[i], b.objects[i] = nil, object
+		if object != nil {
+			info := framework.NewNodeInfo()
+			info.SetNode(object)
+			b.nodes[i] = info
+		}
+	}
+	return b.nodes, b.changes
+}
+
+// move reorders the nodes for another tree. The caller holds b.mu.
+func (b *emptyNodes) move(tree *topology.Tree, nodes []fwk.NodeInfo) {
+	indexOf := make(map[string]int, len(b.objects))
+	for i, object := range b.objects {
+		if object != nil {
+			indexOf[object.Name] = i
+		}
+	}
+	infos, objects := make([]fwk.NodeInfo, len(nodes)), make([]*v1.Node, len(nodes))
+	for i, n := range nodes {
+		if n == nil {
+			continue
+		}
+		if previous, ok := indexOf[n.Node().Name]; ok {
+			infos[i], objects[i] = b.nodes[previous], b.objects[previous]
+		}
+	}
+	b.tree, b.nodes, b.objects = tree, infos, objects
+	b.changes++
+}
+
+// sameToFilters returns whether two states of a node are equal for Filters. Kubelets write conditions and images often.
+func sameToFilters(a, b *v1.Node) bool {
+	return a.UID == b.UID && a.Name == b.Name &&
+		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
+		slices.Equal(a.Status.DeclaredFeatures, b.Status.DeclaredFeatures) &&
+		equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
+		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
+}
+
+// onEmpty returns the counted attempt on empty nodes; nil if the result would be unknown.
+// Ledgers are not asked: their allocations may outlast the pods.
+func (a *Attempt) onEmpty(ctx context.Context) (*Attempt, int) {
+	if len(a.pages) > 0 || slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Key() == "" }) {
+		return nil, 0
+	}
+	return a.emptyFor(ctx, a.kinds)
+}
+
+// atMost returns the attempt on empty nodes with an upper bound of their capacity; nil if unknown.
+// It asks only what depends on the node alone.
+func (a *Attempt) atMost(ctx context.Context) (*Attempt, int) {
+	kinds := slices.Clone(a.kinds)
+	for k := range kinds {
+		kinds[k].counter = kinds[k].counter.Alone()
+	}
+	return a.emptyFor(ctx, kinds)
+}
+
+// emptyFor returns the attempt on empty nodes, counted by the counters of kinds.
+func (a *Attempt) emptyFor(ctx context.Context, kinds []kind) (*Attempt, int) {
+	if !a.counted || slices.ContainsFunc(kinds, func(k kind) bool { return k.counter.Everywhere() }) {
+		return nil, 0
+	}
+	empty := &a.planner.emptyNodes
+	b := *a
+	var changes int
+	b.Nodes, changes = empty.show(a.Net.Tree, a.allNodes)
+	b.excluded, b.beside, b.besideSurplus, b.limited, b.ignoreLimits, b.work = false, nil, nil, activeLimits{}, true, nil
+	b.answers = &answers{}
+	b.kinds, b.counts, b.pages = slices.Clone(kinds), make([]fit.Counts, len(kinds)), nil
+	for k := range b.kinds {
+		b.kinds[k].counter = b.kinds[k].counter.Anywhere()
+		b.counts[k] = empty.memory.Count(ctx, b.kinds[k].counter, b.Nodes, nil)
+		b.kinds[k].slots = b.counts[k].Slots
+	}
+	b.World.Free, b.sum = b.least(), nil
+	return &b, changes
+}
+
+// outcomeOnEmpty returns the result of the attempt with every pod gone, including the group's running members.
+// Without a plan there, no eviction helps: the group needs other nodes or constraints. empty may overestimate the capacity.
+func (a *Attempt) outcomeOnEmpty(ctx context.Context, empty *Attempt, changes int) emptyOutcome {
+	key := a.Asks() // "" marks a request that no other attempt shares
+	if outcome, ok := a.planner.emptyNodes.outcomes.Get(key, changes); ok && key != "" {
+		return outcome
+	}
+	outcome := emptyOutcome{}
+	_, refusal, err := empty.Choose(ctx, nil)
+	if err == nil && refusal != nil && !refusal.Cut {
+		outcome.roles = empty.rolesWithoutNode()
+		outcome.refusal, outcome.lacks = refusal, diagnose(empty.Nodes, empty.counts).Lacks
+		pluginsNow, _ := a.unschedulablePlugins()
+		pluginsOnEmpty, _ := empty.unschedulablePlugins()
+		outcome.plugins = slices.Compact(slices.Sorted(slices.Values(slices.Concat(pluginsNow, pluginsOnEmpty))))
+	}
+	if key != "" {
+		a.planner.emptyNodes.outcomes.Put(key, changes, outcome)
+	}
+	return outcome
+}

@@ -1,0 +1,45 @@
+package place
+
+import (
+	"context"
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+)
+
+// soften sets the penalties of each kind for soft preferences. All pods of the snapshot count, even pods that the plan evicts.
+// Pending members and reservations do not count.
+func (a *Attempt) soften(ctx context.Context) error {
+	nodes, err := a.profile.SnapshotSharedLister().NodeInfos().HavePodsWithAffinityList()
+	if err != nil {
+		return err
+	}
+	soft := fit.Soft{Taints: a.softTainted, Pods: fit.Preferring(nodes)}
+	for k := range a.kinds {
+		penalty, err := a.kinds[k].counter.Penalty(ctx, a.Nodes, soft)
+		if err != nil {
+			return err
+		}
+		a.kinds[k].penalty = penalty
+		if a.World.Penalty == nil {
+			a.World.Penalty = slices.Clone(penalty)
+			continue
+		}
+		for i, n := range penalty {
+			a.World.Penalty[i] += n // the sum only guides the search for victims; plans use the penalties of each kind
+		}
+	}
+	return nil
+}
+
+// penalties returns mixed.World.Penalties; nil if there are none.
+func (a *Attempt) penalties() [][]int64 {
+	if a.World.Penalty == nil {
+		return nil
+	}
+	out := make([][]int64, len(a.kinds))
+	for k := range a.kinds {
+		out[k] = a.kinds[k].penalty
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package place
+
+import (
+	"context"
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+)
+
+// Settled returns the attempt as if all allocations of terminated pods were released; nil if there are none.
+// A controller deallocates claims some time after their pods end. Until then the gang need not evict further pods.
+// The error is a plugin's failure.
+func (a *Attempt) Settled(ctx context.Context) (*Attempt, error) {
+	pages := a.pages.Settled()
+	if pages == nil {
+		return nil, nil
+	}
+	return a.withPages(ctx, pages)
+}
+
+// withPages returns the attempt with other ledger pages.
+func (a *Attempt) withPages(ctx context.Context, pages fit.Pages) (*Attempt, error) {
+	b := *a
+	b.pages, b.kinds, b.limited = pages, slices.Clone(a.kinds), activeLimits{}
+	b.answers = &answers{}
+	for k := range b.kinds {
+		c, err := fit.NewCounter(ctx, a.profile, b.kinds[k].pod, pages...)
+		if err != nil {
+			return nil, err
+		}
+		c.KeepOff(b.kinds[k].counter.Off())
+		b.kinds[k].counter = c
+	}
+	return &b, nil
+}
+
+// optimisticPlan returns a plan that depends on allocations still to be made, if there is one. Such a plan evicts no pod.
+func (a *Attempt) optimisticPlan(ctx context.Context) (Outcome, bool) {
+	pages := a.pages.Hopeful()
+	if pages == nil {
+		return Outcome{}, false
+	}
+	b, err := a.withPages(ctx, pages)
+	if err != nil {
+		return Outcome{}, false
+	}
+	found, refusal, err := b.Plan(ctx)
+	return found, refusal == nil && err == nil
+}
+
+// plansOnceReleased returns whether there is a plan once terminated pods release their allocations.
+func (a *Attempt) plansOnceReleased(ctx context.Context) bool {
+	b, err := a.Settled(ctx)
+	if b == nil || err != nil {
+		return false
+	}
+	_, refusal, err := b.Plan(ctx)
+	return refusal == nil && err == nil
+}

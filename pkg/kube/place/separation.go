@@ -1,0 +1,100 @@
+package place
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Apart is a reason why each member needs a domain of its own, with too few such domains in the best domain of a layer.
+type Apart struct {
+	convert.Apart
+	Need, Have int
+	Layer      string // "" if the members gather in no layer
+}
+
+// Helps names the nodes that would help.
+func (a Apart) Helps() string {
+	remedy := "more nodes"
+	if a.Key != v1.LabelHostname {
+		remedy = "nodes with more values of " + a.Key
+	}
+	if a.Layer != "" {
+		remedy += fmt.Sprintf(" in one %s domain", a.Layer)
+	}
+	return remedy
+}
+
+// separations returns the reasons why the need members cannot start: each needs its own domain, and there are too few.
+// Free capacity does not count. If empty is not nil, nodes that take no member even without pods do not count either.
+func (a *Attempt) separations(need int, empty *Attempt) (out []Apart) {
+	pending := a.Group.Pending
+	out = a.separationsIn(a.All.Must, pending, len(pending)-need, empty)
+	for _, set := range a.Sets {
+		if set.Must <= a.All.Must || a.Group.Choice.Any() {
+			continue // such gangs may stay out of the plan
+		}
+		refs, spare := a.refs(set.Gangs), 0
+		members := slices.DeleteFunc(slices.Clone(pending), func(m gang.Member) bool { return !slices.Contains(refs, m.Gang) })
+		for _, g := range set.Gangs {
+			spare -= a.Group.Gangs[g].Need
+		}
+		out = append(out, a.separationsIn(set.Must, members, spare+len(members), empty)...)
+	}
+	slices.SortFunc(out, func(a, b Apart) int {
+		return cmp.Or(cmp.Compare(a.Says, b.Says), cmp.Compare(a.Layer, b.Layer), cmp.Compare(b.Need-b.Have, a.Need-a.Have))
+	})
+	return slices.CompactFunc(out, func(a, b Apart) bool { return a.Says == b.Says && a.Layer == b.Layer })
+}
+
+// separationsIn is separations for members that gather in one domain of layer. The plan may omit spare of them.
+func (a *Attempt) separationsIn(layer int, members []gang.Member, spare int, empty *Attempt) (out []Apart) {
+	count := map[convert.Apart]int{}
+	for _, m := range members {
+		for _, reason := range convert.ApartOf(a.Group.Pods[m.Pod]) {
+			count[reason]++
+		}
+	}
+	for reason, n := range count {
+		separation := Apart{Apart: reason, Need: n - spare, Have: a.mostDomains(reason.Key, layer, empty)}
+		if layer > 0 {
+			separation.Layer = a.Net.Tree.LayerNames()[layer]
+		}
+		if separation.Have > 0 && separation.Have < separation.Need {
+			out = append(out, separation)
+		}
+	}
+	return out
+}
+
+// mostDomains returns the highest number of values that the node label key has in one domain of layer.
+func (a *Attempt) mostDomains(key string, layer int, empty *Attempt) (most int) {
+	tree := a.Net.Tree
+	values := map[topology.ID]map[string]bool{}
+	for i, node := range a.Nodes {
+		d := tree.Ancestor(tree.Node(i), layer)
+		takes := func(k kind) bool { return k.slots[i] > 0 }
+		if node == nil || layer > 0 && !tree.Named(d) || empty != nil && !slices.ContainsFunc(empty.kinds, takes) {
+			continue
+		}
+		value, ok := node.Node().Labels[key]
+		if !ok && key == v1.LabelHostname {
+			value, ok = tree.NodeName(i), true
+		}
+		if !ok {
+			continue
+		}
+		if values[d] == nil {
+			values[d] = map[string]bool{}
+		}
+		values[d][value] = true
+		most = max(most, len(values[d]))
+	}
+	return most
+}

@@ -1,0 +1,53 @@
+package place
+
+import (
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+)
+
+// withStandIns returns the group with the stand-ins for members not yet created.
+// A gang with no placed member needs all of them: otherwise its first members could go where the rest finds no capacity.
+// Later the stand-ins are optional and come after the existing members.
+func withStandIns(group *cache.Group) *cache.Group {
+	if len(group.Led) == 0 {
+		return group
+	}
+	all := *group
+	all.Pending = slices.Concat(group.Pending, group.Ahead)
+	all.Gangs = slices.Clone(group.Gangs)
+	for i := range all.Gangs {
+		g := &all.Gangs[i]
+		inGang := func(m gang.Member) bool { return m.Gang == g.Ref }
+		if g.Need == 0 || !slices.Contains(group.Led, g.Ref) || slices.ContainsFunc(group.Bound, inGang) {
+			continue
+		}
+		g.Need = 0
+		for _, m := range all.Pending {
+			if inGang(m) {
+				g.Need++
+			}
+		}
+	}
+	return &all
+}
+
+// Split separates the assignments of existing members from assignments of members not yet created.
+func (a *Attempt) Split(places []gang.Place) (own, ahead []gang.Place) {
+	if len(a.Group.Ahead) == 0 {
+		return places, nil
+	}
+	standIn := make(map[string]bool, len(a.Group.Ahead))
+	for _, m := range a.Group.Ahead {
+		standIn[m.Pod] = true
+	}
+	for _, place := range places {
+		if standIn[place.Pod] {
+			ahead = append(ahead, place)
+		} else {
+			own = append(own, place)
+		}
+	}
+	return own, ahead
+}

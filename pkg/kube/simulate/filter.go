@@ -1,0 +1,102 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Only selects a part of a result; the zero value selects everything.
+type Only struct {
+	what string
+	gang [2]string // namespace and name
+}
+
+// ParseOnly reads "waiting", "evicted", "gang=NAMESPACE/NAME" or nothing.
+func ParseOnly(text string) (Only, error) {
+	switch text {
+	case "", "waiting", "evicted":
+		return Only{what: text}, nil
+	}
+	gangKey, ok := strings.CutPrefix(text, "gang=")
+	namespace, name, both := strings.Cut(gangKey, "/")
+	if !ok || !both || namespace == "" || name == "" {
+		return Only{}, fmt.Errorf("%s: supported values: waiting, evicted, gang=NAMESPACE/NAME", text)
+	}
+	return Only{"gang", [2]string{namespace, name}}, nil
+}
+
+// Only returns the selected part of a result. Summary stays as it is. The error says that the selected gang does not exist.
+func (r *Result) Only(o Only) (*Result, error) {
+	if o.what == "" {
+		return r, nil
+	}
+	out := *r
+	switch o.what {
+	case "waiting": // terminating pods matter to the gangs that wait
+		out.keep(func(g Gang) bool { return g.State != Scheduled }, func(p Pod) bool { return p.State == Pending })
+		out.Warnings, out.Evicted = nil, []string{}
+	case "evicted":
+		out.keep(func(g Gang) bool { return g.Eviction != nil }, func(p Pod) bool { return p.State == Evicted })
+		out.Warnings, out.Held = nil, nil
+	case "gang":
+		sameGang := func(namespace, name string) bool { return o.gang == [2]string{namespace, name} }
+		out.keep(func(g Gang) bool { return sameGang(g.Namespace, g.Name) }, func(p Pod) bool { return sameGang(p.Namespace, p.gang) })
+		if len(out.Gangs) == 0 && len(out.Pods) == 0 {
+			if reason := mayExist(r.unlistedDeclarations, o.gang[0], o.gang[1]); reason != "" {
+				return nil, fmt.Errorf("gang=%s/%s: %s", o.gang[0], o.gang[1], reason)
+			}
+			return nil, fmt.Errorf("gang=%s/%s: there is no such gang", o.gang[0], o.gang[1])
+		}
+		names := map[string]bool{"PodGroup " + strings.Join(o.gang[:], "/"): true}
+		out.Evicted = []string{}
+		for _, p := range out.Pods {
+			names["Pod "+p.Namespace+"/"+p.Name] = true
+			if p.State == Evicted {
+				out.Evicted = append(out.Evicted, p.Namespace+"/"+p.Name)
+			}
+		}
+		out.Warnings = slices.DeleteFunc(slices.Clone(r.Warnings), func(w Event) bool { return !names[w.Object] })
+		out.Held = slices.DeleteFunc(slices.Clone(r.Held), func(h Held) bool { return !sameGang(h.Namespace, h.gang) })
+	}
+	return &out, nil
+}
+
+func (r *Result) keep(gang func(Gang) bool, pod func(Pod) bool) {
+	r.Gangs = slices.DeleteFunc(slices.Clone(r.Gangs), func(g Gang) bool { return !gang(g) })
+	r.Pods = slices.DeleteFunc(slices.Clone(r.Pods), func(p Pod) bool { return !pod(p) })
+}
+
+// Summary counts pods and gangs by state.
+type Summary struct {
+	Gangs, Scheduled, Waiting, Unschedulable int
+	Bound, Pending, Evicted                  int // pods; Bound counts pods that had no node before
+	Ran                                      int // pods that ran before and still run
+}
+
+func (r *Result) summarize() {
+	s := Summary{Gangs: len(r.Gangs)}
+	for _, g := range r.Gangs {
+		switch g.State {
+		case Scheduled:
+			s.Scheduled++
+		case Unschedulable:
+			s.Unschedulable++
+		default:
+			s.Waiting++
+		}
+	}
+	for _, p := range r.Pods {
+		switch {
+		case p.State == Evicted:
+			s.Evicted++
+		case p.State == Pending:
+			s.Pending++
+		case p.Ran:
+			s.Ran++
+		default:
+			s.Bound++
+		}
+	}
+	r.Summary = s
+}
