@@ -57,7 +57,7 @@ const (
 	trials      = "pkg/kube/fit/trial.go"
 	aside       = "pkg/kube/plugin/nominations.go"
 	listeners   = "pkg/kube/plugin/listeners.go"
-	rehearsal   = "pkg/kube/ledger/rehearsal.go"
+	rehearsal   = "pkg/kube/ledger/volumerehearsal.go"
 	leavingNow  = "pkg/kube/departure/terminating.go"
 	vainly      = "pkg/kube/preempt/searchmemory.go"
 	preempts    = "pkg/kube/preempt/evict.go"
@@ -560,8 +560,8 @@ func isDigit`, "TestCompareNames"},
 	{"all templates are one", known, `t := m.templates[c.reads.key]`, `c.reads.key = "x"
 	t := m.templates[c.reads.key]`, "TestMemory"},
 	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replaying || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
-	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "preempt.TestWhoLeavesElsewhereTakesTime"},
-	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "preempt.TestWhomMembersSeekLeaves"},
+	{"who leaves elsewhere is not waited for", leavingNow, `if l.everywhere = l.own; !a.Dependent() {`, `if l.everywhere = l.own; true {`, "preempt.TestWhoLeavesElsewhereTakesTime"},
+	{"whom members seek must not leave before a victim", leavingNow, `stillWhy != "" {`, `true || stillWhy != "" {`, "preempt.TestWhomMembersSeekLeaves"},
 	{"who has left elsewhere comes back", nominated, `len(reserved) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
 	{"who is kept off takes the others along", nominated, `if all {`, `if reservedFor[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
 	{"members that are kept off are like the others", attempts, `key := likeness{c.Key(), c.Off().Key(), ""}`, `key := likeness{c.Key(), "", ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
@@ -749,7 +749,7 @@ func isDigit`, "TestCompareNames"},
 	{"who borrows stays though he need not when others have left", roomClaim, `right = first.Right(name)`, `_ = first`, "TestOwnPodsAreEvictedBeforeBorrowers"},
 	{"others leave for the lowest ranks alone", roomClaim, `len(minimal) > 0 {
 			choices = minimal`, `false {
-			choices = some`, "plugin.TestVictimsOfAnyChoiceRetryGang"},
+			choices = minimal`, "plugin.TestVictimsOfAnyChoiceRetryGang"},
 	{"what one choice lacks is what all lack", pluChoices, `		s.plugins = append(s.plugins, plugins...)
 `, ``, "TestObstacleOfAnyChoiceRetriesGang"},
 	{"who has several choices follows others", pluEvents, `case c.alternatives != nil:`, `case false:`, "TestGangWithChoicesFollowsNoGang"},

@@ -1,9 +1,10 @@
-// Package family makes the plugins of all profiles of one process, which share what they know.
+// Package family makes the plugins of all profiles of one process, which share their state. It knows only how
+// plugins are made. It must not know what they decide.
 //
 //	Coscheduling, Gate   package plugin
 //	DeviceShare          package deviceshare
 //	ElasticQuota         package elasticquota
-//	somebody's own       Options.Plugins: they may be more than kube-scheduler knows of (plugin/extensions.go)
+//	added plugins        Options.Plugins: they may implement the interfaces of plugin/extensions.go
 package family
 
 import (
@@ -30,20 +31,21 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 )
 
-// Options are what the process decides.
+// Options are the settings of the process.
 type Options struct {
 	plugin.Options
-	// Plugins are the factories, by name, of plugins of somebody's own. They may stand in for none of Muster's.
+	// Plugins are the factories, by name, of added plugins. They cannot replace Muster's plugins.
 	Plugins frameworkruntime.Registry
 }
 
-// Factories returns the factories, by name, with which a scheduler makes the plugins of
-// each of its profiles. Profiles of one call share the cache.
+// Factories returns the factories, by name, of the plugins of a scheduler's profiles. Profiles of one call share
+// the cache.
 func Factories(o Options) frameworkruntime.Registry {
-	f := &family{options: o.Options, added: map[string][]fwk.Plugin{}, rooms: plugin.Rooms{Devices: &deviceshare.Room{}, Quotas: elasticquota.NewRoom()}}
+	rooms := plugin.Rooms{Devices: &deviceshare.Room{}, Quotas: elasticquota.NewRoom()}
+	f := &family{options: o.Options, added: map[string][]fwk.Plugin{}, rooms: rooms}
 	all := frameworkruntime.Registry{}
 	for name, factory := range o.Plugins {
-		all[name] = f.noting(factory)
+		all[name] = f.recording(factory)
 	}
 	maps.Copy(all, frameworkruntime.Registry{
 		plugin.Name: f.newPlugin, plugin.GateName: f.newGate, deviceshare.Name: f.rooms.Devices.New, elasticquota.Name: f.rooms.Quotas.New,
@@ -51,7 +53,8 @@ func Factories(o Options) frameworkruntime.Registry {
 	return all
 }
 
-// CheckConfig says which pluginConfig names no plugin of a scheduler with these factories: its arguments would have no effect.
+// CheckConfig returns an error for a pluginConfig without a plugin among these factories: its arguments have no
+// effect.
 func CheckConfig(profiles []schedulerconfig.KubeSchedulerProfile, factories frameworkruntime.Registry) error {
 	known := slices.Sorted(maps.Keys(plugins.NewInTreeRegistry()))
 	known = append(slices.Sorted(maps.Keys(factories)), known...)
@@ -72,7 +75,7 @@ type family struct {
 
 	mu     sync.Mutex
 	shared *plugin.Shared          // made with the first profile
-	added  map[string][]fwk.Plugin // of somebody's own, by profile
+	added  map[string][]fwk.Plugin // added plugins, by profile
 }
 
 func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
@@ -90,7 +93,7 @@ func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle
 		if f.shared, err = plugin.Start(ctx, f.options, f.rooms, args, h); err != nil {
 			return nil, err
 		}
-		if note := unasked(h.Extenders()); note != "" {
+		if note := extenderNote(h.Extenders()); note != "" {
 			klog.FromContext(ctx).Info(note)
 		}
 	}
@@ -110,8 +113,8 @@ func (f *family) newGate(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk
 	}), nil
 }
 
-// noting is a factory of somebody's own whose plugins are known afterwards.
-func (f *family) noting(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
+// recording returns a factory that also records the plugin that it makes.
+func (f *family) recording(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		p, err := factory(ctx, args, h)
 		if err != nil {
@@ -124,16 +127,15 @@ func (f *family) noting(factory frameworkruntime.PluginFactory) frameworkruntime
 	}
 }
 
-// addedTo are the plugins of somebody's own in a profile.
+// addedTo returns the added plugins of a profile.
 func (f *family) addedTo(profile string) []fwk.Plugin {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.added[profile])
 }
 
-// unasked says which extenders are not asked when the places of a gang are counted; "" if
-// there are none that would have something to say.
-func unasked(extenders []fwk.Extender) string {
+// extenderNote says which extenders are not asked when nodes are counted for a gang; "" if there are none.
+func extenderNote(extenders []fwk.Extender) string {
 	var names []string
 	for _, e := range extenders {
 		if e.IsFilter() {

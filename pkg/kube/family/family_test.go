@@ -23,9 +23,9 @@ func (e extender) Name() string   { return e.name }
 func (e extender) IsFilter() bool { return e.filters }
 
 func TestUnaskedExtenders(t *testing.T) {
-	require.Empty(t, unasked(nil))
-	require.Empty(t, unasked([]fwk.Extender{extender{name: "http://scores"}}))
-	require.Contains(t, unasked([]fwk.Extender{extender{name: "http://scores"}, extender{name: "http://filters", filters: true}}), "planned anew: http://filters")
+	require.Empty(t, extenderNote(nil))
+	require.Empty(t, extenderNote([]fwk.Extender{extender{name: "http://scores"}}))
+	require.Contains(t, extenderNote([]fwk.Extender{extender{name: "http://scores"}, extender{name: "http://filters", filters: true}}), "planned anew: http://filters")
 }
 
 // handle is a profile's that is not kube-scheduler's.
@@ -36,13 +36,13 @@ type handle struct {
 
 func (h handle) ProfileName() string { return h.profile }
 
-// own is a plugin of somebody's own.
+// own is an added plugin.
 type own struct{ name string }
 
 func (o own) Name() string { return o.name }
 
-// TestOwnPlugins: plugins of somebody's own are known by profile, also to those who ask later, and stand in for none of Muster's.
-func TestOwnPlugins(t *testing.T) {
+// Added plugins are known by profile, also to a later caller, and cannot replace Muster's plugins.
+func TestAddedPluginsAreKnownByProfile(t *testing.T) {
 	factory := func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return own{"x"}, nil }
 	all := Factories(Options{Plugins: frameworkruntime.Registry{"x": factory, plugin.Name: factory}})
 	require.Len(t, all, 5)
@@ -50,7 +50,7 @@ func TestOwnPlugins(t *testing.T) {
 	require.ErrorContains(t, err, "needs the handle of a kube-scheduler profile, not a family.handle")
 
 	f := &family{added: map[string][]fwk.Plugin{}}
-	note := f.noting(factory)
+	note := f.recording(factory)
 	require.Empty(t, f.addedTo("a"))
 	for _, profile := range []string{"a", "b", "a"} {
 		_, err := note(t.Context(), nil, handle{profile: profile})
@@ -60,8 +60,8 @@ func TestOwnPlugins(t *testing.T) {
 	require.Len(t, f.addedTo("b"), 1)
 }
 
-// TestGateOfNobody: in a profile without the plugin the Gate keeps nobody out.
-func TestGateOfNobody(t *testing.T) {
+// In a profile without the plugin the Gate keeps no pod out.
+func TestGateWithoutPluginAdmitsAll(t *testing.T) {
 	f := &family{}
 	gate, err := f.newGate(t.Context(), nil, handle{profile: "a"})
 	require.NoError(t, err)
