@@ -65,9 +65,9 @@ func Evicted(gangs []Gang, lost []int) []bool {
 	return out
 }
 
-// Apart sorts gangs that are evicted whole into bundles: losing a member of one evicts at most that bundle.
+// SeparateBundles sorts gangs that are evicted whole into bundles: losing a member of one evicts at most that bundle.
 // evicted is the result of Evicted.
-func Apart(gangs []Gang, evicted []bool) (bundles [][]int) {
+func SeparateBundles(gangs []Gang, evicted []bool) (bundles [][]int) {
 	for _, g := range Groups(gangs) {
 		var own [][]int
 		for _, i := range g.Gangs {
@@ -160,7 +160,7 @@ func (g *Group) lostLevels(broken func(int) bool) (lost map[string]bool, runs bo
 			return nil, false
 		}
 	}
-	lasting := tree.Lasting(running)
+	lasting := tree.Sustainable(running)
 	if !tree.Holds(lasting) {
 		return nil, false
 	}

@@ -63,7 +63,7 @@ func TestEvictedAndApart(t *testing.T) {
 					indexes = append(indexes, fmt.Sprint(i))
 				}
 			}
-			for _, b := range bundle.Apart(test.gangs, evicted) {
+			for _, b := range bundle.SeparateBundles(test.gangs, evicted) {
 				bundles = append(bundles, strings.Trim(fmt.Sprint(b), "[]"))
 			}
 			require.Equal(t, test.evicted, strings.Join(indexes, " "))
@@ -95,7 +95,7 @@ func TestEvictedIsAClosure(t *testing.T) {
 		}
 		require.Equal(t, evicted, bundle.Evicted(gangs, again))
 		seen := make([]bool, len(gangs))
-		for _, b := range bundle.Apart(gangs, evicted) {
+		for _, b := range bundle.SeparateBundles(gangs, evicted) {
 			only := make([]int, len(gangs))
 			for _, i := range b {
 				require.False(t, seen[i], "gang %d is in two bundles", i)

@@ -101,8 +101,8 @@ func (c *Choice) tree(set Set) map[string]*level {
 	return t
 }
 
-// Lasting removes the open gangs that cannot run in any part of the set, because a level below the topmost has too few children.
-func (c *Choice) Lasting(set Set) Set {
+// Sustainable removes the open gangs that cannot run in any part of the set, because a level below the topmost has too few children.
+func (c *Choice) Sustainable(set Set) Set {
 	out := append(Set(nil), set...)
 	for changed := true; changed; {
 		changed = false
@@ -192,8 +192,8 @@ func (c *Choice) All() Set {
 	return set
 }
 
-// Nobody returns the set of the gangs that are not open.
-func (c *Choice) Nobody() Set {
+// Mandatory returns the set of the gangs that are not open.
+func (c *Choice) Mandatory() Set {
 	set := make(Set, len(c.Gangs))
 	for i, g := range c.Gangs {
 		set[i] = !g.Open

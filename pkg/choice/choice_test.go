@@ -257,7 +257,7 @@ func TestManyGangs(t *testing.T) {
 		n++
 	}
 	assert.Equal(t, 100, n)
-	assert.True(t, sets.Cut())
+	assert.True(t, sets.Incomplete())
 	least := c.Least(1, 1000, nil)
 	assert.Len(t, least, 1)
 	assert.Equal(t, 32*8, c.Members(least[0]))

@@ -25,7 +25,7 @@ func (c *Choice) Sets(tries int) *Sets {
 		all[k] = len(class)
 	}
 	s.push(all, 0)
-	s.started = !c.continuesStarted(c.Nobody()) || c.Holds(c.Nobody())
+	s.started = !c.continuesStarted(c.Mandatory()) || c.Holds(c.Mandatory())
 	return s
 }
 
@@ -47,7 +47,7 @@ func (s *Sets) Next() Set {
 	}
 	if !s.started {
 		s.started = true
-		return s.choice.Nobody()
+		return s.choice.Mandatory()
 	}
 	return nil
 }
@@ -58,15 +58,15 @@ func (c *Choice) valid(set Set) bool {
 	return ok && c.Holds(set)
 }
 
-// Cut returns whether some sets were not examined.
-func (s *Sets) Cut() bool { return len(s.queue) > 0 }
+// Incomplete returns whether some sets were not examined.
+func (s *Sets) Incomplete() bool { return len(s.queue) > 0 }
 
 // push adds the set with so many gangs of each class, unless neither it nor any subset is valid. Subsets take gangs only from class from
 // on,
 // so each set appears once.
 func (s *Sets) push(counts []int, from int) {
 	set := s.set(counts)
-	if s.choice.valid(s.choice.Lasting(set)) {
+	if s.choice.valid(s.choice.Sustainable(set)) {
 		heap.Push(&s.queue, part{counts, from, set, s.choice.Members(set)})
 	}
 }
@@ -191,7 +191,7 @@ func (c *Choice) cost(set Set) (n int) {
 }
 
 func (s *Sets) set(counts []int) Set {
-	set := s.choice.Nobody()
+	set := s.choice.Mandatory()
 	for k, class := range s.classes {
 		for _, i := range class[:counts[k]] {
 			set[i] = true
@@ -212,7 +212,7 @@ func (s Set) subsetOf(o Set) bool {
 
 // reduce removes units from a set, largest first, as long as the rest is valid. It returns nil if the whole set is invalid.
 func (c *Choice) reduce(set Set, allowed func(Set) bool) []Set {
-	set = c.Lasting(set)
+	set = c.Sustainable(set)
 	if !c.valid(set) || !allowed(set) {
 		return nil
 	}

@@ -67,7 +67,7 @@ func (f *askFlags) addNamespace(cmd *cobra.Command, object string) {
 // answer opens a view and prints the answer.
 func (f *askFlags) answer(cmd *cobra.Command, question func(context.Context, *ask.View) (value any, text func(wide bool) string, err error)) error {
 	return f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (any, func(bool) string, error) {
-		set.Give()
+		set.GiveObjects()
 		view, err := ask.Open(ctx, o, set)
 		if err != nil {
 			return nil, nil, err
@@ -202,7 +202,7 @@ func (f *askFlags) target(words ...string) (ask.Target, error) {
 }
 
 // slotSize reads what a slot is for: members of a gang, or a pod with these requests.
-func (f *askFlags) slotSize(gangName, requests string) (size ask.Wanted, err error) {
+func (f *askFlags) slotSize(gangName, requests string) (size ask.SlotSize, err error) {
 	switch {
 	case gangName != "" && requests != "":
 		return size, usageError("--for and --requests exclude one another")

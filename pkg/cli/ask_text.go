@@ -28,11 +28,11 @@ func explainText(e *ask.Explanation, wide bool) string {
 	if n := e.Next; n != nil && n.Why != nil {
 		paragraph(&out, "It "+n.Why.String()+".")
 	}
-	if e.Cure != nil {
-		paragraph(&out, "What would help: "+e.Cure.Words+".")
-		if wide && len(e.Cure.Plugins) > 0 {
+	if e.Remedy != nil {
+		paragraph(&out, "What would help: "+e.Remedy.Message+".")
+		if wide && len(e.Remedy.Plugins) > 0 {
 			paragraph(&out, fmt.Sprintf("Refused by %s. It is tried again upon %s.",
-				strings.Join(e.Cure.Plugins, ", "), strings.Join(e.Cure.Events, ", ")))
+				strings.Join(e.Remedy.Plugins, ", "), strings.Join(e.Remedy.Events, ", ")))
 		}
 	}
 	if wide && e.Reason != "" {
@@ -53,7 +53,7 @@ func explainText(e *ask.Explanation, wide bool) string {
 	for _, h := range e.Holders {
 		fmt.Fprintf(&out, "Reserved for %s (priority %d): %s on %s\n", oneLine(h.Gang), h.Priority, places(len(h.Nodes)), severalNames(h.Nodes, wide))
 	}
-	if w := e.Where; w != nil {
+	if w := e.Placement; w != nil {
 		fmt.Fprintf(&out, "\nWhere: %s\n", orCluster(w.Domain))
 		layers := newTable("LAYER", "DOMAINS", "LEAST POSSIBLE")
 		for i, l := range w.Touched {
@@ -68,7 +68,7 @@ func explainText(e *ask.Explanation, wide bool) string {
 // writeEvents lists the latest events.
 func writeEvents(out *strings.Builder, e *ask.Explanation, wide bool) {
 	t := newTable("AGO", "EVENT", "TIMES")
-	latest := e.Told
+	latest := e.PastEvents
 	if !wide {
 		latest = latest[max(0, len(latest)-maxRows):]
 	}
@@ -119,7 +119,7 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 		notes[i] = indented(notes[i], 2)
 	}
 	t.writeLast(out)
-	if e.Unlike {
+	if e.Heterogeneous {
 		out.WriteString("Its members differ in size: where nothing else is known, slots are for the largest members.\n")
 	}
 }

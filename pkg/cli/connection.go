@@ -44,7 +44,7 @@ func (c *connection) rest() (*rest.Config, error) {
 }
 
 // history reads the events of a gang. If they may not be read, it reports that on standard error.
-func (c *connection) history(ctx context.Context, cmd *cobra.Command, v *ask.View, target ask.Target) ([]ask.Told, error) {
+func (c *connection) history(ctx context.Context, cmd *cobra.Command, v *ask.View, target ask.Target) ([]ask.PastEvent, error) {
 	config, err := c.rest()
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (c *connection) list(ctx context.Context, cmd *cobra.Command) (*simulate.Se
 		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", note)
 	}
 	if err == nil {
-		set.Found(time.Now())
+		set.SetMoment(time.Now())
 	}
 	return set, err
 }

@@ -134,7 +134,7 @@ func drainText(d *ask.Drain, wide bool) string {
 		}
 	}
 	last("Evicted for the moved pods: ", d.Evicted)
-	last("Without a controller, so that they are not recreated: ", d.Alone)
+	last("Without a controller, so that they are not recreated: ", d.Uncontrolled)
 	return out.String()
 }
 
@@ -165,7 +165,7 @@ func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
 				note += indented(fmt.Sprintf("%s: %s to %s", p.Pod, p.From, orDash(p.To)), maxMessageLines)
 			}
 		}
-		t.add(note, g.Gang, strconv.Itoa(int(g.Priority)), leave, strconv.Itoa(g.Here), orCluster(g.From), to)
+		t.add(note, g.Gang, strconv.Itoa(int(g.Priority)), leave, strconv.Itoa(g.MembersInside), orCluster(g.From), to)
 	}
 	t.writeLast(out)
 }
@@ -182,7 +182,7 @@ func evictionSentence(d *ask.Drain) string {
 		}
 	}
 	text := counted(d.Pods, "pod leaves", "pods leave")
-	if elsewhere := d.Pods - d.Here; elsewhere > 0 {
+	if elsewhere := d.Pods - d.PodsInside; elsewhere > 0 {
 		text += fmt.Sprintf(", %d of them from elsewhere", elsewhere)
 	}
 	if stops > 0 {

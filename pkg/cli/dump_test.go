@@ -104,7 +104,7 @@ spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resourc
 	require.Equal(t, "1.37", first.Versions["behavesAs"])
 	require.NotEmpty(t, first.Versions["muster"])
 	book := first.Book
-	require.Equal(t, []ask.Reserved{{Group: "default/high-priority-training", Priority: 1000000, Places: []string{
+	require.Equal(t, []ask.GroupReservation{{Group: "default/high-priority-training", Priority: 1000000, Places: []string{
 		"default/hp-training-pod-0 on node-5", "default/hp-training-pod-1 on node-6", "default/hp-training-pod-2 on node-7", "default/hp-training-pod-3 on node-8",
 	}}}, book.Reservations)
 	require.Len(t, book.Gangs, 2)
@@ -115,7 +115,7 @@ spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resourc
 	require.Equal(t, ask.NeverFits, large.State)
 	require.Contains(t, large.Refusal.Says, "no node has capacity for one member")
 	large.Refusal.Says, large.Refusal.Words = "", ""
-	require.Equal(t, &ask.Refused{By: "Plan", Plugins: []string{"NodeResourcesFit"}, Evictable: true, Never: true}, large.Refusal)
+	require.Equal(t, &ask.Reason{By: "Plan", Plugins: []string{"NodeResourcesFit"}, Evictable: true, Never: true}, large.Refusal)
 
 	require.Len(t, book.Answers, 2)
 	require.Equal(t, []any{"default/hp-training-pod-0", 4}, []any{book.Answers[0].Pod, book.Answers[0].Pods})

@@ -35,7 +35,7 @@ waited for.` + askSource,
 				return err
 			}
 			return f.answer(cmd, func(ctx context.Context, v *ask.View) (any, func(bool) string, error) {
-				var history []ask.Told
+				var history []ask.PastEvent
 				if len(f.files) == 0 {
 					if history, err = f.history(ctx, cmd, v, target); err != nil {
 						return nil, nil, err
@@ -45,7 +45,7 @@ waited for.` + askSource,
 				if err != nil {
 					return nil, nil, err
 				}
-				e.Told = history
+				e.PastEvents = history
 				return e, func(wide bool) string { return explainText(e, wide) }, nil
 			})
 		},

@@ -61,10 +61,10 @@ func quotaText(all []elasticquota.Quota, wide bool) string {
 		}
 		row := []string{strings.Repeat("  ", q.Depth) + q.Name}
 		for _, amounts := range []map[string]string{q.Min, q.Max, q.Used, q.Reserved, q.Runtime} {
-			row = append(row, elasticquota.Text(amounts))
+			row = append(row, elasticquota.FormatQuantities(amounts))
 		}
 		if wide {
-			row = append(row, elasticquota.Text(q.Request), fmt.Sprintf("%.3f", q.Share))
+			row = append(row, elasticquota.FormatQuantities(q.Request), fmt.Sprintf("%.3f", q.Share))
 		}
 		t.add(indented(quotaNote(q), maxMessageLines), row...)
 	}

@@ -108,7 +108,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if len(f.files) == 0 && !f.fromCluster {
 		return usageError("nothing to simulate: give at least one -f FILE, or --from-cluster")
 	}
-	only, err := simulate.ParseOnly(f.only)
+	only, err := simulate.ParseResultFilter(f.only)
 	if err != nil {
 		return usageError("--only %w", err)
 	}
@@ -132,7 +132,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return simulateError(err, f.config)
 	}
-	if result, err = result.Only(only); err != nil {
+	if result, err = result.Filter(only); err != nil {
 		return usageError("--only %w", err)
 	}
 	if f.output == "json" {

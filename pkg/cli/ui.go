@@ -69,7 +69,7 @@ reach the page sees what you may see. The page fetches nothing from elsewhere an
 type watched struct {
 	flags    *askFlags
 	cmd      *cobra.Command
-	slotSize ask.Wanted
+	slotSize ask.SlotSize
 
 	// turn has a capacity of one, since a process can have one view at a time. It is no mutex: the view is
 	// finished when only waiting goroutines are left, and one that waits for a mutex might run at once.
@@ -113,7 +113,7 @@ func (w *watched) serve(ctx context.Context, address string, refresh time.Durati
 		return err
 	}
 	served := net.JoinHostPort(host, port)
-	p := page.New(page.Options{Address: served, First: *first, Asked: w})
+	p := page.New(page.Options{Address: served, First: *first, Queries: w})
 	server := &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
@@ -229,8 +229,8 @@ func (w *watched) source() string {
 }
 
 // stateOf returns the page's state of a view.
-func stateOf(ctx context.Context, v *ask.View, slotSize ask.Wanted) (*page.State, []ask.Waiter, error) {
-	present, err := v.Present(ctx)
+func stateOf(ctx context.Context, v *ask.View, slotSize ask.SlotSize) (*page.State, []ask.Waiter, error) {
+	present, err := v.Occupancy(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -243,7 +243,7 @@ func stateOf(ctx context.Context, v *ask.View, slotSize ask.Wanted) (*page.State
 		return nil, nil, err
 	}
 	s := &page.State{At: v.At(), For: t.For, Layers: t.Layers(), Problem: t.Problem}
-	kinds := map[ask.Doing]page.Kind{ask.Run: page.Runs, ask.Leave: page.Leaves, ask.Come: page.Reserved}
+	kinds := map[ask.PodPhase]page.Kind{ask.Running: page.Runs, ask.Terminating: page.Terminating, ask.Reserved: page.Reserved}
 	var walk func(b *ask.Branch, depth int)
 	walk = func(b *ask.Branch, depth int) {
 		for i := range b.Children {
@@ -254,7 +254,7 @@ func stateOf(ctx context.Context, v *ask.View, slotSize ask.Wanted) (*page.State
 		}
 		n := page.Node{Path: b.Path, Free: b.Free, Broken: b.Broken > 0}
 		for _, h := range present.Nodes[b.Path[strings.LastIndexByte(b.Path, '/')+1:]] {
-			n.Places = append(n.Places, page.Place{Gang: h.Gang, Kind: kinds[h.Does], Pods: h.Pods})
+			n.Places = append(n.Places, page.Place{Gang: h.Gang, Kind: kinds[h.Phase], Pods: h.Pods})
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
@@ -281,7 +281,7 @@ type explained struct {
 	Why string `json:"why,omitempty"` // one sentence about the choice of victims
 }
 
-// Explain implements page.Asked.
+// Explain implements page.Queries.
 func (w *watched) Explain(ctx context.Context, gang string) (any, error) {
 	namespace, name, _ := strings.Cut(gang, "/")
 	if err := w.begin(ctx); err != nil {
@@ -304,8 +304,8 @@ func (w *watched) Explain(ctx context.Context, gang string) (any, error) {
 	return out, err
 }
 
-// Fits implements page.Asked, for the first gangs in the queue, as many as a list has rows.
-func (w *watched) Fits(ctx context.Context, domain string) (fits []page.Fit, err error) {
+// Fits implements page.Queries, for the first gangs in the queue, as many as a list has rows.
+func (w *watched) Fits(ctx context.Context, domain string) (fits []page.DomainFit, err error) {
 	if err := w.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -318,14 +318,14 @@ func (w *watched) Fits(ctx context.Context, domain string) (fits []page.Fit, err
 	err = w.view(ctx, w.options, w.set, func(v *ask.View) error {
 		for _, waits := range w.queue[:min(len(w.queue), maxRows)] {
 			namespace, name, _ := strings.Cut(waits.Gang, "/")
-			room, err := v.Room(ctx, ask.Target{Kind: "podgroup", Namespace: namespace, Name: name}, domain)
+			room, err := v.DomainCapacity(ctx, ask.Target{Kind: "podgroup", Namespace: namespace, Name: name}, domain)
 			if err != nil {
 				return err
 			}
 			if room == nil {
 				return fmt.Errorf("domain %s: %w", domain, page.ErrUnknown)
 			}
-			fits = append(fits, page.Fit{Gang: waits.Gang, Needs: room.Needs, Slots: room.Slots, Fits: room.Fits})
+			fits = append(fits, page.DomainFit{Gang: waits.Gang, Needs: room.Needs, Slots: room.Slots, Fits: room.Fits})
 		}
 		return nil
 	})

@@ -28,7 +28,7 @@ func TestSimulateRoundTrip(t *testing.T) {
 	again, err := json.Marshal(r)
 	require.NoError(t, err)
 	require.JSONEq(t, out.String(), string(again))
-	require.Equal(t, []sim.Changed{{Change: "cordon=node-0", Did: "node-0 takes no new pod"}}, r.Changes)
+	require.Equal(t, []sim.ChangeReport{{Change: "cordon=node-0", Did: "node-0 takes no new pod"}}, r.Changes)
 	require.Equal(t, [2]int{4, 4}, [2]int{r.Gangs[0].Bound, r.Gangs[0].Min})
 }
 

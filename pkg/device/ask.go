@@ -106,8 +106,8 @@ func (r *Request) Types() (types []Type) {
 // them.
 func (r *Request) Vendor() bool { return r.vendor }
 
-// Alone returns the exclusivity that the member requests for a type. A nil request shares.
-func (r *Request) Alone(t Type) Exclusive {
+// Exclusive returns the exclusivity that the member requests for a type. A nil request shares.
+func (r *Request) Exclusive(t Type) Exclusive {
 	if r == nil {
 		return Sharing
 	}
@@ -140,8 +140,10 @@ func (a Ask) Request() (*Request, *Invalid) {
 	sums := map[string]int64{}
 	for _, r := range a.Resources {
 		if strings.HasPrefix(r.Name, npuPrefix) && r.Value != 0 {
-			return nil, &Invalid{Resources: []string{r.Name}, Field: r.Name, Value: strconv.FormatInt(r.Value, 10),
-				Legal: "left out: templates of NPUs are not supported"}
+			return nil, &Invalid{
+				Resources: []string{r.Name}, Field: r.Name, Value: strconv.FormatInt(r.Value, 10),
+				Legal: "left out: templates of NPUs are not supported",
+			}
 		}
 		sums[r.Name] += r.Value
 	}
@@ -240,8 +242,10 @@ func gpuWant(sums map[string]int64) ([]want, *Invalid) {
 		}
 	}
 	count := max(sums[SharedGPU], sums[GPURatio]/100*int64(b2i(sums[SharedGPU] == 0)), 1)
-	w := want{deviceType: GPU, resource: asked[0], count: int(count),
-		perDevice: Amount{Core: sums[GPUCore] / count, Memory: sums[GPUMemory] / count, Ratio: sums[GPURatio] / count}}
+	w := want{
+		deviceType: GPU, resource: asked[0], count: int(count),
+		perDevice: Amount{Core: sums[GPUCore] / count, Memory: sums[GPUMemory] / count, Ratio: sums[GPURatio] / count},
+	}
 	w.shared = w.perDevice.Ratio < 100
 	if sums[GPUCore]%count != 0 {
 		return nil, invalid(asked, GPUCore, sums[GPUCore], fmt.Sprintf("the same for each of %d GPUs", count))

@@ -116,10 +116,10 @@ type Inventory struct {
 	Devices []Device
 	// Table holds the partitions by their number of GPUs. If nil, the built-in table of Vendor and Model is used, if there is
 	// one; an empty table is a table without partitions.
-	Table         map[int][]Partition
-	Vendor, Model string
-	Honor         bool   // gpu-partition-policy: whole GPUs in partitions only, else where possible
-	Isolation     string // gpu-isolation-provider; "" if none
+	Table          map[int][]Partition
+	Vendor, Model  string
+	PartitionsOnly bool   // gpu-partition-policy: whole GPUs in partitions only, else where possible
+	Isolation      string // gpu-isolation-provider; "" if none
 }
 
 // Share is a member's part of one device.
@@ -129,8 +129,8 @@ type Share struct {
 	ID     string
 	Amount Amount
 	VFs    []VF
-	// Alone excludes other members from the device (DeviceLevel), or from the type's devices on its switch (PCIeLevel).
-	Alone Exclusive
+	// Exclusive excludes other members from the device (DeviceLevel), or from the type's devices on its switch (PCIeLevel).
+	Exclusive Exclusive
 }
 
 // Allocation is what one member holds of a node's devices, by type in the order of the choice, then by minor.

@@ -94,8 +94,10 @@ func (n *Node) drawing() (roots []drawnRoot) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		u, v := n.devices[a], n.devices[b]
-		for _, d := range []int{b2i(v.Place.Known) - b2i(u.Place.Known), u.Place.NUMA - v.Place.NUMA,
-			b2i(u.switchIndex < 0) - b2i(v.switchIndex < 0), u.switchIndex - v.switchIndex} {
+		for _, d := range []int{
+			b2i(v.Place.Known) - b2i(u.Place.Known), u.Place.NUMA - v.Place.NUMA,
+			b2i(u.switchIndex < 0) - b2i(v.switchIndex < 0), u.switchIndex - v.switchIndex,
+		} {
 			if d != 0 {
 				return d
 			}

@@ -88,7 +88,7 @@ type partition struct {
 // New indexes an inventory. It returns an error for duplicate minors, for more than maxPerType devices, and for partitions with
 // another size than the table's.
 func New(inv Inventory) (*Node, error) {
-	n := &Node{honor: inv.Honor, isolation: inv.Isolation}
+	n := &Node{honor: inv.PartitionsOnly, isolation: inv.Isolation}
 	list := slices.Clone(inv.Devices)
 	slices.SortStableFunc(list, func(a, b Device) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Minor, b.Minor))

@@ -293,8 +293,11 @@ func (x *search) score(n *need, dev int) int64 {
 	}
 	free := x.st.free(at).minus(amount)
 	sum, parts := int64(0), int64(0)
-	for _, v := range [3][3]int64{{free.Ratio, has.Ratio, amount.Ratio}, {free.Memory, has.Memory, amount.Memory},
-		{free.Core, has.Core, b2i64(n.deviceType != GPU)}} {
+	for _, v := range [3][3]int64{
+		{free.Ratio, has.Ratio, amount.Ratio},
+		{free.Memory, has.Memory, amount.Memory},
+		{free.Core, has.Core, b2i64(n.deviceType != GPU)},
+	} {
 		if v[1] > 0 && v[2] > 0 {
 			sum += v[0] * 1000 / v[1]
 			parts++

@@ -197,7 +197,7 @@ func drawTwin(t *rapid.T) *twin {
 				w.inv.Table[n] = append(w.inv.Table[n], p)
 			}
 		}
-		w.inv.Honor = rapid.Bool().Draw(t, "honor")
+		w.inv.PartitionsOnly = rapid.Bool().Draw(t, "honor")
 	}
 	for range worlds.Even(t, 2, "taken") {
 		d := some(t, w.inv.Devices, "of")
@@ -208,7 +208,7 @@ func drawTwin(t *rapid.T) *twin {
 		if len(d.VFs) > 0 && len(d.VFs[0].VFs) > 0 {
 			s.VFs = d.VFs[0].VFs[:1]
 		}
-		s.Alone = some(t, []device.Exclusive{device.Sharing, device.Sharing, device.DeviceLevel, device.PCIeLevel}, "alone")
+		s.Exclusive = some(t, []device.Exclusive{device.Sharing, device.Sharing, device.DeviceLevel, device.PCIeLevel}, "alone")
 		w.held = append(w.held, device.Allocation{s})
 	}
 	return w
@@ -326,7 +326,7 @@ func (p *part) suits(d *device.Device, s device.Share) string {
 		return "unhealthy"
 	case p.kind == "fast" && d.Labels["kind"] != "fast":
 		return "another kind"
-	case s.Amount != want || s.ID != d.ID || s.Alone != alone:
+	case s.Amount != want || s.ID != d.ID || s.Exclusive != alone:
 		return fmt.Sprintf("%+v, not %+v", s, want)
 	case (p.vf != "") != (len(s.VFs) == 1):
 		return "a VF too many, or too few"
@@ -364,7 +364,7 @@ func (w *twin) close(t device.Type, p *part, got []*device.Device, exactly bool)
 
 // partitioned says whether GPUs are no partition, where they must be one.
 func (w *twin) partitioned(m *wish, t device.Type, p *part, got []*device.Device) string {
-	if t != device.GPU || p.shared || !w.inv.Honor && m.partition == "" {
+	if t != device.GPU || p.shared || !w.inv.PartitionsOnly && m.partition == "" {
 		return ""
 	}
 	best := -1
@@ -408,7 +408,7 @@ func (w *twin) every(m *wish, yield func(device.Allocation)) {
 				s.Amount.Memory = p.ratio * d.Has.Memory / 100
 			}
 		}
-		s.Alone = map[string]device.Exclusive{"": 0, "DeviceLevel": device.DeviceLevel, "PCIeLevel": device.PCIeLevel}[p.alone]
+		s.Exclusive = map[string]device.Exclusive{"": 0, "DeviceLevel": device.DeviceLevel, "PCIeLevel": device.PCIeLevel}[p.alone]
 		if p.vf == "" {
 			from(i+1, append(slices.Clone(a), s))
 			return
@@ -472,7 +472,7 @@ func (w *twin) touches(a device.Allocation) bool {
 func (w *twin) excludes(s, o device.Share) bool {
 	d, e := w.device(s.Type, s.Minor), w.device(o.Type, o.Minor)
 	onSwitch := d.Place.Known && e.Place.Known && d.Place.Switch == e.Place.Switch
-	return s.Alone != device.Sharing && (s.Minor == o.Minor || s.Alone == device.PCIeLevel && onSwitch)
+	return s.Exclusive != device.Sharing && (s.Minor == o.Minor || s.Exclusive == device.PCIeLevel && onSwitch)
 }
 
 // most counts members of a kind, at most so many, by trying everything.
@@ -520,7 +520,7 @@ func (w *twin) String() string {
 	for _, d := range w.inv.Devices {
 		fmt.Fprintf(&b, "%s%d %v healthy=%v %v vfs=%v\n", d.Type, d.Minor, d.Place, d.Healthy, d.Labels, d.VFs)
 	}
-	fmt.Fprintf(&b, "table %v honor %v\n", w.inv.Table, w.inv.Honor)
+	fmt.Fprintf(&b, "table %v honor %v\n", w.inv.Table, w.inv.PartitionsOnly)
 	for _, h := range w.held {
 		fmt.Fprintf(&b, "held %+v\n", h)
 	}
@@ -556,7 +556,7 @@ func TestSlots(t *testing.T) {
 		y.Count("joint", m.joint != "")
 		y.Count("same switches", m.same && want > 0)
 		y.Count("searched", m.same && want > 1)
-		y.Count("partitioned", want > 0 && m.gpu != nil && !m.gpu.shared && (w.inv.Honor || m.partition != ""))
+		y.Count("partitioned", want > 0 && m.gpu != nil && !m.gpu.shared && (w.inv.PartitionsOnly || m.partition != ""))
 		y.Count("alone", want > 0 && (m.gpu != nil && m.gpu.alone != "" || m.nic != nil && m.nic.alone != ""))
 		y.Count("VFs", want > 0 && m.nic != nil && m.nic.vf != "")
 		y.Count("several kinds of VFs", want > 0 && m.nic != nil && m.nic.vf == "*")
@@ -628,7 +628,7 @@ func (w *twin) best(t *rapid.T, members []*wish, got device.Allocation) {
 			return
 		}
 	}
-	must := w.inv.Honor || m.partition != ""
+	must := w.inv.PartitionsOnly || m.partition != ""
 	if !m.gpu.shared && !must && w.inv.Table[m.gpu.count] != nil {
 		return // partitions first, which need not be close
 	}

@@ -255,7 +255,7 @@ func (x *search) allocations() []Allocation {
 	for i, picks := range x.taken {
 		for _, p := range picks {
 			u := &x.st.node.devices[p.at]
-			s := Share{Type: u.Type, Minor: u.Minor, ID: u.ID, Amount: p.amount, Alone: p.need.exclusive}
+			s := Share{Type: u.Type, Minor: u.Minor, ID: u.ID, Amount: p.amount, Exclusive: p.need.exclusive}
 			if p.group >= 0 {
 				g := &x.st.node.groups[p.group]
 				s.VFs = []VF{g.list[p.vf-g.vfs[0]]}

@@ -53,7 +53,7 @@ func (s *State) count(a Allocation, sign int) {
 		if amount.Memory == 0 || amount.Ratio == 0 { // some allocators write only one of them
 			amount = amount.complete(s.node.devices[at].Has)
 		}
-		s.use(at, amount, h.Alone, sign)
+		s.use(at, amount, h.Exclusive, sign)
 		for _, vf := range h.VFs {
 			if g, k := s.node.vf(at, vf); g >= 0 {
 				s.useVF(g, k, sign)

@@ -70,7 +70,7 @@ func (w *twin) other(t *rapid.T) *twin {
 		d.Labels = map[string]string{"kind": "fast"}
 	case len(out.held) == 0:
 	case change == 3:
-		out.held[0][0].Alone = some(t, []device.Exclusive{device.Sharing, device.DeviceLevel, device.PCIeLevel}, "alone now")
+		out.held[0][0].Exclusive = some(t, []device.Exclusive{device.Sharing, device.DeviceLevel, device.PCIeLevel}, "alone now")
 	case change == 4:
 		out.held[0][0].VFs = nil
 	default:
@@ -174,7 +174,7 @@ func TestUndo(t *testing.T) {
 	s := device.NewState(n)
 	before := s.Key()
 	a := device.Allocation{
-		{Type: device.RDMA, Minor: 1, Amount: device.Amount{Core: 60}, VFs: []device.VF{vf}, Alone: device.PCIeLevel},
+		{Type: device.RDMA, Minor: 1, Amount: device.Amount{Core: 60}, VFs: []device.VF{vf}, Exclusive: device.PCIeLevel},
 		{Type: device.GPU, Minor: 7, Amount: device.Amount{Core: 100}},
 		{Type: device.RDMA, Minor: 2, Amount: device.Amount{Core: 100}, VFs: []device.VF{{BusID: "gone"}}},
 	}

@@ -50,7 +50,7 @@ func parse(words map[string]string, text string) (*scene, error) {
 		case "model":
 			s.inv.Model = v
 		case "honor":
-			s.inv.Honor = true
+			s.inv.PartitionsOnly = true
 		case "isolation":
 			s.inv.Isolation = v
 		case "table":

@@ -39,9 +39,9 @@ type Problem struct {
 	Gangs     []Gang
 	Placement Placement // nil for members with equal requirements
 	Quota     Quota     // nil without quotas
-	// Sought returns whether some member must be near a victim's pod, or near a similar pod; nil if no member must.
-	Sought func(Pick) bool
-	Apart  bool // some members gather by themselves, so the rules for equal members are incomplete
+	// SeeksVictim returns whether some member must be near a victim's pod, or near a similar pod; nil if no member must.
+	SeeksVictim       func(Pick) bool
+	GathersSeparately bool // some members gather by themselves, so the rules for equal members are incomplete
 }
 
 // Placement is the placement check for heterogeneous members.
@@ -69,11 +69,11 @@ type Found struct {
 	Placed  Placed     // for heterogeneous members
 	Cost    Cost
 	Victims []Pick // a closed set
-	// Room says, without victims, that some set frees enough capacity and that every such set fails the quota check.
-	Room bool
-	// Sure says, without victims, that no set passes both checks; with victims, that the step limit was not reached.
+	// Freeable says, without victims, that some set frees enough capacity and that every such set fails the quota check.
+	Freeable bool
+	// Conclusive says, without victims, that no set passes both checks; with victims, that the step limit was not reached.
 	// A cheaper set may still exist in a domain with more than a few bundles.
-	Sure bool
+	Conclusive bool
 
 	asked []Node // see search; for Consider
 	rank  []int
@@ -107,7 +107,7 @@ type search struct {
 func Cheapest(p Problem) Found {
 	s := newSearch(p)
 	if !s.possible() {
-		return Found{Sure: true}
+		return Found{Conclusive: true}
 	}
 	found, ok := s.plain()
 	if !ok {
@@ -129,9 +129,9 @@ func (s *search) overDomains() Found {
 		}
 	}
 	if best == nil {
-		return Found{Room: s.room, Sure: !s.stepsSpent && !s.skipped}
+		return Found{Freeable: s.room, Conclusive: !s.stepsSpent && !s.skipped}
 	}
-	return Found{Plan: best.plan, Placed: best.placed, Cost: best.set.cost, Victims: best.set.picks, Sure: !s.stepsSpent}
+	return Found{Plan: best.plan, Placed: best.placed, Cost: best.set.cost, Victims: best.set.picks, Conclusive: !s.stepsSpent}
 }
 
 // candidate is a victim set that passes both checks.
@@ -147,7 +147,7 @@ func newSearch(p Problem) *search {
 		victims[i] = n.Victims
 	}
 	s := &search{Problem: p, bundles: newBundles(p.Gangs, victims), stepsLeft: defaultSteps, unevictable: map[Pick]bool{}}
-	s.Nodes, s.World.Room = withRoom(p.Nodes)
+	s.Nodes, s.World.Capacity = withRoom(p.Nodes)
 	s.need, _ = offer.Up(max(p.Request.Min, 1), p.Request.Multiple.Steps(p.World.Tree.Depth() + 1)[0])
 	for g := range p.Gangs {
 		if p.Gangs[g].Spare > 0 || len(s.members[g+1]) == 0 {
@@ -174,7 +174,7 @@ func (s *search) possible() bool {
 		return s.placementPossible()
 	}
 	w := s.World
-	w.Free = slices.Clone(w.Room)
+	w.Free = slices.Clone(w.Capacity)
 	for _, i := range nodesOf(slices.Collect(maps.Keys(s.unevictable))) {
 		var gone []int
 		for v := range s.victims[i] {
@@ -191,7 +191,7 @@ func (s *search) possible() bool {
 // may fit, or the planner reached its limit.
 func (s *search) placementPossible() bool {
 	d := s.domain(topology.Root)
-	if s.Sought != nil || len(d.all()) == 0 {
+	if s.SeeksVictim != nil || len(d.all()) == 0 {
 		return true
 	}
 	set, ok := d.closeWithin(d.all())
@@ -224,7 +224,7 @@ func (s *search) plain() (found Found, ok bool) {
 	if c == nil {
 		return found, false
 	}
-	return Found{Plan: c.plan, Cost: set.cost, Victims: set.picks, Sure: true}, true
+	return Found{Plan: c.plan, Cost: set.cost, Victims: set.picks, Conclusive: true}, true
 }
 
 // bound is a domain and, if known, a lower bound of the cost of its victim sets.
@@ -238,7 +238,7 @@ type bound struct {
 // bounds lists the domains in which the members may be, lowest bound first.
 func (s *search) bounds() (out []bound) {
 	bound0 := offer.Sum(s.World.Tree, s.bound0())
-	rooms := offer.Sum(s.World.Tree, s.World.Room)
+	rooms := offer.Sum(s.World.Tree, s.World.Capacity)
 	var d topology.ID
 	for ; int(d) < s.World.Tree.Len(); d++ {
 		if s.World.Tree.Layer(d) == s.Request.Must && bound0[d] == bound0[topology.Root] {

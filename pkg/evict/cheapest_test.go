@@ -56,7 +56,7 @@ func TestNearTheLeastCost(t *testing.T) {
 		w := drawSharedWorld(t)
 		w.drawGangRequest(t)
 		e := w.found(w.problem())
-		if e == nil && !evict.Cheapest(w.problem()).Sure {
+		if e == nil && !evict.Cheapest(w.problem()).Conclusive {
 			y.Count("not found", true)
 			return
 		}
@@ -79,8 +79,8 @@ func (q *quality) add(cost, least evict.Cost) {
 	if cost == least {
 		q.equal++
 	}
-	q.pods += cost.Pods + cost.Back
-	q.least += least.Pods + least.Back
+	q.pods += cost.Pods + cost.Requeued
+	q.least += least.Pods + least.Requeued
 }
 
 // members asks about a job as Placement does.
@@ -111,7 +111,7 @@ func (m members) Fits(gone []evict.Pick) (evict.Placed, bool) {
 	}
 	p, refusal := mixed.Choose(on, m.j.Job)
 	if refusal != nil {
-		return nil, !refusal.Cut
+		return nil, !refusal.Incomplete
 	}
 	return placed{m, p}, true
 }
@@ -180,7 +180,7 @@ func TestJobNearTheLeastCost(t *testing.T) {
 		w.unit, w.Bound = 1, make([]offer.Slots, len(w.hosts))
 		j := drawGangJob(t, w)
 		e := w.found(j.problem(w))
-		if e == nil && !evict.Cheapest(j.problem(w)).Sure {
+		if e == nil && !evict.Cheapest(j.problem(w)).Conclusive {
 			y.Count("not found", true)
 			return
 		}

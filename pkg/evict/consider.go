@@ -40,11 +40,11 @@ type Rule = plan.Rule
 
 // The rules for costs, then the rules of package plan.
 const (
-	ByBudgets Rule = "budgets"         // fewest violated disruption budgets
-	ByPods    Rule = "pods"            // fewest pods evicted
-	ByBack    Rule = "sentBack"        // fewest pods sent back to the queue
-	ByHighest Rule = "highestPriority" // lowest highest victim priority
-	BySum     Rule = "sum"             // lowest sum of priorities
+	ByBudgets  Rule = "budgets"         // fewest violated disruption budgets
+	ByPods     Rule = "pods"            // fewest pods evicted
+	ByRequeued Rule = "sentBack"        // fewest pods sent back to the queue
+	ByHighest  Rule = "highestPriority" // lowest highest victim priority
+	BySum      Rule = "sum"             // lowest sum of priorities
 
 	ByLeaders  Rule = "leaders"  // fewest leaders of running gangs
 	ByReleased Rule = "released" // least released capacity among equal costs and plans
@@ -78,7 +78,7 @@ type Comparing struct {
 // Consider explains what Cheapest found for a problem.
 func Consider(p Problem, found Found, by Comparing) Choice {
 	c := considering{search: newSearch(p), world: p.World, must: p.Request.Must, prefer: p.Request.Prefer, more: by.More, each: by.Each}
-	c.world.Room = c.search.World.Room
+	c.world.Capacity = c.search.World.Capacity
 	c.search.asked, c.search.rank = found.asked, found.rank
 	c.search.ask() // before domains are searched in parallel
 	return c.choice(drafted(&candidate{victimSet{picks: found.Victims, cost: found.Cost}, found.Plan, found.Placed}, p))
@@ -89,7 +89,7 @@ func drafted(c *candidate, p Problem) draft {
 	if c.plan != nil {
 		return draft{plan: *c.plan, cost: c.set.cost, set: c.set, full: true}
 	}
-	d := draft{cost: c.set.cost, set: c.set, full: c.placed.All() && !p.Apart}
+	d := draft{cost: c.set.cost, set: c.set, full: c.placed.All() && !p.GathersSeparately}
 	d.plan.Places = c.placed.Places()
 	return d
 }

@@ -96,8 +96,8 @@ func (w world) rule(a, b twin) evict.Rule {
 		return evict.ByBudgets
 	case a.Cost.Pods != b.Cost.Pods:
 		return evict.ByPods
-	case a.Cost.Back != b.Cost.Back:
-		return evict.ByBack
+	case a.Cost.Requeued != b.Cost.Requeued:
+		return evict.ByRequeued
 	case a.Cost.Highest != b.Cost.Highest:
 		return evict.ByHighest
 	case a.Cost.Sum != b.Cost.Sum:
@@ -244,7 +244,7 @@ func (w gangWorld) checkCosts(t *rapid.T, y worlds.Tally, cost evict.Cost, got e
 		if i == 1 && c.Outcome == evict.Possible {
 			y.Count("two possible", true)
 			alike := compareCosts(won.Cost, c.Cost) == 0
-			if compareCosts(won.Cost, c.Cost) > 0 || alike == slices.Contains([]evict.Rule{evict.ByBudgets, evict.ByPods, evict.ByBack, evict.ByHighest, evict.BySum}, got.Rule) {
+			if compareCosts(won.Cost, c.Cost) > 0 || alike == slices.Contains([]evict.Rule{evict.ByBudgets, evict.ByPods, evict.ByRequeued, evict.ByHighest, evict.BySum}, got.Rule) {
 				t.Fatalf("%+v won over %+v by %s\n%s", won, c, got.Rule, w)
 			}
 			y.Count("decided by the plan", alike)
@@ -472,7 +472,7 @@ func TestConsiderJobRules(t *testing.T) {
 			w.Tree = topology.Build([]string{"SpineLayer"}, leaves)
 			w.Bound = make([]offer.Slots, len(leaves))
 			e := evict.Cheapest(j.problem(w))
-			if e.Placed == nil || !e.Sure {
+			if e.Placed == nil || !e.Conclusive {
 				t.Fatalf("%+v", e)
 			}
 			choice := evict.Consider(j.problem(w), e, evict.Comparing{})

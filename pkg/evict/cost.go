@@ -14,7 +14,7 @@ import (
 type Cost struct {
 	Violations int   // one for each victim and each budget that does not allow it
 	Pods       int   // evicted pods
-	Back       int   // pods that do not run yet and go back to the queue
+	Requeued   int   // pods that do not run yet and go back to the queue
 	Highest    int32 // the highest victim priority; 0 without victims
 	Sum        int64 // sum of victim priorities
 
@@ -29,7 +29,7 @@ var costRules = []struct {
 }{
 	{ByBudgets, func(a, b Cost) int { return cmp.Compare(a.Violations, b.Violations) }},
 	{ByPods, func(a, b Cost) int { return cmp.Compare(a.Pods, b.Pods) }},
-	{ByBack, func(a, b Cost) int { return cmp.Compare(a.Back, b.Back) }},
+	{ByRequeued, func(a, b Cost) int { return cmp.Compare(a.Requeued, b.Requeued) }},
 	{ByHighest, func(a, b Cost) int { return cmp.Compare(a.Highest, b.Highest) }},
 	{BySum, func(a, b Cost) int { return cmp.Compare(a.Sum, b.Sum) }},
 }
@@ -51,7 +51,7 @@ func (c Cost) decide(o Cost) (Rule, int) {
 }
 
 func (c Cost) compareCount(o Cost) int {
-	return cmp.Or(cmp.Compare(c.Violations, o.Violations), cmp.Compare(c.Pods, o.Pods), cmp.Compare(c.Back, o.Back))
+	return cmp.Or(cmp.Compare(c.Violations, o.Violations), cmp.Compare(c.Pods, o.Pods), cmp.Compare(c.Requeued, o.Requeued))
 }
 
 // comparePrice orders costs under a ceiling.
@@ -60,7 +60,7 @@ func (c Cost) comparePrice(o Cost) int {
 }
 
 // victims returns the number of victims, running or not.
-func (c Cost) victims() int { return c.Pods + c.Back }
+func (c Cost) victims() int { return c.Pods + c.Requeued }
 
 // under returns whether no victim has a priority above the ceiling.
 func (c Cost) under(ceiling int32) bool { return c.victims() == 0 || c.Highest <= ceiling }
@@ -68,7 +68,7 @@ func (c Cost) under(ceiling int32) bool { return c.victims() == 0 || c.Highest <
 // Add returns the sum of two costs.
 func (c Cost) Add(o Cost) Cost {
 	sum := Cost{
-		Violations: c.Violations + o.Violations, Pods: c.Pods + o.Pods, Back: c.Back + o.Back,
+		Violations: c.Violations + o.Violations, Pods: c.Pods + o.Pods, Requeued: c.Requeued + o.Requeued,
 		Highest: max(c.Highest, o.Highest), Sum: c.Sum + o.Sum, Released: c.Released + o.Released,
 	}
 	switch {
@@ -83,7 +83,7 @@ func (c Cost) Add(o Cost) Cost {
 // price returns the cost under a ceiling, where the highest priority no longer matters: violations, pods and the sum of priorities.
 // All pods sent back together weigh less than one running pod.
 func (c Cost) price() offer.Price {
-	return offer.Price{int64(c.Violations), int64(c.Pods)<<32 + int64(c.Back), c.Sum}
+	return offer.Price{int64(c.Violations), int64(c.Pods)<<32 + int64(c.Requeued), c.Sum}
 }
 
 const priceWidth = 3
@@ -96,8 +96,8 @@ func (v Victim) cost() Cost {
 		return *v.bundle
 	}
 	c := Cost{Pods: 1, Highest: v.Priority, Sum: int64(v.Priority), Released: v.Size}
-	if v.Waits {
-		c.Pods, c.Back = 0, 1
+	if v.Pending {
+		c.Pods, c.Requeued = 0, 1
 		return c // it does not run, so no budget counts it
 	}
 	if v.Violates {

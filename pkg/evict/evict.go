@@ -22,9 +22,9 @@ type Victim struct {
 	Leads    bool
 	Rank     int
 	Violates bool // a disruption budget forbids the eviction in any case
-	// Waits says that the pod does not run yet and only goes back to the queue: it counts as no pod and towards no budget.
+	// Pending says that the pod does not run yet and only goes back to the queue: it counts as no pod and towards no budget.
 	// A gang without running members can spare none.
-	Waits bool
+	Pending bool
 	// Shape identifies what the pod uses. Victims of one shape free the same capacity on a node; "" is unique.
 	Shape string
 	// Gang is the number of the victim's gang, counted from 1; 0 without a gang.
@@ -53,9 +53,9 @@ type Pick struct {
 // It frees capacity for the request's Min members, and places as many of Want as fit at no more cost.
 // nodes is by node index; w.Free is not read.
 func Choose(w plan.World, r plan.Request, nodes []Node) *Eviction {
-	w.Room = make([]offer.Slots, len(nodes))
+	w.Capacity = make([]offer.Slots, len(nodes))
 	for i, n := range nodes {
-		w.Room[i] = n.Room
+		w.Capacity[i] = n.Capacity
 	}
 	need, ok := offer.Up(max(r.Min, 1), r.Multiple.Steps(w.Tree.Depth() + 1)[0])
 	if !ok {

@@ -146,7 +146,7 @@ func (w *gangWorld) drawWaits(t *rapid.T) {
 // wait has a victim wait where it may.
 func (w gangWorld) wait(t *rapid.T, v *evict.Victim, gang int) {
 	if w.waits[gang-1] == allWait || w.waits[gang-1] == anyMayWait && rapid.Bool().Draw(t, "waits") {
-		v.Waits, v.Violates, v.Budgets = true, false, nil
+		v.Pending, v.Violates, v.Budgets = true, false, nil
 	}
 }
 
@@ -159,7 +159,7 @@ func (w *gangWorld) drawGangRequest(t *rapid.T) {
 		return
 	}
 	room := offer.Slots(0)
-	for _, n := range w.after(nil).Room {
+	for _, n := range w.after(nil).Capacity {
 		room += n
 	}
 	w.Want = max(1, min(room, 8)-offer.Slots(worlds.Even(t, 4, "less than all")))
@@ -192,7 +192,7 @@ func (w gangWorld) drawVictim(t *rapid.T, uniform bool) evict.Victim {
 }
 
 // pods is how many members of a gang there are.
-func pods(g *evict.Gang) int { return g.Cost.Pods + g.Cost.Back }
+func pods(g *evict.Gang) int { return g.Cost.Pods + g.Cost.Requeued }
 
 // drawBudgets draws the budgets of one victim.
 func (w gangWorld) drawBudgets(t *rapid.T) (out []evict.Budget) {
@@ -532,8 +532,8 @@ func (w gangWorld) count(y worlds.Tally, e, alone *evict.Eviction, choose choose
 		}
 	}
 	y.Count("nobody leaves", len(e.Victims) == 0)
-	y.Count("a gang is sent back", e.Cost.Pods == 0 && e.Cost.Back > 0)
-	y.Count("evicted and sent back", e.Cost.Pods > 0 && e.Cost.Back > 0)
+	y.Count("a gang is sent back", e.Cost.Pods == 0 && e.Cost.Requeued > 0)
+	y.Count("evicted and sent back", e.Cost.Pods > 0 && e.Cost.Requeued > 0)
 	y.Count("only pods without gangs leave", e.Cost.Pods > 0 && whole+spared == 0)
 	y.Count("a gang leaves whole", whole > 0)
 	y.Count("several gangs leave whole", whole > 1)
@@ -643,7 +643,7 @@ func TestGangThatMayNotBeEvictedRunsOn(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	j := gangJob{Job: mixed.Job{Classes: []mixed.Class{{Ranks: []int{0}}}, Gangs: []mixed.Gang{{Need: 1}}}, units: [2]int{1, 1}}
-	if e := evict.Cheapest(j.problem(w)); e.Placed != nil || !e.Sure {
+	if e := evict.Cheapest(j.problem(w)); e.Placed != nil || !e.Conclusive {
 		t.Fatalf("%+v", e)
 	}
 }
@@ -767,7 +767,7 @@ func (j gangJob) on(w gangWorld) mixed.World {
 	for i := range w.hosts {
 		least := func(units offer.Slots) offer.Slots { return min(j.take(units, nil, 0), j.take(units, nil, 1)) }
 		out.Free = append(out.Free, least(now.Free[i]))
-		out.Room = append(out.Room, least(never.Free[i]))
+		out.Capacity = append(out.Capacity, least(never.Free[i]))
 	}
 	return out
 }

@@ -25,7 +25,7 @@ func (m *move) cheaper(o *move) int {
 	perSlot := func(x, y int64) int { return cmp.Compare(x*int64(o.slots), y*int64(m.slots)) }
 	return cmp.Or(
 		perSlot(int64(m.price.Violations), int64(o.price.Violations)), perSlot(int64(m.price.Pods), int64(o.price.Pods)),
-		perSlot(int64(m.price.Back), int64(o.price.Back)), cmp.Compare(m.price.Highest, o.price.Highest),
+		perSlot(int64(m.price.Requeued), int64(o.price.Requeued)), cmp.Compare(m.price.Highest, o.price.Highest),
 		perSlot(m.price.Sum, o.price.Sum), cmp.Compare(o.slots, m.slots), cmp.Compare(m.rank, o.rank), slices.Compare(m.gone, o.gone),
 	)
 }

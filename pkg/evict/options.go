@@ -19,8 +19,8 @@ type Node struct {
 	Victims []Victim
 	// Options starts with the empty set. The rest follows by price, then youngest first. If two cost the same under some ceiling,
 	// the first is better.
-	Options []Option
-	Room    offer.Slots // what the node takes without any victim
+	Options  []Option
+	Capacity offer.Slots // what the node takes without any victim
 
 	// guessed returns the slots for sets that were not tried; nil if all were.
 	guessed func(gone []int) offer.Slots
@@ -73,23 +73,23 @@ func withPlace[T any](s []T, more, piece int) []T {
 // fill adds the options of a node with known slots without victims.
 func (m *nodeMaker) fill(n *Node, most offer.Slots, slots func(gone []int) offer.Slots) {
 	victims := n.Victims
-	if n.Room = n.free(); len(victims) == 0 {
+	if n.Capacity = n.free(); len(victims) == 0 {
 		return
 	}
-	n.Room = slots(indexes(len(victims)))
-	if n.free() >= min(n.Room, most) {
+	n.Capacity = slots(indexes(len(victims)))
+	if n.free() >= min(n.Capacity, most) {
 		return
 	}
 	if oneShape(victims) {
-		m.keepFirst(n, min(n.Room, most), slots)
+		m.keepFirst(n, min(n.Capacity, most), slots)
 		return
 	}
 	sets, every := everySet(victims)
 	if !every {
-		sets = someSets(victims, n.free(), min(n.Room, most), slots)
+		sets = someSets(victims, n.free(), min(n.Capacity, most), slots)
 		n.guessed = slots
 	}
-	n.keep(sets, min(n.Room, most), slots)
+	n.keep(sets, min(n.Capacity, most), slots)
 }
 
 // free returns the slots without evictions.

@@ -50,7 +50,7 @@ func (w world) nodes() []evict.Node {
 func (w world) after(gone []evict.Pick) plan.World {
 	after := w.World
 	after.Free = make([]offer.Slots, len(w.hosts))
-	after.Room = make([]offer.Slots, len(w.hosts))
+	after.Capacity = make([]offer.Slots, len(w.hosts))
 	for i, h := range w.hosts {
 		var here, all []int
 		for v := range h.victims {
@@ -59,7 +59,7 @@ func (w world) after(gone []evict.Pick) plan.World {
 				here = append(here, v)
 			}
 		}
-		after.Free[i], after.Room[i] = h.slots(w.unit, here), h.slots(w.unit, all)
+		after.Free[i], after.Capacity[i] = h.slots(w.unit, here), h.slots(w.unit, all)
 	}
 	return after
 }
@@ -94,11 +94,11 @@ func (w world) cost(gone []evict.Pick) (c evict.Cost) {
 		if v.Violates {
 			c.Violations++
 		}
-		if c.Pods+c.Back == 0 || v.Priority > c.Highest {
+		if c.Pods+c.Requeued == 0 || v.Priority > c.Highest {
 			c.Highest = v.Priority
 		}
-		if v.Waits {
-			c.Back++
+		if v.Pending {
+			c.Requeued++
 		} else {
 			c.Pods++
 		}
@@ -135,7 +135,7 @@ func compareCosts(a, b evict.Cost) int {
 	return cmp.Or(
 		cmp.Compare(a.Violations, b.Violations),
 		cmp.Compare(a.Pods, b.Pods),
-		cmp.Compare(a.Back, b.Back),
+		cmp.Compare(a.Requeued, b.Requeued),
 		cmp.Compare(a.Highest, b.Highest),
 		cmp.Compare(a.Sum, b.Sum),
 	)
@@ -166,7 +166,7 @@ func (w world) rank(after plan.World, p *plan.Plan) (row []int) {
 	}
 	row = append(row, penalty)
 	for l := w.Tree.Layer(p.Domain); l >= 0; l-- {
-		row = append(row, int(worlds.Total(w.Tree, after.Room, w.Tree.Ancestor(p.Domain, l))))
+		row = append(row, int(worlds.Total(w.Tree, after.Capacity, w.Tree.Ancestor(p.Domain, l))))
 	}
 	return append(row, int(p.Domain))
 }
@@ -201,7 +201,7 @@ func drawWorld(t *rapid.T, net worlds.Network) world {
 				Violates: rapid.IntRange(0, 4).Draw(t, "violates") == 0,
 			}
 			size := rapid.IntRange(1, 3).Draw(t, "size")
-			v.Waits = waits && !v.Violates && rapid.Bool().Draw(t, "waits")
+			v.Pending = waits && !v.Violates && rapid.Bool().Draw(t, "waits")
 			if shaped {
 				v.Shape = fmt.Sprint("size ", size)
 			}
@@ -215,7 +215,7 @@ func drawWorld(t *rapid.T, net worlds.Network) world {
 
 func (w *world) drawRequest(t *rapid.T) {
 	room := 0
-	for _, n := range w.after(nil).Room {
+	for _, n := range w.after(nil).Capacity {
 		room += int(n)
 	}
 	w.Want = offer.Slots(rapid.IntRange(1, min(room, 8)+1).Draw(t, "want"))
@@ -344,8 +344,8 @@ func younger(a, b evict.Victim) int {
 // count says what the world was good for.
 func (w world) count(y worlds.Tally, e *evict.Eviction) {
 	y.Count("nobody", len(e.Victims) == 0)
-	y.Count("sent back only", e.Cost.Pods == 0 && e.Cost.Back > 0)
-	y.Count("evicted and sent back", e.Cost.Pods > 0 && e.Cost.Back > 0)
+	y.Count("sent back only", e.Cost.Pods == 0 && e.Cost.Requeued > 0)
+	y.Count("evicted and sent back", e.Cost.Pods > 0 && e.Cost.Requeued > 0)
 	y.Count("one victim", e.Cost.Pods == 1)
 	y.Count("several victims", e.Cost.Pods > 1)
 	y.Count("with multiples", slices.Max(w.Multiple) > 1 && e.Cost.Pods > 0)

@@ -17,7 +17,7 @@ func (p *placement) fits(set victimSet) bool {
 		return false
 	}
 	perMember := 8
-	if p.Sought != nil {
+	if p.SeeksVictim != nil {
 		perMember = 8 * (p.hi - p.lo)
 	}
 	p.spend(p.hi - p.lo + perMember*int(p.Request.Want))
@@ -34,7 +34,7 @@ func (p *placement) fits(set victimSet) bool {
 func (p *placement) holds(set victimSet) bool {
 	changed := nodesOf(without(p.gone, set.picks))
 	p.spend(1 + len(changed))
-	if p.Sought != nil {
+	if p.SeeksVictim != nil {
 		p.spend(8 * int(p.Request.Want))
 	}
 	return p.placed.Holds(set.picks, changed)

@@ -29,11 +29,11 @@ func newPrices(nodes []Node) prices {
 			victim := &nodes[i].Victims[v]
 			lowest, highest = min(lowest, int64(victim.Priority)), max(highest, int64(victim.Priority))
 			if c := victim.bundle; c != nil {
-				violations, pods, back = violations+uint64(c.Violations), pods+uint64(c.Pods), back+uint64(c.Back)
+				violations, pods, back = violations+uint64(c.Violations), pods+uint64(c.Pods), back+uint64(c.Requeued)
 				highest = max(highest, int64(c.Highest))
 				continue
 			}
-			if victim.Waits {
+			if victim.Pending {
 				back++
 				continue
 			}
@@ -107,8 +107,8 @@ func (p prices) counts(price offer.Price) offer.Price {
 // cost returns the cost of a price without the highest priority. Sum keeps only the order.
 func (p prices) cost(price offer.Price) Cost {
 	if !p.packed {
-		return Cost{Violations: int(price[0]), Pods: int(price[1] >> 32), Back: int(price[1] & math.MaxUint32), Sum: price[2]}
+		return Cost{Violations: int(price[0]), Pods: int(price[1] >> 32), Requeued: int(price[1] & math.MaxUint32), Sum: price[2]}
 	}
 	part := func(from, to int) int { return int(price[0] >> from & (1<<(to-from) - 1)) }
-	return Cost{Violations: int(price[0] >> p.pods), Pods: part(p.back, p.pods), Back: part(p.sum, p.back), Sum: price[0] & (1<<p.sum - 1)}
+	return Cost{Violations: int(price[0] >> p.pods), Pods: part(p.back, p.pods), Requeued: part(p.sum, p.back), Sum: price[0] & (1<<p.sum - 1)}
 }

@@ -22,8 +22,8 @@ func TestPrices(t *testing.T) {
 		many := rapid.SampledFrom([]int{4, 12, 200_000}).Draw(t, "victims")
 		var victims []evict.Victim
 		for range min(many, 12) {
-			v := evict.Victim{Priority: rapid.SampledFrom(priorities).Draw(t, "priority"), Waits: rapid.IntRange(0, 3).Draw(t, "waits") == 0}
-			if !v.Waits {
+			v := evict.Victim{Priority: rapid.SampledFrom(priorities).Draw(t, "priority"), Pending: rapid.IntRange(0, 3).Draw(t, "waits") == 0}
+			if !v.Pending {
 				v.Violates = rapid.IntRange(0, 2).Draw(t, "violates") == 0
 				if rapid.IntRange(0, 3).Draw(t, "counts towards a budget") == 0 {
 					v.Budgets = []evict.Budget{{Name: "b"}}
@@ -49,7 +49,7 @@ func TestPrices(t *testing.T) {
 		if sum := price(a.Add(b)); !reflect.DeepEqual(p.Add(q), sum) {
 			t.Fatalf("%v and %v cost %v and %v, together %v", a, b, p, q, sum)
 		}
-		byCounts := cmp.Or(cmp.Compare(a.Violations, b.Violations), cmp.Compare(a.Pods, b.Pods), cmp.Compare(a.Back, b.Back))
+		byCounts := cmp.Or(cmp.Compare(a.Violations, b.Violations), cmp.Compare(a.Pods, b.Pods), cmp.Compare(a.Requeued, b.Requeued))
 		want := cmp.Or(byCounts, cmp.Compare(a.Sum, b.Sum))
 		if got := p.Compare(q); got != want {
 			t.Fatalf("%v and %v cost %v and %v: %d, not %d", a, b, p, q, got, want)
@@ -72,7 +72,7 @@ func TestInSeveralNumbers(t *testing.T) {
 	worlds.Check(t, 1500, []string{"evicted", "with several preferences", "gangs leave"}, func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)
 		w.drawGangRequest(t)
-		choose := func() (*evict.Eviction, bool) { return w.choose(), evict.Cheapest(w.problem()).Sure }
+		choose := func() (*evict.Eviction, bool) { return w.choose(), evict.Cheapest(w.problem()).Conclusive }
 		e, exact := choose()
 		back := evict.InSeveralNumbers()
 		other, also := choose()

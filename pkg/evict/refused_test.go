@@ -69,12 +69,12 @@ func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 		multiple[1] = 3
 	}
 	n := offer.Slots(h.members)
-	w := plan.World{Tree: tree, Free: make([]offer.Slots, h.size), Room: make([]offer.Slots, h.size)}
+	w := plan.World{Tree: tree, Free: make([]offer.Slots, h.size), Capacity: make([]offer.Slots, h.size)}
 	if h.unlike == 1 {
 		r := plan.Request{Want: n, Min: n, Must: 1, Multiple: multiple}
 		return func() bool {
 			e := evict.Cheapest(evict.Problem{World: w, Request: r, Nodes: raw, Gangs: gangs})
-			return e.Plan != nil || !e.Sure
+			return e.Plan != nil || !e.Conclusive
 		}
 	}
 	j := mixed.Job{Gangs: []mixed.Gang{{Need: n}}, All: plan.Gather{Must: 1, Multiple: multiple}}
@@ -89,7 +89,7 @@ func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 		problem := evict.Problem{World: w, Nodes: raw, Gangs: gangs, Request: plan.Request{Want: n, Min: n, Must: 1, Multiple: multiple}}
 		problem.Placement = hopelessMembers{j, w, nodes}
 		e := evict.Cheapest(problem)
-		return e.Placed != nil || !e.Sure
+		return e.Placed != nil || !e.Conclusive
 	}
 }
 
@@ -110,10 +110,10 @@ func (m hopelessMembers) Fits(gone []evict.Pick) (evict.Placed, bool) {
 	for i := range w.Free {
 		w.Free[i] = offer.Slots(len(by[i]))
 	}
-	w.Room = w.Free
+	w.Capacity = w.Free
 	p, refusal := mixed.Choose(w, m.job)
 	if refusal != nil {
-		return nil, !refusal.Cut
+		return nil, !refusal.Incomplete
 	}
 	return hopelessPlaced{m, p}, true
 }

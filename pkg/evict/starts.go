@@ -13,8 +13,8 @@ func (d *domain) starts() (allowed []func(Pick) bool) {
 	if d.Quota != nil && d.Quota.Short() {
 		allowed = append(allowed, d.Quota.Frees)
 	}
-	if d.Sought != nil && slices.ContainsFunc(d.all(), d.Sought) {
-		allowed = append(allowed, func(p Pick) bool { return !d.Sought(p) })
+	if d.SeeksVictim != nil && slices.ContainsFunc(d.all(), d.SeeksVictim) {
+		allowed = append(allowed, func(p Pick) bool { return !d.SeeksVictim(p) })
 	}
 	return allowed
 }
@@ -190,7 +190,7 @@ func (d *domain) nodes(excluded func(Pick) bool, charged map[Budget]bool, bundle
 			slots = func(gone []int) offer.Slots { return n.Slots(picked(indexOf[i], gone)) }
 		}
 		nodes[i] = m.node(victims, d.Request.Want, slots)
-		nodes[i].Room = d.World.Room[d.lo+i]
+		nodes[i].Capacity = d.World.Capacity[d.lo+i]
 	}
 	d.spend(d.hi - d.lo)
 	return nodes, indexOf

@@ -110,7 +110,7 @@ func (f *tariff) roomy(ceilings []int32, domains []topology.ID, need offer.Slots
 // addRoom adds to each ceiling the additional members that the node takes. If that is not known, it adds all slots to the lowest.
 func (n *Node) addRoom(ceilings []int32, more []offer.Slots) {
 	if !n.rises() {
-		more[0] += n.Room
+		more[0] += n.Capacity
 		return
 	}
 	more[0] += n.free()

@@ -58,32 +58,32 @@ func (b *Book) vacate(node, pod string) {
 	b.unassumed[node] = pods
 }
 
-// Seat is a member's assignment in the plan of its group.
-type Seat struct {
-	Node      string // "" if it has none
-	Confirmed bool   // the plan may be carried out
-	After     string // why it must wait for its turn; "" if it need not
+// NodeAssignment is a member's assignment in the plan of its group.
+type NodeAssignment struct {
+	Node         string // "" if it has none
+	Confirmed    bool   // the plan may be carried out
+	TurnObstacle string // why it must wait for its turn; "" if it need not
 }
 
-// Seat returns the assignment of a pod.
-func (b *Book) Seat(pod string) (seat Seat) {
+// NodeAssignment returns the assignment of a pod.
+func (b *Book) NodeAssignment(pod string) (seat NodeAssignment) {
 	if m := b.pods[pod]; m != nil {
 		if g := b.groups[b.groupKey(m.Gang)]; g != nil {
 			_, waitsFor := g.mayEnter(m)
-			return Seat{g.plan[pod], !g.unconfirmed, waitsFor}
+			return NodeAssignment{g.plan[pod], !g.unconfirmed, waitsFor}
 		}
 	}
-	return Seat{}
+	return NodeAssignment{}
 }
 
 // Place returns the node that a pod is assigned, and whether the plan may be carried out.
 func (b *Book) Place(pod string) (node string, confirmed bool) {
-	seat := b.Seat(pod)
+	seat := b.NodeAssignment(pod)
 	return seat.Node, seat.Confirmed
 }
 
-// Has says whether a member has an assignment or a node, as far as the book knows.
-func (b *Book) Has(pod string) bool {
+// HasNode says whether a member has an assignment or a node, as far as the book knows.
+func (b *Book) HasNode(pod string) bool {
 	m := b.pods[pod]
 	return m != nil && m.hasNode()
 }

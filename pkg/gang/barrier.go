@@ -186,7 +186,7 @@ func (b *Book) mayStayOpen(key Ref) bool {
 
 // keepsAssignment counts a failed binding and says whether the member keeps its assignment. Failures other than API
 // requests, such as volume provisioning, are retried a few times.
-func (m *member) keepsAssignment(by Refuser) bool {
+func (m *member) keepsAssignment(by ObstacleKind) bool {
 	if by == API {
 		return true
 	}

@@ -77,7 +77,7 @@ func TestLateRejectionSparesNextPlan(t *testing.T) {
 	require.Equal(t, gang.AtBarrier, s.book.Step("a-0", "a-0"))
 	require.Equal(t, []string{"reject a-0"}, s.do(gang.Dropped{Group: ref("a"), Why: "test"}))
 	require.Equal(t, gang.SentBack, s.book.Step("a-0", "a-0"))
-	require.Equal(t, gang.Away, s.book.Step("a-0", "another"), "it has gone")
+	require.Equal(t, gang.NotAssumed, s.book.Step("a-0", "another"), "it has gone")
 	s.do(released("a-0"))
 	s.after(time.Second)
 	s.do(planned("a", "a-0@n0", "a-1@n1"), assumed("a-0"), held("a-0"))
@@ -92,24 +92,24 @@ func TestDeletedMemberIsRejectedAtBarrier(t *testing.T) {
 		return s
 	}
 	s := begin()
-	require.Empty(t, s.do(gang.Left{Pod: "a-0", UID: "a-0"}))
+	require.Empty(t, s.do(gang.MemberDeleted{Pod: "a-0", UID: "a-0"}))
 	require.Equal(t, []string{"reject a-0"}, s.do(gang.Held{Pod: "a-0", UID: "a-0"}), "deleted on its way")
 
 	s = begin()
-	s.do(gang.Left{Pod: "a-0", UID: "a-0"}, gang.Seen{Member: gang.Member{Pod: "a-0", UID: "new", Gang: ref("a")}})
+	s.do(gang.MemberDeleted{Pod: "a-0", UID: "a-0"}, gang.Seen{Member: gang.Member{Pod: "a-0", UID: "new", Gang: ref("a")}})
 	require.Equal(t, []gang.Effect{{Verb: gang.Reject, Pod: "a-0", UID: "a-0", Why: "the pod was deleted meanwhile"}},
 		s.book.Apply(gang.Held{Pod: "a-0", UID: "a-0"}, s.now), "and made again")
-	require.Equal(t, gang.Away, s.book.Step("a-0", "new"))
+	require.Equal(t, gang.NotAssumed, s.book.Step("a-0", "new"))
 	require.Empty(t, s.do(gang.Assumed{Pod: "a-0", UID: "a-0"}, gang.Released{Pod: "a-0", UID: "a-0"}))
-	require.Equal(t, gang.Away, s.book.Step("a-0", "new"), "what becomes of the old one says nothing of it")
+	require.Equal(t, gang.NotAssumed, s.book.Step("a-0", "new"), "what becomes of the old one says nothing of it")
 
 	s = begin()
 	s.do(held("a-0"))
-	require.Equal(t, []string{"reject a-0"}, s.do(gang.Left{Pod: "a-0", UID: "a-0"}), "it has come there just before")
+	require.Equal(t, []string{"reject a-0"}, s.do(gang.MemberDeleted{Pod: "a-0", UID: "a-0"}), "it has come there just before")
 
 	s = begin()
 	s.do(held("a-0"), assumed("a-1"), held("a-1"))
-	require.Empty(t, s.do(gang.Left{Pod: "a-0", UID: "a-0"}), "past the barrier it does not wait")
+	require.Empty(t, s.do(gang.MemberDeleted{Pod: "a-0", UID: "a-0"}), "past the barrier it does not wait")
 }
 
 // Needed members come first by rank. The others are surplus: they neither evict nor use a reserved node.

@@ -34,7 +34,7 @@ func newThrong(gangs, size int) *throng {
 		for j := range size {
 			m := gang.Member{Gang: ref(name), Pod: fmt.Sprintf("%s-%05d", name, j), UID: fmt.Sprintf("uid-%05d-%05d", i, j), Rank: gang.NoRank}
 			c.members = append(c.members, m)
-			plan.Places = append(plan.Places, gang.Place{Pod: m.Pod, Node: fmt.Sprintf("node-%05d", (len(c.members)-1)/onNode)})
+			plan.Places = append(plan.Places, gang.Assignment{Pod: m.Pod, Node: fmt.Sprintf("node-%05d", (len(c.members)-1)/onNode)})
 		}
 		c.gangs, c.plans = append(c.gangs, name), append(c.plans, plan)
 	}
@@ -114,7 +114,7 @@ func (c *throng) bind() {
 
 func (c *throng) leave() {
 	for _, m := range c.came {
-		c.apply(gang.Left{Pod: m.Pod, UID: m.UID})
+		c.apply(gang.MemberDeleted{Pod: m.Pod, UID: m.UID})
 	}
 }
 
@@ -124,7 +124,7 @@ func (c *throng) inTurn() {
 		p.InOrder = true
 		c.apply(p)
 		for _, place := range p.Places[1:] {
-			c.book.Seat(place.Pod)
+			c.book.NodeAssignment(place.Pod)
 		}
 		for _, place := range p.Places[:len(p.Places)-1] {
 			c.apply(gang.Assumed{Pod: place.Pod})

@@ -65,7 +65,7 @@ func (c chaos) plan() gang.Planned {
 		p.Group = g.Key
 		for _, m := range rapid.Permutation(g.Pending).Draw(c.T, "pending") {
 			if !c.sometimes() {
-				p.Places = append(p.Places, gang.Place{Pod: m.Pod, Node: c.one("n0 n1")})
+				p.Places = append(p.Places, gang.Assignment{Pod: m.Pod, Node: c.one("n0 n1")})
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func (c chaos) event() gang.Event {
 	case "Seen":
 		return gang.Seen{Member: c.member()}
 	case "Left":
-		return gang.Left{Pod: c.pod(), UID: "1"}
+		return gang.MemberDeleted{Pod: c.pod(), UID: "1"}
 	case "Planned":
 		return c.plan()
 	case "Confirmed":
@@ -96,7 +96,7 @@ func (c chaos) event() gang.Event {
 	case "Dropped":
 		return gang.Dropped{Group: group, Node: "n0", Why: "test"}
 	case "Refused":
-		return gang.Refused{Group: group, Refusal: gang.Refusal{By: gang.Plan, Words: "test"}}
+		return gang.Unschedulable{Group: group, Refusal: gang.Obstacle{By: gang.Plan, Words: "test"}}
 	case "NodeGone":
 		return gang.NodeGone{Node: c.one("n0 n1")}
 	case "NodeClosed":

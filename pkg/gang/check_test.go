@@ -32,7 +32,7 @@ func (b *Book) Check() error {
 		if !b.isKey(key) {
 			return fmt.Errorf("something is kept of %s, which is no group", key)
 		}
-		if len(g.heldNodes) > 0 && (b.Saves(key) == !g.holdUntil.IsZero() || len(g.plan) > 0) {
+		if len(g.heldNodes) > 0 && (b.HoldsCapacity(key) == !g.holdUntil.IsZero() || len(g.plan) > 0) {
 			return fmt.Errorf("places are saved for group %s out of turn, or beside a plan", key)
 		}
 		for pod, node := range g.heldNodes {

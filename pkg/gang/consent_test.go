@@ -25,7 +25,7 @@ func TestForeignGangStartsThoughAnotherListsIt(t *testing.T) {
 	require.Equal(t, ref("victim/train"), g.Key)
 	require.Len(t, g.Gangs, 1, "neither its rules nor its priority are the other's")
 	state := s.book.State(ref("attacker/x"))
-	require.Equal(t, gang.Refusal{By: gang.Consent, Words: "gang victim/train does not list attacker/x"}, state.Refusal)
+	require.Equal(t, gang.Obstacle{By: gang.Consent, Words: "gang victim/train does not list attacker/x"}, state.Refusal)
 	require.Empty(t, s.do(seen("attacker/x-0", 0, "")))
 	require.Equal(t, "gang victim/train does not list attacker/x", s.admits("attacker/x-0"))
 

@@ -7,7 +7,7 @@ import (
 )
 
 // Some controllers create the members of a gang only when its leader has a node or is ready. So the leader's plan
-// covers all members, and nodes are reserved for the future ones (Planned.Ahead). Members of the group and
+// covers all members, and nodes are reserved for the future ones (Planned.Future). Members of the group and
 // preemptors of higher priority may use these nodes. The reservation ends when the group is planned again, when no
 // member is left, or when its time is over.
 
@@ -18,7 +18,7 @@ type futureReservation struct {
 }
 
 // reserveFuture replaces the group's reservation for future members.
-func (b *Book) reserveFuture(key Ref, places []Place, until time.Time) (out []Effect) {
+func (b *Book) reserveFuture(key Ref, places []Assignment, until time.Time) (out []Effect) {
 	out = b.releaseFuture(key)
 	if len(places) == 0 {
 		return out
@@ -37,7 +37,7 @@ func (b *Book) reserveFuture(key Ref, places []Place, until time.Time) (out []Ef
 }
 
 // restoreFuture restores a reservation of an earlier process, if a member has a node and no plan exists.
-func (b *Book) restoreFuture(ev KeptAhead) []Effect {
+func (b *Book) restoreFuture(ev FutureRestored) []Effect {
 	g := b.groups[ev.Group]
 	if !b.isKey(ev.Group) || b.futures[ev.Group] != nil || b.terminating(ev.Group) || g != nil && len(g.plan) > 0 ||
 		!b.hasBoundMember(ev.Group) {
@@ -51,8 +51,8 @@ func (b *Book) hasBoundMember(key Ref) bool {
 	return slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool { g := b.gangs[ref]; return g != nil && g.counts.bound > 0 })
 }
 
-// KeepsAhead says whether nodes are reserved for future members of the group.
-func (b *Book) KeepsAhead(key Ref) bool { return b.futures[key] != nil }
+// ReservesFuture says whether nodes are reserved for future members of the group.
+func (b *Book) ReservesFuture(key Ref) bool { return b.futures[key] != nil }
 
 // releaseFuture ends the reservation for future members.
 func (b *Book) releaseFuture(key Ref) []Effect {

@@ -14,7 +14,7 @@ import (
 func planAhead(p gang.Planned, places ...string) gang.Planned {
 	for _, at := range places {
 		pod, node, _ := strings.Cut(at, "@")
-		p.Ahead = append(p.Ahead, gang.Place{Pod: pod, Node: node})
+		p.Future = append(p.Future, gang.Assignment{Pod: pod, Node: node})
 	}
 	return p
 }
@@ -74,7 +74,7 @@ func TestNodesAreReservedForFutureMembers(t *testing.T) {
 	})
 	t.Run("another process has kept them", func(t *testing.T) {
 		again := func(s *story, until time.Duration) {
-			s.do(gang.KeptAhead{Group: ref("g"), Places: []gang.Place{{Pod: "g-0~1", Node: "n1"}, {Pod: "g-0~2", Node: "n1"}}, Until: s.now.Add(until)})
+			s.do(gang.FutureRestored{Group: ref("g"), Places: []gang.Assignment{{Pod: "g-0~1", Node: "n1"}, {Pod: "g-0~2", Node: "n1"}}, Until: s.now.Add(until)})
 		}
 		s := newStory(t)
 		s.do(declared("g", 1), seen("g-0", 0, ""))

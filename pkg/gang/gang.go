@@ -49,15 +49,15 @@ type Spec struct {
 	// Multiples says that a topology constraint limits how many members a domain takes, or is about parts. A plan
 	// that loses a member is dropped, since the rest may violate the constraint.
 	Multiples bool
-	// Above are the levels above the gang in a tree whose branches are partly optional. It is nil if the group
+	// Levels are the levels above the gang in a tree whose branches are partly optional. It is nil if the group
 	// needs this gang.
-	Above []choice.Level
-	// Lacks says what the tree waits for before any gang of it starts. A started gang continues.
-	Lacks   Refusal
-	Policy  MatchPolicy
-	Wait    time.Duration // how long members may wait at the barrier
-	Created time.Time
-	Problem Refusal // why the gang cannot be scheduled at all
+	Levels []choice.Level
+	// TreeObstacle says what the tree waits for before any gang of it starts. A started gang continues.
+	TreeObstacle Obstacle
+	Policy       MatchPolicy
+	Wait         time.Duration // how long members may wait at the barrier
+	Created      time.Time
+	Problem      Obstacle // why the gang cannot be scheduled at all
 }
 
 // Member is a pod of a gang.
@@ -95,8 +95,8 @@ func (m *Member) CompareRanks(o *Member, names func(a, b string) int) int {
 	return names(m.Row, o.Row)
 }
 
-// Place assigns a node to a member.
-type Place struct{ Pod, Node string }
+// Assignment assigns a node to a member.
+type Assignment struct{ Pod, Node string }
 
 // Event is a change that the book applies. It returns what the caller must do.
 type Event interface {
@@ -112,33 +112,33 @@ type (
 	Seen struct{ Member Member }
 	// Bound says that the scheduler bound the pod. It does not prove that the pod still exists.
 	Bound struct{ Pod, UID, Node string }
-	// Left says that the pod was deleted, or will never have a node.
-	Left struct{ Pod, UID string }
+	// MemberDeleted says that the pod was deleted, or will never have a node.
+	MemberDeleted struct{ Pod, UID string }
 	// Evicted says that these members, and with them the rest of their groups, are being evicted. No member of
 	// those groups is assigned a node until these have terminated or are spared.
 	Evicted struct{ Pods []Victim }
 	// Spared says that the eviction of these members was cancelled.
 	Spared struct{ Pods []Victim }
-	// Reached says that a persistent record shows that the gang was complete once.
-	Reached struct{ Gang Ref }
+	// WasComplete says that a persistent record shows that the gang was complete once.
+	WasComplete struct{ Gang Ref }
 	// Planned gives the group a plan. With Reserved, its nodes stay reserved until victims terminate and Confirmed
 	// arrives, at most until Until (zero: no limit). With InOrder, members enter in the order of Places, each when
 	// the scheduler counts the one before. Restored says that an earlier process made the plan. Ahead reserves
 	// nodes for members that do not exist yet. Their pod names are placeholders.
 	Planned struct {
 		Group    Ref
-		Places   []Place
-		Ahead    []Place
+		Places   []Assignment
+		Future   []Assignment
 		Reserved bool
 		InOrder  bool
 		Restored bool
 		Until    time.Time
 	}
-	// KeptAhead restores the reservation (Planned.Ahead) that an earlier process made for members that do not exist
+	// FutureRestored restores the reservation (Planned.Future) that an earlier process made for members that do not exist
 	// yet.
-	KeptAhead struct {
+	FutureRestored struct {
 		Group  Ref
-		Places []Place
+		Places []Assignment
 		Until  time.Time
 	}
 	// Confirmed says that the reserved nodes are free now. With Turn, members enter in this order.
@@ -155,22 +155,22 @@ type (
 	// failed.
 	Released struct {
 		Pod, UID, Why string
-		By            Refuser
+		By            ObstacleKind
 	}
-	// Waits says that the victims of the group's reservation have not terminated yet.
-	Waits struct{ Group Ref }
-	// Tried says that a plan is being searched in this member's cycle.
-	Tried struct{ Pod string }
-	// Refused says that no plan was found for the group.
-	Refused struct {
+	// VictimsRemain says that the victims of the group's reservation have not terminated yet.
+	VictimsRemain struct{ Group Ref }
+	// PlanSearched says that a plan is being searched in this member's cycle.
+	PlanSearched struct{ Pod string }
+	// Unschedulable says that no plan was found for the group.
+	Unschedulable struct {
 		Group   Ref
-		Refusal Refusal
+		Refusal Obstacle
 	}
-	// Saved holds these nodes for the starving group whose turn it is, until there are enough. With For, the hold
+	// CapacityHeld holds these nodes for the starving group whose turn it is, until there are enough. With For, the hold
 	// is for a group whose turn it is not, and ends after that time.
-	Saved struct {
+	CapacityHeld struct {
 		Group  Ref
-		Places []Place
+		Places []Assignment
 		For    time.Duration
 	}
 	// Dropped says that the group's plan cannot be carried out, because Node did not accept a member. With Learned,
@@ -180,9 +180,9 @@ type (
 		Node, Why string
 		Learned   bool
 	}
-	// Kept says that a victim of the group's reservation cannot be evicted from Node. Without a Node, the next plan
+	// VictimStays says that a victim of the group's reservation cannot be evicted from Node. Without a Node, the next plan
 	// needs other victims.
-	Kept struct {
+	VictimStays struct {
 		Group     Ref
 		Node, Why string
 	}
@@ -194,29 +194,29 @@ type (
 	Tick struct{}
 )
 
-func (ev Declared) apply(b *Book, _ time.Time) []Effect    { return b.declare(ev.Spec) }
-func (ev Removed) apply(b *Book, _ time.Time) []Effect     { return b.remove(ev.Gang) }
-func (ev Seen) apply(b *Book, _ time.Time) []Effect        { return b.observe(ev.Member) }
-func (ev Bound) apply(b *Book, _ time.Time) []Effect       { return b.confirm(ev) }
-func (ev Left) apply(b *Book, _ time.Time) []Effect        { return b.removeMember(ev) }
-func (ev Evicted) apply(b *Book, _ time.Time) []Effect     { return b.startEviction(ev.Pods) }
-func (ev Spared) apply(b *Book, _ time.Time) []Effect      { return b.cancelEviction(ev.Pods) }
-func (ev Reached) apply(b *Book, _ time.Time) []Effect     { return b.noteSatisfied(ev.Gang) }
-func (ev Planned) apply(b *Book, now time.Time) []Effect   { return b.adoptPlan(ev, now) }
-func (ev KeptAhead) apply(b *Book, _ time.Time) []Effect   { return b.restoreFuture(ev) }
-func (ev Confirmed) apply(b *Book, now time.Time) []Effect { return b.startPlan(ev, now) }
-func (ev Assumed) apply(b *Book, _ time.Time) []Effect     { return b.noteAssumed(ev) }
-func (ev Held) apply(b *Book, now time.Time) []Effect      { return b.arrive(ev, now) }
-func (ev Released) apply(b *Book, now time.Time) []Effect  { return b.release(ev, now) }
-func (ev Waits) apply(b *Book, _ time.Time) []Effect       { return b.noteRemainingVictims(ev.Group) }
-func (ev Tried) apply(b *Book, _ time.Time) []Effect       { return b.noteTried(ev.Pod) }
-func (ev Refused) apply(b *Book, now time.Time) []Effect   { return b.noteRefusal(ev, now) }
-func (ev Saved) apply(b *Book, now time.Time) []Effect     { return b.hold(ev, now) }
-func (ev Dropped) apply(b *Book, now time.Time) []Effect   { return b.dropPlan(ev, now) }
-func (ev Kept) apply(b *Book, now time.Time) []Effect      { return b.abandonReservation(ev, now) }
-func (ev NodeGone) apply(b *Book, now time.Time) []Effect  { return b.removeNode(ev.Node, now) }
-func (ev NodeClosed) apply(b *Book, _ time.Time) []Effect  { return b.closeNode(ev.Node) }
-func (ev Tick) apply(b *Book, now time.Time) []Effect      { return b.tick(now) }
+func (ev Declared) apply(b *Book, _ time.Time) []Effect        { return b.declare(ev.Spec) }
+func (ev Removed) apply(b *Book, _ time.Time) []Effect         { return b.remove(ev.Gang) }
+func (ev Seen) apply(b *Book, _ time.Time) []Effect            { return b.observe(ev.Member) }
+func (ev Bound) apply(b *Book, _ time.Time) []Effect           { return b.confirm(ev) }
+func (ev MemberDeleted) apply(b *Book, _ time.Time) []Effect   { return b.removeMember(ev) }
+func (ev Evicted) apply(b *Book, _ time.Time) []Effect         { return b.startEviction(ev.Pods) }
+func (ev Spared) apply(b *Book, _ time.Time) []Effect          { return b.cancelEviction(ev.Pods) }
+func (ev WasComplete) apply(b *Book, _ time.Time) []Effect     { return b.noteSatisfied(ev.Gang) }
+func (ev Planned) apply(b *Book, now time.Time) []Effect       { return b.adoptPlan(ev, now) }
+func (ev FutureRestored) apply(b *Book, _ time.Time) []Effect  { return b.restoreFuture(ev) }
+func (ev Confirmed) apply(b *Book, now time.Time) []Effect     { return b.startPlan(ev, now) }
+func (ev Assumed) apply(b *Book, _ time.Time) []Effect         { return b.noteAssumed(ev) }
+func (ev Held) apply(b *Book, now time.Time) []Effect          { return b.arrive(ev, now) }
+func (ev Released) apply(b *Book, now time.Time) []Effect      { return b.release(ev, now) }
+func (ev VictimsRemain) apply(b *Book, _ time.Time) []Effect   { return b.noteRemainingVictims(ev.Group) }
+func (ev PlanSearched) apply(b *Book, _ time.Time) []Effect    { return b.noteTried(ev.Pod) }
+func (ev Unschedulable) apply(b *Book, now time.Time) []Effect { return b.noteRefusal(ev, now) }
+func (ev CapacityHeld) apply(b *Book, now time.Time) []Effect  { return b.hold(ev, now) }
+func (ev Dropped) apply(b *Book, now time.Time) []Effect       { return b.dropPlan(ev, now) }
+func (ev VictimStays) apply(b *Book, now time.Time) []Effect   { return b.abandonReservation(ev, now) }
+func (ev NodeGone) apply(b *Book, now time.Time) []Effect      { return b.removeNode(ev.Node, now) }
+func (ev NodeClosed) apply(b *Book, _ time.Time) []Effect      { return b.closeNode(ev.Node) }
+func (ev Tick) apply(b *Book, now time.Time) []Effect          { return b.tick(now) }
 
 // Verb is what an Effect asks for.
 type Verb string
@@ -229,10 +229,10 @@ const (
 	Report Verb = "report" // publish the changed state of Gang
 	Expire Verb = "expire" // publish that Gang waited too long
 	// Overdue says that victims of the reservation of Gang, a group's key, did not terminate in time.
-	Overdue Verb = "overdue"
-	GoOn    Verb = "go on" // retry the pods that were kept out for partially bound groups
-	// Again is Wake after a node changed. The scheduler may learn of the change later than the book.
-	Again Verb = "again"
+	Overdue      Verb = "overdue"
+	ResumeOthers Verb = "go on" // retry the pods that were kept out for partially bound groups
+	// WakeLater is Wake after a node changed. The scheduler may learn of the change later than the book.
+	WakeLater Verb = "again"
 	// Freed says that reserved nodes became free without the deletion of a pod.
 	Freed Verb = "freed"
 	// Moved says that a member got or lost its assignment or node: see Book.Follow.
@@ -274,12 +274,12 @@ type Book struct {
 type gang struct {
 	spec         *Spec // nil while only members are known
 	members      map[string]*member
-	satisfied    bool    // was complete once, and some member of that run exists
-	lastUID      string  // the UID of the last deleted member of a satisfied gang that is empty now
-	group        []Ref   // the gangs that start together, this one included, sorted; shared
-	key          Ref     // names the group: its first gang
-	oversized    bool    // its group would be too large, so the gang is alone
-	groupProblem Refusal // why the group that it lists cannot form
+	satisfied    bool     // was complete once, and some member of that run exists
+	lastUID      string   // the UID of the last deleted member of a satisfied gang that is empty now
+	group        []Ref    // the gangs that start together, this one included, sorted; shared
+	key          Ref      // names the group: its first gang
+	oversized    bool     // its group would be too large, so the gang is alone
+	groupProblem Obstacle // why the group that it lists cannot form
 	counts       counts
 	pending      pendingQueue
 	owners       map[string]ownerCounts // by owner
@@ -311,11 +311,11 @@ type member struct {
 type Step uint8
 
 const (
-	Away        Step = iota // the scheduler does not count it on its node
-	OnItsWay                // the scheduler counts it, and it is not at the barrier yet
-	AtBarrier               // the member waits there
-	PastBarrier             // it is being bound
-	SentBack                // it was sent back from the barrier
+	NotAssumed    Step = iota // the scheduler does not count it on its node
+	AssumedOnNode             // the scheduler counts it, and it is not at the barrier yet
+	AtBarrier                 // the member waits there
+	PastBarrier               // it is being bound
+	SentBack                  // it was sent back from the barrier
 )
 
 // detach resets the barrier state of a member that is bound now or lost its node.
@@ -330,7 +330,7 @@ type group struct {
 	deadline    time.Time         // when waiting ends; zero while no member waits
 	retryAt     time.Time         // when to wake the representative after a failure
 	failures    int
-	refusal     Refusal // the latest
+	refusal     Obstacle // the latest
 	// turn is the order in which the members of the plan enter; nil if any order is good.
 	turn []string
 	next int // index in turn
@@ -346,7 +346,7 @@ type group struct {
 
 // idle says whether the group can be forgotten.
 func (g *group) idle() bool {
-	return !g.refusal.Is() && g.retryAt.IsZero() && g.failures == 0 && len(g.avoid) == 0 &&
+	return !g.refusal.Exists() && g.retryAt.IsZero() && g.failures == 0 && len(g.avoid) == 0 &&
 		g.unschedulableSince.IsZero() && len(g.heldNodes) == 0 && g.vainHolds == 0
 }
 
@@ -381,7 +381,7 @@ func (b *Book) Apply(ev Event, now time.Time) []Effect {
 	}
 	out := ev.apply(b, now)
 	if b.endPlacedResumptions(); len(b.resumed) == 0 {
-		out = append(out, Effect{Verb: GoOn})
+		out = append(out, Effect{Verb: ResumeOthers})
 	}
 	return b.addMoves(out)
 }

@@ -58,8 +58,8 @@ func refs(names ...string) (out []gang.Ref) {
 	return out
 }
 
-func noRoom(group string) gang.Refused {
-	return gang.Refused{Group: ref(group), Refusal: gang.Refusal{By: gang.Plan, Words: "no room"}}
+func noRoom(group string) gang.Unschedulable {
+	return gang.Unschedulable{Group: ref(group), Refusal: gang.Obstacle{By: gang.Plan, Words: "no room"}}
 }
 
 func declared(name string, least int, change ...func(*gang.Spec)) gang.Declared {
@@ -74,13 +74,13 @@ func seen(pod string, rank int, node string) gang.Seen {
 	return gang.Seen{Member: gang.Member{Gang: ref(pod[:strings.LastIndex(pod, "-")]), Pod: pod, UID: pod, Rank: rank, Node: node}}
 }
 
-func left(pod string) gang.Left { return gang.Left{Pod: pod, UID: pod} }
+func left(pod string) gang.MemberDeleted { return gang.MemberDeleted{Pod: pod, UID: pod} }
 
 func planned(group string, places ...string) gang.Planned {
 	p := gang.Planned{Group: ref(group)}
 	for _, at := range places {
 		pod, node, _ := strings.Cut(at, "@")
-		p.Places = append(p.Places, gang.Place{Pod: pod, Node: node})
+		p.Places = append(p.Places, gang.Assignment{Pod: pod, Node: node})
 	}
 	return p
 }
@@ -164,7 +164,7 @@ func TestReleasedNodesWakeOtherGroups(t *testing.T) {
 	s.book.Starve = time.Second
 	s.do(seen("ns/a-1", 1, ""), noRoom("ns/a"))
 	s.after(time.Second)
-	s.do(gang.Saved{Group: ref("ns/a"), Places: []gang.Place{{Pod: "ns/a-0", Node: "n0"}}})
+	s.do(gang.CapacityHeld{Group: ref("ns/a"), Places: []gang.Assignment{{Pod: "ns/a-0", Node: "n0"}}})
 	require.Equal(t, 1, s.freed)
 	s.do(left("ns/a-1"))
 	require.Equal(t, 2, s.freed, "what was saved is not saved any longer")
@@ -192,7 +192,7 @@ func TestFailedBindingRequestKeepsAssignment(t *testing.T) {
 		require.Equal(t, gang.PastBarrier, s.book.Step("ns/a-1", ""))
 		for range 5 {
 			require.Empty(t, s.do(gang.Released{Pod: "ns/a-1", By: gang.API}))
-			require.Equal(t, gang.Away, s.book.Step("ns/a-1", ""))
+			require.Equal(t, gang.NotAssumed, s.book.Step("ns/a-1", ""))
 			require.Equal(t, "yes", s.admits("ns/a-1"))
 			require.Equal(t, []string{"ns/a-1"}, s.book.PlacesOn("n1"), "nobody else takes it")
 			require.Equal(t, []string{"allow ns/a-1"}, s.do(assumed("ns/a-1"), held("ns/a-1")), "the other is past the barrier")
@@ -223,11 +223,11 @@ func TestBindingFailureIsRetriedAFewTimes(t *testing.T) {
 func TestStep(t *testing.T) {
 	s := newStory(t)
 	at := func(want gang.Step) { t.Helper(); require.Equal(t, want, s.book.Step("ns/a-0", "")) }
-	at(gang.Away)
+	at(gang.NotAssumed)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"))
-	at(gang.Away)
+	at(gang.NotAssumed)
 	s.do(assumed("ns/a-0"))
-	at(gang.OnItsWay)
+	at(gang.AssumedOnNode)
 	s.do(held("ns/a-0"))
 	at(gang.AtBarrier)
 	s.do(gang.Dropped{Group: ref("ns/a"), Node: "n1", Why: "test"})
@@ -236,7 +236,7 @@ func TestStep(t *testing.T) {
 	require.Equal(t, []string{"reject ns/a-1"}, s.do(held("ns/a-1")))
 	require.Equal(t, gang.SentBack, s.book.Step("ns/a-1", ""), "the plan was given up while it was on its way")
 	s.do(released("ns/a-0"))
-	at(gang.Away)
+	at(gang.NotAssumed)
 }
 
 // A plan is dropped for a better one: no node is avoided and the retry is immediate.
@@ -416,7 +416,7 @@ func TestMembersThatDependOnOneAnotherComeInTurn(t *testing.T) {
 	require.Equal(t, []string{"ns/a-2", "ns/a-0", "ns/a-1"}, mustGroup(t, s, "ns/a-0").Turn)
 	require.Equal(t, "yes", s.admits("ns/a-0"))
 	require.Equal(t, "waits for ns/a-0, which must be placed before it", s.admits("ns/a-1"))
-	require.Contains(t, s.do(gang.Left{Pod: "ns/a-0", UID: "ns/a-0"}), "reject ns/a-2", "two are too few")
+	require.Contains(t, s.do(gang.MemberDeleted{Pod: "ns/a-0", UID: "ns/a-0"}), "reject ns/a-2", "two are too few")
 }
 
 // TestPlacesAreSavedForAStarvingGroup: one group at a time, the most important first, until it has a
@@ -432,7 +432,7 @@ func TestPlacesAreSavedForAStarvingGroup(t *testing.T) {
 	}
 	s.do(noRoom("ns/a"), noRoom("ns/b"))
 	require.Empty(t, s.after(59*time.Second))
-	save := gang.Saved{Group: ref("ns/b"), Places: []gang.Place{{Pod: "ns/b-0", Node: "n0"}}}
+	save := gang.CapacityHeld{Group: ref("ns/b"), Places: []gang.Assignment{{Pod: "ns/b-0", Node: "n0"}}}
 	s.do(save)
 	require.False(t, s.book.AnyPlaces(), "it is not its turn")
 	require.Equal(t, []string{"wake ns/b-0"}, s.after(time.Second), "the more important one")
@@ -442,14 +442,14 @@ func TestPlacesAreSavedForAStarvingGroup(t *testing.T) {
 	s.do(save)
 	require.Equal(t, []string{"ns/b-0"}, s.book.PlacesOn("n0"))
 	s.after(59 * time.Second)
-	s.do(gang.Saved{Group: ref("ns/b"), Places: []gang.Place{{Pod: "ns/b-0", Node: "n0"}, {Pod: "ns/b-1", Node: "n1"}}})
+	s.do(gang.CapacityHeld{Group: ref("ns/b"), Places: []gang.Assignment{{Pod: "ns/b-0", Node: "n0"}, {Pod: "ns/b-1", Node: "n1"}}})
 	require.Equal(t, []string{"ns/b-1"}, s.book.PlacesOn("n1"))
 	s.after(time.Minute - time.Second)
 	require.True(t, s.book.AnyPlaces(), "it has grown since")
 	require.Equal(t, []string{"wake ns/a-0"}, s.after(time.Second), "it stood still: the next one")
 	require.False(t, s.book.AnyPlaces())
 
-	s.do(gang.Saved{Group: ref("ns/a"), Places: []gang.Place{{Pod: "ns/a-0", Node: "n0"}}})
+	s.do(gang.CapacityHeld{Group: ref("ns/a"), Places: []gang.Assignment{{Pod: "ns/a-0", Node: "n0"}}})
 	s.do(planned("ns/a", "ns/a-0@n2"))
 	require.Empty(t, s.book.PlacesOn("n0"), "a plan takes the place of what is saved")
 	require.NotContains(t, s.after(2*time.Minute-time.Second), "wake ns/b-0")
@@ -464,7 +464,7 @@ func TestPlacesAreSavedForAStarvingGroup(t *testing.T) {
 func TestPlacesAreSavedForAMoment(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 0, ""))
-	save := gang.Saved{Group: ref("ns/a"), Places: []gang.Place{{Pod: "ns/a-0", Node: "n0"}, {Pod: "ns/a-1", Node: "n1"}}, For: 2 * time.Second}
+	save := gang.CapacityHeld{Group: ref("ns/a"), Places: []gang.Assignment{{Pod: "ns/a-0", Node: "n0"}, {Pod: "ns/a-1", Node: "n1"}}, For: 2 * time.Second}
 	s.do(save)
 	require.Equal(t, []string{"ns/a-1"}, s.book.PlacesOn("n1"))
 	s.after(time.Second)

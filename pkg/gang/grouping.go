@@ -157,14 +157,14 @@ func (b *Book) noteGroupProblem(ref Ref) {
 }
 
 // findGroupProblem says which listed gang is missing or does not list ref, or that there are too many.
-func (b *Book) findGroupProblem(ref Ref, g *gang) Refusal {
+func (b *Book) findGroupProblem(ref Ref, g *gang) Obstacle {
 	switch {
 	case g.spec == nil:
-		return Refusal{}
+		return Obstacle{}
 	case len(g.spec.Group) > MaxGroupSize:
-		return Refusal{By: Declaration, Words: fmt.Sprintf("it lists %d gangs; supported values: at most %d", len(g.spec.Group), MaxGroupSize)}
+		return Obstacle{By: Declaration, Words: fmt.Sprintf("it lists %d gangs; supported values: at most %d", len(g.spec.Group), MaxGroupSize)}
 	case g.oversized:
-		return Refusal{By: Consent, Words: fmt.Sprintf("its group has more than %d gangs", MaxGroupSize)}
+		return Obstacle{By: Consent, Words: fmt.Sprintf("its group has more than %d gangs", MaxGroupSize)}
 	}
 	for _, other := range g.groupList() {
 		o := b.gangs[other]
@@ -173,14 +173,14 @@ func (b *Book) findGroupProblem(ref Ref, g *gang) Refusal {
 		case o == nil || o.spec == nil:
 			return missing("gang %s of the group is missing", other)
 		case !b.listedBy[ref][other]:
-			return Refusal{By: Consent, Words: fmt.Sprintf("gang %s does not list %s", other, ref)}
+			return Obstacle{By: Consent, Words: fmt.Sprintf("gang %s does not list %s", other, ref)}
 		}
 	}
-	return Refusal{}
+	return Obstacle{}
 }
 
-// Misses says whether the gang lists a gang that does not exist and that it needs.
-func (b *Book) Misses(ref Ref) bool {
+// MissesListedGang says whether the gang lists a gang that does not exist and that it needs.
+func (b *Book) MissesListedGang(ref Ref) bool {
 	g := b.gangs[ref]
 	if g == nil || g.optional() {
 		return false

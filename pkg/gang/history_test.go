@@ -169,7 +169,7 @@ func TestHistories(t *testing.T) {
 			if lists[name] {
 				s.Group = refs("ns/a", "ns/b")
 				if some {
-					s.Above = []choice.Level{{Name: "root", Least: 1}}
+					s.Levels = []choice.Level{{Name: "root", Least: 1}}
 				}
 			}
 			return gang.Declared{Spec: s}
@@ -224,8 +224,8 @@ func TestHistories(t *testing.T) {
 			"go": act("go", func(t *rapid.T) {
 				if p := w.draw(t, func(*truth) bool { return true }); p != nil && rapid.IntRange(0, 4).Draw(t, "rarely") == 0 {
 					delete(w.pods, p.Pod)
-					w.apply(t, gang.Left{Pod: p.Pod, UID: p.UID})
-					w.apply(t, gang.Left{Pod: p.Pod, UID: p.UID})
+					w.apply(t, gang.MemberDeleted{Pod: p.Pod, UID: p.UID})
+					w.apply(t, gang.MemberDeleted{Pod: p.Pod, UID: p.UID})
 					for _, o := range w.pods {
 						if o.Gang == p.Gang {
 							return
@@ -257,16 +257,16 @@ func TestHistories(t *testing.T) {
 					if len(sets) == 0 {
 						t.Fatalf("%s may be planned, and none of its gangs may", g.Key)
 					}
-					g, _ = g.Only(rapid.SampledFrom(sets).Draw(t, "gangs"))
+					g, _ = g.Restricted(rapid.SampledFrom(sets).Draw(t, "gangs"))
 					if played["plan for some"]++; len(g.Pending) == 0 {
 						return
 					}
 				}
 				for i, m := range g.Pending {
-					ev.Places = append(ev.Places, gang.Place{Pod: m.Pod, Node: fmt.Sprint("n", i)})
+					ev.Places = append(ev.Places, gang.Assignment{Pod: m.Pod, Node: fmt.Sprint("n", i)})
 				}
 				for i := range rapid.IntRange(0, 2).Draw(t, "ahead") {
-					ev.Ahead = append(ev.Ahead, gang.Place{Pod: fmt.Sprint(p.Pod, "~", i), Node: fmt.Sprint("n", i)})
+					ev.Future = append(ev.Future, gang.Assignment{Pod: fmt.Sprint(p.Pod, "~", i), Node: fmt.Sprint("n", i)})
 				}
 				if ev.Reserved {
 					for _, p := range ev.Places {
@@ -284,8 +284,8 @@ func TestHistories(t *testing.T) {
 				if ok, _ := w.book.Admit(p.Pod); !ok || !known || len(g.Places) > 0 {
 					return
 				}
-				w.apply(t, gang.Refused{Group: g.Key, Refusal: gang.Refusal{By: gang.Plan, Words: "test"}})
-				save := gang.Saved{Group: g.Key, Places: []gang.Place{{Pod: p.Pod, Node: fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "n"))}}}
+				w.apply(t, gang.Unschedulable{Group: g.Key, Refusal: gang.Obstacle{By: gang.Plan, Words: "test"}})
+				save := gang.CapacityHeld{Group: g.Key, Places: []gang.Assignment{{Pod: p.Pod, Node: fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "n"))}}}
 				if !g.Starving && rapid.Bool().Draw(t, "for a moment") {
 					played["save for a moment"]++
 					save.For = time.Second
@@ -348,7 +348,7 @@ func TestHistories(t *testing.T) {
 				w.apply(t, ev)
 				late := gang.Planned{Group: g.Key, Reserved: rapid.Bool().Draw(t, "reserved")}
 				for _, m := range g.Pending {
-					late.Places = append(late.Places, gang.Place{Pod: m.Pod, Node: "n0"})
+					late.Places = append(late.Places, gang.Assignment{Pod: m.Pod, Node: "n0"})
 				}
 				w.apply(t, late)
 			}),
@@ -374,7 +374,7 @@ func TestHistories(t *testing.T) {
 					if nonStrict { // the barrier was open: the members that fit follow
 						w.least[p.Gang.String()+"/ran"] = 1
 					}
-					w.apply(t, gang.Released{Pod: p.Pod, Why: "bind failed", By: rapid.SampledFrom([]gang.Refuser{gang.Nobody, gang.API}).Draw(t, "by")})
+					w.apply(t, gang.Released{Pod: p.Pod, Why: "bind failed", By: rapid.SampledFrom([]gang.ObstacleKind{gang.NoObstacle, gang.API}).Draw(t, "by")})
 					return
 				}
 				p.Node, _ = w.book.Place(p.Pod)

@@ -24,10 +24,10 @@ func (b *Book) declare(spec Spec) []Effect {
 func (b *Book) recheck(g *gang) []Effect {
 	if group := b.groups[g.key]; group != nil && len(group.plan) > 0 {
 		why := b.obstacle(g.key)
-		if !why.Is() && b.planBroken(g.key) {
+		if !why.Exists() && b.planBroken(g.key) {
 			why = missing("other gangs are needed now")
 		}
-		if why.Is() {
+		if why.Exists() {
 			return append(b.forget(g.key, why.String()), b.Review(g.key)...)
 		}
 	}
@@ -71,7 +71,7 @@ func (b *Book) remove(ref Ref) []Effect {
 func (b *Book) observe(m Member) (out []Effect) {
 	old := b.pods[m.Pod]
 	if old != nil && (old.UID != m.UID || old.Gang != m.Gang) {
-		out = b.removeMember(Left{Pod: old.Pod, UID: old.UID})
+		out = b.removeMember(MemberDeleted{Pod: old.Pod, UID: old.UID})
 		old = nil
 	}
 	if old != nil && old.Node != "" && m.Node == "" {
@@ -129,7 +129,7 @@ func (b *Book) noteBound(m *member) (out []Effect) {
 }
 
 // removeMember deletes a pod. The plan continues while the group can start without it.
-func (b *Book) removeMember(ev Left) (out []Effect) {
+func (b *Book) removeMember(ev MemberDeleted) (out []Effect) {
 	m := b.pods[ev.Pod]
 	if m == nil || m.UID != ev.UID {
 		return nil
@@ -151,7 +151,7 @@ func (b *Book) removeMember(ev Left) (out []Effect) {
 	}
 	if grp := b.groups[key]; grp != nil {
 		switch {
-		case b.obstacle(key).Is() || b.planBroken(key):
+		case b.obstacle(key).Exists() || b.planBroken(key):
 			out = append(out, b.forget(key, m.Pod+" left and the rest is too few")...)
 		case had && b.mayViolate(key):
 			out = append(out, b.replan(key, m.Pod+" left and the rest may break a rule")...)
@@ -178,7 +178,7 @@ func (b *Book) Review(ref Ref) (out []Effect) {
 		return append(out, b.wakeNewRepresentative(key, g)...)
 	}
 	rep := b.representative(key)
-	ready := rep != nil && !b.obstacle(key).Is()
+	ready := rep != nil && !b.obstacle(key).Exists()
 	out = append(out, b.resetUnplanned(key, ready)...)
 	if g := b.groups[key]; g != nil && rep == nil {
 		g.avoid = nil // no member is left to place

@@ -6,14 +6,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/choice"
 )
 
-// Some gangs of a group may be optional (Spec.Above). The group does not wait for an incomplete optional gang. An
+// Some gangs of a group may be optional (Spec.Levels). The group does not wait for an incomplete optional gang. An
 // optional gang outside of the group's plan starts later, complete, in a plan of its own.
 
 // optional says whether the group may start without the gang.
-func (g *gang) optional() bool { return g.spec != nil && len(g.spec.Above) > 0 }
+func (g *gang) optional() bool { return g.spec != nil && len(g.spec.Levels) > 0 }
 
-// DoesWithout says whether the group of the gang has what it needs without the gang.
-func (b *Book) DoesWithout(ref Ref) bool {
+// IsOptionalNow says whether the group of the gang has what it needs without the gang.
+func (b *Book) IsOptionalNow(ref Ref) bool {
 	g := b.gangs[ref]
 	if g == nil || !g.optional() || g.satisfied {
 		return false
@@ -39,7 +39,7 @@ func (g *gang) tooFewWaiting() bool {
 // excluded says whether the gang takes no part in its group's next plan: it is incomplete, or a level above it has
 // too few complete gangs.
 func (b *Book) excluded(g *gang) bool {
-	return g.optional() && (!g.complete() || g.tooFewWaiting() || !g.remainsSatisfied() && (g.spec.Lacks.Is() || b.incompleteLevel(g) != ""))
+	return g.optional() && (!g.complete() || g.tooFewWaiting() || !g.remainsSatisfied() && (g.spec.TreeObstacle.Exists() || b.incompleteLevel(g) != ""))
 }
 
 // continues says whether members wait in a started tree. They need not wait for missing gangs of it.
@@ -52,7 +52,7 @@ func (b *Book) continues(key Ref) bool {
 
 // incompleteLevel returns the level above a gang that has too few complete gangs; "" if none.
 func (b *Book) incompleteLevel(excludedGang *gang) string {
-	if len(excludedGang.spec.Above) < 2 {
+	if len(excludedGang.spec.Levels) < 2 {
 		return "" // the only level is the group itself
 	}
 	c, index := b.optionalGangs(excludedGang.key), -1
@@ -63,14 +63,14 @@ func (b *Book) incompleteLevel(excludedGang *gang) string {
 			index = i
 		}
 	}
-	lasting := c.Lasting(set)
+	lasting := c.Sustainable(set)
 	if index < 0 || !set[index] || lasting[index] {
 		return ""
 	}
-	for _, l := range excludedGang.spec.Above {
+	for _, l := range excludedGang.spec.Levels {
 		hasLastingGang := false
 		for i, g := range c.gangs {
-			hasLastingGang = hasLastingGang || lasting[i] && slices.ContainsFunc(g.spec.Above, func(o choice.Level) bool { return o.Name == l.Name })
+			hasLastingGang = hasLastingGang || lasting[i] && slices.ContainsFunc(g.spec.Levels, func(o choice.Level) bool { return o.Name == l.Name })
 		}
 		if !hasLastingGang {
 			return l.Name
@@ -88,7 +88,7 @@ type optionalGangs struct {
 func (b *Book) optionalGangs(key Ref) (c optionalGangs) {
 	for _, ref := range b.groupOf(key) {
 		if g := b.gangs[ref]; g != nil && g.optional() {
-			c.Gangs, c.gangs = append(c.Gangs, choice.Gang{Above: g.spec.Above, Open: true}), append(c.gangs, g)
+			c.Gangs, c.gangs = append(c.Gangs, choice.Gang{Above: g.spec.Levels, Open: true}), append(c.gangs, g)
 		}
 	}
 	return c
@@ -121,14 +121,14 @@ func (b *Book) mayRunWith(key Ref, selected func(*gang) bool) bool {
 }
 
 // tooFewGangs names an incomplete gang if too few optional gangs are complete.
-func (b *Book) tooFewGangs(key Ref) Refusal {
+func (b *Book) tooFewGangs(key Ref) Obstacle {
 	c := b.optionalGangs(key)
 	set := make(choice.Set, len(c.Gangs))
 	for i, g := range c.gangs {
 		set[i] = g.complete()
 	}
-	if c.Holds(c.Lasting(set)) {
-		return Refusal{}
+	if c.Holds(c.Sustainable(set)) {
+		return Obstacle{}
 	}
 	for _, ref := range b.groupOf(key) {
 		if g := b.gangs[ref]; g != nil && g.optional() && !g.complete() {
@@ -169,7 +169,7 @@ func (b *Book) addChoice(v *Group) {
 	for _, declared := range v.Gangs {
 		g := b.gangs[declared.Ref]
 		hasOptional = hasOptional || g.optional()
-		gang := choice.Gang{Above: declared.Above, Need: declared.Need, Open: g.optional() && !g.countsAsStarted() && !g.inPlan()}
+		gang := choice.Gang{Above: declared.Levels, Need: declared.Need, Open: g.optional() && !g.countsAsStarted() && !g.inPlan()}
 		c.Gangs = append(c.Gangs, gang)
 	}
 	if hasOptional {
@@ -213,7 +213,7 @@ func (g *Group) sets(limit int, classOf func(int) string) (all []*Group) {
 		c.Gangs[i].Like = classOf(i)
 	}
 	for _, set := range c.Least(limit, leastTries, nil) {
-		if only, ok := g.Only(set); ok {
+		if only, ok := g.Restricted(set); ok {
 			all = append(all, only)
 		}
 	}
@@ -249,10 +249,10 @@ func (g *Group) Sets(limit int, classOf func(*Group) string) (all []*Group) {
 		return all
 	}
 	for i, option := range g.Choice.Gangs {
-		set := g.Choice.Nobody()
+		set := g.Choice.Mandatory()
 		set[i] = true
 		class := gangClass(i)
-		if only, ok := g.Only(set); option.Open && ok && len(only.Pending) > 0 && !known[class] && len(all) < limit {
+		if only, ok := g.Restricted(set); option.Open && ok && len(only.Pending) > 0 && !known[class] && len(all) < limit {
 			known[class] = true
 			all = append(all, only)
 		}
@@ -263,9 +263,9 @@ func (g *Group) Sets(limit int, classOf func(*Group) string) (all []*Group) {
 	return all
 }
 
-// Only returns the group as if the gangs outside of the set had no pending members. ok is false if the set must not
+// Restricted returns the group as if the gangs outside of the set had no pending members. ok is false if the set must not
 // run alone.
-func (g *Group) Only(set choice.Set) (only *Group, ok bool) {
+func (g *Group) Restricted(set choice.Set) (only *Group, ok bool) {
 	needs, ok := g.Choice.Needs(set)
 	if !ok {
 		return nil, false

@@ -34,7 +34,7 @@ func (s *some) declare(least map[string]int, policy gang.MatchPolicy, gangs ...s
 	for i, g := range gangs {
 		spec := gang.Spec{Ref: ref(names[i]), Min: 2, Policy: policy, Wait: wait, Group: refs(names...)}
 		for _, level := range strings.Split(g, "<")[1:] {
-			spec.Above = append(spec.Above, choice.Level{Name: level, Least: least[level]})
+			spec.Levels = append(spec.Levels, choice.Level{Name: level, Least: least[level]})
 		}
 		s.apply(gang.Declared{Spec: spec})
 	}
@@ -62,7 +62,7 @@ func (s *some) come(node string, pods ...string) (out []string) {
 func (s *some) plan(pods ...string) []string {
 	ev := gang.Planned{Group: ref("ns/a")}
 	for _, p := range pods {
-		ev.Places = append(ev.Places, gang.Place{Pod: p, Node: "n-" + p})
+		ev.Places = append(ev.Places, gang.Assignment{Pod: p, Node: "n-" + p})
 	}
 	return s.apply(ev)
 }
@@ -128,9 +128,9 @@ func TestOneOfSomeGangsLeft(t *testing.T) {
 		return s
 	}
 	s := begin()
-	s.apply(gang.Left{Pod: "c1", UID: "c1"})
+	s.apply(gang.MemberDeleted{Pod: "c1", UID: "c1"})
 	require.True(t, s.AnyPlaces())
-	s.apply(gang.Left{Pod: "b1", UID: "b1"})
+	s.apply(gang.MemberDeleted{Pod: "b1", UID: "b1"})
 	require.False(t, s.AnyPlaces(), "b is in the plan")
 	require.Equal(t, []string{"a?2/2", "b?2/0", "c?2/0"}, s.open(t))
 
@@ -151,12 +151,12 @@ func TestSomeBranches(t *testing.T) {
 	require.Equal(t, []string{"a?2/2", "b?2/2", "c?2/2"}, s.open(t))
 	g, _ := s.GroupOf(ref("ns/a"))
 	require.Equal(t, 2, g.Need(), "c alone is the least")
-	only, ok := g.Only(choice.Set{true, true, false})
+	only, ok := g.Restricted(choice.Set{true, true, false})
 	require.True(t, ok)
 	require.Equal(t, 4, only.Need())
 	require.Len(t, only.Pending, 4)
 	require.False(t, only.Choice.Any())
-	_, ok = g.Only(choice.Set{true, false, true})
+	_, ok = g.Restricted(choice.Set{true, false, true})
 	require.False(t, ok, "p starts with two, or not at all")
 }
 
@@ -165,11 +165,11 @@ func TestSomeBranches(t *testing.T) {
 func TestNewRepresentativeOfReservationIsWoken(t *testing.T) {
 	s := newSome(map[string]int{"root": 1}, "a<root", "b<root")
 	s.come("", "b0", "b1")
-	s.apply(gang.Planned{Group: ref("ns/a"), Places: []gang.Place{{Pod: "b0", Node: "n"}, {Pod: "b1", Node: "n"}}, Reserved: true})
-	s.apply(gang.Tried{Pod: "b0"})
+	s.apply(gang.Planned{Group: ref("ns/a"), Places: []gang.Assignment{{Pod: "b0", Node: "n"}, {Pod: "b1", Node: "n"}}, Reserved: true})
+	s.apply(gang.PlanSearched{Pod: "b0"})
 	require.Empty(t, s.come("", "a0"))
 	require.Contains(t, s.come("", "a1"), "wake a0")
-	s.apply(gang.Tried{Pod: "a0"})
+	s.apply(gang.PlanSearched{Pod: "a0"})
 	require.Empty(t, s.come("", "a1"), "what it knows is nothing new")
 }
 
@@ -194,7 +194,7 @@ func TestSomeGangsBeginAnew(t *testing.T) {
 	s.come("", "b2", "b3")
 	require.Empty(t, s.why("b2"), "b runs, and has more members")
 	for _, p := range []string{"a0", "a1", "b0", "b1"} {
-		s.apply(gang.Left{Pod: p, UID: p})
+		s.apply(gang.MemberDeleted{Pod: p, UID: p})
 	}
 	require.Equal(t, "0 of 2 members of gang ns/a exist", s.why("b2"))
 }
@@ -206,7 +206,7 @@ func TestSomeGangsBeginAnewTogether(t *testing.T) {
 	s.come("n", "a0", "a1", "b0", "b1")
 	s.come("", "b2", "b3", "a2", "a3")
 	for _, p := range []string{"a0", "a1", "b0", "b1"} {
-		s.apply(gang.Left{Pod: p, UID: p})
+		s.apply(gang.MemberDeleted{Pod: p, UID: p})
 	}
 	g, ok := s.Group("a2")
 	require.True(t, ok)

@@ -22,13 +22,13 @@ func (b *Book) adoptPlan(ev Planned, now time.Time) []Effect {
 	if !b.isKey(ev.Group) || b.terminating(ev.Group) {
 		return nil // the groups changed meanwhile, or are being evicted
 	}
-	if ev.Restored && (b.obstacle(ev.Group).Is() || b.tooFewWait(ev.Group).Is()) {
+	if ev.Restored && (b.obstacle(ev.Group).Exists() || b.tooFewWait(ev.Group).Exists()) {
 		return nil // it could not be carried out
 	}
 	if b.hasVacancy(ev.Group) && !ev.Reserved {
 		return b.fillVacancy(ev)
 	}
-	ahead := b.reserveFuture(ev.Group, ev.Ahead, now.Add(b.waitLimit(ev.Group)))
+	ahead := b.reserveFuture(ev.Group, ev.Future, now.Add(b.waitLimit(ev.Group)))
 	g := b.group(ev.Group)
 	switch {
 	case !ev.Reserved:
@@ -44,7 +44,7 @@ func (b *Book) adoptPlan(ev Planned, now time.Time) []Effect {
 	out := append(ahead, b.endStarvation(ev.Group, g)...)
 	g.plan = make(map[string]string, len(ev.Places))
 	g.reserved, g.unconfirmed, g.barrierOpen = ev.Reserved, ev.Reserved, false
-	g.refusal, g.deadline = Refusal{}, ev.Until
+	g.refusal, g.deadline = Obstacle{}, ev.Until
 	if !ev.Reserved {
 		g.deadline = now.Add(b.waitLimit(ev.Group))
 	}
@@ -77,7 +77,7 @@ func (b *Book) adoptPlan(ev Planned, now time.Time) []Effect {
 // fillVacancy assigns nodes to members that have none in a plan that is being carried out.
 func (b *Book) fillVacancy(ev Planned) []Effect {
 	g := b.groups[ev.Group]
-	g.refusal = Refusal{}
+	g.refusal = Obstacle{}
 	var turn []string
 	for _, p := range ev.Places {
 		m := b.pods[p.Pod]
@@ -156,7 +156,7 @@ func (b *Book) removeNode(node string, now time.Time) (out []Effect) {
 func (b *Book) closeNode(node string) (out []Effect) {
 	for _, key := range b.groupsWhere(func(g *group) bool { return g.unconfirmed && g.uses(node) }) {
 		if rep := b.representative(key); rep != nil {
-			out = append(out, Effect{Verb: Again, Pod: rep.Pod})
+			out = append(out, Effect{Verb: WakeLater, Pod: rep.Pod})
 		}
 	}
 	return out
@@ -173,7 +173,7 @@ func (g *group) uses(node string) bool {
 }
 
 // noteRefusal remembers why a group has no plan.
-func (b *Book) noteRefusal(ev Refused, now time.Time) []Effect {
+func (b *Book) noteRefusal(ev Unschedulable, now time.Time) []Effect {
 	if !b.isKey(ev.Group) {
 		return nil
 	}
@@ -227,7 +227,7 @@ func (b *Book) replan(key Ref, why string) []Effect {
 
 // abandonReservation drops a reservation whose victim stays, and wakes the representative for a plan that avoids
 // the node, if given.
-func (b *Book) abandonReservation(ev Kept, now time.Time) []Effect {
+func (b *Book) abandonReservation(ev VictimStays, now time.Time) []Effect {
 	g := b.groups[ev.Group]
 	if g == nil || !g.unconfirmed {
 		return nil
@@ -236,7 +236,7 @@ func (b *Book) abandonReservation(ev Kept, now time.Time) []Effect {
 		g.avoidNode(ev.Node, ev.Why, now)
 	}
 	out := b.forget(ev.Group, ev.Why)
-	if rep := b.representative(ev.Group); rep != nil && !b.obstacle(ev.Group).Is() {
+	if rep := b.representative(ev.Group); rep != nil && !b.obstacle(ev.Group).Exists() {
 		out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 	}
 	return out

@@ -80,10 +80,10 @@ func TestFinishedMembersCountForGang(t *testing.T) {
 			}, "yes", 0,
 		},
 		"its PodGroup says that it was whole": {
-			[]gang.Event{declared("a", 4), seen("a-0", 0, "n"), seen("a-3", 0, ""), gang.Reached{Gang: ref("a")}}, "yes", 0,
+			[]gang.Event{declared("a", 4), seen("a-0", 0, "n"), seen("a-3", 0, ""), gang.WasComplete{Gang: ref("a")}}, "yes", 0,
 		},
 		"its PodGroup says so of others": {
-			[]gang.Event{declared("a", 4), seen("a-3", 0, ""), gang.Reached{Gang: ref("a")}}, "1 of 4 members exist", 4,
+			[]gang.Event{declared("a", 4), seen("a-3", 0, ""), gang.WasComplete{Gang: ref("a")}}, "1 of 4 members exist", 4,
 		},
 		"too few have finished": {
 			[]gang.Event{declared("a", 4), done("a-0", ""), done("a-1", ""), seen("a-3", 0, "")}, "3 of 4 members exist", 2,
@@ -126,7 +126,7 @@ func TestFinishedMembersCountForGang(t *testing.T) {
 			[]gang.Event{declared("a", 2), seen("a-0", 0, "n"), seen("a-1", 0, "n"), done("a-0", ""), done("a-1", ""), again("a-4", ""), again("a-3", "")}, "yes", 2,
 		},
 		"its PodGroup says that the run before was whole": {
-			[]gang.Event{declared("a", 2), done("a-0", ""), done("a-1", ""), again("a-3", ""), gang.Reached{Gang: ref("a")}}, "1 of 2 members exist", 2,
+			[]gang.Event{declared("a", 2), done("a-0", ""), done("a-1", ""), again("a-3", ""), gang.WasComplete{Gang: ref("a")}}, "1 of 2 members exist", 2,
 		},
 		"one has succeeded, and the other one was evicted": {
 			[]gang.Event{declared("a", 2), succeeded("a-0", "job"), again("a-3", "job")}, "yes", 1,

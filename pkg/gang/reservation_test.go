@@ -24,12 +24,12 @@ func withReservation(t *testing.T) *story {
 // avoided for a while.
 func TestVictimStays(t *testing.T) {
 	s := withReservation(t)
-	require.Equal(t, []string{"clear a-0", "clear a-1", "wake a-0"}, s.do(gang.Kept{Group: ref("a"), Node: "n1", Why: "forbidden"}))
+	require.Equal(t, []string{"clear a-0", "clear a-1", "wake a-0"}, s.do(gang.VictimStays{Group: ref("a"), Node: "n1", Why: "forbidden"}))
 	require.False(t, s.book.Reserved(ref("a")))
 	g, _ := s.book.Group("a-0")
 	require.Empty(t, g.Places)
 	require.Equal(t, map[string]string{"n1": "forbidden"}, g.Avoid)
-	require.Empty(t, s.do(gang.Kept{Group: ref("a"), Node: "n1", Why: "forbidden"}), "there is no reservation any more")
+	require.Empty(t, s.do(gang.VictimStays{Group: ref("a"), Node: "n1", Why: "forbidden"}), "there is no reservation any more")
 	require.Equal(t, []string{"wake a-0"}, s.after(30*time.Second))
 	g, _ = s.book.Group("a-0")
 	require.Empty(t, g.Avoid)

@@ -13,7 +13,7 @@ const longestResume = 10 * time.Second
 func (b *Book) Resume(now time.Time) {
 	for _, g := range b.gangs {
 		key := g.key
-		if b.partiallyBound(key) && b.representative(key) != nil && !b.obstacle(key).Is() && !b.tooFewWait(key).Is() {
+		if b.partiallyBound(key) && b.representative(key) != nil && !b.obstacle(key).Exists() && !b.tooFewWait(key).Exists() {
 			b.resumed[key] = untried
 		}
 	}

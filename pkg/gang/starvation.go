@@ -15,8 +15,8 @@ import (
 // A short hold, out of turn, exists for a group that waits for a moment with its eviction (Saved.For).
 
 // hold records the capacity hold of a group.
-func (b *Book) hold(ev Saved, now time.Time) []Effect {
-	if !b.isKey(ev.Group) || b.Saves(ev.Group) == (ev.For > 0) {
+func (b *Book) hold(ev CapacityHeld, now time.Time) []Effect {
+	if !b.isKey(ev.Group) || b.HoldsCapacity(ev.Group) == (ev.For > 0) {
 		return nil
 	}
 	g := b.group(ev.Group)
@@ -46,8 +46,8 @@ func (b *Book) hold(ev Saved, now time.Time) []Effect {
 	return nil
 }
 
-// Saves says whether it is the group's turn to hold capacity.
-func (b *Book) Saves(group Ref) bool { return b.holders[group.Namespace] == group }
+// HoldsCapacity says whether it is the group's turn to hold capacity.
+func (b *Book) HoldsCapacity(group Ref) bool { return b.holders[group.Namespace] == group }
 
 func (b *Book) releaseNodeHolds(g *group) {
 	for pod := range g.heldNodes {
@@ -133,7 +133,7 @@ func (b *Book) mostStarved(now time.Time) map[string]starving {
 		if !starves || len(g.plan) > 0 || !b.holders[key.Namespace].IsZero() {
 			continue
 		}
-		if b.representative(key) == nil || b.obstacle(key).Is() {
+		if b.representative(key) == nil || b.obstacle(key).Exists() {
 			continue
 		}
 		s := starving{key, b.priority(key), b.created(key)}

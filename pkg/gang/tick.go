@@ -90,7 +90,7 @@ func (b *Book) expire(key Ref, now time.Time) (out []Effect) {
 	out = append(out, b.forget(key, why)...)
 	rep := b.representative(key)
 	switch {
-	case rep == nil || b.obstacle(key).Is():
+	case rep == nil || b.obstacle(key).Exists():
 	case !overdue:
 		b.retryLater(g, now)
 	default:

@@ -22,7 +22,7 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 		return false, "it cannot be placed yet: " + m.Gate
 	}
 	key := b.groupKey(m.Gang)
-	if why := b.obstacle(key); why.Is() {
+	if why := b.obstacle(key); why.Exists() {
 		return false, why.String()
 	}
 	if member := b.gangs[m.Gang]; b.excluded(member) && !member.inPlan() {
@@ -38,7 +38,7 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 		}
 		return false, "waits until the plan of its gang is carried out"
 	}
-	if why := b.tooFewWait(key); why.Is() {
+	if why := b.tooFewWait(key); why.Exists() {
 		return false, why.String()
 	}
 	if rep := b.representative(key); rep != nil && rep.Pod != pod {
@@ -50,11 +50,11 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 // Waits says whether the waiting members of a gang cannot start, whatever capacity is free.
 func (b *Book) Waits(ref Ref) bool {
 	key := b.groupKey(ref)
-	if b.obstacle(key).Is() {
+	if b.obstacle(key).Exists() {
 		return true
 	}
 	g := b.groups[key]
-	return (g == nil || len(g.plan) == 0 || g.unconfirmed) && b.tooFewWait(key).Is()
+	return (g == nil || len(g.plan) == 0 || g.unconfirmed) && b.tooFewWait(key).Exists()
 }
 
 // Assumed says whether the scheduler counts a member on its node.
@@ -67,7 +67,7 @@ func (b *Book) Assumed(pod string) bool {
 func (b *Book) Step(pod, uid string) Step {
 	switch m := b.memberWithUID(pod, uid); {
 	case m == nil:
-		return Away
+		return NotAssumed
 	case m.sentBack:
 		return SentBack
 	case m.allowed:
@@ -75,9 +75,9 @@ func (b *Book) Step(pod, uid string) Step {
 	case m.held:
 		return AtBarrier
 	case m.assumed:
-		return OnItsWay
+		return AssumedOnNode
 	}
-	return Away
+	return NotAssumed
 }
 
 // Tried says whether a plan was ever searched in this member's cycle. The book itself wakes untried members.
@@ -87,18 +87,18 @@ func (b *Book) Tried(pod string) bool {
 }
 
 // obstacle returns what a group waits for before it can be planned.
-func (b *Book) obstacle(key Ref) Refusal {
+func (b *Book) obstacle(key Ref) Obstacle {
 	refs, continues := b.groupOf(key), b.continues(key)
 	for _, ref := range refs {
 		g := b.gangs[ref]
 		switch {
 		case g == nil || g.spec == nil:
 			return missing("PodGroup %s does not exist", ref)
-		case g.spec.Problem.Is():
+		case g.spec.Problem.Exists():
 			return g.spec.Problem
-		case g.spec.Lacks.Is() && !continues:
-			return g.spec.Lacks
-		case g.groupProblem.Is():
+		case g.spec.TreeObstacle.Exists() && !continues:
+			return g.spec.TreeObstacle
+		case g.groupProblem.Exists():
 			return g.groupProblem
 		}
 	}
@@ -113,18 +113,18 @@ func (b *Book) obstacle(key Ref) Refusal {
 		}
 	}
 	if hasOptional && !continues {
-		if why := b.tooFewGangs(key); why.Is() {
+		if why := b.tooFewGangs(key); why.Exists() {
 			return why
 		}
 	}
 	if b.terminating(key) {
 		return missing("the gang is being evicted, and members of it have yet to leave")
 	}
-	return Refusal{}
+	return Obstacle{}
 }
 
 // incomplete says how many of its needed members a gang has.
-func (b *Book) incomplete(ref Ref) Refusal {
+func (b *Book) incomplete(ref Ref) Obstacle {
 	g, gangName := b.gangs[ref], ""
 	if len(b.groupOf(ref)) > 1 {
 		gangName = " of gang " + ref.String()
@@ -158,38 +158,38 @@ func Uncounted(gates map[string]int) string {
 }
 
 // exclusion says why an optional gang takes no part in its group's next plan.
-func (b *Book) exclusion(ref Ref) Refusal {
+func (b *Book) exclusion(ref Ref) Obstacle {
 	switch g := b.gangs[ref]; {
 	case g == nil || !b.excluded(g):
-		return Refusal{}
+		return Obstacle{}
 	case !g.complete():
 		return b.incomplete(ref)
 	case g.tooFewWaiting():
 		return b.fewWait(ref)
-	case g.spec.Lacks.Is():
-		return g.spec.Lacks
+	case g.spec.TreeObstacle.Exists():
+		return g.spec.TreeObstacle
 	default:
 		return missing("too few gangs of %s are whole", b.incompleteLevel(g))
 	}
 }
 
-func missing(format string, args ...any) Refusal {
-	return Refusal{By: Missing, Words: fmt.Sprintf(format, args...)}
+func missing(format string, args ...any) Obstacle {
+	return Obstacle{By: Missing, Words: fmt.Sprintf(format, args...)}
 }
 
 // tooFewWait says why members of a group without a plan need not be tried: the match policy does not count running
 // members.
-func (b *Book) tooFewWait(key Ref) Refusal {
+func (b *Book) tooFewWait(key Ref) Obstacle {
 	for _, ref := range b.groupOf(key) {
 		g := b.gangs[ref]
 		if g != nil && g.tooFewWaiting() && !g.optional() {
 			return b.fewWait(ref)
 		}
 	}
-	return Refusal{}
+	return Obstacle{}
 }
 
-func (b *Book) fewWait(ref Ref) Refusal {
+func (b *Book) fewWait(ref Ref) Obstacle {
 	g := b.gangs[ref]
 	return missing("%d of %d members of gang %s wait: match-policy %s does not count running members",
 		g.counts.exist-g.counts.bound, g.spec.Min, ref, OnlyWaiting)
@@ -213,8 +213,8 @@ type Group struct {
 	// assigned members. Only free capacity helps: an eviction would plan them all again.
 	Holding bool
 	// Starving says that capacity is held for the group although it is not enough. Saved is what is held.
-	Starving bool
-	Saved    map[string]string // pod -> node
+	Starving  bool
+	HeldNodes map[string]string // pod -> node
 	// Choice says which gangs a plan may leave out, in the order of Gangs; nil if none. Need is what each gang in
 	// the plan needs.
 	Choice *choice.Choice
@@ -308,12 +308,12 @@ func (b *Book) GroupKey(pod string) (key Ref, ok bool) {
 	return b.groupKey(m.Gang), true
 }
 
-// Together returns the gangs that start, and are evicted, together with ref, which is included. The slice is
+// GroupOfGang returns the gangs that start, and are evicted, together with ref, which is included. The slice is
 // shared.
-func (b *Book) Together(ref Ref) []Ref { return b.groupOf(ref) }
+func (b *Book) GroupOfGang(ref Ref) []Ref { return b.groupOf(ref) }
 
-// Speaker returns the representative of a gang's group; "" if there is none or a confirmed plan exists.
-func (b *Book) Speaker(ref Ref) string {
+// Representative returns the representative of a gang's group; "" if there is none or a confirmed plan exists.
+func (b *Book) Representative(ref Ref) string {
 	key := b.groupKey(ref)
 	if g := b.groups[key]; g != nil && len(g.plan) > 0 && !g.unconfirmed {
 		return ""
@@ -394,7 +394,7 @@ func (b *Book) GroupOf(key Ref) (*Group, bool) {
 		if a := b.futures[v.Key]; a != nil && len(g.plan) > 0 {
 			maps.Copy(v.Places, a.nodes)
 		}
-		v.Turn, v.Saved = slices.Clone(g.turn), maps.Clone(g.heldNodes)
+		v.Turn, v.HeldNodes = slices.Clone(g.turn), maps.Clone(g.heldNodes)
 	}
 	return v, true
 }
@@ -428,8 +428,8 @@ type State struct {
 	Done    int // finished on a node
 	Planned int
 	Started bool // it was complete once, and some member is left
-	// Refusal says what the gang waits for before it can be planned, or why the last search failed.
-	Refusal  Refusal
+	// Obstacle says what the gang waits for before it can be planned, or why the last search failed.
+	Refusal  Obstacle
 	Reserved bool
 }
 
@@ -457,13 +457,13 @@ func (b *Book) State(ref Ref) State {
 	s, key := b.Numbers(ref), b.groupKey(ref)
 	group := b.groups[key]
 	planned := group != nil && len(group.plan) > 0
-	if s.Refusal = b.obstacle(key); !s.Refusal.Is() && !planned {
+	if s.Refusal = b.obstacle(key); !s.Refusal.Exists() && !planned {
 		s.Refusal = b.tooFewWait(key)
 	}
-	if !s.Refusal.Is() && b.gangs[ref] != nil && !b.gangs[ref].inPlan() {
+	if !s.Refusal.Exists() && b.gangs[ref] != nil && !b.gangs[ref].inPlan() {
 		s.Refusal = b.exclusion(ref)
 	}
-	if group != nil && !s.Refusal.Is() {
+	if group != nil && !s.Refusal.Exists() {
 		s.Refusal = group.refusal
 	}
 	return s

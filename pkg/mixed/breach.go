@@ -27,7 +27,7 @@ type BrokenRule int
 // The constraints in the order of the check, except that TooFewGangs comes second.
 const (
 	TooFew      BrokenRule = iota + 1 // fewer members than the gang needs
-	Apart                             // members in several domains of a MustGather layer
+	NotGathered                       // members in several domains of a MustGather layer
 	NoMultiple                        // a count in a domain that podCountMultiple forbids
 	TooFewGangs                       // too few gangs to run without the rest
 )
@@ -39,7 +39,7 @@ func (b *Breach) String() string {
 		return fmt.Sprintf("%d members have places, %d need one", b.Count, b.Want)
 	case TooFewGangs:
 		return fmt.Sprintf("%d of %d gangs have places, and may not run without others", b.Count, b.Want)
-	case Apart:
+	case NotGathered:
 		return "the places are not in one domain of " + b.Layer
 	default:
 		return fmt.Sprintf("%d members in a domain of %s are no multiple of %d", b.Count, b.Layer, b.Want)
@@ -95,7 +95,7 @@ func broken(g plan.Gather, t *topology.Tree, bound, places []offer.Slots) *Breac
 		}
 	})
 	if t.Layer(domain) < g.Must {
-		return &Breach{Rule: Apart, Layer: t.LayerNames()[g.Must], Domain: domain, Count: total(places)}
+		return &Breach{Rule: NotGathered, Layer: t.LayerNames()[g.Must], Domain: domain, Count: total(places)}
 	}
 	if g.Multiple.Common(t.Depth()) == 1 {
 		return nil
@@ -115,7 +115,7 @@ func (j Job) enoughGangs(places [][]offer.Slots) (n, gangs offer.Slots, ok bool)
 	if !j.Choice.Any() {
 		return 0, 0, true
 	}
-	set := j.Choice.Nobody()
+	set := j.Choice.Mandatory()
 	for g := range set {
 		if set[g] = set[g] || total(places[g]) > 0; set[g] {
 			n++

@@ -42,7 +42,7 @@ func chooseOptional(w World, j Job) (*Plan, *plan.Refusal) {
 		}
 		s.try(set)
 	}
-	cut := searched > setsSearched || set == nil && sets.Cut()
+	cut := searched > setsSearched || set == nil && sets.Incomplete()
 	if s.best == nil && cut {
 		s.grow()
 	}
@@ -148,24 +148,24 @@ func (s *setSearch) refuse(cut bool) (*Plan, *plan.Refusal) {
 		m := newSearch(s.world, s.job)
 		r = m.refuse(false)
 	}
-	r.Cut = r.Cut || cut
-	r.Some = &plan.Some{}
+	r.Incomplete = r.Incomplete || cut
+	r.Optional = &plan.OptionalGangs{}
 	for i, g := range s.choice.Gangs {
 		if len(g.Above) == 0 {
 			continue
 		}
 		switch {
 		case !g.Open:
-			r.Some.Started++
+			r.Optional.Started++
 		default:
-			r.Some.Of++
+			r.Optional.Of++
 			if least[i] {
-				r.Some.Least++
+				r.Optional.Least++
 			}
 		}
 	}
-	if r.Some.Least == r.Some.Of && r.Some.Started == 0 {
-		r.Some = nil // there is no choice
+	if r.Optional.Least == r.Optional.Of && r.Optional.Started == 0 {
+		r.Optional = nil // there is no choice
 	}
 	return nil, r
 }

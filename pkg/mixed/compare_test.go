@@ -20,7 +20,7 @@ func TestCompare(t *testing.T) {
 		j := oneGang(1, 1+worlds.Even(t, 3, "members"))
 		j.All = drawGather(t, tree, 4)
 		o := newJobTwin(s, w, j)
-		w.Room = o.Room
+		w.Capacity = o.Capacity
 		like := w.World
 		if w.Penalties != nil {
 			like.Penalty = w.Penalties[0]

@@ -15,7 +15,7 @@ func EachGang(gangs int, how plan.Gather) (sets []Set) {
 
 // Compare puts the plan first that comes first by all rules, but for how members are spread.
 func Compare(w World, j Job, a, b *Plan) int {
-	w.Free = w.Room
+	w.Free = w.Capacity
 	m := newOutline(w, j)
 	_, o := m.Order(m.draft(a), m.draft(b), "")
 	return o

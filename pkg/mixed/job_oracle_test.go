@@ -36,8 +36,8 @@ type member struct{ class, gang, kind, rank int }
 type way []int
 
 func newJobTwin(s shop, w mixed.World, j mixed.Job) *jobTwin {
-	if w.Room == nil {
-		w.Room = w.Free
+	if w.Capacity == nil {
+		w.Capacity = w.Free
 	}
 	if w.Attract == nil {
 		w.Attract = make([]offer.Slots, len(w.Free))
@@ -304,7 +304,7 @@ func (o *jobTwin) tied(ways []way) []way {
 	})
 	ways = worlds.Least(ways, func(a, b way) int { return cmp.Compare(o.penalty(a), o.penalty(b)) })
 	return worlds.Least(ways, func(a, b way) int {
-		return slices.Compare(worlds.Upwards(o.Tree, o.Room, o.domain(a)), worlds.Upwards(o.Tree, o.Room, o.domain(b)))
+		return slices.Compare(worlds.Upwards(o.Tree, o.Capacity, o.domain(a)), worlds.Upwards(o.Tree, o.Capacity, o.domain(b)))
 	})
 }
 
@@ -434,7 +434,7 @@ func (o *jobTwin) checkRefusal(t *rapid.T, r *plan.Refusal) {
 		need += g.Need
 	}
 	split := o.bound[0][topology.Root] > 0 && roots > 1
-	if r.Want != max(need, 1) || r.Layer != o.Tree.LayerNames()[o.All.Must] || r.Split != split || r.Cut {
+	if r.Want != max(need, 1) || r.Layer != o.Tree.LayerNames()[o.All.Must] || r.Split != split || r.Incomplete {
 		t.Fatalf("%+v\n%s", r, o)
 	}
 	if !split && !slices.Equal(r.Domains, want) {
@@ -475,7 +475,7 @@ func (o *jobTwin) checkTooLarge(t *rapid.T, y worlds.Tally, r *plan.Refusal) {
 		}
 		if best.Slots = max(best.Slots, 0); homes < 2 && best.Slots < need {
 			want = append(want, plan.TooLarge{
-				Gangs: set.Gangs, Layer: o.Tree.LayerNames()[set.Must], Want: need, Best: best, Beside: o.bound[row][topology.Root] > 0,
+				Gangs: set.Gangs, Layer: o.Tree.LayerNames()[set.Must], Want: need, Best: best, JoinsRunning: o.bound[row][topology.Root] > 0,
 			})
 		}
 	}
@@ -576,7 +576,7 @@ func (o *jobTwin) count(y worlds.Tally, p *mixed.Plan, ways, first []way) {
 	}))
 	y.Count("decided by attraction", differs(func(x *jobTwin) { x.Attract = make([]offer.Slots, len(x.Free)) }))
 	y.Count("decided by soft preferences", differs(func(x *jobTwin) { x.Penalties = nil }))
-	y.Count("decided by room", differs(func(x *jobTwin) { x.Room = make([]offer.Slots, len(x.Free)) }))
+	y.Count("decided by room", differs(func(x *jobTwin) { x.Capacity = make([]offer.Slots, len(x.Free)) }))
 	y.Count("decided by names", slices.ContainsFunc(o.tied(ways), func(at way) bool { return o.domain(at) != p.Domain }))
 	y.Count("decided inside", len(first) > 1)
 }
@@ -800,8 +800,8 @@ func drawJobWorld(t *rapid.T, tree *topology.Tree, kinds int) (shop, mixed.World
 		w.Attract[rapid.IntRange(0, tree.NumNodes()-1).Draw(t, "node")] = 1
 	}
 	if worlds.Chance(t, 4, "room") {
-		w.Room = slices.Clone(w.Free)
-		w.Room[rapid.IntRange(0, tree.NumNodes()-1).Draw(t, "node")] += 2
+		w.Capacity = slices.Clone(w.Free)
+		w.Capacity[rapid.IntRange(0, tree.NumNodes()-1).Draw(t, "node")] += 2
 	}
 	if worlds.Chance(t, 3, "some prefer nodes") {
 		for range kinds {
@@ -924,7 +924,7 @@ func TestChooseJobOneByOne(t *testing.T) {
 		}
 		y.Count("refused", p == nil)
 		if p == nil {
-			if refusal.Cut {
+			if refusal.Incomplete {
 				t.Fatalf("%v\n%s", refusal, o)
 			}
 			return

@@ -239,7 +239,7 @@ func TestLargeJobs(t *testing.T) {
 			if a.count > 60_000 {
 				t.Errorf("%d questions", a.count)
 			}
-			if (refusal != nil) != c.refused || refusal != nil && refusal.Cut != c.cut || len(a.puts) > 0 {
+			if (refusal != nil) != c.refused || refusal != nil && refusal.Incomplete != c.cut || len(a.puts) > 0 {
 				t.Fatalf("%v, %d left in the trial", refusal, len(a.puts))
 			}
 			if p == nil {

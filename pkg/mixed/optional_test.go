@@ -74,8 +74,8 @@ func (o *chosen) sub(set choice.Set) (mixed.Job, []int, bool) {
 // best is the first plan of all sets, by the rules and then by the first gangs.
 func (o *chosen) best() (best *mixed.Plan, of choice.Set, sets int) {
 	w := o.World
-	if w.Room == nil {
-		w.Room = w.Free
+	if w.Capacity == nil {
+		w.Capacity = w.Free
 	}
 	for bits := range 1 << len(o.Gangs) {
 		set := make(choice.Set, len(o.Gangs))
@@ -242,7 +242,7 @@ func TestManyGangs(t *testing.T) {
 		t.Errorf("%v: %v", p, refusal) // one on each of 40 nodes
 	}
 	_, refusal = mixed.Choose(w, job(20, 21, func(g int) int { return 4 + g%4 }))
-	if refusal == nil || refusal.Some == nil || *refusal.Some != (plan.Some{Least: 2, Of: 20}) {
+	if refusal == nil || refusal.Optional == nil || *refusal.Optional != (plan.OptionalGangs{Least: 2, Of: 20}) {
 		t.Errorf("%v", refusal)
 	}
 	assert.Contains(t, refusal.String(), "desiredOfferSlot: 42")

@@ -103,8 +103,8 @@ func divisor(a, b offer.Slots) offer.Slots {
 	return a
 }
 
-// OneWork is the effort of a single search.
-const OneWork = maxVecsSeen
+// SingleSearchEffort is the effort of a single search.
+const SingleSearchEffort = maxVecsSeen
 
 // search finds the first plan of a job among all plans.
 // A table holds the cost of each vector, where package plan has a curve for equal members. Tables of child domains are

@@ -27,7 +27,7 @@ func (m *search) tooLarge() (out []plan.TooLarge) {
 		if best := m.bestFor(i, want); best.Slots < want {
 			out = append(out, plan.TooLarge{
 				Gangs: set.Gangs, Layer: m.Tree.LayerNames()[set.Must], Want: want, Best: best,
-				Beside: m.boundInSet(i, topology.Root) > 0,
+				JoinsRunning: m.boundInSet(i, topology.Root) > 0,
 			})
 		}
 	}
@@ -110,7 +110,7 @@ func (m *search) refuse(cut bool) *plan.Refusal {
 		m.count(m.smallEffort())
 	}
 	r := m.Ground.Refuse(m.All.Must, m.mostMembers)
-	r.Want, r.Dependent, r.AtLeast, r.Cut = m.need(), m.Trial != nil, slices.ContainsFunc(m.Roots, m.fromTrials), cut
+	r.Want, r.Dependent, r.LowerBounds, r.Incomplete = m.need(), m.Trial != nil, slices.ContainsFunc(m.Roots, m.fromTrials), cut
 	r.AddMultiples(m.Tree, m.All.Multiple)
 	for i, set := range m.Sets {
 		if !slices.ContainsFunc(m.Sets[:i], func(s Set) bool { return slices.Equal(s.Multiple, set.Multiple) }) {
@@ -129,10 +129,10 @@ func (m *search) addDeeper(r *plan.Refusal, set int) {
 		return
 	}
 	layer, size := m.Tree.LayerNames()[s.Must], len(s.Gangs)
-	i := slices.IndexFunc(r.Deeper, func(a plan.Deeper) bool { return a.Layer == layer && a.Gangs == size })
+	i := slices.IndexFunc(r.Deeper, func(a plan.DeeperSets) bool { return a.Layer == layer && a.Gangs == size })
 	if i < 0 {
 		i = len(r.Deeper)
-		r.Deeper = append(r.Deeper, plan.Deeper{Layer: layer, Gangs: size})
+		r.Deeper = append(r.Deeper, plan.DeeperSets{Layer: layer, Gangs: size})
 	}
 	a := &r.Deeper[i]
 	a.Sets++

@@ -144,7 +144,7 @@ func TestRefusedByTheSums(t *testing.T) {
 	for _, trial := range []mixed.Trial{nil, noTrial{t}} {
 		asked, w.Trial = 0, trial
 		p, refusal := mixed.Choose(w, j)
-		if p != nil || refusal.Cut || refusal.Want != 16 || refusal.Domains[0].Slots != 15 || !strings.Contains(refusal.String(), "BlockLayer=3") {
+		if p != nil || refusal.Incomplete || refusal.Want != 16 || refusal.Domains[0].Slots != 15 || !strings.Contains(refusal.String(), "BlockLayer=3") {
 			t.Fatalf("%+v, %v", p, refusal)
 		}
 		if asked > (16+4)*95+512 {

@@ -440,7 +440,7 @@ func TestRefusalsInTrial(t *testing.T) {
 				return st.take(node, load, kind)
 			}
 			p, refusal := mixed.Choose(w, c.job)
-			t.Logf("%d questions, %d moves, %v", st.asked-asked, st.moved, refusal != nil && refusal.Cut)
+			t.Logf("%d questions, %d moves, %v", st.asked-asked, st.moved, refusal != nil && refusal.Incomplete)
 			if p != nil {
 				t.Fatal(p)
 			}

@@ -46,7 +46,7 @@ func TestWork(t *testing.T) {
 			Gangs: []mixed.Gang{{Need: 5}}, All: plan.Gather{Must: worlds.Even(t, 2, "must")},
 			Classes: []mixed.Class{{Ranks: []int{0, 1, 2}}, {Kind: 1, Ranks: []int{3, 4}}},
 		}
-		work := mixed.NewWork(mixed.OneWork)
+		work := mixed.NewWork(mixed.SingleSearchEffort)
 		var last *mixed.Plan
 		for step := range 4 {
 			w.Work = nil
@@ -82,7 +82,7 @@ func TestWorkIsBounded(t *testing.T) {
 		c := &j.Classes[rank%2]
 		c.Kind, c.Ranks = rank%2, append(c.Ranks, rank)
 	}
-	w.Work = mixed.NewWork(mixed.OneWork)
+	w.Work = mixed.NewWork(mixed.SingleSearchEffort)
 	search := func() (spent int) {
 		before := w.Work.Left()
 		if p, refusal := mixed.Choose(w, j); p == nil {

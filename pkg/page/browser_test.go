@@ -72,7 +72,7 @@ type tab struct {
 const theEnd = "that is all"
 
 // open shows a State, in light colours. The test fails if the browser complains of anything.
-func open(t *testing.T, first page.State, answers page.Asked, before ...chromedp.Action[chromedp.Void]) *tab {
+func open(t *testing.T, first page.State, answers page.Queries, before ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a browser is not short")
@@ -82,7 +82,7 @@ func open(t *testing.T, first page.State, answers page.Asked, before ...chromedp
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	p := page.New(page.Options{Address: "127.0.0.1:0", First: first, Asked: answers})
+	p := page.New(page.Options{Address: "127.0.0.1:0", First: first, Queries: answers})
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	t.Cleanup(p.Close)
@@ -250,7 +250,7 @@ func (t *tab) readable() {
 type document struct {
 	State   page.State
 	Explain map[string]any
-	Fits    []page.Fit
+	Fits    []page.DomainFit
 }
 
 func documents(t *testing.T, name string) (d document) {

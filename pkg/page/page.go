@@ -35,12 +35,12 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // ErrUnknown says that a gang or a domain does not exist.
 var ErrUnknown = errors.New("there is no such thing")
 
-// Asked answers the page's questions on demand. A result is sent as JSON; ErrUnknown means that the request is wrong.
-type Asked interface {
+// Queries answers the page's questions on demand. A result is sent as JSON; ErrUnknown means that the request is wrong.
+type Queries interface {
 	// Explain says why a gang, namespace/name, waits, or where it runs.
 	Explain(ctx context.Context, gang string) (any, error)
 	// Fits returns the capacity of a domain, by its path, for each waiting gang; "" is the cluster.
-	Fits(ctx context.Context, domain string) ([]Fit, error)
+	Fits(ctx context.Context, domain string) ([]DomainFit, error)
 }
 
 // Options are the options of a page.
@@ -49,14 +49,14 @@ type Options struct {
 	// resolves to this address could read the cluster in the user's browser.
 	Address string
 	// First is shown until Show is called.
-	First State
-	Asked Asked
+	First   State
+	Queries Queries
 }
 
 // Page is the handler. Show may be called concurrently.
 type Page struct {
 	hosts   func(host string) bool
-	queries Asked
+	queries Queries
 
 	mu      sync.Mutex
 	letters letters
@@ -76,7 +76,7 @@ type version struct {
 
 // New makes a page. The address must be like 127.0.0.1:8080.
 func New(o Options) *Page {
-	p := &Page{hosts: hosts(o.Address), queries: o.Asked, letters: letters{}}
+	p := &Page{hosts: hosts(o.Address), queries: o.Queries, letters: letters{}}
 	first := o.First
 	p.latest = &version{number: 1, state: p.dress(&first), next: make(chan struct{})}
 	return p
@@ -188,7 +188,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/fits":
 		fits, err := p.queries.Fits(r.Context(), r.URL.Query().Get("domain"))
 		if fits == nil {
-			fits = []Fit{}
+			fits = []DomainFit{}
 		}
 		answer(w, fits, err)
 	default:

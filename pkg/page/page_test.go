@@ -25,7 +25,7 @@ const address = "127.0.0.1:8080"
 // asked answers from maps.
 type asked struct {
 	explain map[string]any
-	fits    []page.Fit
+	fits    []page.DomainFit
 	err     error
 	times   atomic.Int32 // it was asked to explain
 }
@@ -41,7 +41,7 @@ func (a *asked) Explain(_ context.Context, gang string) (any, error) {
 	return nil, fmt.Errorf("gang %s: %w", gang, page.ErrUnknown)
 }
 
-func (a *asked) Fits(context.Context, string) ([]page.Fit, error) { return a.fits, a.err }
+func (a *asked) Fits(context.Context, string) ([]page.DomainFit, error) { return a.fits, a.err }
 
 func get(t *testing.T, h http.Handler, target string, edit ...func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
@@ -58,7 +58,7 @@ func get(t *testing.T, h http.Handler, target string, edit ...func(*http.Request
 // TestFiles: the page is served whole, refers to nothing else, and each answer, refusals too, says
 // what a browser may do with it.
 func TestFiles(t *testing.T) {
-	p := page.New(page.Options{Address: address, Asked: &asked{}})
+	p := page.New(page.Options{Address: address, Queries: &asked{}})
 	for path, kind := range map[string]string{
 		"/": "text/html", "/page.css": "text/css", "/page.js": "text/javascript", "/layout.js": "text/javascript", "/state.js": "text/javascript",
 		"/draw.js": "text/javascript", "/details.js": "text/javascript", "/icon.svg": "image/svg+xml", "/state": "application/json",
@@ -114,7 +114,7 @@ func TestHosts(t *testing.T) {
 		{"muster.example:8080", "evil.example:8080", false},
 		{":8080", "", false},
 	} {
-		p := page.New(page.Options{Address: c.address, Asked: &asked{}})
+		p := page.New(page.Options{Address: c.address, Queries: &asked{}})
 		for _, path := range []string{"/", "/state", "/explain?gang=a/a"} {
 			w := get(t, p, path, func(r *http.Request) { r.Host = c.host })
 			require.Equal(t, c.ok, w.Code != http.StatusForbidden, "%s asked for %s as %q", c.address, path, c.host)
@@ -127,7 +127,7 @@ func TestHosts(t *testing.T) {
 
 // TestForeign: other pages may open this one, but can neither read nor change anything.
 func TestForeign(t *testing.T) {
-	p := page.New(page.Options{Address: address, Asked: &asked{explain: map[string]any{"a/b": 1}}})
+	p := page.New(page.Options{Address: address, Queries: &asked{explain: map[string]any{"a/b": 1}}})
 	from := func(site string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", site) }
 	}
@@ -147,8 +147,8 @@ func TestForeign(t *testing.T) {
 }
 
 func TestAsked(t *testing.T) {
-	a := &asked{explain: map[string]any{"a/b": map[string]string{"waitsFor": "<room>"}}, fits: []page.Fit{{Gang: "a/b", Needs: 4, Slots: 3}}}
-	p := page.New(page.Options{Address: address, Asked: a})
+	a := &asked{explain: map[string]any{"a/b": map[string]string{"waitsFor": "<room>"}}, fits: []page.DomainFit{{Gang: "a/b", Needs: 4, Slots: 3}}}
+	p := page.New(page.Options{Address: address, Queries: a})
 	w := get(t, p, "/explain?gang=a%2Fb")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.JSONEq(t, `{"waitsFor": "<room>"}`, w.Body.String())

@@ -18,7 +18,7 @@ var states = rapid.Custom(func(t *rapid.T) page.State {
 	name := rapid.SampledFrom([]string{"a/a", "a/b", "b/a", "b/b", "c/c"})
 	few := rapid.IntRange(0, 2)
 	place := rapid.Custom(func(t *rapid.T) page.Place {
-		return page.Place{Gang: name.Draw(t, "gang"), Kind: rapid.SampledFrom([]page.Kind{page.Runs, page.Leaves, page.Reserved}).Draw(t, "kind"), Pods: 1 + few.Draw(t, "pods")}
+		return page.Place{Gang: name.Draw(t, "gang"), Kind: rapid.SampledFrom([]page.Kind{page.Runs, page.Terminating, page.Reserved}).Draw(t, "kind"), Pods: 1 + few.Draw(t, "pods")}
 	})
 	node := rapid.Custom(func(t *rapid.T) page.Node {
 		return page.Node{Path: name.Draw(t, "path"), Free: few.Draw(t, "free"), Broken: few.Draw(t, "broken") == 0, Places: rapid.SliceOfN(place, 0, 2).Draw(t, "places")}

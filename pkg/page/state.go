@@ -48,9 +48,9 @@ type Kind string
 
 // The kinds.
 const (
-	Runs     Kind = "runs"
-	Leaves   Kind = "leaves"   // the pods terminate
-	Reserved Kind = "reserved" // the node is reserved for the pods
+	Runs        Kind = "runs"
+	Terminating Kind = "leaves"   // the pods terminate
+	Reserved    Kind = "reserved" // the node is reserved for the pods
 )
 
 // Gang is a gang.
@@ -74,8 +74,8 @@ type Waiter struct {
 	Starts   *time.Time `json:"starts,omitempty"`
 }
 
-// Fit is the capacity of a domain for a waiting gang.
-type Fit struct {
+// DomainFit is the capacity of a domain for a waiting gang.
+type DomainFit struct {
 	Gang  string `json:"gang"`
 	Needs int    `json:"needs"` // members that start together
 	Slots int    `json:"slots"` // so many of them fit in the domain

@@ -36,7 +36,7 @@ func (c *Cluster) String() string {
 	return out.String()
 }
 
-func (k Kind) String() string {
+func (k PodKind) String() string {
 	s := ""
 	if k.Priority != ordinary.Priority {
 		s += fmt.Sprintf(" priority=%d", k.Priority)

@@ -14,7 +14,7 @@ func Parse(text string) (*Cluster, error) {
 	p := parser{
 		layers: defaultLayers,
 		marks:  map[string]Marks{},
-		pods:   map[string]Kind{},
+		pods:   map[string]PodKind{},
 	}
 	for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
 		if err := p.line(line, i == 0); err != nil {
@@ -40,7 +40,7 @@ type parser struct {
 	path   []openDomain // the domains that contain the line
 	nodes  []topology.Node
 	marks  map[string]Marks // by node name
-	pods   map[string]Kind
+	pods   map[string]PodKind
 }
 
 // openDomain is a domain whose lines are being read.

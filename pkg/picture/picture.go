@@ -58,15 +58,15 @@ const (
 // Cluster is a parsed picture.
 type Cluster struct {
 	Tree  *topology.Tree
-	Nodes []Marks         // by node index
-	Pods  map[string]Kind // by letter; a letter without an entry is ordinary
+	Nodes []Marks            // by node index
+	Pods  map[string]PodKind // by letter; a letter without an entry is ordinary
 }
 
 // Marks are a node's slots, one mark each; the mark of a shared slot is all its letters.
 type Marks []string
 
-// Kind is the declaration of a letter's pods.
-type Kind struct {
+// PodKind is the declaration of a letter's pods.
+type PodKind struct {
 	Priority int32
 	Started  int64
 	Budget   bool // a disruption budget forbids evicting them
@@ -82,10 +82,10 @@ type Gang struct {
 	Min  int
 }
 
-var ordinary = Kind{Priority: 1000}
+var ordinary = PodKind{Priority: 1000}
 
-// Kind returns the declaration of a letter, or the ordinary one.
-func (c *Cluster) Kind(letter string) Kind {
+// PodKind returns the declaration of a letter, or the ordinary one.
+func (c *Cluster) Kind(letter string) PodKind {
 	if k, ok := c.Pods[letter]; ok {
 		return k
 	}
@@ -150,7 +150,7 @@ func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
 		}
 	}
 	for i := range gangs {
-		gangs[i].Spare = bundle.Spare(gangs[i].Cost.Pods, gangs[i].Cost.Back, minMembers[i])
+		gangs[i].Spare = bundle.Spare(gangs[i].Cost.Pods, gangs[i].Cost.Requeued, minMembers[i])
 	}
 	return nodes, gangs
 }
@@ -158,7 +158,7 @@ func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
 func (c *Cluster) victim(marks Marks, letter string) evict.Victim {
 	k := c.Kind(letter)
 	v := evict.Victim{
-		Name: letter, Priority: k.Priority, Started: k.Started, Violates: k.Budget, Waits: k.Waits, Shape: marks.shape(letter),
+		Name: letter, Priority: k.Priority, Started: k.Started, Violates: k.Budget, Pending: k.Waits, Shape: marks.shape(letter),
 	}
 	if k.Share.Name != "" {
 		v.Budgets = []evict.Budget{k.Share}

@@ -45,7 +45,7 @@ func pods(c *picture.Cluster) string {
 	var out strings.Builder
 	w := c.World()
 	for i, n := range c.Victims(99) {
-		fmt.Fprintf(&out, "%s: free %d, bound %d, attracting %d, room %d\n", c.Tree.NodeName(i), w.Free[i], w.Bound[i], w.Attract[i], n.Room)
+		fmt.Fprintf(&out, "%s: free %d, bound %d, attracting %d, room %d\n", c.Tree.NodeName(i), w.Free[i], w.Bound[i], w.Attract[i], n.Capacity)
 		for j, v := range n.Victims {
 			fmt.Fprintf(&out, "  %s %+v\n", c.Letter(evict.Pick{Node: i, Victim: j}), v)
 		}
@@ -58,7 +58,7 @@ func pods(c *picture.Cluster) string {
 func TestReadWhatIsDrawn(t *testing.T) {
 	kinds := []string{"continued lines", "long runs", "other layers", "shared slots", "declared letters"}
 	worlds.Check(t, 1000, kinds, func(t *rapid.T, y worlds.Tally) {
-		c := &picture.Cluster{Tree: worlds.Draw(t, 18).Build(), Pods: map[string]picture.Kind{}}
+		c := &picture.Cluster{Tree: worlds.Draw(t, 18).Build(), Pods: map[string]picture.PodKind{}}
 		mark := rapid.SampledFrom([]string{".", "#", "x", "=", "@", "a", "b", "Z", "ab"})
 		for range c.Tree.NumNodes() {
 			var m picture.Marks
@@ -69,7 +69,7 @@ func TestReadWhatIsDrawn(t *testing.T) {
 			c.Nodes = append(c.Nodes, m)
 		}
 		if rapid.Bool().Draw(t, "declared") {
-			k := picture.Kind{
+			k := picture.PodKind{
 				Priority: rapid.Int32().Draw(t, "priority"), Started: rapid.Int64().Draw(t, "started"), Budget: rapid.Bool().Draw(t, "pdb"), Waits: rapid.Bool().Draw(t, "waits"),
 			}
 			if rapid.Bool().Draw(t, "in a gang") {

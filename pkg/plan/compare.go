@@ -6,7 +6,7 @@ import (
 )
 
 // Judge compares plans for one request on worlds that differ only in Free, because different pods were evicted.
-// World.Room must be set: it decides the sizes of domains.
+// World.Capacity must be set: it decides the sizes of domains.
 type Judge struct {
 	Ground
 	request Request
@@ -17,7 +17,7 @@ type Judge struct {
 
 // NewJudge returns a judge of plans for one request.
 func NewJudge(w World, r Request) *Judge {
-	w.Free = w.Room
+	w.Free = w.Capacity
 	return &Judge{Ground: NewGround(w, r.Multiple.Steps(w.Tree.Depth()+1), r.Must, nil), request: r, penalty: w.Penalty}
 }
 

@@ -17,7 +17,7 @@ import (
 func TestCompare(t *testing.T) {
 	worlds.Check(t, 2000, []string{"in one domain", "in several domains"}, func(t *rapid.T, y worlds.Tally) {
 		w := drawWorld(t, worlds.Draw(t, 8))
-		w.Room = w.Free
+		w.Capacity = w.Free
 		r := drawRequest(t, w)
 		best, refusal := plan.Choose(w, r)
 		if refusal != nil {

@@ -23,8 +23,8 @@ type oracle struct {
 }
 
 func newOracle(w plan.World, r plan.Request) oracle {
-	if w.Room == nil {
-		w.Room = w.Free
+	if w.Capacity == nil {
+		w.Capacity = w.Free
 	}
 	return oracle{World: w, Request: r, reach: worlds.Reaches(w.Tree, w.Free, r.Multiple)}
 }
@@ -141,7 +141,7 @@ func (o oracle) tied(ways []counts) []counts {
 	})
 	ways = worlds.Least(ways, func(a, b counts) int { return cmp.Compare(o.penalty(a), o.penalty(b)) })
 	return worlds.Least(ways, func(a, b counts) int {
-		return slices.Compare(worlds.Upwards(o.Tree, o.Room, o.domain(a)), worlds.Upwards(o.Tree, o.Room, o.domain(b)))
+		return slices.Compare(worlds.Upwards(o.Tree, o.Capacity, o.domain(a)), worlds.Upwards(o.Tree, o.Capacity, o.domain(b)))
 	})
 }
 
@@ -149,7 +149,7 @@ func (o oracle) tied(ways []counts) []counts {
 func (o oracle) compareDomains(a, b topology.ID) int {
 	return cmp.Or(
 		-slices.Compare(worlds.Upwards(o.Tree, o.Attract, a), worlds.Upwards(o.Tree, o.Attract, b)),
-		slices.Compare(worlds.Upwards(o.Tree, o.Room, a), worlds.Upwards(o.Tree, o.Room, b)),
+		slices.Compare(worlds.Upwards(o.Tree, o.Capacity, a), worlds.Upwards(o.Tree, o.Capacity, b)),
 		cmp.Compare(a, b),
 	)
 }
@@ -214,8 +214,8 @@ func drawWorld(t *rapid.T, net worlds.Network) plan.World {
 		w.Attract[rapid.IntRange(0, n-1).Draw(t, "node")] = 1
 	}
 	if rapid.IntRange(0, 3).Draw(t, "room") == 0 {
-		w.Room = slices.Clone(w.Free)
-		w.Room[rapid.IntRange(0, n-1).Draw(t, "node")] += 2
+		w.Capacity = slices.Clone(w.Free)
+		w.Capacity[rapid.IntRange(0, n-1).Draw(t, "node")] += 2
 	}
 	w.Penalty = worlds.Penalty(t, n)
 	return w
@@ -369,7 +369,7 @@ func (o oracle) count(y worlds.Tally, p *plan.Plan, ways []counts) {
 	without.Penalty = nil
 	other, _ := without.first(ways)
 	y.Count("decided by soft preferences between domains", other != p.Domain)
-	y.Count("decided by room", differs(func(x *oracle) { x.Room = make([]offer.Slots, len(x.Free)) }))
+	y.Count("decided by room", differs(func(x *oracle) { x.Capacity = make([]offer.Slots, len(x.Free)) }))
 	y.Count("decided by names", slices.ContainsFunc(o.tied(ways), func(c counts) bool { return o.domain(c) != p.Domain }))
 	greedy := o.greedy(p.Domain, p.Count())
 	y.Count("not the largest first", greedy != nil && !slices.Equal(greedy, p.Places))

@@ -111,8 +111,8 @@ func drawLarge(t *rapid.T) plan.World {
 		}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "room") == 0 {
-		w.Room = slices.Clone(w.Free)
-		w.Room[rapid.IntRange(0, n-1).Draw(t, "node")] += 2
+		w.Capacity = slices.Clone(w.Free)
+		w.Capacity[rapid.IntRange(0, n-1).Draw(t, "node")] += 2
 	}
 	return w
 }

@@ -19,8 +19,8 @@ type World struct {
 	Tree *topology.Tree
 	// Free is how many of the members each node takes now.
 	Free []offer.Slots
-	// Room decides binpack: the slots of each node without any possible victim in a preemption, else Free. Nil means Free.
-	Room []offer.Slots
+	// Capacity decides binpack: the slots of each node without any possible victim in a preemption, else Free. Nil means Free.
+	Capacity []offer.Slots
 	// Bound is how many members of the gang each node runs.
 	Bound []offer.Slots
 	// Attract is how many pods with the same network-topology-selector each node runs.

@@ -10,14 +10,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Some says that only some gangs were needed.
-type Some struct {
+// OptionalGangs says that only some gangs were needed.
+type OptionalGangs struct {
 	Least, Of int // needed gangs, and gangs that may start
 	Started   int // gangs that already run
 }
 
 // String returns how many gangs were needed.
-func (s *Some) String() string {
+func (s *OptionalGangs) String() string {
 	switch {
 	case s.Least == 0 && s.Of == 1:
 		return "one gang waits, and starts whole or not at all"
@@ -31,17 +31,17 @@ func (s *Some) String() string {
 
 // TooLarge is a set of gangs that no domain of its layer takes even if it is otherwise unused.
 type TooLarge struct {
-	Gangs  []int  // indexes into Job.Gangs
-	Who    string // name for messages; "" until the caller sets it
-	Layer  string
-	Want   offer.Slots
-	Best   Offer // the most that a domain takes of the need; Path is "" for an unnamed domain
-	Beside bool  // some of them run, and the rest must join them
+	Gangs        []int  // indexes into Job.Gangs
+	Name         string // name for messages; "" until the caller sets it
+	Layer        string
+	Want         offer.Slots
+	Best         Offer // the most that a domain takes of the need; Path is "" for an unnamed domain
+	JoinsRunning bool  // some of them run, and the rest must join them
 }
 
 // String returns the part of a message about the set.
 func (t TooLarge) String() string {
-	name := t.Who
+	name := t.Name
 	switch {
 	case name != "":
 	case len(t.Gangs) == 1:
@@ -50,7 +50,7 @@ func (t TooLarge) String() string {
 		name = fmt.Sprintf("%d of the gangs together", len(t.Gangs))
 	}
 	more, best := "", "the best takes"
-	if t.Beside {
+	if t.JoinsRunning {
 		more, best = " more", "beside its members it takes"
 	}
 	if t.Best.Path != "" {
@@ -70,22 +70,22 @@ type Refusal struct {
 	Domains  []Offer
 	Multiple []Multiple // the requested multiples, from the top down
 	Split    bool       // bound members are in several domains of the Must layer
-	// Deeper are the sets of gangs that must gather deeper than the job.
-	Deeper []Deeper
+	// DeeperSets are the sets of gangs that must gather deeper than the job.
+	Deeper []DeeperSets
 	// TooLarge are the first of these sets that are too large by themselves.
 	TooLarge []TooLarge
 	// Dependent says that members are interdependent across nodes.
 	Dependent bool
-	// AtLeast says that the offers are lower bounds, from placing members one by one.
-	AtLeast bool
-	// Cut says that the search was incomplete.
-	Cut bool
-	// Some says how many gangs were needed; nil if all.
-	Some *Some
+	// LowerBounds says that the offers are lower bounds, from placing members one by one.
+	LowerBounds bool
+	// Incomplete says that the search was incomplete.
+	Incomplete bool
+	// Optional says how many gangs were needed; nil if all.
+	Optional *OptionalGangs
 }
 
-// Deeper is sets of equally many gangs that must gather in one layer.
-type Deeper struct {
+// DeeperSets is sets of equally many gangs that must gather in one layer.
+type DeeperSets struct {
 	Layer string
 	Gangs int  // in each set
 	Sets  int  // number of sets
@@ -154,14 +154,14 @@ func (r *Refusal) details(most int) string {
 		fmt.Fprintf(&b, "%s=%d", m.Layer, m.Count)
 	}
 	for _, a := range r.Deeper {
-		fmt.Fprintf(&b, "; %s in one domain of %s", a.Who(), a.Layer)
+		fmt.Fprintf(&b, "; %s in one domain of %s", a.Description(), a.Layer)
 	}
 	for i, t := range r.TooLarge {
 		if part := "; " + t.String(); i == 0 || b.Len()+len(part) <= most/2 {
 			b.WriteString(part)
 		}
 	}
-	if s := r.Some; s != nil {
+	if s := r.Optional; s != nil {
 		fmt.Fprintf(&b, "; %s", s)
 	}
 	if r.Split {
@@ -175,17 +175,17 @@ func (r *Refusal) details(most int) string {
 	if r.Dependent {
 		b.WriteString("; the members depend on one another (affinity, spread), and do not all fit in any order")
 	}
-	if r.AtLeast && len(r.Domains) > 0 && r.Domains[0].Slots > 0 {
+	if r.LowerBounds && len(r.Domains) > 0 && r.Domains[0].Slots > 0 {
 		b.WriteString("; the counts are lower bounds")
 	}
-	if r.Cut {
+	if r.Incomplete {
 		b.WriteString("; not all ways were tried")
 	}
 	return b.String()
 }
 
-// Who returns a description of the gangs without names.
-func (a Deeper) Who() string {
+// Description returns a description of the gangs without names.
+func (a DeeperSets) Description() string {
 	switch {
 	case a.Gangs == 1 && a.Every:
 		return "each gang"

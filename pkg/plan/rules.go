@@ -212,8 +212,8 @@ func NewGround(w World, steps []offer.Slots, must int, sum []offer.Slots) Ground
 		g.size = offer.Roll(w.Tree, w.Free, steps)
 	}
 	switch {
-	case w.Room != nil:
-		g.room = offer.Sum(w.Tree, w.Room)
+	case w.Capacity != nil:
+		g.room = offer.Sum(w.Tree, w.Capacity)
 	case sum != nil:
 		g.room = sum
 	case steps[0] > 1:

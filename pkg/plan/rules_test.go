@@ -22,7 +22,7 @@ func TestRules(t *testing.T) {
 		{Name: "n6", Path: []string{"s2", "b4"}},
 		{Name: "n7", Path: []string{"s2", "b5"}},
 	})
-	w := plan.World{Tree: tree, Room: []offer.Slots{9, 8, 8, 8, 8, 8, 8, 8}}
+	w := plan.World{Tree: tree, Capacity: []offer.Slots{9, 8, 8, 8, 8, 8, 8, 8}}
 	r := plan.Request{Prefer: plan.PreferGather(2)}
 	on := func(nodes ...int) *plan.Plan {
 		p := &plan.Plan{}
@@ -54,7 +54,7 @@ func TestRules(t *testing.T) {
 		w := w
 		w.Penalty = c.penalty
 		if w.Attract = c.attract; c.room != nil {
-			w.Room = c.room
+			w.Capacity = c.room
 		}
 		j := plan.NewJudge(w, r)
 		rule, o := j.Decide(c.first, c.last)

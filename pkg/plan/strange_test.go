@@ -52,9 +52,9 @@ func drawStrange(t *rapid.T) plan.World {
 		}
 	}
 	if worlds.Chance(t, 3, "room") {
-		w.Room = slices.Clone(w.Free)
-		for i := range w.Room {
-			w.Room[i] += offer.Slots(worlds.Even(t, 3, "more"))
+		w.Capacity = slices.Clone(w.Free)
+		for i := range w.Capacity {
+			w.Capacity[i] += offer.Slots(worlds.Even(t, 3, "more"))
 		}
 	}
 	return w
@@ -153,8 +153,8 @@ func TestStrangeAndSmall(t *testing.T) {
 		for i, n := range w.Free {
 			w.Free[i] = min(n, 6, ways-1)
 			ways /= w.Free[i] + 1
-			if w.Room != nil {
-				w.Room[i] = max(w.Free[i], min(w.Room[i], 50))
+			if w.Capacity != nil {
+				w.Capacity[i] = max(w.Free[i], min(w.Capacity[i], 50))
 			}
 		}
 		if worlds.Total(w.Tree, w.Free, topology.Root) < 60 {

@@ -16,12 +16,12 @@ type Want struct {
 	Count int
 }
 
-// Ask is the request of a gang.
-type Ask struct {
+// Request is the request of a gang.
+type Request struct {
 	Gang     string
 	Priority int32
 	Need     []Want // all or none
-	More     []Want // as many as possible, in this order
+	Optional []Want // as many as possible, in this order
 }
 
 // Cause is the kind of a refusal.
@@ -31,7 +31,7 @@ const (
 	Broken   Cause = "broken"   // the quota cannot be used
 	OverMax  Cause = "max"      // above the quota's max
 	OverMin  Cause = "min"      // pods that are never evicted are above the quota's min
-	Claimed  Cause = "claimed"  // what is free below max is held for a starving gang
+	Held     Cause = "claimed"  // what is free below max is held for a starving gang
 	OverFree Cause = "runtime"  // above the fair share, and not enough can be borrowed
 	NotNext  Cause = "not next" // above the fair share, and another quota is served first
 )
@@ -48,9 +48,9 @@ type Refusal struct {
 	Exceeds                        []string // resources with too little, sorted
 	Tree                           Standing // for OverFree: of the whole tree
 	Borrowed                       []string // for OverFree: sibling quotas above their min
-	By                             string   // for Claimed, the gang; for NotNext, the quota that is served first
-	Words                          string   // for Broken
-	Ever                           bool     // exceeded also if no other gang used anything; see Beyond
+	Holder                         string   // for Claimed, the gang; for NotNext, the quota that is served first
+	Message                        string   // for Broken
+	Permanent                      bool     // exceeded also if no other gang used anything; see Beyond
 }
 
 // Standing is a limit and its use.
@@ -79,13 +79,13 @@ func (v *View) Clone() *View {
 	return c
 }
 
-// Any returns whether a pod has left the view.
-func (v *View) Any() bool { return len(v.gone) > 0 }
+// Reduced returns whether a pod has left the view.
+func (v *View) Reduced() bool { return len(v.gone) > 0 }
 
 // Leave removes pods from the view. Waiting, unknown and removed pods use nothing.
 func (v *View) Leave(pods ...string) {
 	for _, name := range pods {
-		if p := v.book.pods[name]; p != nil && p.State != Waits && v.gone[name] == nil && !v.book.removed[name] {
+		if p := v.book.pods[name]; p != nil && p.State != Waiting && v.gone[name] == nil && !v.book.removed[name] {
 			v.gone[name] = p
 			v.count(p, 1)
 		}
@@ -144,7 +144,7 @@ func (v *View) idle(i, r int) (sum int64) {
 	for _, c := range n.children {
 		sum += v.idle(c, r)
 	}
-	if n.Keeps {
+	if n.NotLent {
 		sum = max(sum, n.min[r]-v.taken(i, r))
 	}
 	return sum
@@ -159,10 +159,10 @@ func (v *View) fixed(i, r int) int64 {
 }
 
 // Admit returns how many of each Want of More are admitted besides Need, or why the gang is not admitted.
-func (b *Book) Admit(a Ask) (more []int, refusal *Refusal) { return b.View().Admit(a) }
+func (b *Book) Admit(a Request) (more []int, refusal *Refusal) { return b.View().Admit(a) }
 
 // Admit is Book.Admit without the pods that left the view.
-func (v *View) Admit(a Ask) (more []int, refusal *Refusal) {
+func (v *View) Admit(a Request) (more []int, refusal *Refusal) {
 	l := &load{view: v, ask: &a}
 	for _, w := range a.Need {
 		l.add(w, w.Count)
@@ -170,8 +170,8 @@ func (v *View) Admit(a Ask) (more []int, refusal *Refusal) {
 	if refusal := l.refusal(); refusal != nil {
 		return nil, refusal
 	}
-	more = make([]int, len(a.More))
-	for at, w := range a.More {
+	more = make([]int, len(a.Optional))
+	for at, w := range a.Optional {
 		fits := func(n int) bool {
 			candidate := l.clone()
 			candidate.add(w, n)
@@ -192,9 +192,9 @@ func (v *View) Admit(a Ask) (more []int, refusal *Refusal) {
 	return more, nil
 }
 
-// Within returns the max, or the min of pods that are never evicted, which an admitted gang exceeds; nil if none. Holds and fair shares
+// HardLimit returns the max, or the min of pods that are never evicted, which an admitted gang exceeds; nil if none. Holds and fair shares
 // were checked at admission.
-func (v *View) Within(a Ask) *Refusal {
+func (v *View) HardLimit(a Request) *Refusal {
 	l := &load{view: v, ask: &a}
 	for _, w := range a.Need {
 		l.add(w, w.Count)
@@ -205,9 +205,9 @@ func (v *View) Within(a Ask) *Refusal {
 	return l.hard()
 }
 
-// Beyond returns the first hard limit that a gang would exceed if no other gang used its quotas; nil if none. Such a gang starts only after
+// ExceededByAlone returns the first hard limit that a gang would exceed if no other gang used its quotas; nil if none. Such a gang starts only after
 // the limit is raised. The limit may be further up the path than the one that is short now.
-func (b *Book) Beyond(a Ask) *Refusal {
+func (b *Book) ExceededByAlone(a Request) *Refusal {
 	l := &load{view: b.View(), ask: &a}
 	for _, w := range a.Need {
 		l.add(w, w.Count)
@@ -224,7 +224,7 @@ func (b *Book) Beyond(a Ask) *Refusal {
 	for _, r := range l.requests {
 		if b.tree.nodes[r.node].Name == first.Quota {
 			refusal := l.exceeds(r, first.Cause) // with the present use
-			refusal.Ever = true
+			refusal.Permanent = true
 			return refusal
 		}
 	}
@@ -257,7 +257,7 @@ func (b *Book) onlyGang(name string, requests []*request) *View {
 // load is the request of a gang to each quota on its paths.
 type load struct {
 	view     *View
-	ask      *Ask
+	ask      *Request
 	requests []*request // from the quotas of the members upwards, path by path
 	broken   *Refusal
 }
@@ -342,11 +342,11 @@ func (t *Tree) unusable(name string) *Refusal {
 	i, ok := t.byName[name]
 	switch {
 	case !ok:
-		r.Words = "there is no such quota"
+		r.Message = "there is no such quota"
 	case t.nodes[i].broken != "":
-		r.Words = t.nodes[i].broken
+		r.Message = t.nodes[i].broken
 	case t.nodes[i].Inner:
-		r.Words = "it is a parent of other quotas, to which pods cannot belong; supported values: a quota below it"
+		r.Message = "it is a parent of other quotas, to which pods cannot belong; supported values: a quota below it"
 	default:
 		return nil
 	}
@@ -359,7 +359,7 @@ func (l *load) refusal() *Refusal {
 		return l.broken
 	}
 	b := l.view.book
-	if refusal := l.hard(Claimed); refusal != nil {
+	if refusal := l.hard(Held); refusal != nil {
 		return refusal
 	}
 	if !b.Runtime {
@@ -400,7 +400,7 @@ func (l *load) exceeds(r *request, cause Cause) *Refusal {
 	switch cause {
 	case OverMin:
 		limit, asks, used, named = n.min, r.fixed, v.fixed, n.hasMin
-	case Claimed:
+	case Held:
 		if len(v.book.holds) == 0 {
 			return nil
 		}
@@ -411,7 +411,7 @@ func (l *load) exceeds(r *request, cause Cause) *Refusal {
 		free := limit[d]
 		if wants > 0 && free != math.MaxInt64 {
 			free -= used(r.node, d)
-			if cause == Claimed {
+			if cause == Held {
 				claimed, holder := v.book.heldFor(l.ask, r.node, d)
 				if by == "" {
 					by = holder
@@ -427,8 +427,8 @@ func (l *load) exceeds(r *request, cause Cause) *Refusal {
 		return nil
 	}
 	refusal := l.refuse(r, cause, limit, exceeds)
-	if cause == Claimed {
-		refusal.By = by
+	if cause == Held {
+		refusal.Holder = by
 	}
 	return refusal
 }
@@ -456,8 +456,8 @@ func (l *load) saved(top *request) *Refusal {
 	if exceeds == nil {
 		return nil
 	}
-	refusal := l.refuse(top, Claimed, b.accounts[top.node].entitled, exceeds)
-	refusal.By = first
+	refusal := l.refuse(top, Held, b.accounts[top.node].entitled, exceeds)
+	refusal.Holder = first
 	return refusal
 }
 
@@ -501,7 +501,7 @@ func (b *Book) larger(r *request) bool {
 }
 
 // respects returns whether a request must respect the hold of another gang.
-func (b *Book) respects(a *Ask, c *hold) bool {
+func (b *Book) respects(a *Request, c *hold) bool {
 	own := b.holds[a.Gang]
 	return c.ask.Gang != a.Gang && c.ask.Priority >= a.Priority && (own == nil || own.turn > c.turn)
 }
@@ -551,7 +551,7 @@ func (l *load) above(r *request) *Refusal {
 			continue
 		}
 		refusal := l.refuse(r, NotNext, entitled, exceeds)
-		refusal.By = v.book.tree.nodes[s].Name
+		refusal.Holder = v.book.tree.nodes[s].Name
 		return refusal
 	}
 	return nil
@@ -561,7 +561,7 @@ func (l *load) above(r *request) *Refusal {
 func (l *load) borrows(r *request) (exceeds []int) {
 	n, entitled := &l.view.book.tree.nodes[r.node], l.view.book.accounts[r.node].entitled
 	for d, wants := range r.all {
-		if wants > 0 && n.named[d] && !n.Apart && entitled[d] != math.MaxInt64 && entitled[d]-l.view.taken(r.node, d) < wants {
+		if wants > 0 && n.named[d] && !n.Detached && entitled[d] != math.MaxInt64 && entitled[d]-l.view.taken(r.node, d) < wants {
 			exceeds = append(exceeds, d)
 		}
 	}
@@ -631,7 +631,7 @@ func (l *load) anyFirst(i int) bool {
 	}
 	if b.accounts[i].starters > 0 {
 		for _, p := range b.accounts[i].parts {
-			if p.pods[Waits] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.ask.Gang), p.gang.name) {
+			if p.pods[Waiting] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.ask.Gang), p.gang.name) {
 				continue
 			}
 			if waiting := v.waitingLoad(p.gang.name); waiting.starts() && waiting.first(l) {
@@ -645,13 +645,13 @@ func (l *load) anyFirst(i int) bool {
 // waitingLoad returns the request of all waiting members of a gang and of the gangs that start with it.
 func (v *View) waitingLoad(gang string) *load {
 	b := v.book
-	l := &load{view: v, ask: &Ask{Gang: gang}}
+	l := &load{view: v, ask: &Request{Gang: gang}}
 	for _, name := range b.together(gang) {
 		if b.gangs[name] == nil {
 			continue
 		}
 		for _, p := range b.gangs[name].parts {
-			if p.pods[Waits] == 0 {
+			if p.pods[Waiting] == 0 {
 				continue
 			}
 			if l.broken == nil {
@@ -706,15 +706,15 @@ func (l *load) last() (leaf int, borrows bool) {
 
 // hold is capacity held for a starving gang.
 type hold struct {
-	ask  Ask
+	ask  Request
 	load *load
 	free bool // also what is free in the tree
 	turn int  // the earlier hold is served first
 }
 
-// Claim holds a gang's request below the max of each quota on its paths: gangs of its priority and below get the rest, except gangs with an
+// Hold holds a gang's request below the max of each quota on its paths: gangs of its priority and below get the rest, except gangs with an
 // earlier hold. With free it also holds what is free in the tree, see spared. Unclaim ends the hold.
-func (b *Book) Claim(a Ask, free bool) {
+func (b *Book) Hold(a Request, free bool) {
 	b.holdCount++
 	turn := b.holdCount
 	if previous := b.holds[a.Gang]; previous != nil {
@@ -732,14 +732,14 @@ func (b *Book) setHold(c *hold) {
 	b.changes++
 }
 
-// Unclaim ends the hold of a gang.
-func (b *Book) Unclaim(gang string) {
+// ReleaseHold ends the hold of a gang.
+func (b *Book) ReleaseHold(gang string) {
 	b.changes++
 	delete(b.holds, gang)
 }
 
 // heldFor returns how much of a quota is held for gangs that the ask must respect, and the first of these gangs.
-func (b *Book) heldFor(a *Ask, node, d int) (sum int64, first string) {
+func (b *Book) heldFor(a *Request, node, d int) (sum int64, first string) {
 	for _, name := range slices.Sorted(maps.Keys(b.holds)) {
 		c := b.holds[name]
 		if !b.respects(a, c) {

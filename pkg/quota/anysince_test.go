@@ -24,7 +24,7 @@ func family(t *rapid.T) *quota.Book {
 			specs = append(specs, s)
 		}
 	}
-	tree, _ := quota.Grow(specs)
+	tree, _ := quota.NewTree(specs)
 	b := quota.NewBook(tree)
 	b.Total("root", quota.List{"cpu": rapid.Int64Range(6, 24).Draw(t, "total")})
 	return b
@@ -32,11 +32,11 @@ func family(t *rapid.T) *quota.Book {
 
 // A gang may be evicted once its last protected pod is gone, even if that pod waits.
 func TestGangMayBeEvictedOnceProtectedPodIsGone(t *testing.T) {
-	tree, _ := quota.Grow([]quota.Spec{{Name: "root", Inner: true}, {Name: "a", Parent: "root", Min: quota.List{"cpu": 4}}, {Name: "b", Parent: "root", Max: quota.List{"cpu": 1}}})
+	tree, _ := quota.NewTree([]quota.Spec{{Name: "root", Inner: true}, {Name: "a", Parent: "root", Min: quota.List{"cpu": 4}}, {Name: "b", Parent: "root", Max: quota.List{"cpu": 1}}})
 	b := quota.NewBook(tree)
-	b.Set(quota.Pod{Name: "runs", Gang: "g", Quota: "b", Asks: quota.List{"cpu": 1}, State: quota.Holds})
+	b.Set(quota.Pod{Name: "runs", Gang: "g", Quota: "b", Asks: quota.List{"cpu": 1}, State: quota.Bound})
 	b.Set(quota.Pod{Name: "waits", Gang: "g", Quota: "b", Asks: quota.List{"cpu": 4}, Fixed: true})
-	a := quota.Ask{Gang: "asks", Need: []quota.Want{{Quota: "a", Asks: quota.List{"cpu": 4}, Count: 1}}}
+	a := quota.Request{Gang: "asks", Need: []quota.Want{{Quota: "a", Asks: quota.List{"cpu": 4}, Count: 1}}}
 	require.False(t, b.Reclaim(a, quota.AnyPriority).AnySince(0))
 	moment := b.Now()
 	b.Remove("waits")
@@ -51,10 +51,10 @@ func TestAnySince(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, moment := family(t), uint64(0)
 		policy := rapid.SampledFrom([]quota.Policy{quota.AnyPriority, quota.LowerPriority, quota.Never}).Draw(t, "policy")
-		var asks []quota.Ask
+		var asks []quota.Request
 		before := make([]map[string]bool, 3)
 		for range before {
-			a := quota.Ask{Gang: "asks", Priority: rapid.Int32Range(0, 2).Draw(t, "asks")}
+			a := quota.Request{Gang: "asks", Priority: rapid.Int32Range(0, 2).Draw(t, "asks")}
 			for range rapid.IntRange(1, 2).Draw(t, "wants") {
 				a.Need = append(a.Need, quota.Want{
 					Quota: rapid.SampledFrom(leaves).Draw(t, "of"), Asks: quota.List{"cpu": rapid.Int64Range(1, 6).Draw(t, "cpu")}, Count: 1,
@@ -66,7 +66,7 @@ func TestAnySince(t *testing.T) {
 		for i := range 6 {
 			gangs = append(gangs, fmt.Sprint("g", i))
 		}
-		may := func(a quota.Ask) map[string]bool {
+		may := func(a quota.Request) map[string]bool {
 			r, all := b.Reclaim(a, policy), map[string]bool{}
 			for _, name := range gangs {
 				if r.Right(name) != quota.None {
@@ -82,7 +82,7 @@ func TestAnySince(t *testing.T) {
 			n := slices.Index(gangs, pod[:2])
 			b.Set(quota.Pod{
 				Name: pod, Gang: pod[:2], Quota: leaves[n%len(leaves)], Asks: quota.List{"cpu": rapid.Int64Range(1, 5).Draw(t, "pod")},
-				State: rapid.SampledFrom([]quota.State{quota.Waits, quota.Keeps, quota.Holds}).Draw(t, "state"),
+				State: rapid.SampledFrom([]quota.State{quota.Waiting, quota.Reserved, quota.Bound}).Draw(t, "state"),
 				Since: int64(n), Priority: rapid.Int32Range(0, 2).Draw(t, "priority"), Fixed: rapid.IntRange(0, 9).Draw(t, "fixed") == 0,
 			})
 		}

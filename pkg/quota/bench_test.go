@@ -8,7 +8,7 @@ import (
 )
 
 // company is 1,000 quotas in five levels below the top, and 10,000 gangs of four members: two in three run, the remaining ones wait.
-func company() (b *quota.Book, asks []quota.Ask) {
+func company() (b *quota.Book, asks []quota.Request) {
 	specs := []quota.Spec{{Name: "root", Inner: true}}
 	level := []string{"root"}
 	for depth, width := range []int{4, 3, 4, 4, 4} {
@@ -26,16 +26,16 @@ func company() (b *quota.Book, asks []quota.Ask) {
 		}
 		level = next
 	}
-	tree, _ := quota.Grow(specs)
+	tree, _ := quota.NewTree(specs)
 	b = quota.NewBook(tree)
 	b.Total("root", quota.List{"cpu": 12_000_000, "memory": 24_000_000, "gpu": 240_000})
 	each := quota.List{"cpu": 300, "memory": 600, "gpu": 8}
 	for i := range 10_000 {
 		gang, leaf := fmt.Sprint("gang-", i), level[i%len(level)]
-		state := quota.Holds
+		state := quota.Bound
 		if i%3 == 0 {
-			state = quota.Waits
-			asks = append(asks, quota.Ask{Gang: gang, Need: []quota.Want{{Quota: leaf, Asks: each, Count: 4}}})
+			state = quota.Waiting
+			asks = append(asks, quota.Request{Gang: gang, Need: []quota.Want{{Quota: leaf, Asks: each, Count: 4}}})
 		}
 		for m := range 4 {
 			b.Set(quota.Pod{Name: fmt.Sprint(gang, "-", m), Gang: gang, Quota: leaf, Asks: each, State: state, Since: int64(i), Priority: int32(i % 3)})
@@ -64,7 +64,7 @@ func BenchmarkChangeAndAdmit(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		a := asks[i%len(asks)]
-		pod := quota.Pod{Name: "comes", Gang: "comes", Quota: a.Need[0].Quota, Asks: a.Need[0].Asks, State: quota.Holds, Since: int64(20_000 + i)}
+		pod := quota.Pod{Name: "comes", Gang: "comes", Quota: a.Need[0].Quota, Asks: a.Need[0].Asks, State: quota.Bound, Since: int64(20_000 + i)}
 		book.Set(pod)
 		book.Admit(a)
 		i++

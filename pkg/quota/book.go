@@ -10,9 +10,9 @@ import (
 type State uint8
 
 const (
-	Waits State = iota // it requests its amounts and uses none
-	Keeps              // a node is reserved for it
-	Holds              // it is bound
+	Waiting  State = iota // it requests its amounts and uses none
+	Reserved              // a node is reserved for it
+	Bound                 // it is bound
 )
 
 // Pod is a pod as quotas see it.
@@ -200,7 +200,7 @@ func (b *Book) stir(previous, current *Pod) {
 			continue
 		}
 		i, known := b.tree.byName[p.Quota]
-		if known && p.State != Waits {
+		if known && p.State != Waiting {
 			for at := i; at >= 0; at = b.tree.nodes[at].parent {
 				b.touch(at)
 				a := &b.accounts[at]
@@ -214,7 +214,7 @@ func (b *Book) stir(previous, current *Pod) {
 		}
 		if g := b.gangs[p.Gang]; g != nil {
 			for _, share := range g.parts {
-				for at := share.node; at >= 0 && share.pods[Holds]+share.pods[Keeps] > 0; at = b.tree.nodes[at].parent {
+				for at := share.node; at >= 0 && share.pods[Bound]+share.pods[Reserved] > 0; at = b.tree.nodes[at].parent {
 					b.touch(at)
 					b.accounts[at].more = b.version
 				}
@@ -242,8 +242,8 @@ func (b *Book) Remove(pod string) {
 	}
 }
 
-// Needs sets what a waiting gang needs to start: the gang requests all if the needed part fits the max of its quotas. The default is all.
-func (b *Book) Needs(name string, need []Want) {
+// SetNeeds sets what a waiting gang needs to start: the gang requests all if the needed part fits the max of its quotas. The default is all.
+func (b *Book) SetNeeds(name string, need []Want) {
 	g := b.gangs[name]
 	if g == nil {
 		return
@@ -266,8 +266,8 @@ func (b *Book) Needs(name string, need []Want) {
 	}
 }
 
-// Passed sets whether a waiting gang cannot start for a reason other than quota. Such a gang has no turn for idle capacity.
-func (b *Book) Passed(name string, passed bool) {
+// SetPassed sets whether a waiting gang cannot start for a reason other than quota. Such a gang has no turn for idle capacity.
+func (b *Book) SetPassed(name string, passed bool) {
 	g := b.gangs[name]
 	if g == nil || b.passed[name] == passed {
 		return
@@ -283,8 +283,8 @@ func (b *Book) Passed(name string, passed bool) {
 	}
 }
 
-// Together sets gangs that start together. Invariant: none of them is served before the last of their quotas.
-func (b *Book) Together(names ...string) {
+// SetStartTogether sets gangs that start together. Invariant: none of them is served before the last of their quotas.
+func (b *Book) SetStartTogether(names ...string) {
 	for _, name := range names {
 		for _, former := range b.groups[name] {
 			delete(b.groups, former)
@@ -324,7 +324,7 @@ func (b *Book) count(p *Pod, sign int64) *gang {
 	b.ask(share, -1)
 	share.count(p, v, int(sign))
 	b.ask(share, 1)
-	if p.State != Waits {
+	if p.State != Waiting {
 		b.charge(i, p, v, int(sign))
 	}
 	if g.stale = true; sign > 0 {
@@ -340,7 +340,7 @@ func (b *Book) count(p *Pod, sign int64) *gang {
 func (b *Book) ask(p *part, n int) {
 	b.changes++
 	a := &b.accounts[p.node]
-	asks := p.pods[Waits] > 0 && b.everFits(p)
+	asks := p.pods[Waiting] > 0 && b.everFits(p)
 	for r := range a.requested {
 		amount := p.hold[r] + p.keeps[r]
 		if asks {
@@ -391,9 +391,9 @@ func (b *Book) part(g *gang, node int) *part {
 }
 
 func (p *part) count(pod *Pod, v vector, n int) {
-	[]vector{Waits: p.waits, Keeps: p.keeps, Holds: p.hold}[pod.State].add(v)
+	[]vector{Waiting: p.waits, Reserved: p.keeps, Bound: p.hold}[pod.State].add(v)
 	p.pods[pod.State] += n
-	if pod.Fixed && pod.State != Waits {
+	if pod.Fixed && pod.State != Waiting {
 		p.fixed.add(v)
 	}
 }
@@ -403,7 +403,7 @@ func (b *Book) charge(node int, p *Pod, v vector, n int) {
 	for i := node; i >= 0; i = b.tree.nodes[i].parent {
 		a := &b.accounts[i]
 		b.touch(i)
-		if p.State == Holds {
+		if p.State == Bound {
 			a.used.add(v)
 		} else {
 			a.reserved.add(v)
@@ -459,7 +459,7 @@ func (b *Book) Gang(name string) (facts Gang, ok bool) {
 	g.facts()
 	facts = Gang{Name: name, Priority: g.priority, Since: g.since, Fixed: g.fixed}
 	for _, p := range g.parts {
-		facts.Quotas, facts.Waits = append(facts.Quotas, b.tree.nodes[p.node].Name), facts.Waits || p.pods[Waits] > 0
+		facts.Quotas, facts.Waits = append(facts.Quotas, b.tree.nodes[p.node].Name), facts.Waits || p.pods[Waiting] > 0
 	}
 	return facts, true
 }
@@ -473,7 +473,7 @@ func (g *gang) facts() {
 	g.priority, g.since, g.fixed = math.MinInt32, math.MaxInt64, false
 	for _, p := range g.pods {
 		g.priority, g.fixed = max(g.priority, p.Priority), g.fixed || p.Fixed
-		if p.State != Waits {
+		if p.State != Waiting {
 			g.since = min(g.since, p.Since)
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Choosing is the waiting members of gangs that need only some of them. Where members differ, a quota may have capacity for some only. A
+// Candidates is the waiting members of gangs that need only some of them. Where members differ, a quota may have capacity for some only. A
 // choice says how many members of each kind start.
-type Choosing struct {
-	Ask   Ask // its gang and priority; Need and More are not read
+type Candidates struct {
+	Ask   Request // its gang and priority; Need and More are not read
 	Kinds []Kind
 	Need  []int // by gang, how many must start
 }
@@ -23,13 +23,13 @@ type Kind struct {
 // with the smallest requests.
 const mostQuestions = 512
 
-// Most returns admitted choices to which no member can be added: the largest first, and of equal size those of the first kinds. It returns
+// MaximalChoices returns admitted choices to which no member can be added: the largest first, and of equal size those of the first kinds. It returns
 // one if Any does.
-func (b *Book) Most(c Choosing, most int) [][]int {
+func (b *Book) MaximalChoices(c Candidates, most int) [][]int {
 	s := b.chooser(c)
 	s.search(s.fill)
 	if len(s.found) == 0 {
-		if minimal := b.Any(c); minimal != nil { // the minimal choice needs fewer checks
+		if minimal := b.AnyChoice(c); minimal != nil { // the minimal choice needs fewer checks
 			s.keep(s.extend(minimal, s.inOrder()))
 		}
 	}
@@ -39,8 +39,8 @@ func (b *Book) Most(c Choosing, most int) [][]int {
 	return s.found[:min(most, len(s.found))]
 }
 
-// Any returns an admitted choice; nil if there is none.
-func (b *Book) Any(c Choosing) []int {
+// AnyChoice returns an admitted choice; nil if there is none.
+func (b *Book) AnyChoice(c Candidates) []int {
 	s := b.chooser(c)
 	s.exact, s.enough = true, 1
 	if s.search(s.needed); len(s.found) == 0 {
@@ -49,8 +49,8 @@ func (b *Book) Any(c Choosing) []int {
 	return s.found[0]
 }
 
-// Later returns a choice that only its turn keeps from admission; nil if there is none.
-func (b *Book) Later(c Choosing) []int {
+// ChoiceMissingTurn returns a choice that only its turn keeps from admission; nil if there is none.
+func (b *Book) ChoiceMissingTurn(c Candidates) []int {
 	s := b.chooser(c)
 	s.exact, s.enough = true, 1
 	s.fits = func(l *load) bool {
@@ -63,13 +63,13 @@ func (b *Book) Later(c Choosing) []int {
 	return s.found[0]
 }
 
-func (b *Book) chooser(c Choosing) *chooser {
-	return &chooser{Choosing: c, begin: &load{view: b.View(), ask: &c.Ask}, fits: func(l *load) bool { return l.refusal() == nil }}
+func (b *Book) chooser(c Candidates) *chooser {
+	return &chooser{Candidates: c, begin: &load{view: b.View(), ask: &c.Ask}, fits: func(l *load) bool { return l.refusal() == nil }}
 }
 
-// Fewest returns choices of the needed number of members that fit the hard limits if no other gang used anything, the smallest requests
+// MinimalChoices returns choices of the needed number of members that fit the hard limits if no other gang used anything, the smallest requests
 // first. all says that the list is complete.
-func (b *Book) Fewest(c Choosing, most int) (choices [][]int, all bool) {
+func (b *Book) MinimalChoices(c Candidates, most int) (choices [][]int, all bool) {
 	l := &load{view: b.View(), ask: &c.Ask}
 	for _, kind := range c.Kinds {
 		l.add(kind.Want, 1)
@@ -78,17 +78,17 @@ func (b *Book) Fewest(c Choosing, most int) (choices [][]int, all bool) {
 		return nil, false
 	}
 	begin := &load{view: b.onlyGang(c.Ask.Gang, l.requests), ask: &c.Ask}
-	s := &chooser{Choosing: c, begin: begin, fits: func(l *load) bool { return l.hard() == nil }, exact: true}
+	s := &chooser{Candidates: c, begin: begin, fits: func(l *load) bool { return l.hard() == nil }, exact: true}
 	s.search(s.needed)
 	return s.found[:min(most, len(s.found))], s.checks < mostQuestions && len(s.found) <= most
 }
 
 // Cheapest returns the choice with the smallest request of a resource; the first kinds of equal ones.
-func (c Choosing) Cheapest(resource string) []int { return c.needed(c.byNeed(resource)) }
+func (c Candidates) Cheapest(resource string) []int { return c.needed(c.byNeed(resource)) }
 
 // chooser is the search for choices.
 type chooser struct {
-	Choosing
+	Candidates
 	begin  *load
 	fits   func(*load) bool
 	exact  bool // only as many members as needed
@@ -129,7 +129,7 @@ func (s *chooser) seed(pick func(order []int) []int) {
 }
 
 // inOrder returns the kinds in their order.
-func (c Choosing) inOrder() []int {
+func (c Candidates) inOrder() []int {
 	order := make([]int, len(c.Kinds))
 	for i := range order {
 		order[i] = i
@@ -138,14 +138,14 @@ func (c Choosing) inOrder() []int {
 }
 
 // byNeed returns the kinds ordered by their request of a resource.
-func (c Choosing) byNeed(resource string) []int {
+func (c Candidates) byNeed(resource string) []int {
 	order := c.inOrder()
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource]) })
 	return order
 }
 
 // needed returns the needed number of members, taken from the first kinds of an order.
-func (c Choosing) needed(order []int) []int {
+func (c Candidates) needed(order []int) []int {
 	left, chosen := slices.Clone(c.Need), make([]int, len(c.Kinds))
 	for _, i := range order {
 		chosen[i] = min(c.Kinds[i].Count, left[c.Kinds[i].Gang])

@@ -14,7 +14,7 @@ import (
 func TestChoices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := func(most int, label string) int64 { return int64(rapid.IntRange(0, most).Draw(t, label)) }
-		tree, _ := quota.Grow([]quota.Spec{
+		tree, _ := quota.NewTree([]quota.Spec{
 			{Name: "root", Inner: true},
 			{Name: "a", Parent: "root", Max: quota.List{"cpu": amount(16, "max of a"), "gpu": amount(8, "gpus of a")}},
 			{Name: "b", Parent: "root", Max: quota.List{"cpu": amount(16, "max of b")}},
@@ -23,9 +23,9 @@ func TestChoices(t *testing.T) {
 		if b.Runtime = rapid.Bool().Draw(t, "runtime"); b.Runtime {
 			b.Total("root", quota.List{"cpu": amount(24, "total"), "gpu": 8})
 		}
-		b.Set(quota.Pod{Name: "runs", Gang: "other", Quota: "a", State: quota.Holds, Asks: quota.List{"cpu": amount(4, "used")}})
+		b.Set(quota.Pod{Name: "runs", Gang: "other", Quota: "a", State: quota.Bound, Asks: quota.List{"cpu": amount(4, "used")}})
 		gangs := rapid.IntRange(1, 2).Draw(t, "gangs")
-		c := quota.Choosing{Ask: quota.Ask{Gang: "g"}, Need: make([]int, gangs)}
+		c := quota.Candidates{Ask: quota.Request{Gang: "g"}, Need: make([]int, gangs)}
 		for range rapid.IntRange(1, 4).Draw(t, "kinds") {
 			k := quota.Kind{Gang: rapid.IntRange(0, gangs-1).Draw(t, "gang")}
 			k.Quota, k.Count = rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "quota"), rapid.IntRange(1, 3).Draw(t, "count")
@@ -37,8 +37,8 @@ func TestChoices(t *testing.T) {
 		}
 
 		var admitted, most, fewest [][]int
-		ask := func(chosen []int) quota.Ask {
-			a := quota.Ask{Gang: "g"}
+		ask := func(chosen []int) quota.Request {
+			a := quota.Request{Gang: "g"}
 			for i, n := range chosen {
 				w := c.Kinds[i].Want
 				if w.Count = n; n > 0 {
@@ -65,7 +65,7 @@ func TestChoices(t *testing.T) {
 			if _, refusal := b.Admit(ask(chosen)); enough && refusal == nil {
 				admitted = append(admitted, chosen)
 			}
-			if enough && exact && b.Beyond(ask(chosen)) == nil {
+			if enough && exact && b.ExceededByAlone(ask(chosen)) == nil {
 				fewest = append(fewest, chosen)
 			}
 		}
@@ -74,13 +74,13 @@ func TestChoices(t *testing.T) {
 				most = append(most, chosen)
 			}
 		}
-		got := b.Most(c, 1000)
+		got := b.MaximalChoices(c, 1000)
 		require.ElementsMatch(t, most, got)
 		require.True(t, slices.IsSortedFunc(got, func(x, y []int) int { return total(y) - total(x) }), got)
-		require.LessOrEqual(t, len(b.Most(c, 1)), 1)
+		require.LessOrEqual(t, len(b.MaximalChoices(c, 1)), 1)
 		need := slices.ContainsFunc(c.Need, func(n int) bool { return n > 0 })
-		require.Equal(t, need && len(admitted) > 0, b.Any(c) != nil)
-		got, all := b.Fewest(c, 1000)
+		require.Equal(t, need && len(admitted) > 0, b.AnyChoice(c) != nil)
+		got, all := b.MinimalChoices(c, 1000)
 		require.ElementsMatch(t, fewest, got)
 		require.True(t, all)
 	})
@@ -124,9 +124,9 @@ func total(of []int) (n int) {
 
 // With more kinds than can be tried, the smallest request is among the choices.
 func TestChoicesAreBounded(t *testing.T) {
-	tree, _ := quota.Grow([]quota.Spec{{Name: "q", Max: quota.List{"cpu": 200}}})
+	tree, _ := quota.NewTree([]quota.Spec{{Name: "q", Max: quota.List{"cpu": 200}}})
 	b := quota.NewBook(tree)
-	c := quota.Choosing{Ask: quota.Ask{Gang: "g"}, Need: []int{15}}
+	c := quota.Candidates{Ask: quota.Request{Gang: "g"}, Need: []int{15}}
 	least, most := make([]int, 30), make([]int, 30) // 1 to 15, and as many more as possible: 190 of 200
 	for i := range 30 {
 		c.Kinds = append(c.Kinds, quota.Kind{Want: quota.Want{Quota: "q", Asks: quota.List{"cpu": int64(30 - i)}, Count: 1}})
@@ -137,10 +137,10 @@ func TestChoicesAreBounded(t *testing.T) {
 			most[i] = 1
 		}
 	}
-	choices := b.Most(c, 16)
+	choices := b.MaximalChoices(c, 16)
 	require.NotEmpty(t, choices)
 	require.Equal(t, most, choices[0])
-	choices, all := b.Fewest(c, 16)
+	choices, all := b.MinimalChoices(c, 16)
 	require.NotEmpty(t, choices)
 	require.Equal(t, least, choices[0])
 	require.LessOrEqual(t, len(choices), 16)
@@ -150,9 +150,9 @@ func TestChoicesAreBounded(t *testing.T) {
 
 // A choice that Any finds is listed, also if admitted members have little in common with the smallest requests.
 func TestFoundChoiceIsListed(t *testing.T) {
-	tree, _ := quota.Grow([]quota.Spec{{Name: "q", Max: quota.List{"cpu": 32, "gpu": 17, "memory": 26}}})
+	tree, _ := quota.NewTree([]quota.Spec{{Name: "q", Max: quota.List{"cpu": 32, "gpu": 17, "memory": 26}}})
 	b := quota.NewBook(tree)
-	c := quota.Choosing{Ask: quota.Ask{Gang: "g"}, Need: []int{10}}
+	c := quota.Candidates{Ask: quota.Request{Gang: "g"}, Need: []int{10}}
 	for _, k := range []struct {
 		count            int
 		cpu, gpu, memory int64
@@ -160,6 +160,6 @@ func TestFoundChoiceIsListed(t *testing.T) {
 		asks := quota.List{"cpu": k.cpu, "gpu": k.gpu, "memory": k.memory}
 		c.Kinds = append(c.Kinds, quota.Kind{Want: quota.Want{Quota: "q", Asks: asks, Count: k.count}})
 	}
-	require.Equal(t, []int{2, 0, 0, 4, 2, 0, 0, 0, 2, 0}, b.Any(c))
-	require.Equal(t, [][]int{{2, 0, 0, 4, 2, 0, 0, 0, 2, 0}}, b.Most(c, 16))
+	require.Equal(t, []int{2, 0, 0, 4, 2, 0, 0, 0, 2, 0}, b.AnyChoice(c))
+	require.Equal(t, [][]int{{2, 0, 0, 4, 2, 0, 0, 0, 2, 0}}, b.MaximalChoices(c, 16))
 }

@@ -13,7 +13,7 @@ type Class uint8
 const (
 	Absent     Class = iota // it uses nothing there
 	Guaranteed              // it fits the quota's min
-	Straddles               // it does not fit, and without it this quota or one below is under its min
+	Straddling              // it does not fit, and without it this quota or one below is under its min
 	Borrows                 // without it, and all other borrowing gangs, the quota keeps its min
 )
 
@@ -62,7 +62,7 @@ func (c *classes) at(i int) map[*gang]Class {
 			out[h.gang] = Guaranteed
 			left.sub(h.all)
 		default:
-			out[h.gang] = Straddles
+			out[h.gang] = Straddling
 		}
 	}
 	return out
@@ -101,14 +101,14 @@ func (c *classes) order(i int) (all []holder) {
 		h.guaranteed, h.straddles = h.guaranteed && guaranteed, h.straddles || straddles
 	}
 	for _, p := range c.book.accounts[i].parts {
-		if p.pods[Holds]+p.pods[Keeps] > 0 {
+		if p.pods[Bound]+p.pods[Reserved] > 0 {
 			add(p, false, false)
 		}
 	}
 	for _, child := range c.book.tree.nodes[i].children {
 		for g, class := range c.at(child) {
 			for _, p := range g.parts {
-				if p.pods[Holds]+p.pods[Keeps] > 0 && c.book.tree.isBelow(p.node, child) {
+				if p.pods[Bound]+p.pods[Reserved] > 0 && c.book.tree.isBelow(p.node, child) {
 					add(p, class == Guaranteed, class != Borrows)
 				}
 			}
@@ -170,7 +170,7 @@ type Balance struct {
 	Quota                              string
 	Path                               []string
 	Min, Max                           List
-	Used, Reserved, Request, Entitled  List
+	Used, Reserved, Request, FairShare List
 	Fixed                              List // of Used and Reserved, the part that is never evicted
 	Share                              Share
 	Guaranteed, Borrowing, WaitingHere []string // gangs, by name; waiting gangs only at the quota of their pods
@@ -193,7 +193,7 @@ func (b *Book) Balance(quota string) (balance Balance, ok bool) {
 	slices.Sort(balance.Guaranteed)
 	slices.Sort(balance.Borrowing)
 	for _, p := range b.accounts[i].parts {
-		if p.pods[Waits] > 0 {
+		if p.pods[Waiting] > 0 {
 			balance.WaitingHere = append(balance.WaitingHere, p.gang.name)
 		}
 	}
@@ -213,14 +213,14 @@ func (b *Book) Sums(quota string) (balance Balance, ok bool) {
 	balance = Balance{
 		Quota: n.Name, Path: b.tree.Path(n.Name), Broken: n.broken, Share: b.View().share(i), Min: b.tree.list(n.min, n.hasMin), Max: List{},
 		Used: b.tree.list(a.used, n.named), Reserved: b.tree.list(a.reserved, none), Request: b.tree.list(a.request, n.named),
-		Entitled: List{}, Fixed: b.tree.list(a.fixed, none),
+		FairShare: List{}, Fixed: b.tree.list(a.fixed, none),
 	}
 	for r, name := range b.tree.resources {
 		if n.max[r] != math.MaxInt64 {
 			balance.Max[name] = n.max[r]
 		}
 		if n.named[r] && a.entitled[r] != math.MaxInt64 {
-			balance.Entitled[name] = a.entitled[r]
+			balance.FairShare[name] = a.entitled[r]
 		}
 	}
 	return balance, true

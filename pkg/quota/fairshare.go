@@ -46,7 +46,7 @@ func (b *Book) gather(i int) (changed map[int]bool) {
 	}
 	for r := range a.request {
 		a.request[r] = min(a.request[r], n.max[r])
-		if n.Keeps {
+		if n.NotLent {
 			a.request[r] = max(a.request[r], n.min[r])
 			a.idle[r] = max(a.idle[r], n.min[r]-a.used[r]-a.reserved[r])
 		}
@@ -123,7 +123,7 @@ func (b *Book) divideOne(total int64, r int, children []int) {
 			}
 			continue
 		}
-		shares = append(shares, share{node: c, request: a.request[r], min: n.min[r], weight: n.weight[r], keeps: n.Keeps})
+		shares = append(shares, share{node: c, request: a.request[r], min: n.min[r], weight: n.weight[r], keeps: n.NotLent})
 	}
 	if b.ScaleMin {
 		scale(total, shares)

@@ -29,7 +29,7 @@ func TestEvictionsEndWithoutNewGangs(t *testing.T) {
 		m := &market{plain: p, book: b, seen: map[uint64]string{}}
 		var leaves []string
 		for name, s := range p.specs {
-			if !s.Inner && !s.Apart {
+			if !s.Inner && !s.Detached {
 				leaves = append(leaves, name)
 			}
 		}
@@ -49,7 +49,7 @@ func TestEvictionsEndWithoutNewGangs(t *testing.T) {
 		y.Count("several evictions", m.evicted > 2)
 		waits := false
 		for _, pod := range p.pods {
-			waits = waits || pod.State == quota.Waits
+			waits = waits || pod.State == quota.Waiting
 		}
 		y.Count("waits in the end", waits)
 	})
@@ -73,7 +73,7 @@ func (m *market) happen(t *rapid.T, gang string, leaves []string) {
 
 func (m *market) waiting(gang string) (names []string) {
 	for name, pod := range m.pods {
-		if pod.Gang == gang && pod.State == quota.Waits {
+		if pod.Gang == gang && pod.State == quota.Waiting {
 			names = append(names, name)
 		}
 	}
@@ -91,7 +91,7 @@ func (m *market) round(t *rapid.T) (changed bool) {
 	gangs := m.gangs()
 	slices.SortStableFunc(gangs, func(a, b string) int { return int(m.gang(b).Priority - m.gang(a).Priority) })
 	for _, g := range gangs {
-		m.book.Passed(g, false)
+		m.book.SetPassed(g, false)
 	}
 	for _, g := range gangs {
 		if len(m.waiting(g)) == 0 {
@@ -100,13 +100,13 @@ func (m *market) round(t *rapid.T) (changed bool) {
 		if m.starts(g, nil) || m.evicts(t, g) {
 			changed = true
 			for _, other := range gangs {
-				m.book.Passed(other, false)
+				m.book.SetPassed(other, false)
 			}
 			m.check(t)
 			continue
 		}
 		_, refusal := m.book.Admit(askOf(m.plain, g))
-		m.book.Passed(g, refusal == nil || refusal.Cause != quota.NotNext)
+		m.book.SetPassed(g, refusal == nil || refusal.Cause != quota.NotNext)
 	}
 	return changed
 }
@@ -125,7 +125,7 @@ func (m *market) starts(gang string, gone []string) bool {
 	m.now++
 	for _, name := range m.waiting(gang) {
 		pod := m.pods[name]
-		pod.State, pod.Since = quota.Holds, m.now
+		pod.State, pod.Since = quota.Bound, m.now
 		m.set(pod)
 	}
 	return true
@@ -154,7 +154,7 @@ func (m *market) evicts(t *rapid.T, gang string) bool {
 			}
 			for _, name := range pods {
 				pod := m.pods[name]
-				pod.State = quota.Waits
+				pod.State = quota.Waiting
 				m.set(pod)
 			}
 			m.evicted++
@@ -191,7 +191,7 @@ func (m *market) check(t *rapid.T) {
 	for q := range m.specs {
 		version := m.book.Version(q)
 		is, _ := m.book.Sums(q)
-		words := fmt.Sprint(q, is.Used, is.Reserved, is.Fixed, is.Request, is.Entitled)
+		words := fmt.Sprint(q, is.Used, is.Reserved, is.Fixed, is.Request, is.FairShare)
 		if was, known := m.seen[version]; known && was != words {
 			t.Fatalf("version %d was %s and is %s", version, was, words)
 		}

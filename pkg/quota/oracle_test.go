@@ -30,7 +30,7 @@ const root = "root"
 
 func (p *plain) children(of string) (all []string) {
 	for name, s := range p.specs {
-		if s.Parent == of && !s.Apart {
+		if s.Parent == of && !s.Detached {
 			all = append(all, name)
 		}
 	}
@@ -41,7 +41,7 @@ func (p *plain) children(of string) (all []string) {
 func (p *plain) path(of string) (up []string) {
 	for name := of; name != ""; name = p.specs[name].Parent {
 		up = append(up, name)
-		if p.specs[name].Apart {
+		if p.specs[name].Detached {
 			break
 		}
 	}
@@ -53,7 +53,7 @@ func (p *plain) within(pod quota.Pod, of string) bool { return slices.Contains(p
 // taken is what placed pods use of a quota.
 func (p *plain) taken(of, r string) (n int64) {
 	for _, pod := range p.pods {
-		if pod.State != quota.Waits && p.within(pod, of) {
+		if pod.State != quota.Waiting && p.within(pod, of) {
 			n += pod.Asks[r]
 		}
 	}
@@ -95,7 +95,7 @@ func (p *plain) weight(of, r string) int64 {
 // demand is a gang's use and request of a quota, by state.
 func (p *plain) demand(gang, of, r string, waits, below bool) (n int64) {
 	for _, pod := range p.pods {
-		if pod.Gang == gang && (pod.State == quota.Waits) == waits && (pod.Quota == of || below && p.within(pod, of)) {
+		if pod.Gang == gang && (pod.State == quota.Waiting) == waits && (pod.Quota == of || below && p.within(pod, of)) {
 			n += pod.Asks[r]
 		}
 	}
@@ -121,7 +121,7 @@ func (p *plain) asks(gang, leaf string) bool {
 	}
 	any := false
 	for _, pod := range p.pods {
-		any = any || pod.Gang == gang && pod.Quota == leaf && pod.State == quota.Waits
+		any = any || pod.Gang == gang && pod.Quota == leaf && pod.State == quota.Waiting
 	}
 	for _, q := range p.path(leaf) {
 		for _, r := range resources {
@@ -145,7 +145,7 @@ func (p *plain) request(of, r string) (n int64) {
 		}
 	}
 	most, _ := p.limit(of, r)
-	if n = min(n, most); p.specs[of].Keeps {
+	if n = min(n, most); p.specs[of].NotLent {
 		n = max(n, p.least(of, r))
 	}
 	return n
@@ -156,13 +156,13 @@ func (p *plain) entitled(of, r string) int64 {
 		return p.begin.entitled(of, r)
 	}
 	most, named := p.limit(of, r)
-	if p.specs[of].Apart {
+	if p.specs[of].Detached {
 		return most
 	}
 	if of == root {
 		total := p.totals[r]
 		for name, s := range p.specs {
-			if s.Apart {
+			if s.Detached {
 				total -= p.taken(name, r)
 			}
 		}
@@ -198,7 +198,7 @@ func (p *plain) fill(total int64, among []string, r string) map[string]int64 {
 			least[c] = new(big.Int).Div(new(big.Int).Mul(big.NewInt(total), big.NewInt(least[c])), big.NewInt(mins)).Int64()
 		}
 		gets[c] = least[c]
-		if q := p.request(c, r); q < least[c] && !p.specs[c].Keeps {
+		if q := p.request(c, r); q < least[c] && !p.specs[c].NotLent {
 			gets[c] = q
 		}
 		left -= gets[c]
@@ -243,7 +243,7 @@ func (p *plain) share(of string) *big.Int {
 		_, named := p.limit(of, r)
 		over := p.taken(of, r) - p.least(of, r)
 		all := p.entitled(root, r)
-		if p.specs[of].Apart {
+		if p.specs[of].Detached {
 			all = p.entitled(of, r)
 		}
 		if !named || over <= 0 || all == math.MaxInt64 {
@@ -252,7 +252,7 @@ func (p *plain) share(of string) *big.Int {
 		s := new(big.Int).SetUint64(math.MaxUint64)
 		if all > 0 {
 			s = new(big.Int).Div(new(big.Int).Mul(big.NewInt(over), big.NewInt(1_000_000)), big.NewInt(all))
-			if p.specs[of].Parent != "" && !p.specs[of].Apart {
+			if p.specs[of].Parent != "" && !p.specs[of].Detached {
 				sum := new(big.Int)
 				for _, c := range p.children(p.specs[of].Parent) {
 					sum.Add(sum, big.NewInt(p.weight(c, r)))
@@ -286,7 +286,7 @@ func (p *plain) idle(of, r string) (n int64) {
 	for _, c := range p.children(of) {
 		n += p.idle(c, r)
 	}
-	if p.specs[of].Keeps {
+	if p.specs[of].NotLent {
 		n = max(n, p.least(of, r)-p.taken(of, r))
 	}
 	return n
@@ -317,7 +317,7 @@ func (p *plain) free(on map[string]bool, r string) int64 {
 func (p *plain) paths(gang string) map[string]bool {
 	on := map[string]bool{}
 	for _, pod := range p.pods {
-		if pod.Gang == gang && pod.State == quota.Waits {
+		if pod.Gang == gang && pod.State == quota.Waiting {
 			for _, q := range p.path(pod.Quota) {
 				on[q] = true
 			}
@@ -341,9 +341,9 @@ func (p *plain) admit(gang string) quota.Cause {
 		for _, r := range resources {
 			var fixed, has int64
 			for _, pod := range p.pods {
-				if pod.Fixed && p.within(pod, q) && (pod.State != quota.Waits || pod.Gang == gang) {
+				if pod.Fixed && p.within(pod, q) && (pod.State != quota.Waiting || pod.Gang == gang) {
 					has += pod.Asks[r]
-					if pod.State == quota.Waits {
+					if pod.State == quota.Waiting {
 						fixed += pod.Asks[r]
 					}
 				}
@@ -362,7 +362,7 @@ func (p *plain) admit(gang string) quota.Cause {
 				above = true
 			}
 		}
-		if !above || p.specs[q].Apart {
+		if !above || p.specs[q].Detached {
 			continue
 		}
 		for _, r := range resources {
@@ -455,9 +455,9 @@ func (p *plain) borrowing(gangs []string) (leaves []string) {
 			}
 		}
 		for _, pod := range p.pods {
-			asked = asked || pod.Quota == leaf && pod.State == quota.Waits && slices.Contains(gangs, pod.Gang)
+			asked = asked || pod.Quota == leaf && pod.State == quota.Waiting && slices.Contains(gangs, pod.Gang)
 		}
-		if borrows && asked && !s.Apart {
+		if borrows && asked && !s.Detached {
 			leaves = append(leaves, leaf)
 		}
 	}
@@ -494,7 +494,7 @@ func (p *plain) classes(of string) map[string]quota.Class {
 	for _, g := range p.gangs() {
 		has := false
 		for _, pod := range p.pods {
-			has = has || pod.Gang == g && pod.State != quota.Waits && p.within(pod, of)
+			has = has || pod.Gang == g && pod.State != quota.Waiting && p.within(pod, of)
 		}
 		if !has {
 			continue
@@ -503,7 +503,7 @@ func (p *plain) classes(of string) map[string]quota.Class {
 		for _, c := range p.children(of) {
 			below := false
 			for _, pod := range p.pods {
-				below = below || pod.Gang == g && pod.State != quota.Waits && p.within(pod, c)
+				below = below || pod.Gang == g && pod.State != quota.Waiting && p.within(pod, c)
 			}
 			sure[g] = sure[g] && (!below || p.classes(c)[g] == quota.Guaranteed)
 			kept[g] = kept[g] || below && p.classes(c)[g] != quota.Borrows
@@ -552,7 +552,7 @@ func (p *plain) classes(of string) map[string]quota.Class {
 			n := p.demand(g, of, r, false, true)
 			fits = fits && (n == 0 || has[r]+n <= p.least(of, r))
 		}
-		if out[g] = quota.Straddles; !fits {
+		if out[g] = quota.Straddling; !fits {
 			continue
 		}
 		out[g] = quota.Guaranteed
@@ -569,7 +569,7 @@ func (p *plain) gang(name string) (is quota.Pod) {
 	for _, pod := range p.pods {
 		if pod.Gang == name {
 			is.Priority, is.Fixed = max(is.Priority, pod.Priority), is.Fixed || pod.Fixed
-			if pod.State != quota.Waits {
+			if pod.State != quota.Waiting {
 				is.Since = min(is.Since, pod.Since)
 			}
 		}
@@ -609,7 +609,7 @@ func drawWorld(t *rapid.T) (*plain, *quota.Book) {
 		name := fmt.Sprintf("q%d", i)
 		s := quota.Spec{
 			Name: name, Parent: rapid.SampledFrom(above).Draw(t, "parent"), Min: amounts("min", 4), Max: amounts("max", 6),
-			Keeps: among(t, 0, 3, "keeps") == 0, Inner: !rich && among(t, 0, 3, "inner") == 0,
+			NotLent: among(t, 0, 3, "keeps") == 0, Inner: !rich && among(t, 0, 3, "inner") == 0,
 		}
 		if among(t, 0, 2, "weighs") == 0 {
 			s.Weight = amounts("weight", 6)
@@ -620,7 +620,7 @@ func drawWorld(t *rapid.T) (*plain, *quota.Book) {
 			}
 		}
 		if s.Parent == root && among(t, 0, 5, "apart") == 0 {
-			s.Apart, s.Inner = true, false
+			s.Detached, s.Inner = true, false
 		}
 		p.specs[name] = s
 		if s.Inner && len(above) < 4 {
@@ -631,7 +631,7 @@ func drawWorld(t *rapid.T) (*plain, *quota.Book) {
 	for _, name := range slices.Sorted(keysOf(p.specs)) {
 		specs = append(specs, p.specs[name])
 	}
-	tree, problems := quota.Grow(specs)
+	tree, problems := quota.NewTree(specs)
 	if len(problems) > 0 {
 		t.Fatalf("problems: %v", problems)
 	}
@@ -702,7 +702,7 @@ func (p *plain) gone(pods []string) *plain {
 
 // together makes gangs start together.
 func (p *plain) together(b *quota.Book, names []string) {
-	b.Together(names...)
+	b.SetStartTogether(names...)
 	for _, name := range names {
 		for _, was := range p.with[name] {
 			delete(p.with, was)
@@ -731,7 +731,7 @@ func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) *q
 	case 1:
 		is := rapid.Bool().Draw(t, "passed")
 		p.passed[gang] = is && slices.Contains(p.gangs(), gang)
-		b.Passed(gang, is)
+		b.SetPassed(gang, is)
 		if among(t, 0, 1, "together") == 0 {
 			p.together(b, rapid.SampledFrom([][]string{{"A", "B"}, {"B", "C", "D"}, {"C", "E"}, {"D"}}).Draw(t, "who"))
 		}
@@ -746,9 +746,9 @@ func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) *q
 		if p.rich {
 			asks = quota.List{"cpu": int64(among(t, 3, 8, "much"))}
 		}
-		states := []quota.State{quota.Waits, quota.Waits, quota.Keeps, quota.Holds}
+		states := []quota.State{quota.Waiting, quota.Waiting, quota.Reserved, quota.Bound}
 		if p.rich {
-			states = append(states, quota.Waits, quota.Waits, quota.Waits, quota.Waits)
+			states = append(states, quota.Waiting, quota.Waiting, quota.Waiting, quota.Waiting)
 		}
 		state := rapid.SampledFrom(states).Draw(t, "state")
 		fixed := among(t, 0, 9, "fixed") == 0
@@ -759,7 +759,7 @@ func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) *q
 			}
 			p.pods[pod.Name] = pod
 			b.Set(pod)
-			if state != quota.Waits {
+			if state != quota.Waiting {
 				for _, q := range p.path(quotaName) {
 					p.since[q] = max(p.since[q], now)
 				}
@@ -770,7 +770,7 @@ func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) *q
 		b = b.Replant(b.Tree()) // removed pods no longer count for when a quota was served
 		p.since = map[string]int64{}
 		for _, pod := range p.pods {
-			if pod.State != quota.Waits {
+			if pod.State != quota.Waiting {
 				for _, q := range p.path(pod.Quota) {
 					p.since[q] = max(p.since[q], pod.Since)
 				}
@@ -791,7 +791,7 @@ func compare(t *rapid.T, p *plain, b *quota.Book, y worlds.Tally) {
 			if got, want := is.Request[r], p.request(name, r); got != want && named {
 				t.Fatalf("%s asks for %d %s, and not %d", name, got, r, want)
 			}
-			if got, want := is.Entitled[r], p.entitled(name, r); named && want != math.MaxInt64 && got != want {
+			if got, want := is.FairShare[r], p.entitled(name, r); named && want != math.MaxInt64 && got != want {
 				t.Fatalf("%s is entitled to %d %s, and not %d (max %d)", name, got, r, want, most)
 			}
 		}
@@ -839,10 +839,10 @@ func compare(t *rapid.T, p *plain, b *quota.Book, y worlds.Tally) {
 	}
 }
 
-func askOf(p *plain, gang string) quota.Ask {
-	a := quota.Ask{Gang: gang, Priority: p.gang(gang).Priority}
+func askOf(p *plain, gang string) quota.Request {
+	a := quota.Request{Gang: gang, Priority: p.gang(gang).Priority}
 	for _, name := range slices.Sorted(keysOf(p.pods)) {
-		if pod := p.pods[name]; pod.Gang == gang && pod.State == quota.Waits {
+		if pod := p.pods[name]; pod.Gang == gang && pod.State == quota.Waiting {
 			a.Need = append(a.Need, quota.Want{Quota: pod.Quota, Asks: pod.Asks, Fixed: pod.Fixed, Count: 1})
 		}
 	}

@@ -61,7 +61,7 @@ func (s *scene) together(names []string) {
 	for _, name := range names {
 		s.with[name] = names
 	}
-	s.book.Together(names...)
+	s.book.SetStartTogether(names...)
 }
 
 // crew is a gang of a picture.
@@ -91,7 +91,7 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 		return s.draw(), nil
 	case "passed", "fresh":
 		for _, name := range words {
-			s.book.Passed(name, d.Cmd == "passed")
+			s.book.SetPassed(name, d.Cmd == "passed")
 		}
 		return "", nil
 	case "together":
@@ -104,15 +104,15 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 			return "", err
 		}
 		a.Need[0].Count = n
-		s.book.Needs(words[0], a.Need[:1])
+		s.book.SetNeeds(words[0], a.Need[:1])
 		return s.draw(), nil
 	case "claim", "claim-free":
 		for _, name := range words {
-			s.book.Claim(s.ask(name, 0), d.Cmd == "claim-free")
+			s.book.Hold(s.ask(name, 0), d.Cmd == "claim-free")
 		}
 		return "", nil
 	case "unclaim":
-		s.book.Unclaim(words[0])
+		s.book.ReleaseHold(words[0])
 		return "", nil
 	case "admit":
 		return s.admit(words, options["more"]), nil
@@ -126,7 +126,7 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 	case "over":
 		return s.over(), nil
 	case "above":
-		return fmt.Sprintln(strings.Join(s.book.Above(), " ")), nil
+		return fmt.Sprintln(strings.Join(s.book.GangsAboveLimits(), " ")), nil
 	case "draw":
 		return s.draw(), nil
 	}
@@ -157,13 +157,13 @@ func (s *scene) plant(text string, options map[string]string) (string, error) {
 		if above = above[:min(depth, len(above))]; depth > 0 && spec.Parent == "" {
 			spec.Parent = above[depth-1]
 			for i := range specs {
-				specs[i].Inner = specs[i].Inner || specs[i].Name == spec.Parent && !spec.Apart
+				specs[i].Inner = specs[i].Inner || specs[i].Name == spec.Parent && !spec.Detached
 			}
 		}
 		above = append(above, spec.Name)
 		specs = append(specs, spec)
 	}
-	tree, problems := quota.Grow(specs)
+	tree, problems := quota.NewTree(specs)
 	s.book, s.gangs = quota.NewBook(tree), map[string]*crew{}
 	if _, ok := options["fixed-min"]; ok {
 		s.book.ScaleMin = false
@@ -184,7 +184,7 @@ func (s *scene) plant(text string, options map[string]string) (string, error) {
 		if p.Stops {
 			stops = "stops"
 		}
-		fmt.Fprintf(&out, "%s: %s (%s)\n", specs[p.Spec].Name, p.Words, stops)
+		fmt.Fprintf(&out, "%s: %s (%s)\n", specs[p.Spec].Name, p.Message, stops)
 	}
 	return out.String() + s.draw(), nil
 }
@@ -201,11 +201,11 @@ func spec(words []string) (s quota.Spec, err error) {
 		case "weight":
 			s.Weight, err = list(v)
 		case "keeps":
-			s.Keeps = true
+			s.NotLent = true
 		case "apart":
-			s.Apart = true
+			s.Detached = true
 		case "spared":
-			s.Spared = true
+			s.NeverEvicted = true
 		case "inner":
 			s.Inner = true
 		case "parent":
@@ -213,7 +213,7 @@ func spec(words []string) (s quota.Spec, err error) {
 		case "created":
 			s.Created, err = strconv.ParseInt(v, 10, 64)
 		case "wrong":
-			s.Wrong = v
+			s.Invalid = v
 		default:
 			err = fmt.Errorf("what is %q?", w)
 		}
@@ -250,16 +250,16 @@ func (s *scene) gang(line string) error {
 	s.gone(words[0])
 	c := &crew{name: words[0], since: int64(len(s.gangs) + 1)}
 	s.gangs[c.name] = c
-	state, fixed := quota.Waits, false
+	state, fixed := quota.Waiting, false
 	for at := 1; at < len(words); at++ {
 		k, v, _ := strings.Cut(words[at], "=")
 		n, err := 0, error(nil)
 		switch k {
 		case "waits":
 		case "keeps":
-			state = quota.Keeps
+			state = quota.Reserved
 		case "holds":
-			state = quota.Holds
+			state = quota.Bound
 		case "fixed":
 			fixed = true
 		case "priority":
@@ -313,9 +313,9 @@ func (s *scene) gone(name string) {
 }
 
 // ask is a gang's request; it can start without the last members.
-func (s *scene) ask(name string, more int) quota.Ask {
+func (s *scene) ask(name string, more int) quota.Request {
 	c := s.gangs[name]
-	a := quota.Ask{Gang: c.name, Priority: c.priority}
+	a := quota.Request{Gang: c.name, Priority: c.priority}
 	members := c.members
 	for _, other := range s.with[name] {
 		if other != name {
@@ -327,7 +327,7 @@ func (s *scene) ask(name string, more int) quota.Ask {
 		if i < len(members)-more {
 			a.Need = together(a.Need, w)
 		} else {
-			a.More = together(a.More, w)
+			a.Optional = together(a.Optional, w)
 		}
 	}
 	return a
@@ -364,7 +364,7 @@ func (s *scene) beyond(names []string) string {
 	var out strings.Builder
 	for _, name := range names {
 		is := "none"
-		if refusal := s.book.Beyond(s.ask(name, 0)); refusal != nil {
+		if refusal := s.book.ExceededByAlone(s.ask(name, 0)); refusal != nil {
 			is = words(refusal)
 		}
 		fmt.Fprintf(&out, "%s: %s\n", name, is)
@@ -374,7 +374,7 @@ func (s *scene) beyond(names []string) string {
 
 func words(r *quota.Refusal) string {
 	if r.Cause == quota.Broken {
-		return fmt.Sprintf("%s: %s", r.Quota, r.Words)
+		return fmt.Sprintf("%s: %s", r.Quota, r.Message)
 	}
 	out := fmt.Sprintf("%s of %s: %s, used %s, reserved %s, asks for %s (%d pods), exceeds %s",
 		r.Cause, strings.Join(r.Path, "/"), text(r.Limit), text(r.Used), text(r.Reserved), text(r.Request), r.Pods, strings.Join(r.Exceeds, ","))
@@ -384,8 +384,8 @@ func words(r *quota.Refusal) string {
 	if len(r.Borrowed) > 0 {
 		out += ", borrowed by " + strings.Join(r.Borrowed, ",")
 	}
-	if r.By != "" {
-		out += ", first " + r.By
+	if r.Holder != "" {
+		out += ", first " + r.Holder
 	}
 	return out
 }
@@ -409,11 +409,11 @@ func (s *scene) may(b *quota.Book, names []string, more int, policy quota.Policy
 		var may []string
 		for _, other := range s.sorted() {
 			if right := r.Right(other.name); right != quota.None {
-				may = append(may, other.name+" "+map[quota.Right]string{quota.Own: "own", quota.ByMin: "by min", quota.ByShares: "by shares"}[right])
+				may = append(may, other.name+" "+map[quota.Right]string{quota.SameQuota: "own", quota.ByMin: "by min", quota.ByFairShare: "by shares"}[right])
 			}
 		}
 		fmt.Fprintf(&out, "%s: %s", name, strings.Join(may, ", "))
-		shorts, ok := r.Shorts()
+		shorts, ok := r.Shortages()
 		for _, short := range shorts {
 			fmt.Fprintf(&out, "; %s is short of %s", short.Quota, text(short.Amount))
 		}
@@ -438,7 +438,7 @@ func (s *scene) enough(b *quota.Book, name string, victims []string) string {
 func (s *scene) over() string {
 	var all []string
 	for _, name := range s.book.Tree().Names() {
-		if s.book.Over(name) {
+		if s.book.ExceedsFairShare(name) {
 			all = append(all, name)
 		}
 	}
@@ -494,7 +494,7 @@ func (s *scene) draw() string {
 			gangs += " broken"
 		}
 		rows = append(rows, []string{
-			strings.Repeat("  ", len(b.Path)-1) + name, text(b.Min), text(b.Max), text(b.Used), text(b.Reserved), text(b.Request), text(b.Entitled),
+			strings.Repeat("  ", len(b.Path)-1) + name, text(b.Min), text(b.Max), text(b.Used), text(b.Reserved), text(b.Request), text(b.FairShare),
 			fmt.Sprintf("%.3f", float64(b.Share)/1e6), strings.TrimSpace(gangs),
 		})
 	}

@@ -40,24 +40,24 @@ type Spec struct {
 	Min    List
 	Max    List
 	Weight List // default: as in Max, or the largest of any sibling
-	// Keeps says that unused min is not lent.
-	Keeps bool
+	// NotLent says that unused min is not lent.
+	NotLent bool
 	// Inner quotas have quotas below them, and no pods of their own.
 	Inner bool
-	// Apart is a quota beside its tree: only its max limits it, its use reduces the tree's total, and it gets no share.
-	Apart bool
-	// Spared says that its pods are never evicted for other pods.
-	Spared bool
+	// Detached is a quota beside its tree: only its max limits it, its use reduces the tree's total, and it gets no share.
+	Detached bool
+	// NeverEvicted says that its pods are never evicted for other pods.
+	NeverEvicted bool
 	// Created orders quotas. Of quotas with the same name the oldest counts.
 	Created int64
-	// Wrong says why the quota cannot be used as written; "" if it can. Its pods and those of quotas below it wait.
-	Wrong string
+	// Invalid says why the quota cannot be used as written; "" if it can. Its pods and those of quotas below it wait.
+	Invalid string
 }
 
 // Problem is an error in a quota.
 type Problem struct {
-	Spec  int // index into the specs
-	Words string
+	Spec    int // index into the specs
+	Message string
 	// Stops says that pods of the quota wait until the error is fixed. Otherwise the quota is used as Words say.
 	Stops bool
 }

@@ -20,16 +20,16 @@ const (
 type Right uint8
 
 const (
-	None     Right = iota
-	Own            // same quota, lower priority
-	ByMin          // it borrows, and the preemptor's quota stays within its min
-	ByShares       // it borrows, its quota exceeds its fair share, and the preemptor's quota does not
+	None        Right = iota
+	SameQuota         // same quota, lower priority
+	ByMin             // it borrows, and the preemptor's quota stays within its min
+	ByFairShare       // it borrows, its quota exceeds its fair share, and the preemptor's quota does not
 )
 
 // Reclaim is the search for gangs that may be evicted for one. Invariant: the book does not change during the search.
 type Reclaim struct {
 	book   *Book
-	ask    Ask
+	ask    Request
 	policy Policy
 	load   *load
 	later  bool  // another quota is served first: a preemptor that waits only for its turn evicts no pod
@@ -40,7 +40,7 @@ type Reclaim struct {
 }
 
 // Reclaim begins the search for gangs that may be evicted for one.
-func (b *Book) Reclaim(a Ask, p Policy) *Reclaim {
+func (b *Book) Reclaim(a Request, p Policy) *Reclaim {
 	r := &Reclaim{book: b, ask: a, policy: p}
 	r.load = &load{view: b.View(), ask: &r.ask}
 	for _, w := range a.Need {
@@ -137,7 +137,7 @@ func (r *Reclaim) leafQuotas() (nodes []int) {
 // Own returns the pods of all gangs of the same quotas that may be evicted for their lower priority.
 func (r *Reclaim) Own() (pods []string) {
 	for name, g := range r.book.gangs {
-		if r.Right(name) == Own {
+		if r.Right(name) == SameQuota {
 			pods = slices.AppendSeq(pods, maps.Keys(g.pods))
 		}
 	}
@@ -173,7 +173,7 @@ func (r *Reclaim) titles(name string) (all []title) {
 	}
 	g.facts()
 	for _, p := range g.parts {
-		if p.pods[Holds]+p.pods[Keeps] == 0 {
+		if p.pods[Bound]+p.pods[Reserved] == 0 {
 			continue
 		}
 		var best title
@@ -189,7 +189,7 @@ func (r *Reclaim) titles(name string) (all []title) {
 // mayGive returns whether a part may be evicted at all.
 func (r *Reclaim) mayGive(p *part) bool {
 	n := &r.book.tree.nodes[p.node]
-	return !p.gang.fixed && !n.Spared && n.broken == ""
+	return !p.gang.fixed && !n.NeverEvicted && n.broken == ""
 }
 
 // best returns the best right to a part, for any quota of the ask.
@@ -213,7 +213,7 @@ func (r *Reclaim) best(p *part) (best title) {
 func (r *Reclaim) between(leaf int, p *part) title {
 	if leaf == p.node {
 		if p.gang.priority < r.ask.Priority {
-			return title{right: Own}
+			return title{right: SameQuota}
 		}
 		return title{}
 	}
@@ -232,7 +232,7 @@ func (r *Reclaim) between(leaf int, p *part) title {
 	case within:
 		return title{right: ByMin}
 	case r.mayTakeBack(taker, giver, r.load.view):
-		return title{right: ByShares, pairs: []pair{{taker, giver}}}
+		return title{right: ByFairShare, pairs: []pair{{taker, giver}}}
 	}
 	return title{}
 }
@@ -355,7 +355,7 @@ func (r *Reclaim) staysEntitled(node int, v *View) bool {
 
 // Enough returns whether these victims, given by gang, may be evicted and the ask is admitted then.
 func (r *Reclaim) Enough(victims map[string][]string) bool {
-	return r.IsRight(victims) && r.Admits(victims) && r.eachByRight(victims)
+	return r.MayEvict(victims) && r.Admits(victims) && r.eachByRight(victims)
 }
 
 // Verdict is the quota check of a whole victim set.
@@ -389,13 +389,13 @@ func (r *Reclaim) Check(victims map[string][]string) Verdict {
 // inEvictionOrder returns the search in which all victims may be evicted, and the victims that remain for it. That may be the search after
 // the victims of the own quota. ok is false if they may not be evicted then either.
 func (r *Reclaim) inEvictionOrder(victims map[string][]string) (search *Reclaim, rest map[string][]string, ok bool) {
-	if r.IsRight(victims) {
+	if r.MayEvict(victims) {
 		return r, victims, true
 	}
 	var own []string
 	rest = map[string][]string{}
 	for gang, pods := range victims {
-		if r.Right(gang) == Own {
+		if r.Right(gang) == SameQuota {
 			own = append(own, pods...)
 		} else {
 			rest[gang] = pods
@@ -405,7 +405,7 @@ func (r *Reclaim) inEvictionOrder(victims map[string][]string) (search *Reclaim,
 		return r, victims, false
 	}
 	search = r.withoutOwn(own)
-	return search, rest, search.IsRight(rest)
+	return search, rest, search.MayEvict(rest)
 }
 
 // withoutOwn returns the search without these pods of the own quota. The last one is remembered: successive sets mostly differ in the
@@ -424,8 +424,8 @@ func (r *Reclaim) several() bool {
 	return slices.ContainsFunc(r.ask.Need, func(w Want) bool { return w.Quota != r.ask.Need[0].Quota })
 }
 
-// IsRight returns whether all these victims may be evicted. If not, no larger set may be.
-func (r *Reclaim) IsRight(victims map[string][]string) bool {
+// MayEvict returns whether all these victims may be evicted. If not, no larger set may be.
+func (r *Reclaim) MayEvict(victims map[string][]string) bool {
 	if r.later {
 		return false
 	}
@@ -453,7 +453,7 @@ func (r *Reclaim) IsRight(victims map[string][]string) bool {
 
 // Admits returns whether the ask is admitted without these victims, whether they may be evicted or not.
 func (r *Reclaim) Admits(victims map[string][]string) bool {
-	_, refusal := r.withoutVictims(victims).Admit(Ask{Gang: r.ask.Gang, Priority: r.ask.Priority, Need: r.ask.Need})
+	_, refusal := r.withoutVictims(victims).Admit(Request{Gang: r.ask.Gang, Priority: r.ask.Priority, Need: r.ask.Need})
 	return refusal == nil
 }
 
@@ -587,8 +587,8 @@ type Shortage struct {
 	Amount List
 }
 
-// Shorts returns the amounts to free, from the quotas of the members upwards; ok is false if no eviction helps.
-func (r *Reclaim) Shorts() (all []Shortage, ok bool) {
+// Shortages returns the amounts to free, from the quotas of the members upwards; ok is false if no eviction helps.
+func (r *Reclaim) Shortages() (all []Shortage, ok bool) {
 	l, b := r.load, r.book
 	if l.broken != nil {
 		return nil, false
@@ -597,7 +597,7 @@ func (r *Reclaim) Shorts() (all []Shortage, ok bool) {
 	if refusal == nil {
 		return nil, true
 	}
-	if refusal.Cause == OverMin || refusal.Cause == Claimed || r.later {
+	if refusal.Cause == OverMin || refusal.Cause == Held || r.later {
 		return nil, false
 	}
 	for _, at := range l.requests {
@@ -606,7 +606,7 @@ func (r *Reclaim) Shorts() (all []Shortage, ok bool) {
 		for d, wants := range at.all {
 			limit := n.max[d]
 			if refusal.Cause == OverFree {
-				if e := b.accounts[at.node].entitled[d]; n.named[d] && !n.Apart {
+				if e := b.accounts[at.node].entitled[d]; n.named[d] && !n.Detached {
 					limit = min(limit, e)
 				}
 			}

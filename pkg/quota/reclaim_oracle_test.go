@@ -27,7 +27,7 @@ func (p *plain) without(pods ...string) *plain {
 
 func (p *plain) running(gang string) (names []string) {
 	for name, pod := range p.pods {
-		if pod.Gang == gang && pod.State != quota.Waits {
+		if pod.Gang == gang && pod.State != quota.Waiting {
 			names = append(names, name)
 		}
 	}
@@ -135,7 +135,7 @@ func (p *plain) eachByRight(asker string, gone []string) bool {
 		}
 		after := p.without(leave...)
 		for name, pod := range p.pods {
-			if pod.Gang == asker && pod.State == quota.Waits && !slices.Contains(some, pod.Quota) {
+			if pod.Gang == asker && pod.State == quota.Waiting && !slices.Contains(some, pod.Quota) {
 				pod.Asks = nil
 				after.pods[name] = pod
 			}
@@ -196,7 +196,7 @@ func compareTurns(t *rapid.T, p *plain, r *quota.Reclaim, asker string, gangs []
 	}
 }
 
-func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Ask, y worlds.Tally) {
+func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Request, y worlds.Tally) {
 	r := b.Reclaim(ask, quota.AnyPriority)
 	var victims []string
 	for _, g := range p.gangs() {
@@ -204,7 +204,7 @@ func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Ask, y worlds
 			continue
 		}
 		victims = append(victims, g)
-		got := map[quota.Right]string{quota.Own: "own", quota.ByMin: "by min", quota.ByShares: "by shares"}[r.Right(g)]
+		got := map[quota.Right]string{quota.SameQuota: "own", quota.ByMin: "by min", quota.ByFairShare: "by shares"}[r.Right(g)]
 		want := p.right(ask.Gang, g, p)
 		if y.Count(want, want != ""); got != want {
 			t.Fatalf("%s may evict %s %q, and not %q", ask.Gang, g, got, want)
@@ -218,7 +218,7 @@ func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Ask, y worlds
 			}
 		}
 	}
-	shorts, helps := r.Shorts()
+	shorts, helps := r.Shortages()
 	for set := range 1 << len(victims) {
 		leave, gangs, pods := map[string][]string{}, []string(nil), []string(nil)
 		for i, g := range victims {
@@ -228,7 +228,7 @@ func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Ask, y worlds
 		}
 		after := p.without(pods...)
 		right := p.admit(ask.Gang) != quota.NotNext && p.mayLeave(ask.Gang, gangs, p)
-		if got := r.IsRight(leave); got != right {
+		if got := r.MayEvict(leave); got != right {
 			t.Fatalf("%s may evict %v: %v, and not %v", ask.Gang, gangs, got, right)
 		}
 		compareTurns(t, p, r, ask.Gang, gangs, y)

@@ -15,7 +15,7 @@ func grown(names ...string) *quota.Tree {
 	for _, name := range names {
 		specs = append(specs, quota.Spec{Name: name, Parent: "root", Min: quota.List{"cpu": 1}, Max: quota.List{"cpu": 8}})
 	}
-	tree, _ := quota.Grow(specs)
+	tree, _ := quota.NewTree(specs)
 	return tree
 }
 
@@ -24,9 +24,9 @@ func grown(names ...string) *quota.Tree {
 func TestSearchOutlivesTree(t *testing.T) {
 	b := quota.NewBook(grown("a", "b", "c"))
 	b.Total("root", quota.List{"cpu": 8})
-	b.Set(quota.Pod{Name: "b1", Gang: "B", Quota: "c", Asks: quota.List{"cpu": 8}, State: quota.Holds, Since: 1})
+	b.Set(quota.Pod{Name: "b1", Gang: "B", Quota: "c", Asks: quota.List{"cpu": 8}, State: quota.Bound, Since: 1})
 	b.Set(quota.Pod{Name: "a1", Gang: "A", Quota: "b", Asks: quota.List{"cpu": 1}})
-	ask := quota.Ask{Gang: "A", Need: []quota.Want{{Quota: "b", Asks: quota.List{"cpu": 1}, Count: 1}}}
+	ask := quota.Request{Gang: "A", Need: []quota.Want{{Quota: "b", Asks: quota.List{"cpu": 1}, Count: 1}}}
 	r, view := b.Reclaim(ask, quota.AnyPriority), b.View()
 	require.False(t, r.Enough(map[string][]string{"B": {"b1"}}), "c keeps its min")
 	r.BelowMin(1)
@@ -52,12 +52,12 @@ func TestSearchOutlivesTree(t *testing.T) {
 // A pod that returns to a view may have been deleted meanwhile.
 func TestViewOutlivesPod(t *testing.T) {
 	b := quota.NewBook(grown("a"))
-	b.Set(quota.Pod{Name: "p", Gang: "P", Quota: "a", Asks: quota.List{"cpu": 8}, State: quota.Holds, Since: 1})
+	b.Set(quota.Pod{Name: "p", Gang: "P", Quota: "a", Asks: quota.List{"cpu": 8}, State: quota.Bound, Since: 1})
 	view := b.View()
 	view.Leave("p")
 	b.Remove("p")
 	view.Return("p")
-	require.False(t, view.Any())
+	require.False(t, view.Reduced())
 }
 
 // A quota within its min keeps its gang, also if its min does not name all requested resources.
@@ -73,17 +73,17 @@ func TestQuotaWithinMinLosesNoPod(t *testing.T) {
 		"no min":                                 {nil, quota.List{"cpu": 4}, quota.ByMin},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tree, _ := quota.Grow([]quota.Spec{
+			tree, _ := quota.NewTree([]quota.Spec{
 				{Name: "root", Inner: true},
 				{Name: "a", Parent: "root", Min: quota.List{"cpu": 4, "gpu": 2}},
 				{Name: "b", Parent: "root", Min: test.min},
 			})
 			b := quota.NewBook(tree)
 			b.Total("root", quota.List{"cpu": 4, "gpu": 2, "memory": 8})
-			b.Set(quota.Pod{Name: "b1", Gang: "B", Quota: "b", Asks: test.has, State: quota.Holds, Since: 1})
+			b.Set(quota.Pod{Name: "b1", Gang: "B", Quota: "b", Asks: test.has, State: quota.Bound, Since: 1})
 			asks := quota.List{"cpu": 2, "gpu": 1}
 			b.Set(quota.Pod{Name: "a1", Gang: "A", Quota: "a", Asks: asks})
-			r := b.Reclaim(quota.Ask{Gang: "A", Need: []quota.Want{{Quota: "a", Asks: asks, Count: 1}}}, quota.AnyPriority)
+			r := b.Reclaim(quota.Request{Gang: "A", Need: []quota.Want{{Quota: "a", Asks: asks, Count: 1}}}, quota.AnyPriority)
 			r.BelowMin(math.MaxUint64)
 			require.Equal(t, test.want, r.Right("B"))
 		})

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Over returns whether a quota exceeds its fair share of a resource that it names.
-func (b *Book) Over(quota string) bool {
+// ExceedsFairShare returns whether a quota exceeds its fair share of a resource that it names.
+func (b *Book) ExceedsFairShare(quota string) bool {
 	i, ok := b.tree.byName[quota]
-	if !ok || !b.Runtime || b.tree.nodes[i].Apart || b.tree.nodes[i].broken != "" {
+	if !ok || !b.Runtime || b.tree.nodes[i].Detached || b.tree.nodes[i].broken != "" {
 		return false
 	}
 	b.settle(b.tree.nodes[i].top)
@@ -23,9 +23,9 @@ func (b *Book) Over(quota string) bool {
 	return false
 }
 
-// Above returns the gangs that must give up their reservations after these pods have terminated: all in quotas that cannot be used, and
+// GangsAboveLimits returns the gangs that must give up their reservations after these pods have terminated: all in quotas that cannot be used, and
 // the gangs served last that exceed a hard limit. A min limits pods that are never evicted. Bound pods stay.
-func (b *Book) Above(leaving ...string) (gangs []string) {
+func (b *Book) GangsAboveLimits(leaving ...string) (gangs []string) {
 	v := b.View()
 	v.Leave(leaving...)
 	giveUp := func(over func(node int) bool, counts func(p *Pod, podNode, node int) bool) {
@@ -53,7 +53,7 @@ func (b *Book) keepers(counts func(*Pod) bool) (out []*gang) {
 	for _, name := range slices.Sorted(maps.Keys(b.gangs)) {
 		g := b.gangs[name]
 		for _, p := range g.pods {
-			if p.State == Keeps && counts(p) {
+			if p.State == Reserved && counts(p) {
 				g.facts()
 				out = append(out, g)
 				break
@@ -66,14 +66,14 @@ func (b *Book) keepers(counts func(*Pod) bool) (out []*gang) {
 
 // keepsInVain returns whether an unusable quota has reservations.
 func (b *Book) keepsInVain(i int) bool {
-	keeps := slices.ContainsFunc(b.accounts[i].parts, func(p *part) bool { return p.pods[Keeps] > 0 })
+	keeps := slices.ContainsFunc(b.accounts[i].parts, func(p *part) bool { return p.pods[Reserved] > 0 })
 	return keeps && b.tree.unusable(b.tree.nodes[i].Name) != nil
 }
 
 // reservedPods returns the pods of a gang with a reserved node.
 func (g *gang) reservedPods() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(g.pods)) {
-		if g.pods[name].State == Keeps {
+		if g.pods[name].State == Reserved {
 			names = append(names, name)
 		}
 	}

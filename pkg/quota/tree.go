@@ -35,8 +35,8 @@ type node struct {
 	broken   string // why its pods wait; "" if they do not
 }
 
-// Grow returns a tree of any quotas. An error in one quota is a problem that never affects unrelated quotas.
-func Grow(specs []Spec) (*Tree, []Problem) {
+// NewTree returns a tree of any quotas. An error in one quota is a problem that never affects unrelated quotas.
+func NewTree(specs []Spec) (*Tree, []Problem) {
 	g := &grower{specs: specs, counts: map[string]int{}}
 	g.first()
 	t := &Tree{byName: map[string]int{}, number: map[string]int{}}
@@ -64,7 +64,7 @@ type grower struct {
 }
 
 func (g *grower) problem(i int, stops bool, format string, args ...any) {
-	g.problems = append(g.problems, Problem{Spec: i, Words: fmt.Sprintf(format, args...), Stops: stops})
+	g.problems = append(g.problems, Problem{Spec: i, Message: fmt.Sprintf(format, args...), Stops: stops})
 }
 
 // first selects the valid quota of each name: the oldest, and of equal ones the first.
@@ -123,9 +123,9 @@ func (g *grower) parent(i int) string {
 // hang adds a quota below its parent, which is already added unless the two form a cycle.
 func (t *Tree) hang(g *grower, i int) {
 	s := g.specs[i]
-	n := node{Spec: s, parent: -1, top: len(t.nodes), beside: -1, broken: s.Wrong}
-	if s.Wrong != "" {
-		g.problem(i, true, "%s", s.Wrong)
+	n := node{Spec: s, parent: -1, top: len(t.nodes), beside: -1, broken: s.Invalid}
+	if s.Invalid != "" {
+		g.problem(i, true, "%s", s.Invalid)
 	}
 	stop := func(format string, args ...any) {
 		if n.broken == "" {
@@ -140,7 +140,7 @@ func (t *Tree) hang(g *grower, i int) {
 		stop("its parent %q does not exist; supported values: none, or a quota that is marked as a parent", s.Parent)
 	case !hangs:
 		stop("its parent %q is below the quota itself; supported values: none, or another quota that is marked as a parent", s.Parent)
-	case s.Apart:
+	case s.Detached:
 		n.beside = t.nodes[p].top
 	default:
 		n.parent, n.top = p, t.nodes[p].top

@@ -11,23 +11,23 @@ import (
 // A gang with members of two quotas, one of which it can start without, does not wait for the turn of that quota.
 func TestGangDoesNotWaitForTurnOfItsOptionalQuota(t *testing.T) {
 	most := quota.List{"cpu": 8}
-	tree, problems := quota.Grow([]quota.Spec{{Name: "r", Inner: true}, {Name: "a", Parent: "r", Max: most}, {Name: "b", Parent: "r", Max: most}})
+	tree, problems := quota.NewTree([]quota.Spec{{Name: "r", Inner: true}, {Name: "a", Parent: "r", Max: most}, {Name: "b", Parent: "r", Max: most}})
 	require.Empty(t, problems)
 	b := quota.NewBook(tree)
 	b.Total("r", most)
 	set := func(name, gang, of string, cpu int64, state quota.State) {
 		b.Set(quota.Pod{Name: name, Gang: gang, Quota: of, Asks: quota.List{"cpu": cpu}, State: state})
 	}
-	set("runs", "runs", "a", 4, quota.Holds)
-	set("g-0", "g", "a", 1, quota.Waits)
-	set("g-1", "g", "a", 1, quota.Waits)
-	set("g-2", "g", "b", 1, quota.Waits)
-	set("w", "w", "b", 4, quota.Waits)
-	ask := quota.Ask{Gang: "g", Need: []quota.Want{{Quota: "a", Asks: quota.List{"cpu": 1}, Count: 2}}}
+	set("runs", "runs", "a", 4, quota.Bound)
+	set("g-0", "g", "a", 1, quota.Waiting)
+	set("g-1", "g", "a", 1, quota.Waiting)
+	set("g-2", "g", "b", 1, quota.Waiting)
+	set("w", "w", "b", 4, quota.Waiting)
+	ask := quota.Request{Gang: "g", Need: []quota.Want{{Quota: "a", Asks: quota.List{"cpu": 1}, Count: 2}}}
 	_, refusal := b.Admit(ask)
 	require.NotNil(t, refusal)
 	require.Equal(t, quota.NotNext, refusal.Cause, "w could start, and b has the smaller share")
-	b.Passed("w", true)
+	b.SetPassed("w", true)
 	_, refusal = b.Admit(ask)
 	require.Nil(t, refusal)
 }

@@ -150,7 +150,7 @@ func (c *cluster) expansions(t *testing.T) (all []string) {
 		objects = append(objects, &statefulSets.Items[i])
 	}
 	for _, o := range objects {
-		out, err := workload.Expand(o, workload.Nobody)
+		out, err := workload.Expand(o, workload.EmptyAPI)
 		require.NoError(t, err)
 		for _, made := range out.Objects {
 			if len(made.After) == 0 {

@@ -41,7 +41,7 @@ func (t *Turns) Check(_ context.Context, q plugin.Question) *fwk.Status {
 		return fwk.AsStatus(err)
 	}
 	for _, pod := range pods {
-		gang := source.Of(pod).Whole()
+		gang := source.GangOf(pod).Whole()
 		ended := pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 		if gang.Namespace == q.Group.Key.Namespace && !gang.IsZero() && !ended && q.Has(pod) && !slices.Contains(q.Group.Whole(), gang) {
 			return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("gang %s of the namespace runs", gang))

@@ -147,7 +147,7 @@ type rehearsal struct {
 }
 
 // Leave implements fit.Rehearsal.
-func (r *rehearsal) Leave(pod *v1.Pod) {
+func (r *rehearsal) Release(pod *v1.Pod) {
 	if sits(pod) {
 		r.free++
 	}

@@ -74,7 +74,7 @@ func (m *market) happens() bool {
 		switch {
 		case g.comes == m.now:
 			g.waitsFrom = m.now
-			m.set(g, quota.Waits)
+			m.set(g, quota.Waiting)
 		case g.runs && g.started+g.lasts == m.now:
 			g.runs, g.ended = false, m.now
 			m.book.Remove(g.name)
@@ -86,7 +86,7 @@ func (m *market) happens() bool {
 // set says how a gang is; its members are one pod to the quotas, since they come and go together.
 func (m *market) set(g *gang, s quota.State) {
 	p := quota.Pod{Name: g.name, Gang: g.name, Quota: teams[g.team].name, Asks: quota.List{gpu: int64(g.size)}, State: s}
-	if s == quota.Holds {
+	if s == quota.Bound {
 		p.Since = int64(m.now)*1000 + int64(g.number)
 	}
 	m.book.Set(p)
@@ -117,7 +117,7 @@ func (m *market) free() int {
 func (m *market) keep(g *gang, refusal *quota.Refusal) {
 	if m.keeps[g.team] == nil && refusal != nil && refusal.Cause == quota.OverFree && m.now-g.waitsFrom >= m.starve {
 		m.keeps[g.team] = g
-		m.book.Claim(m.ask(g), true)
+		m.book.Hold(m.ask(g), true)
 	}
 }
 
@@ -125,21 +125,21 @@ func (m *market) keep(g *gang, refusal *quota.Refusal) {
 func (m *market) round() (any bool) {
 	all := m.waiting()
 	for _, g := range all {
-		m.book.Passed(g.name, false)
+		m.book.SetPassed(g.name, false)
 	}
 	for _, g := range all {
 		if m.starts(g) || m.evicts(g) {
 			return true
 		}
 		_, refusal := m.book.Admit(m.ask(g))
-		m.book.Passed(g.name, refusal == nil || refusal.Cause != quota.NotNext)
+		m.book.SetPassed(g.name, refusal == nil || refusal.Cause != quota.NotNext)
 		m.keep(g, refusal)
 	}
 	return false
 }
 
-func (m *market) ask(g *gang) quota.Ask {
-	return quota.Ask{Gang: g.name, Need: []quota.Want{{Quota: teams[g.team].name, Asks: quota.List{gpu: int64(g.size)}, Count: 1}}}
+func (m *market) ask(g *gang) quota.Request {
+	return quota.Request{Gang: g.name, Need: []quota.Want{{Quota: teams[g.team].name, Asks: quota.List{gpu: int64(g.size)}, Count: 1}}}
 }
 
 // starts has a gang run that is admitted, and for which there is room.
@@ -156,17 +156,17 @@ func (m *market) starts(g *gang) bool {
 
 func (m *market) run(g *gang) {
 	g.runs, g.started, g.waits = true, m.now, max(g.waits, m.now-g.waitsFrom)
-	m.set(g, quota.Holds)
+	m.set(g, quota.Bound)
 	if m.keeps[g.team] == g {
 		m.keeps[g.team] = nil
-		m.book.Unclaim(g.name)
+		m.book.ReleaseHold(g.name)
 	}
 }
 
 // evicts has gangs leave for one, the youngest that suffice, none of them needlessly; and has it run.
 func (m *market) evicts(g *gang) bool {
 	r := m.book.Reclaim(m.ask(g), quota.AnyPriority)
-	if _, helps := r.Shorts(); !helps {
+	if _, helps := r.Shortages(); !helps {
 		return false
 	}
 	var may, leave []*gang
@@ -196,7 +196,7 @@ func (m *market) evicts(g *gang) bool {
 	}
 	for _, v := range leave {
 		v.runs, v.waitsFrom, v.evicted = false, m.now, v.evicted+1
-		m.set(v, quota.Waits)
+		m.set(v, quota.Waiting)
 		m.evictions++
 	}
 	m.run(g)
@@ -223,7 +223,7 @@ func (m *market) measure() {
 	}
 	for i, t := range teams {
 		b, _ := m.book.Sums(t.name)
-		is.used[i], is.entitled[i] = b.Used[gpu], b.Entitled[gpu]
+		is.used[i], is.entitled[i] = b.Used[gpu], b.FairShare[gpu]
 		if n, waits := smallest[i]; waits {
 			if k := m.keeps[i]; k != nil {
 				n = k.size // smaller ones of the team wait for it

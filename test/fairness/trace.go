@@ -71,7 +71,7 @@ func book() *quota.Book {
 			Min: quota.List{gpu: t.min}, Max: quota.List{gpu: places}, Weight: quota.List{gpu: t.weight},
 		})
 	}
-	tree, _ := quota.Grow(specs)
+	tree, _ := quota.NewTree(specs)
 	b := quota.NewBook(tree)
 	b.Total("root", quota.List{gpu: places})
 	return b

@@ -71,7 +71,7 @@ func Count(all []*Package, memories []string) []Figure {
 		figure("remembered things", len(memories), remembered, "listed in docs/architecture.md"),
 		figure("locks", allLocks, locks, ""),
 		figure("locks on the preemption path", pathLocks, preemptionLocks, ""),
-		figure("function fields of elasticquota.Room", functionFields(all, "pkg/kube/elasticquota", "Room"), roomFunctions, ""),
+		figure("function fields of elasticquota.Manager", functionFields(all, "pkg/kube/elasticquota", "Manager"), roomFunctions, ""),
 		figure("file arrows that run back, percent, worst package", worst.Percent(), arrowsBack, fmt.Sprintf("%s: %d of %d", worst.Package, worst.Back, worst.Arrows)),
 	}
 }

@@ -509,7 +509,7 @@ func newLife(members int) *life {
 	for i := range members {
 		m := gang.Member{Gang: l.spec.Ref, Pod: fmt.Sprint("ns/pod-", i), UID: fmt.Sprint("uid-", i), Rank: gang.NoRank}
 		l.members = append(l.members, m)
-		l.plan.Places = append(l.plan.Places, gang.Place{Pod: m.Pod, Node: nodeName(i / 8)})
+		l.plan.Places = append(l.plan.Places, gang.Assignment{Pod: m.Pod, Node: nodeName(i / 8)})
 	}
 	shuffle(l.members)
 	return l
@@ -550,7 +550,7 @@ func (l *life) end() (allowed int) {
 		l.apply(gang.Seen{Member: m})
 	}
 	for _, m := range l.members {
-		l.apply(gang.Left{Pod: m.Pod, UID: m.UID})
+		l.apply(gang.MemberDeleted{Pod: m.Pod, UID: m.UID})
 	}
 	return allowed
 }

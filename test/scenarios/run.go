@@ -168,8 +168,8 @@ func (s *scene) evict(r plan.Request, keep bool) string {
 		names = []string{"nobody"}
 	}
 	pods := fmt.Sprintf("%d pods", e.Cost.Pods)
-	if e.Cost.Back > 0 {
-		pods += fmt.Sprintf(", %d sent back", e.Cost.Back)
+	if e.Cost.Requeued > 0 {
+		pods += fmt.Sprintf(", %d sent back", e.Cost.Requeued)
 	}
 	head := fmt.Sprintf("evict %s (%d violations, %s, highest %d, sum %d)\n",
 		strings.Join(names, ", "), e.Cost.Violations, pods, e.Cost.Highest, e.Cost.Sum)

@@ -141,7 +141,7 @@ func (c *Cluster) Run() *Cluster {
 	registry := frameworkruntime.Registry{"Holder": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return holder{}, nil }}
 	require.NoError(c.t, registry.Merge(c.Plugins))
 	ours := family.Factories(family.Options{Options: plugin.Options{
-		Connect: connect.Given(c.Custom, c.Serves...), Settle: 10 * time.Millisecond, Clock: c.Clock,
+		Connect: connect.FromClient(c.Custom, c.Serves...), Settle: 10 * time.Millisecond, Clock: c.Clock,
 	}})
 	for _, name := range []string{plugin.GateName, deviceshare.Name, elasticquota.Name} {
 		registry[name] = ours[name]

@@ -155,4 +155,6 @@ func (e Exception) covers(a Alert) bool {
 	return a.File == e.Path || strings.HasPrefix(a.File, strings.TrimSuffix(e.Path, "/")+"/")
 }
 
-func (a Alert) String() string { return fmt.Sprintf("%s:%d: %s (%s)", a.File, a.Line, a.Message, a.Check) }
+func (a Alert) String() string {
+	return fmt.Sprintf("%s:%d: %s (%s)", a.File, a.Line, a.Message, a.Check)
+}

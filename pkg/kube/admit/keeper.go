@@ -54,7 +54,7 @@ func (k *Keeper) NeedLeaderElection() bool { return false }
 func (k *Keeper) Start(ctx context.Context) error {
 	for {
 		wait := checkEvery
-		if err := k.Look(ctx); err != nil {
+		if err := k.Check(ctx); err != nil {
 			log.FromContext(ctx).Error(err, "certificate of the webhooks")
 			wait = retryAfter
 		}
@@ -66,8 +66,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// Look renews the certificate if necessary and writes it where it is needed.
-func (k *Keeper) Look(ctx context.Context) error {
+// Check renews the certificate if necessary and writes it where it is needed.
+func (k *Keeper) Check(ctx context.Context) error {
 	secret, err := k.Client.CoreV1().Secrets(k.Namespace).Get(ctx, k.Secret, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

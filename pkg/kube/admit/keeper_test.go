@@ -58,8 +58,8 @@ func TestKeeper(t *testing.T) {
 	clock := clocktesting.NewFakeClock(start)
 	one, two := keeper(client, clock), keeper(client, clock)
 	require.Error(t, one.Ready(nil))
-	require.NoError(t, one.Look(t.Context()))
-	require.NoError(t, two.Look(t.Context()))
+	require.NoError(t, one.Check(t.Context()))
+	require.NoError(t, two.Check(t.Context()))
 	require.NoError(t, one.Ready(nil))
 	a, err := one.Serve(nil)
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestKeeper(t *testing.T) {
 	}
 
 	client.ClearActions()
-	require.NoError(t, one.Look(t.Context()))
+	require.NoError(t, one.Check(t.Context()))
 	for _, action := range client.Actions() {
 		require.Equal(t, "get", action.GetVerb())
 	}
@@ -79,7 +79,7 @@ func TestKeeper(t *testing.T) {
 	// The authority grows old: first the new one is published, and at the next look it signs.
 	clock.SetTime(start.Add(2*365*24*time.Hour + 24*time.Hour))
 	before := string(secret(t, client).Data["tls.crt"])
-	require.NoError(t, one.Look(t.Context()))
+	require.NoError(t, one.Check(t.Context()))
 	held := secret(t, client).Data
 	require.NotEqual(t, before, string(held["tls.crt"]), "it had ended")
 	for _, bundle := range bundles(t, client) {
@@ -92,11 +92,11 @@ func TestKeeper(t *testing.T) {
 func TestKeeperAlone(t *testing.T) {
 	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: "certs"}, Data: map[string][]byte{"tls.crt": []byte("rubbish"), "theirs": []byte("stays")}})
 	k := keeper(client, clocktesting.NewFakeClock(start))
-	require.NoError(t, k.Look(t.Context()))
+	require.NoError(t, k.Check(t.Context()))
 	require.NoError(t, k.Ready(nil))
 	require.Equal(t, "stays", string(secret(t, client).Data["theirs"]))
 	client.ClearActions()
-	require.NoError(t, k.Look(t.Context()))
+	require.NoError(t, k.Check(t.Context()))
 	for _, action := range client.Actions() {
 		require.Equal(t, "get", action.GetVerb(), "what others keep there is no reason to write")
 	}

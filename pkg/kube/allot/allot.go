@@ -44,10 +44,10 @@ import (
 type Fate uint8
 
 const (
-	Gone  Fate = iota // the pod is deleted: Kubernetes' own controller releases its claims
-	Stays             // it has no node
-	Comes             // it has a reserved node
-	Bound             // it is bound
+	Deleted    Fate = iota // the pod is deleted: Kubernetes' own controller releases its claims
+	Unassigned             // it has no node
+	Assigned               // it has a reserved node
+	Bound                  // it is bound
 )
 
 // User is a pod with a written allocation.
@@ -59,8 +59,8 @@ type User struct {
 	Extended bool
 }
 
-// Room holds written allocations that are not in use yet. The zero Room, for a scheduler without claims, is empty.
-type Room struct {
+// Allocations holds written allocations that are not in use yet. The zero Room, for a scheduler without claims, is empty.
+type Allocations struct {
 	Client kubernetes.Interface
 	Claims fwk.ResourceClaimTracker // the scheduler's view of claims
 
@@ -82,7 +82,7 @@ type allotment struct {
 }
 
 // Write writes unallocated claims as given. After an error some of them may be written.
-func (r *Room) Write(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
+func (r *Allocations) Write(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	for _, c := range claims {
 		a := newAllotment(c)
 		a.writing = true
@@ -121,7 +121,7 @@ func isExtended(c *resourceapi.ResourceClaim) bool {
 	return c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
 }
 
-func (r *Room) add(a *allotment) {
+func (r *Allocations) add(a *allotment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.allotments == nil {
@@ -133,9 +133,9 @@ func (r *Room) add(a *allotment) {
 	r.allotments[a.uid] = a
 }
 
-// Left records what the cycle of a member with a failed binding may have allocated. DynamicResources removes the reservation, but
+// RecordFailedBinding records what the cycle of a member with a failed binding may have allocated. DynamicResources removes the reservation, but
 // keeps the devices for the next try, which may be late or elsewhere. If the pod is deleted, so are the claims made for it.
-func (r *Room) Left(member *v1.Pod, gone bool) {
+func (r *Allocations) RecordFailedBinding(member *v1.Pod, gone bool) {
 	if r.Claims == nil {
 		return
 	}
@@ -157,9 +157,9 @@ func (r *Room) Left(member *v1.Pod, gone bool) {
 	}
 }
 
-// Leftover records the claims for extended resources of pending members from earlier cycles, of this process or a previous one.
+// RecordLeftover records the claims for extended resources of pending members from earlier cycles, of this process or a previous one.
 // It returns whether there are any.
-func (r *Room) Leftover(members []*v1.Pod) (found bool) {
+func (r *Allocations) RecordLeftover(members []*v1.Pod) (found bool) {
 	owners := map[types.UID]bool{}
 	for _, m := range members {
 		if asksExtended(m) {
@@ -196,10 +196,10 @@ func asksExtended(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
 }
 
-// Idle records the allocations of unschedulable members that no other pod uses. kube-scheduler releases them too for a pod without a
+// RecordIdle records the allocations of unschedulable members that no other pod uses. kube-scheduler releases them too for a pod without a
 // node.
 // It returns whether there are any.
-func (r *Room) Idle(members []*v1.Pod) (found bool) {
+func (r *Allocations) RecordIdle(members []*v1.Pod) (found bool) {
 	if r.Claims == nil {
 		return false
 	}
@@ -232,8 +232,8 @@ func (r *Room) Idle(members []*v1.Pod) (found bool) {
 	return found
 }
 
-// Refused records that a claim cannot be released, so that no pod waits for it again.
-func (r *Room) Refused(claim types.UID) {
+// SetUnreleasable records that a claim cannot be released, so that no pod waits for it again.
+func (r *Allocations) SetUnreleasable(claim types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.unreleasable == nil {
@@ -242,13 +242,13 @@ func (r *Room) Refused(claim types.UID) {
 	r.unreleasable[claim] = true
 }
 
-func (r *Room) isUnreleasable(claim types.UID) bool {
+func (r *Allocations) isUnreleasable(claim types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.unreleasable[claim]
 }
 
-func (r *Room) has(claim types.UID) bool {
+func (r *Allocations) has(claim types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.allotments[claim] != nil
@@ -256,7 +256,7 @@ func (r *Room) has(claim types.UID) bool {
 
 // write writes one claim: first its mark and finalizer, which need a separate update, then its status.
 // A process that ends in between leaves an unallocated claim, as DynamicResources does.
-func (r *Room) write(ctx context.Context, want *resourceapi.ResourceClaim) error {
+func (r *Allocations) write(ctx context.Context, want *resourceapi.ResourceClaim) error {
 	api := r.Client.ResourceV1().ResourceClaims(want.Namespace)
 	current, err := r.Claims.Get(want.Namespace, want.Name)
 	reread := err != nil
@@ -299,7 +299,7 @@ func (r *Room) write(ctx context.Context, want *resourceapi.ResourceClaim) error
 }
 
 // assume shows the written claim to the scheduler before the watch does. An error means that the scheduler has a newer one.
-func (r *Room) assume(c *resourceapi.ResourceClaim) { _ = r.Claims.AssumeClaimAfterAPICall(c) }
+func (r *Allocations) assume(c *resourceapi.ResourceClaim) { _ = r.Claims.AssumeClaimAfterAPICall(c) }
 
 // markOf returns a hash of the allocation, to recognize a later one by another writer.
 func markOf(a *resourceapi.AllocationResult) string {
@@ -315,14 +315,14 @@ func markOf(a *resourceapi.AllocationResult) string {
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
-// Ahead returns whether the claim's allocation was written by Muster, in this process or another one.
-func Ahead(c *resourceapi.ResourceClaim) bool {
+// AllocatedByMuster returns whether the claim's allocation was written by Muster, in this process or another one.
+func AllocatedByMuster(c *resourceapi.ResourceClaim) bool {
 	mark, ok := c.Annotations[scheduling.AnnotationAllocatedAhead]
 	return ok && c.Status.Allocation != nil && mark == markOf(c.Status.Allocation)
 }
 
 // FindIn is Find for all claims. The error is the lister's.
-func (r *Room) FindIn(claims resourcelisters.ResourceClaimLister, ours func(of User, waits bool) bool) error {
+func (r *Allocations) FindIn(claims resourcelisters.ResourceClaimLister, ours func(of User, waits bool) bool) error {
 	all, err := claims.List(labels.Everything())
 	if err == nil {
 		r.Find(all, ours)
@@ -332,13 +332,13 @@ func (r *Room) FindIn(claims resourcelisters.ResourceClaimLister, ours func(of U
 
 // Find records claims that an earlier process may have written for our pending pods: marked claims, even if their pods are deleted,
 // and allocations by DynamicResources for a member that was never bound.
-func (r *Room) Find(claims []*resourceapi.ResourceClaim, ours func(of User, waits bool) bool) {
+func (r *Allocations) Find(claims []*resourceapi.ResourceClaim, ours func(of User, waits bool) bool) {
 	for _, c := range claims {
 		notPod := func(ref resourceapi.ResourceClaimConsumerReference) bool { return !isPod(ref) }
 		if c.Status.Allocation == nil || slices.ContainsFunc(c.Status.ReservedFor, notPod) {
 			continue
 		}
-		a, ahead := newAllotment(c), Ahead(c)
+		a, ahead := newAllotment(c), AllocatedByMuster(c)
 		hadUsers := len(a.users) > 0
 		a.users = slices.DeleteFunc(a.users, func(u User) bool { return !ours(u, !ahead) }) // other users keep it
 		if len(a.users) > 0 || ahead && !hadUsers {
@@ -352,7 +352,7 @@ func isPod(ref resourceapi.ResourceClaimConsumerReference) bool {
 }
 
 // Any returns whether any allocation is not in use yet.
-func (r *Room) Any() bool {
+func (r *Allocations) Any() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.allotments) > 0
@@ -360,7 +360,7 @@ func (r *Room) Any() bool {
 
 // Review forgets allocations in use, and lists the claims to take back: some user is not bound, and no user has a node.
 // Each is listed once.
-func (r *Room) Review(fate func(User) Fate) (listed []types.UID) {
+func (r *Allocations) Review(fate func(User) Fate) (listed []types.UID) {
 	r.mu.Lock()
 	var candidates []*allotment
 	for _, a := range r.allotments {
@@ -373,8 +373,8 @@ func (r *Room) Review(fate func(User) Fate) (listed []types.UID) {
 		fates := a.fates(fate)
 		r.mu.Lock()
 		switch {
-		case r.allotments[a.uid] != a || a.releasing || fates[Comes]:
-		case fates[Bound] && !fates[Stays]:
+		case r.allotments[a.uid] != a || a.releasing || fates[Assigned]:
+		case fates[Bound] && !fates[Unassigned]:
 			delete(r.allotments, a.uid)
 		default:
 			a.releasing = true
@@ -385,15 +385,15 @@ func (r *Room) Review(fate func(User) Fate) (listed []types.UID) {
 	return listed
 }
 
-// Keep returns whether a listed claim must stay, because a user got a node during Review, and the pods that waited for the release.
+// KeepIfNeeded returns whether a listed claim must stay, because a user got a node during Review, and the pods that waited for the release.
 // The claim then counts as not listed. Call it before TakeBack.
 //
 // A pod that gets a node calls Waits afterwards. So it waits, or Keep sees it.
-func (r *Room) Keep(claim types.UID, fate func(User) Fate) (kept bool, waiting map[string]*v1.Pod) {
+func (r *Allocations) KeepIfNeeded(claim types.UID, fate func(User) Fate) (kept bool, waiting map[string]*v1.Pod) {
 	r.mu.Lock()
 	a := r.allotments[claim]
 	r.mu.Unlock()
-	if a == nil || !a.fates(fate)[Comes] {
+	if a == nil || !a.fates(fate)[Assigned] {
 		return false, nil
 	}
 	r.mu.Lock()
@@ -409,15 +409,15 @@ func (r *Room) Keep(claim types.UID, fate func(User) Fate) (kept bool, waiting m
 // fates returns the fates of the users. If one is Comes, the rest may be missing.
 func (a *allotment) fates(fate func(User) Fate) (found [Bound + 1]bool) {
 	for _, u := range a.users {
-		if found[fate(u)] = true; found[Comes] {
+		if found[fate(u)] = true; found[Assigned] {
 			break
 		}
 	}
 	return found
 }
 
-// Waits returns a claim of the members that is being taken back, and records pod as waiting for it; "" if there is none.
-func (r *Room) Waits(pod *v1.Pod, members []*v1.Pod) string {
+// WaitForRelease returns a claim of the members that is being taken back, and records pod as waiting for it; "" if there is none.
+func (r *Allocations) WaitForRelease(pod *v1.Pod, members []*v1.Pod) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.allotments {
@@ -452,7 +452,7 @@ func (a *allotment) named(pod *v1.Pod) bool {
 // if no reservation remains. Forget follows unless there is an error.
 //
 // An unallocated claim loses its mark: a late request to write it then fails with a conflict.
-func (r *Room) TakeBack(ctx context.Context, claim types.UID) error {
+func (r *Allocations) TakeBack(ctx context.Context, claim types.UID) error {
 	r.mu.Lock()
 	a := r.allotments[claim]
 	r.mu.Unlock()
@@ -494,7 +494,7 @@ func (r *Room) TakeBack(ctx context.Context, claim types.UID) error {
 
 // deleteClaim deletes a claim for a pod's extended resources unless the pod is bound with it.
 // It returns an error while the scheduler still sees the claim: the pod would be rejected again.
-func (r *Room) deleteClaim(ctx context.Context, a *allotment) error {
+func (r *Allocations) deleteClaim(ctx context.Context, a *allotment) error {
 	api := r.Client.ResourceV1().ResourceClaims(a.Namespace)
 	gone := false
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -536,7 +536,7 @@ func ignored(err error, kind func(error) bool) error {
 }
 
 // unmark removes the mark of an unallocated claim.
-func (r *Room) unmark(ctx context.Context, a *allotment, c *resourceapi.ResourceClaim) error {
+func (r *Allocations) unmark(ctx context.Context, a *allotment, c *resourceapi.ResourceClaim) error {
 	if mark, ok := c.Annotations[scheduling.AnnotationAllocatedAhead]; !ok || mark != a.mark {
 		return nil
 	}
@@ -546,7 +546,7 @@ func (r *Room) unmark(ctx context.Context, a *allotment, c *resourceapi.Resource
 }
 
 // users returns the reservations to keep: bound pods, and pods without a written allocation.
-func (r *Room) users(
+func (r *Allocations) users(
 	ctx context.Context, a *allotment, c *resourceapi.ResourceClaim,
 ) (all []resourceapi.ResourceClaimConsumerReference, err error) {
 	for _, ref := range c.Status.ReservedFor {
@@ -562,7 +562,7 @@ func (r *Room) users(
 }
 
 // uses returns whether a reservation is for a bound pod, or for a pod without a written allocation.
-func (r *Room) uses(ctx context.Context, a *allotment, ref resourceapi.ResourceClaimConsumerReference) (bool, error) {
+func (r *Allocations) uses(ctx context.Context, a *allotment, ref resourceapi.ResourceClaimConsumerReference) (bool, error) {
 	if !isPod(ref) || !slices.ContainsFunc(a.users, func(u User) bool { return u.UID == ref.UID }) {
 		return true, nil
 	}
@@ -577,7 +577,7 @@ func (r *Room) uses(ctx context.Context, a *allotment, ref resourceapi.ResourceC
 }
 
 // Forget removes a claim that was taken back and returns the pods that waited. It keeps a claim that was written again.
-func (r *Room) Forget(claim types.UID) (waiting map[string]*v1.Pod) {
+func (r *Allocations) Forget(claim types.UID) (waiting map[string]*v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.allotments[claim]

@@ -26,16 +26,16 @@ func TestReview(t *testing.T) {
 		known bool // afterwards
 	}{
 		"nobody was to use it":  {nil, true, true},
-		"one comes":             {[]allot.Fate{allot.Comes}, false, true},
-		"the last one comes":    {[]allot.Fate{allot.Stays, allot.Stays, allot.Comes}, false, true},
-		"one has it":            {[]allot.Fate{allot.Stays, allot.Bound}, true, true},
-		"one has it, one comes": {[]allot.Fate{allot.Stays, allot.Bound, allot.Comes}, false, true},
-		"who is there has it":   {[]allot.Fate{allot.Gone, allot.Bound}, false, false},
-		"nobody comes":          {[]allot.Fate{allot.Stays, allot.Stays}, true, true},
-		"nobody is there":       {[]allot.Fate{allot.Gone, allot.Gone}, true, true},
+		"one comes":             {[]allot.Fate{allot.Assigned}, false, true},
+		"the last one comes":    {[]allot.Fate{allot.Unassigned, allot.Unassigned, allot.Assigned}, false, true},
+		"one has it":            {[]allot.Fate{allot.Unassigned, allot.Bound}, true, true},
+		"one has it, one comes": {[]allot.Fate{allot.Unassigned, allot.Bound, allot.Assigned}, false, true},
+		"who is there has it":   {[]allot.Fate{allot.Deleted, allot.Bound}, false, false},
+		"nobody comes":          {[]allot.Fate{allot.Unassigned, allot.Unassigned}, true, true},
+		"nobody is there":       {[]allot.Fate{allot.Deleted, allot.Deleted}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			claim, r := marked(t, "gpu", len(c.fates)), &allot.Room{}
+			claim, r := marked(t, "gpu", len(c.fates)), &allot.Allocations{}
 			r.Find([]*resourceapi.ResourceClaim{claim}, func(allot.User, bool) bool { return true })
 			fate := func(u allot.User) allot.Fate { return c.fates[u.Name[0]-'a'] }
 			var want []types.UID
@@ -51,8 +51,8 @@ func TestReview(t *testing.T) {
 			if c.back {
 				waits = "ns/gpu"
 			}
-			require.Equal(t, waits, r.Waits(who, []*v1.Pod{naming("x", "other"), who}))
-			require.Empty(t, r.Waits(who, []*v1.Pod{naming("x", "other")}), "of another claim")
+			require.Equal(t, waits, r.WaitForRelease(who, []*v1.Pod{naming("x", "other"), who}))
+			require.Empty(t, r.WaitForRelease(who, []*v1.Pod{naming("x", "other")}), "of another claim")
 			require.Len(t, r.Forget(claim.UID), len(want))
 			require.False(t, c.back && r.Any())
 		})
@@ -61,21 +61,21 @@ func TestReview(t *testing.T) {
 
 // TestKeep: a pod that got a node during Review keeps its claim, and waiting pods are returned; otherwise the claim is taken back.
 func TestKeep(t *testing.T) {
-	claim, r := marked(t, "gpu", 2), &allot.Room{}
+	claim, r := marked(t, "gpu", 2), &allot.Allocations{}
 	r.Find([]*resourceapi.ResourceClaim{claim}, func(allot.User, bool) bool { return true })
 	says := func(is allot.Fate) func(allot.User) allot.Fate { return func(allot.User) allot.Fate { return is } }
-	require.Len(t, r.Review(says(allot.Stays)), 1)
+	require.Len(t, r.Review(says(allot.Unassigned)), 1)
 	who := naming("who", "gpu")
-	require.Equal(t, "ns/gpu", r.Waits(who, []*v1.Pod{who}))
-	kept, waiting := r.Keep(claim.UID, says(allot.Stays))
+	require.Equal(t, "ns/gpu", r.WaitForRelease(who, []*v1.Pod{who}))
+	kept, waiting := r.KeepIfNeeded(claim.UID, says(allot.Unassigned))
 	require.False(t, kept)
 	require.Empty(t, waiting)
-	kept, waiting = r.Keep(claim.UID, says(allot.Comes))
+	kept, waiting = r.KeepIfNeeded(claim.UID, says(allot.Assigned))
 	require.True(t, kept)
 	require.Equal(t, map[string]*v1.Pod{"ns/who": who}, waiting)
-	require.Empty(t, r.Waits(who, []*v1.Pod{who}))
-	require.Len(t, r.Review(says(allot.Stays)), 1, "it is known as before")
-	kept, _ = r.Keep("another", says(allot.Comes))
+	require.Empty(t, r.WaitForRelease(who, []*v1.Pod{who}))
+	require.Len(t, r.Review(says(allot.Unassigned)), 1, "it is known as before")
+	kept, _ = r.KeepIfNeeded("another", says(allot.Assigned))
 	require.False(t, kept)
 }
 
@@ -97,7 +97,7 @@ func TestFind(t *testing.T) {
 		"reserved for no pod":        {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, true, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			claim, r := marked(t, "gpu", 1), &allot.Room{}
+			claim, r := marked(t, "gpu", 1), &allot.Allocations{}
 			c.change(claim)
 			r.Find([]*resourceapi.ResourceClaim{claim}, func(_ allot.User, waits bool) bool { return c.ours && !waits || c.waits })
 			require.Equal(t, c.found, r.Any())
@@ -117,22 +117,22 @@ func marked(t *testing.T, name string, pods int) *resourceapi.ResourceClaim {
 		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: user, UID: types.UID(user)})
 	}
 	c.Annotations = map[string]string{scheduling.AnnotationAllocatedAhead: allot.MarkOf(c.Status.Allocation)}
-	require.True(t, allot.Ahead(c))
+	require.True(t, allot.AllocatedByMuster(c))
 	return c
 }
 
 // TestWaitsForItsOwn: a pod waits for a claim that it names, or that was made for it.
 func TestWaitsForItsOwn(t *testing.T) {
-	r := &allot.Room{}
+	r := &allot.Allocations{}
 	r.Find([]*resourceapi.ResourceClaim{marked(t, "gpu", 1)}, func(allot.User, bool) bool { return true })
-	require.Len(t, r.Review(func(allot.User) allot.Fate { return allot.Stays }), 1)
+	require.Len(t, r.Review(func(allot.User) allot.Fate { return allot.Unassigned }), 1)
 	who := naming("who", "")
 	who.Spec.ResourceClaims[0] = v1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: ptr.To("template")}
-	require.Empty(t, r.Waits(who, []*v1.Pod{who}), "it has none yet")
+	require.Empty(t, r.WaitForRelease(who, []*v1.Pod{who}), "it has none yet")
 	who.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: ptr.To("other")}}
-	require.Empty(t, r.Waits(who, []*v1.Pod{who}))
+	require.Empty(t, r.WaitForRelease(who, []*v1.Pod{who}))
 	who.Status.ResourceClaimStatuses[0].ResourceClaimName = ptr.To("gpu")
-	require.Equal(t, "ns/gpu", r.Waits(who, []*v1.Pod{who}))
+	require.Equal(t, "ns/gpu", r.WaitForRelease(who, []*v1.Pod{who}))
 }
 
 func naming(pod, claim string) *v1.Pod {
@@ -180,12 +180,12 @@ func TestIdle(t *testing.T) {
 			claim := marked(t, "gpu", 2)
 			claim.Status.Allocation.NodeSelector = &v1.NodeSelector{}
 			c.change(claim)
-			r := &allot.Room{Claims: tracker{is: claim}}
-			require.Equal(t, c.idle, r.Idle(c.members))
+			r := &allot.Allocations{Claims: tracker{is: claim}}
+			require.Equal(t, c.idle, r.RecordIdle(c.members))
 			require.Equal(t, c.idle, r.Any())
-			require.Equal(t, c.idle, r.Idle(c.members), "once more")
-			r.Refused(claim.UID)
-			require.False(t, r.Idle(c.members))
+			require.Equal(t, c.idle, r.RecordIdle(c.members), "once more")
+			r.SetUnreleasable(claim.UID)
+			require.False(t, r.RecordIdle(c.members))
 		})
 	}
 }
@@ -209,17 +209,17 @@ func TestLeftover(t *testing.T) {
 		"its own": {[]*v1.Pod{b, a}, true}, "another's": {[]*v1.Pod{b}, false}, "made again": {[]*v1.Pod{again}, false}, "it asks for no such": {[]*v1.Pod{plain}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &allot.Room{Claims: tracker{is: claim}}
-			require.Equal(t, c.left, r.Leftover(c.members))
+			r := &allot.Allocations{Claims: tracker{is: claim}}
+			require.Equal(t, c.left, r.RecordLeftover(c.members))
 			require.Equal(t, c.left, r.Any())
 			back := r.Review(func(u allot.User) allot.Fate {
 				require.True(t, u.Extended)
-				return allot.Stays
+				return allot.Unassigned
 			})
 			require.Equal(t, c.left, len(back) == 1)
-			require.Empty(t, r.Waits(b, []*v1.Pod{b}))
-			require.Equal(t, c.left, r.Waits(a, []*v1.Pod{a}) != "")
+			require.Empty(t, r.WaitForRelease(b, []*v1.Pod{b}))
+			require.Equal(t, c.left, r.WaitForRelease(a, []*v1.Pod{a}) != "")
 		})
 	}
-	require.False(t, (&allot.Room{}).Leftover([]*v1.Pod{a}), "without claims")
+	require.False(t, (&allot.Allocations{}).RecordLeftover([]*v1.Pod{a}), "without claims")
 }

@@ -77,7 +77,7 @@ func open(ctx context.Context, o Options, set *simulate.Set, stay bool) (*View, 
 
 func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View, error) {
 	v := &View{
-		transitions: readTransitions(set), kindUnlisted: set.Missed,
+		transitions: readTransitions(set), kindUnlisted: set.Unlisted,
 		initial: map[gang.Ref]cache.Report{}, hadReservation: map[gang.Ref]bool{}, looks: map[gang.Ref]look{},
 	}
 	o.Tried = v.see
@@ -115,8 +115,8 @@ func (v *View) cache() *cache.Cache { return v.Shared().Cache }
 // group returns the key of the gang's group, under which its plan is filed.
 func (v *View) group(ref gang.Ref) gang.Ref {
 	if together := v.cache().Together(ref); len(together) > 0 {
-		if r := v.initial[ref]; r.Speaker != nil {
-			return v.cache().GroupKey(r.Speaker)
+		if r := v.initial[ref]; r.EventMember != nil {
+			return v.cache().GroupKey(r.EventMember)
 		}
 	}
 	return ref
@@ -174,7 +174,7 @@ func (v *View) findIn(t Target) (gang.Ref, error) {
 			if pod.Namespace != t.Namespace || pod.Name != t.Name {
 				continue
 			}
-			if ref := source.Of(pod); !ref.IsZero() {
+			if ref := source.GangOf(pod); !ref.IsZero() {
 				return ref, nil
 			}
 			return gang.Ref{}, fmt.Errorf("pod %s is a member of no gang", convert.PodKey(pod))

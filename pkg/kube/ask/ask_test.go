@@ -181,7 +181,7 @@ func TestNoEarlyExplanationWithRival(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, Evicts, e.State, e.WaitsFor)
 			require.Equal(t, c.early, early)
-			require.Equal(t, c.takers, e.Next.Takers, e.WaitsFor)
+			require.Equal(t, c.takers, e.Next.Rivals, e.WaitsFor)
 		})
 	}
 }

@@ -81,7 +81,7 @@ func (v *View) countDomains(ctx context.Context, t plugin.Trial, l *look) {
 	l.heterogeneous = len(a.OneOfEach(a.Group.Pods[a.Group.Pending[0].Pod])) > 0
 	var withoutVictims []offer.Slots
 	if l.verdict = t.Preemptor.May(a); l.verdict == preempt.Evicts && l.refusal != nil && !l.refusal.Plan.Split {
-		victims, noVictims := t.Preemptor.Leavers(ctx, a)
+		victims, noVictims := t.Preemptor.Candidates(ctx, a)
 		l.noVictims = noVictims
 		withoutVictims = offer.Sum(tree, a.FreeWithout(ctx, victims))
 		if l.heterogeneous {
@@ -91,11 +91,11 @@ func (v *View) countDomains(ctx context.Context, t plugin.Trial, l *look) {
 	planned := countsOf(l.refusal)
 	layer, pin := shownLayer(tree, a.All.Must), l.shortage.Pin
 	if pin != nil {
-		layer = pin.At
+		layer = pin.DomainLayer
 	}
 	l.layer = tree.LayerNames()[layer]
 	for d := topology.Root; int(d) < tree.Len(); d++ {
-		if tree.Layer(d) != layer || !tree.Named(d) || pin != nil && tree.Path(d) != pin.In {
+		if tree.Layer(d) != layer || !tree.Named(d) || pin != nil && tree.Path(d) != pin.DomainPath {
 			continue
 		}
 		lo, hi := tree.Nodes(d)

@@ -17,24 +17,24 @@ import (
 // parts.
 type Book struct {
 	// Reservations are the reserved nodes at the start.
-	Reservations []Reserved `json:"reservations"`
+	Reservations []GroupReservation `json:"reservations"`
 	// Gangs are the waiting gangs, in scheduling order.
-	Gangs []Entry `json:"gangs"`
+	Gangs []BookGang `json:"gangs"`
 	// Answers are the answers of the Filters at the start, for pods of waiting gangs.
 	Answers []Answers `json:"answers"`
 	// Unanswered counts further templates that the Filters were not asked about.
 	Unanswered int `json:"unanswered,omitempty"`
 }
 
-// Reserved is the reserved nodes of a gang group.
-type Reserved struct {
+// GroupReservation is the reserved nodes of a gang group.
+type GroupReservation struct {
 	Group    string   `json:"group"`
 	Priority int32    `json:"priority"`
 	Places   []string `json:"places"` // namespace/name on node; ~ comes before the number of a member that is not made yet
 }
 
-// Entry is one gang.
-type Entry struct {
+// BookGang is one gang.
+type BookGang struct {
 	Gang     string   `json:"gang"`
 	Group    []string `json:"group,omitempty"` // the gangs that start together, if there are several
 	Position int      `json:"position"`        // see Place
@@ -42,12 +42,12 @@ type Entry struct {
 	Members  Members  `json:"members"`
 	State    State    `json:"state"`
 	// Plan is what the scheduler would do; nil if nothing.
-	Plan    *Next    `json:"plan,omitempty"`
-	Refusal *Refused `json:"refusal,omitempty"`
+	Plan    *Next   `json:"plan,omitempty"`
+	Refusal *Reason `json:"refusal,omitempty"`
 }
 
-// Refused is the scheduler's reason against a gang.
-type Refused struct {
+// Reason is the scheduler's reason against a gang.
+type Reason struct {
 	By        string   `json:"by"` // the part that gives the reason
 	Says      string   `json:"says,omitempty"`
 	Words     string   `json:"words"`
@@ -74,7 +74,7 @@ type NodeAnswer struct {
 const maxTemplates = 50
 
 // refusers names the parts that give a reason.
-var refusers = map[gang.Refuser]string{
+var refusers = map[gang.ObstacleKind]string{
 	gang.Declaration: "Declaration", gang.Conflict: "Conflict", gang.Consent: "Consent", gang.Missing: "Missing",
 	gang.Plan: "Plan", gang.Template: "Template", gang.Quota: "Quota", gang.Veto: "Veto", gang.API: "API",
 }
@@ -82,7 +82,7 @@ var refusers = map[gang.Refuser]string{
 // Book reads the state at the start, has the scheduler go on, and records what becomes of the waiting gangs. It also returns the
 // result of Queue for all namespaces.
 func (v *View) Book(ctx context.Context) (*Book, []Waiter, error) {
-	out := &Book{Reservations: v.reservations(), Gangs: []Entry{}, Answers: []Answers{}}
+	out := &Book{Reservations: v.reservations(), Gangs: []BookGang{}, Answers: []Answers{}}
 	if err := v.answers(ctx, out); err != nil {
 		return nil, nil, err
 	}
@@ -92,16 +92,16 @@ func (v *View) Book(ctx context.Context) (*Book, []Waiter, error) {
 	}
 	for i, ref := range v.queue {
 		w := &all[i]
-		e := Entry{Gang: w.Gang, Position: w.Position, Priority: w.Priority, Members: w.Members, State: w.State, Plan: w.next}
+		e := BookGang{Gang: w.Gang, Position: w.Position, Priority: w.Priority, Members: w.Members, State: w.State, Plan: w.next}
 		if together := v.cache().Together(ref); len(together) > 1 {
 			for _, other := range together {
 				e.Group = append(e.Group, other.String())
 			}
 		}
-		if r, ok := v.cache().Report(ref); ok && r.Refusal.Is() {
-			e.Refusal = &Refused{
-				By: refusers[r.Refusal.By], Says: r.Refusal.Says, Words: r.Refusal.String(), Plugins: r.Refusal.Plugins,
-				Evictable: r.Refusal.Evictable, Never: r.Refusal.Never,
+		if r, ok := v.cache().Report(ref); ok && r.Refusal.Exists() {
+			e.Refusal = &Reason{
+				By: refusers[r.Refusal.By], Says: r.Refusal.Summary, Words: r.Refusal.String(), Plugins: r.Refusal.Plugins,
+				Evictable: r.Refusal.Evictable, Never: r.Refusal.NeverEvictable,
 			}
 		}
 		out.Gangs = append(out.Gangs, e)
@@ -110,8 +110,8 @@ func (v *View) Book(ctx context.Context) (*Book, []Waiter, error) {
 }
 
 // reservations returns all nodes that are reserved for pods without a node.
-func (v *View) reservations() []Reserved {
-	all := []Reserved{}
+func (v *View) reservations() []GroupReservation {
+	all := []GroupReservation{}
 	tree := v.cache().Topology().Tree
 	places := v.cache().PlacesIn(tree, lowest)
 	for i := range tree.NumNodes() {
@@ -120,10 +120,10 @@ func (v *View) reservations() []Reserved {
 				continue
 			}
 			group := v.cache().GroupKey(p).String()
-			at := slices.IndexFunc(all, func(r Reserved) bool { return r.Group == group })
+			at := slices.IndexFunc(all, func(r GroupReservation) bool { return r.Group == group })
 			if at < 0 {
 				at = len(all)
-				all = append(all, Reserved{Group: group, Priority: v.cache().Priority(p)})
+				all = append(all, GroupReservation{Group: group, Priority: v.cache().Priority(p)})
 			}
 			all[at].Places = append(all[at].Places, convert.PodKey(p)+" on "+tree.NodeName(i))
 		}

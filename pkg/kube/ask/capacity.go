@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Room is the capacity of a domain for a waiting gang.
-type Room struct {
+// DomainCapacity is the capacity of a domain for a waiting gang.
+type DomainCapacity struct {
 	// Needs is the capacity that is needed at once: for the members of all gangs that start with this one, and for members that a
 	// controller makes later.
 	Needs int `json:"needs"`
@@ -15,14 +15,14 @@ type Room struct {
 	Fits bool `json:"fits"`
 }
 
-// Room has the scheduler try a gang on the nodes of one domain, by its path; "" is the whole cluster. It returns nil if the domain
+// DomainCapacity has the scheduler try a gang on the nodes of one domain, by its path; "" is the whole cluster. It returns nil if the domain
 // does not exist.
-func (v *View) Room(ctx context.Context, target Target, domain string) (*Room, error) {
+func (v *View) DomainCapacity(ctx context.Context, target Target, domain string) (*DomainCapacity, error) {
 	ref, err := v.find(target)
 	if err != nil {
 		return nil, err
 	}
-	t, err := v.Topology(ctx, Wanted{Gang: &target})
+	t, err := v.Topology(ctx, SlotSize{Gang: &target})
 	if err != nil {
 		return nil, err
 	}
@@ -31,18 +31,18 @@ func (v *View) Room(ctx context.Context, target Target, domain string) (*Room, e
 		return nil, nil
 	}
 	was := v.initial[ref]
-	out := &Room{Needs: was.Min - was.Bound - was.Done, Slots: b.Free}
+	out := &DomainCapacity{Needs: was.Min - was.Bound - was.Done, Slots: b.Free}
 	if out.Needs <= 0 {
 		out.Needs = was.Exist - was.Bound
 	}
 	group, refusal := v.cache().GroupOf(v.group(ref))
-	if refusal.Is() || len(group.Pending) == 0 { // the gang waits for other gangs, whose needs are unknown
+	if refusal.Exists() || len(group.Pending) == 0 { // the gang waits for other gangs, whose needs are unknown
 		return out, nil
 	}
 	if out.Needs = group.Need(); out.Needs == 0 { // the gang is whole, and more of its members wait
 		out.Needs = len(group.Pending)
 	}
-	out.Needs += len(group.Ahead)
+	out.Needs += len(group.Future)
 	representative := group.Pods[group.Pending[0].Pod]
 	profile, p := v.Profile(representative.Spec.SchedulerName), v.Shared().Profile(representative.Spec.SchedulerName)
 	if profile == nil || p == nil {

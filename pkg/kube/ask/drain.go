@@ -27,40 +27,40 @@ type Drain struct {
 	Layer  string `json:"layer"`
 	Nodes  int    `json:"nodes"`
 	// Pods counts the evicted pods, Here those in the domain. Stay counts the pods that every node has.
-	Pods int `json:"pods"`
-	Here int `json:"here"`
-	Stay int `json:"stay"`
+	Pods       int `json:"pods"`
+	PodsInside int `json:"here"`
+	Stay       int `json:"stay"`
 	// Fits says whether all evicted pods find another node and no further pod is evicted. Pods of other schedulers are not counted.
-	Fits  bool   `json:"fits"`
-	Gangs []Move `json:"gangs,omitempty"`
+	Fits  bool       `json:"fits"`
+	Gangs []GangMove `json:"gangs,omitempty"`
 	// Others are pods without a gang, and pods of other schedulers.
 	Others []PodMove `json:"others,omitempty"`
 	// Evicted are the pods that would be evicted for the moved pods, as namespace/name on node.
 	Evicted []string `json:"evicted,omitempty"`
-	// Alone are the pods without a controller, which no controller recreates.
-	Alone []string `json:"alone,omitempty"`
-	// Before is what happens in any case, before the domain is emptied.
-	Before Before `json:"before,omitzero"`
+	// Uncontrolled are the pods without a controller, which no controller recreates.
+	Uncontrolled []string `json:"alone,omitempty"`
+	// PriorChanges is what happens in any case, before the domain is emptied.
+	Before PriorChanges `json:"before,omitzero"`
 }
 
-// Before is what the scheduler does with the gangs that wait.
-type Before struct {
+// PriorChanges is what the scheduler does with the gangs that wait.
+type PriorChanges struct {
 	Starts  []string `json:"starts,omitempty"`  // gangs
 	Evicted []string `json:"evicted,omitempty"` // namespace/name on node
 }
 
-// Move is a gang with evicted members.
-type Move struct {
+// GangMove is a gang with evicted members.
+type GangMove struct {
 	Gang     string `json:"gang"`
 	Priority int32  `json:"priority"`
 	// Stops says that the whole gang is evicted. Otherwise it goes on with the remaining members.
-	Stops  bool      `json:"stops"`
-	Here   int       `json:"here"` // members in the domain
-	Pods   []PodMove `json:"pods"` // the evicted members
-	From   string    `json:"from"` // the deepest domain that holds its bound members, before and
-	To     string    `json:"to"`   // after; "" is the whole cluster, or that no member is bound
-	Fits   bool      `json:"fits"`
-	Reason string    `json:"reason,omitempty"` // why it does not fit
+	Stops         bool      `json:"stops"`
+	MembersInside int       `json:"here"` // members in the domain
+	Pods          []PodMove `json:"pods"` // the evicted members
+	From          string    `json:"from"` // the deepest domain that holds its bound members, before and
+	To            string    `json:"to"`   // after; "" is the whole cluster, or that no member is bound
+	Fits          bool      `json:"fits"`
+	Reason        string    `json:"reason,omitempty"` // why it does not fit
 	// Unknown is the kind that the caller may not list, so that it is unknown where the gang fits.
 	Unknown string `json:"unknown,omitempty"`
 
@@ -113,11 +113,11 @@ func drained(ctx context.Context, o Options, set *simulate.Set, which func(*topo
 }
 
 // runPending lets the scheduler do what it would do anyway. Otherwise that would seem an effect of emptying the domain.
-func (v *View) runPending(ctx context.Context) (*Before, error) {
+func (v *View) runPending(ctx context.Context) (*PriorChanges, error) {
 	if err := v.Settle(ctx, nil); err != nil {
 		return nil, err
 	}
-	b := &Before{Evicted: v.evicted()}
+	b := &PriorChanges{Evicted: v.evicted()}
 	for _, ref := range v.queue {
 		was := v.initial[ref]
 		if current, ok := v.cache().Report(ref); ok && was.Bound < was.Min && current.Bound >= current.Min {
@@ -195,7 +195,7 @@ func (v *View) emptied(tree *topology.Tree, d topology.ID) *emptied {
 			l.pods = append(l.pods, pod)
 		}
 	}
-	l.pods, l.stops = eligible.Closed(v.cache(), l.pods)
+	l.pods, l.stops = eligible.WithBundles(v.cache(), l.pods)
 	slices.SortFunc(l.pods, func(a, b *v1.Pod) int { return topology.CompareNames(convert.PodKey(a), convert.PodKey(b)) })
 	return l
 }
@@ -208,10 +208,10 @@ func (v *View) drain(ctx context.Context, d topology.ID, evictedBefore []string)
 	var recreate []*v1.Pod
 	for _, pod := range l.pods {
 		if l.inside[pod.Spec.NodeName] {
-			out.Here++
+			out.PodsInside++
 		}
 		if len(pod.OwnerReferences) == 0 {
-			out.Alone = append(out.Alone, convert.PodKey(pod))
+			out.Uncontrolled = append(out.Uncontrolled, convert.PodKey(pod))
 		}
 		if v.Profile(pod.Spec.SchedulerName) != nil {
 			recreate = append(recreate, pod)
@@ -231,10 +231,10 @@ func (v *View) drain(ctx context.Context, d topology.ID, evictedBefore []string)
 }
 
 // moves returns the gangs with evicted members, by name.
-func (v *View) moves(l *emptied) (all []Move) {
+func (v *View) moves(l *emptied) (all []GangMove) {
 	at := map[gang.Ref]int{}
 	for _, pod := range l.pods {
-		ref := source.Of(pod)
+		ref := source.GangOf(pod)
 		if ref.IsZero() || v.Profile(pod.Spec.SchedulerName) == nil {
 			continue
 		}
@@ -243,13 +243,13 @@ func (v *View) moves(l *emptied) (all []Move) {
 			report, _ := v.cache().Report(ref)
 			i, at[ref] = len(all), len(all)
 			stops := slices.Contains(l.stops, ref)
-			all = append(all, Move{Gang: ref.String(), ref: ref, Priority: v.cache().Priority(pod), Stops: stops, From: report.Domain})
+			all = append(all, GangMove{Gang: ref.String(), ref: ref, Priority: v.cache().Priority(pod), Stops: stops, From: report.Domain})
 		}
 		if l.inside[pod.Spec.NodeName] {
-			all[i].Here++
+			all[i].MembersInside++
 		}
 	}
-	slices.SortFunc(all, func(a, b Move) int { return a.ref.Compare(b.ref, topology.CompareNames) })
+	slices.SortFunc(all, func(a, b GangMove) int { return a.ref.Compare(b.ref, topology.CompareNames) })
 	return all
 }
 
@@ -278,8 +278,8 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, evictedBefor
 			m.Reason, m.Unknown = p.Message, p.Unknown
 		}
 		out.Fits = out.Fits && (m.To != "" || !ours)
-		ref := source.Of(pod)
-		if i := slices.IndexFunc(out.Gangs, func(g Move) bool { return g.ref == ref }); i >= 0 && ours {
+		ref := source.GangOf(pod)
+		if i := slices.IndexFunc(out.Gangs, func(g GangMove) bool { return g.ref == ref }); i >= 0 && ours {
 			out.Gangs[i].Pods = append(out.Gangs[i].Pods, m)
 		} else {
 			out.Others = append(out.Others, m)
@@ -300,7 +300,7 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, evictedBefor
 }
 
 // arrived sets where a gang is afterwards, and why members are missing.
-func (v *View) arrived(ctx context.Context, m *Move) error {
+func (v *View) arrived(ctx context.Context, m *GangMove) error {
 	report, _ := v.cache().Report(m.ref)
 	m.To = report.Domain
 	lost := slices.IndexFunc(m.Pods, func(p PodMove) bool { return p.To == "" })

@@ -90,6 +90,6 @@ func judge(t *rapid.T, tree *topology.Tree, d topology.ID, drain *Drain) {
 	for _, p := range drain.Others {
 		look(p)
 	}
-	require.Equal(t, [2]int{drain.Pods, drain.Here}, [2]int{pods, here})
+	require.Equal(t, [2]int{drain.Pods, drain.PodsInside}, [2]int{pods, here})
 	require.Equal(t, drain.Fits, all && len(drain.Evicted) == 0)
 }

@@ -113,7 +113,7 @@ func candidates(ctx context.Context, o Options, set *simulate.Set, layer string)
 
 // unknown reports whether the next node of an evicted pod is unknown.
 func (d *Drain) unknown() bool {
-	return slices.ContainsFunc(d.Gangs, func(g Move) bool { return g.Unknown != "" }) ||
+	return slices.ContainsFunc(d.Gangs, func(g GangMove) bool { return g.Unknown != "" }) ||
 		slices.ContainsFunc(d.Others, func(p PodMove) bool { return p.Unknown != "" })
 }
 

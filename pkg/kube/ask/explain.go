@@ -43,18 +43,18 @@ type Explanation struct {
 	Next *Next `json:"next,omitempty"`
 	// Reason is the scheduler's own message.
 	Reason  string   `json:"reason,omitempty"`
-	Cure    *Cure    `json:"cure,omitempty"`
+	Remedy  *Remedy  `json:"cure,omitempty"`
 	Domains []Domain `json:"domains,omitempty"`
 	Layer   string   `json:"layer,omitempty"` // of the domains
-	// Unlike says that the members differ in their requests. Slots then count the most demanding members, except where a plan has
+	// Heterogeneous says that the members differ in their requests. Slots then count the most demanding members, except where a plan has
 	// counted all members.
-	Unlike  bool     `json:"unlike,omitempty"`
-	Queue   *Place   `json:"queue,omitempty"`
-	Holders []Holder `json:"holders,omitempty"` // of reserved nodes that the gang must respect
-	Where   *Where   `json:"where,omitempty"`
-	// Told are earlier events of the gang in a live cluster, the latest last.
-	Told []Told `json:"told,omitempty"`
-	at   time.Time
+	Heterogeneous bool           `json:"unlike,omitempty"`
+	Queue         *QueuePosition `json:"queue,omitempty"`
+	Holders       []Holder       `json:"holders,omitempty"` // of reserved nodes that the gang must respect
+	Placement     *Placement     `json:"where,omitempty"`
+	// PastEvent are earlier events of the gang in a live cluster, the latest last.
+	PastEvents []PastEvent `json:"told,omitempty"`
+	at         time.Time
 }
 
 // At is the time of the explained state.
@@ -75,25 +75,25 @@ type Next struct {
 	Domain string   `json:"domain"` // where the gang starts; "" is the whole cluster
 	Nodes  []string `json:"nodes"`  // of the gang's own members
 	// Evicts are the victims, as namespace/name on node: first those on its nodes, then the rest of their bundles.
-	Evicts []string `json:"evicts,omitempty"`
-	Leave  []string `json:"leave,omitempty"` // pods on its nodes that terminate for another reason
-	// Takers are the gangs whose members may take its nodes before it starts.
-	Takers []string `json:"takers,omitempty"`
+	Evicts      []string `json:"evicts,omitempty"`
+	Terminating []string `json:"leave,omitempty"` // pods on its nodes that terminate for another reason
+	// Rivals are the gangs whose members may take its nodes before it starts.
+	Rivals []string `json:"takers,omitempty"`
 	// Why explains the choice of victims; nil if they already terminate, or if there are none.
 	Why *status.Explanation `json:"why,omitempty"`
 
 	inTheWay int // number of victims on its nodes, the first in Evicts
 }
 
-// Cure is what makes the scheduler retry the gang.
-type Cure struct {
-	Words   string   `json:"words"`
+// Remedy is what makes the scheduler retry the gang.
+type Remedy struct {
+	Message string   `json:"words"`
 	Plugins []string `json:"plugins,omitempty"` // that reject it
 	Events  []string `json:"events,omitempty"`  // that these plugins wait for
 }
 
-// Place is a gang's position in the queue.
-type Place struct {
+// QueuePosition is a gang's position in the queue.
+type QueuePosition struct {
 	Position int      `json:"position"` // from 1; 0 if the gang is not tried
 	Of       int      `json:"of"`
 	Ahead    []string `json:"ahead,omitempty"`
@@ -106,8 +106,8 @@ type Holder struct {
 	Nodes    []string `json:"nodes"`
 }
 
-// Where is the placement of a gang that runs.
-type Where struct {
+// Placement is the placement of a gang that runs.
+type Placement struct {
 	Domain string `json:"domain"` // the deepest that holds all members; "" is the whole cluster
 	// Touched counts the domains of each layer that hold members. LeastPossible counts the domains that the gang would need on
 	// empty nodes. Both go from the top layer down.
@@ -143,19 +143,19 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 			e.WaitsFor = "Nothing: its members have finished."
 			return e, nil
 		}
-		e.Where, err = v.where(ctx, ref, running)
+		e.Placement, err = v.where(ctx, ref, running)
 		return e, err
 	}
 	e.Holders = v.holders(pending)
 	v.examined = v.group(ref)
-	if err := v.SettleOr(ctx, func() bool { return early(ref) }, func() bool { return v.decided(ref) }); err != nil {
+	if err := v.SettleEarly(ctx, func() bool { return early(ref) }, func() bool { return v.decided(ref) }); err != nil {
 		return nil, err
 	}
 	if err := v.fate(ctx, e, ref, was); err != nil {
 		return nil, err
 	}
 	if len(running) > 0 {
-		if e.Where, err = v.where(ctx, ref, running); err != nil {
+		if e.Placement, err = v.where(ctx, ref, running); err != nil {
 			return nil, err
 		}
 	}
@@ -195,7 +195,7 @@ func (v *View) decided(ref gang.Ref) bool {
 func (v *View) evicts(ref gang.Ref) bool {
 	r, ok := v.cache().Report(ref)
 	return ok && r.Reserved && !whole(r) && v.Eviction(ref) != nil && v.decided(ref) &&
-		v.hasPlaces(ref) && !v.Waiting() && len(v.rivals(ref)) == 0
+		v.hasPlaces(ref) && !v.BindingInProgress() && len(v.rivals(ref)) == 0
 }
 
 // higherPriorityBehind reports whether a later gang in the queue may take nodes that are reserved for the gang. A gang that was
@@ -204,7 +204,7 @@ func (v *View) higherPriorityBehind(ref gang.Ref) bool {
 	mine := v.members(ref)
 	return len(mine) > 0 && slices.ContainsFunc(v.queue[slices.Index(v.queue, ref)+1:], func(other gang.Ref) bool {
 		theirs := v.members(other)
-		return len(theirs) > 0 && !v.initial[other].Refusal.Waits() && v.cache().Priority(theirs[0]) > v.cache().Priority(mine[0])
+		return len(theirs) > 0 && !v.initial[other].Refusal.WaitsForUser() && v.cache().Priority(theirs[0]) > v.cache().Priority(mine[0])
 	})
 }
 
@@ -226,7 +226,7 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	}
 	key := v.group(ref)
 	l := v.looks[key]
-	refused := !whole(r) && !r.Reserved && !r.Refusal.Waits() && r.Refusal.By != gang.Conflict
+	refused := !whole(r) && !r.Reserved && !r.Refusal.WaitsForUser() && r.Refusal.By != gang.Conflict
 	if refused && l.domains == nil { // another gang was tried in its place
 		trial, err := v.try(ctx, ref)
 		if err != nil {
@@ -237,10 +237,10 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 			l = v.lookAt(ctx, *trial, true)
 		}
 	}
-	e.Domains, e.Layer, e.Unlike = l.domains, l.layer, l.heterogeneous
+	e.Domains, e.Layer, e.Heterogeneous = l.domains, l.layer, l.heterogeneous
 	condition := status.Condition(status.State(r), r.Domain)
 	e.Reason = condition.Message
-	if r.Refusal.Says != "" {
+	if r.Refusal.Summary != "" {
 		e.Reason = status.Clip(r.Refusal.String()) // WaitsFor has the sentence
 	}
 	switch {
@@ -248,7 +248,7 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		e.State, e.Reason = Starts, ""
 		e.Next = v.started(ref, was, r)
 		when := "the scheduler comes to it"
-		if was.Refusal.Waits() {
+		if was.Refusal.WaitsForUser() {
 			when = "what it waits for has come"
 		}
 		e.WaitsFor = "Nothing: it starts in " + domainText(e.Next.Domain) + " when " + when + "."
@@ -262,34 +262,34 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		}
 	case r.Refusal.By == gang.Declaration:
 		e.State, e.WaitsFor = Rejected, sentence(r.Refusal.Words)
-		e.Cure = &Cure{Words: "fix the field named above"}
-	case r.Refusal.Waits() || r.Refusal.By == gang.Conflict:
+		e.Remedy = &Remedy{Message: "fix the field named above"}
+	case r.Refusal.WaitsForUser() || r.Refusal.By == gang.Conflict:
 		e.State, e.WaitsFor = Waiting, sentence(condition.Message)
-		e.Cure = &Cure{Words: map[gang.Refuser]string{
+		e.Remedy = &Remedy{Message: map[gang.ObstacleKind]string{
 			gang.Missing:  "create the missing pods: check the controller (parallelism of a Job), ResourceQuota and webhooks",
 			gang.Consent:  "list this gang in the gang group of each gang that it lists",
 			gang.Conflict: "give all gangs of the group the same topology constraint",
 		}[r.Refusal.By]}
 	case r.Refusal.By == gang.Quota:
-		e.State, e.WaitsFor = Unschedulable, r.Refusal.Says
-		if r.Refusal.Never {
+		e.State, e.WaitsFor = Unschedulable, r.Refusal.Summary
+		if r.Refusal.NeverEvictable {
 			e.State = NeverFits
 		}
-		if group, none := v.cache().GroupOf(key); !none.Is() {
+		if group, none := v.cache().GroupOf(key); !none.Exists() {
 			if words := v.Shared().QuotaCure(group); words != "" {
-				e.Cure = &Cure{Words: words}
+				e.Remedy = &Remedy{Message: words}
 			}
 		}
 	case r.Refusal.By == gang.Veto:
 		e.State, e.WaitsFor = Unschedulable, sentence(r.Refusal.Words)
-		e.Cure = &Cure{Words: "what plugin " + strings.Join(r.Refusal.Plugins, ", ") + " waits for"}
+		e.Remedy = &Remedy{Message: "what plugin " + strings.Join(r.Refusal.Plugins, ", ") + " waits for"}
 	case l.refusal != nil:
 		e.State = Unschedulable
 		if l.shortage.Never != nil {
 			e.State = NeverFits
 		}
 		e.WaitsFor = status.Sentence(l.shortage)
-		e.Cure = v.remedy(ctx, ref, l, r.Refusal)
+		e.Remedy = v.remedy(ctx, ref, l, r.Refusal)
 		for i := range e.Domains {
 			if d := e.Domains[i].Eviction; d != nil && !d.Part {
 				d.Untried = untried(r.Refusal)
@@ -340,7 +340,7 @@ func (v *View) costs(e *Explanation, ref gang.Ref) {
 // try makes an attempt for a gang that was not tried itself; nil if it cannot be planned.
 func (v *View) try(ctx context.Context, ref gang.Ref) (*plugin.Trial, error) {
 	group, refusal := v.cache().GroupOf(v.group(ref))
-	if refusal.Is() || len(group.Pending) == 0 {
+	if refusal.Exists() || len(group.Pending) == 0 {
 		return nil, nil
 	}
 	return v.trial(ctx, group, group.Pods[group.Pending[0].Pod])
@@ -384,13 +384,13 @@ func sentence(text string) string {
 }
 
 // placeOf returns the gang's position in the queue; nil if it is not queued.
-func (v *View) placeOf(ref gang.Ref) *Place {
+func (v *View) placeOf(ref gang.Ref) *QueuePosition {
 	i := slices.Index(v.queue, ref)
 	if i < 0 {
 		return nil
 	}
-	p := &Place{Of: len(v.queue)}
-	if v.initial[ref].Refusal.Waits() {
+	p := &QueuePosition{Of: len(v.queue)}
+	if v.initial[ref].Refusal.WaitsForUser() {
 		return p
 	}
 	p.Position = i + 1

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// Told is an event of a gang, as the cluster keeps it for about an hour.
-type Told struct {
+// PastEvent is an event of a gang, as the cluster keeps it for about an hour.
+type PastEvent struct {
 	At      time.Time `json:"at"` // of the last occurrence
 	Object  string    `json:"object"`
 	Reason  string    `json:"reason"`
@@ -29,7 +29,7 @@ type Told struct {
 
 // History lists the events of a gang in a cluster, the latest last: events of its object, and evictions for its members. It sends
 // two list requests, filtered by the API server. The note says that events may not be listed.
-func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all []Told, note string, err error) {
+func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all []PastEvent, note string, err error) {
 	ref, err := v.find(t)
 	if err != nil {
 		return nil, "", err
@@ -68,8 +68,8 @@ func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all 
 }
 
 // readEvent reads an event in either form of the API.
-func readEvent(e *v1.Event) Told {
-	t := Told{
+func readEvent(e *v1.Event) PastEvent {
+	t := PastEvent{
 		Object: e.InvolvedObject.Kind + " " + convert.Key(e.InvolvedObject.Namespace, e.InvolvedObject.Name),
 		Reason: e.Reason, Message: e.Message, At: e.LastTimestamp.Time, Times: max(1, int(e.Count)),
 	}
@@ -83,9 +83,9 @@ func readEvent(e *v1.Event) Told {
 }
 
 // sortEvents sorts events by time and drops repetitions of one message.
-func sortEvents(all []Told) []Told {
-	slices.SortStableFunc(all, func(a, b Told) int {
+func sortEvents(all []PastEvent) []PastEvent {
+	slices.SortStableFunc(all, func(a, b PastEvent) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})
-	return slices.CompactFunc(all, func(a, b Told) bool { return a.Reason == b.Reason && a.Message == b.Message })
+	return slices.CompactFunc(all, func(a, b PastEvent) bool { return a.Reason == b.Reason && a.Message == b.Message })
 }

@@ -15,19 +15,19 @@ func TestReadEvent(t *testing.T) {
 	about := v1.ObjectReference{Kind: "PodGroup", Namespace: "default", Name: "g"}
 	for name, test := range map[string]struct {
 		e    v1.Event
-		want Told
+		want PastEvent
 	}{
 		"old form": {
 			v1.Event{LastTimestamp: metav1.NewTime(at), Count: 3, Reason: "Preempting", Message: "preempts p"},
-			Told{At: at, Reason: "Preempting", Message: "preempts p", Times: 3},
+			PastEvent{At: at, Reason: "Preempting", Message: "preempts p", Times: 3},
 		},
 		"new form, once": {
 			v1.Event{EventTime: metav1.NewMicroTime(at), Reason: "Preempting"},
-			Told{At: at, Reason: "Preempting", Times: 1},
+			PastEvent{At: at, Reason: "Preempting", Times: 1},
 		},
 		"new form, a series": {
 			v1.Event{EventTime: metav1.NewMicroTime(at), Series: &v1.EventSeries{Count: 7, LastObservedTime: metav1.NewMicroTime(at.Add(time.Minute))}},
-			Told{At: at.Add(time.Minute), Times: 7},
+			PastEvent{At: at.Add(time.Minute), Times: 7},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,10 +40,10 @@ func TestReadEvent(t *testing.T) {
 // TestSortEvents: the latest event comes last, and equal events about the object and a member come once.
 func TestSortEvents(t *testing.T) {
 	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
-	require.Equal(t, []Told{
+	require.Equal(t, []PastEvent{
 		{At: at(1), Object: "PodGroup default/g", Reason: "Preempting", Message: "preempts p"},
 		{At: at(3), Object: "PodGroup default/g", Reason: "Scheduled", Message: "the gang is bound in s1"},
-	}, sortEvents([]Told{
+	}, sortEvents([]PastEvent{
 		{At: at(3), Object: "PodGroup default/g", Reason: "Scheduled", Message: "the gang is bound in s1"},
 		{At: at(1), Object: "PodGroup default/g", Reason: "Preempting", Message: "preempts p"},
 		{At: at(1), Object: "Pod default/g-0", Reason: "Preempting", Message: "preempts p"},

@@ -23,7 +23,7 @@ func TestMemberWithOwnVolumeIsCountedAlone(t *testing.T) {
 			v, err := Open(t.Context(), Options{}, set)
 			require.NoError(t, err)
 			defer v.Close()
-			tree, err := v.Topology(t.Context(), Wanted{Gang: &Target{Kind: "podgroup", Namespace: "default", Name: "g"}})
+			tree, err := v.Topology(t.Context(), SlotSize{Gang: &Target{Kind: "podgroup", Namespace: "default", Name: "g"}})
 			require.NoError(t, err)
 			book, _, err := v.Book(t.Context())
 			require.NoError(t, err)

@@ -38,7 +38,7 @@ func List(ctx context.Context, config *rest.Config) (set *simulate.Set, notes []
 	seen := map[schema.GroupResource]bool{}
 	for _, kind := range simulate.Kinds() {
 		resource := kind.Resource
-		for _, version := range kind.Others {
+		for _, version := range kind.OtherVersions {
 			if other := resource.GroupResource().WithVersion(version); !served[resource] && served[other] {
 				resource = other
 			}
@@ -47,7 +47,7 @@ func List(ctx context.Context, config *rest.Config) (set *simulate.Set, notes []
 			continue
 		}
 		seen[resource.GroupResource()] = true
-		take := func(o runtime.Object) error { return set.Take(kind, o, "the cluster") }
+		take := func(o runtime.Object) error { return set.AddListed(kind, o, "the cluster") }
 		if kind.Custom {
 			var list *unstructured.UnstructuredList
 			if list, err = custom.Resource(resource).List(ctx, fromMemory); err == nil {
@@ -59,8 +59,8 @@ func List(ctx context.Context, config *rest.Config) (set *simulate.Set, notes []
 		switch {
 		case err == nil:
 		case apierrors.IsForbidden(err) && !slices.Contains(needed, kind.Kind):
-			set.Miss(resource.GroupResource().String())
-			notes = append(notes, simulate.Unread(resource.GroupResource().String()))
+			set.MarkUnlisted(resource.GroupResource().String())
+			notes = append(notes, simulate.UnlistedNote(resource.GroupResource().String()))
 		case apierrors.IsForbidden(err):
 			return nil, nil, fmt.Errorf("%s must be readable in the whole cluster: %w", resource.Resource, err)
 		default:

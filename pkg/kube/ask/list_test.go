@@ -131,7 +131,7 @@ func TestListWithoutPermission(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, c.notes, notes)
-			require.True(t, set.Missed("podgroups.scheduling.sigs.k8s.io"))
+			require.True(t, set.Unlisted("podgroups.scheduling.sigs.k8s.io"))
 		})
 	}
 }

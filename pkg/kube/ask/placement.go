@@ -16,7 +16,7 @@ import (
 )
 
 // where returns the placement of running members, and how near they could be at best.
-func (v *View) where(ctx context.Context, ref gang.Ref, running []*v1.Pod) (*Where, error) {
+func (v *View) where(ctx context.Context, ref gang.Ref, running []*v1.Pod) (*Placement, error) {
 	tree := v.cache().Topology().Tree
 	var indices []int
 	for _, pod := range running {
@@ -25,7 +25,7 @@ func (v *View) where(ctx context.Context, ref gang.Ref, running []*v1.Pod) (*Whe
 		}
 	}
 	domain, _ := tree.Enclosing(slices.Values(indices))
-	w := &Where{Domain: tree.Path(domain)}
+	w := &Placement{Domain: tree.Path(domain)}
 	empty, err := v.capacity(ctx, tree, running)
 	if err != nil {
 		return nil, err

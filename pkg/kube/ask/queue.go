@@ -74,8 +74,8 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Wa
 		w.Position = p.Position
 	}
 	if e.Next != nil && (e.State == Preempting || e.State == Evicts) {
-		w.Reservation = &Reservation{Places: len(e.Next.Nodes), Domain: e.Next.Domain, Leaving: slices.Concat(e.Next.Evicts, e.Next.Leave)}
-		w.EstimatedStart = v.lastDeletion(slices.Concat(e.Next.Evicts[:e.Next.inTheWay], e.Next.Leave))
+		w.Reservation = &Reservation{Places: len(e.Next.Nodes), Domain: e.Next.Domain, Leaving: slices.Concat(e.Next.Evicts, e.Next.Terminating)}
+		w.EstimatedStart = v.lastDeletion(slices.Concat(e.Next.Evicts[:e.Next.inTheWay], e.Next.Terminating))
 	}
 	if e.State == Starts {
 		w.EstimatedStart = &v.at

@@ -11,58 +11,58 @@ import (
 )
 
 // remedy says what makes the scheduler retry an unschedulable gang.
-func (v *View) remedy(ctx context.Context, ref gang.Ref, l look, r gang.Refusal) *Cure {
-	c := &Cure{Plugins: l.refusal.Plugins}
+func (v *View) remedy(ctx context.Context, ref gang.Ref, l look, r gang.Obstacle) *Remedy {
+	c := &Remedy{Plugins: l.refusal.Plugins}
 	pending := v.cache().Pending(ref)
 	if len(pending) > 0 {
 		c.Events = v.events(ctx, pending[0].Spec.SchedulerName, c.Plugins)
 	}
 	switch {
 	case l.refusal.Plan.Split:
-		c.Words = "recreate the running members outside one domain, or all members; more nodes do not help"
+		c.Message = "recreate the running members outside one domain, or all members; more nodes do not help"
 	case l.shortage.Pin != nil:
-		c.Words = "free capacity in " + l.shortage.Pin.In + ": pods that terminate or nodes that are added; or recreate all members of the gang"
+		c.Message = "free capacity in " + l.shortage.Pin.DomainPath + ": pods that terminate or nodes that are added; or recreate all members of the gang"
 	case l.shortage.Never != nil:
-		c.Words = l.neverRemedy()
+		c.Message = l.neverRemedy()
 	case l.refusal.Everywhere:
-		c.Words = "what " + strings.Join(c.Plugins, ", ") + " asks for; more nodes do not help"
+		c.Message = "what " + strings.Join(c.Plugins, ", ") + " asks for; more nodes do not help"
 	default:
-		c.Words = "pods that terminate, or nodes that are added"
+		c.Message = "pods that terminate, or nodes that are added"
 		if l.refusal.Plan.Dependent {
-			c.Words = "pods that start where its members must be near them, pods that terminate, or nodes that are added"
+			c.Message = "pods that start where its members must be near them, pods that terminate, or nodes that are added"
 		}
-		if len(l.shortage.Apart) > 0 {
-			c.Words = l.shortage.Apart[0].Helps() + ", or members that may be together"
+		if len(l.shortage.Separations) > 0 {
+			c.Message = l.shortage.Separations[0].Helps() + ", or members that may be together"
 		}
 		switch {
 		case l.verdict != preempt.Evicts:
-			c.Words += "; " + l.verdict.Says(0, 0)
+			c.Message += "; " + l.verdict.Says(0, 0)
 		case l.noVictims:
-			c.Words += "; no pod may be evicted for it"
+			c.Message += "; no pod may be evicted for it"
 		case untried(r):
-			c.Words += "; no eviction found that frees enough capacity in one domain (search limit reached)"
+			c.Message += "; no eviction found that frees enough capacity in one domain (search limit reached)"
 		default:
-			c.Words += "; no eviction frees enough capacity in one domain"
+			c.Message += "; no eviction frees enough capacity in one domain"
 		}
 	}
 	return c
 }
 
 // untried reports whether the scheduler stopped before it had examined all evictions.
-func untried(r gang.Refusal) bool {
+func untried(r gang.Obstacle) bool {
 	return strings.Contains(r.Words, status.PreemptionUntried.Says(0, 0))
 }
 
 // neverRemedy says what helps a gang that does not fit into the empty cluster.
 func (l *look) neverRemedy() string {
 	all := []string{"more or larger nodes in one domain"}
-	if len(l.shortage.Apart) > 0 {
-		all = []string{l.shortage.Apart[0].Helps() + " (larger nodes do not help), or members that may be together"}
+	if len(l.shortage.Separations) > 0 {
+		all = []string{l.shortage.Separations[0].Helps() + " (larger nodes do not help), or members that may be together"}
 	}
 	if len(l.shortage.Lacks) > 0 {
 		all = append(all, "nodes that refuse its members no longer")
 	}
-	if len(l.shortage.Odd(l.shortage.Never)) > 0 {
+	if len(l.shortage.UnreachableMultiples(l.shortage.Never)) > 0 {
 		all = []string{"another number of members"}
 	}
 	return strings.Join(append(all, "or other rules"), ", ") + "; evicting pods does not help"

@@ -46,7 +46,7 @@ func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref, was c
 		e.State = Evicts
 	}
 	v.addVictims(ctx, e.Next, trial)
-	if e.Next.Takers, err = v.takers(ctx, ref, trial, e.Next.Nodes); err != nil {
+	if e.Next.Rivals, err = v.takers(ctx, ref, trial, e.Next.Nodes); err != nil {
 		return err
 	}
 	e.WaitsFor = e.Next.sentence()
@@ -75,7 +75,7 @@ func (v *View) leftOut(ctx context.Context, e *Explanation, ref gang.Ref) error 
 	}
 	e.State = Unschedulable
 	e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; there is none for this gang."
-	e.Cure = &Cure{Words: "pods that terminate, or nodes that are added, once the others have started"}
+	e.Remedy = &Remedy{Message: "pods that terminate, or nodes that are added, once the others have started"}
 	return nil
 }
 
@@ -110,7 +110,7 @@ func (v *View) nodesAfterTermination(ctx context.Context, t *plugin.Trial, ref g
 
 // terminatingOn returns the pods of a node that terminate.
 func (v *View) terminatingOn(t *plugin.Trial, n fwk.NodeInfo) []*v1.Pod {
-	return slices.DeleteFunc(podsOn(n), func(p *v1.Pod) bool { return !t.Preemptor.Victims.Leaves(p, v.Now()) })
+	return slices.DeleteFunc(podsOn(n), func(p *v1.Pod) bool { return !t.Preemptor.Victims.Terminates(p, v.Now()) })
 }
 
 // enclosing returns the path of the deepest domain that holds the nodes.
@@ -128,11 +128,11 @@ func enclosing(tree *topology.Tree, nodes []string) string {
 // addVictims records the pods that terminate for a reservation, or whose nodes it needs.
 func (v *View) addVictims(ctx context.Context, n *Next, t *plugin.Trial) {
 	victims, inTheWay := t.Preemptor.Victims, map[types.UID]bool{}
-	asked := func(p *v1.Pod) bool { return victims.Asked(t.Attempt.Group.Key, p) }
-	for _, p := range victims.Leaving(t.Attempt, v.Now()).InTheWay(ctx, t.Attempt) {
+	asked := func(p *v1.Pod) bool { return victims.IsVictim(t.Attempt.Group.Key, p) }
+	for _, p := range victims.Leaving(t.Attempt, v.Now()).Blocking(ctx, t.Attempt) {
 		inTheWay[p.UID] = true
 		if n.Why != nil && !asked(p) {
-			n.Leave = append(n.Leave, nameOn(p))
+			n.Terminating = append(n.Terminating, nameOn(p))
 		} else {
 			n.Evicts = append(n.Evicts, nameOn(p))
 		}
@@ -143,7 +143,7 @@ func (v *View) addVictims(ctx context.Context, n *Next, t *plugin.Trial) {
 			n.Evicts = append(n.Evicts, nameOn(p))
 		}
 	}
-	for _, names := range [][]string{n.Evicts[:n.inTheWay], n.Evicts[n.inTheWay:], n.Leave} {
+	for _, names := range [][]string{n.Evicts[:n.inTheWay], n.Evicts[n.inTheWay:], n.Terminating} {
 		slices.SortFunc(names, topology.CompareNames)
 	}
 }
@@ -154,14 +154,14 @@ func (n *Next) sentence() string {
 	if len(n.Evicts) > 0 {
 		out = append(out, map[bool]string{true: "Would evict ", false: "Waits for "}[n.Why != nil]+joinNames(n.Evicts))
 	}
-	if len(n.Leave) > 0 {
-		out = append(out, fmt.Sprintf("%s %s anyway", joinNames(n.Leave), map[bool]string{true: "leaves", false: "leave"}[len(n.Leave) == 1]))
+	if len(n.Terminating) > 0 {
+		out = append(out, fmt.Sprintf("%s %s anyway", joinNames(n.Terminating), map[bool]string{true: "leaves", false: "leave"}[len(n.Terminating) == 1]))
 	}
 	unless := ""
-	if len(n.Takers) > 0 {
-		unless = ", unless members of " + joinNames(n.Takers) + " take its places first"
+	if len(n.Rivals) > 0 {
+		unless = ", unless members of " + joinNames(n.Rivals) + " take its places first"
 	}
-	switch len(n.Evicts) + len(n.Leave) {
+	switch len(n.Evicts) + len(n.Terminating) {
 	case 0:
 		return fmt.Sprintf("Its places in %s are reserved, and free: it starts when the scheduler comes to it%s.", domainText(n.Domain), unless)
 	case 1:

@@ -48,7 +48,7 @@ func (v *View) rivals(ref gang.Ref) (all []rival) {
 	position := slices.Index(v.queue, ref)
 	for i, other := range v.queue {
 		pods := slices.DeleteFunc(v.cache().Pending(other), v.hasPlace)
-		if len(pods) == 0 || v.group(other) == v.group(ref) || v.initial[other].Refusal.Waits() {
+		if len(pods) == 0 || v.group(other) == v.group(ref) || v.initial[other].Refusal.WaitsForUser() {
 			continue
 		}
 		above := v.cache().Priority(pods[0]) > v.cache().Priority(mine[0])

@@ -24,7 +24,7 @@ type transitions struct {
 
 func readTransitions(set *simulate.Set) transitions {
 	t := transitions{pods: map[string]time.Time{}, gangs: map[string]time.Time{}}
-	set.Each(func(o runtime.Object) {
+	set.ForEach(func(o runtime.Object) {
 		switch o := o.(type) {
 		case *v1.Pod:
 			for _, c := range o.Status.Conditions {

@@ -24,8 +24,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Wanted is what a slot is for: a member of a gang, a pod with these requests, or if both are empty, a whole node.
-type Wanted struct {
+// SlotSize is what a slot is for: a member of a gang, a pod with these requests, or if both are empty, a whole node.
+type SlotSize struct {
 	Gang     *Target
 	Requests v1.ResourceList
 }
@@ -142,7 +142,7 @@ type leaf struct {
 }
 
 // Topology counts slots at the start, before the scheduler goes on.
-func (v *View) Topology(ctx context.Context, want Wanted) (*Topology, error) {
+func (v *View) Topology(ctx context.Context, want SlotSize) (*Topology, error) {
 	net := v.cache().Topology()
 	out := &Topology{Problem: net.Problem, tree: net.Tree, For: "whole nodes"}
 	if net.Object == nil {
@@ -213,10 +213,10 @@ func (v *View) members(ref gang.Ref) []*v1.Pod {
 // withAhead adds to the pods the members that their controller makes only when these run, and that are planned with them.
 func (v *View) withAhead(ref gang.Ref, pods []*v1.Pod) []*v1.Pod {
 	group, refusal := v.cache().Group(pods[0])
-	if refusal.Is() {
+	if refusal.Exists() {
 		return pods
 	}
-	for _, m := range group.Ahead {
+	for _, m := range group.Future {
 		if p := group.Pods[m.Pod]; m.Gang == ref && p != nil {
 			pods = append(pods, p)
 		}
@@ -275,7 +275,7 @@ func (v *View) letters(nodes []fwk.NodeInfo, out *Topology) map[gang.Ref]string 
 			continue
 		}
 		for _, pod := range podsOn(n) {
-			if ref := source.Of(pod); !ref.IsZero() {
+			if ref := source.GangOf(pod); !ref.IsZero() {
 				count[ref]++
 			}
 		}
@@ -302,7 +302,7 @@ func largestFirst(pods map[gang.Ref]int) []gang.Ref {
 func (v *View) leaf(n fwk.NodeInfo, letters map[gang.Ref]string) leaf {
 	l := leaf{broken: isBroken(n.Node())}
 	for _, pod := range podsOn(n) {
-		switch ref := source.Of(pod); {
+		switch ref := source.GangOf(pod); {
 		case !ref.IsZero():
 			l.marks = append(l.marks, letters[ref])
 		case !onEveryNode(pod):

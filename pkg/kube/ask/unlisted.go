@@ -10,8 +10,8 @@ var topologyResource = v1alpha1.ClusterNetworkTopologies.GroupResource().String(
 // unknown sets the explanation of a gang whose cause of waiting is unknown.
 func (e *Explanation) unknown(resource string) {
 	e.State, e.Reason = Waiting, ""
-	e.WaitsFor = simulate.Unknown(resource)
-	e.Cure = &Cure{Words: simulate.AskAgain(resource)}
+	e.WaitsFor = simulate.UnknownCause(resource)
+	e.Remedy = &Remedy{Message: simulate.UnknownRemedy(resource)}
 }
 
 // unlistedError returns an error if the caller may not list the topology, so that domains above the nodes are unknown.
@@ -27,5 +27,5 @@ type UnlistedError struct{ What string }
 
 func (e *UnlistedError) Error() string {
 	return "whether there is " + e.What + " is not known: " + topologyResource +
-		" may not be listed with your permissions; what would help: " + simulate.AskAgain(topologyResource)
+		" may not be listed with your permissions; what would help: " + simulate.UnknownRemedy(topologyResource)
 }

@@ -58,9 +58,9 @@ func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 	return others
 }
 
-// ComesBeside says whether pod has a reservation that was made after other's assignment, at equal priority. Then
+// ReservedAfter says whether pod has a reservation that was made after other's assignment, at equal priority. Then
 // other goes first.
-func (c *Cache) ComesBeside(pod, other *v1.Pod) bool {
+func (c *Cache) ReservedAfter(pod, other *v1.Pod) bool {
 	return read(c, func() bool { return c.comesBeside(pod, other) })
 }
 
@@ -113,16 +113,16 @@ func (c *Cache) ReservedIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 	return out
 }
 
-// Kept is the reserved node of a member.
-type Kept struct {
+// ReservedNode is the reserved node of a member.
+type ReservedNode struct {
 	Pod  *v1.Pod
 	Gang gang.Ref
 	Node string
 }
 
-// KeptAfar returns the reservations of other groups for members of equal or higher priority whose constraints may
+// FarReservations returns the reservations of other groups for members of equal or higher priority whose constraints may
 // exclude the pod from other nodes. With own, it returns all reservations of such priority.
-func (c *Cache) KeptAfar(pod *v1.Pod, all bool) (out []Kept) {
+func (c *Cache) FarReservations(pod *v1.Pod, all bool) (out []ReservedNode) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if !all && c.farReaching == 0 || !c.book.AnyPlaces() {
@@ -135,7 +135,7 @@ func (c *Cache) KeptAfar(pod *v1.Pod, all bool) (out []Kept) {
 			continue
 		}
 		if c.Priority(p) >= c.Priority(pod) && !c.comesBeside(p, pod) {
-			out = append(out, Kept{p, source.Of(p), node})
+			out = append(out, ReservedNode{p, source.GangOf(p), node})
 		}
 	}
 	return out

@@ -53,13 +53,13 @@ type Options struct {
 	Lacks func(*v1.Pod) string
 	// Ticked is called after each tick of the book; nil disables the call.
 	Ticked func()
-	// Beside are resources of other components that are read through the same client. Their first lists are part of
+	// ExtraResource are resources of other components that are read through the same client. Their first lists are part of
 	// what must have been seen.
-	Beside []Beside
+	ExtraResources []ExtraResource
 }
 
-// Beside is an optional resource and the handlers of its objects.
-type Beside struct {
+// ExtraResource is an optional resource and the handlers of its objects.
+type ExtraResource struct {
 	Resource  schema.GroupVersionResource
 	Set, Drop func(*unstructured.Unstructured)
 }
@@ -100,7 +100,7 @@ type Cache struct {
 	nominated        map[string]string            // nominated pods of any kind, and the node
 	singles          map[string]singleReservation // pods without a gang that have a reserved node
 	foundNominations map[string]string            // members that were nominated at the start, and the node
-	bereft           []Bereft                     // groups for which an earlier process may have reserved future members
+	bereft           []LostReservation            // groups for which an earlier process may have reserved future members
 	strays           map[string]*stray            // pods without a gang that may have meant one
 	nodes            map[string]*v1.Node
 	deletedNodes     map[string]bool // deleted nodes that a snapshot may still hold
@@ -275,7 +275,7 @@ func (c *Cache) tick(ctx context.Context) {
 				c.Ticked()
 			}
 			if !c.open.Load() && c.firstAsked.Load() != 0 && !c.Resuming() {
-				c.carryOut([]gang.Effect{{Verb: gang.GoOn}})
+				c.carryOut([]gang.Effect{{Verb: gang.ResumeOthers}})
 			}
 		}
 	}
@@ -300,8 +300,8 @@ func (c *Cache) admit(pod *v1.Pod) (ok bool, why string) {
 func (c *Cache) Waits(ref gang.Ref) bool { return read(c, func() bool { return c.book.Waits(ref) }) }
 
 // Seat returns a member's assignment in the plan of its group.
-func (c *Cache) Seat(pod *v1.Pod) gang.Seat {
-	return read(c, func() gang.Seat { return c.book.Seat(convert.PodKey(pod)) })
+func (c *Cache) Seat(pod *v1.Pod) gang.NodeAssignment {
+	return read(c, func() gang.NodeAssignment { return c.book.NodeAssignment(convert.PodKey(pod)) })
 }
 
 // Tried returns the group of a pod, whether a plan was ever searched in the pod's cycle, and whether the group
@@ -338,14 +338,14 @@ func (c *Cache) Reserved(group gang.Ref) bool {
 
 // DoesWithout says whether the gang's group has what it needs without the gang.
 func (c *Cache) DoesWithout(ref gang.Ref) bool {
-	return read(c, func() bool { return c.book.DoesWithout(ref) })
+	return read(c, func() bool { return c.book.IsOptionalNow(ref) })
 }
 
-// Comes says whether members of a group have a reserved or planned node and no binding yet.
-func (c *Cache) Comes(group gang.Ref) bool {
+// AwaitsMembers says whether members of a group have a reserved or planned node and no binding yet.
+func (c *Cache) AwaitsMembers(group gang.Ref) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if c.book.Reserved(group) || c.book.KeepsAhead(group) {
+	if c.book.Reserved(group) || c.book.ReservesFuture(group) {
 		return true
 	}
 	g, ok := c.book.GroupOf(group)
@@ -354,7 +354,7 @@ func (c *Cache) Comes(group gang.Ref) bool {
 
 // HasPlace says whether a pod has an assignment in a plan.
 func (c *Cache) HasPlace(pod *v1.Pod) bool {
-	if source.Of(pod).IsZero() {
+	if source.GangOf(pod).IsZero() {
 		return false
 	}
 	node, _ := c.Place(pod)
@@ -363,12 +363,12 @@ func (c *Cache) HasPlace(pod *v1.Pod) bool {
 
 // HasNode says whether a member of a gang has an assignment or a node.
 func (c *Cache) HasNode(pod *v1.Pod) bool {
-	return read(c, func() bool { return c.book.Has(convert.PodKey(pod)) })
+	return read(c, func() bool { return c.book.HasNode(convert.PodKey(pod)) })
 }
 
 // Starves says whether capacity is held for a starving group.
 func (c *Cache) Starves(group gang.Ref) bool {
-	return read(c, func() bool { return c.book.Saves(group) })
+	return read(c, func() bool { return c.book.HoldsCapacity(group) })
 }
 
 // Follow enables the effect Moved.

@@ -222,7 +222,7 @@ func TestEventsThatWakeGang(t *testing.T) {
 			cache.setObject(ref("a"), podGroup("1", scheduling.AnnotationTopologySpec, must), source.More{})
 			cache.setPod(member("p0"))
 			cache.setPod(member("p1"))
-			cache.Handle(gang.Refused{Group: ref("a"), Refusal: gang.Refusal{By: gang.Plan, Words: "no room"}})
+			cache.Handle(gang.Unschedulable{Group: ref("a"), Refusal: gang.Obstacle{By: gang.Plan, Words: "no room"}})
 			*effects = nil
 			changed := podGroup("1", scheduling.AnnotationTopologySpec, must)
 			c.change(cache, changed)
@@ -623,7 +623,7 @@ func TestGangsOfOtherSchedulersAreNotWritten(t *testing.T) {
 	cleared := gang.Effect{Verb: gang.Clear, Pod: "ns/p1"}
 	require.NotContains(t, *effects, cleared, "somebody else has written that")
 	for _, node := range []string{"n1", "n2"} {
-		c.Handle(gang.Planned{Group: ref("a"), Places: []gang.Place{{Pod: "ns/p1", Node: node}}})
+		c.Handle(gang.Planned{Group: ref("a"), Places: []gang.Assignment{{Pod: "ns/p1", Node: node}}})
 		c.Forget(ref("a"), "test")
 	}
 	require.NotContains(t, *effects, cleared)
@@ -664,7 +664,7 @@ func TestPlacesOfAPartiallyBoundGang(t *testing.T) {
 	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p0", priority(1000), func(p *v1.Pod) { p.Spec.NodeName = "n0" }))
 	c.setPod(member("p1", priority(1000)))
-	c.Handle(gang.Planned{Group: ref("a"), Places: []gang.Place{{Pod: "ns/p1", Node: "n1"}}, Reserved: true})
+	c.Handle(gang.Planned{Group: ref("a"), Places: []gang.Assignment{{Pod: "ns/p1", Node: "n1"}}, Reserved: true})
 	for least, blocked := range map[int32]int{999: 1, 1000: 1, 1001: 0, 100_000: 0} {
 		other := member("other", priority(least), func(p *v1.Pod) { p.Labels = nil })
 		require.Len(t, c.PlacesOn("n1", other), blocked, least)

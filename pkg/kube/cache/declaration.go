@@ -7,8 +7,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Said is what the objects of a gang declare.
-type Said struct {
+// Declarations is what the objects of a gang declare.
+type Declarations struct {
 	Ref     gang.Ref
 	Way     string // what its members write to be members, as Source.Way; "" if nothing
 	Members int    // that have not finished
@@ -19,15 +19,15 @@ type Said struct {
 	Served  bool   // by this process
 }
 
-// Said returns the declarations about a gang.
-func (c *Cache) Said(ref gang.Ref) (Said, bool) {
+// Declarations returns the declarations about a gang.
+func (c *Cache) Declarations(ref gang.Ref) (Declarations, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	r := c.gangs[ref]
 	if r == nil {
-		return Said{}, false
+		return Declarations{}, false
 	}
-	out := Said{Ref: ref, Members: len(r.Pods), Owner: r.owner.Kind, Served: c.ours(r)}
+	out := Declarations{Ref: ref, Members: len(r.Pods), Owner: r.owner.Kind, Served: c.ours(r)}
 	for _, pods := range []map[string]*v1.Pod{r.Pods, r.Finished} {
 		for _, pod := range pods {
 			if way := source.WayOf(pod); out.Way == "" || way < out.Way { // members may use several ways
@@ -36,7 +36,7 @@ func (c *Cache) Said(ref gang.Ref) (Said, bool) {
 		}
 	}
 	if d := r.Declared; d != nil {
-		out.Min, out.Rule, out.Problem = d.Min, d.Rule, d.Problem.Words
+		out.Min, out.Rule, out.Problem = d.Min, d.ConstraintOrigin, d.Problem.Words
 	} else {
 		out.Problem = "nothing declares it: its object does not exist, or is not read"
 	}

@@ -10,7 +10,7 @@ import (
 
 // setFinished records a succeeded or failed member.
 func (c *Cache) setFinished(pod *v1.Pod) {
-	ref := source.Of(pod)
+	ref := source.GangOf(pod)
 	if ref.IsZero() || !convert.Finished(pod) {
 		return
 	}
@@ -22,7 +22,7 @@ func (c *Cache) setFinished(pod *v1.Pod) {
 	}
 	r.Finished[key] = pod
 	var effects []gang.Effect
-	if r.Object == nil && r.Declared == nil || r.Declared != nil && r.Declared.Counts {
+	if r.Object == nil && r.Declared == nil || r.Declared != nil && r.Declared.DependsOnMembers {
 		effects = c.redeclare(r)
 	}
 	if other := r.Pods[key]; other == nil || other.UID == pod.UID { // a new pod of that name exists otherwise
@@ -36,7 +36,7 @@ func (c *Cache) setFinished(pod *v1.Pod) {
 // dropFinished deletes a finished member. Other members are deleted by the scheduler's own informer, whose late
 // events would restore them otherwise.
 func (c *Cache) dropFinished(pod *v1.Pod) {
-	ref := source.Of(pod)
+	ref := source.GangOf(pod)
 	if ref.IsZero() || !convert.Finished(pod) {
 		return
 	}
@@ -46,8 +46,8 @@ func (c *Cache) dropFinished(pod *v1.Pod) {
 	if p := r.Finished[key]; p != nil && p.UID == pod.UID {
 		delete(r.Finished, key)
 	}
-	effects := c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, c.Clock.Now())
-	if d := r.Declared; d != nil && (d.By == key || d.Counts) {
+	effects := c.book.Apply(gang.MemberDeleted{Pod: key, UID: string(pod.UID)}, c.Clock.Now())
+	if d := r.Declared; d != nil && (d.DeclaringPod == key || d.DependsOnMembers) {
 		effects = append(effects, c.redeclare(r)...)
 	}
 	effects = append(effects, c.tidy(r)...)

@@ -24,7 +24,7 @@ func (c *Cache) assignedPod(key string) *v1.Pod {
 	if p == nil {
 		return nil
 	}
-	if r := c.gangs[source.Of(p)]; r != nil && r.Declared != nil {
+	if r := c.gangs[source.GangOf(p)]; r != nil && r.Declared != nil {
 		return r.StandIn(p, number)
 	}
 	return nil
@@ -32,14 +32,14 @@ func (c *Cache) assignedPod(key string) *v1.Pod {
 
 // leadersWithoutMembers returns the groups whose leader was bound within the wait limit and whose other members do
 // not exist yet. An earlier process may have reserved nodes for them. c.mu is held.
-func (c *Cache) leadersWithoutMembers() (all []Bereft) {
+func (c *Cache) leadersWithoutMembers() (all []LostReservation) {
 	now := c.Clock.Now()
 	for _, ref := range c.refs() {
 		r := c.gangs[ref]
 		if members, _ := r.StandIns(); len(members) == 0 || !c.ours(r) {
 			continue
 		}
-		last := Bereft{Group: c.book.Together(ref)[0], Until: now}
+		last := LostReservation{Group: c.book.GroupOfGang(ref)[0], Until: now}
 		for _, pod := range r.Pods {
 			if until := boundAt(pod, now).Add(r.Declared.Wait); pod.Spec.NodeName != "" && until.After(last.Until) {
 				last.Scheduler, last.Until = pod.Spec.SchedulerName, until
@@ -62,22 +62,22 @@ func boundAt(pod *v1.Pod, now time.Time) time.Time {
 	return now
 }
 
-// Bereft is a group whose future members have no reservation since this process started. Scheduler names its
+// LostReservation is a group whose future members have no reservation since this process started. Scheduler names its
 // profile. The reservation may last until Until.
-type Bereft struct {
+type LostReservation struct {
 	Group     gang.Ref
 	Scheduler string
 	Until     time.Time
 }
 
-// TakeBereft removes and returns the groups that the profile serves.
-func (c *Cache) TakeBereft(scheduler string) (served []Bereft) {
+// TakeLostReservations removes and returns the groups that the profile serves.
+func (c *Cache) TakeLostReservations(scheduler string) (served []LostReservation) {
 	if read(c, func() bool { return len(c.bereft) == 0 }) {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bereft = slices.DeleteFunc(c.bereft, func(b Bereft) bool {
+	c.bereft = slices.DeleteFunc(c.bereft, func(b LostReservation) bool {
 		if b.Scheduler == scheduler {
 			served = append(served, b)
 		}

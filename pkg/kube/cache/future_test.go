@@ -27,7 +27,7 @@ func TestStandInsForFutureMembers(t *testing.T) {
 		p.Spec.Containers, p.Spec.Priority, p.Spec.PriorityClassName, p.Spec.Affinity = needs("1"), ptr.To(int32(7)), "p", webhooks
 	}
 	names := func(g *Group) (out []string) {
-		for _, m := range g.Ahead {
+		for _, m := range g.Future {
 			require.Equal(t, key, m.Gang)
 			require.Equal(t, gang.NoRank, m.Rank)
 			require.Equal(t, int32(7), m.Priority)
@@ -48,7 +48,7 @@ func TestStandInsForFutureMembers(t *testing.T) {
 	t.Run("like the leader", func(t *testing.T) {
 		c := start(t, nil)
 		g, refusal := c.GroupOf(key)
-		require.False(t, refusal.Is(), refusal)
+		require.False(t, refusal.Exists(), refusal)
 		require.Equal(t, []string{"ns/a-0~2", "ns/a-0~3", "ns/a-0~4"}, names(g))
 		in := g.Pods["ns/a-0~2"]
 		require.Equal(t, needs("1"), in.Spec.Containers)
@@ -83,7 +83,7 @@ func TestStandInsForFutureMembers(t *testing.T) {
 			c.setPod(member(name, leader))
 		}
 		g, _ = c.GroupOf(key)
-		require.Empty(t, g.Ahead)
+		require.Empty(t, g.Future)
 	})
 	t.Run("who has finished was there", func(t *testing.T) {
 		c := start(t, nil)
@@ -93,7 +93,7 @@ func TestStandInsForFutureMembers(t *testing.T) {
 	})
 	t.Run("their places are respected by who does not matter more", func(t *testing.T) {
 		c := start(t, nil)
-		c.Handle(gang.Planned{Group: key, Places: []gang.Place{{Pod: "ns/a-0", Node: "n0"}}, Ahead: []gang.Place{{Pod: "ns/a-0~2", Node: "n1"}}})
+		c.Handle(gang.Planned{Group: key, Places: []gang.Assignment{{Pod: "ns/a-0", Node: "n0"}}, Future: []gang.Assignment{{Pod: "ns/a-0~2", Node: "n1"}}})
 		other := func(priority int32) *v1.Pod {
 			return member("other", func(p *v1.Pod) { p.Labels, p.Spec.Priority = nil, ptr.To(priority) })
 		}
@@ -111,7 +111,7 @@ func TestStandInsForFutureMembers(t *testing.T) {
 		c.setObject(ref("a"), podGroup("u"), source.More{})
 		c.setPod(member("x"))
 		g, _ := c.GroupOf(ref("a"))
-		require.Empty(t, g.Ahead)
+		require.Empty(t, g.Future)
 	})
 }
 
@@ -153,13 +153,13 @@ func TestLeadersWithoutMembersAreFoundAtStart(t *testing.T) {
 			c.mu.Lock()
 			c.bereft = c.leadersWithoutMembers()
 			c.mu.Unlock()
-			require.Empty(t, c.TakeBereft("another"))
-			var want []Bereft
+			require.Empty(t, c.TakeLostReservations("another"))
+			var want []LostReservation
 			if test.want > 0 {
-				want = []Bereft{{Group: gang.Ref{Source: "lws", Namespace: "ns", Name: "a-0-r"}, Scheduler: "muster-scheduler", Until: now.Add(test.want)}}
+				want = []LostReservation{{Group: gang.Ref{Source: "lws", Namespace: "ns", Name: "a-0-r"}, Scheduler: "muster-scheduler", Until: now.Add(test.want)}}
 			}
-			require.Equal(t, want, c.TakeBereft("muster-scheduler"))
-			require.Empty(t, c.TakeBereft("muster-scheduler"), "once")
+			require.Equal(t, want, c.TakeLostReservations("muster-scheduler"))
+			require.Empty(t, c.TakeLostReservations("muster-scheduler"), "once")
 		})
 	}
 }
@@ -181,9 +181,9 @@ func TestStandInsCoverMinResources(t *testing.T) {
 	c.setObject(ref("a"), pg, source.More{})
 	standIns := func() map[string]string {
 		g, refusal := c.GroupOf(ref("a"))
-		require.False(t, refusal.Is(), refusal)
+		require.False(t, refusal.Exists(), refusal)
 		out := map[string]string{}
-		for _, m := range g.Ahead {
+		for _, m := range g.Future {
 			q := g.Pods[m.Pod].Spec.Containers[0].Resources.Requests
 			out[m.Pod] = q.Cpu().String() + " " + q.Memory().String()
 		}

@@ -81,7 +81,7 @@ func (c *Cache) setElsewhere(pod *v1.Pod, names string, meant gang.Ref) (effects
 	if (before == 0) == (len(c.elsewhere[meant]) == 0) {
 		return nil, nil
 	}
-	owner, _ := source.MeantBy(pod)
+	owner, _ := source.OwnerMakingPod(pod)
 	return c.redeclareOf(owner)
 }
 
@@ -166,16 +166,16 @@ func (c *Cache) siblings(owner source.OwnerKey) (all []source.Gang) {
 
 // setPod records the state of a pod.
 func (c *Cache) setPod(pod *v1.Pod) {
-	ref := source.Of(pod)
+	ref := source.GangOf(pod)
 	key := convert.PodKey(pod)
 	if pod.Spec.NodeName == "" {
 		c.Nominate(pod, pod.Status.NominatedNodeName)
 	} else {
 		c.Nominate(pod, "")
-		c.ReserveAlone(pod, "")
+		c.ReserveSinglePod(pod, "")
 	}
 	moved := false
-	if old := c.Pod(key); old != nil && source.Of(old) != ref {
+	if old := c.Pod(key); old != nil && source.GangOf(old) != ref {
 		moved = old.UID == pod.UID
 		c.takeOut(old, !moved) // its labels name another gang now, or none
 		if ref.IsZero() && pod.Spec.NodeName == "" && c.Free != nil {
@@ -201,10 +201,10 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	if meant, names := source.Implied(pod); names != "" {
 		effects, notes = c.setElsewhere(pod, names, meant)
 	}
-	counted := old != nil && r.Declared != nil && r.Declared.Counts
+	counted := old != nil && r.Declared != nil && r.Declared.DependsOnMembers
 	if counted && (c.gate(old) != c.gate(pod) || (old.Spec.NodeName == "") != (pod.Spec.NodeName == "")) ||
 		old == nil || !maps.Equal(old.Annotations, pod.Annotations) || !maps.Equal(old.Labels, pod.Labels) {
-		if key, ok := source.MayOwn(pod); r.Declared.MayChangeWith(pod) || ok && r.Declared != nil && r.jobs != nil && !r.jobs[key] {
+		if key, ok := source.JobOf(pod); r.Declared.MayChangeWith(pod) || ok && r.Declared != nil && r.jobs != nil && !r.jobs[key] {
 			effects = append(effects, c.redeclare(r)...)
 		}
 		notes = append(notes, c.takeNotes(r)...)
@@ -279,7 +279,7 @@ func (c *Cache) see(pod *v1.Pod, ref gang.Ref) []gang.Effect {
 	m.Gate, m.Priority = c.gate(pod), c.Priority(pod)
 	var ev gang.Event = gang.Seen{Member: m}
 	if pod.DeletionTimestamp != nil || convert.Finished(pod) && !m.Done || c.gangs[ref].earlier[pod.UID] {
-		ev = gang.Left{Pod: m.Pod, UID: m.UID}
+		ev = gang.MemberDeleted{Pod: m.Pod, UID: m.UID}
 	}
 	return c.book.Apply(ev, c.Clock.Now())
 }
@@ -291,7 +291,7 @@ func (c *Cache) lead(r *record, pod *v1.Pod, moved bool) (effects []gang.Effect)
 	switch old := r.leader; {
 	case pod.DeletionTimestamp != nil:
 		return nil
-	case !source.Leads(pod):
+	case !source.IsLeader(pod):
 		if !c.open.Load() && r.leftOver(pod) {
 			r.markEarlier(pod)
 		}
@@ -346,8 +346,8 @@ type singleReservation struct {
 	node string
 }
 
-// ReserveAlone records the reserved node of a pod without a gang; "" is none.
-func (c *Cache) ReserveAlone(pod *v1.Pod, node string) {
+// ReserveSinglePod records the reserved node of a pod without a gang; "" is none.
+func (c *Cache) ReserveSinglePod(pod *v1.Pod, node string) {
 	key := convert.PodKey(pod)
 	c.mu.Lock()
 	old, current := c.singles[key], singleReservation{pod, node}
@@ -361,8 +361,8 @@ func (c *Cache) ReserveAlone(pod *v1.Pod, node string) {
 	}
 }
 
-// Alone returns a pod without a gang that has a reserved node, or nil.
-func (c *Cache) Alone(key string) *v1.Pod {
+// SinglePod returns a pod without a gang that has a reserved node, or nil.
+func (c *Cache) SinglePod(key string) *v1.Pod {
 	return read(c, func() *v1.Pod { return c.singles[key].pod })
 }
 
@@ -370,7 +370,7 @@ func (c *Cache) Alone(key string) *v1.Pod {
 func (c *Cache) retryAlone(node string) (out []gang.Effect) {
 	for _, key := range slices.Sorted(maps.Keys(c.singles)) {
 		if c.singles[key].node == node {
-			out = append(out, gang.Effect{Verb: gang.Again, Pod: key})
+			out = append(out, gang.Effect{Verb: gang.WakeLater, Pod: key})
 		}
 	}
 	return out
@@ -410,8 +410,8 @@ func (c *Cache) dropPod(pod *v1.Pod) {
 // takeOut removes a pod from its gang, because it was deleted (gone) or names another gang.
 func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 	c.Nominate(pod, "")
-	c.ReserveAlone(pod, "")
-	ref, key := source.Of(pod), convert.PodKey(pod)
+	c.ReserveSinglePod(pod, "")
+	ref, key := source.GangOf(pod), convert.PodKey(pod)
 	if ref.IsZero() {
 		c.setStray(key, nil)
 		return
@@ -433,9 +433,9 @@ func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 		effects, _ = c.setElsewhere(pod, "", meant)
 	}
 	if done := r.Finished[key]; done == nil || done.UID != pod.UID { // it finished otherwise, and still exists
-		effects = append(effects, c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, c.Clock.Now())...)
+		effects = append(effects, c.book.Apply(gang.MemberDeleted{Pod: key, UID: string(pod.UID)}, c.Clock.Now())...)
 	}
-	if d := r.Declared; d != nil && (d.By == key || d.Counts) {
+	if d := r.Declared; d != nil && (d.DeclaringPod == key || d.DependsOnMembers) {
 		effects = append(effects, c.redeclare(r)...)
 	}
 	effects = append(effects, c.tidy(r)...)
@@ -453,12 +453,12 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	r.Declared, r.stale = nil, false
 	c.findOwner(r)
 	declaring := r.Gang
-	declaring.Done, declaring.Denied, declaring.Pointer, declaring.Gate = r.Finished, c.denied, c.pointer, c.gate
+	declaring.Finished, declaring.Denied, declaring.Pointer, declaring.Gate = r.Finished, c.denied, c.pointer, c.gate
 	declaring.Expected = c.kinds[r.owner.Kind].expected || c.seeks(r.owner.Kind)
 	declaring.Known = func(ref gang.Ref) bool { return c.gangs[ref] != nil }
 	declaring.Siblings, declaring.Above, declaring.Children = c.siblings(r.owner), c.above(r.Owner), c.children(r, declaring)
 	d, ok := source.Declare(declaring, source.Defaults{
-		Wait: c.Wait, Policy: c.Policy, Aware: c.Aware, Layers: c.network.Known(), Check: c.network.Check,
+		Wait: c.Wait, Policy: c.Policy, NetworkTopologyAware: c.Aware, Layers: c.network.Known(), Check: c.network.Check,
 	})
 	if !ok {
 		return append(c.tidy(r), c.book.Apply(gang.Removed{Gang: r.Ref}, c.Clock.Now())...)

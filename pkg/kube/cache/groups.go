@@ -17,13 +17,13 @@ type Group = group.Group
 type View struct {
 	Key      gang.Ref // the key of its group
 	Member   *v1.Pod  // the member of that name, or nil
-	Seat     gang.Seat
+	Seat     gang.NodeAssignment
 	Reserved bool   // the group waits for its victims to terminate
 	Admitted bool   // the pod has no confirmed assignment and may enter
 	Why      string // why it may not enter
 	// Group is nil if the pod may not enter, or if Refusal says why the group cannot be planned.
 	Group   *Group
-	Refusal gang.Refusal
+	Refusal gang.Obstacle
 }
 
 // View returns the view of a pod's gang.
@@ -31,7 +31,7 @@ func (c *Cache) View(pod *v1.Pod) View {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	self, key := convert.PodKey(pod), c.groupKey(pod)
-	v := View{Key: key, Member: c.pods[self], Seat: c.book.Seat(self), Reserved: c.book.Reserved(key)}
+	v := View{Key: key, Member: c.pods[self], Seat: c.book.NodeAssignment(self), Reserved: c.book.Reserved(key)}
 	if v.Seat.Confirmed && v.Seat.Node != "" {
 		return v
 	}
@@ -51,29 +51,29 @@ func (c *Cache) groupKey(pod *v1.Pod) gang.Ref {
 	if key, ok := c.book.GroupKey(convert.PodKey(pod)); ok {
 		return key
 	}
-	return source.Of(pod)
+	return source.GangOf(pod)
 }
 
 // Group returns the group of a pod, or why it cannot be planned.
-func (c *Cache) Group(pod *v1.Pod) (*Group, gang.Refusal) {
+func (c *Cache) Group(pod *v1.Pod) (*Group, gang.Obstacle) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	key, ok := c.book.GroupKey(convert.PodKey(pod))
 	if !ok {
-		return nil, unknown(source.Of(pod))
+		return nil, unknown(source.GangOf(pod))
 	}
 	return c.group(key)
 }
 
 // GroupOf returns the group with that key, or why it cannot be planned.
-func (c *Cache) GroupOf(key gang.Ref) (*Group, gang.Refusal) {
+func (c *Cache) GroupOf(key gang.Ref) (*Group, gang.Obstacle) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.group(key)
 }
 
 // group is GroupOf with c.mu held.
-func (c *Cache) group(key gang.Ref) (*Group, gang.Refusal) {
+func (c *Cache) group(key gang.Ref) (*Group, gang.Obstacle) {
 	g, ok := c.book.GroupOf(key)
 	if !ok {
 		return nil, unknown(key)
@@ -93,6 +93,6 @@ func (c *Cache) group(key gang.Ref) (*Group, gang.Refusal) {
 	return group.New(*g, records, tree)
 }
 
-func unknown(ref gang.Ref) gang.Refusal {
-	return gang.Refusal{By: gang.Missing, Words: "gang " + ref.String() + " is not known"}
+func unknown(ref gang.Ref) gang.Obstacle {
+	return gang.Obstacle{By: gang.Missing, Words: "gang " + ref.String() + " is not known"}
 }

@@ -34,10 +34,10 @@ func (c *Cache) noteLoss(r *record, pod *v1.Pod) {
 	c.losses = append(c.losses, loss{pod.UID, pod.Spec.NodeName, r.lastLoss})
 }
 
-// Ending returns, with their nodes, the members that will probably end within a moment: their gang just lost
+// ExpectedToEnd returns, with their nodes, the members that will probably end within a moment: their gang just lost
 // members and is below minMember. Gangs in except and evicted members are left out. It also returns members of any
 // gang that were just lost, because a reader may still count them. gone says whether a pod does not exist any more.
-func (c *Cache) Ending(except []gang.Ref, gone func(pod string, uid types.UID) bool) map[types.UID]string {
+func (c *Cache) ExpectedToEnd(except []gang.Ref, gone func(pod string, uid types.UID) bool) map[types.UID]string {
 	lost, ending := c.justLost(gone)
 	for ref := range lost {
 		placed, _ := c.Placed(ref)

@@ -64,7 +64,7 @@ func TestEnding(t *testing.T) {
 			c.setPod(member("p0", running))
 			c.setPod(member("p1", running))
 			c.setPod(member("p2"))
-			require.Empty(t, c.Ending(nil, nobody))
+			require.Empty(t, c.ExpectedToEnd(nil, nobody))
 			if is.happens != nil {
 				is.happens(c)
 			}
@@ -76,11 +76,11 @@ func TestEnding(t *testing.T) {
 			for _, uid := range is.want {
 				want[uid] = "n"
 			}
-			require.Equal(t, want, c.Ending(is.but, gone))
+			require.Equal(t, want, c.ExpectedToEnd(is.but, gone))
 			c.Clock.(*clocktesting.FakeClock).Step(EndsWithin - 1)
-			require.Equal(t, want, c.Ending(is.but, gone))
+			require.Equal(t, want, c.ExpectedToEnd(is.but, gone))
 			c.Clock.(*clocktesting.FakeClock).Step(time.Nanosecond)
-			require.Empty(t, c.Ending(nil, nobody))
+			require.Empty(t, c.ExpectedToEnd(nil, nobody))
 		})
 	}
 }
@@ -95,13 +95,13 @@ func TestGangEvictedAsAWholeEndsBelowMinimum(t *testing.T) {
 	for _, name := range []string{"p0", "p1", "p2"} {
 		c.setPod(member(name, running))
 	}
-	c.gangs[ref("a")].Declared.Whole = true
+	c.gangs[ref("a")].Declared.EvictWhole = true
 	want := map[types.UID]string{"p0": "n"}
-	require.Equal(t, want, c.Ending(nil, func(pod string, _ types.UID) bool { return pod == "ns/p0" }))
+	require.Equal(t, want, c.ExpectedToEnd(nil, func(pod string, _ types.UID) bool { return pod == "ns/p0" }))
 	c.dropPod(member("p0", running))
-	require.Equal(t, want, c.Ending(nil, nobody))
+	require.Equal(t, want, c.ExpectedToEnd(nil, nobody))
 	c.dropPod(member("p1", running))
-	require.Equal(t, map[types.UID]string{"p0": "n", "p1": "n", "p2": "n"}, c.Ending(nil, nobody))
+	require.Equal(t, map[types.UID]string{"p0": "n", "p1": "n", "p2": "n"}, c.ExpectedToEnd(nil, nobody))
 }
 
 // BenchmarkEnding: what a look for ends costs of 65,000 members that run, of which none has gone.
@@ -118,7 +118,7 @@ func BenchmarkEnding(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		ending := c.Ending(nil, func(pod string, uid types.UID) bool {
+		ending := c.ExpectedToEnd(nil, func(pod string, uid types.UID) bool {
 			is, _, _ := there.GetByKey(pod)
 			return is.(*v1.Pod).UID != uid
 		})
@@ -135,12 +135,12 @@ func TestRepeatedReportOfFinishedMemberIsNoLoss(t *testing.T) {
 		return member(name, func(p *v1.Pod) { p.UID, p.Spec.NodeName, p.Status.Phase = uid, "n", v1.PodSucceeded })
 	}
 	c.setFinished(done("p0", "first"))
-	require.NotEmpty(t, c.Ending(nil, nobody))
+	require.NotEmpty(t, c.ExpectedToEnd(nil, nobody))
 	c.Clock.(*clocktesting.FakeClock).Step(time.Hour)
 	c.setFinished(done("p0", "first"))
-	require.Empty(t, c.Ending(nil, nobody))
+	require.Empty(t, c.ExpectedToEnd(nil, nobody))
 	c.setFinished(done("p0", "second")) // made again meanwhile
-	require.NotEmpty(t, c.Ending(nil, nobody))
+	require.NotEmpty(t, c.ExpectedToEnd(nil, nobody))
 }
 
 // A member that gets another gang's label is no loss for the gang that it leaves.
@@ -151,5 +151,5 @@ func TestLabelChangeIsNoLoss(t *testing.T) {
 	c.setPod(member("p0", running))
 	c.setPod(member("p1", running))
 	c.setPod(member("p0", running, func(p *v1.Pod) { p.Labels = nil }))
-	require.Empty(t, c.Ending(nil, nobody))
+	require.Empty(t, c.ExpectedToEnd(nil, nobody))
 }

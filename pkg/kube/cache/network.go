@@ -62,15 +62,15 @@ func (c *Cache) move(node string) {
 
 // takeMoves removes and returns the recorded changes. c.mu is held.
 func (c *Cache) takeMoves() network.Moves {
-	m := network.Moves{Afresh: c.allMoved}
-	if m.Afresh {
+	m := network.Moves{Rebuild: c.allMoved}
+	if m.Rebuild {
 		m.Nodes = slices.Collect(maps.Values(c.nodes))
 	} else {
 		for name := range c.movedNodes {
 			if n := c.nodes[name]; n != nil {
 				m.Nodes = append(m.Nodes, n)
 			} else {
-				m.Gone = append(m.Gone, name)
+				m.Deleted = append(m.Deleted, name)
 			}
 		}
 	}
@@ -84,8 +84,10 @@ func (c *Cache) TopologyOf(nodes []*v1.Node) *Topology {
 	return c.Topology().On(c.notGone(nodes))
 }
 
-// AnyGone says whether a snapshot may still hold deleted nodes.
-func (c *Cache) AnyGone() bool { return read(c, func() bool { return len(c.deletedNodes) > 0 }) }
+// HasDeletedNodes says whether a snapshot may still hold deleted nodes.
+func (c *Cache) HasDeletedNodes() bool {
+	return read(c, func() bool { return len(c.deletedNodes) > 0 })
+}
 
 // notGone removes deleted nodes, and forgets those that no snapshot holds any more.
 func (c *Cache) notGone(nodes []*v1.Node) []*v1.Node {
@@ -176,7 +178,7 @@ func (c *Cache) setNode(node *v1.Node) {
 func (c *Cache) gangsOn(node string) (out []gang.Effect) {
 	gangs := map[gang.Ref]bool{}
 	for key := range c.onNode[node] {
-		gangs[source.Of(c.pods[key])] = true
+		gangs[source.GangOf(c.pods[key])] = true
 	}
 	for _, ref := range slices.SortedFunc(maps.Keys(gangs), compareRefs) {
 		out = append(out, gang.Effect{Verb: gang.Report, Gang: ref})

@@ -116,7 +116,7 @@ func TestTheTreeKeepsUp(t *testing.T) {
 				now, of := c.Topology(), c.TopologyOf(nodes)
 				if now == of {
 					for _, n := range nodes {
-						if !now.Knows(n) {
+						if !now.Contains(n) {
 							t.Fatalf("node %s is not where the tree has it", n.Name)
 						}
 					}
@@ -166,7 +166,7 @@ func TestNodesComeWhileGangsArePlanned(t *testing.T) {
 			for i := w; i < len(nodes); i += 4 {
 				n := relabelled(nodes[i], "spine", fmt.Sprint("t", i%7))
 				c.setNode(n)
-				if net := c.Topology(); !net.Knows(n) {
+				if net := c.Topology(); !net.Contains(n) {
 					t.Errorf("node %s has moved, and the next tree does not know", n.Name)
 				}
 				if i%3 == 0 {

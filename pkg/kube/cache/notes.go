@@ -48,7 +48,7 @@ func (c *Cache) takeNotes(r *record) (notes []Note) {
 		}
 	}
 	if o := r.Owner; o != nil && o.Object != nil {
-		unknown, without := o.Unheard()
+		unknown, without := o.IneffectiveKeys()
 		for _, message := range unknown {
 			notes = append(notes, Note{About: o.Object, Warning: true, Reason: UnknownKey, Message: message})
 		}
@@ -61,7 +61,7 @@ func (c *Cache) takeNotes(r *record) (notes []Note) {
 
 // about returns the object that users read about the gang; nil if none.
 func (r *record) about() runtime.Object {
-	switch pod := r.Pods[r.Declared.By]; {
+	switch pod := r.Pods[r.Declared.DeclaringPod]; {
 	case r.Object != nil:
 		return r.Object
 	case r.Owner != nil:
@@ -91,7 +91,7 @@ func (c *Cache) podNotes(pod *v1.Pod, r *record) (notes []Note) {
 	if _, err := convert.Member(pod, r.Ref); err != nil {
 		notes = append(notes, Note{About: pod, Warning: true, Reason: InvalidTopologyIndex, Message: err.Error()})
 	}
-	if rivals := source.Rivals(pod); rivals != "" {
+	if rivals := source.OtherGangs(pod); rivals != "" {
 		notes = append(notes, Note{About: pod, Warning: true, Reason: TwoGangs, Message: rivals})
 	}
 	if r.Declared != nil {

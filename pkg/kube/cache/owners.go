@@ -15,7 +15,7 @@ import (
 // findOwner records the object that may declare something about a gang. c.mu is held.
 func (c *Cache) findOwner(r *record) {
 	g := r.Gang
-	g.Done = r.Finished // they name it, too
+	g.Finished = r.Finished // they name it, too
 	key, ok := source.OwnerOf(g)
 	if key == r.owner || !ok && r.Object == nil { // without members the old owner stays
 		return
@@ -55,7 +55,7 @@ func (c *Cache) ownerOf(key source.OwnerKey, r *record) *source.Owned {
 func (c *Cache) setOwner(o *source.Owned) {
 	c.mu.Lock()
 	old := c.owners[o.Key]
-	o.Follows(old)
+	o.CarryOver(old)
 	refs := c.family(o.Key)
 	c.fileOwner(o.Key, o)
 	for ref := range c.owned[o.Key] {
@@ -72,7 +72,7 @@ func (c *Cache) setOwner(o *source.Owned) {
 
 // wantsOwner returns the kind of owner to read for a pod without a gang; "" if none, or read already. c.mu is held.
 func (c *Cache) wantsOwner(pod *v1.Pod) string {
-	key, ok := source.MayOwn(pod)
+	key, ok := source.JobOf(pod)
 	if !ok || !c.serves[pod.Spec.SchedulerName] || c.kinds[key.Kind].wanted {
 		return ""
 	}
@@ -88,10 +88,10 @@ func (c *Cache) want(name string) {
 
 // unheeded returns a note on what a Job declares without effect, if it changed. c.mu is held.
 func (c *Cache) unheeded(old, current *source.Owned) []Note {
-	if current.Unheeded == "" || !c.open.Load() || !c.serves[current.Scheduler] || old != nil && old.Unheeded == current.Unheeded {
+	if current.Ineffective == "" || !c.open.Load() || !c.serves[current.Scheduler] || old != nil && old.Ineffective == current.Ineffective {
 		return nil
 	}
-	return []Note{{About: current.Object, Warning: true, Reason: InvalidAnnotation, Message: current.Unheeded}}
+	return []Note{{About: current.Object, Warning: true, Reason: InvalidAnnotation, Message: current.Ineffective}}
 }
 
 // dropOwner deletes an object and its declarations, which a new process could not know. Running gangs continue.

@@ -38,11 +38,11 @@ func leaderOf(name, group, size string) func(*v1.Pod) {
 
 func ownedSet(name string, size int, words ...string) *source.Owned {
 	o := &source.Owned{
-		Key: source.OwnerKey{Kind: "LeaderWorkerSet", Namespace: "ns", Name: name}, Size: size, Words: map[string]string{},
+		Key: source.OwnerKey{Kind: "LeaderWorkerSet", Namespace: "ns", Name: name}, Size: size, Values: map[string]string{},
 		Object: &v1.ObjectReference{Kind: "LeaderWorkerSet", Namespace: "ns", Name: name},
 	}
 	for i := 0; i < len(words); i += 2 {
-		o.Words[words[i]] = words[i+1]
+		o.Values[words[i]] = words[i+1]
 	}
 	return o
 }
@@ -71,7 +71,7 @@ func TestOwners(t *testing.T) {
 			}
 			require.Empty(t, c.why(t, member("l0", leaderOf("a", "0", "2"))))
 			g, refusal := c.GroupOf(group("1"))
-			require.False(t, refusal.Is(), refusal.Words)
+			require.False(t, refusal.Exists(), refusal.Words)
 			require.Equal(t, "SpineLayer", g.Gather.Rules[0].Layer)
 			require.Contains(t, fmt.Sprint(*notes), "rule from LeaderWorkerSet ns/a annotation "+scheduling.AnnotationTopologySpec)
 
@@ -306,7 +306,7 @@ func TestOwnersThatAreGone(t *testing.T) {
 			c.look("JobSet", true)
 			history(c)
 			require.Equal(t, "JobSet ns/js, which its members name, is not known", c.why(t, pods[2]))
-			running, least := c.Running(source.Of(pods[0]))
+			running, least := c.Running(source.GangOf(pods[0]))
 			require.Len(t, running, 2)
 			require.Equal(t, 2, least, "they leave together, if at all")
 			g, _ := c.Group(pods[2])
@@ -338,7 +338,7 @@ func TestJobSetsMadeAgain(t *testing.T) {
 	require.Equal(t, "1 of 2 members of gang ns/js.w exist", c.why(t, worker))
 	c.setPod(member("x1", jobSetMember("w", "2")))
 	require.Empty(t, c.why(t, member("e0", jobSetMember("d", "2"))))
-	running, least := c.Running(source.Of(member("w0", jobSetMember("w", "1"))))
+	running, least := c.Running(source.GangOf(member("w0", jobSetMember("w", "1"))))
 	require.Len(t, running, 2)
 	require.Equal(t, 2, least)
 }
@@ -359,7 +359,7 @@ func TestPartsThatHaveFinished(t *testing.T) {
 	done["d"] = source.Part{Jobs: 1, Size: 1, Succeeded: 1}
 	c.setOwner(ownedJobSet("u", done))
 	require.Empty(t, c.why(t, worker))
-	require.Len(t, c.Together(source.Of(worker)), 2, "the others are a group still")
+	require.Len(t, c.Together(source.GangOf(worker)), 2, "the others are a group still")
 	again := ownedJobSet("u", done)
 	again.Attempt = "1"
 	c.setOwner(again)
@@ -423,7 +423,7 @@ func TestGroupsOfOtherAPIs(t *testing.T) {
 				require.Equal(t, "gang ns/a of the group is missing", c.why(t, worker(uid)))
 				object()
 			}
-			require.ElementsMatch(t, []gang.Ref{ref("a"), source.Of(worker(uid))}, c.Together(ref("a")), first+" "+uid)
+			require.ElementsMatch(t, []gang.Ref{ref("a"), source.GangOf(worker(uid))}, c.Together(ref("a")), first+" "+uid)
 			require.Empty(t, c.why(t, member("a-0")))
 		}
 	}
@@ -462,7 +462,7 @@ func TestWatcherSaysWhatIsDenied(t *testing.T) {
 			case r.Resource != "jobsets":
 				return false, nil
 			case !allowed:
-				return false, fmt.Errorf("%w: list jobsets", ErrDenied)
+				return false, fmt.Errorf("%w: list jobsets", ErrNoPermission)
 			}
 			return true, nil
 		},
@@ -543,8 +543,8 @@ func TestRulesApart(t *testing.T) {
 	}
 	own := func() (lines []string, all *scheduling.GatherSpec) {
 		g, refusal := c.Group(member("w0", jobSetMember("w", "u")))
-		require.False(t, refusal.Is(), refusal.Words)
-		for _, o := range g.Own {
+		require.False(t, refusal.Exists(), refusal.Words)
+		for _, o := range g.Constraints {
 			lines = append(lines, fmt.Sprint(o.Gangs[0].Name, " ", o.Gather.Rules[0].Layer))
 		}
 		return lines, g.Gather
@@ -588,12 +588,12 @@ func TestRulesOfEach(t *testing.T) {
 				cache.setObject(ref(of), pg, source.More{})
 			}
 			g, refusal := cache.GroupOf(ref("a"))
-			require.Equal(t, c.refused, refusal.Is(), refusal.Words)
+			require.Equal(t, c.refused, refusal.Exists(), refusal.Words)
 			if c.refused {
 				return
 			}
 			own, all := "", ""
-			for _, o := range g.Own {
+			for _, o := range g.Constraints {
 				own += o.Gangs[0].Name + ":" + o.Gather.Rules[0].Layer + " "
 			}
 			for _, rule := range g.Gather.Rules {
@@ -611,7 +611,7 @@ func TestRulesThatAreTakenBack(t *testing.T) {
 	c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
 	gathers := func() bool {
 		g, refusal := c.GroupOf(ref("a"))
-		require.False(t, refusal.Is(), refusal.Words)
+		require.False(t, refusal.Exists(), refusal.Words)
 		return g.Gather != nil
 	}
 	c.setObject(ref("a"), podGroup("1"), source.More{})
@@ -621,7 +621,7 @@ func TestRulesThatAreTakenBack(t *testing.T) {
 	c.setPod(member("p0"))
 	require.False(t, gathers(), "its annotations are gone")
 
-	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}, Words: map[string]string{scheduling.AnnotationTopologySpec: must}})
+	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}, Values: map[string]string{scheduling.AnnotationTopologySpec: must}})
 	pg := podGroup("1")
 	pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "trainer.kubeflow.org/v1alpha1", Kind: "TrainJob", Name: "t"}}
 	c.setObject(ref("a"), pg, source.More{})
@@ -682,7 +682,7 @@ func TestTreeIsMended(t *testing.T) {
 			mend(c)
 			for _, name := range []string{"a", "b", "d"} {
 				_, refusal := c.Group(pod(name))
-				require.False(t, refusal.Is(), "%s: %s", name, refusal.Words)
+				require.False(t, refusal.Exists(), "%s: %s", name, refusal.Words)
 			}
 		})
 	}
@@ -702,9 +702,9 @@ func TestFamily(t *testing.T) {
 		})
 	}
 	child := func(c *Cache, name string, words ...string) {
-		more := source.More{Owner: parent, Words: map[string]string{}}
+		more := source.More{Owner: parent, Values: map[string]string{}}
 		for i := 0; i < len(words); i += 2 {
-			more.Words[words[i]] = words[i+1]
+			more.Values[words[i]] = words[i+1]
 		}
 		pg := &sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u"}}
 		c.setObject(ref(name), pg, more)
@@ -738,7 +738,7 @@ func TestFamily(t *testing.T) {
 			require.Empty(t, c.why(t, pod("a")))
 			child(c, "c")
 			g, refusal := c.GroupOf(ref("a"))
-			require.False(t, refusal.Is(), "a third one, which has no members, is not needed")
+			require.False(t, refusal.Exists(), "a third one, which has no members, is not needed")
 			require.True(t, g.Choice.Any())
 			require.Equal(t, 2, g.Need())
 			owner(c, 3)
@@ -763,7 +763,7 @@ func TestWhole(t *testing.T) {
 		ref := gang.Ref{Source: "podgroup-native", Namespace: "ns", Name: "a"}
 		pg := &sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u"}}
 		pg.Spec.MinMember = 1
-		c.setObject(ref, pg, source.More{Whole: whole})
+		c.setObject(ref, pg, source.More{EvictWhole: whole})
 		for _, name := range []string{"p", "q"} {
 			c.setPod(member(name, func(p *v1.Pod) {
 				delete(p.Labels, scheduling.LabelPodGroup)
@@ -806,7 +806,7 @@ func TestMinimaAreKept(t *testing.T) {
 	x := member("x0", func(p *v1.Pod) { p.Labels = map[string]string{"grove.io/podgang": "a", "grove.io/podclique": "x"} })
 	c.setPod(x)
 	says("u", 0)
-	require.Len(t, c.gangs[source.Of(x)].Declared.Group, 2)
+	require.Len(t, c.gangs[source.GangOf(x)].Declared.Group, 2)
 	for i := range 3 {
 		c.dropPod(c.Pod(fmt.Sprint("ns/p", i)))
 	}
@@ -950,7 +950,7 @@ func TestBeginsWithout(t *testing.T) {
 		{koordinator.ClusterNetworkTopologies, 100 * startWithout, false},
 	} {
 		cache, _, _ := open(t)
-		cache.Beside = []Beside{{Resource: quotas}}
+		cache.ExtraResources = []ExtraResource{{Resource: quotas}}
 		w := &watcher{
 			cache: cache, customs: cache.customs(t.Context()),
 			synced: map[string]func() bool{"nodes": func() bool { return true }, c.missing.GroupResource().String(): func() bool { return false }},

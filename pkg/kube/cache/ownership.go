@@ -29,6 +29,6 @@ func (c *Cache) ours(r *record) bool {
 	case meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionScheduled) != nil:
 		return true
 	default:
-		return pg.Status.Phase == "" && source.Speaks(pg)
+		return pg.Status.Phase == "" && source.HasKoordinatorKeys(pg)
 	}
 }

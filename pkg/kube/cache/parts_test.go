@@ -17,9 +17,9 @@ import (
 // what is missing. Members are written as their sub-group ("-" is none), and with their node if they
 // have one.
 func TestSubGroups(t *testing.T) {
-	pairs := source.SubGroups{Name: "p", Size: 2, Least: 2, Selects: labels.Everything(), Keys: []string{"part"}}
+	pairs := source.SubGroups{Name: "p", Size: 2, MinSubGroups: 2, Selects: labels.Everything(), Keys: []string{"part"}}
 	any := pairs
-	any.Least = 0
+	any.MinSubGroups = 0
 	for name, c := range map[string]struct {
 		policy  source.SubGroups
 		min     int32
@@ -61,10 +61,10 @@ func TestSubGroups(t *testing.T) {
 				}))
 			}
 			if strings.HasPrefix(name, "was whole") {
-				ca.Handle(gang.Reached{Gang: ref("a")})
+				ca.Handle(gang.WasComplete{Gang: ref("a")})
 			}
 			g, refusal := ca.GroupOf(ref("a"))
-			if refusal.Is() {
+			if refusal.Exists() {
 				require.Equal(t, c.want, refusal.Words)
 				return
 			}
@@ -128,7 +128,7 @@ func TestTasks(t *testing.T) {
 				}))
 			}
 			g, refusal := ca.GroupOf(volcano)
-			require.False(t, refusal.Is(), refusal.Words)
+			require.False(t, refusal.Exists(), refusal.Words)
 			var got []string
 			for _, of := range g.Gangs {
 				require.Equal(t, volcano, of.Ref.Whole())

@@ -24,7 +24,7 @@ type Order struct {
 
 // Order returns a member's position in the queue.
 func (c *Cache) Order(pod *v1.Pod) Order {
-	ref := source.Of(pod)
+	ref := source.GangOf(pod)
 	m, _ := convert.Member(pod, ref)
 	o := Order{Priority: c.Priority(pod), Created: pod.CreationTimestamp.Time, Member: m}
 	c.mu.RLock()
@@ -67,7 +67,7 @@ func (c *Cache) Queue() (tried, waits []gang.Ref) {
 			continue
 		}
 		stands[ref] = position
-		if c.State(ref).Refusal.Waits() {
+		if c.State(ref).Refusal.WaitsForUser() {
 			waits = append(waits, ref)
 		} else {
 			tried = append(tried, ref)
@@ -115,14 +115,14 @@ func (c *Cache) standing(ref gang.Ref) (s standing, waiting bool) {
 	s.tried = s.own
 	if representative := c.representative(ref); representative != nil {
 		s.tried = c.Order(representative)
-		s.other = source.Of(representative) != ref
+		s.other = source.GangOf(representative) != ref
 	}
 	return s, waiting
 }
 
 // representative returns the member that is tried for a gang's group, or nil.
 func (c *Cache) representative(ref gang.Ref) *v1.Pod {
-	return read(c, func() *v1.Pod { return c.pods[c.book.Speaker(ref)] })
+	return read(c, func() *v1.Pod { return c.pods[c.book.Representative(ref)] })
 }
 
 // waiting returns the members of a gang that wait for a node of one of our profiles.

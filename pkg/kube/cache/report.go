@@ -28,10 +28,10 @@ type Report struct {
 	Resource schema.GroupVersionResource
 	ReadOnly bool // only Condition of its status is ours to write
 	// Condition is the type of the one condition that we write if the status is not ours; "" if none.
-	Condition string
-	Speaker   *v1.Pod  // the member for events without a PodGroup, preferably a waiting one; may be nil
-	Owners    []string // namespace/name of the members' controllers
-	Members   int      // in total
+	Condition   string
+	EventMember *v1.Pod  // the member for events without a PodGroup, preferably a waiting one; may be nil
+	Owners      []string // namespace/name of the members' controllers
+	Members     int      // in total
 	// Members by phase, finished ones included.
 	Running, Succeeded, Failed int
 	// Domain is the path of the deepest named domain that holds all bound members; "" if that is the whole cluster,
@@ -57,7 +57,7 @@ func (c *Cache) Tally(ref gang.Ref) (Tally, bool) {
 	if r == nil {
 		return Tally{}, false
 	}
-	return Tally{State: c.book.Numbers(ref), Served: c.ours(r), Group: c.book.Together(ref)[0], Members: len(r.Pods)}, true
+	return Tally{State: c.book.Numbers(ref), Served: c.ours(r), Group: c.book.GroupOfGang(ref)[0], Members: len(r.Pods)}, true
 }
 
 // State returns the state of a gang in the book.
@@ -109,8 +109,8 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	owners := map[string]bool{}
 	var bound []int // node indexes
 	for _, pod := range r.Pods {
-		if !convert.Finished(pod) && (out.Speaker == nil || speaksBefore(pod, out.Speaker)) {
-			out.Speaker = pod
+		if !convert.Finished(pod) && (out.EventMember == nil || speaksBefore(pod, out.EventMember)) {
+			out.EventMember = pod
 		}
 		if o := metav1.GetControllerOf(pod); o != nil {
 			owners[convert.Key(pod.Namespace, o.Name)] = true
@@ -139,7 +139,7 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 		}
 	}
 	if why := c.missingObject(r, out.State); why != "" {
-		out.Refusal = gang.Refusal{By: gang.Missing, Words: why}
+		out.Refusal = gang.Obstacle{By: gang.Missing, Words: why}
 	}
 	domain, _ := tree.Enclosing(slices.Values(bound))
 	out.Domain = tree.Path(domain)
@@ -151,7 +151,7 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 // missingObject names the missing object that keeps the first member of a gang from being tried; "" if none. c.mu
 // is held.
 func (c *Cache) missingObject(r *record, s gang.State) string {
-	if c.Lacks == nil || s.Refusal.Is() || s.Planned > 0 || s.Reserved || s.Bound+s.Done >= s.Min {
+	if c.Lacks == nil || s.Refusal.Exists() || s.Planned > 0 || s.Reserved || s.Bound+s.Done >= s.Min {
 		return ""
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
@@ -194,7 +194,7 @@ func (c *Cache) Counted(pod *v1.Pod) bool {
 
 // Together lists the gangs of one group with ref, which is included.
 func (c *Cache) Together(ref gang.Ref) []gang.Ref {
-	return read(c, func() []gang.Ref { return slices.Clone(c.book.Together(ref)) })
+	return read(c, func() []gang.Ref { return slices.Clone(c.book.GroupOfGang(ref)) })
 }
 
 // Above returns the levels above an optional gang; nil if its group needs it.
@@ -202,7 +202,7 @@ func (c *Cache) Above(ref gang.Ref) []choice.Level {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if r := c.gangs[ref]; r != nil && r.Declared != nil {
-		return r.Declared.Above
+		return r.Declared.Levels
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func (c *Cache) SubGroups(ref gang.Ref, members []*v1.Pod) (out []SubGroup) {
 			index = len(out)
 			out = append(out, SubGroup{Part: part, Policy: policy})
 			if policy >= 0 {
-				out[index].Size, out[index].Least = r.Declared.SubGroups[policy].Size, r.Declared.SubGroups[policy].Least
+				out[index].Size, out[index].Least = r.Declared.SubGroups[policy].Size, r.Declared.SubGroups[policy].MinSubGroups
 			}
 		}
 		out[index].Pods = append(out[index].Pods, p)
@@ -271,7 +271,7 @@ func (c *Cache) staying(ref gang.Ref, placed func(*v1.Pod) bool) (pods []*v1.Pod
 		return nil, 0
 	}
 	pods, least = r.members(func(p *v1.Pod) bool { return placed(p) && !c.leaves(p) }), c.book.Numbers(ref).Min
-	if r.Declared != nil && r.Declared.Whole {
+	if r.Declared != nil && r.Declared.EvictWhole {
 		least = max(len(pods), least)
 	}
 	return pods, least
@@ -292,8 +292,8 @@ func (r *record) members(keep func(*v1.Pod) bool) (pods []*v1.Pod) {
 
 func (c *Cache) leaves(p *v1.Pod) bool { return c.Leaves != nil && c.Leaves(p) }
 
-// Asked returns the running members of a gang whose eviction is not visible yet.
-func (c *Cache) Asked(ref gang.Ref) (pods []*v1.Pod) {
+// Terminating returns the running members of a gang whose eviction is not visible yet.
+func (c *Cache) Terminating(ref gang.Ref) (pods []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.gangs[ref].members(func(p *v1.Pod) bool { return p.Spec.NodeName != "" && p.DeletionTimestamp == nil && c.leaves(p) })
@@ -304,8 +304,8 @@ func (c *Cache) Started(ref gang.Ref) bool {
 	return read(c, func() bool { return c.book.Numbers(ref).Started })
 }
 
-// Short says whether fewer members of a gang run or have finished than it needs.
-func (c *Cache) Short(ref gang.Ref) bool {
+// BelowMinimum says whether fewer members of a gang run or have finished than it needs.
+func (c *Cache) BelowMinimum(ref gang.Ref) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s := c.book.Numbers(ref)
@@ -313,7 +313,9 @@ func (c *Cache) Short(ref gang.Ref) bool {
 }
 
 // Misses says whether a gang lists a gang that does not exist and that it needs.
-func (c *Cache) Misses(ref gang.Ref) bool { return read(c, func() bool { return c.book.Misses(ref) }) }
+func (c *Cache) Misses(ref gang.Ref) bool {
+	return read(c, func() bool { return c.book.MissesListedGang(ref) })
+}
 
 // Pending returns the members of a gang that wait for a node.
 func (c *Cache) Pending(ref gang.Ref) []*v1.Pod {
@@ -324,7 +326,7 @@ func (c *Cache) Pending(ref gang.Ref) []*v1.Pod {
 func (c *Cache) TriedFor(ref gang.Ref) *v1.Pod {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	group, ok := c.book.GroupOf(c.book.Together(ref)[0])
+	group, ok := c.book.GroupOf(c.book.GroupOfGang(ref)[0])
 	if !ok {
 		return nil
 	}

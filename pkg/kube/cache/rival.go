@@ -26,9 +26,9 @@ type rivals struct {
 	count    int // of pods bound by another scheduler
 }
 
-// Placing records that the scheduler is about to bind a pod. A failed binding may have been carried out
+// NoteBinding records that the scheduler is about to bind a pod. A failed binding may have been carried out
 // nevertheless.
-func (c *Cache) Placing(pod *v1.Pod) {
+func (c *Cache) NoteBinding(pod *v1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.rivals.binding == nil {

@@ -38,7 +38,7 @@ func TestBoundByAnother(t *testing.T) {
 	require.Empty(t, told("theirs", "default-scheduler"))
 
 	ours, _ := on("ours", "")
-	c.Placing(ours)
+	c.NoteBinding(ours)
 	require.Empty(t, told("ours", "muster-scheduler"))
 	require.Len(t, told("ours", "muster-scheduler"), 1, "it was forgotten when it went")
 

@@ -15,7 +15,7 @@ import (
 type Score struct {
 	Resource schema.GroupVersionResource
 	Object   *v1.ObjectReference
-	Is       float64 // above 0 and up to 1, to three digits
+	Value    float64 // above 0 and up to 1, to three digits
 }
 
 // Score returns the score to write into the object that owns a gang (topology.Tree.Near). ok is false if it is not
@@ -48,6 +48,6 @@ func (c *Cache) Score(ref gang.Ref) (out Score, ok bool) {
 		needed += min(part.Size, 1)
 	}
 	near, ok := tree.Near(slices.Values(bound))
-	out.Is = math.Round(near*1000) / 1000
-	return out, ok && len(c.owned[r.owner]) >= needed && (r.Owner.Score == nil || *r.Owner.Score != out.Is)
+	out.Value = math.Round(near*1000) / 1000
+	return out, ok && len(c.owned[r.owner]) >= needed && (r.Owner.Score == nil || *r.Owner.Score != out.Value)
 }

@@ -39,8 +39,8 @@ type Source struct {
 	Later bool
 }
 
-// ErrDenied says that a resource may not be read.
-var ErrDenied = errors.New("permission is missing")
+// ErrNoPermission says that a resource may not be read.
+var ErrNoPermission = errors.New("permission is missing")
 
 // custom is an optional or required custom resource, and its handlers.
 type custom struct {
@@ -69,7 +69,7 @@ func (c *Cache) customs(ctx context.Context) []custom {
 		set, drop := c.ownerHandlers(ctx, o)
 		all = append(all, custom{gvr: o.Resource, optional: true, ownerKind: o.Kind, lazy: o.Lazy, trim: o.Trim, set: set, drop: drop})
 	}
-	for _, b := range c.Beside {
+	for _, b := range c.ExtraResources {
 		all = append(all, custom{gvr: b.Resource, optional: true, limits: true, set: b.Set, drop: b.Drop})
 	}
 	return all
@@ -256,7 +256,7 @@ func (w *watcher) discover(ctx context.Context, now time.Time) {
 			served, err = w.src.Served(r.gvr)
 		}
 		switch {
-		case errors.Is(err, ErrDenied):
+		case errors.Is(err, ErrNoPermission):
 			w.cache.deny(r.gvr, true)
 			w.cache.look(r.ownerKind, false)
 			w.complain(ctx, now, err.Error())
@@ -429,7 +429,7 @@ func (c *Cache) ready() {
 	for _, key := range slices.SortedFunc(maps.Keys(c.pods), topology.CompareNames) {
 		effects = append(effects, c.voidNomination(c.pods[key])...)
 	}
-	effects = append(effects, gang.Effect{Verb: gang.GoOn})
+	effects = append(effects, gang.Effect{Verb: gang.ResumeOthers})
 	notes := c.allNotes()
 	c.mu.Unlock()
 	c.carryOut(effects)
@@ -442,7 +442,7 @@ func (c *Cache) ready() {
 func (c *Cache) markReached() (effects []gang.Effect) {
 	for _, ref := range c.refs() {
 		if r := c.gangs[ref]; r.Object != nil && source.Reached(r.Object) {
-			effects = append(effects, c.book.Apply(gang.Reached{Gang: ref}, c.Clock.Now())...)
+			effects = append(effects, c.book.Apply(gang.WasComplete{Gang: ref}, c.Clock.Now())...)
 		}
 	}
 	return effects
@@ -467,10 +467,10 @@ func (c *Cache) restore() (effects []gang.Effect) {
 			if !ok {
 				continue
 			}
-			var places []gang.Place
+			var places []gang.Assignment
 			for _, m := range g.Pending {
 				if node := c.pods[m.Pod].Status.NominatedNodeName; node != "" {
-					places = append(places, gang.Place{Pod: m.Pod, Node: node})
+					places = append(places, gang.Assignment{Pod: m.Pod, Node: node})
 				}
 			}
 			if len(places) > 0 && len(places) >= g.Need() {

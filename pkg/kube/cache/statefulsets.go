@@ -23,7 +23,7 @@ func (c *Cache) oneByOne(state gang.State) (name string) {
 	if state.Refusal.By != gang.Missing {
 		return ""
 	}
-	for _, ref := range c.book.Together(state.Gang) {
+	for _, ref := range c.book.GroupOfGang(state.Gang) {
 		r, s := c.gangs[ref], c.book.State(ref)
 		if r == nil || s.Exist >= s.Min {
 			continue

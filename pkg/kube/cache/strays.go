@@ -63,7 +63,7 @@ func (c *Cache) strayNotes(s *stray) []Note {
 // strayKeys returns notes on the keys of a pod without a gang that have no effect.
 func strayKeys(pod *v1.Pod) []Note {
 	notes := unknownKeys(pod)
-	if message := source.Nameless(pod); message != "" {
+	if message := source.KeysWithoutGang(pod); message != "" {
 		notes = append(notes, Note{About: pod, Warning: true, Reason: InvalidAnnotation, Message: message})
 	}
 	return notes

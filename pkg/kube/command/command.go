@@ -52,7 +52,7 @@ func New(o Options) *cobra.Command {
 	manage, leader := true, &leadership{}
 	config.InstallDefaults()
 	leader.watchConfiguration()
-	lane := pace.New(pace.Options{Quiet: plugin.IsMember})
+	lane := pace.New(pace.Options{SuppressRepeats: plugin.IsMember})
 	var shared *plugin.Shared
 	registry := family.Factories(family.Options{Plugins: o.Plugins, Options: plugin.Options{
 		Connect: connect.Cluster, TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy, Unanswered: pace.Unanswered,

@@ -32,7 +32,7 @@ func watchConfiguration(ctx context.Context, path string, cfg *schedulerserverco
 	}
 	file := &reload.File{
 		Path: path, Clock: clock.RealClock{}, Apply: shared.Configure,
-		Tell: func(kind, reason, message string) {
+		Report: func(kind, reason, message string) {
 			klog.FromContext(ctx).Info(message, "reason", reason)
 			if recorder != nil {
 				recordConfigurationEvent(recorder, lease, kind, reason, message)

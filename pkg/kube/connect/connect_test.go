@@ -152,7 +152,7 @@ func TestGivenTrimsNodes(t *testing.T) {
 		Name: "n", Labels: map[string]string{"spine": "s"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
 	}}
 	h := newHandle(fake.NewClientset(node))
-	given := connect.Given(nil)
+	given := connect.FromClient(nil)
 	_, err := given(t.Context(), h)
 	require.NoError(t, err)
 	lister := h.factory.Core().V1().Nodes().Lister()
@@ -192,7 +192,7 @@ func TestClusterAsksFirst(t *testing.T) {
 		require.False(t, served, name)
 
 		client, asked = answering(func(string) (bool, error) { return false, nil })
-		src, err = connect.Given(src.Dynamic)(t.Context(), newHandle(client))
+		src, err = connect.FromClient(src.Dynamic)(t.Context(), newHandle(client))
 		require.NoError(t, err)
 		require.Empty(t, *asked)
 		served, err = src.Served(sigs.PodGroups)
@@ -229,7 +229,7 @@ func TestOthersMayBeLeftOut(t *testing.T) {
 			require.Equal(t, c.is, is)
 			if c.says != "" {
 				require.ErrorContains(t, err, c.says)
-				require.ErrorIs(t, err, cache.ErrDenied, "so that gangs can say it")
+				require.ErrorIs(t, err, cache.ErrNoPermission, "so that gangs can say it")
 			} else {
 				require.NoError(t, err)
 			}

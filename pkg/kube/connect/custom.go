@@ -67,7 +67,7 @@ func unreadable(r schema.GroupVersionResource) string {
 }
 
 // Readable returns a function that asks the API server whether it serves a resource, and whether the client may read it: if
-// not, the error is a cache.ErrDenied.
+// not, the error is a cache.ErrNoPermission.
 func Readable(ctx context.Context, client kubernetes.Interface) func(schema.GroupVersionResource) (bool, error) {
 	return permitted(ctx, client, Served(client.Discovery()))
 }
@@ -82,7 +82,7 @@ func permitted(ctx context.Context, client kubernetes.Interface, served func(sch
 		}
 		for _, verb := range []string{"list", "watch"} {
 			if ok, err := mayDo(ctx, client, r.Group, r.Resource, verb); err == nil && !ok {
-				return false, fmt.Errorf("%w: %s %s (API group %q): %s", cache.ErrDenied, verb, r.Resource, r.Group, unreadable(r))
+				return false, fmt.Errorf("%w: %s %s (API group %q): %s", cache.ErrNoPermission, verb, r.Resource, r.Group, unreadable(r))
 			}
 		}
 		return true, nil

@@ -52,11 +52,11 @@ func TestSlim(t *testing.T) {
 			Status:     v1.PodStatus{Phase: v1.PodSucceeded},
 		}
 		says(p)
-		ref := source.Of(p)
+		ref := source.GangOf(p)
 		require.False(t, ref.IsZero(), name)
 		known[ref.Source] = true
 		out := slim(p)
-		require.Equal(t, ref, source.Of(out), name)
+		require.Equal(t, ref, source.GangOf(out), name)
 		require.Equal(t, p.Spec.NodeName, out.Spec.NodeName)
 		require.Empty(t, out.Spec.Containers)
 	}

@@ -40,9 +40,9 @@ func Cluster(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 	return src, err
 }
 
-// Given returns a source with custom resources from a client, which serves the resources of Ours; the rest comes from the
+// FromClient returns a source with custom resources from a client, which serves the resources of Ours; the rest comes from the
 // scheduler's informers. Permissions are not checked.
-func Given(client dynamic.Interface, others ...schema.GroupVersionResource) func(context.Context, fwk.Handle) (cache.Source, error) {
+func FromClient(client dynamic.Interface, others ...schema.GroupVersionResource) func(context.Context, fwk.Handle) (cache.Source, error) {
 	return func(ctx context.Context, h fwk.Handle) (src cache.Source, err error) {
 		src, err = objects(ctx, h, client, nil)
 		src.Served = Ours(others...)
@@ -92,7 +92,7 @@ func slim(pod *v1.Pod) *v1.Pod {
 	if at := convert.Ended(pod); at > 0 {
 		out.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.Unix(at, 0)}}}}
 	}
-	if !source.Of(pod).IsZero() {
+	if !source.GangOf(pod).IsZero() {
 		out.Labels, out.Annotations, out.OwnerReferences = pod.Labels, pod.Annotations, pod.OwnerReferences
 		out.Spec.NodeName, out.Spec.SchedulerName, out.Spec.SchedulingGroup = pod.Spec.NodeName, pod.Spec.SchedulerName, pod.Spec.SchedulingGroup
 	}

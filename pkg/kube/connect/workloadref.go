@@ -36,7 +36,7 @@ import (
 // server serves a resource; read permission does not matter here.
 func WorkloadRefs(ctx context.Context, client dynamic.Interface, served func(schema.GroupVersionResource) (bool, error)) (toolscache.TransformFunc, error) {
 	is, err := served(source.Workloads)
-	if err != nil && !errors.Is(err, cache.ErrDenied) {
+	if err != nil && !errors.Is(err, cache.ErrNoPermission) {
 		return nil, fmt.Errorf("asking whether %s is served: %w", source.Workloads.GroupResource(), err)
 	}
 	if !is && err == nil {
@@ -132,7 +132,7 @@ func (w *workloadRefs) forget(pod types.UID) {
 	time.AfterFunc(keepGone, func() { w.of.Drop(pod) })
 }
 
-// fill writes a pod's workloadRef where source.Of reads it. It removes managedFields, as kube-scheduler does with pods.
+// fill writes a pod's workloadRef where source.GangOf reads it. It removes managedFields, as kube-scheduler does with pods.
 func (w *workloadRefs) fill(object any) (any, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {

@@ -58,7 +58,7 @@ func TestWorkloadRefs(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, out.(*v1.Pod).ManagedFields)
 			require.Nil(t, pod.Spec.SchedulingGroup, "what was given is left as it is")
-			return source.Of(out.(*v1.Pod)).Name
+			return source.GangOf(out.(*v1.Pod)).Name
 		}
 		require.Equal(t, "train/g", gang(read("old", "u-old")))
 
@@ -105,7 +105,7 @@ func TestWorkloadRefs(t *testing.T) {
 		pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name}
 		out, err := fill(pod)
 		require.NoError(t, err)
-		require.Equal(t, name, source.Of(out.(*v1.Pod)).Name)
+		require.Equal(t, name, source.GangOf(out.(*v1.Pod)).Name)
 	})
 }
 
@@ -118,7 +118,7 @@ func TestWorkloadRefsOnlyWhereServed(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, fill)
 		require.Empty(t, client.Actions())
-		fill, err = connect.WorkloadRefs(t.Context(), client, serves(false, cache.ErrDenied))
+		fill, err = connect.WorkloadRefs(t.Context(), client, serves(false, cache.ErrNoPermission))
 		require.NoError(t, err)
 		require.NotNil(t, fill)
 		_, err = connect.WorkloadRefs(t.Context(), client, serves(false, errors.New("no route to host")))

@@ -23,14 +23,14 @@ func (c *Controller) Ask(ctx context.Context, pod *unstructured.Unstructured) (k
 	defer cancel()
 	for i := range c.Sources {
 		source := &c.Sources[i]
-		if source.Asked == nil || source.Pods(pod) == "" {
+		if source.BuildAlone == nil || source.Pods(pod) == "" {
 			continue
 		}
 		object, err := c.object(ctx, source, client.ObjectKey{Namespace: pod.GetNamespace(), Name: source.Pods(pod)})
 		if object == nil {
 			return key, false, err
 		}
-		infos, err := source.Asked(object)
+		infos, err := source.BuildAlone(object)
 		if err != nil {
 			return key, false, fmt.Errorf("nothing is written for the gang: %w", err)
 		}

@@ -76,8 +76,10 @@ func (w *world) lws(name string, replicas, size int, revision string) {
 }
 
 func (w *world) lwsOf(name string, replicas, size int, revision, scheduler string) {
-	template := map[string]any{"spec": map[string]any{"schedulerName": scheduler,
-		"containers": []any{map[string]any{"name": "c", "image": "i"}}}}
+	template := map[string]any{"spec": map[string]any{
+		"schedulerName": scheduler,
+		"containers":    []any{map[string]any{"name": "c", "image": "i"}},
+	}}
 	w.put(lwsKind, name, "uid-"+name, nil, map[string]any{
 		"replicas": int64(replicas), "leaderWorkerTemplate": map[string]any{"size": int64(size), "workerTemplate": template},
 	})
@@ -321,8 +323,10 @@ func TestGates(t *testing.T) {
 	}
 	grove.podGang("g", part("g-a", 1))
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p",
-			Labels: map[string]string{"grove.io/podgang": "g", "grove.io/podclique": "g-a"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "p",
+			Labels: map[string]string{"grove.io/podgang": "g", "grove.io/podclique": "g-a"},
+		},
 		Spec: corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: podgang.GroveGate}, {Name: ours}}},
 	}
 	require.NoError(t, grove.users.Create(t.Context(), pod))

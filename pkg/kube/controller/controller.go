@@ -36,8 +36,8 @@ type Options struct {
 	Prepare bool
 	// Workers is the number of objects handled at a time.
 	Workers int
-	// Look is the interval at which unserved kinds are looked up again.
-	Look time.Duration
+	// DiscoveryInterval is the interval at which unserved kinds are looked up again.
+	DiscoveryInterval time.Duration
 }
 
 // Name is the program's name, in what it writes and in its Lease.
@@ -95,7 +95,7 @@ func Add(m manager.Manager, o Options) (*Controller, error) {
 	}
 	teller := NewTeller(m.GetEventRecorder(Name))
 	clusterState := newNetwork(m.GetClient(), set.Discovery(), o)
-	tell := func(info *podgang.PodGangInfo, note podgang.Note) { teller.Tell(info.Namespace, info.Owner, note) }
+	tell := func(info *podgang.PodGangInfo, note podgang.Note) { teller.Write(info.Namespace, info.Owner, note) }
 	indexed := &sync.Map{}
 	byOwner := func(kind schema.GroupVersionKind) bool {
 		_, indexedKind := indexed.Load(kind)
@@ -108,7 +108,7 @@ func Add(m manager.Manager, o Options) (*Controller, error) {
 	}
 	s := &starter{
 		manager: m, served: clusterState.serves, permitted: permitted(set.AuthorizationV1()),
-		translators: translators, cluster: clusterState.now, interval: o.Look, workers: o.Workers, indexed: indexed,
+		translators: translators, cluster: clusterState.now, interval: o.DiscoveryInterval, workers: o.Workers, indexed: indexed,
 	}
 	for _, source := range o.Sources {
 		s.sources = append(s.sources, &sourceState{reconciler: &Reconciler{

@@ -11,20 +11,20 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// Teller writes events on the objects that declare gangs. It writes each note once in its lifetime.
-type Teller struct {
+// Events writes events on the objects that declare gangs. It writes each note once in its lifetime.
+type Events struct {
 	recorder events.EventRecorder
 	lock     sync.Mutex
 	notes    map[types.UID]map[podgang.Note]bool
 }
 
 // NewTeller returns a teller that writes events with a recorder.
-func NewTeller(recorder events.EventRecorder) *Teller {
-	return &Teller{recorder: recorder, notes: map[types.UID]map[podgang.Note]bool{}}
+func NewTeller(recorder events.EventRecorder) *Events {
+	return &Events{recorder: recorder, notes: map[types.UID]map[podgang.Note]bool{}}
 }
 
-// Tell writes a note on the object that owns a gang, unless it was written before.
-func (t *Teller) Tell(namespace string, owner podgang.Owner, note podgang.Note) {
+// Write writes a note on the object that owns a gang, unless it was written before.
+func (t *Events) Write(namespace string, owner podgang.Owner, note podgang.Note) {
 	if !t.isNew(owner.UID, note) {
 		return
 	}
@@ -35,7 +35,7 @@ func (t *Teller) Tell(namespace string, owner podgang.Owner, note podgang.Note) 
 	t.recorder.Eventf(reference(namespace, owner), nil, kind, note.Reason, "Translate", "%s", note.Message)
 }
 
-func (t *Teller) isNew(uid types.UID, note podgang.Note) bool {
+func (t *Events) isNew(uid types.UID, note podgang.Note) bool {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	if t.notes[uid][note] {
@@ -49,7 +49,7 @@ func (t *Teller) isNew(uid types.UID, note podgang.Note) bool {
 }
 
 // Forget drops the notes of a deleted object.
-func (t *Teller) Forget(uid types.UID) {
+func (t *Events) Forget(uid types.UID) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	delete(t.notes, uid)

@@ -68,8 +68,10 @@ func newWorld(t require.TestingT) *world {
 	require.NoError(t, corev1.AddToScheme(s))
 	require.NoError(t, metav1.AddMetaToScheme(s))
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []schema.GroupVersionKind{podGangKind, cliqueSetKind, lwsKind, jobSetKind, podGroupKind, setKind, volcanoKind,
-		workloadKind, nativeKind, corev1.SchemeGroupVersion.WithKind("Pod")} {
+	for _, kind := range []schema.GroupVersionKind{
+		podGangKind, cliqueSetKind, lwsKind, jobSetKind, podGroupKind, setKind, volcanoKind,
+		workloadKind, nativeKind, corev1.SchemeGroupVersion.WithKind("Pod"),
+	} {
 		mapper.Add(kind, meta.RESTScopeNamespace)
 		if kind.Group != "" {
 			s.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
@@ -224,8 +226,10 @@ func (w *world) state() string {
 		if c := metav1.GetControllerOf(&o); c != nil {
 			owner = c.Kind + "/" + c.Name
 		}
-		text, err := json.Marshal(map[string]any{"name": o.GetName(), "labels": o.GetLabels(), "annotations": o.GetAnnotations(), "owner": owner,
-			"spec": o.Object["spec"]})
+		text, err := json.Marshal(map[string]any{
+			"name": o.GetName(), "labels": o.GetLabels(), "annotations": o.GetAnnotations(), "owner": owner,
+			"spec": o.Object["spec"],
+		})
 		require.NoError(w.t, err)
 		out = append(out, string(text))
 	}
@@ -343,14 +347,18 @@ func lwsStep(t *rapid.T) step {
 	revision := rapid.SampledFrom([]string{"rev1", "rev2"}).Draw(t, "revision")
 	stale := rapid.IntRange(0, 3).Draw(t, "stale") // groups that still run the other revision, or are beyond replicas
 	return step{what: fmt.Sprintf("%s is %d x %d of %s, but %d", name, replicas, size, revision, stale), do: func(w *world, at int) {
-		template := map[string]any{"spec": map[string]any{"schedulerName": "koord-scheduler",
-			"containers": []any{map[string]any{"name": "c", "image": "i"}}}}
+		template := map[string]any{"spec": map[string]any{
+			"schedulerName": "koord-scheduler",
+			"containers":    []any{map[string]any{"name": "c", "image": "i"}},
+		}}
 		w.put(lwsKind, name, fmt.Sprintf("%s-%d", name, at), nil, map[string]any{
 			"replicas": int64(replicas), "startupPolicy": "LeaderCreated",
 			"leaderWorkerTemplate": map[string]any{"size": int64(size), "workerTemplate": template},
 		})
-		w.put(setKind, name, fmt.Sprintf("set-%s-%d", name, at), map[string]string{"leaderworkerset.sigs.k8s.io/name": name,
-			"leaderworkerset.sigs.k8s.io/template-revision-hash": revision}, map[string]any{})
+		w.put(setKind, name, fmt.Sprintf("set-%s-%d", name, at), map[string]string{
+			"leaderworkerset.sigs.k8s.io/name":                   name,
+			"leaderworkerset.sigs.k8s.io/template-revision-hash": revision,
+		}, map[string]any{})
 		w.removePods(name, func(p corev1.Pod) bool {
 			return fmt.Sprint(stale) <= p.Labels["leaderworkerset.sigs.k8s.io/group-index"]
 		})
@@ -363,11 +371,13 @@ func lwsStep(t *rapid.T) step {
 }
 
 func (w *world) pod(set string, group, worker int, revision string, gates ...string) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("%s-%d-%d", set, group, worker),
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: fmt.Sprintf("%s-%d-%d", set, group, worker),
 		Labels: map[string]string{
 			"leaderworkerset.sigs.k8s.io/name": set, "leaderworkerset.sigs.k8s.io/group-index": fmt.Sprint(group),
 			"leaderworkerset.sigs.k8s.io/worker-index": fmt.Sprint(worker), "leaderworkerset.sigs.k8s.io/template-revision-hash": revision,
-		}}, Spec: corev1.PodSpec{SchedulerName: "koord-scheduler"}}
+		},
+	}, Spec: corev1.PodSpec{SchedulerName: "koord-scheduler"}}
 	for _, gate := range gates {
 		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: gate})
 	}

@@ -36,7 +36,7 @@ type network struct {
 }
 
 func newNetwork(reader client.Reader, d discovery.DiscoveryInterface, o Options) *network {
-	return &network{reader: reader, discovery: d, nodeTier: o.Config.NodeTier, interval: o.Look}
+	return &network{reader: reader, discovery: d, nodeTier: o.Config.NodeTier, interval: o.DiscoveryInterval}
 }
 
 // now returns the current state of the cluster.

@@ -99,7 +99,7 @@ func (p *preparation) ownPod(pod metav1.Object) (key podgang.PodKey, own bool) {
 	if pod.GetDeletionTimestamp() != nil {
 		return key, false
 	}
-	if p.Source.Asked != nil {
+	if p.Source.BuildAlone != nil {
 		return podgang.KeyAmong([]*podgang.PodGangInfo{p.info}, pod)
 	}
 	key, ok, err := podgang.KeyOf(pod)
@@ -122,7 +122,7 @@ func (p *preparation) selectors() (out []client.MatchingLabels) {
 func (p *preparation) lacking(ctx context.Context) (map[types.UID]bool, error) {
 	out := map[types.UID]bool{}
 	for _, labels := range p.selectors() {
-		pods, err := podsOf(ctx, p.Client, p.info.Namespace, labels, p.Source.Whole)
+		pods, err := podsOf(ctx, p.Client, p.info.Namespace, labels, p.Source.ReadsPodSpecs)
 		if err != nil {
 			return nil, err
 		}
@@ -274,7 +274,7 @@ func (p *preparation) report() {
 		if n := len(pods) - maxNamed; n > 0 {
 			pods, more = pods[:maxNamed], fmt.Sprintf(" and %d more", n)
 		}
-		p.Teller.Tell(p.info.Namespace, p.info.Owner, podgang.Note{
+		p.Teller.Write(p.info.Namespace, p.info.Owner, podgang.Note{
 			Reason: podgang.ReasonNotPrepared,
 			Message: fmt.Sprintf("gang %s, pods %s%s: %s; delete them; the pods that replace them are prepared", p.info.Name,
 				strings.Join(pods, ", "), more, problem),

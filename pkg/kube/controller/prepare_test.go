@@ -40,8 +40,10 @@ func newPreparing(t *testing.T, config string) *world {
 
 // late is a pod that is created while the webhook is away.
 func (w *world) late(name string, change func(*corev1.Pod)) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
-		Spec: corev1.PodSpec{SchedulerName: "koord-scheduler"}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
+		Spec:       corev1.PodSpec{SchedulerName: "koord-scheduler"},
+	}
 	change(pod)
 	require.NoError(w.t, w.users.Create(w.t.(*testing.T).Context(), pod))
 }
@@ -172,16 +174,36 @@ func TestMissedOfJobSets(t *testing.T) {
 		told   func(*corev1.Pod) string
 		want   [2]string // driver, the second worker
 	}{
-		"together": {koordinatorLS, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)}, podGroupOf,
-			[2]string{"js-driver", "js-workers"}},
-		"in turn": {koordinatorLS, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil, "driver")}, podGroupOf,
-			[2]string{"js-driver", "js-workers"}},
-		"exclusive": {koordinatorLS, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, exclusive)}, podGroupOf,
-			[2]string{"js-driver", "js-workers-1"}},
-		"together for Volcano": {volcanoAsKoord, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)}, groupNameOf,
-			[2]string{"js", "js"}},
-		"in turn for Volcano": {volcanoAsKoord, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil, "driver")}, groupNameOf,
-			[2]string{"js-driver", "js-workers"}},
+		"together": {
+			koordinatorLS,
+			[]map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)},
+			podGroupOf,
+			[2]string{"js-driver", "js-workers"},
+		},
+		"in turn": {
+			koordinatorLS,
+			[]map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil, "driver")},
+			podGroupOf,
+			[2]string{"js-driver", "js-workers"},
+		},
+		"exclusive": {
+			koordinatorLS,
+			[]map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, exclusive)},
+			podGroupOf,
+			[2]string{"js-driver", "js-workers-1"},
+		},
+		"together for Volcano": {
+			volcanoAsKoord,
+			[]map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)},
+			groupNameOf,
+			[2]string{"js", "js"},
+		},
+		"in turn for Volcano": {
+			volcanoAsKoord,
+			[]map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil, "driver")},
+			groupNameOf,
+			[2]string{"js-driver", "js-workers"},
+		},
 		"for readers of PodGangs": {
 			"default: podgang\nbackends: [{name: podgang, schedulerNames: [koord-scheduler]}]\n",
 			[]map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)},

@@ -34,7 +34,7 @@ type Reconciler struct {
 	// Client reads from a cache; Live asks the API server, before a deletion.
 	Client client.Client
 	Live   client.Reader
-	Teller *Teller
+	Teller *Events
 	// Gates says that pods lose their backend's gate when their gang is ready.
 	Gates bool
 	// Prepare says that pods which the webhook missed are prepared.
@@ -132,9 +132,9 @@ func (r *Reconciler) failed(ctx context.Context, req Request, err error) error {
 	for _, e := range flatten(err) {
 		var problem *podgang.Error
 		if errors.As(e, &problem) {
-			r.Teller.Tell(req.Namespace, r.owner(req), podgang.Note{Reason: problem.Reason, Message: problem.Message})
+			r.Teller.Write(req.Namespace, r.owner(req), podgang.Note{Reason: problem.Reason, Message: problem.Message})
 		} else if rejected(e) {
-			r.Teller.Tell(req.Namespace, r.owner(req), podgang.Note{Reason: podgang.ReasonNotWritten, Message: e.Error()})
+			r.Teller.Write(req.Namespace, r.owner(req), podgang.Note{Reason: podgang.ReasonNotWritten, Message: e.Error()})
 		}
 		retry = retry || problem == nil || problem.Reason != podgang.ReasonNoBackend
 	}

@@ -35,10 +35,10 @@ type Source struct {
 	Others []Other
 	// Depends are kinds that all objects of the source depend on: a change reconciles all of them.
 	Depends []schema.GroupVersionKind
-	// Asked builds the gangs from the object alone, if a pod's labels do not tell its gang; nil if they do.
-	Asked func(object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error)
-	// Whole says that pods are read with their spec, not only their metadata.
-	Whole bool
+	// BuildAlone builds the gangs from the object alone, if a pod's labels do not tell its gang; nil if they do.
+	BuildAlone func(object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error)
+	// ReadsPodSpecs says that pods are read with their spec, not only their metadata.
+	ReadsPodSpecs bool
 	// Amended says that Muster's overlay adds a field to the kind.
 	Amended bool
 	// OwnsPods says that this controller may gate the pods: no other controller does.
@@ -152,10 +152,10 @@ func volcanoGroup(pod client.Object) string {
 // without pods has no gang yet.
 var volcanoPodGroups = Source{
 	Name: "volcano", Kind: podgang.VolcanoPodGroup,
-	Object: schema.GroupVersionKind{Group: "scheduling.volcano.sh", Version: "v1beta1", Kind: "PodGroup"},
-	Build:  buildVolcano,
-	Pods:   volcanoGroup,
-	Whole:  true,
+	Object:        schema.GroupVersionKind{Group: "scheduling.volcano.sh", Version: "v1beta1", Kind: "PodGroup"},
+	Build:         buildVolcano,
+	Pods:          volcanoGroup,
+	ReadsPodSpecs: true,
 }
 
 func buildVolcano(ctx context.Context, r client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
@@ -201,7 +201,7 @@ var jobSets = Source{
 		return podgang.FromJobSet(object, pods)
 	},
 	Pods: func(pod client.Object) string { return pod.GetLabels()[workloads.JobSetName] },
-	Asked: func(object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
+	BuildAlone: func(object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
 		return podgang.FromJobSet(object, nil)
 	},
 }

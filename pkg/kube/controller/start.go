@@ -145,7 +145,7 @@ func (s *starter) start(r *sourceState) error {
 	}
 	if src.Pods != nil {
 		pods := client.Object(metadataOf(corev1.SchemeGroupVersion.WithKind("Pod")))
-		if src.Whole || r.reconciler.Gates && src.OwnsPods {
+		if src.ReadsPodSpecs || r.reconciler.Gates && src.OwnsPods {
 			pods = &corev1.Pod{}
 		}
 		if err := c.Watch(s.kind(pods, r.named(src.Pods), predicate.Funcs{UpdateFunc: gangChanged})); err != nil {

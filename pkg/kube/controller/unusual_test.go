@@ -86,10 +86,14 @@ func TestRefusedWrites(t *testing.T) {
 		err  error
 		says []string
 	}{
-		"forbidden": {apierrors.NewForbidden(resource, "demo-0-a", errors.New("exceeded quota: groups")),
-			[]string{`Warning NotWritten podgroups.scheduling.sigs.k8s.io "demo-0-a" is forbidden: exceeded quota: groups`}},
-		"invalid": {apierrors.NewInvalid(podGroupKind.GroupKind(), "demo-0-a", nil),
-			[]string{`Warning NotWritten PodGroup.scheduling.sigs.k8s.io "demo-0-a" is invalid`}},
+		"forbidden": {
+			apierrors.NewForbidden(resource, "demo-0-a", errors.New("exceeded quota: groups")),
+			[]string{`Warning NotWritten podgroups.scheduling.sigs.k8s.io "demo-0-a" is forbidden: exceeded quota: groups`},
+		},
+		"invalid": {
+			apierrors.NewInvalid(podGroupKind.GroupKind(), "demo-0-a", nil),
+			[]string{`Warning NotWritten PodGroup.scheduling.sigs.k8s.io "demo-0-a" is invalid`},
+		},
 		"away": {apierrors.NewServiceUnavailable("etcd is slow"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Apart is a reason why two equal pods cannot be in one domain, such as on one node.
-type Apart struct {
-	Key  string // the node label of the domains
-	Says string // the field of the pod in words
+// Repulsion is a reason why two equal pods cannot be in one domain, such as on one node.
+type Repulsion struct {
+	Key   string // the node label of the domains
+	Field string // the field of the pod in words
 }
 
 // ApartOf returns why pods equal to this one cannot be together: host ports, and required anti-affinity that selects the pod
 // itself.
-func ApartOf(pod *v1.Pod) (all []Apart) {
+func ApartOf(pod *v1.Pod) (all []Repulsion) {
 	for _, c := range pod.Spec.Containers {
 		for _, port := range c.Ports {
 			n := port.HostPort
@@ -24,7 +24,7 @@ func ApartOf(pod *v1.Pod) (all []Apart) {
 				n = port.ContainerPort
 			}
 			if n > 0 {
-				all = append(all, Apart{v1.LabelHostname, fmt.Sprintf("a node takes one member with host port %d", n)})
+				all = append(all, Repulsion{v1.LabelHostname, fmt.Sprintf("a node takes one member with host port %d", n)})
 			}
 		}
 	}
@@ -36,7 +36,7 @@ func ApartOf(pod *v1.Pod) (all []Apart) {
 		if err != nil || !selects.Matches(labels.Set(pod.Labels)) || len(term.Namespaces) > 0 || term.NamespaceSelector != nil {
 			continue
 		}
-		all = append(all, Apart{term.TopologyKey, fmt.Sprintf("podAntiAffinity allows one member for each value of %s", term.TopologyKey)})
+		all = append(all, Repulsion{term.TopologyKey, fmt.Sprintf("podAntiAffinity allows one member for each value of %s", term.TopologyKey)})
 	}
 	return all
 }

@@ -78,7 +78,7 @@ func DeviceNode(object *unstructured.Unstructured, nodeLabels map[string]string)
 func deviceInventory(object *unstructured.Unstructured, nodeLabels map[string]string) (device.Inventory, error) {
 	inv := device.Inventory{
 		Vendor: nodeLabels[gpuVendor], Model: nodeLabels[gpuModel], Isolation: nodeLabels[gpuIsolation],
-		Honor: nodeLabels[gpuPartitionPolicy] == "Honor" || object.GetLabels()[gpuPartitionPolicy] == "Honor",
+		PartitionsOnly: nodeLabels[gpuPartitionPolicy] == "Honor" || object.GetLabels()[gpuPartitionPolicy] == "Honor",
 	}
 	var read struct {
 		Spec deviceSpec `json:"spec"`
@@ -305,7 +305,7 @@ func DeviceAllocation(pod *v1.Pod) (device.Allocation, error) {
 	var out device.Allocation
 	for _, t := range slices.Sorted(maps.Keys(read)) {
 		for _, e := range read[t] {
-			s := device.Share{Type: t, Minor: int(e.Minor), ID: e.ID, Amount: deviceAmount(t, e.Resources), Alone: r.Alone(t)}
+			s := device.Share{Type: t, Minor: int(e.Minor), ID: e.ID, Amount: deviceAmount(t, e.Resources), Exclusive: r.Exclusive(t)}
 			if err := s.Amount.Check(); err != nil {
 				return nil, fmt.Errorf("%s: %s %d: %w", DeviceAllocated, t, e.Minor, err)
 			}

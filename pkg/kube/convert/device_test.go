@@ -144,7 +144,7 @@ func TestDeviceAllocation(t *testing.T) {
 		"device-allocate-hint": `{"rdma": {"exclusivePolicy": "PCIeLevel"}}`,
 	}))
 	require.NoError(t, err)
-	require.Equal(t, device.Allocation{{Type: device.RDMA, Minor: 1, Amount: device.Amount{Core: 1}, Alone: device.PCIeLevel}}, alone)
+	require.Equal(t, device.Allocation{{Type: device.RDMA, Minor: 1, Amount: device.Amount{Core: 1}, Exclusive: device.PCIeLevel}}, alone)
 
 	wrong, err := convert.DeviceAllocation(asks(map[string]string{"koordinator.sh/gpu": "150"}, map[string]string{"device-allocated": `{"gpu":[{"minor":1,"resources":{"koordinator.sh/gpu-core":"100"}}]}`}))
 	require.NoError(t, err, "it holds what it holds, whatever it asks for")

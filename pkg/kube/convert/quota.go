@@ -49,7 +49,7 @@ func ReadQuota(u *unstructured.Unstructured) *Quota {
 	labels, notes := u.GetLabels(), u.GetAnnotations()
 	q := &Quota{Spec: quota.Spec{
 		Name: u.GetName(), Parent: labels[scheduling.LabelQuotaParent], Inner: labels[scheduling.LabelQuotaIsParent] == "true",
-		Keeps: labels[scheduling.LabelQuotaLends] == "false", Created: u.GetCreationTimestamp().UnixNano(),
+		NotLent: labels[scheduling.LabelQuotaLends] == "false", Created: u.GetCreationTimestamp().UnixNano(),
 	}}
 	q.Tree, q.Root = labels[scheduling.LabelQuotaTree], labels[scheduling.LabelQuotaIsRoot] == "true"
 	q.Own, q.Profile = labels[scheduling.LabelQuotaOwnNodes] == "true", labels[scheduling.LabelQuotaProfile]
@@ -80,8 +80,8 @@ func ReadQuotaX(u *unstructured.Unstructured, top string) *Quota {
 }
 
 func (q *Quota) wrong(format string, args ...any) {
-	if q.Wrong == "" {
-		q.Wrong = fmt.Sprintf(format, args...)
+	if q.Invalid == "" {
+		q.Invalid = fmt.Sprintf(format, args...)
 	}
 }
 

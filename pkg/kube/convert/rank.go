@@ -108,9 +108,9 @@ var roles = map[string][]string{
 	"jobset.sigs.k8s.io/replicatedjob-name": {"launcher", "driver", "master", "leader"},
 }
 
-// Leads says whether a pod starts or coordinates the other members: it is a launcher, driver or head, or has rank 0. The other
+// StartsOthers says whether a pod starts or coordinates the other members: it is a launcher, driver or head, or has rank 0. The other
 // members depend on it.
-func Leads(pod *v1.Pod) bool {
+func StartsOthers(pod *v1.Pod) bool {
 	for label, values := range roles {
 		if slices.Contains(values, strings.ToLower(pod.Labels[label])) {
 			return true

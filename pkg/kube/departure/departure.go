@@ -26,7 +26,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// Departure evicts the victims of one eviction. Requests fail one by one, and a process may end between any two of them; yet a bundle of
+// Eviction evicts the victims of one eviction. Requests fail one by one, and a process may end between any two of them; yet a bundle of
 // several pods is one victim. It is evicted in three steps, each of which begins when the API server has accepted all of the step before:
 //
 //	marked  all pods have condition DisruptionTarget: their status says that they are to be evicted
@@ -35,15 +35,15 @@ import (
 //	        which records what the bundle is evicted for
 //
 // Single pods are evicted in the first step. Invariant: once a bundle has lost a pod, all its pods are evicted.
-type Departure struct {
+type Eviction struct {
 	*Evictor
-	By       preemption.ExecutorPreemptor
-	Evict    PreemptPod
-	Plugin   string
-	To       func(victim *v1.Pod) preemption.Candidate
-	Room     map[string]bool   // the nodes on which capacity is needed
-	Stands   func() bool       // whether the eviction is still wanted
-	accepted func(pod *v1.Pod) // the API server has accepted a pod's eviction
+	By          preemption.ExecutorPreemptor
+	Evict       PreemptPod
+	Plugin      string
+	CandidateOf func(victim *v1.Pod) preemption.Candidate
+	NeededNodes map[string]bool   // the nodes on which capacity is needed
+	StillWanted func() bool       // whether the eviction is still wanted
+	accepted    func(pod *v1.Pod) // the API server has accepted a pod's eviction
 
 	bundles *Bundles
 	number  int // of the eviction
@@ -52,13 +52,13 @@ type Departure struct {
 // pluginName is the plugin that evicts, for pods that wait at Permit.
 const pluginName = config.PluginName
 
-// Depart returns the departure of some bundles for a preemptor, with a number of its own.
-func (p *Evictor) Depart(by preemption.ExecutorPreemptor, bundles *Bundles) *Departure {
-	return &Departure{
+// NewDeparture returns the departure of some bundles for a preemptor, with a number of its own.
+func (p *Evictor) NewDeparture(by preemption.ExecutorPreemptor, bundles *Bundles) *Eviction {
+	return &Eviction{
 		Evictor: p, By: by, bundles: bundles, number: p.Victims.next(), Evict: p.Executor.PreemptPod, Plugin: pluginName,
-		To:       func(victim *v1.Pod) preemption.Candidate { return Site{Node: victim.Spec.NodeName} },
-		Stands:   func() bool { return p.StillWaits(by) },
-		accepted: func(*v1.Pod) {},
+		CandidateOf: func(victim *v1.Pod) preemption.Candidate { return Site{Node: victim.Spec.NodeName} },
+		StillWanted: func() bool { return p.StillWaits(by) },
+		accepted:    func(*v1.Pod) {},
 	}
 }
 
@@ -73,11 +73,11 @@ const unseenFor = 10 * time.Second
 
 // Bundles are the bundles of several pods among some victims, and the progress of their eviction.
 type Bundles struct {
-	// Of is the bundle of a victim, by UID; a pod that is evicted alone has none.
-	Of map[types.UID]gang.Ref
-	// Also are the pods of these bundles that another eviction evicts alone, and that do not terminate yet. That eviction might spare them,
+	// BundleOf is the bundle of a victim, by UID; a pod that is evicted alone has none.
+	BundleOf map[types.UID]gang.Ref
+	// Additional are the pods of these bundles that another eviction evicts alone, and that do not terminate yet. That eviction might spare them,
 	// and a bundle must not be left in part: so they are evicted, too.
-	Also []*v1.Pod
+	Additional []*v1.Pod
 
 	victims  *Victims              // its lock guards the following fields
 	marks    map[types.UID]*v1.Pod // marked pods, with the condition
@@ -89,7 +89,7 @@ type Bundles struct {
 // Single returns no bundles: every pod is evicted alone.
 func (p *Evictor) Single() *Bundles {
 	return &Bundles{
-		Of: map[types.UID]gang.Ref{}, victims: p.Victims, marks: map[types.UID]*v1.Pod{},
+		BundleOf: map[types.UID]gang.Ref{}, victims: p.Victims, marks: map[types.UID]*v1.Pod{},
 		unclear: map[types.UID]bool{}, hasLost: map[gang.Ref]bool{}, finished: map[gang.Ref]bool{},
 	}
 }
@@ -98,16 +98,16 @@ func (p *Evictor) Single() *Bundles {
 func (p *Evictor) BundlesOf(victims []*v1.Pod) *Bundles {
 	b := p.Single()
 	found := eligible.BundlesOf(p.Cache, victims)
-	b.Of = found.Of
+	b.BundleOf = found.Of
 	for _, ref := range eligible.SortedRefs(found.Gangs) {
-		asked := p.Cache.Asked(ref.Whole())
+		asked := p.Cache.Terminating(ref.Whole())
 		if ref != ref.Whole() {
 			asked = p.Cache.InPart(ref, asked)
 		}
 		for _, pod := range asked {
 			if !b.Has(pod) {
-				b.Of[pod.UID] = found.Gangs[ref]
-				b.Also = append(b.Also, pod)
+				b.BundleOf[pod.UID] = found.Gangs[ref]
+				b.Additional = append(b.Additional, pod)
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func (p *Evictor) BundlesOf(victims []*v1.Pod) *Bundles {
 
 // Has returns whether a victim is evicted in a bundle of several pods.
 func (b *Bundles) Has(victim *v1.Pod) bool {
-	_, ok := b.Of[victim.UID]
+	_, ok := b.BundleOf[victim.UID]
 	return ok
 }
 
@@ -125,11 +125,11 @@ func (b *Bundles) Among(victims []*v1.Pod) []*v1.Pod {
 	return slices.DeleteFunc(slices.Clone(victims), func(p *v1.Pod) bool { return !b.Has(p) })
 }
 
-// Units returns victims by bundle, the most expensive first, without bundles that have lost a pod.
-func (b *Bundles) Units(victims []*v1.Pod) (bundles [][]*v1.Pod) {
+// ByBundle returns victims by bundle, the most expensive first, without bundles that have lost a pod.
+func (b *Bundles) ByBundle(victims []*v1.Pod) (bundles [][]*v1.Pod) {
 	at := map[gang.Ref]int{}
 	for _, pod := range victims {
-		key, bundled := b.Of[pod.UID]
+		key, bundled := b.BundleOf[pod.UID]
 		i, known := at[key]
 		switch {
 		case b.broken(pod):
@@ -152,7 +152,7 @@ func (b *Bundles) Units(victims []*v1.Pod) (bundles [][]*v1.Pod) {
 func (b *Bundles) broken(victim *v1.Pod) bool {
 	b.victims.mu.Lock()
 	defer b.victims.mu.Unlock()
-	key, ok := b.Of[victim.UID]
+	key, ok := b.BundleOf[victim.UID]
 	return ok && b.hasLost[key]
 }
 
@@ -167,7 +167,7 @@ func (b *Bundles) parted() bool {
 func (b *Bundles) awaits(remaining []*v1.Pod) {
 	unfinished := map[gang.Ref]bool{}
 	for _, pod := range remaining {
-		unfinished[b.Of[pod.UID]] = true
+		unfinished[b.BundleOf[pod.UID]] = true
 	}
 	b.victims.mu.Lock()
 	defer b.victims.mu.Unlock()
@@ -180,7 +180,7 @@ func (b *Bundles) awaits(remaining []*v1.Pod) {
 
 // recordAnswer records the answer to the request to delete a victim.
 func (b *Bundles) recordAnswer(victim *v1.Pod, inMemory bool, err error) {
-	key, ok := b.Of[victim.UID]
+	key, ok := b.BundleOf[victim.UID]
 	if !ok {
 		return
 	}
@@ -194,7 +194,7 @@ func (b *Bundles) recordAnswer(victim *v1.Pod, inMemory bool, err error) {
 
 // terminates records that a victim terminates or is gone. Without an unclear request the cause was not this eviction.
 func (b *Bundles) terminates(victim *v1.Pod) {
-	key, ok := b.Of[victim.UID]
+	key, ok := b.BundleOf[victim.UID]
 	b.victims.mu.Lock()
 	defer b.victims.mu.Unlock()
 	if ok && b.unclear[victim.UID] {
@@ -204,7 +204,7 @@ func (b *Bundles) terminates(victim *v1.Pod) {
 
 // mayBeDone returns whether a request may have been carried out although the answer was an error.
 func mayBeDone(err error) bool {
-	return !status.Final(err) && !apierrors.IsConflict(err) && !apierrors.IsTooManyRequests(err) &&
+	return !status.Permanent(err) && !apierrors.IsConflict(err) && !apierrors.IsTooManyRequests(err) &&
 		!apierrors.IsServiceUnavailable(err) && !apierrors.IsUnauthorized(err)
 }
 
@@ -217,7 +217,7 @@ func (b *Bundles) marked(victim *v1.Pod) *v1.Pod {
 
 // mark writes the condition of a preempted pod into a victim of a bundle, and remembers the pod, so that the executor does not write the
 // condition again.
-func (d *Departure) mark(ctx context.Context, victim *v1.Pod) error {
+func (d *Eviction) mark(ctx context.Context, victim *v1.Pod) error {
 	out := victim.DeepCopy()
 	if podutil.UpdatePodCondition(&out.Status, disrupted(d.By, victim)) {
 		err := schedutil.PatchPodStatus(ctx, d.Profile.ClientSet(), victim.Name, victim.Namespace, &victim.Status, &out.Status)
@@ -232,12 +232,12 @@ func (d *Departure) mark(ctx context.Context, victim *v1.Pod) error {
 }
 
 // evict evicts one victim.
-func (d *Departure) evict(ctx context.Context, victim *v1.Pod) error {
+func (d *Eviction) evict(ctx context.Context, victim *v1.Pod) error {
 	if d.Terminates(victim) {
 		d.bundles.terminates(victim)
 		return nil
 	}
-	inMemory, err := d.Evict(ctx, d.To(victim), d.By, cmp.Or(d.bundles.marked(victim), victim), d.Plugin)
+	inMemory, err := d.Evict(ctx, d.CandidateOf(victim), d.By, cmp.Or(d.bundles.marked(victim), victim), d.Plugin)
 	accepted := errors.Is(err, ErrTaken)
 	if accepted {
 		err = nil
@@ -247,7 +247,7 @@ func (d *Departure) evict(ctx context.Context, victim *v1.Pod) error {
 	}
 	d.bundles.recordAnswer(victim, inMemory, err)
 	if err == nil && !inMemory && !accepted {
-		d.Count(victim, d.By, d.Room[victim.Spec.NodeName])
+		d.Count(victim, d.By, d.NeededNodes[victim.Spec.NodeName])
 	}
 	return err
 }
@@ -262,16 +262,16 @@ type round struct {
 
 // each runs a request for some victims in parallel, until the eviction is not wanted any more or a victim must not be evicted. Victims of
 // broken bundles are requested in any case. It returns the victims with success, and those without an answer or with a temporary error.
-func (r *round) each(ctx context.Context, d *Departure, victims []*v1.Pod, request func(context.Context, *v1.Pod) error) (done, remaining []*v1.Pod) {
+func (r *round) each(ctx context.Context, d *Eviction, victims []*v1.Pod, request func(context.Context, *v1.Pod) error) (done, remaining []*v1.Pod) {
 	errs := make([]error, len(victims))
 	requested := make([]bool, len(victims))
 	var stop atomic.Bool
 	stop.Store(len(r.rejected) > 0)
 	workqueue.ParallelizeUntil(ctx, d.Writers, len(victims), func(i int) {
-		if requested[i] = d.bundles.broken(victims[i]) || !stop.Load() && d.Stands(); !requested[i] {
+		if requested[i] = d.bundles.broken(victims[i]) || !stop.Load() && d.StillWanted(); !requested[i] {
 			return
 		}
-		if errs[i] = request(ctx, victims[i]); errs[i] != nil && status.Final(errs[i]) {
+		if errs[i] = request(ctx, victims[i]); errs[i] != nil && status.Permanent(errs[i]) {
 			stop.Store(true)
 		}
 	})
@@ -283,7 +283,7 @@ func (r *round) each(ctx context.Context, d *Departure, victims []*v1.Pod, reque
 		case errs[i] != nil:
 			r.errs[victim.UID] = errs[i]
 		}
-		if errs[i] != nil && status.Final(errs[i]) {
+		if errs[i] != nil && status.Permanent(errs[i]) {
 			r.rejected = append(r.rejected, victim)
 		} else {
 			remaining = append(remaining, victim)
@@ -293,7 +293,7 @@ func (r *round) each(ctx context.Context, d *Departure, victims []*v1.Pod, reque
 }
 
 // ask sends one request for each victim, in the steps of a Departure.
-func (d *Departure) ask(ctx context.Context, victims []*v1.Pod) *round {
+func (d *Eviction) ask(ctx context.Context, victims []*v1.Pod) *round {
 	r := &round{errs: map[types.UID]error{}}
 	unmarked := slices.DeleteFunc(slices.Clone(victims), func(p *v1.Pod) bool {
 		return !d.bundles.Has(p) || d.bundles.marked(p) != nil || d.bundles.broken(p) || !d.Cache.Bound(p) || d.Terminates(p)
@@ -302,7 +302,7 @@ func (d *Departure) ask(ctx context.Context, victims []*v1.Pod) *round {
 		r.remaining = slices.DeleteFunc(slices.Clone(victims), func(p *v1.Pod) bool { return slices.Contains(r.rejected, p) })
 		return r
 	}
-	last := func(p *v1.Pod) bool { return d.bundles.Has(p) && d.Room[p.Spec.NodeName] }
+	last := func(p *v1.Pod) bool { return d.bundles.Has(p) && d.NeededNodes[p.Spec.NodeName] }
 	evict := func(ctx context.Context, victim *v1.Pod) error {
 		err := d.evict(ctx, victim)
 		if err == nil {
@@ -336,7 +336,7 @@ type hooks struct {
 
 // run evicts victims until all are evicted or spared, and repeats failed requests. If the eviction is not wanted any more, or a victim must
 // not be evicted, only broken bundles are evicted further.
-func (d *Departure) run(ctx context.Context, remaining []*v1.Pod, h hooks) {
+func (d *Eviction) run(ctx context.Context, remaining []*v1.Pod, h hooks) {
 	for pause := firstAgain; ; pause = min(2*pause, lastAgain) {
 		h.beforeRound(remaining, pause)
 		r := d.ask(ctx, remaining)
@@ -346,7 +346,7 @@ func (d *Departure) run(ctx context.Context, remaining []*v1.Pod, h hooks) {
 		d.Victims.vetoed(r.rejected, d.Clock.Now())
 		d.spare(r.rejected)
 		remaining = r.remaining
-		if len(r.rejected) > 0 || !d.Stands() {
+		if len(r.rejected) > 0 || !d.StillWanted() {
 			remaining = d.onlyBroken(remaining)
 		}
 		if !h.afterRound(r, remaining, pause) || len(remaining) == 0 || !d.wait(pause) {
@@ -359,7 +359,7 @@ func (d *Departure) run(ctx context.Context, remaining []*v1.Pod, h hooks) {
 }
 
 // onlyBroken spares victims of complete bundles, and returns the remaining ones.
-func (d *Departure) onlyBroken(remaining []*v1.Pod) (evicted []*v1.Pod) {
+func (d *Eviction) onlyBroken(remaining []*v1.Pod) (evicted []*v1.Pod) {
 	var spared []*v1.Pod
 	for _, pod := range remaining {
 		if d.bundles.broken(pod) {
@@ -376,15 +376,15 @@ func (d *Departure) onlyBroken(remaining []*v1.Pod) (evicted []*v1.Pod) {
 const heldBack = time.Minute
 
 // noteAwaited records the victims that are not evicted yet. After heldBack a pod without a gang waits for them no longer.
-func (d *Departure) noteAwaited(remaining []*v1.Pod, began time.Time) {
+func (d *Eviction) noteAwaited(remaining []*v1.Pod, began time.Time) {
 	if d.bundles.awaits(remaining); d.Clock.Since(began) >= heldBack {
 		d.bundles.awaits(nil)
 	}
 }
 
-// Leave evicts the rest of bundles that a previous process has evicted in part. The preemptor is released when all pods of a bundle are
+// EvictRest evicts the rest of bundles that a previous process has evicted in part. The preemptor is released when all pods of a bundle are
 // evicted: a bound preemptor would hide from the next process what the bundle is evicted for.
-func (d *Departure) Leave(ctx context.Context, remaining []*v1.Pod) {
+func (d *Eviction) EvictRest(ctx context.Context, remaining []*v1.Pod) {
 	defer d.Victims.release(d)
 	d.begin(remaining)
 	began := d.Clock.Now()
@@ -402,12 +402,12 @@ func (d *Departure) Leave(ctx context.Context, remaining []*v1.Pod) {
 }
 
 // Expect records that the victims are to be evicted, until they are requested once.
-func (d *Departure) Expect(victims []*v1.Pod) {
+func (d *Eviction) Expect(victims []*v1.Pod) {
 	d.Victims.Expect(victims, d.Clock.Now().Add(firstAgain+unseenFor), d.number)
 }
 
 // begin keeps members from joining the bundles until the eviction ends.
-func (d *Departure) begin(victims []*v1.Pod) {
+func (d *Eviction) begin(victims []*v1.Pod) {
 	if bundled := d.bundles.Among(victims); len(bundled) > 0 {
 		d.Cache.Handle(gang.Evicted{Pods: gangVictims(bundled)})
 	}
@@ -424,24 +424,24 @@ func gangVictims(pods []*v1.Pod) (out []gang.Victim) {
 // Outdated returns whether a victim cannot be evicted alone any more, because its gang has lost members since.
 func (p *Evictor) Outdated(bundles *Bundles, remaining []*v1.Pod) bool {
 	return slices.ContainsFunc(remaining, func(victim *v1.Pod) bool {
-		ref := source.Of(victim)
+		ref := source.GangOf(victim)
 		if ref.IsZero() || bundles.Has(victim) {
 			return false
 		}
 		placed, needed := p.Cache.Placed(ref)
-		return len(placed) < needed && slices.ContainsFunc(p.Cache.Asked(ref), func(p *v1.Pod) bool { return p.UID == victim.UID })
+		return len(placed) < needed && slices.ContainsFunc(p.Cache.Terminating(ref), func(p *v1.Pod) bool { return p.UID == victim.UID })
 	})
 }
 
 // spare removes what was written about victims that are not evicted after all, unless another eviction needs them. Their gangs go on.
-func (d *Departure) spare(pods []*v1.Pod) {
-	pods = d.Victims.Back(pods, d.number, d.Clock.Now())
+func (d *Eviction) spare(pods []*v1.Pod) {
+	pods = d.Victims.Spare(pods, d.number, d.Clock.Now())
 	if len(pods) > 0 {
 		d.Cache.Handle(gang.Spared{Pods: gangVictims(pods)})
 	}
 	for _, pod := range pods {
 		d.Teller.Writer.Do("spared "+convert.PodKey(pod), func(ctx context.Context) error {
-			if d.Victims.Leaves(pod, d.Clock.Now()) {
+			if d.Victims.Terminates(pod, d.Clock.Now()) {
 				return nil // another eviction needs it now
 			}
 			return d.Teller.Writer.Spare(ctx, pod, d.By.SchedulerName()+": ")

@@ -37,7 +37,7 @@ func filled(t *testing.T) *testcluster.Cluster {
 	c.Run()
 	// A test that asks the preemptor itself has nobody who waits until everything was seen.
 	c.Wait("known", func() string {
-		running, least := c.Plugin.Cache.Running(source.Of(c.Get("r-0")))
+		running, least := c.Plugin.Cache.Running(source.GangOf(c.Get("r-0")))
 		if c.Plugin.Cache.Open() && len(running) == 4 && least == 4 {
 			return "known"
 		}
@@ -347,7 +347,7 @@ func TestNothingIsKept(t *testing.T) {
 			c.Gang("g", 1, testcluster.Pending(1, 100, "8")...)
 			c.Wait("1 asked, 0 stuck", kept(c))
 			c.Wait("low", c.Evicted)
-			c.Plugin.Preemptor.Victims.Late(source.Of(c.Get("g-0")), c.Get("low"))
+			c.Plugin.Preemptor.Victims.Late(source.GangOf(c.Get("g-0")), c.Get("low"))
 			require.Equal(t, "0 asked, 1 stuck", kept(c)())
 			if test.gone {
 				c.Remove("g-0")

@@ -41,7 +41,7 @@ import (
 type Options struct {
 	Profile framework.Framework
 	Cache   *cache.Cache
-	Teller  *status.Teller
+	Teller  *status.Reporter
 	Meter   *status.Meter
 	// Victims are those of all profiles.
 	Victims *Victims
@@ -118,7 +118,7 @@ const (
 // Permit has all its members requeued, and the executor would find no waiting pod and delete them.
 func (p *Evictor) requeueOrEvict(evict PreemptPod) PreemptPod {
 	return func(ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
-		if source.Of(victim).IsZero() || p.Cache.Bound(victim) {
+		if source.GangOf(victim).IsZero() || p.Cache.Bound(victim) {
 			return evict(ctx, candidate, by, victim, plugin)
 		}
 		if w := p.Profile.GetWaitingPod(victim.UID); w != nil && stop(w, plugin) {

@@ -117,7 +117,10 @@ func TestASpareMemberIsNeeded(t *testing.T) {
 	c.Gang("g", 1, testcluster.Pending(1, 100, "16")...)
 	c.WaitSaid(1, "PodGroup/g Warning EvictionFailed: cannot evict default/low-2 on n2: ")
 	c.Remove("low-0")
-	c.Wait("2 of 2", func() string { r, _ := c.Plugin.Cache.Placed(source.Of(low[0])); return fmt.Sprint(len(r)+1, " of 2") })
+	c.Wait("2 of 2", func() string {
+		r, _ := c.Plugin.Cache.Placed(source.GangOf(low[0]))
+		return fmt.Sprint(len(r)+1, " of 2")
+	})
 	well.Store(true)
 	c.Wait("g-0=n2", func() string { return c.Where("g-0") })
 	require.Equal(t, "low-1 low-2", c.Evicted(), c.Describe())
@@ -224,7 +227,7 @@ func TestAnswers(t *testing.T) {
 		"a deletion needs another token":  {apierrors.NewUnauthorized("expired"), "delete", "low-1", false, again, true},
 		"there is no API server":          {errors.New("connection refused"), "delete", "low-1", false, again, true},
 		"a deletion is forbidden":         {apierrors.NewForbidden(pods, "low-1", errors.New("a webhook says no")), "delete", "low-1", true, instead, true},
-		"a deletion is invalid":         {status(422, metav1.StatusReasonInvalid), "delete", "low-1", true, instead, true},
+		"a deletion is invalid":           {status(422, metav1.StatusReasonInvalid), "delete", "low-1", true, instead, true},
 		"a victim's condition meets 504":  {status(504, metav1.StatusReasonTimeout), "status", "low-1", false, again, true},
 		"a victim's condition, conflict":  {apierrors.NewConflict(pods, "low-1", errors.New("changed")), "status", "low-1", false, again, false}, // the client itself writes again
 		"a nomination meets 504":          {status(504, metav1.StatusReasonTimeout), "status", "g-1", false, again, false},                       // whoever writes the pod's status first meets it
@@ -431,7 +434,7 @@ func TestAReplacementThatJoinsIsSentBack(t *testing.T) {
 			c.Gang("r", 3, a("", 10, "8", "n0"), a("", 10, "8", "n1"), a("", 10, "8", "n2"))
 			c.Run()
 			c.Wait("whole", func() string {
-				if running, _ := c.Plugin.Cache.Running(source.Of(c.Get("r-0"))); len(running) == 3 {
+				if running, _ := c.Plugin.Cache.Running(source.GangOf(c.Get("r-0"))); len(running) == 3 {
 					return "whole"
 				}
 				return ""

@@ -32,11 +32,11 @@ func (v *Victims) Late(group gang.Ref, pod *v1.Pod) {
 
 // LeaveFor has what is left of a bundle evicted for a pod.
 func (p *Evictor) LeaveFor(ctx context.Context, pod *v1.Pod, victims []*v1.Pod, evict PreemptPod) {
-	d := p.Depart(preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}}, p.BundlesOf(victims))
+	d := p.NewDeparture(preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}}, p.BundlesOf(victims))
 	d.Evict = evict
-	d.Stands = func() bool { return true }
+	d.StillWanted = func() bool { return true }
 	p.Victims.hold(d)
-	d.Leave(ctx, victims)
+	d.EvictRest(ctx, victims)
 }
 
 // Names is what events call a group of so many gangs that evict together.

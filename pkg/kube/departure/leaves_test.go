@@ -48,12 +48,12 @@ func TestVictimsUnseen(t *testing.T) {
 	_, done := v.turn(all[0])
 	done(true)
 	for within, want := range map[time.Duration]string{time.Minute: "taken | asked", time.Hour: "taken | asked slow"} {
-		taken, others := v.Unseen(now, within)
+		taken, others := v.Pending(now, within)
 		require.Equal(t, want, sorted(taken)+" | "+sorted(others))
 	}
-	require.Equal(t, "asked slow", sorted(v.AllUnasked(now)))
-	require.Equal(t, "asked", sorted(v.Unasked(all[:2], now)))
-	require.Equal(t, "asked late slow", sorted(v.AllUnasked(now.Add(-1))))
+	require.Equal(t, "asked slow", sorted(v.AllNotRequested(now)))
+	require.Equal(t, "asked", sorted(v.NotRequested(all[:2], now)))
+	require.Equal(t, "asked late slow", sorted(v.AllNotRequested(now.Add(-1))))
 }
 
 // TestDeparts: who is seen leaving is to be gone within a time, unless he should have gone long ago.
@@ -62,7 +62,7 @@ func TestDeparts(t *testing.T) {
 	for in, want := range map[time.Duration]bool{0: true, time.Minute: true, time.Minute + 1: false, -time.Hour + 1: true, -time.Hour: false} {
 		pod := at("n0", "x!")
 		pod.DeletionTimestamp.Time = now.Add(in)
-		require.Equal(t, want, (&Victims{}).Departs(pod, now, time.Minute, time.Hour), in)
+		require.Equal(t, want, (&Victims{}).GoneWithin(pod, now, time.Minute, time.Hour), in)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestLeavesFor(t *testing.T) {
 	delete(v.pending, "y") // it is not counted on, but was asked
 	for name, want := range map[string][2]bool{"x": {true, true}, "y": {true, false}, "z": {true, true}, "w": {false, false}, "w!": {true, true}} {
 		pod := at("n0", name)
-		require.Equal(t, want, [2]bool{v.LeavesFor(gangG, now)(pod), v.LeavesFor(gangH, now)(pod)}, name)
+		require.Equal(t, want, [2]bool{v.TerminatesFor(gangG, now)(pod), v.TerminatesFor(gangH, now)(pod)}, name)
 	}
 }
 
@@ -147,14 +147,14 @@ func TestUnits(t *testing.T) {
 				pod.Spec.Priority = &priority
 				victims = append(victims, pod)
 				if group, _, is := strings.Cut(pod.Name, "-"); is {
-					w.Of[pod.UID] = gang.Ref{Name: group}
+					w.BundleOf[pod.UID] = gang.Ref{Name: group}
 				}
 			}
 			for of := range strings.FieldsSeq(test.lost) {
 				w.hasLost[gang.Ref{Name: of}] = true
 			}
 			var got []string
-			for _, unit := range w.Units(victims) {
+			for _, unit := range w.ByBundle(victims) {
 				got = append(got, namesOf(unit))
 			}
 			require.Equal(t, test.want, strings.Join(got, " | "))
@@ -178,7 +178,7 @@ func TestStay(t *testing.T) {
 		"all but the first unit":   {5, "b", "c d e"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, test.want, sorted(Kept(units, func(some [][]*v1.Pod) bool {
+			require.Equal(t, test.want, sorted(SparedOf(units, func(some [][]*v1.Pod) bool {
 				all := slices.Concat(some...)
 				return len(all) <= test.most && !slices.ContainsFunc(all, func(p *v1.Pod) bool { return p.Name == test.never })
 			})))
@@ -189,7 +189,7 @@ func TestStay(t *testing.T) {
 		many = append(many, pods(fmt.Sprint("n0/p", i)))
 	}
 	tries := 0
-	require.Empty(t, Kept(many, func([][]*v1.Pod) bool { tries++; return false }))
+	require.Empty(t, SparedOf(many, func([][]*v1.Pod) bool { tries++; return false }))
 	require.Equal(t, mostQuestions, tries, "it is not tried for ever")
 
 	gone := [][]*v1.Pod{pods("n0/a n0/c n0/d!"), nil, pods("n2/b n2/e")}
@@ -240,7 +240,7 @@ func TestHowFarGroupsAre(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, some := (&Evictor{Options: Options{Victims: &Victims{}}}).Single(), pods("n0/g-0 n0/g-1 n0/x")
-			w.Of[some[0].UID], w.Of[some[1].UID] = gangG, gangG
+			w.BundleOf[some[0].UID], w.BundleOf[some[1].UID] = gangG, gangG
 			test.then(w, some)
 			require.Equal(t, test.broken, w.broken(some[1]))
 			require.Equal(t, test.parted, w.parted())

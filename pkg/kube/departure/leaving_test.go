@@ -52,7 +52,7 @@ func TestLeavingElsewhere(t *testing.T) {
 	}
 	elsewhere := func(a *place.Attempt) string {
 		at = nil
-		l := Leaving{own: make([][]*v1.Pod, len(a.Nodes))}
+		l := Terminating{own: make([][]*v1.Pod, len(a.Nodes))}
 		l = v.addElsewhere(a, l, v.remembered(gangG, now))
 		slices.Sort(at)
 		return strings.Join([]string{strings.Join(slices.Compact(at), " "), namesOf(slices.Concat(l.own...)), namesOf(slices.Concat(l.everywhere...))}, "|")
@@ -66,7 +66,7 @@ func TestLeavingElsewhere(t *testing.T) {
 	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a))
 	delete(v.pending, "x")
 	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a), "he was asked, though he is not counted on")
-	v.Back(pods("n0/x"), n, now)
+	v.Spare(pods("n0/x"), n, now)
 	v.Abandon(gangG)
 	v.Abandon(gangH)
 	require.Equal(t, "n2||z!", elsewhere(a))

@@ -192,10 +192,10 @@ func (p preemptor) names() string {
 // For returns the preemptor for a pod: its gangs if it is a member. why is what victims are told; "" is for its priority, or its quota.
 func (p *Evictor) For(pod *v1.Pod, why string) preemption.ExecutorPreemptor {
 	by := preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}, why: why, cache: p.Cache}
-	if source.Of(pod).IsZero() {
+	if source.GangOf(pod).IsZero() {
 		return by
 	}
-	if group, refusal := p.Cache.Group(pod); !refusal.Is() {
+	if group, refusal := p.Cache.Group(pod); !refusal.Exists() {
 		by.gangs = group.Whole()
 		by.members = group.Pods
 	}

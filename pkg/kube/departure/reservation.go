@@ -28,64 +28,64 @@ import (
 
 // Reservation is a decided eviction: the pods to evict and the node assignments, for a gang or for a pod without one.
 type Reservation struct {
-	Group   *cache.Group
-	Lowest  *v1.Pod // the pending member of lowest priority
-	Speaker *v1.Pod // the representative
-	Domain  string  // of the node assignments; "" is the cluster
-	Evicted []*v1.Pod
-	Places  []gang.Place // of all members
-	Planned gang.Planned // for the gang book
-	Why     string       // what victims are told; "" is for the preemptor's priority, or its quota
+	Group          *cache.Group
+	Lowest         *v1.Pod // the pending member of lowest priority
+	Representative *v1.Pod // the representative
+	Domain         string  // of the node assignments; "" is the cluster
+	Evicted        []*v1.Pod
+	Places         []gang.Assignment // of all members
+	Planned        gang.Planned      // for the gang book
+	Why            string            // what victims are told; "" is for the preemptor's priority, or its quota
 }
 
 // reservation is the departure of the victims of a Reservation.
 type reservation struct {
-	*Departure
+	*Eviction
 	Reservation
 }
 
 // Reserve records a reservation and evicts its victims in the background.
 func (p *Evictor) Reserve(ctx context.Context, decided Reservation) {
-	by := preemptor{pod: decided.Speaker, members: decided.Group.Pods, cache: p.Cache, why: decided.Why}
+	by := preemptor{pod: decided.Representative, members: decided.Group.Pods, cache: p.Cache, why: decided.Why}
 	if !decided.Group.Alone {
 		by.gangs = decided.Group.Whole()
 	}
-	r := &reservation{Reservation: decided, Departure: p.Depart(by, p.BundlesOf(decided.Evicted))}
+	r := &reservation{Reservation: decided, Eviction: p.NewDeparture(by, p.BundlesOf(decided.Evicted))}
 	number := p.Victims.set(decided.Group.Key, decided.Evicted)
 	r.number = number
-	r.To = func(victim *v1.Pod) preemption.Candidate { return Site{victim.Spec.NodeName, decided.Domain} }
-	r.Stands = func() bool { return p.Victims.current(decided.Group.Key, number) && r.reserved() }
+	r.CandidateOf = func(victim *v1.Pod) preemption.Candidate { return Site{victim.Spec.NodeName, decided.Domain} }
+	r.StillWanted = func() bool { return p.Victims.current(decided.Group.Key, number) && r.reserved() }
 	r.accepted = func(victim *v1.Pod) { p.Victims.recordAccepted(decided.Group.Key, number, victim) }
-	r.Room = map[string]bool{}
+	r.NeededNodes = map[string]bool{}
 	for _, at := range decided.Places {
-		r.Room[at.Node] = true
+		r.NeededNodes[at.Node] = true
 	}
-	victims := slices.Concat(decided.Evicted, r.bundles.Also)
-	p.Victims.also(decided.Group.Key, number, r.bundles.Also)
+	victims := slices.Concat(decided.Evicted, r.bundles.Additional)
+	p.Victims.also(decided.Group.Key, number, r.bundles.Additional)
 	r.begin(victims)
 	if decided.Group.Alone {
-		p.Cache.Nominate(decided.Speaker, decided.Places[0].Node)
-		p.Cache.ReserveAlone(decided.Speaker, decided.Places[0].Node)
-		p.Victims.hold(r.Departure)
+		p.Cache.Nominate(decided.Representative, decided.Places[0].Node)
+		p.Cache.ReserveSinglePod(decided.Representative, decided.Places[0].Node)
+		p.Victims.hold(r.Eviction)
 		p.Victims.setPreemptor(decided.Group.Key, number, func() bool { return p.StillWaits(by) })
 	} else {
 		p.Cache.Handle(decided.Planned)
 		p.Victims.markReserved(decided.Group.Key, number)
-		if g, refusal := p.Cache.GroupOf(decided.Group.Key); refusal.Is() || len(g.Pending) == 0 {
+		if g, refusal := p.Cache.GroupOf(decided.Group.Key); refusal.Exists() || len(g.Pending) == 0 {
 			p.Victims.Forget(decided.Group.Key) // the gang was deleted meanwhile
 		}
 		r.nominate(ctx)
 	}
 	go func() {
 		r.evict(context.WithoutCancel(ctx), victims)
-		p.Victims.release(r.Departure)
+		p.Victims.release(r.Eviction)
 	}()
 }
 
 // reserved returns whether the nodes are still reserved for the preemptor.
 func (r *reservation) reserved() bool {
 	if r.Group.Alone {
-		node, _ := r.Cache.Place(r.Speaker)
+		node, _ := r.Cache.Place(r.Representative)
 		return node != "" && r.StillWaits(r.By)
 	}
 	return r.Cache.Reserved(r.Group.Key)
@@ -94,11 +94,11 @@ func (r *reservation) reserved() bool {
 // end ends the reservation, and the preemptor is planned again. node is to be avoided; "" is none.
 func (r *reservation) end(node, why string) {
 	if r.Group.Alone {
-		r.Cache.ReserveAlone(r.Speaker, "")
+		r.Cache.ReserveSinglePod(r.Representative, "")
 		r.Victims.Abandon(r.Group.Key)
 		return
 	}
-	r.Cache.Handle(gang.Kept{Group: r.Group.Key, Node: node, Why: why})
+	r.Cache.Handle(gang.VictimStays{Group: r.Group.Key, Node: node, Why: why})
 }
 
 // nominate sets the nominated node of every member in the scheduler. The scheduler itself writes the representative's at the end of its
@@ -107,7 +107,7 @@ func (r *reservation) nominate(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	for _, at := range r.Planned.Places {
 		pod := r.Group.Pods[at.Pod]
-		if pod.UID == r.Speaker.UID {
+		if pod.UID == r.Representative.UID {
 			continue
 		}
 		if info, err := framework.NewPodInfo(pod); err == nil {
@@ -124,7 +124,7 @@ func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 		if err == nil {
 			break
 		}
-		if !r.Stands() {
+		if !r.StillWanted() {
 			r.spare(remaining)
 			return
 		}
@@ -150,7 +150,7 @@ func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 			if len(round.rejected) > 0 {
 				rejected := round.rejected[0]
 				why := r.cannot(rejected, round)
-				holds := r.Stands()
+				holds := r.StillWanted()
 				if r.warn(why); holds {
 					r.end(rejected.Spec.NodeName, why)
 				}
@@ -173,7 +173,7 @@ func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 			if !r.Outdated(r.bundles, remaining) {
 				return remaining
 			}
-			holds := r.Stands()
+			holds := r.StillWanted()
 			if remaining = r.onlyBroken(remaining); holds { // so that the next plan sees which pods run now
 				r.end("", "a gang that was to lose a member can spare none any more")
 			}
@@ -187,7 +187,7 @@ func (r *reservation) quotasAllow(remaining []*v1.Pod) bool {
 	if r.Quotas == nil || r.Why != "" {
 		return true
 	}
-	claim := r.Quotas.Claim(r.Group, eligible.ForEver)
+	claim := r.Quotas.SearchVictims(r.Group, eligible.NoTimeLimit)
 	if claim == nil {
 		return true
 	}
@@ -198,7 +198,7 @@ func (r *reservation) quotasAllow(remaining []*v1.Pod) bool {
 
 // wake retries the representative.
 func (r *reservation) wake(ctx context.Context) {
-	r.Profile.Activate(klog.FromContext(ctx), map[string]*v1.Pod{convert.PodKey(r.Speaker): r.Speaker})
+	r.Profile.Activate(klog.FromContext(ctx), map[string]*v1.Pod{convert.PodKey(r.Representative): r.Representative})
 }
 
 func (r *reservation) cannot(pod *v1.Pod, round *round) string {
@@ -207,7 +207,7 @@ func (r *reservation) cannot(pod *v1.Pod, round *round) string {
 
 // onlyTemporary returns a temporary error, and only logs a permanent one.
 func onlyTemporary(ctx context.Context, err error, what string, pod *v1.Pod) error {
-	if err == nil || !status.Final(err) {
+	if err == nil || !status.Permanent(err) {
 		return err
 	}
 	klog.FromContext(ctx).Error(err, what, "pod", klog.KObj(pod))
@@ -218,10 +218,10 @@ func onlyTemporary(ctx context.Context, err error, what string, pod *v1.Pod) err
 // the next process knows what the victims are evicted for. The error is temporary.
 func (r *reservation) writeNominations(ctx context.Context) error {
 	if r.Group.Alone {
-		return onlyTemporary(ctx, r.Teller.Nominate(ctx, r.Speaker, r.Places[0].Pod), "cannot write the nominated node", r.Speaker)
+		return onlyTemporary(ctx, r.Teller.Nominate(ctx, r.Representative, r.Places[0].Pod), "cannot write the nominated node", r.Representative)
 	}
 	group, refusal := r.Cache.Group(r.Group.Pods[r.Group.Pending[0].Pod])
-	if refusal.Is() || !group.Waiting { // members are being bound: a nominated node would stay
+	if refusal.Exists() || !group.Waiting { // members are being bound: a nominated node would stay
 		return nil
 	}
 	errs := make([]error, len(group.Pending))
@@ -258,7 +258,7 @@ func (r *reservation) clearLower(ctx context.Context) error {
 		seen[node] = true
 		for _, info := range r.Profile.NominatedPodsForNode(node) {
 			pod := info.GetPod()
-			if !source.Of(pod).IsZero() || r.Cache.Priority(pod) >= r.Cache.Priority(r.Lowest) || pod.Status.NominatedNodeName == "" {
+			if !source.GangOf(pod).IsZero() || r.Cache.Priority(pod) >= r.Cache.Priority(r.Lowest) || pod.Status.NominatedNodeName == "" {
 				continue
 			}
 			errs = append(errs, onlyTemporary(ctx, r.Teller.Writer.Pod(ctx, pod, status.Waiting{Node: new(string)}), "cannot clear the nominated node", pod))
@@ -297,7 +297,7 @@ func (r *reservation) warn(message string) {
 
 // eachObject calls say with the representative and the PodGroups of its group.
 func (r *reservation) eachObject(say func(runtime.Object)) {
-	say(r.Speaker)
+	say(r.Representative)
 	for _, ref := range r.Group.Whole() {
 		if pg := r.Teller.PodGroup(ref); pg != nil {
 			say(pg)

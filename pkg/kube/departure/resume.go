@@ -35,7 +35,7 @@ func (p *Evictor) Resume() {
 				nominated[node] = pod
 			}
 		case p.isMarked(pod):
-			key := p.Cache.Together(source.Of(pod))[0]
+			key := p.Cache.Together(source.GangOf(pod))[0]
 			marked[key] = append(marked[key], pod)
 		}
 	}
@@ -46,7 +46,7 @@ func (p *Evictor) Resume() {
 			continue
 		}
 		for _, part := range p.markedParts(together) { // the group may run on without them
-			pods := slices.DeleteFunc(slices.Clone(marked[key]), func(pod *v1.Pod) bool { return !slices.Contains(part, source.Of(pod)) })
+			pods := slices.DeleteFunc(slices.Clone(marked[key]), func(pod *v1.Pod) bool { return !slices.Contains(part, source.GangOf(pod)) })
 			if len(pods) > 0 && p.allMarked(part) {
 				p.resume(part[0], part, pods, nominated)
 			}
@@ -72,7 +72,7 @@ func (p *Evictor) markedParts(together []gang.Ref) [][]gang.Ref {
 	marked := map[gang.Ref]map[types.UID]bool{}
 	var gangs []eligible.Gang
 	for _, ref := range together {
-		gangs = append(gangs, eligible.Whole(p.Cache, ref, p.Cache.Placed))
+		gangs = append(gangs, eligible.NewGang(p.Cache, ref, p.Cache.Placed))
 		if running, needed := p.Cache.Running(ref); needed > 0 && p.allMarked([]gang.Ref{ref}) {
 			marked[ref] = map[types.UID]bool{"": true} // it may have no running member
 			for _, pod := range running {
@@ -80,7 +80,7 @@ func (p *Evictor) markedParts(together []gang.Ref) [][]gang.Ref {
 			}
 		}
 	}
-	return eligible.Apart(gangs, marked)
+	return eligible.WholeBundles(gangs, marked)
 }
 
 // resume evicts the rest of some gangs if they lack members and a preemptor waits.
@@ -96,7 +96,7 @@ func (p *Evictor) hasPlace(pod *v1.Pod) bool {
 	if node == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || convert.Finished(pod) || pod.Spec.SchedulerName != p.Profile.ProfileName() {
 		return false
 	}
-	if source.Of(pod).IsZero() {
+	if source.GangOf(pod).IsZero() {
 		return true
 	}
 	place, _ := p.Cache.Place(pod)
@@ -105,7 +105,7 @@ func (p *Evictor) hasPlace(pod *v1.Pod) bool {
 
 // isMarked returns whether a running member was marked by this profile.
 func (p *Evictor) isMarked(pod *v1.Pod) bool {
-	if source.Of(pod).IsZero() || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || convert.Finished(pod) {
+	if source.GangOf(pod).IsZero() || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || convert.Finished(pod) {
 		return false
 	}
 	_, c := podutil.GetPodCondition(&pod.Status, v1.DisruptionTarget)
@@ -127,7 +127,7 @@ func (p *Evictor) preemptorOf(pods []*v1.Pod, nominated map[string]*v1.Pod) *v1.
 // they are gone.
 func (p *Evictor) short(gangs []gang.Ref) bool {
 	for _, ref := range gangs {
-		if p.Cache.Short(ref) || p.Cache.Misses(ref) {
+		if p.Cache.BelowMinimum(ref) || p.Cache.Misses(ref) {
 			return true
 		}
 	}
@@ -150,13 +150,13 @@ func (p *Evictor) finish(key gang.Ref, pods []*v1.Pod, by *v1.Pod) {
 	klog.Background().Info("The rest of a gang leaves that was evicted in part", "gang", key.String(), "pods", len(pods), "for", klog.KObj(by))
 	bundles := p.Single()
 	for _, pod := range pods {
-		bundles.Of[pod.UID] = key
+		bundles.BundleOf[pod.UID] = key
 	}
 	bundles.hasLost[key] = true
-	d := p.Depart(p.For(by, revoked(pods[0], p.Profile.ProfileName())), bundles)
-	d.Room = map[string]bool{by.Status.NominatedNodeName: true}
-	d.Stands = func() bool { return false }
+	d := p.NewDeparture(p.For(by, revoked(pods[0], p.Profile.ProfileName())), bundles)
+	d.NeededNodes = map[string]bool{by.Status.NominatedNodeName: true}
+	d.StillWanted = func() bool { return false }
 	p.Victims.hold(d) // before the first request
 	d.Expect(pods)
-	go d.Leave(context.Background(), pods)
+	go d.EvictRest(context.Background(), pods)
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Leaving is the terminating pods that matter to a reservation, by node index. own are the pods on reserved nodes and the reservation's own
+// Terminating is the terminating pods that matter to a reservation, by node index. own are the pods on reserved nodes and the reservation's own
 // victims. If other nodes matter to the members, all are the terminating pods of all nodes.
-type Leaving struct{ own, everywhere [][]*v1.Pod }
+type Terminating struct{ own, everywhere [][]*v1.Pod }
 
-// Leaving returns the terminating pods for a reservation. Invariant: its nodes are in the attempt's snapshot.
-func (v *Victims) Leaving(a *place.Attempt, now time.Time) Leaving {
+// Terminating returns the terminating pods for a reservation. Invariant: its nodes are in the attempt's snapshot.
+func (v *Victims) Leaving(a *place.Attempt, now time.Time) Terminating {
 	known := v.remembered(a.Group.Key, now)
-	l := Leaving{own: make([][]*v1.Pod, len(a.Nodes))}
+	l := Terminating{own: make([][]*v1.Pod, len(a.Nodes))}
 	for _, node := range a.Group.Places {
 		if i, ok := a.Net.Tree.NodeIndex(node); ok && a.Nodes[i] != nil && l.own[i] == nil {
 			l.own[i] = podsOn(a.Nodes[i], known.terminates)
@@ -35,7 +35,7 @@ func (v *Victims) Leaving(a *place.Attempt, now time.Time) Leaving {
 }
 
 // addElsewhere adds terminating pods on other nodes than the reserved ones.
-func (v *Victims) addElsewhere(a *place.Attempt, l Leaving, known remembered) Leaving {
+func (v *Victims) addElsewhere(a *place.Attempt, l Terminating, known remembered) Terminating {
 	l.everywhere = slices.Clone(l.own)
 	named := map[int]bool{}
 	for node := range known.nodes {
@@ -125,13 +125,13 @@ func (r remembered) terminates(p *v1.Pod) bool {
 }
 
 // Any returns whether a pod terminates.
-func (l Leaving) Any() bool {
+func (l Terminating) Any() bool {
 	return slices.ContainsFunc(l.everywhere, func(onNode []*v1.Pod) bool { return len(onNode) > 0 })
 }
 
 // Fit returns the terminating pods without which the attempt fits its reserved nodes, or why it does not fit even then. A terminating pod
 // elsewhere may be one that members need: until it is gone, the reservation waits for its own victims.
-func (l Leaving) Fit(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, why string) {
+func (l Terminating) Fit(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, why string) {
 	if _, why = a.PlacesFit(ctx, l.everywhere); why == "" || len(l.elsewhere()) == 0 {
 		return l.everywhere, why
 	}
@@ -142,7 +142,7 @@ func (l Leaving) Fit(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, w
 }
 
 // elsewhere returns all pods but its own.
-func (l Leaving) elsewhere() (pods []*v1.Pod) {
+func (l Terminating) elsewhere() (pods []*v1.Pod) {
 	for i, onNode := range l.everywhere {
 		if len(onNode) == len(l.own[i]) {
 			continue
@@ -156,10 +156,10 @@ func (l Leaving) elsewhere() (pods []*v1.Pod) {
 	return pods
 }
 
-// InTheWay returns its own pods, and the other pods that keep the reservation from fitting, as far as a few tries show.
-func (l Leaving) InTheWay(ctx context.Context, a *place.Attempt) []*v1.Pod {
+// Blocking returns its own pods, and the other pods that keep the reservation from fitting, as far as a few tries show.
+func (l Terminating) Blocking(ctx context.Context, a *place.Attempt) []*v1.Pod {
 	own := slices.Concat(l.own...)
-	if settled, err := a.Settled(ctx); settled != nil && err == nil {
+	if settled, err := a.AfterRelease(ctx); settled != nil && err == nil {
 		a = settled
 	}
 	elsewhere := l.elsewhere()
@@ -173,7 +173,7 @@ func (l Leaving) InTheWay(ctx context.Context, a *place.Attempt) []*v1.Pod {
 	for i, p := range elsewhere {
 		singles[i] = []*v1.Pod{p}
 	}
-	unneeded := Kept(singles, func(kept [][]*v1.Pod) bool {
+	unneeded := SparedOf(singles, func(kept [][]*v1.Pod) bool {
 		_, why := a.PlacesFit(ctx, l.without(kept))
 		return why == ""
 	})
@@ -182,7 +182,7 @@ func (l Leaving) InTheWay(ctx context.Context, a *place.Attempt) []*v1.Pod {
 }
 
 // without returns all pods but those of some bundles.
-func (l Leaving) without(kept [][]*v1.Pod) [][]*v1.Pod {
+func (l Terminating) without(kept [][]*v1.Pod) [][]*v1.Pod {
 	isKept := eligible.UIDs(kept)
 	out := slices.Clone(l.everywhere)
 	for i, onNode := range out {

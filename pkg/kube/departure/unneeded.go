@@ -26,7 +26,7 @@ const AnswerWithin = 2 * time.Second
 
 // stillNeeded spares the victims that are not needed any more, and returns the remaining ones.
 func (r *reservation) stillNeeded(ctx context.Context, remaining []*v1.Pod) []*v1.Pod {
-	bundles := r.bundles.Units(remaining)
+	bundles := r.bundles.ByBundle(remaining)
 	if len(bundles) == 0 {
 		return remaining // of broken bundles
 	}
@@ -67,16 +67,16 @@ func (v *Victims) takeDoubt(group gang.Ref) (d *doubt) {
 	return d
 }
 
-// Answer finds, in a cycle of a group that waits for victims, victims without an accepted request that are not needed: the nodes and the
+// AnswerDoubt finds, in a cycle of a group that waits for victims, victims without an accepted request that are not needed: the nodes and the
 // quotas suffice without their eviction.
-func (p *Evictor) Answer(ctx context.Context, a *place.Attempt) {
+func (p *Evictor) AnswerDoubt(ctx context.Context, a *place.Attempt) {
 	d := p.Victims.takeDoubt(a.Group.Key)
 	if d == nil {
 		return
 	}
 	gone, _ := p.Victims.Leaving(a, p.Clock.Now()).Fit(ctx, a)
-	isVictim := p.Victims.LeavesFor(a.Group.Key, p.Clock.Now())
-	d.answer <- Kept(d.bundles, func(kept [][]*v1.Pod) bool {
+	isVictim := p.Victims.TerminatesFor(a.Group.Key, p.Clock.Now())
+	d.answer <- SparedOf(d.bundles, func(kept [][]*v1.Pod) bool {
 		if _, why := a.PlacesFit(ctx, without(gone, kept)); why != "" {
 			return false
 		}
@@ -102,9 +102,9 @@ func without(pods [][]*v1.Pod, kept [][]*v1.Pod) [][]*v1.Pod {
 // mostQuestions bounds the questions of Kept.
 const mostQuestions = 64
 
-// Kept returns the pods of the bundles that may stay, the first rather than the last. fits returns whether some bundles may stay together.
+// SparedOf returns the pods of the bundles that may stay, the first rather than the last. fits returns whether some bundles may stay together.
 // Kept tries half of the bundles at once while that succeeds, then each by itself.
-func Kept(bundles [][]*v1.Pod, fits func(stay [][]*v1.Pod) bool) []*v1.Pod {
+func SparedOf(bundles [][]*v1.Pod, fits func(stay [][]*v1.Pod) bool) []*v1.Pod {
 	var kept [][]*v1.Pod
 	remaining := slices.Clone(bundles)
 	questions := 0

@@ -17,7 +17,7 @@ func TestVetoes(t *testing.T) {
 	pod := func(uid string) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}} }
 	now := time.Unix(0, 0)
 	is := func(at time.Time, uid string) bool {
-		barred, _ := v.Barred(at)
+		barred, _ := v.Vetoed(at)
 		return barred[types.UID(uid)]
 	}
 	require.False(t, is(now, "a"))
@@ -38,7 +38,7 @@ func TestVetoes(t *testing.T) {
 	require.NotContains(t, v.vetoes, types.UID("b"))
 
 	state := func(at time.Time) [2]int {
-		barred, came := v.Barred(at)
+		barred, came := v.Vetoed(at)
 		return [2]int{len(barred), came}
 	}
 	before := state(now)

@@ -32,14 +32,14 @@ type Victims struct {
 	vetoes    map[types.UID]veto
 	vetoCount int // of all times
 
-	unreserved map[*Departure]bool // departures without a reservation
-	quiet      []int64             // see elsewhere
+	unreserved map[*Eviction]bool // departures without a reservation
+	quiet      []int64            // see elsewhere
 
 	polls atomic.Int32 // number of members on their way that are polled
 }
 
-// Looks returns whether an eviction polls a member on its way, by the wall clock.
-func (v *Victims) Looks() bool { return v.polls.Load() > 0 }
+// Polls returns whether an eviction polls a member on its way, by the wall clock.
+func (v *Victims) Polls() bool { return v.polls.Load() > 0 }
 
 // eviction is the victims of one reservation.
 type eviction struct {
@@ -107,8 +107,8 @@ func (v *Victims) Expect(pods []*v1.Pod, until time.Time, number int) {
 	v.addVictims(pods, number, until)
 }
 
-// Back records that an eviction does not need pods any more, and returns those that no other eviction needs.
-func (v *Victims) Back(pods []*v1.Pod, number int, now time.Time) (spared []*v1.Pod) {
+// Spare records that an eviction does not need pods any more, and returns those that no other eviction needs.
+func (v *Victims) Spare(pods []*v1.Pod, number int, now time.Time) (spared []*v1.Pod) {
 	if len(pods) == 0 {
 		return nil
 	}
@@ -177,16 +177,16 @@ func (v *Victims) turn(pod *v1.Pod) (accepted bool, done func(accepted bool)) {
 }
 
 // hold records a departure without a reservation, until it is released.
-func (v *Victims) hold(d *Departure) {
+func (v *Victims) hold(d *Eviction) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.unreserved == nil {
-		v.unreserved = map[*Departure]bool{}
+		v.unreserved = map[*Eviction]bool{}
 	}
 	v.unreserved[d] = true
 }
 
-func (v *Victims) release(d *Departure) {
+func (v *Victims) release(d *Eviction) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.unreserved, d)
@@ -204,8 +204,8 @@ func (v *Victims) Holds(pod *v1.Pod) bool {
 	return false
 }
 
-// Unasked returns, of pods to evict, those without an accepted request.
-func (v *Victims) Unasked(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
+// NotRequested returns, of pods to evict, those without an accepted request.
+func (v *Victims) NotRequested(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, p := range pods {
@@ -216,8 +216,8 @@ func (v *Victims) Unasked(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
 	return out
 }
 
-// AllUnasked is Unasked for all pods to evict.
-func (v *Victims) AllUnasked(now time.Time) (out []*v1.Pod) {
+// AllNotRequested is Unasked for all pods to evict.
+func (v *Victims) AllNotRequested(now time.Time) (out []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, state := range v.pending {
@@ -276,7 +276,7 @@ func (v *Victims) Tidy(c *cache.Cache, group gang.Ref) {
 	var placed bool
 	if stuck != nil {
 		g, refusal := c.GroupOf(group)
-		placed = refusal.Is() || len(g.Pending) == 0
+		placed = refusal.Exists() || len(g.Pending) == 0
 	}
 	if !unreserved && !placed {
 		return
@@ -353,34 +353,34 @@ func (v *Victims) Avoid(group gang.Ref) place.Avoid {
 	}
 }
 
-// Asked returns whether a pod is a victim of a group's reservation, on any node.
-func (v *Victims) Asked(group gang.Ref, pod *v1.Pod) bool {
+// IsVictim returns whether a pod is a victim of a group's reservation, on any node.
+func (v *Victims) IsVictim(group gang.Ref, pod *v1.Pod) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e := v.evictions[group]
 	return e != nil && e.pods[pod.UID]
 }
 
-// LeavesFor returns a predicate for pods that terminate, or are to be evicted for any group.
-func (v *Victims) LeavesFor(group gang.Ref, now time.Time) func(*v1.Pod) bool {
-	return func(pod *v1.Pod) bool { return v.Leaves(pod, now) || v.Asked(group, pod) }
+// TerminatesFor returns a predicate for pods that terminate, or are to be evicted for any group.
+func (v *Victims) TerminatesFor(group gang.Ref, now time.Time) func(*v1.Pod) bool {
+	return func(pod *v1.Pod) bool { return v.Terminates(pod, now) || v.IsVictim(group, pod) }
 }
 
-// Leaves returns whether a pod terminates or is to be evicted.
-func (v *Victims) Leaves(pod *v1.Pod, now time.Time) bool {
+// Terminates returns whether a pod terminates or is to be evicted.
+func (v *Victims) Terminates(pod *v1.Pod, now time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return pod.DeletionTimestamp != nil || v.isPending(pod, now)
 }
 
-// Departs returns whether a terminating pod is gone within a time. A pod that exceeds its grace period by patience may never be gone.
-func (v *Victims) Departs(pod *v1.Pod, now time.Time, within, patience time.Duration) bool {
-	t := eligible.Takes(pod, now)
+// GoneWithin returns whether a terminating pod is gone within a time. A pod that exceeds its grace period by patience may never be gone.
+func (v *Victims) GoneWithin(pod *v1.Pod, now time.Time, within, patience time.Duration) bool {
+	t := eligible.TimeToTerminate(pod, now)
 	return t <= within && t > -patience
 }
 
-// Unseen returns the pods to evict within a time that do not terminate yet: the accepted ones, and the remaining ones.
-func (v *Victims) Unseen(now time.Time, within time.Duration) (accepted, others []*v1.Pod) {
+// Pending returns the pods to evict within a time that do not terminate yet: the accepted ones, and the remaining ones.
+func (v *Victims) Pending(now time.Time, within time.Duration) (accepted, others []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, state := range v.pending {
@@ -426,7 +426,7 @@ func (v *Victims) Depart(ctx context.Context, a *place.Attempt, now time.Time, s
 		if n := changed[i]; n != nil {
 			node = n
 		}
-		n, found := withTerminating(ctx, node, Marked(p.pod, now))
+		n, found := withTerminating(ctx, node, AsTerminating(p.pod, now))
 		if !found {
 			delete(v.pending, uid)
 			continue
@@ -457,8 +457,8 @@ func withTerminating(ctx context.Context, node fwk.NodeInfo, evicted *v1.Pod) (m
 	return node, false
 }
 
-// Marked returns a pod as it will be once it terminates.
-func Marked(pod *v1.Pod, now time.Time) *v1.Pod {
+// AsTerminating returns a pod as it will be once it terminates.
+func AsTerminating(pod *v1.Pod, now time.Time) *v1.Pod {
 	out := pod.DeepCopy()
 	out.DeletionTimestamp = &metav1.Time{Time: now.Add(eligible.Grace(pod))}
 	return out

@@ -96,28 +96,28 @@ func TestVictimsDepart(t *testing.T) {
 		"one is gone":               {there: "n1/y", leave: "y", remain: "y"},
 		"seen leaving":              {there: "n0/x n1/z", then: func(v *Victims, _ int) { v.addVictims(pods("n1/z!"), 7, time.Time{}) }, leave: "x", remain: "x"},
 		"a node to avoid says none": {there: "n0/x n1/y", avoid: true, leave: "x", remain: "x y"},
-		"one stays after all":       {there: "n0/x n1/y", then: func(v *Victims, e int) { v.Back(pods("n0/x"), e, now) }, leave: "y", remain: "y"},
+		"one stays after all":       {there: "n0/x n1/y", then: func(v *Victims, e int) { v.Spare(pods("n0/x"), e, now) }, leave: "y", remain: "y"},
 		"others have asked it since": {there: "n0/x n1/y", then: func(v *Victims, e int) {
 			v.Expect(pods("n0/x"), now.Add(time.Minute), v.next())
-			require.Empty(t, v.Back(pods("n0/x"), e, now))
+			require.Empty(t, v.Spare(pods("n0/x"), e, now))
 		}, leave: "x y", remain: "x y"},
 		"others have asked it before": {there: "n0/x n1/y", then: func(v *Victims, e int) {
 			other := v.next()
 			v.also(gangG, e, pods("n2/w"))
-			require.Empty(t, v.Back(pods("n1/y n2/w"), other, now))
-			require.Len(t, v.Back(pods("n2/w"), e, now), 1)
+			require.Empty(t, v.Spare(pods("n1/y n2/w"), other, now))
+			require.Len(t, v.Spare(pods("n2/w"), e, now), 1)
 		}, leave: "x y", remain: "x y"},
 		"for two, and the first needs it no more": {there: "n0/x n1/y", then: func(v *Victims, e int) {
 			v.set(gangH, pods("n0/x"))
-			require.Empty(t, v.Back(pods("n0/x"), e, now))
+			require.Empty(t, v.Spare(pods("n0/x"), e, now))
 		}, leave: "x y", remain: "x y"},
 		"for two, and the second needs it no more": {there: "n0/x n1/y", then: func(v *Victims, _ int) {
-			require.Empty(t, v.Back(pods("n0/x"), v.set(gangH, pods("n0/x")), now))
+			require.Empty(t, v.Spare(pods("n0/x"), v.set(gangH, pods("n0/x")), now))
 		}, leave: "x y", remain: "x y"},
 		"for two, and neither needs it": {there: "n0/x n1/y", then: func(v *Victims, e int) {
 			other := v.set(gangH, pods("n0/x"))
-			require.Empty(t, v.Back(pods("n0/x"), e, now))
-			require.Len(t, v.Back(pods("n0/x"), other, now), 1)
+			require.Empty(t, v.Spare(pods("n0/x"), e, now))
+			require.Len(t, v.Spare(pods("n0/x"), other, now), 1)
 		}, leave: "y", remain: "y"},
 		"the group has its places":  {there: "n0/x n1/y", then: func(v *Victims, _ int) { v.Forget(gangG) }, leave: "x y", remain: "x y"},
 		"not heard of, and in time": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(11*time.Second), other) }, leave: "w", remain: "w"},
@@ -198,7 +198,7 @@ func TestVictimsLeaving(t *testing.T) {
 			require.Equal(t, leaving.own, leaving.everywhere)
 			require.Equal(t, c.waits != "", leaving.Any())
 			for _, p := range pods(c.asked) {
-				require.True(t, v.Leaves(p, now))
+				require.True(t, v.Terminates(p, now))
 			}
 		})
 	}
@@ -214,17 +214,17 @@ func TestVictimsAbandoned(t *testing.T) {
 	n := v.set(group, []*v1.Pod{one, other})
 	later := v.next()
 	v.Expect([]*v1.Pod{other}, now.Add(time.Hour), later)
-	require.True(t, v.Leaves(one, now))
+	require.True(t, v.Terminates(one, now))
 	v.Abandon(group)
-	require.False(t, v.Leaves(one, now))
-	require.True(t, v.Leaves(other, now), "somebody else has asked it since")
+	require.False(t, v.Terminates(one, now))
+	require.True(t, v.Terminates(other, now), "somebody else has asked it since")
 	require.False(t, v.current(group, n))
 	v.Abandon(group)
 
 	n = v.set(group, []*v1.Pod{one})
 	v.recordAccepted(group, n, one)
 	v.Abandon(group)
-	require.True(t, v.Leaves(one, now), "the API server has taken it")
+	require.True(t, v.Terminates(one, now), "the API server has taken it")
 	require.True(t, v.current(group, n))
 }
 
@@ -269,11 +269,11 @@ func TestEvictionsHaveNumbers(t *testing.T) {
 	require.True(t, v.current(gangG, second))
 	require.True(t, v.current(gangH, other))
 	require.False(t, v.current(gangH, second))
-	require.Empty(t, v.Back(pods("n0/z"), first, now), "the second has asked it")
+	require.Empty(t, v.Spare(pods("n0/z"), first, now), "the second has asked it")
 	require.True(t, v.evictions[gangG].pods["z"])
-	require.Len(t, v.Back(pods("n0/z"), second, now), 1)
+	require.Len(t, v.Spare(pods("n0/z"), second, now), 1)
 	require.False(t, v.evictions[gangG].pods["z"])
-	require.False(t, v.Leaves(at("n0", "z"), now))
+	require.False(t, v.Terminates(at("n0", "z"), now))
 }
 
 // TestOneAsksForAPodAtATime: whoever is second waits, and asks only if the first could not have the pod leave.
@@ -285,7 +285,7 @@ func TestOneAsksForAPodAtATime(t *testing.T) {
 		v.set(gangH, victim)
 		is, done := v.turn(victim[0])
 		require.False(t, is)
-		require.Len(t, v.Unasked(victim, time.Now()), 1)
+		require.Len(t, v.NotRequested(victim, time.Now()), 1)
 		second := make(chan bool)
 		go func() {
 			is, done := v.turn(victim[0])
@@ -294,6 +294,6 @@ func TestOneAsksForAPodAtATime(t *testing.T) {
 		}()
 		done(taken)
 		require.Equal(t, taken, <-second)
-		require.Equal(t, taken, len(v.Unasked(victim, time.Now())) == 0)
+		require.Equal(t, taken, len(v.NotRequested(victim, time.Now())) == 0)
 	}
 }

@@ -55,13 +55,13 @@ type Room struct {
 }
 
 // Resource describes the Device objects that the room needs from the cluster.
-func (r *Room) Resource() cache.Beside {
+func (r *Room) Resource() cache.ExtraResource {
 	changed := func(more bool) {
 		if more && r.Changed != nil {
 			r.Changed()
 		}
 	}
-	return cache.Beside{
+	return cache.ExtraResource{
 		Resource: convert.Devices,
 		Set:      func(u object) { changed(r.devices.set(u)) },
 		Drop: func(u object) {

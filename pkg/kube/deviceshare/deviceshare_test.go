@@ -31,8 +31,10 @@ func d8(sick ...int) object {
 		}
 		all = append(all, map[string]any{
 			"type": "gpu", "minor": int64(i), "health": health, "topology": map[string]any{"nodeID": int64(i / 4), "pcieID": fmt.Sprint("p", i/2)},
-			"resources": map[string]any{"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "80Gi",
-				"koordinator.sh/gpu-memory-ratio": "100"},
+			"resources": map[string]any{
+				"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "80Gi",
+				"koordinator.sh/gpu-memory-ratio": "100",
+			},
 		})
 	}
 	for i := range 4 {
@@ -121,24 +123,47 @@ func TestFilter(t *testing.T) {
 		"others will choose":        {d8(), []*v1.Pod{has("a", 0, 1), four}, two, fwk.Success, ""},
 		"too many others will":      {d8(), []*v1.Pod{has("a", 0, 1, 2), four}, two, fwk.Unschedulable, "Insufficient"},
 		"too few are healthy":       {d8(0, 1, 2, 3, 4), nil, four, fwk.UnschedulableAndUnresolvable, "Insufficient"},
-		"it cannot be meant": {d8(), nil, wanting("p", "koordinator.sh/gpu-memory-ratio=150", nil),
-			fwk.UnschedulableAndUnresolvable, "invalid resource device requests"},
-		"two who may leave have not said": {d8(), []*v1.Pod{bound("a", "nvidia.com/gpu=4", "{}"), bound("b", "nvidia.com/gpu=4", "{}")}, four,
-			fwk.Unschedulable, "Insufficient GPU Devices"},
-		"who came needs more than there is": {d8(0), []*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")}, four, fwk.Unschedulable,
-			"Insufficient GPU Devices"},
-		"but of GPUs only": {d8(0), []*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")},
-			wanting("p", "koordinator.sh/rdma=50", nil), fwk.Success, ""},
-		"unless somebody wants both": {d8(0),
+		"it cannot be meant": {
+			d8(), nil, wanting("p", "koordinator.sh/gpu-memory-ratio=150", nil),
+			fwk.UnschedulableAndUnresolvable, "invalid resource device requests",
+		},
+		"two who may leave have not said": {
+			d8(),
+			[]*v1.Pod{bound("a", "nvidia.com/gpu=4", "{}"), bound("b", "nvidia.com/gpu=4", "{}")},
+			four,
+			fwk.Unschedulable, "Insufficient GPU Devices",
+		},
+		"who came needs more than there is": {
+			d8(0),
+			[]*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")},
+			four, fwk.Unschedulable,
+			"Insufficient GPU Devices",
+		},
+		"but of GPUs only": {
+			d8(0),
+			[]*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")},
+			wanting("p", "koordinator.sh/rdma=50", nil), fwk.Success, "",
+		},
+		"unless somebody wants both": {
+			d8(0),
 			[]*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}"), bound("b", "nvidia.com/gpu=1 koordinator.sh/rdma=1", "{}")},
-			wanting("p", "koordinator.sh/rdma=50", nil), fwk.Unschedulable, "node(s) have devices for each of several pods, but not for all"},
-		"who came cannot be meant": {d8(), []*v1.Pod{bound("a", "nvidia.com/gpu=5", "{")}, four, fwk.Unschedulable,
-			"Insufficient GPU Devices"},
+			wanting("p", "koordinator.sh/rdma=50", nil), fwk.Unschedulable, "node(s) have devices for each of several pods, but not for all",
+		},
+		"who came cannot be meant": {
+			d8(),
+			[]*v1.Pod{bound("a", "nvidia.com/gpu=5", "{")},
+			four, fwk.Unschedulable,
+			"Insufficient GPU Devices",
+		},
 		"nobody can read what there is": {misread, nil, four, fwk.UnschedulableAndUnresolvable, "node(s) have a Device that cannot be read"},
-		"nor a vendor's": {misread, nil, vendor, fwk.UnschedulableAndUnresolvable,
-			"node(s) have a Device that cannot be read"},
-		"an annotation that nobody can read": {d8(), nil, wanting("p", "koordinator.sh/gpu=100", map[string]string{device.HintField: "{"}),
-			fwk.UnschedulableAndUnresolvable, device.HintField},
+		"nor a vendor's": {
+			misread, nil, vendor, fwk.UnschedulableAndUnresolvable,
+			"node(s) have a Device that cannot be read",
+		},
+		"an annotation that nobody can read": {
+			d8(), nil, wanting("p", "koordinator.sh/gpu=100", map[string]string{device.HintField: "{"}),
+			fwk.UnschedulableAndUnresolvable, device.HintField,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &Plugin{Room: &Room{}}
@@ -295,7 +320,7 @@ func TestLedgerAgreesWithFilter(t *testing.T) {
 		rehearsal := page.Rehearse().(*rehearsal)
 		leaves := len(on) > 0 && rapid.Bool().Draw(t, "somebody leaves")
 		if leaves {
-			rehearsal.Leave(on[0])
+			rehearsal.Release(on[0])
 		}
 		at := node.Snapshot()
 		if leaves {

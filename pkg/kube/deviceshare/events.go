@@ -29,10 +29,14 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}
 	if p.byClass != nil { // then the scheduler reads DeviceClasses in any case
 		all = append(all,
-			fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable},
-				QueueingHintFn: p.countsItself},
-			fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Update | fwk.Delete},
-				QueueingHintFn: p.classChanged})
+			fwk.ClusterEventWithHint{
+				Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable},
+				QueueingHintFn: p.countsItself,
+			},
+			fwk.ClusterEventWithHint{
+				Event:          fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Update | fwk.Delete},
+				QueueingHintFn: p.classChanged,
+			})
 	}
 	return all, nil
 }

@@ -105,7 +105,7 @@ type crowd struct {
 }
 
 // Leave implements fit.Rehearsal.
-func (r *rehearsal) Leave(pod *v1.Pod) { r.evicted[pod.UID] = true }
+func (r *rehearsal) Release(pod *v1.Pod) { r.evicted[pod.UID] = true }
 
 // crowdOn returns the crowd of a node. Taken pods are not among the pods of a node's first NodeInfo.
 func (r *rehearsal) crowdOn(node fwk.NodeInfo) *crowd {

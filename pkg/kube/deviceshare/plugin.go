@@ -108,7 +108,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	case w.invalid != nil:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.invalid.Error())
 	case w.request != nil:
-		if !fit.Asking(ctx) {
+		if !fit.IsWhatIf(ctx) {
 			p.waiting.Add(convert.PodKey(pod), pod)
 		}
 		state.Write(stateKey, cycleRequest{w})

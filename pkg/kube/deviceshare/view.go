@@ -82,7 +82,7 @@ func (r *Room) never(w *podDevices, v *view, node fwk.NodeInfo) *device.Refusal 
 	}
 	for _, name := range w.names {
 		if node.GetAllocatable().GetScalarResources()[name] == 0 && r.byClass(name) {
-			return device.Twice(w.request, string(name))
+			return device.OfferedTwiceRefusal(w.request, string(name))
 		}
 	}
 	return nil

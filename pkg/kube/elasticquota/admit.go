@@ -18,7 +18,7 @@ import (
 
 // Admit returns the admitted choices of a waiting group's members: all needed members, and as many surplus members as possible. Where
 // members differ there may be several choices; the choice of the lowest ranks comes first. why explains an empty result.
-func (r *Room) Admit(group *cache.Group) (choices [][]gang.Member, why *Said) {
+func (r *Manager) Admit(group *cache.Group) (choices [][]gang.Member, why *Explanation) {
 	if !r.Active() || len(group.Pending) == 0 {
 		return [][]gang.Member{group.Pending}, nil
 	}
@@ -53,7 +53,7 @@ func (r *Room) Admit(group *cache.Group) (choices [][]gang.Member, why *Said) {
 	turnRefusal := r.turnRefusal(group, needed, refusalShown)
 	r.setLater(a.Gang, turnRefusal)
 	r.passGroup(group, turnRefusal.Cause != quota.NotNext)
-	why = &Said{Sentence: Sentence(refusalShown), Text: Words(refusalShown, "gang's"), Never: refusalShown.Ever}
+	why = &Explanation{Sentence: Sentence(refusalShown), Text: Message(refusalShown, "gang's"), Never: refusalShown.Permanent}
 	if r.holdQuota(group, a, refusalShown) {
 		why.Text += "; refused for so long that what is free of its quotas is kept for it"
 	}
@@ -73,11 +73,11 @@ func admitted(group *cache.Group, needed, surplus []gang.Member, more []int) []g
 }
 
 // permanentRefusal returns the refusal by a limit that no eviction lifts, or else the given refusal. r.mu is held.
-func (r *Room) permanentRefusal(a quota.Ask, refusal *quota.Refusal) *quota.Refusal {
+func (r *Manager) permanentRefusal(a quota.Request, refusal *quota.Refusal) *quota.Refusal {
 	if refusal.Cause != quota.OverMax && refusal.Cause != quota.OverMin {
 		return refusal // what is beyond a limit is above it now
 	}
-	return cmp.Or(r.currentBook().Beyond(a), refusal)
+	return cmp.Or(r.currentBook().ExceededByAlone(a), refusal)
 }
 
 // surplusMembers returns the waiting members that a group can start without.
@@ -92,13 +92,13 @@ func surplusMembers(group *cache.Group) (all []gang.Member) {
 }
 
 // noteNeeds records in the book what each gang of a group needs at least. r.mu is held.
-func (r *Room) noteNeeds(group *cache.Group) {
+func (r *Manager) noteNeeds(group *cache.Group) {
 	needsByGang := map[string][]quota.Want{}
 	for _, m := range group.Pending {
 		needsByGang[gangOf(group.Pods[m.Pod])] = nil
 	}
 	pays, needed := r.newPayers(), group.Needed()
-	if len(needed) > 0 && r.currentBook().Beyond(r.ask(group, needed, nil)) != nil {
+	if len(needed) > 0 && r.currentBook().ExceededByAlone(r.ask(group, needed, nil)) != nil {
 		if c := r.choiceSet(group, needed); c != nil { // members of higher ranks may fit
 			if minimal, _ := r.minimalChoices(c, needed, 1); len(minimal) > 0 {
 				needed = minimal[0]
@@ -111,7 +111,7 @@ func (r *Room) noteNeeds(group *cache.Group) {
 	}
 	before := r.book.Changes()
 	for _, name := range sortedKeys(needsByGang) {
-		r.book.Needs(name, needsByGang[name])
+		r.book.SetNeeds(name, needsByGang[name])
 	}
 	if r.book.Changes() != before { // fair shares change with what gangs need
 		r.scheduleWrite()
@@ -119,7 +119,7 @@ func (r *Room) noteNeeds(group *cache.Group) {
 }
 
 // setLater records whether a gang waits for another quota's turn.
-func (r *Room) setLater(id string, refusal *quota.Refusal) {
+func (r *Manager) setLater(id string, refusal *quota.Refusal) {
 	if refusal != nil && refusal.Cause == quota.NotNext {
 		r.laterGangs[id] = true
 	} else {
@@ -128,8 +128,8 @@ func (r *Room) setLater(id string, refusal *quota.Refusal) {
 }
 
 // ask returns what members of a group request.
-func (r *Room) ask(group *cache.Group, needed, surplus []gang.Member) quota.Ask {
-	a := quota.Ask{Gang: gangOf(group.Pods[group.Pending[0].Pod]), Priority: math.MaxInt32}
+func (r *Manager) ask(group *cache.Group, needed, surplus []gang.Member) quota.Request {
+	a := quota.Request{Gang: gangOf(group.Pods[group.Pending[0].Pod]), Priority: math.MaxInt32}
 	for _, m := range slices.Concat(needed, surplus) {
 		a.Priority = min(a.Priority, convert.Priority(group.Pods[m.Pod]))
 	}
@@ -143,23 +143,23 @@ func (r *Room) ask(group *cache.Group, needed, surplus []gang.Member) quota.Ask 
 		a.Need = append(a.Need, w)
 	}
 	for _, m := range surplus {
-		a.More = append(a.More, r.want(group.Pods[m.Pod], pays))
+		a.Optional = append(a.Optional, r.want(group.Pods[m.Pod], pays))
 	}
 	return a
 }
 
-func (r *Room) want(p *v1.Pod, pays func(quota string) func(claimName) bool) quota.Want {
+func (r *Manager) want(p *v1.Pod, pays func(quota string) func(claimName) bool) quota.Want {
 	r.ensureKnown(p)
 	name, _ := r.quotaOf(p)
 	return quota.Want{Quota: name, Asks: r.requests(p, pays(name)), Fixed: convert.Fixed(p), Count: 1}
 }
 
-func (r *Room) askOf(p *v1.Pod) quota.Ask {
-	return quota.Ask{Gang: gangOf(p), Priority: convert.Priority(p), Need: []quota.Want{r.want(p, r.newPayers())}}
+func (r *Manager) askOf(p *v1.Pod) quota.Request {
+	return quota.Request{Gang: gangOf(p), Priority: convert.Priority(p), Need: []quota.Want{r.want(p, r.newPayers())}}
 }
 
 // admitPod returns why a pod without a gang is not admitted; "" if it is.
-func (r *Room) admitPod(p *v1.Pod) (why string) {
+func (r *Manager) admitPod(p *v1.Pod) (why string) {
 	r.lock()
 	defer r.mu.Unlock()
 	a := r.askOf(p)
@@ -173,25 +173,25 @@ func (r *Room) admitPod(p *v1.Pod) (why string) {
 		return ""
 	}
 	r.waiting[key(p)] = p
-	r.book.Passed(gangOf(p), refusal.Cause != quota.NotNext)
-	return Words(refusal, "pod's")
+	r.book.SetPassed(gangOf(p), refusal.Cause != quota.NotNext)
+	return Message(refusal, "pod's")
 }
 
 // podRefusal returns why the quotas do not admit a pod without a gang; nil if they do. The pod's own reservation does not count
 // against it. r.mu is held.
-func (r *Room) podRefusal(a quota.Ask, p *v1.Pod) *quota.Refusal {
+func (r *Manager) podRefusal(a quota.Request, p *v1.Pod) *quota.Refusal {
 	v := r.currentBook().View()
 	v.Leave(key(p))
 	_, refusal := v.Admit(a)
 	return refusal
 }
 
-// Passed records that a pod without a gang cannot start now for a reason other than quota, or may be retried. Gangs of quotas that
+// RecordPassed records that a pod without a gang cannot start now for a reason other than quota, or may be retried. Gangs of quotas that
 // are served after the pod's quota need not wait for such a pod.
-func (r *Room) Passed(p *v1.Pod, passed bool) { r.notePassedOver(passed, gangOf(p)) }
+func (r *Manager) RecordPassed(p *v1.Pod, passed bool) { r.notePassedOver(passed, gangOf(p)) }
 
-// PassedGangs is Passed for gangs that start together. Invariant: a retry names all of them.
-func (r *Room) PassedGangs(all []gang.Ref, passed bool) {
+// RecordPassedGangs is Passed for gangs that start together. Invariant: a retry names all of them.
+func (r *Manager) RecordPassedGangs(all []gang.Ref, passed bool) {
 	names := make([]string, len(all))
 	for i, gangs := range all {
 		names[i] = gangName(gangs)
@@ -199,7 +199,7 @@ func (r *Room) PassedGangs(all []gang.Ref, passed bool) {
 	r.notePassedOver(passed, names...)
 }
 
-func (r *Room) notePassedOver(passed bool, names ...string) {
+func (r *Manager) notePassedOver(passed bool, names ...string) {
 	if !r.Active() {
 		return
 	}
@@ -212,8 +212,8 @@ func (r *Room) notePassedOver(passed bool, names ...string) {
 	}
 }
 
-// Later returns whether a group waits for another quota's turn.
-func (r *Room) Later(group *cache.Group) bool {
+// WaitsForTurn returns whether a group waits for another quota's turn.
+func (r *Manager) WaitsForTurn(group *cache.Group) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return false
 	}
@@ -223,7 +223,7 @@ func (r *Room) Later(group *cache.Group) bool {
 }
 
 // passGroup is PassedGangs for the waiting gangs of a group. r.mu is held.
-func (r *Room) passGroup(group *cache.Group, passed bool) {
+func (r *Manager) passGroup(group *cache.Group, passed bool) {
 	names := map[string]bool{}
 	for _, m := range group.Pending {
 		names[gangOf(group.Pods[m.Pod])] = true
@@ -232,18 +232,18 @@ func (r *Room) passGroup(group *cache.Group, passed bool) {
 }
 
 // recordPassed records in the book gangs that start together. r.mu is held.
-func (r *Room) recordPassed(passed bool, names ...string) {
+func (r *Manager) recordPassed(passed bool, names ...string) {
 	if !passed {
-		r.book.Together(names...)
+		r.book.SetStartTogether(names...)
 	}
 	for _, name := range names {
-		r.book.Passed(name, passed)
+		r.book.SetPassed(name, passed)
 	}
 }
 
 // Waiting returns pods without a gang to retry: pods that would be admitted now, and pods whose quota's turn has come and
 // that may evict victims now.
-func (r *Room) Waiting() map[string]*v1.Pod {
+func (r *Manager) Waiting() map[string]*v1.Pod {
 	r.lock()
 	defer r.mu.Unlock()
 	out := map[string]*v1.Pod{}
@@ -261,8 +261,8 @@ func (r *Room) Waiting() map[string]*v1.Pod {
 	return out
 }
 
-// Would returns whether a group would be admitted now, or must be retried to report another reason.
-func (r *Room) Would(group *cache.Group) bool {
+// WouldAdmit returns whether a group would be admitted now, or must be retried to report another reason.
+func (r *Manager) WouldAdmit(group *cache.Group) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return true
 	}
@@ -283,15 +283,15 @@ func (r *Room) Would(group *cache.Group) bool {
 }
 
 // setLaterIfNotNext records that a gang waits for another quota's turn now: a retry comes after that turn.
-func (r *Room) setLaterIfNotNext(id string, refusal *quota.Refusal) {
+func (r *Manager) setLaterIfNotNext(id string, refusal *quota.Refusal) {
 	if refusal != nil && refusal.Cause == quota.NotNext {
 		r.laterGangs[id] = true
 	}
 }
 
-// Lacks returns what the quotas do not allow of a group's reservation; nil if the group may be bound there. soon says that they
+// ReservationExceeds returns what the quotas do not allow of a group's reservation; nil if the group may be bound there. soon says that they
 // allow it once the terminating pods are gone. The reservations of other waiting groups yield.
-func (r *Room) Lacks(group *cache.Group, terminates func(*v1.Pod) bool) (why *Said, soon bool) {
+func (r *Manager) ReservationExceeds(group *cache.Group, terminates func(*v1.Pod) bool) (why *Explanation, soon bool) {
 	if !r.Active() {
 		return nil, false
 	}
@@ -305,7 +305,7 @@ func (r *Room) Lacks(group *cache.Group, terminates func(*v1.Pod) bool) (why *Sa
 	for _, m := range members {
 		v.Leave(m.Pod)
 	}
-	if v.Within(a) == nil {
+	if v.HardLimit(a) == nil {
 		return nil, false
 	}
 	for k, p := range r.pods {
@@ -313,16 +313,16 @@ func (r *Room) Lacks(group *cache.Group, terminates func(*v1.Pod) bool) (why *Sa
 			v.Leave(k)
 		}
 	}
-	refusal := v.Within(a)
+	refusal := v.HardLimit(a)
 	if refusal == nil {
 		return nil, false
 	}
 	v.Leave(r.terminatingPods(terminates)...)
-	return &Said{Sentence: Sentence(refusal), Text: Words(refusal, "gang's")}, v.Within(a) == nil
+	return &Explanation{Sentence: Sentence(refusal), Text: Message(refusal, "gang's")}, v.HardLimit(a) == nil
 }
 
 // terminatingPods returns the pods on nodes that terminate. r.mu is held.
-func (r *Room) terminatingPods(terminates func(*v1.Pod) bool) (keys []string) {
+func (r *Manager) terminatingPods(terminates func(*v1.Pod) bool) (keys []string) {
 	for _, k := range sortedKeys(r.pods) {
 		if p := r.pods[k]; p.Spec.NodeName != "" && terminates(p.Pod) {
 			keys = append(keys, k)
@@ -332,7 +332,7 @@ func (r *Room) terminatingPods(terminates func(*v1.Pod) bool) (keys []string) {
 }
 
 // Class returns the quotas of a group's members. Groups may request the same of nodes and not of quotas.
-func (r *Room) Class(group *cache.Group) string {
+func (r *Manager) Class(group *cache.Group) string {
 	if !r.Active() {
 		return ""
 	}
@@ -358,8 +358,8 @@ func (r *Room) Class(group *cache.Group) string {
 	return class.String()
 }
 
-// Said explains why a gang is not admitted: one plain sentence, and the text that tools match.
-type Said struct {
+// Explanation explains why a gang is not admitted: one plain sentence, and the text that tools match.
+type Explanation struct {
 	Sentence, Text string
 	Never          bool // no eviction helps: the request is above a limit
 }
@@ -388,23 +388,23 @@ func Sentence(r *quota.Refusal) string {
 	asks := fmt.Sprintf("Quota %s: requests %s", r.Quota, amounts(r.Request))
 	switch r.Cause {
 	case quota.Broken:
-		return fmt.Sprintf("Quota %s cannot be used: %s.", r.Quota, r.Words)
+		return fmt.Sprintf("Quota %s cannot be used: %s.", r.Quota, r.Message)
 	case quota.OverMax:
 		return fmt.Sprintf("%s, max %s, used %s; "+remedy+".", asks, amounts(r.Limit), amounts(used), amounts(missing))
 	case quota.OverMin:
 		return fmt.Sprintf("%s for non-preemptible pods, min %s, used by such pods %s; raise min, or remove the label %s.",
 			asks, amounts(r.Limit), amounts(used), scheduling.LabelQuotaPreemptible)
-	case quota.Claimed:
-		return fmt.Sprintf("Quota %s: what is free is reserved for gang %s, which is starving.", r.Quota, shortNames([]string{r.By})[0])
+	case quota.Held:
+		return fmt.Sprintf("Quota %s: what is free is reserved for gang %s, which is starving.", r.Quota, shortNames([]string{r.Holder})[0])
 	case quota.NotNext:
-		return fmt.Sprintf("%s, fair share %s, used %s; quota %s borrows first.", asks, amounts(r.Limit), amounts(used), r.By)
+		return fmt.Sprintf("%s, fair share %s, used %s; quota %s borrows first.", asks, amounts(r.Limit), amounts(used), r.Holder)
 	}
 	return fmt.Sprintf("%s, fair share %s, used %s; no quota lends the missing %s. It starts when that is free, or raise min.",
 		asks, amounts(r.Limit), amounts(used), amounts(missing))
 }
 
-// Cure returns what would have a group admitted; "" if its quotas admit it.
-func (r *Room) Cure(group *cache.Group) string {
+// Remedy returns what would have a group admitted; "" if its quotas admit it.
+func (r *Manager) Remedy(group *cache.Group) string {
 	if !r.Active() || len(group.Pending) == 0 {
 		return ""
 	}
@@ -425,7 +425,7 @@ func (r *Room) Cure(group *cache.Group) string {
 func remedy(r *quota.Refusal) string {
 	switch r.Cause {
 	case quota.OverMax:
-		if r.Ever {
+		if r.Permanent {
 			return fmt.Sprintf("a higher max of quota %s, or fewer members or smaller ones; no pod that leaves helps", r.Quota)
 		}
 		return fmt.Sprintf("pods of quota %s that leave, or a higher max", r.Quota)
@@ -437,8 +437,8 @@ func remedy(r *quota.Refusal) string {
 	return fmt.Sprintf("pods of other quotas that leave, or a higher min of quota %s", r.Quota)
 }
 
-// Words returns a refusal in Koordinator's words; owner is "gang's" or "pod's".
-func Words(r *quota.Refusal, owner string) string {
+// Message returns a refusal in Koordinator's words; owner is "gang's" or "pod's".
+func Message(r *quota.Refusal, owner string) string {
 	path := strings.Join(r.Path, "/")
 	request := fmt.Sprintf("%s request: %s", owner, convert.Quantities(r.Request))
 	if owner == "gang's" {
@@ -447,7 +447,7 @@ func Words(r *quota.Refusal, owner string) string {
 	exceeds := fmt.Sprintf("exceedDimensions: [%s]; path: %s", strings.Join(r.Exceeds, " "), path)
 	switch r.Cause {
 	case quota.Broken:
-		return fmt.Sprintf("quota %s cannot be used: %s", r.Quota, r.Words)
+		return fmt.Sprintf("quota %s cannot be used: %s", r.Quota, r.Message)
 	case quota.OverMin:
 		return fmt.Sprintf("Insufficient non-preemptible quotas, quotaName: %s, min: %s, nonPreemptibleUsed: %s, %s, %s",
 			r.Quota, convert.Quantities(r.Limit), convert.Quantities(r.Used), request, exceeds)
@@ -459,10 +459,10 @@ func Words(r *quota.Refusal, owner string) string {
 	out := fmt.Sprintf("Insufficient quotas, quotaName: %s, %s: %s, used: %s, reserved: %s, %s, %s",
 		r.Quota, limit, convert.Quantities(r.Limit), convert.Quantities(r.Used), convert.Quantities(r.Reserved), request, exceeds)
 	switch r.Cause {
-	case quota.Claimed:
-		out += "; quota claimed by " + shortNames([]string{r.By})[0]
+	case quota.Held:
+		out += "; quota claimed by " + shortNames([]string{r.Holder})[0]
 	case quota.NotNext:
-		out += fmt.Sprintf("; quota %s is served first, which has a smaller share", r.By)
+		out += fmt.Sprintf("; quota %s is served first, which has a smaller share", r.Holder)
 	case quota.OverFree:
 		if len(r.Borrowed) > 0 {
 			out += "; borrowed by: " + strings.Join(r.Borrowed, ", ")

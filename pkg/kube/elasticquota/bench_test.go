@@ -85,7 +85,7 @@ func BenchmarkCheck(b *testing.B) {
 		w.setPod(p)
 		gone = append(gone, p)
 	}
-	c := w.Claim(w.unlike(1, "3000"), unlimited)
+	c := w.SearchVictims(w.unlike(1, "3000"), unlimited)
 	require.Equal(b, quota.Admitted, c.Check(gone))
 	i := 0
 	for b.Loop() {

@@ -30,13 +30,13 @@ const mostChoices = 16
 
 // choiceSet holds the members of a group by class, from which choices are made.
 type choiceSet struct {
-	quota.Choosing
+	quota.Candidates
 	group   *cache.Group
 	members [][]gang.Member // by class, by rank
 }
 
 // choiceSet sorts the waiting members into classes; nil if there is only one choice. r.mu is held.
-func (r *Room) choiceSet(group *cache.Group, needed []gang.Member) *choiceSet {
+func (r *Manager) choiceSet(group *cache.Group, needed []gang.Member) *choiceSet {
 	if len(needed) == len(group.Pending) {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (r *Room) choiceSet(group *cache.Group, needed []gang.Member) *choiceSet {
 			g = len(gangs)
 			gangs[m.Gang], c.Need, kinds = g, append(c.Need, 0), append(kinds, 0)
 		}
-		w := c.Ask.More[i]
+		w := c.Ask.Optional[i]
 		key := class{g, w.Quota, fmt.Sprint(w.Asks), templates[i], w.Fixed}
 		at, ok := known[key]
 		if !ok {
@@ -68,7 +68,7 @@ func (r *Room) choiceSet(group *cache.Group, needed []gang.Member) *choiceSet {
 		c.Kinds[at].Count++
 		c.members[at] = append(c.members[at], m)
 	}
-	c.Ask.More = nil
+	c.Ask.Optional = nil
 	for _, m := range needed {
 		c.Need[gangs[m.Gang]]++
 	}
@@ -85,7 +85,7 @@ func (r *Room) choiceSet(group *cache.Group, needed []gang.Member) *choiceSet {
 }
 
 // templates returns one value for each waiting member. Invariant: members with equal values fit the same nodes.
-func (r *Room) templates(group *cache.Group) (all []cache.Template) {
+func (r *Manager) templates(group *cache.Group) (all []cache.Template) {
 	pods, references := []*v1.Pod{}, map[podClaim]int{} // how many pods name the claim
 	for _, m := range group.Pending {
 		p := group.Pods[m.Pod]
@@ -145,7 +145,7 @@ func podClaims(p *v1.Pod) func(yield func(c podClaim, name *string) bool) {
 
 // unboundSpec returns the spec of a claim that is not bound or allocated; "" if it is, is being deleted, or is not known. Pods with
 // equal unbound claims fit the same nodes.
-func (r *Room) unboundSpec(c podClaim) string {
+func (r *Manager) unboundSpec(c podClaim) string {
 	var spec any
 	switch {
 	case c.volume && r.volumes != nil:
@@ -184,11 +184,11 @@ func (c *choiceSet) membersOf(chosen []int) []gang.Member {
 
 // otherChoices returns further admitted choices. The chosen members pay for shared claims, so that each choice is checked once
 // more. r.mu is held.
-func (r *Room) otherChoices(c *choiceSet, first []gang.Member, most int) (all [][]gang.Member) {
+func (r *Manager) otherChoices(c *choiceSet, first []gang.Member, most int) (all [][]gang.Member) {
 	if c == nil {
 		return nil
 	}
-	for _, chosen := range r.currentBook().Most(c.Choosing, most) {
+	for _, chosen := range r.currentBook().MaximalChoices(c.Candidates, most) {
 		members := c.membersOf(chosen)
 		if slices.Equal(members, first) {
 			continue
@@ -201,12 +201,12 @@ func (r *Room) otherChoices(c *choiceSet, first []gang.Member, most int) (all []
 }
 
 // anyChoice returns one admitted choice, if there is one. r.mu is held.
-func (r *Room) anyChoice(group *cache.Group, needed []gang.Member) [][]gang.Member {
+func (r *Manager) anyChoice(group *cache.Group, needed []gang.Member) [][]gang.Member {
 	c := r.choiceSet(group, needed)
 	if c == nil {
 		return nil
 	}
-	chosen := r.currentBook().Any(c.Choosing)
+	chosen := r.currentBook().AnyChoice(c.Candidates)
 	if chosen == nil {
 		return nil
 	}
@@ -219,8 +219,8 @@ func (r *Room) anyChoice(group *cache.Group, needed []gang.Member) [][]gang.Memb
 
 // minimalChoices returns the choices of the needed number of members that quotas have capacity for after evictions, the lowest
 // ranks first. all says that the list is complete. r.mu is held.
-func (r *Room) minimalChoices(c *choiceSet, needed []gang.Member, most int) (choices [][]gang.Member, all bool) {
-	found, all := r.currentBook().Fewest(c.Choosing, most)
+func (r *Manager) minimalChoices(c *choiceSet, needed []gang.Member, most int) (choices [][]gang.Member, all bool) {
+	found, all := r.currentBook().MinimalChoices(c.Candidates, most)
 	for _, chosen := range found {
 		if members := c.membersOf(chosen); slices.Equal(members, needed) {
 			choices = slices.Insert(choices, 0, members)
@@ -231,9 +231,9 @@ func (r *Room) minimalChoices(c *choiceSet, needed []gang.Member, most int) (cho
 	return choices, all
 }
 
-// Fewest returns the choices of the needed number of members that the quotas may have capacity for after evictions, the lowest
+// MinimalChoices returns the choices of the needed number of members that the quotas may have capacity for after evictions, the lowest
 // ranks first. all says that the list is complete as long as Limits is the same.
-func (r *Room) Fewest(group *cache.Group, most int) (choices [][]gang.Member, all bool) {
+func (r *Manager) MinimalChoices(group *cache.Group, most int) (choices [][]gang.Member, all bool) {
 	if !r.Active() || len(group.Pending) == 0 {
 		return nil, true
 	}
@@ -249,8 +249,8 @@ func (r *Room) Fewest(group *cache.Group, most int) (choices [][]gang.Member, al
 	return [][]gang.Member{needed}, true
 }
 
-// Differ returns whether members of a group differ and not all need to start, so that other limits may allow other choices.
-func (r *Room) Differ(group *cache.Group) bool {
+// MembersDiffer returns whether members of a group differ and not all need to start, so that other limits may allow other choices.
+func (r *Manager) MembersDiffer(group *cache.Group) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return false
 	}
@@ -263,8 +263,8 @@ func (r *Room) Differ(group *cache.Group) bool {
 	return r.choiceSet(group, needed) != nil
 }
 
-// Limits returns a number that differs, and is never 0, after each change of the declared quotas.
-func (r *Room) Limits() uint64 {
+// TreeVersion returns a number that differs, and is never 0, after each change of the declared quotas.
+func (r *Manager) TreeVersion() uint64 {
 	r.lock()
 	defer r.mu.Unlock()
 	return r.treeVersion
@@ -272,12 +272,12 @@ func (r *Room) Limits() uint64 {
 
 // turnRefusal returns the refusal of a group without an admitted choice: that only a turn is missing for some members, or else
 // the given one. r.mu is held.
-func (r *Room) turnRefusal(group *cache.Group, needed []gang.Member, refusal *quota.Refusal) *quota.Refusal {
+func (r *Manager) turnRefusal(group *cache.Group, needed []gang.Member, refusal *quota.Refusal) *quota.Refusal {
 	if refusal == nil || refusal.Cause == quota.NotNext {
 		return refusal
 	}
 	if c := r.choiceSet(group, needed); c != nil {
-		if chosen := r.currentBook().Later(c.Choosing); chosen != nil {
+		if chosen := r.currentBook().ChoiceMissingTurn(c.Candidates); chosen != nil {
 			if _, later := r.currentBook().Admit(r.ask(group, c.membersOf(chosen), nil)); later != nil && later.Cause == quota.NotNext {
 				return later
 			}
@@ -288,7 +288,7 @@ func (r *Room) turnRefusal(group *cache.Group, needed []gang.Member, refusal *qu
 
 // leastRefusal returns the smallest request for the short resources among the group's choices, and its refusal: the message must not
 // overstate what is missing. r.mu is held.
-func (r *Room) leastRefusal(group *cache.Group, needed []gang.Member, a quota.Ask, refusal *quota.Refusal) (quota.Ask, *quota.Refusal) {
+func (r *Manager) leastRefusal(group *cache.Group, needed []gang.Member, a quota.Request, refusal *quota.Refusal) (quota.Request, *quota.Refusal) {
 	c := r.choiceSet(group, needed)
 	if c == nil || refusal.Cause == quota.Broken {
 		return a, r.permanentRefusal(a, refusal)
@@ -315,7 +315,7 @@ func (r *Room) leastRefusal(group *cache.Group, needed []gang.Member, a quota.As
 }
 
 // Why explains why some members of a group are not admitted; nil if they are.
-func (r *Room) Why(group *cache.Group, members []gang.Member) *Said {
+func (r *Manager) Why(group *cache.Group, members []gang.Member) *Explanation {
 	if !r.Active() {
 		return nil
 	}
@@ -325,11 +325,11 @@ func (r *Room) Why(group *cache.Group, members []gang.Member) *Said {
 	if refusal == nil {
 		return nil
 	}
-	return &Said{Sentence: Sentence(refusal), Text: Words(refusal, "gang's")}
+	return &Explanation{Sentence: Sentence(refusal), Text: Message(refusal, "gang's")}
 }
 
-// Awaits records whether members of a group that was admitted with other members wait for another quota's turn. The group is Later then.
-func (r *Room) Awaits(group *cache.Group, members []gang.Member) {
+// RecordTurn records whether members of a group that was admitted with other members wait for another quota's turn. The group is Later then.
+func (r *Manager) RecordTurn(group *cache.Group, members []gang.Member) {
 	r.lock()
 	defer r.mu.Unlock()
 	a := r.ask(group, members, nil)

@@ -73,9 +73,9 @@ func TestChosenMembers(t *testing.T) {
 			g := w.unlike(test.need, test.cpu...)
 			choices, said := w.Admit(g)
 			require.Equal(t, test.want, pods(choices))
-			require.Equal(t, test.says == "", w.Would(g))
-			require.Equal(t, test.says == "", w.Cure(g) == "")
-			fewest, _ := w.Fewest(g, 100)
+			require.Equal(t, test.says == "", w.WouldAdmit(g))
+			require.Equal(t, test.says == "", w.Remedy(g) == "")
+			fewest, _ := w.MinimalChoices(g, 100)
 			require.Equal(t, test.fewest, pods(fewest))
 			if test.says == "" {
 				require.Nil(t, said)
@@ -102,7 +102,7 @@ func TestChosenMembersOfTwoResources(t *testing.T) {
 	choices, said := w.Admit(g)
 	require.Empty(t, choices)
 	require.False(t, said.Never, said.Text)
-	fewest, _ := w.Fewest(g, 100)
+	fewest, _ := w.MinimalChoices(g, 100)
 	require.Equal(t, []string{"2"}, pods(fewest))
 }
 
@@ -118,7 +118,7 @@ func TestGangThatWouldBeAdmittedIsAdmitted(t *testing.T) {
 		w.setPod(p)
 		g.Pods[key(p)] = p
 	}
-	require.True(t, w.Would(g))
+	require.True(t, w.WouldAdmit(g))
 	choices, said := w.Admit(g)
 	require.NotEmpty(t, choices, said)
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Claim is the search for pods that may be evicted for a gang. It is valid as long as the book does not change.
-type Claim struct {
-	manager     *Room
+// VictimSearch is the search for pods that may be evicted for a gang. It is valid as long as the book does not change.
+type VictimSearch struct {
+	manager     *Manager
 	reclaim     *quota.Reclaim
 	shorts      []quota.Shortage
 	helps       bool
 	requestKey  string // what is requested of which quotas
-	ask         quota.Ask
+	ask         quota.Request
 	afterOwn    []*quota.Reclaim       // searches as if victims of the own quota had terminated, see OwnFirst
 	hasNoQuota  bool                   // a member has no quota
 	rights      map[string]quota.Right // by gang
@@ -33,10 +33,10 @@ type Claim struct {
 	verdicts map[[sha256.Size]byte]quota.Verdict // by victim set
 }
 
-// Claim begins the search for pods that may be evicted for a group; nil without quotas. A pod counts as gone if it terminates
+// VictimSearch begins the search for pods that may be evicted for a group; nil without quotas. A pod counts as gone if it terminates
 // within the given time. Quotas do not restrict a system-critical pod without a gang: such a pod is mostly of the default quota,
 // which takes nothing back.
-func (r *Room) Claim(group *cache.Group, within time.Duration) *Claim {
+func (r *Manager) SearchVictims(group *cache.Group, within time.Duration) *VictimSearch {
 	if !r.Active() || len(group.Pending) == 0 {
 		return nil
 	}
@@ -68,10 +68,10 @@ const unlimited = time.Duration(math.MaxInt64)
 // systemCritical is the lowest priority of system-cluster-critical and system-node-critical, which users cannot assign.
 const systemCritical = 2_000_000_000
 
-func (r *Room) newClaim(a quota.Ask, within time.Duration, policy quota.Policy) *Claim {
-	c := &Claim{manager: r, ask: a, rights: map[string]quota.Right{}}
+func (r *Manager) newClaim(a quota.Request, within time.Duration, policy quota.Policy) *VictimSearch {
+	c := &VictimSearch{manager: r, ask: a, rights: map[string]quota.Right{}}
 	c.reclaim, c.terminating = r.reclaim(a, within, policy)
-	c.shorts, c.helps = c.reclaim.Shorts()
+	c.shorts, c.helps = c.reclaim.Shortages()
 	for _, w := range a.Need {
 		c.requestKey += fmt.Sprintf(" %s: %d of %v", w.Quota, w.Count, w.Asks)
 	}
@@ -80,10 +80,10 @@ func (r *Room) newClaim(a quota.Ask, within time.Duration, policy quota.Policy) 
 }
 
 // right returns the right to evict a pod's gang, or the pod. Pods without a quota compete by priority. r.mu is held.
-func (c *Claim) right(p *v1.Pod) quota.Right {
+func (c *VictimSearch) right(p *v1.Pod) quota.Right {
 	if name, _ := c.manager.quotaOf(p); name == "" {
 		if c.hasNoQuota {
-			return quota.Own
+			return quota.SameQuota
 		}
 		return quota.None
 	}
@@ -102,7 +102,7 @@ func (c *Claim) right(p *v1.Pod) quota.Right {
 }
 
 // May returns whether a pod and its gang may be evicted. lower says that the pod's priority is lower, which decides within a quota.
-func (c *Claim) May(p *v1.Pod, lower bool) bool {
+func (c *VictimSearch) May(p *v1.Pod, lower bool) bool {
 	if !c.helps {
 		return false
 	}
@@ -117,7 +117,7 @@ func (c *Claim) May(p *v1.Pod, lower bool) bool {
 	switch c.right(p) {
 	case quota.None:
 		return false
-	case quota.Own:
+	case quota.SameQuota:
 		return lower
 	}
 	if c.freshTurns == nil {
@@ -127,19 +127,19 @@ func (c *Claim) May(p *v1.Pod, lower bool) bool {
 }
 
 // QuotaOf returns the quota of a member.
-func (c *Claim) QuotaOf(member *v1.Pod) string {
+func (c *VictimSearch) QuotaOf(member *v1.Pod) string {
 	c.manager.lock()
 	defer c.manager.mu.Unlock()
 	name, _ := c.manager.quotaOf(member)
 	return name
 }
 
-// Own returns whether a pod is of the quota of the first member.
-func (c *Claim) Own(p *v1.Pod) bool { return c.QuotaOf(p) == c.ask.Need[0].Quota }
+// SameQuota returns whether a pod is of the quota of the first member.
+func (c *VictimSearch) SameQuota(p *v1.Pod) bool { return c.QuotaOf(p) == c.ask.Need[0].Quota }
 
 // Uses returns whether members of a quota may use the capacity that a victim frees. A victim may be evicted for other members of
 // their group only.
-func (c *Claim) Uses(quotaName string, p *v1.Pod) bool {
+func (c *VictimSearch) Uses(quotaName string, p *v1.Pod) bool {
 	c.manager.lock()
 	defer c.manager.mu.Unlock()
 	if _, gone := c.terminating[key(p)]; gone {
@@ -153,7 +153,7 @@ func (c *Claim) Uses(quotaName string, p *v1.Pod) bool {
 }
 
 // Frees returns whether a pod is charged to a quota that lacks capacity, so that its eviction helps on any node.
-func (c *Claim) Frees(p *v1.Pod) bool {
+func (c *VictimSearch) Frees(p *v1.Pod) bool {
 	c.manager.lock()
 	defer c.manager.mu.Unlock()
 	name, _ := c.manager.quotaOf(p)
@@ -167,17 +167,17 @@ func (c *Claim) Frees(p *v1.Pod) bool {
 	return false
 }
 
-// Of is equal for gangs with the same requests to the same quotas.
-func (c *Claim) Of() string { return c.requestKey }
+// RequestKey is equal for gangs with the same requests to the same quotas.
+func (c *VictimSearch) RequestKey() string { return c.requestKey }
 
 // Short returns whether a quota must free capacity.
-func (c *Claim) Short() bool { return len(c.shorts) > 0 }
+func (c *VictimSearch) Short() bool { return len(c.shorts) > 0 }
 
 const mostVerdicts = 4096
 
 // Check returns the quota check of a whole victim set, in any order that quotas allow. The verdict is remembered: a search reaches
 // the same set in several ways.
-func (c *Claim) Check(gone []*v1.Pod) quota.Verdict {
+func (c *VictimSearch) Check(gone []*v1.Pod) quota.Verdict {
 	uids := make([]string, len(gone))
 	for i, p := range gone {
 		uids[i] = string(p.UID)
@@ -201,7 +201,7 @@ func (c *Claim) Check(gone []*v1.Pod) quota.Verdict {
 }
 
 // byGang returns the pods by gang, without pods that need no right.
-func (c *Claim) byGang(pods []*v1.Pod) map[string][]string {
+func (c *VictimSearch) byGang(pods []*v1.Pod) map[string][]string {
 	byGang := map[string][]string{}
 	for _, p := range pods {
 		if c.needsNoRight(p) {
@@ -213,7 +213,7 @@ func (c *Claim) byGang(pods []*v1.Pod) map[string][]string {
 }
 
 // needsNoRight returns whether a pod counts as gone, or competes with the preemptor outside all quotas. r.mu is held.
-func (c *Claim) needsNoRight(p *v1.Pod) bool {
+func (c *VictimSearch) needsNoRight(p *v1.Pod) bool {
 	if _, gone := c.terminating[key(p)]; gone {
 		return true
 	}
@@ -223,7 +223,7 @@ func (c *Claim) needsNoRight(p *v1.Pod) bool {
 
 // Turns is for victims that are selected one by one: may returns whether pods may be evicted after the pods that leave was called
 // for. Victims of the own quotas come first where the order matters.
-func (c *Claim) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod)) {
+func (c *VictimSearch) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod)) {
 	c.manager.lock()
 	defer c.manager.mu.Unlock()
 	turns := c.turns()
@@ -245,7 +245,7 @@ func (c *Claim) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod)) {
 }
 
 // turns returns the turns in which no victim was evicted yet. r.mu is held.
-func (c *Claim) turns() (all []*quota.Turns) {
+func (c *VictimSearch) turns() (all []*quota.Turns) {
 	for _, r := range c.searches() {
 		all = append(all, r.Turns())
 	}
@@ -268,8 +268,8 @@ func mayAll(turns []*quota.Turns, pods map[string][]string) bool {
 //
 //	min = max = 8, 4 of a low pod; a gang of 8 CPU      4 + 8 is above min: no borrower is evicted
 //	when the low pod has terminated                     0 + 8 is not
-func (c *Claim) OwnFirst() bool {
-	if !c.helps || c.Several() {
+func (c *VictimSearch) OwnFirst() bool {
+	if !c.helps || c.SeveralQuotas() {
 		return false
 	}
 	c.manager.lock()
@@ -289,7 +289,7 @@ func (c *Claim) OwnFirst() bool {
 
 // BelowMin adds members of gangs that do not borrow as a whole to the search. Invariant: no quota lacks more than this part of its min.
 // With 1 each quota keeps its min, as without BelowMin. It returns whether more pods may be evicted.
-func (c *Claim) BelowMin(lacks quota.Share) bool {
+func (c *VictimSearch) BelowMin(lacks quota.Share) bool {
 	if !c.helps {
 		return false
 	}
@@ -307,29 +307,29 @@ func (c *Claim) BelowMin(lacks quota.Share) bool {
 }
 
 // searches returns the searches by which victims may be evicted: in the present state, and after victims of the own quotas.
-func (c *Claim) searches() []*quota.Reclaim {
+func (c *VictimSearch) searches() []*quota.Reclaim {
 	return append([]*quota.Reclaim{c.reclaim}, c.afterOwn...)
 }
 
 // Shortfall returns the largest part of its min that a quota lacks after these pods have terminated.
-func (c *Claim) Shortfall(gone []*v1.Pod) quota.Share {
+func (c *VictimSearch) Shortfall(gone []*v1.Pod) quota.Share {
 	c.manager.lock()
 	defer c.manager.mu.Unlock()
 	return c.reclaim.Shortfall(c.byGang(gone))
 }
 
 // searchWithout returns the search as if the pods in gone had terminated. r.mu is held.
-func (c *Claim) searchWithout(gone []string) *quota.Reclaim {
+func (c *VictimSearch) searchWithout(gone []string) *quota.Reclaim {
 	return c.manager.currentBook().Without(append(sortedKeys(c.terminating), gone...)...).Reclaim(c.ask, quota.Policy(c.manager.args.Reclaim))
 }
 
-// Several returns whether members of several quotas ask. A victim may then help some of the members only.
-func (c *Claim) Several() bool {
+// SeveralQuotas returns whether members of several quotas ask. A victim may then help some of the members only.
+func (c *VictimSearch) SeveralQuotas() bool {
 	return slices.ContainsFunc(c.ask.Need, func(w quota.Want) bool { return w.Quota != c.ask.Need[0].Quota })
 }
 
-// Leaving returns the terminating pods, which count as gone.
-func (c *Claim) Leaving() (all []*v1.Pod) {
+// CountedAsGone returns the terminating pods, which count as gone.
+func (c *VictimSearch) CountedAsGone() (all []*v1.Pod) {
 	c.manager.lock()
 	defer c.manager.mu.Unlock()
 	for _, k := range sortedKeys(c.terminating) {
@@ -340,8 +340,8 @@ func (c *Claim) Leaving() (all []*v1.Pod) {
 	return all
 }
 
-// Told returns another number after each change of the quotas or their use.
-func (r *Room) Told() uint64 {
+// Revision returns another number after each change of the quotas or their use.
+func (r *Manager) Revision() uint64 {
 	if !r.Active() {
 		return 0
 	}
@@ -350,8 +350,8 @@ func (r *Room) Told() uint64 {
 	return r.treeVersion<<32 + r.currentBook().Changes()
 }
 
-// Helps returns whether some eviction for a group frees what its quotas lack, for any choice of its members.
-func (r *Room) Helps(group *cache.Group) bool {
+// EvictionHelps returns whether some eviction for a group frees what its quotas lack, for any choice of its members.
+func (r *Manager) EvictionHelps(group *cache.Group) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return false
 	}
@@ -371,9 +371,9 @@ func (r *Room) Helps(group *cache.Group) bool {
 }
 
 // hasVictim returns whether any gang may be evicted, also if its quota falls below its min. r.mu is held.
-func (c *Claim) hasVictim() bool {
+func (c *VictimSearch) hasVictim() bool {
 	c.reclaim.BelowMin(math.MaxUint64)
 	return c.helps && c.reclaim.Any()
 }
 
-func (r *Room) policy() quota.Policy { return quota.Policy(r.args.Reclaim) }
+func (r *Manager) policy() quota.Policy { return quota.Policy(r.args.Reclaim) }

@@ -27,7 +27,7 @@ func TestOwnPodsAreEvictedBeforeBorrowers(t *testing.T) {
 			w.setPod(own)
 			borrows := w.pod("default/borrows", "o", "n1", "4")
 			g := w.unlike(1, "8")
-			c := w.Claim(g, unlimited)
+			c := w.SearchVictims(g, unlimited)
 			require.False(t, c.May(borrows, true), "4 of 8, and 8 more")
 			verdict := map[bool]quota.Verdict{true: quota.Admitted, false: quota.Exceeds}
 			require.Equal(t, verdict[test.more], c.Check([]*v1.Pod{own, borrows}))
@@ -60,7 +60,7 @@ func TestSomeOwnPodsAreEvictedBeforeBorrowers(t *testing.T) {
 	}
 	borrows := w.pod("default/borrows", "o", "n1", "3")
 	w.pod("default/stays", "o", "n1", "2")
-	c := w.Claim(w.unlike(1, "3"), unlimited)
+	c := w.SearchVictims(w.unlike(1, "3"), unlimited)
 	require.False(t, c.May(borrows, true))
 	require.True(t, c.OwnFirst())
 	require.True(t, c.May(borrows, false))

@@ -10,7 +10,7 @@ import (
 )
 
 // watchClasses registers the handlers for devices and device classes.
-func (r *Room) watchClasses(informers resourceinformers.Interface) error {
+func (r *Manager) watchClasses(informers resourceinformers.Interface) error {
 	r.classes = deviceclass.New(informers.ResourceSlices().Lister(), informers.DeviceClasses().Lister())
 	changed := func() {
 		if !r.Active() {
@@ -39,7 +39,7 @@ func (r *Room) watchClasses(informers resourceinformers.Interface) error {
 }
 
 // updateExtendedResources reads which classes back extended resources, and recounts the pods.
-func (r *Room) updateExtendedResources() {
+func (r *Manager) updateExtendedResources() {
 	backs, err := r.classes.ReadBacks()
 	if err != nil {
 		return // an informer's store has no errors

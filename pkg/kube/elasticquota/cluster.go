@@ -57,19 +57,19 @@ type Events interface {
 
 // Event is a change that may let waiting gangs and pods start.
 type Event struct {
-	What What
+	Kind EventKind
 	// Waits are the gangs and pods to retry, by Named: set for MayEvict. One pod stands for its gang.
 	Waits map[string]*v1.Pod
 	// Members holds one member of each concerned gang: set for MayNotKeep.
 	Members []*v1.Pod
 }
 
-// What is the kind of an event.
-type What uint8
+// EventKind is the kind of an event.
+type EventKind uint8
 
 const (
 	// Begins: from now on the caller reports node assignments with Look.
-	Begins What = iota
+	Begins EventKind = iota
 	// MayBeAdmitted: a gang or pod that was not admitted may be admitted.
 	MayBeAdmitted
 	// MayBeNext: a gang or pod that waits for another quota's turn (Later) may be admitted.
@@ -89,10 +89,10 @@ type Background interface {
 	Patch(ctx context.Context, of schema.GroupVersionResource, namespace, name string, patch []byte, sub string) error
 }
 
-// NewRoom returns a Room without quotas.
-func NewRoom() *Room { return &Room{} }
+// NewManager returns a Room without quotas.
+func NewManager() *Manager { return &Manager{} }
 
 // Connect sets the cluster of a Room. Changes are gathered for as long as settle before they are written.
-func (r *Room) Connect(cluster Cluster, now clock.PassiveClock, settle time.Duration) {
+func (r *Manager) Connect(cluster Cluster, now clock.PassiveClock, settle time.Duration) {
 	r.cluster, r.clock, r.settle = cluster, now, settle
 }

@@ -71,7 +71,7 @@ type sharedClaim struct {
 }
 
 // watchDevices registers the handlers for claims and templates. An update changes the request only if an object was recreated.
-func (r *Room) watchDevices(informers resourceinformers.Interface) error {
+func (r *Manager) watchDevices(informers resourceinformers.Interface) error {
 	r.devices.claims, r.devices.templates = informers.ResourceClaims().Lister(), informers.ResourceClaimTemplates().Lister()
 	handlerFor := func(template bool) toolscache.ResourceEventHandler {
 		update := func(o any) {
@@ -106,7 +106,7 @@ func deviceRequests(o any) *resourceapi.DeviceClaim {
 }
 
 // setClaim recounts the pods that use a claim or template which was added or deleted.
-func (r *Room) setClaim(c claimName) {
+func (r *Manager) setClaim(c claimName) {
 	if !r.Active() {
 		return
 	}
@@ -146,7 +146,7 @@ func (d *devices) resolve(p *v1.Pod, ref *v1.PodResourceClaim) (names []claimNam
 }
 
 // requests returns what a pod is charged with; equal lists are one. pays returns whether the pod pays for a shared claim.
-func (r *Room) requests(p *v1.Pod, pays func(claimName) bool) quota.List {
+func (r *Manager) requests(p *v1.Pod, pays func(claimName) bool) quota.List {
 	l := convert.Requests(p)
 	for i := range p.Spec.ResourceClaims {
 		names, shared, asks := r.devices.resolve(p, &p.Spec.ResourceClaims[i])
@@ -165,7 +165,7 @@ func (r *Room) requests(p *v1.Pod, pays func(claimName) bool) quota.List {
 
 // newPayers returns a function that lets the first pod asked about pay for each claim that is not paid for yet. The payments of reserved
 // members do not count.
-func (r *Room) newPayers(reserved ...gang.Member) func(quota string) func(claimName) bool {
+func (r *Manager) newPayers(reserved ...gang.Member) func(quota string) func(claimName) bool {
 	paid := map[sharedClaim]bool{}
 	isReserved := map[string]bool{}
 	for _, m := range reserved {
@@ -175,7 +175,7 @@ func (r *Room) newPayers(reserved ...gang.Member) func(quota string) func(claimN
 		return func(c claimName) bool {
 			d := sharedClaim{c, quotaName}
 			payer := r.devices.payer[d]
-			if p := r.pods[payer]; paid[d] || p != nil && p.state != quota.Waits && !isReserved[payer] {
+			if p := r.pods[payer]; paid[d] || p != nil && p.state != quota.Waiting && !isReserved[payer] {
 				return false
 			}
 			paid[d] = true
@@ -186,7 +186,7 @@ func (r *Room) newPayers(reserved ...gang.Member) func(quota string) func(claimN
 
 // updateClaims records the claims of a pod, and elects the pods that pay for them. Invariant: p.quota, p.state and p.inBook are
 // current. The book is updated for other pods only.
-func (r *Room) updateClaims(p *pod) {
+func (r *Manager) updateClaims(p *pod) {
 	if len(p.Spec.ResourceClaims) == 0 && p.claimNames == nil {
 		return
 	}
@@ -224,14 +224,14 @@ func (r *Room) updateClaims(p *pod) {
 }
 
 // setOvercounted records the device classes of which a pod or claim may use less than is counted.
-func (r *Room) setOvercounted(source any, names []string) {
+func (r *Manager) setOvercounted(source any, names []string) {
 	if r.devices.overcounted.set(source, names) {
 		r.markTotalsStale()
 	}
 }
 
 // updateCrossQuotaClaim records whether pods of several quotas share a claim, which is then counted more than once.
-func (r *Room) updateCrossQuotaClaim(c claimName) {
+func (r *Manager) updateCrossQuotaClaim(c claimName) {
 	quotas := map[string]bool{}
 	for k := range r.devices.users[c] {
 		for _, d := range r.pods[k].sharedClaims {
@@ -250,13 +250,13 @@ func (r *Room) updateCrossQuotaClaim(c claimName) {
 }
 
 // dropClaims has other pods pay for the claims of a pod that left the book.
-func (r *Room) dropClaims(p *pod) {
+func (r *Manager) dropClaims(p *pod) {
 	p.inBook = false
 	r.updateClaims(p)
 }
 
 // electPayer elects the pod that pays for a shared claim. The book is updated for the previous and the new payer, but not for except.
-func (r *Room) electPayer(d sharedClaim, except *pod) {
+func (r *Manager) electPayer(d sharedClaim, except *pod) {
 	best := ""
 	for _, k := range sortedKeys(r.devices.users[d.claim]) {
 		if p := r.pods[k]; slices.Contains(p.sharedClaims, d) && (best == "" || p.state > r.pods[best].state) {
@@ -277,7 +277,7 @@ func (r *Room) electPayer(d sharedClaim, except *pod) {
 	}
 }
 
-func (r *Room) enterBook(p *pod) {
+func (r *Manager) enterBook(p *pod) {
 	p.requests = r.requests(p.Pod, func(c claimName) bool { return r.devices.payer[sharedClaim{c, p.quota}] == key(p.Pod) })
 	r.book.Set(quota.Pod{
 		Name: key(p.Pod), Gang: gangOf(p.Pod), Quota: p.quota, Asks: p.requests, State: p.state, Since: p.since,

@@ -147,7 +147,7 @@ func TestClaimFromTemplate(t *testing.T) {
 	require.Equal(t, "2", u)
 }
 
-func (w *claimed) known(name string) *v1.Pod { return w.Room.pods["default/"+name].DeepCopy() }
+func (w *claimed) known(name string) *v1.Pod { return w.Manager.pods["default/"+name].DeepCopy() }
 
 // In every order of events each claim counts once in each quota whose pods name it, as used if one of them is bound.
 func TestClaimCountsOncePerQuotaInEveryEventOrder(t *testing.T) {

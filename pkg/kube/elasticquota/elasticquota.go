@@ -46,11 +46,11 @@ import (
 // Name is the plugin's name in a KubeSchedulerConfiguration.
 const Name = config.QuotaName
 
-// TopX is the quota above those of scheduler-plugins.
-const TopX = "elasticquotas.scheduling.x-k8s.io"
+// SchedulerPluginsRoot is the quota above those of scheduler-plugins.
+const SchedulerPluginsRoot = "elasticquotas.scheduling.x-k8s.io"
 
-// Room is the state that the profiles of one process share. The caller calls NewRoom, then Connect, before objects arrive.
-type Room struct {
+// Manager is the state that the profiles of one process share. The caller calls NewRoom, then Connect, before objects arrive.
+type Manager struct {
 	cluster Cluster
 	clock   clock.PassiveClock
 	settle  time.Duration
@@ -90,7 +90,7 @@ type Room struct {
 }
 
 // Active returns whether a quota is declared.
-func (r *Room) Active() bool { return r.active.Load() }
+func (r *Manager) Active() bool { return r.active.Load() }
 
 // pod is a pod and what the book records of it.
 type pod struct {
@@ -109,7 +109,7 @@ type pod struct {
 }
 
 // activate starts counting pods when the first quota is declared, and stops when the last one is deleted. r.mu is held.
-func (r *Room) activate() {
+func (r *Manager) activate() {
 	active := r.started && len(r.quotaNames) > 0
 	if r.active.Load() == active {
 		return
@@ -126,7 +126,7 @@ func (r *Room) activate() {
 		return
 	}
 	r.waiting = map[string]*v1.Pod{}
-	r.cluster.Hear(Event{What: Begins})
+	r.cluster.Hear(Event{Kind: Begins})
 	all, err := r.lister.List(everything)
 	if err != nil {
 		klog.Background().Error(err, "Cannot list the pods: quotas count those alone that change from now on")
@@ -137,28 +137,28 @@ func (r *Room) activate() {
 }
 
 // newBook returns the book of a tree in which no quota is used.
-func (r *Room) newBook(t *quota.Tree) *quota.Book {
+func (r *Manager) newBook(t *quota.Tree) *quota.Book {
 	b := quota.NewBook(t)
 	b.Runtime, b.ScaleMin = r.args.Runtime, r.args.ScaleMin
 	return b
 }
 
 // notifyMayBeAdmitted reports that a gang or pod that was not admitted may be admitted now.
-func (r *Room) notifyMayBeAdmitted() {
+func (r *Manager) notifyMayBeAdmitted() {
 	if r.Active() {
-		r.cluster.Hear(Event{What: MayBeAdmitted})
+		r.cluster.Hear(Event{Kind: MayBeAdmitted})
 	}
 }
 
 // notifyMayBeNext reports that a gang or pod that waits for another quota's turn may be served next.
-func (r *Room) notifyMayBeNext() {
+func (r *Manager) notifyMayBeNext() {
 	if r.Active() {
-		r.cluster.Hear(Event{What: MayBeNext})
+		r.cluster.Hear(Event{Kind: MayBeNext})
 	}
 }
 
 // lock takes r.mu and rebuilds a stale tree.
-func (r *Room) lock() {
+func (r *Manager) lock() {
 	r.mu.Lock()
 	if r.treeStale {
 		r.rebuildTree()

@@ -37,15 +37,15 @@ import (
 
 // world is a Room, and what it has reported.
 type world struct {
-	*Room
+	*Manager
 	*hooks
 	t     testing.TB
 	pods  toolscache.Indexer
 	notes []string
 	calls int
 	grows func() // rebuilds the tree of quotas
-	deaf  bool // pod events have not arrived yet
-	busy  bool // more urgent work than the background's exists
+	deaf  bool   // pod events have not arrived yet
+	busy  bool   // more urgent work than the background's exists
 }
 
 func newWorld(t testing.TB, args func(*config.QuotaArgs)) *world {
@@ -55,7 +55,7 @@ func newWorld(t testing.TB, args func(*config.QuotaArgs)) *world {
 		args(&a)
 	}
 	w := &world{t: t, pods: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})}
-	w.Room, w.hooks = NewRoom(), &hooks{reserved: map[string]bool{}, evicted: map[string]bool{}, Changed: func() { w.calls++ }}
+	w.Manager, w.hooks = NewManager(), &hooks{reserved: map[string]bool{}, evicted: map[string]bool{}, Changed: func() { w.calls++ }}
 	w.started, w.args, w.lister = true, a, corelisters.NewPodLister(w.pods)
 	w.Connect(cluster{w}, testingclock.NewFakePassiveClock(time.Unix(1000, 0)), 0)
 	return w
@@ -110,11 +110,11 @@ func (c cluster) Unseen(within time.Duration) (accepted, others []*v1.Pod) {
 
 func (c cluster) Hear(e Event) {
 	switch {
-	case e.What == MayBeAdmitted:
+	case e.Kind == MayBeAdmitted:
 		c.w.hooks.Changed()
-	case e.What == MayBeNext && c.w.hooks.Next != nil:
+	case e.Kind == MayBeNext && c.w.hooks.Next != nil:
 		c.w.hooks.Next()
-	case e.What == MayEvict && c.w.hooks.Gained != nil:
+	case e.Kind == MayEvict && c.w.hooks.Gained != nil:
 		c.w.hooks.Gained(e.Waits)
 	}
 }
@@ -132,13 +132,13 @@ func (c cluster) Do(key string, after time.Duration, idle bool, work func(contex
 
 // setObject is Room.setObject with its background work.
 func (w *world) setObject(u *unstructured.Unstructured, x bool) {
-	w.Room.setObject(u, x)
+	w.Manager.setObject(u, x)
 	w.growTree()
 }
 
 // dropObject is Room.dropObject with its background work.
 func (w *world) dropObject(u *unstructured.Unstructured, x bool) {
-	w.Room.dropObject(u, x)
+	w.Manager.dropObject(u, x)
 	w.growTree()
 }
 
@@ -214,7 +214,7 @@ func (w *world) node(name, cpu string, ready v1.ConditionStatus) {
 // tree is the quotas and their use, in short.
 func (w *world) tree() (out []string) {
 	for _, q := range w.Quotas() {
-		out = append(out, fmt.Sprintf("%s used %s reserved %s request %s runtime %s", q.Name, Text(q.Used), Text(q.Reserved), Text(q.Request), Text(q.Runtime)))
+		out = append(out, fmt.Sprintf("%s used %s reserved %s request %s runtime %s", q.Name, FormatQuantities(q.Used), FormatQuantities(q.Reserved), FormatQuantities(q.Request), FormatQuantities(q.Runtime)))
 	}
 	return out
 }
@@ -264,7 +264,7 @@ func TestLastQuota(t *testing.T) {
 	why := w.admitPod(p)
 	require.NotEmpty(t, why)
 	w.calls = 0
-	w.Room.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].raw, false)
+	w.Manager.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].raw, false)
 	w.calls = 0 // the pod is retried when the tree is rebuilt without quotas
 	w.growTree()
 	require.Equal(t, 1, w.calls)
@@ -320,13 +320,13 @@ func TestNoQuota(t *testing.T) {
 	choices, why := w.Admit(g)
 	require.Len(t, choices, 1, why)
 	require.Len(t, choices[0], 2)
-	c := w.Claim(g, unlimited)
+	c := w.SearchVictims(g, unlimited)
 	require.True(t, c.May(runs, true), "priorities decide")
 	require.False(t, c.May(runs, false))
 	require.Equal(t, quota.Admitted, c.Check([]*v1.Pod{runs}))
 	require.False(t, c.May(limited, true))
 	require.NotEqual(t, quota.Admitted, c.Check([]*v1.Pod{limited}))
-	require.False(t, w.Claim(w.group("plain/g", "", 2), unlimited).May(runs, true))
+	require.False(t, w.SearchVictims(w.group("plain/g", "", 2), unlimited).May(runs, true))
 }
 
 // group is a waiting gang of so many pods of one CPU.
@@ -388,14 +388,14 @@ func TestMembersArePlanned(t *testing.T) {
 	p.Labels["pod-group.scheduling.sigs.k8s.io"] = "g"
 	w.setPod(p)
 	placed["m"] = true
-	w.Look("default/m")
+	w.UpdatePod("default/m")
 	require.Contains(t, w.tree(), "q used cpu:0 reserved cpu:2 request cpu:2 runtime cpu:2")
 	w.calls = 0
 	placed["m"] = false
-	w.Look("default/m")
+	w.UpdatePod("default/m")
 	require.Contains(t, w.tree(), "q used cpu:0 reserved - request cpu:2 runtime cpu:2")
 	require.Equal(t, 1, w.calls)
-	w.Look("default/unknown")
+	w.UpdatePod("default/unknown")
 }
 
 // A node that is not ready counts only with what its pods use.
@@ -433,7 +433,7 @@ func TestWhichQuota(t *testing.T) {
 	w.quota("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: x, namespace: plain}\nspec: {min: {cpu: 2}, max: {cpu: 4}}")
 	got, _ = w.quotaOf(w.pod("plain/p", "", "", "1"))
 	require.Equal(t, "plain/x", got)
-	require.Equal(t, []string{TopX, "plain/x"}, w.book.Tree().Path("plain/x"))
+	require.Equal(t, []string{SchedulerPluginsRoot, "plain/x"}, w.book.Tree().Path("plain/x"))
 }
 
 // Totals are computed at a question, and not for each pod and node of the start.
@@ -546,7 +546,7 @@ func TestStarving(t *testing.T) {
 	group.Starving = true
 	_, _ = w.Admit(group)
 	for i := range 5 {
-		w.dropPod(w.Room.pods[fmt.Sprint("default/s-", i)].Pod)
+		w.dropPod(w.Manager.pods[fmt.Sprint("default/s-", i)].Pod)
 	}
 	choices, said := w.Admit(group)
 	require.Nil(t, said)
@@ -577,9 +577,9 @@ func TestStarvingToBorrow(t *testing.T) {
 	require.Empty(t, refused(small))
 	require.Contains(t, refused(later), "quota claimed by default/big")
 
-	w.dropPod(w.Room.pods["default/a1"].Pod)
+	w.dropPod(w.Manager.pods["default/a1"].Pod)
 	require.Contains(t, refused(later), "quota claimed by default/big", "two of the six that it needs are missing")
-	w.dropPod(w.Room.pods["other/b1"].Pod)
+	w.dropPod(w.Manager.pods["other/b1"].Pod)
 	choices, _ := w.Admit(big)
 	require.Len(t, choices, 1)
 	require.Len(t, choices[0], 6)
@@ -594,11 +594,11 @@ func TestStarvingToBorrow(t *testing.T) {
 func TestWithoutQuotas(t *testing.T) {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
 	g := group.Alone(p, "")
-	r := NewRoom()
+	r := NewManager()
 	require.Nil(t, r.Why(g, g.Pending))
-	require.Nil(t, r.Claim(g, unlimited))
-	require.Nil(t, r.Revoke(g))
-	require.False(t, r.Later(g))
+	require.Nil(t, r.SearchVictims(g, unlimited))
+	require.Nil(t, r.SearchOverdueVictims(g))
+	require.False(t, r.WaitsForTurn(g))
 	r.Tick()
 }
 
@@ -608,10 +608,10 @@ func TestCriticalPods(t *testing.T) {
 	w.declare("q max=8")
 	victim := w.pod("default/v", "q", "n1", "1")
 	p := w.pod("kube-system/agent", "", "", "1")
-	require.False(t, w.Claim(group.Alone(p, ""), unlimited).May(victim, true))
+	require.False(t, w.SearchVictims(group.Alone(p, ""), unlimited).May(victim, true))
 	critical := int32(2_000_000_000)
 	p.Spec.Priority = &critical
-	require.Nil(t, w.Claim(group.Alone(p, ""), unlimited))
+	require.Nil(t, w.SearchVictims(group.Alone(p, ""), unlimited))
 }
 
 // runs notes background work by key. Nothing is more urgent, unless the world is busy.
@@ -751,7 +751,7 @@ func TestArgumentsOfProfiles(t *testing.T) {
 	require.NoError(t, err)
 	some := none
 	some.Reclaim = "Never"
-	r := &Room{}
+	r := &Manager{}
 	require.NoError(t, r.adoptArgs(none, false))
 	require.NoError(t, r.adoptArgs(some, true))
 	require.NoError(t, r.adoptArgs(none, false))
@@ -772,10 +772,10 @@ func TestWords(t *testing.T) {
 		Reserved: quota.List{"cpu": 0, "memory": 0}, Request: quota.List{"cpu": 32000, "memory": 1 << 30}, Pods: 4, Exceeds: []string{"cpu"},
 	}
 	require.Equal(t, "Insufficient quotas, quotaName: p, max: cpu:24,memory:64Gi, used: cpu:500m,memory:0, reserved: cpu:0,memory:0, gang's request: cpu:32,memory:1Gi (4 pods), "+
-		"exceedDimensions: [cpu]; path: root/p/q", Words(r, "gang's"))
-	r.Cause, r.By = quota.Claimed, "g"
-	require.Contains(t, Words(r, "pod's"), "pod's request: cpu:32,memory:1Gi, exceedDimensions: [cpu]; path: root/p/q; quota claimed by g")
-	require.Equal(t, "quota q cannot be used: why", Words(&quota.Refusal{Cause: quota.Broken, Quota: "q", Words: "why"}, "gang's"))
+		"exceedDimensions: [cpu]; path: root/p/q", Message(r, "gang's"))
+	r.Cause, r.Holder = quota.Held, "g"
+	require.Contains(t, Message(r, "pod's"), "pod's request: cpu:32,memory:1Gi, exceedDimensions: [cpu]; path: root/p/q; quota claimed by g")
+	require.Equal(t, "quota q cannot be used: why", Message(&quota.Refusal{Cause: quota.Broken, Quota: "q", Message: "why"}, "gang's"))
 }
 
 // A gang waits for another quota's turn also after one of its members is deleted.
@@ -785,15 +785,15 @@ func TestGangWaitsForTurnAfterMemberIsDeleted(t *testing.T) {
 	w.declare(`a max=12 namespaces=["default"]`, `b max=12 namespaces=["other"]`)
 	w.pod("default/runs", "", "n1", "5")
 	g, first := w.group("default/g", "", 3), w.pod("other/first", "", "", "5")
-	w.Passed(first, false)
+	w.RecordPassed(first, false)
 	gone := w.pod("default/gone", "", "", "1").DeepCopy()
 	gone.Labels = map[string]string{"pod-group.scheduling.sigs.k8s.io": "g"}
 	w.setPod(gone)
 	_, said := w.Admit(g)
 	require.Contains(t, said.Text, "quota b is served first")
-	require.True(t, w.Later(g))
+	require.True(t, w.WaitsForTurn(g))
 	w.dropPod(gone)
-	require.True(t, w.Later(g))
+	require.True(t, w.WaitsForTurn(g))
 	for _, m := range g.Pending {
 		w.dropPod(g.Pods[m.Pod])
 	}
@@ -812,24 +812,24 @@ func TestGangIsRetriedAfterOtherQuotasTurn(t *testing.T) {
 		runs := w.pod("other/runs", "", "n1", "6")
 		first := w.pod("other/first", "", "", "3")
 		w.pod("other/large", "", "", "11")
-		w.Passed(first, false)
+		w.RecordPassed(first, false)
 		if alone {
 			p := w.pod("default/p", "", "", "3")
 			why := w.admitPod(p)
 			require.Contains(t, why, "borrowed by: b")
 			w.dropPod(runs)
 			require.Empty(t, w.Waiting())
-			w.Passed(first, true)
+			w.RecordPassed(first, true)
 			require.Contains(t, w.Waiting(), "default/p")
 		} else {
 			g := w.group("default/g", "", 3)
 			_, said := w.Admit(g)
 			require.Contains(t, said.Text, "borrowed by: b")
 			w.dropPod(runs)
-			require.False(t, w.Would(g))
-			w.Passed(first, true)
-			require.True(t, w.Later(g))
-			require.True(t, w.Would(g))
+			require.False(t, w.WouldAdmit(g))
+			w.RecordPassed(first, true)
+			require.True(t, w.WaitsForTurn(g))
+			require.True(t, w.WouldAdmit(g))
 		}
 		require.Equal(t, 1, tried)
 	}
@@ -848,7 +848,7 @@ func TestGangWaitsForTurnIfOnlyTheTurnIsMissing(t *testing.T) {
 		runs := w.pod("default/more", "q", "n1", "2")
 		first := w.pod("other/first", "", "", "3")
 		w.pod("other/large", "", "", "11")
-		w.Passed(first, false)
+		w.RecordPassed(first, false)
 		g := w.unlike(1, "4", "1", "2")
 		if atOnce { // the second member requests least of the first member's short resource, and too much of another
 			large := g.Pods["default/g-1"].DeepCopy()
@@ -861,14 +861,14 @@ func TestGangWaitsForTurnIfOnlyTheTurnIsMissing(t *testing.T) {
 		require.Contains(t, said.Text, "Insufficient quotas, quotaName: q, max: ")
 		if !atOnce {
 			w.dropPod(runs)
-			require.False(t, w.Would(g))
+			require.False(t, w.WouldAdmit(g))
 		}
-		require.True(t, w.Later(g))
-		require.False(t, w.Would(g), "nothing else is to be said of it")
-		w.Passed(first, true)
+		require.True(t, w.WaitsForTurn(g))
+		require.False(t, w.WouldAdmit(g), "nothing else is to be said of it")
+		w.RecordPassed(first, true)
 		require.Equal(t, 1, tried)
-		require.True(t, w.Later(g))
-		require.True(t, w.Would(g))
+		require.True(t, w.WaitsForTurn(g))
+		require.True(t, w.WouldAdmit(g))
 	}
 }
 
@@ -884,9 +884,9 @@ func TestGroupHasTurnWithItsLastQuota(t *testing.T) {
 		g, c, y := w.group("na/x", "", 4), w.group("nc/x", "", 4), w.pod("nb/y", "", "", "5")
 		g.Gangs, g.Pending = append(g.Gangs, c.Gangs...), append(g.Pending, c.Pending...)
 		maps.Copy(g.Pods, c.Pods)
-		w.Passed(y, false)
+		w.RecordPassed(y, false)
 		if letIn {
-			w.PassedGangs([]gang.Ref{source.Of(g.Pods["na/x-0"]), source.Of(g.Pods["nc/x-0"])}, false)
+			w.RecordPassedGangs([]gang.Ref{source.GangOf(g.Pods["na/x-0"]), source.GangOf(g.Pods["nc/x-0"])}, false)
 		} else {
 			_, said := w.Admit(g)
 			require.Contains(t, said.Text, "quota b is served first")
@@ -913,7 +913,7 @@ func TestTerminatingPodsCountAsGone(t *testing.T) {
 	for _, m := range g.Pending {
 		g.Pods[m.Pod].Spec.Priority = &high
 	}
-	enough := func() bool { return w.Claim(g, time.Minute).Check(nil) == quota.Admitted }
+	enough := func() bool { return w.SearchVictims(g, time.Minute).Check(nil) == quota.Admitted }
 	require.False(t, enough())
 
 	var taken, others []*v1.Pod
@@ -926,13 +926,13 @@ func TestTerminatingPodsCountAsGone(t *testing.T) {
 	require.False(t, enough())
 
 	taken, others = nil, []*v1.Pod{mine}
-	c := w.Claim(g, time.Minute)
+	c := w.SearchVictims(g, time.Minute)
 	require.Equal(t, quota.Admitted, c.Check(nil), "the gang is more important")
 	require.True(t, c.May(mine, true), "and might evict him")
 	require.Equal(t, quota.Admitted, c.Check([]*v1.Pod{mine}), "as if it did")
-	require.Equal(t, []*v1.Pod{mine}, c.Leaving())
+	require.Equal(t, []*v1.Pod{mine}, c.CountedAsGone())
 	others = []*v1.Pod{theirs}
-	require.Empty(t, w.Claim(g, time.Minute).Leaving(), "he is guaranteed what he has")
+	require.Empty(t, w.SearchVictims(g, time.Minute).CountedAsGone(), "he is guaranteed what he has")
 
 	others = nil
 	mine = mine.DeepCopy()
@@ -941,7 +941,7 @@ func TestTerminatingPodsCountAsGone(t *testing.T) {
 	require.False(t, enough(), "nobody says how long he takes")
 	w.hooks.Terminates = func(p *v1.Pod, within time.Duration) bool { return p.DeletionTimestamp.Sub(w.clock.Now()) <= within }
 	require.True(t, enough())
-	require.NotEqual(t, quota.Admitted, w.Claim(g, time.Second).Check(nil))
+	require.NotEqual(t, quota.Admitted, w.SearchVictims(g, time.Second).Check(nil))
 	_, said := w.Admit(g)
 	require.Contains(t, said.Text, "max: cpu:4, used: cpu:4", "he has it until he is gone")
 	w.dropPod(mine)
@@ -961,10 +961,10 @@ func TestPodWaitingForTurnEvictsNoPod(t *testing.T) {
 	w.hooks.Terminates = func(p *v1.Pod, _ time.Duration) bool { return p.Name == "b1" }
 	w.setPod(b1)
 	a1 := w.pod("default/a1", "a", "", "1")
-	w.Passed(a1, false)
+	w.RecordPassed(a1, false)
 	b2 := w.pod("default/b2", "b", "", "1")
 	searches := func() bool {
-		return !w.Later(group.Alone(b2, "")) && w.Claim(group.Alone(b2, ""), unlimited).May(w.Room.pods["default/c1"].Pod, false)
+		return !w.WaitsForTurn(group.Alone(b2, "")) && w.SearchVictims(group.Alone(b2, ""), unlimited).May(w.Manager.pods["default/c1"].Pod, false)
 	}
 	require.Contains(t, w.admitPod(b2), "quota a is served first")
 	require.False(t, searches())
@@ -975,7 +975,7 @@ func TestPodWaitingForTurnEvictsNoPod(t *testing.T) {
 	require.True(t, searches(), "what it needs is lent to c now")
 	require.Empty(t, w.Waiting())
 	w.dropPod(more)
-	w.Passed(a1, true)
+	w.RecordPassed(a1, true)
 	require.Empty(t, w.admitPod(b2))
 }
 

@@ -18,13 +18,13 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (r *Room) Describe(to chan<- *prometheus.Desc) {
+func (r *Manager) Describe(to chan<- *prometheus.Desc) {
 	to <- specDesc
 	to <- statusDesc
 }
 
 // Collect implements prometheus.Collector.
-func (r *Room) Collect(to chan<- prometheus.Metric) {
+func (r *Manager) Collect(to chan<- prometheus.Metric) {
 	if !r.Active() || !r.cluster.Open() {
 		return
 	}
@@ -33,7 +33,7 @@ func (r *Room) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func (r *Room) metrics() (all []prometheus.Metric) {
+func (r *Manager) metrics() (all []prometheus.Metric) {
 	r.lock()
 	defer r.mu.Unlock()
 	trees := map[string]string{}
@@ -60,7 +60,7 @@ func (r *Room) metrics() (all []prometheus.Metric) {
 			{statusDesc, "used", sums.Used},
 			{statusDesc, "reserved", sums.Reserved},
 			{statusDesc, "request", sums.Request},
-			{statusDesc, "runtime", sums.Entitled},
+			{statusDesc, "runtime", sums.FairShare},
 		} {
 			for name, n := range f.amounts {
 				all = append(all, prometheus.MustNewConstMetric(f.desc, prometheus.GaugeValue, convert.Float(name, n),

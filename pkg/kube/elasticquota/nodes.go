@@ -56,7 +56,7 @@ func ready(node *v1.Node) bool {
 	return true
 }
 
-func (r *Room) setNode(node *v1.Node) {
+func (r *Manager) setNode(node *v1.Node) {
 	r.mu.Lock()
 	changed := r.nodes.set(node)
 	if changed && r.Active() {
@@ -68,7 +68,7 @@ func (r *Room) setNode(node *v1.Node) {
 	}
 }
 
-func (r *Room) dropNode(name string) {
+func (r *Manager) dropNode(name string) {
 	r.mu.Lock()
 	if r.nodes.drop(name); r.Active() {
 		r.markTotalsStale()
@@ -78,18 +78,18 @@ func (r *Room) dropNode(name string) {
 }
 
 // onUnreadyNode returns whether a pod is on a node that does not count.
-func (r *Room) onUnreadyNode(p *v1.Pod) bool {
+func (r *Manager) onUnreadyNode(p *v1.Pod) bool {
 	return p.Spec.NodeName != "" && r.nodes.byName[p.Spec.NodeName] == nil
 }
 
 // markTotalsStale has the totals recomputed at the next question: at the start all nodes and pods arrive at once. r.mu is held.
-func (r *Room) markTotalsStale() {
+func (r *Manager) markTotalsStale() {
 	r.totalsStale = true
 	r.scheduleWrite()
 }
 
 // currentBook returns the book with the totals of each tree: the ready nodes, and what pods use on other nodes. r.mu is held.
-func (r *Room) currentBook() *quota.Book {
+func (r *Manager) currentBook() *quota.Book {
 	if !r.totalsStale {
 		return r.book
 	}

@@ -32,12 +32,16 @@ type object struct {
 }
 
 // Resources returns the API objects that the Room reads.
-func (r *Room) Resources() []cache.Beside {
-	return []cache.Beside{
-		{Resource: convert.ElasticQuotas,
-			Set: func(u *unstructured.Unstructured) { r.setObject(u, false) }, Drop: func(u *unstructured.Unstructured) { r.dropObject(u, false) }},
-		{Resource: convert.ElasticQuotasX,
-			Set: func(u *unstructured.Unstructured) { r.setObject(u, true) }, Drop: func(u *unstructured.Unstructured) { r.dropObject(u, true) }},
+func (r *Manager) Resources() []cache.ExtraResource {
+	return []cache.ExtraResource{
+		{
+			Resource: convert.ElasticQuotas,
+			Set:      func(u *unstructured.Unstructured) { r.setObject(u, false) }, Drop: func(u *unstructured.Unstructured) { r.dropObject(u, false) },
+		},
+		{
+			Resource: convert.ElasticQuotasX,
+			Set:      func(u *unstructured.Unstructured) { r.setObject(u, true) }, Drop: func(u *unstructured.Unstructured) { r.dropObject(u, true) },
+		},
 	}
 }
 
@@ -49,10 +53,10 @@ func objectKey(u *unstructured.Unstructured, x bool) string {
 	return group + "/" + u.GetNamespace() + "/" + u.GetName()
 }
 
-func (r *Room) setObject(u *unstructured.Unstructured, x bool) {
+func (r *Manager) setObject(u *unstructured.Unstructured, x bool) {
 	q := convert.ReadQuota(u)
 	if x {
-		q = convert.ReadQuotaX(u, TopX)
+		q = convert.ReadQuotaX(u, SchedulerPluginsRoot)
 	}
 	r.mu.Lock()
 	if r.objects == nil {
@@ -71,7 +75,7 @@ func (r *Room) setObject(u *unstructured.Unstructured, x bool) {
 	r.invalidateTree()
 }
 
-func (r *Room) dropObject(u *unstructured.Unstructured, x bool) {
+func (r *Manager) dropObject(u *unstructured.Unstructured, x bool) {
 	r.mu.Lock()
 	delete(r.objects, objectKey(u, x))
 	r.invalidateTree()
@@ -79,7 +83,7 @@ func (r *Room) dropObject(u *unstructured.Unstructured, x bool) {
 
 // invalidateTree has the tree rebuilt at the next question and its problems reported. The first quota is counted at once. Objects
 // arrive by the hundred at the start, and a rebuild recounts all pods. The caller holds r.mu, which is released.
-func (r *Room) invalidateTree() {
+func (r *Manager) invalidateTree() {
 	if r.treeStale = true; !r.Active() {
 		r.rebuildTree()
 	} else {
@@ -93,7 +97,7 @@ func (r *Room) invalidateTree() {
 }
 
 // report publishes notes, and that waiting gangs may be admitted. The caller holds r.mu, which is released.
-func (r *Room) report() {
+func (r *Manager) report() {
 	var above []*v1.Pod
 	if !r.treeStale {
 		above = r.gangsAboveMax()
@@ -103,21 +107,21 @@ func (r *Room) report() {
 	r.mu.Unlock()
 	r.reportNotes(notes)
 	if len(above) > 0 {
-		r.cluster.Hear(Event{What: MayNotKeep, Members: above})
+		r.cluster.Hear(Event{Kind: MayNotKeep, Members: above})
 	}
 	if ended {
-		r.cluster.Hear(Event{What: MayBeAdmitted})
+		r.cluster.Hear(Event{Kind: MayBeAdmitted})
 		return
 	}
 	r.notifyMayBeAdmitted()
 }
 
 // gangsAboveMax returns one member of each gang whose reservation exceeds its quota even after all evictions. r.mu is held.
-func (r *Room) gangsAboveMax() (members []*v1.Pod) {
+func (r *Manager) gangsAboveMax() (members []*v1.Pod) {
 	if !r.Active() {
 		return nil
 	}
-	gangs := r.book.Above(r.terminatingPods(r.isTerminating)...)
+	gangs := r.book.GangsAboveLimits(r.terminatingPods(r.isTerminating)...)
 	for _, k := range sortedKeys(r.pods) {
 		p := r.pods[k]
 		if at := slices.Index(gangs, gangOf(p.Pod)); at >= 0 && p.Spec.NodeName == "" {
@@ -133,19 +137,19 @@ func builtIn(name string) bool {
 }
 
 // rebuildTree rebuilds the tree. r.mu is held.
-func (r *Room) rebuildTree() {
+func (r *Manager) rebuildTree() {
 	r.treeStale = false
 	r.treeVersion++
 	all := slices.SortedFunc(maps.Values(r.objects), func(a, b *object) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(objectKey(a.raw, a.x), objectKey(b.raw, b.x)))
 	})
 	specs, objects := r.declaredSpecs(all)
-	tree, problems := quota.Grow(specs)
+	tree, problems := quota.NewTree(specs)
 	r.problems = map[string]string{}
 	for _, p := range problems {
 		if o := objects[p.Spec]; o != nil {
 			k := objectKey(o.raw, o.x)
-			r.problems[k] = cmp.Or(r.problems[k], p.Words)
+			r.problems[k] = cmp.Or(r.problems[k], p.Message)
 		}
 	}
 	if r.book == nil {
@@ -170,7 +174,7 @@ func (r *Room) rebuildTree() {
 const olderRoot = "root"
 
 // declaredSpecs returns the quotas, and for each the object that declares it, if any.
-func (r *Room) declaredSpecs(all []*object) (specs []quota.Spec, objects []*object) {
+func (r *Manager) declaredSpecs(all []*object) (specs []quota.Spec, objects []*object) {
 	r.quotaNames, r.hasX, r.hasK = map[string]string{}, false, false
 	own := map[string]*object{}
 	roots := map[string]string{}
@@ -234,14 +238,14 @@ func nsKey(namespace string, x bool) string {
 }
 
 // builtInSpec returns a quota that exists without a declaration, limited by its object if there is one.
-func (r *Room) builtInSpec(name string, own map[string]*object, limit map[string]resource.Quantity, spared bool) quota.Spec {
-	s := quota.Spec{Name: name, Parent: scheduling.RootQuota, Apart: true, Spared: spared, Max: quota.List{}}
+func (r *Manager) builtInSpec(name string, own map[string]*object, limit map[string]resource.Quantity, spared bool) quota.Spec {
+	s := quota.Spec{Name: name, Parent: scheduling.RootQuota, Detached: true, NeverEvicted: spared, Max: quota.List{}}
 	for res, n := range limit {
 		l := convert.Amounts(v1.ResourceList{v1.ResourceName(res): n})
 		s.Max[res] = l[res]
 	}
 	if o := own[name]; o != nil && len(o.Max) > 0 {
-		s.Max, s.Min, s.Wrong = o.Max, o.Min, o.Wrong
+		s.Max, s.Min, s.Invalid = o.Max, o.Min, o.Invalid
 	}
 	return s
 }
@@ -249,10 +253,10 @@ func (r *Room) builtInSpec(name string, own map[string]*object, limit map[string
 // schedulerPluginsSpec returns the parent of scheduler-plugins' quotas. Its max is the sum of their mins, for resources that all of
 // them name.
 func schedulerPluginsSpec(all []*object) quota.Spec {
-	s := quota.Spec{Name: TopX, Inner: true, Max: quota.List{}}
+	s := quota.Spec{Name: SchedulerPluginsRoot, Inner: true, Max: quota.List{}}
 	first := true
 	for _, o := range all {
-		if !o.x || o.Wrong != "" {
+		if !o.x || o.Invalid != "" {
 			continue
 		}
 		if first {
@@ -269,7 +273,7 @@ func schedulerPluginsSpec(all []*object) quota.Spec {
 }
 
 // quotaOf returns the quota of a pod; "" if it has none. bad is a quota that the pod's label names, and that does not exist.
-func (r *Room) quotaOf(p *v1.Pod) (name, bad string) {
+func (r *Manager) quotaOf(p *v1.Pod) (name, bad string) {
 	tree := r.book.Tree()
 	if named := convert.NamesQuota(p); named != "" {
 		if r.hasK && tree.Has(named) {

@@ -19,7 +19,7 @@ import (
 )
 
 // Plugin is the plugin of one profile.
-type Plugin struct{ *Room }
+type Plugin struct{ *Manager }
 
 // Koordinator's plugin has these extension points, and existing configurations name them.
 var (
@@ -31,7 +31,7 @@ var (
 )
 
 // New returns the plugin of a profile.
-func (r *Room) New(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+func (r *Manager) New(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, err := config.DecodeQuota(raw)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (r *Room) New(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.P
 
 // start registers the event handlers, once. Quotas that were read before count from now on. The arguments may come from any
 // profile, not only from the first.
-func (r *Room) start(args config.QuotaArgs, written bool, h fwk.Handle) error {
+func (r *Manager) start(args config.QuotaArgs, written bool, h fwk.Handle) error {
 	r.mu.Lock()
 	first, previous := !r.started, r.args
 	err := r.adoptArgs(args, written)
@@ -64,7 +64,7 @@ func (r *Room) start(args config.QuotaArgs, written bool, h fwk.Handle) error {
 }
 
 // watch registers the handlers for pods, nodes and devices. r.mu is held.
-func (r *Room) watch(h fwk.Handle) error {
+func (r *Manager) watch(h fwk.Handle) error {
 	r.started = true
 	core := h.SharedInformerFactory().Core().V1()
 	r.lister, r.volumes = core.Pods().Lister(), core.PersistentVolumeClaims().Lister()
@@ -82,7 +82,7 @@ func (r *Room) watch(h fwk.Handle) error {
 }
 
 // adoptArgs takes over the arguments of a profile. A profile without arguments uses those of the other profiles.
-func (r *Room) adoptArgs(args config.QuotaArgs, written bool) error {
+func (r *Manager) adoptArgs(args config.QuotaArgs, written bool) error {
 	switch {
 	case !r.argsWritten:
 		r.args, r.argsWritten = args, written
@@ -113,7 +113,7 @@ func (*Plugin) Name() string { return Name }
 
 // PreFilter admits a pod without a gang. Members are admitted with their gang.
 func (p *Plugin) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if !p.Active() || fit.Asking(ctx) || pod.Spec.NodeName != "" || !source.Of(pod).IsZero() {
+	if !p.Active() || fit.IsWhatIf(ctx) || pod.Spec.NodeName != "" || !source.GangOf(pod).IsZero() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if why := p.admitPod(pod); why != "" {
@@ -132,7 +132,7 @@ func (*Plugin) PostFilter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeToSt
 
 // Reserve charges a pod without a gang to its quota.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
-	if source.Of(pod).IsZero() {
+	if source.GangOf(pod).IsZero() {
 		p.assume(pod, true)
 	}
 	return nil
@@ -140,7 +140,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ str
 
 // Unreserve reverts Reserve.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	if source.Of(pod).IsZero() {
+	if source.GangOf(pod).IsZero() {
 		p.assume(pod, false)
 	}
 }

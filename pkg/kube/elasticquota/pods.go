@@ -15,7 +15,7 @@ import (
 
 // gangOf returns the name in the book of a pod's gang, or of the pod.
 func gangOf(p *v1.Pod) string {
-	if ref := source.Of(p).Whole(); !ref.IsZero() {
+	if ref := source.GangOf(p).Whole(); !ref.IsZero() {
 		return gangName(ref)
 	}
 	return onePod + key(p)
@@ -27,21 +27,21 @@ const onePod = "pod "
 // gangName returns the name of a gang in the book.
 func gangName(ref gang.Ref) string { return "gang " + ref.Whole().ID() }
 
-func (r *Room) setPod(p *v1.Pod) {
+func (r *Manager) setPod(p *v1.Pod) {
 	if !r.Active() {
 		return
 	}
 	r.mu.Lock()
 	freed := r.set(p)
 	var above []*v1.Pod
-	if current := r.pods[key(p)]; freed && !r.treeStale && current != nil && current.state == quota.Keeps { // it may exceed its quota now
+	if current := r.pods[key(p)]; freed && !r.treeStale && current != nil && current.state == quota.Reserved { // it may exceed its quota now
 		above = r.gangsAboveMax()
 	}
 	notes := r.takeNotes()
 	r.mu.Unlock()
 	r.reportNotes(notes)
 	if len(above) > 0 {
-		r.cluster.Hear(Event{What: MayNotKeep, Members: above})
+		r.cluster.Hear(Event{Kind: MayNotKeep, Members: above})
 	}
 	if freed {
 		r.notifyMayBeAdmitted()
@@ -50,7 +50,7 @@ func (r *Room) setPod(p *v1.Pod) {
 
 // ensureKnown counts a pod whose event has not arrived yet, because the scheduler's queue may be ahead. A pod that is not listed
 // any more is not counted. r.mu is held.
-func (r *Room) ensureKnown(p *v1.Pod) {
+func (r *Manager) ensureKnown(p *v1.Pod) {
 	if known := r.pods[key(p)]; known != nil && known.UID == p.UID {
 		return
 	}
@@ -60,7 +60,7 @@ func (r *Room) ensureKnown(p *v1.Pod) {
 }
 
 // noteMissingQuota notes, once, that a pod names a quota that does not exist.
-func (r *Room) noteMissingQuota(p *pod, missing string) {
+func (r *Manager) noteMissingQuota(p *pod, missing string) {
 	if p.missingQuota == missing {
 		return
 	}
@@ -73,7 +73,7 @@ func (r *Room) noteMissingQuota(p *pod, missing string) {
 }
 
 // takeNotes returns the notes to report. It returns none before all quotas are listed: the parent of a quota may be listed after the quota.
-func (r *Room) takeNotes() (notes []cache.Note) {
+func (r *Manager) takeNotes() (notes []cache.Note) {
 	if !r.cluster.Open() {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (r *Room) takeNotes() (notes []cache.Note) {
 }
 
 // Resume reports and writes what could not be reported and written before. A max may have been lowered while no scheduler ran.
-func (r *Room) Resume() {
+func (r *Manager) Resume() {
 	if !r.Active() {
 		r.mu.Lock()
 		notes := r.takeNotes()
@@ -105,14 +105,14 @@ func (r *Room) Resume() {
 	r.report()
 }
 
-func (r *Room) reportNotes(notes []cache.Note) {
+func (r *Manager) reportNotes(notes []cache.Note) {
 	for _, n := range notes {
 		r.cluster.Note(n)
 	}
 }
 
 // set is setPod with r.mu held. It returns whether quota was freed.
-func (r *Room) set(p *v1.Pod) (freed bool) {
+func (r *Manager) set(p *v1.Pod) (freed bool) {
 	k := key(p)
 	known := r.pods[k]
 	if known != nil && known.UID != p.UID {
@@ -158,47 +158,47 @@ func finished(p *v1.Pod) bool {
 }
 
 // update records a pod's state in the book. r.mu is held.
-func (r *Room) update(p *pod) {
+func (r *Manager) update(p *pod) {
 	r.scheduleWrite()
-	state := quota.Waits
+	state := quota.Waiting
 	var place Place
 	if p.Spec.NodeName == "" {
 		place = r.cluster.Place(p.Pod)
 	}
 	switch {
 	case p.Spec.NodeName != "":
-		state = quota.Holds
-	case p.assumed || place.Assigned && !source.Of(p.Pod).IsZero() || place.Reserved:
-		state = quota.Keeps
+		state = quota.Bound
+	case p.assumed || place.Assigned && !source.GangOf(p.Pod).IsZero() || place.Reserved:
+		state = quota.Reserved
 	case len(p.Spec.SchedulingGates) > 0 || place.Foreign || p.DeletionTimestamp != nil:
 		r.book.Remove(key(p.Pod))
 		r.dropClaims(p)
 		return
 	}
-	if state != quota.Waits && (p.state == quota.Waits || source.Of(p.Pod).IsZero() && !place.Reserved) {
+	if state != quota.Waiting && (p.state == quota.Waiting || source.GangOf(p.Pod).IsZero() && !place.Reserved) {
 		r.revoke.forgetGang(gangOf(p.Pod)) // the gang's waiting members request something else now
 	}
 	switch {
-	case state == quota.Waits:
+	case state == quota.Waiting:
 		p.since = 0
-	case p.since == 0 && state == quota.Holds:
+	case p.since == 0 && state == quota.Bound:
 		p.since = convert.Started(p.Pod)
 	case p.since == 0:
 		p.since = r.clock.Now().UnixNano()
 	}
 	name, bad := r.quotaOf(p.Pod)
-	if state == quota.Waits {
+	if state == quota.Waiting {
 		r.noteMissingQuota(p, bad)
 	}
-	if _, known := r.book.Gang(gangOf(p.Pod)); !known && state == quota.Waits {
-		defer r.book.Passed(gangOf(p.Pod), true) // until the scheduler's queue admits the pod
+	if _, known := r.book.Gang(gangOf(p.Pod)); !known && state == quota.Waiting {
+		defer r.book.SetPassed(gangOf(p.Pod), true) // until the scheduler's queue admits the pod
 	}
 	p.quota, p.state, p.fixed, p.inBook = name, state, convert.Fixed(p.Pod), true
 	r.updateClaims(p)
 	r.enterBook(p)
 }
 
-func (r *Room) dropPod(p *v1.Pod) {
+func (r *Manager) dropPod(p *v1.Pod) {
 	if !r.Active() {
 		return
 	}
@@ -213,7 +213,7 @@ func (r *Room) dropPod(p *v1.Pod) {
 	}
 }
 
-func (r *Room) drop(name string) bool {
+func (r *Manager) drop(name string) bool {
 	known := r.pods[name]
 	delete(r.pods, name)
 	delete(r.waiting, name)
@@ -232,8 +232,8 @@ func (r *Room) drop(name string) bool {
 	return known != nil
 }
 
-// Look updates a pod that got or lost a node.
-func (r *Room) Look(key string) {
+// UpdatePod updates a pod that got or lost a node.
+func (r *Manager) UpdatePod(key string) {
 	if !r.Active() {
 		return
 	}
@@ -251,7 +251,7 @@ func (r *Room) Look(key string) {
 }
 
 // assume records whether the scheduler assumes a pod without a gang on a node.
-func (r *Room) assume(p *v1.Pod, assumed bool) {
+func (r *Manager) assume(p *v1.Pod, assumed bool) {
 	if !r.Active() {
 		return
 	}

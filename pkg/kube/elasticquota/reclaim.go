@@ -18,7 +18,7 @@ type reducedBooks struct {
 }
 
 // bookWithout returns the book without the pods in gone. r.mu is held.
-func (r *Room) bookWithout(gone []string) *quota.Book {
+func (r *Manager) bookWithout(gone []string) *quota.Book {
 	b := r.currentBook()
 	if len(gone) == 0 {
 		return b
@@ -37,7 +37,7 @@ func (r *Room) bookWithout(gone []string) *quota.Book {
 // reclaim begins a search for victims. Pods with accepted evictions count as gone, as on their nodes: waiting for a victim beats
 // another eviction. Their quota stays reserved for the gang they were evicted for. A pod with a requested eviction counts as gone
 // only if the gang may evict that pod, because the preemptor may yet do without. r.mu is held.
-func (r *Room) reclaim(a quota.Ask, within time.Duration, policy quota.Policy) (search *quota.Reclaim, gone map[string]bool) {
+func (r *Manager) reclaim(a quota.Request, within time.Duration, policy quota.Policy) (search *quota.Reclaim, gone map[string]bool) {
 	accepted, requested := r.victimsOnNodes(within)
 	gone = map[string]bool{}
 	for _, k := range accepted {
@@ -59,16 +59,16 @@ func (r *Room) reclaim(a quota.Ask, within time.Duration, policy quota.Policy) (
 
 // ownReservation returns the pod of that name if it has no gang and has a reservation. The pod gives that up for another node. r.mu
 // is held.
-func (r *Room) ownReservation(gang string) []string {
+func (r *Manager) ownReservation(gang string) []string {
 	name, isPod := strings.CutPrefix(gang, onePod)
-	if p := r.pods[name]; isPod && p != nil && p.state == quota.Keeps {
+	if p := r.pods[name]; isPod && p != nil && p.state == quota.Reserved {
 		return []string{name}
 	}
 	return nil
 }
 
 // victimsOnNodes returns the pods whose termination is certain, and the pods whose eviction was not sent yet. r.mu is held.
-func (r *Room) victimsOnNodes(within time.Duration) (accepted, requested []string) {
+func (r *Manager) victimsOnNodes(within time.Duration) (accepted, requested []string) {
 	for _, k := range sortedKeys(r.terminating) {
 		if r.cluster.Terminates(r.pods[k].Pod, within) {
 			accepted = append(accepted, k)

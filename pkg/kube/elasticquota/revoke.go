@@ -37,7 +37,7 @@ type blockReason struct {
 
 // waiter is what a gang requested at its last attempt.
 type waiter struct {
-	ask         quota.Ask
+	ask         quota.Request
 	pod         *v1.Pod // one of its pods
 	request     string  // equal for equal requests
 	treeVersion uint64  // of the attempt
@@ -50,13 +50,13 @@ func (v *revocations) forgetGang(gang string) {
 }
 
 // stillWaits returns whether the pod of a waiter exists. r.mu is held.
-func (r *Room) stillWaits(w waiter) bool {
+func (r *Manager) stillWaits(w waiter) bool {
 	current := r.pods[key(w.pod)]
 	return current != nil && current.UID == w.pod.UID
 }
 
 // Tick finds the overdue quotas, and retries the gangs that may evict their pods. It is called periodically.
-func (r *Room) Tick() {
+func (r *Manager) Tick() {
 	if !r.args.Revoke || !r.Active() || !r.cluster.Open() {
 		return
 	}
@@ -82,12 +82,12 @@ func (r *Room) Tick() {
 	r.revoke.lastState = state
 	r.mu.Unlock()
 	if len(waits) > 0 {
-		r.cluster.Hear(Event{What: MayEvict, Waits: waits})
+		r.cluster.Hear(Event{Kind: MayEvict, Waits: waits})
 	}
 }
 
 // RevokesLater returns whether some quota becomes overdue within an hour if nothing changes, so that its pods may be evicted.
-func (r *Room) RevokesLater() bool {
+func (r *Manager) RevokesLater() bool {
 	if !r.args.Revoke || !r.Active() || r.args.Delay > time.Hour {
 		return false
 	}
@@ -102,8 +102,8 @@ func (r *Room) RevokesLater() bool {
 	return false
 }
 
-// Revoke begins the search for pods of overdue quotas that may be evicted for a group; nil if no quota is overdue.
-func (r *Room) Revoke(group *cache.Group) *Claim {
+// SearchOverdueVictims begins the search for pods of overdue quotas that may be evicted for a group; nil if no quota is overdue.
+func (r *Manager) SearchOverdueVictims(group *cache.Group) *VictimSearch {
 	if !r.args.Revoke || !r.Active() || len(group.Pending) == 0 {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (r *Room) Revoke(group *cache.Group) *Claim {
 }
 
 // Revoked records that pods are evicted, and returns the reason.
-func (c *Claim) Revoked(gone []*v1.Pod) (why string) {
+func (c *VictimSearch) Revoked(gone []*v1.Pod) (why string) {
 	r := c.manager
 	r.lock()
 	from := r.quotasOf(gone)
@@ -140,7 +140,7 @@ func (c *Claim) Revoked(gone []*v1.Pod) (why string) {
 
 // NotRevoked reports, once, why no pod of an overdue quota is evicted: because of the given disruption budgets, or because no set
 // of victims frees enough.
-func (c *Claim) NotRevoked(budgets []string) {
+func (c *VictimSearch) NotRevoked(budgets []string) {
 	r := c.manager
 	r.lock()
 	from := sortedKeys(c.overQuotas)
@@ -163,7 +163,7 @@ func (c *Claim) NotRevoked(budgets []string) {
 	r.reportNotes(notes)
 }
 
-func (c *Claim) revocationReason(from []string) string {
+func (c *VictimSearch) revocationReason(from []string) string {
 	var quotas []string
 	for _, w := range c.ask.Need {
 		quotas = append(quotas, w.Quota)
@@ -174,7 +174,7 @@ func (c *Claim) revocationReason(from []string) string {
 }
 
 // noteQuota adds a note about a quota's object.
-func (r *Room) noteQuota(name string, n cache.Note) {
+func (r *Manager) noteQuota(name string, n cache.Note) {
 	for _, k := range sortedKeys(r.objects) {
 		if o := r.objects[k]; o.Name == name {
 			n.About = o.raw
@@ -184,7 +184,7 @@ func (r *Room) noteQuota(name string, n cache.Note) {
 }
 
 // noteRevoked adds a note about evictions to a quota's object.
-func (r *Room) noteRevoked(name, why string, gone []*v1.Pod) {
+func (r *Manager) noteRevoked(name, why string, gone []*v1.Pod) {
 	var gangs []string
 	for _, p := range gone {
 		gangs = append(gangs, gangOf(p))
@@ -196,11 +196,11 @@ func (r *Room) noteRevoked(name, why string, gone []*v1.Pod) {
 }
 
 // review finds the overdue quotas. A quota with a terminating pod is none of them. r.mu is held.
-func (r *Room) review(now time.Time) {
+func (r *Manager) review(now time.Time) {
 	terminating := r.quotasWithTerminating()
 	b, over, late := r.currentBook(), map[string]time.Time{}, map[string]bool{}
 	for _, name := range b.Tree().Names() {
-		if s, _ := b.Tree().Spec(name); s.Inner || !b.Over(name) {
+		if s, _ := b.Tree().Spec(name); s.Inner || !b.ExceedsFairShare(name) {
 			continue
 		}
 		since, known := r.revoke.overSince[name]
@@ -216,7 +216,7 @@ func (r *Room) review(now time.Time) {
 }
 
 // quotasWithTerminating returns the quotas with a terminating pod on a node.
-func (r *Room) quotasWithTerminating() map[string]bool {
+func (r *Manager) quotasWithTerminating() map[string]bool {
 	all := map[string]bool{}
 	for _, p := range r.pods {
 		if p.Spec.NodeName != "" && r.isTerminating(p.Pod) {
@@ -226,11 +226,11 @@ func (r *Room) quotasWithTerminating() map[string]bool {
 	return all
 }
 
-func (r *Room) isTerminating(p *v1.Pod) bool {
+func (r *Manager) isTerminating(p *v1.Pod) bool {
 	return p.DeletionTimestamp != nil || r.cluster.Leaves(p)
 }
 
-func (r *Room) quotasOf(pods []*v1.Pod) []string {
+func (r *Manager) quotasOf(pods []*v1.Pod) []string {
 	all := map[string]bool{}
 	for _, p := range pods {
 		if name, _ := r.quotaOf(p); name != "" {

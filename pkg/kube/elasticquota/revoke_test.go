@@ -55,12 +55,12 @@ func watched(t *testing.T) (w *world, at func(seconds int) (gone []string)) {
 
 // revokeFor is the cycle of a pod without a gang that fits no node. It tries the youngest victims first, each by itself.
 func (w *world) revokeFor(p *v1.Pod) []*v1.Pod {
-	claim := w.Revoke(group.Alone(p, ""))
+	claim := w.SearchOverdueVictims(group.Alone(p, ""))
 	if claim == nil {
 		return nil
 	}
 	var pods []*v1.Pod
-	for _, known := range w.Room.pods {
+	for _, known := range w.Manager.pods {
 		if known.Spec.NodeName != "" {
 			pods = append(pods, known.Pod)
 		}
@@ -78,7 +78,7 @@ func (w *world) revokeFor(p *v1.Pod) []*v1.Pod {
 			claim.Revoked([]*v1.Pod{victim})
 			w.evicted[key(victim)] = true
 			w.reserved[key(p)] = true
-			w.Look(key(p))
+			w.UpdatePod(key(p))
 			return []*v1.Pod{victim}
 		}
 	}
@@ -97,7 +97,7 @@ func TestRevoke(t *testing.T) {
 	require.Empty(t, at(120))
 	require.Equal(t, []string{"young"}, at(121), "two minutes after somebody waits")
 	require.Contains(t, w.notes, "QuotaRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: default/young with 1 pod leave")
-	w.dropPod(w.Room.pods["default/young"].Pod)
+	w.dropPod(w.Manager.pods["default/young"].Pod)
 	require.Empty(t, at(300), "it may start")
 }
 
@@ -118,7 +118,7 @@ func TestRevokedQuotaIsReservedForFirstInQueue(t *testing.T) {
 	require.Equal(t, []string{"young"}, at(121))
 	require.Contains(t, w.notes[len(w.notes)-1], "and default/first of quota b waits for it")
 	require.Contains(t, admits(second), "reserved: cpu:40")
-	w.dropPod(w.Room.pods["default/young"].Pod)
+	w.dropPod(w.Manager.pods["default/young"].Pod)
 	require.Empty(t, admits(first))
 	require.Contains(t, admits(second), "reserved: cpu:40")
 
@@ -128,7 +128,7 @@ func TestRevokedQuotaIsReservedForFirstInQueue(t *testing.T) {
 	require.Equal(t, []string{"old"}, at(301), "the pod that nobody knows the start of is the oldest")
 
 	// The pod is placed.
-	w.dropPod(w.Room.pods["default/old"].Pod)
+	w.dropPod(w.Manager.pods["default/old"].Pod)
 	started := first.DeepCopy()
 	started.Spec.NodeName = "n1"
 	w.setPod(started)
@@ -148,9 +148,9 @@ func TestRevokedQuotaReservationExpires(t *testing.T) {
 	require.Contains(t, w.admitPod(second), "reserved: cpu:40")
 	before := changed
 	delete(w.reserved, "default/first")
-	w.Look("default/first")
+	w.UpdatePod("default/first")
 	require.Greater(t, changed, before, "others hear that it is free")
-	w.dropPod(w.Room.pods["default/young"].Pod)
+	w.dropPod(w.Manager.pods["default/young"].Pod)
 	require.Empty(t, w.admitPod(second))
 }
 
@@ -161,7 +161,7 @@ func TestQuotaReservationEndsWithThePod(t *testing.T) {
 	w.admitPod(first)
 	require.Empty(t, at(1))
 	require.Equal(t, []string{"young"}, at(121))
-	w.dropPod(w.Room.pods["default/young"].Pod)
+	w.dropPod(w.Manager.pods["default/young"].Pod)
 	require.Contains(t, w.admitPod(second), "reserved: cpu:40")
 	w.dropPod(first)
 	require.Empty(t, w.admitPod(second))
@@ -198,7 +198,7 @@ func TestRevokeSparesProtectedPods(t *testing.T) {
 	require.Empty(t, at(2))
 	w.args.Revoke = true
 	for _, name := range []string{"default/old", "default/young"} {
-		p := w.Room.pods[name].DeepCopy()
+		p := w.Manager.pods[name].DeepCopy()
 		p.Labels["quota.scheduling.koordinator.sh/preemptible"] = "false"
 		w.setPod(p)
 	}
@@ -242,7 +242,7 @@ func TestBoundPodIsNotRetried(t *testing.T) {
 	w.declare(`a max=40 namespaces=["default"]`)
 	p := w.pod("default/p", "", "", "40")
 	w.reserved[key(p)] = true
-	w.Look(key(p))
+	w.UpdatePod(key(p))
 	require.Empty(t, w.admitPod(p))
 	require.Contains(t, w.revoke.waiting, gangOf(p))
 	delete(w.reserved, key(p))

@@ -24,7 +24,7 @@ type rights struct {
 const retriesPerCheck = 100
 
 // scheduleCheck has the eligible victims of waiting gangs checked after a change. r.mu is held.
-func (r *Room) scheduleCheck() {
+func (r *Manager) scheduleCheck() {
 	if r.rights.scheduled || len(r.revoke.waiting) == 0 {
 		return
 	}
@@ -32,7 +32,7 @@ func (r *Room) scheduleCheck() {
 	delay := r.settle * time.Duration(1+r.rights.retriedKinds/retriesPerCheck)
 	r.cluster.Do("quotas: eligible victims", delay, false, func(context.Context, func() bool) error {
 		if waits := r.gangsWithNewVictims(); len(waits) > 0 {
-			r.cluster.Hear(Event{What: MayEvict, Waits: waits})
+			r.cluster.Hear(Event{Kind: MayEvict, Waits: waits})
 		}
 		return nil
 	})
@@ -40,7 +40,7 @@ func (r *Room) scheduleCheck() {
 
 // gangsWithNewVictims returns one pod of each waiting gang, by name in the book, that may evict more pods than at the last check.
 // It may return too many: a needless cycle costs less than a gang that waits for ever.
-func (r *Room) gangsWithNewVictims() map[string]*v1.Pod {
+func (r *Manager) gangsWithNewVictims() map[string]*v1.Pod {
 	r.lock()
 	defer r.mu.Unlock()
 	r.rights.scheduled = false // also without quotas: they may be declared again
@@ -58,7 +58,7 @@ func (r *Room) gangsWithNewVictims() map[string]*v1.Pod {
 			r.revoke.forgetGang(id)
 			continue
 		}
-		if w.treeVersion != r.treeVersion && source.Of(w.pod).IsZero() { // gangs are retried when quotas change
+		if w.treeVersion != r.treeVersion && source.GangOf(w.pod).IsZero() { // gangs are retried when quotas change
 			w = r.waiter(r.askOf(w.pod), w.pod)
 			r.revoke.waiting[id] = w
 		}
@@ -66,7 +66,7 @@ func (r *Room) gangsWithNewVictims() map[string]*v1.Pod {
 		if !known {
 			search := b.Reclaim(w.ask, r.policy())
 			search.BelowMin(math.MaxUint64)
-			_, helps := search.Shorts()
+			_, helps := search.Shortages()
 			more = helps && search.AnySince(checkedAt)
 			byRequest[w.request] = more
 			if more {
@@ -82,12 +82,14 @@ func (r *Room) gangsWithNewVictims() map[string]*v1.Pod {
 }
 
 // waiter returns the attempt with this request, under the present tree.
-func (r *Room) waiter(a quota.Ask, pod *v1.Pod) waiter {
+func (r *Manager) waiter(a quota.Request, pod *v1.Pod) waiter {
 	return waiter{ask: a, pod: pod, request: fmt.Sprint(a.Priority, a.Need), treeVersion: r.treeVersion}
 }
 
 // noteAttempt records the request of a gang that is tried, whatever the result. r.mu is held.
-func (r *Room) noteAttempt(a quota.Ask, pod *v1.Pod) { r.revoke.waiting[a.Gang] = r.waiter(a, pod) }
+func (r *Manager) noteAttempt(a quota.Request, pod *v1.Pod) {
+	r.revoke.waiting[a.Gang] = r.waiter(a, pod)
+}
 
-// Named returns the name in the book of a pod's gang, or of the pod.
-func Named(p *v1.Pod) string { return gangOf(p) }
+// GangName returns the name in the book of a pod's gang, or of the pod.
+func GangName(p *v1.Pod) string { return gangOf(p) }

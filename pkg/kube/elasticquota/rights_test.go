@@ -21,7 +21,7 @@ func TestGangIsRetriedWhenVictimsGrow(t *testing.T) {
 	w.declare(`a max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`)
 	w.pod("nb/old", "", "n1", "12")
 	g := w.group("na/g", "", 4)
-	its := Named(g.Pods["na/g-0"])
+	its := GangName(g.Pods["na/g-0"])
 	look := func(why string, want ...string) {
 		t.Helper()
 		called = nil
@@ -119,7 +119,7 @@ func TestPartlyRunningGangIsRetriedWhenVictimsGrow(t *testing.T) {
 	runs.Status.Phase = v1.PodRunning // as the kubelet reports
 	w.setPod(runs)
 	w.pod("nb/more", "", "n1", "2")
-	require.Equal(t, []string{Named(runs)}, w.looks(jobs))
+	require.Equal(t, []string{GangName(runs)}, w.looks(jobs))
 }
 
 // A gang that needs fewer than all members requests something once that is known, which lowers other fair shares.
@@ -134,7 +134,7 @@ func TestGangIsRetriedWhenAnotherGangNeedsLess(t *testing.T) {
 	some.Gangs[0].Min, some.Gangs[0].Need = 2, 2
 	w.Admit(some)
 	require.Contains(t, jobs, looksForRights)
-	require.Equal(t, []string{Named(g.Pods["na/g-0"])}, w.looks(jobs))
+	require.Equal(t, []string{GangName(g.Pods["na/g-0"])}, w.looks(jobs))
 }
 
 // A check before quotas were declared again does not count.
@@ -146,7 +146,7 @@ func TestVictimCheckBeforeNewQuotasDoesNotCount(t *testing.T) {
 	g := w.group("na/g", "", 4)
 	w.Admit(g)
 	old := w.pod("nb/old", "", "n1", "13")
-	its := []string{Named(g.Pods["na/g-0"])}
+	its := []string{GangName(g.Pods["na/g-0"])}
 	require.Equal(t, its, w.looks(jobs))
 	for _, name := range sortedKeys(w.objects) {
 		w.dropObject(w.objects[name].raw, false)
@@ -168,7 +168,7 @@ func TestGangIsRetriedWhenVictimsReturn(t *testing.T) {
 	w.Admit(g)
 	w.pod("nb/old", "", "n1", "12")
 	w.pod("nb/job", "", "n1", "1")
-	its := []string{Named(g.Pods["na/g-0"])}
+	its := []string{GangName(g.Pods["na/g-0"])}
 	require.Equal(t, its, w.looks(jobs))
 	w.Admit(g)
 	require.Empty(t, w.looks(jobs))
@@ -190,7 +190,7 @@ func TestPodIsRetriedWhenItChangesQuota(t *testing.T) {
 	require.Empty(t, w.looks(jobs))
 	w.declare(`a max=2`, `b max=32 namespaces=["nb"]`, `c max=32 namespaces=["na"]`)
 	require.NoError(t, jobs["the tree of quotas"](t.Context()))
-	require.Equal(t, []string{Named(p)}, w.looks(jobs))
+	require.Equal(t, []string{GangName(p)}, w.looks(jobs))
 }
 
 // Borrowed capacity concerns only the gangs that may take it back.
@@ -206,7 +206,7 @@ func TestOnlyGangsWithNewVictimsAreRetried(t *testing.T) {
 	w.pod("nd/old", "", "n1", "14")
 	require.Len(t, w.looks(jobs), 2)
 	w.pod("nb/more", "", "n1", "1")
-	require.Equal(t, []string{Named(g.Pods["na/g-0"])}, w.looks(jobs))
+	require.Equal(t, []string{GangName(g.Pods["na/g-0"])}, w.looks(jobs))
 }
 
 // With many different retries the checks become rarer, and frequent again when there are few.

@@ -8,11 +8,11 @@ import (
 
 // holdQuota holds quota for a starving group while its quotas' max or the capacity to borrow prevents its start. Gangs of its
 // priority and below get the rest. It returns whether quota is held. r.mu is held.
-func (r *Room) holdQuota(group *cache.Group, a quota.Ask, refusal *quota.Refusal) bool {
+func (r *Manager) holdQuota(group *cache.Group, a quota.Request, refusal *quota.Refusal) bool {
 	short := refusal != nil && (refusal.Cause == quota.OverMax || refusal.Cause == quota.OverFree)
 	if group.Starving && short && !tooLarge(refusal) && !r.hopeless(a) {
 		r.holds[group.Key] = a.Gang
-		r.book.Claim(a, refusal.Cause == quota.OverFree)
+		r.book.Hold(a, refusal.Cause == quota.OverFree)
 		return true
 	}
 	r.releaseHold(group.Key)
@@ -30,22 +30,22 @@ func tooLarge(r *quota.Refusal) bool {
 }
 
 // hopeless returns whether no eviction lets a gang start.
-func (r *Room) hopeless(a quota.Ask) bool {
-	_, helps := r.currentBook().Reclaim(a, quota.Never).Shorts()
+func (r *Manager) hopeless(a quota.Request) bool {
+	_, helps := r.currentBook().Reclaim(a, quota.Never).Shortages()
 	return !helps
 }
 
-func (r *Room) releaseHold(group gang.Ref) (held bool) {
+func (r *Manager) releaseHold(group gang.Ref) (held bool) {
 	name, held := r.holds[group]
 	if held {
 		delete(r.holds, group)
-		r.book.Unclaim(name)
+		r.book.ReleaseHold(name)
 	}
 	return held
 }
 
 // Review releases the hold of a group that does not starve any longer.
-func (r *Room) Review(group gang.Ref, starves bool) {
+func (r *Manager) Review(group gang.Ref, starves bool) {
 	if !r.Active() {
 		return
 	}

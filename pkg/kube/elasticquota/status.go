@@ -14,7 +14,7 @@ import (
 )
 
 // scheduleWrite has the objects updated some time after a change. r.mu is held.
-func (r *Room) scheduleWrite() {
+func (r *Manager) scheduleWrite() {
 	r.scheduleCheck()
 	if r.writePending {
 		return
@@ -33,7 +33,7 @@ type patchWrite struct {
 
 // write patches all ElasticQuotas that are out of date; where it yields, it continues later. It returns the first error, after
 // which all are retried.
-func (r *Room) write(ctx context.Context, yields func() bool) (first error) {
+func (r *Manager) write(ctx context.Context, yields func() bool) (first error) {
 	r.lock()
 	r.writePending = false // even if writing is not allowed yet: Resume schedules it again
 	if !r.cluster.Open() {
@@ -61,7 +61,7 @@ func (r *Room) write(ctx context.Context, yields func() bool) (first error) {
 }
 
 // pendingWrites returns the patches for objects that are out of date. r.mu is held.
-func (r *Room) pendingWrites() (all []patchWrite) {
+func (r *Manager) pendingWrites() (all []patchWrite) {
 	if !r.Active() {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (r *Room) pendingWrites() (all []patchWrite) {
 		written := o.raw.GetAnnotations() // a copy
 		if !o.x {
 			for key, amounts := range map[string]map[string]string{
-				scheduling.AnnotationQuotaRuntime: quantities(b.Entitled), scheduling.AnnotationQuotaRequest: quantities(b.Request),
+				scheduling.AnnotationQuotaRuntime: quantities(b.FairShare), scheduling.AnnotationQuotaRequest: quantities(b.Request),
 				scheduling.AnnotationQuotaFixedUsed: quantities(b.Fixed),
 			} {
 				if text := asJSON(amounts); written[key] != text {

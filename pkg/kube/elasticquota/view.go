@@ -34,7 +34,7 @@ type Quota struct {
 }
 
 // Quotas returns all quotas, parents before children; nil if there are none.
-func (r *Room) Quotas() (all []Quota) {
+func (r *Manager) Quotas() (all []Quota) {
 	if !r.Active() {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (r *Room) Quotas() (all []Quota) {
 		b, _ := r.currentBook().Balance(name)
 		q := Quota{
 			Name: name, Depth: len(b.Path) - 1, Min: quantities(b.Min), Max: quantities(b.Max), Used: quantities(b.Used),
-			Reserved: quantities(b.Reserved), Request: quantities(b.Request), Runtime: quantities(b.Entitled), Guaranteed: shortNames(b.Guaranteed),
+			Reserved: quantities(b.Reserved), Request: quantities(b.Request), Runtime: quantities(b.FairShare), Guaranteed: shortNames(b.Guaranteed),
 			Borrows: shortNames(b.Borrowing), Waits: shortNames(b.WaitingHere), Problem: b.Broken,
 		}
 		if b.Share != math.MaxUint64 {
@@ -63,8 +63,8 @@ func (r *Room) Quotas() (all []Quota) {
 }
 
 // apartness returns 1 for quotas that exist without a declaration and outside of trees.
-func (r *Room) apartness(name string) int {
-	if s, _ := r.book.Tree().Spec(name); s.Apart {
+func (r *Manager) apartness(name string) int {
+	if s, _ := r.book.Tree().Spec(name); s.Detached {
 		return 1
 	}
 	return 0
@@ -91,8 +91,8 @@ func shortNames(gangs []string) []string {
 	return out
 }
 
-// Text returns quantities as one word, "cpu:8,memory:64Gi"; "-" if there are none.
-func Text(amounts map[string]string) string {
+// FormatQuantities returns quantities as one word, "cpu:8,memory:64Gi"; "-" if there are none.
+func FormatQuantities(amounts map[string]string) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(amounts)) {
 		all = append(all, name+":"+amounts[name])

@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ForEver is longer than any pod takes to terminate.
-const ForEver = time.Duration(math.MaxInt64)
+// NoTimeLimit is longer than any pod takes to terminate.
+const NoTimeLimit = time.Duration(math.MaxInt64)
 
-// Takes returns how long a pod may take to terminate from now on, if it is evicted now or was before.
-func Takes(pod *v1.Pod, now time.Time) time.Duration {
+// TimeToTerminate returns how long a pod may take to terminate from now on, if it is evicted now or was before.
+func TimeToTerminate(pod *v1.Pod, now time.Time) time.Duration {
 	if t := pod.DeletionTimestamp; t != nil {
 		return t.Sub(now)
 	}

@@ -34,13 +34,13 @@ type Members func(gang.Ref) (pods []*v1.Pod, least int)
 // Gangs returns the gangs of a gang group as victims: whole, or split into their sub-groups.
 func Gangs(c *cache.Cache, group []gang.Ref, members Members) (gangs []Gang) {
 	for _, ref := range group {
-		gangs = append(gangs, Whole(c, ref, members).split(c)...)
+		gangs = append(gangs, NewGang(c, ref, members).split(c)...)
 	}
 	return gangs
 }
 
-// Whole returns a gang that is not split.
-func Whole(c *cache.Cache, ref gang.Ref, members Members) Gang {
+// NewGang returns a gang that is not split.
+func NewGang(c *cache.Cache, ref gang.Ref, members Members) Gang {
 	pods, least := members(ref)
 	g := Gang{Ref: ref, Pods: pods, Min: least, Joining: joining(c, ref, pods, least)}
 	g.Above = c.Above(ref)
@@ -134,15 +134,15 @@ func (g Gang) without(evicted map[types.UID]bool) (left bundle.Gang, lost int) {
 	return left, 0
 }
 
-// Apart returns the bundles of gangs of a group that are evicted whole with some of their members, by their refs.
+// WholeBundles returns the bundles of gangs of a group that are evicted whole with some of their members, by their refs.
 // evicted is by gang.
-func Apart(gangs []Gang, evicted map[gang.Ref]map[types.UID]bool) (bundles [][]gang.Ref) {
+func WholeBundles(gangs []Gang, evicted map[gang.Ref]map[types.UID]bool) (bundles [][]gang.Ref) {
 	left := make([]bundle.Gang, len(gangs))
 	lost := make([]int, len(gangs))
 	for i, g := range gangs {
 		left[i], lost[i] = g.without(evicted[g.Ref])
 	}
-	for _, indexes := range bundle.Apart(left, bundle.Evicted(left, lost)) {
+	for _, indexes := range bundle.SeparateBundles(left, bundle.Evicted(left, lost)) {
 		var refs []gang.Ref
 		for _, i := range indexes {
 			refs = append(refs, gangs[i].Ref)
@@ -164,7 +164,7 @@ type Bundles struct {
 func BundlesOf(c *cache.Cache, victims []*v1.Pod) Bundles {
 	evicted := map[gang.Ref]map[types.UID]bool{}
 	for _, pod := range victims {
-		if ref := source.Of(pod); !ref.IsZero() && pod.DeletionTimestamp == nil {
+		if ref := source.GangOf(pod); !ref.IsZero() && pod.DeletionTimestamp == nil {
 			note(evicted, ref, pod)
 		}
 	}
@@ -185,7 +185,7 @@ func BundlesOf(c *cache.Cache, victims []*v1.Pod) Bundles {
 				}
 			}
 		}
-		for _, refs := range Apart(gangs, evicted) {
+		for _, refs := range WholeBundles(gangs, evicted) {
 			for _, ref := range refs {
 				b.Gangs[ref] = refs[0]
 				for uid := range evicted[ref] {
@@ -204,8 +204,8 @@ func note(evicted map[gang.Ref]map[types.UID]bool, ref gang.Ref, pod *v1.Pod) {
 	evicted[ref][pod.UID] = true
 }
 
-// Closed returns pods with all running pods of their bundles, and the gangs that are evicted whole, by name.
-func Closed(c *cache.Cache, pods []*v1.Pod) (all []*v1.Pod, whole []gang.Ref) {
+// WithBundles returns pods with all running pods of their bundles, and the gangs that are evicted whole, by name.
+func WithBundles(c *cache.Cache, pods []*v1.Pod) (all []*v1.Pod, whole []gang.Ref) {
 	b := BundlesOf(c, pods)
 	all = slices.Clone(pods)
 	listed := UIDs([][]*v1.Pod{pods})

@@ -68,7 +68,7 @@ func StandingOf(g Gang) Standing {
 			s.started = started
 		}
 		s.alone = s.alone && Rank(pod) == 0
-		if owners[pod.UID] || convert.Leads(pod) {
+		if owners[pod.UID] || convert.StartsOthers(pod) {
 			s.Leads[pod.UID] = 1
 		}
 	}

@@ -11,42 +11,42 @@ import (
 
 // Quotas decide which pods may be evicted for a group, in addition to priorities.
 type Quotas interface {
-	// Claim begins a search for pods that may be evicted for a group; nil without quotas. A pod counts as gone if it terminates within the
+	// VictimSearch begins a search for pods that may be evicted for a group; nil without quotas. A pod counts as gone if it terminates within the
 	// given time.
-	Claim(group *cache.Group, within time.Duration) Claim
-	// Revoke begins a search for pods of quotas that exceed their fair share for long; nil if there are no such quotas.
-	Revoke(group *cache.Group) Claim
+	SearchVictims(group *cache.Group, within time.Duration) VictimSearch
+	// SearchOverdueVictims begins a search for pods of quotas that exceed their fair share for long; nil if there are no such quotas.
+	SearchOverdueVictims(group *cache.Group) VictimSearch
 	// Fits returns whether the quotas suffice for a group's reservation after the terminating pods are gone.
 	Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool
-	// Told returns another number after each change of the quotas.
-	Told() uint64
+	// Revision returns another number after each change of the quotas.
+	Revision() uint64
 }
 
-// Claim is the quota check of one search.
-type Claim interface {
+// VictimSearch is the quota check of one search.
+type VictimSearch interface {
 	// May returns whether a pod and its gang may be evicted; lower says that the pod's priority is lower.
 	May(pod *v1.Pod, lower bool) bool
 	// QuotaOf returns the quota of a member of the group. Uses returns whether members of a quota may use a victim's capacity: a victim may
 	// be evicted for some members of the group only.
 	QuotaOf(member *v1.Pod) string
 	Uses(quota string, gone *v1.Pod) bool
-	// Own returns whether a pod is of the first member's quota.
-	Own(pod *v1.Pod) bool
+	// SameQuota returns whether a pod is of the first member's quota.
+	SameQuota(pod *v1.Pod) bool
 	// OwnFirst adds pods that may be evicted after victims of the own quotas; it returns whether there are any.
 	OwnFirst() bool
 	// BelowMin adds members of gangs that do not borrow as a whole, as long as each quota lacks less than this part of its min; with 1 each
 	// keeps its min. It returns whether there are any. Shortfall returns the largest part that a quota lacks without some pods.
 	BelowMin(lacks quota.Share) bool
 	Shortfall(gone []*v1.Pod) quota.Share
-	// Several returns whether members of several quotas ask.
-	Several() bool
+	// SeveralQuotas returns whether members of several quotas ask.
+	SeveralQuotas() bool
 	// Short returns whether a quota must free capacity. Frees returns whether the eviction of a pod does that.
 	Short() bool
 	Frees(*v1.Pod) bool
-	// Of is equal for groups with the same requests to the same quotas.
-	Of() string
-	// Leaving returns the terminating pods, which count as gone.
-	Leaving() []*v1.Pod
+	// RequestKey is equal for groups with the same requests to the same quotas.
+	RequestKey() string
+	// CountedAsGone returns the terminating pods, which count as gone.
+	CountedAsGone() []*v1.Pod
 	// Check returns the quota check of a whole victim set.
 	Check(gone []*v1.Pod) quota.Verdict
 	// Revoked records evictions from overdue quotas, and returns the reason. NotRevoked records why no pod of them is evicted: the given

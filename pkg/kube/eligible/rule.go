@@ -20,7 +20,7 @@ type Rule struct {
 }
 
 // RuleOf returns the rule for members of a priority. claim may be nil.
-func RuleOf(c *cache.Cache, ceiling int32, claim Claim, vetoed map[types.UID]bool) Rule {
+func RuleOf(c *cache.Cache, ceiling int32, claim VictimSearch, vetoed map[types.UID]bool) Rule {
 	r := Rule{Ceiling: ceiling, Priority: c.Priority, Vetoed: vetoed}
 	if claim != nil {
 		r.Quotas = claim.May

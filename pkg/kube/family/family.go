@@ -41,7 +41,7 @@ type Options struct {
 // Factories returns the factories, by name, of the plugins of a scheduler's profiles. Profiles of one call share
 // the cache.
 func Factories(o Options) frameworkruntime.Registry {
-	rooms := plugin.Rooms{Devices: &deviceshare.Room{}, Quotas: elasticquota.NewRoom()}
+	rooms := plugin.Rooms{Devices: &deviceshare.Room{}, Quotas: elasticquota.NewManager()}
 	f := &family{options: o.Options, added: map[string][]fwk.Plugin{}, rooms: rooms}
 	all := frameworkruntime.Registry{}
 	for name, factory := range o.Plugins {

@@ -13,13 +13,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Off is closed domains, by node label and value, with the gang for which each is reserved.
+// ClosedDomains is closed domains, by node label and value, with the gang for which each is reserved.
 // Anti-affinity between the pod and members with reserved nodes closes them.
-type Off map[string]map[string]string
+type ClosedDomains map[string]map[string]string
 
-// Comers are members with reserved nodes. They are not in the snapshot, so Filters ignore them.
+// ReservedMembers are members with reserved nodes. They are not in the snapshot, so Filters ignore them.
 // On their own nodes they count beside the snapshot.
-type Comers struct {
+type ReservedMembers struct {
 	namespaces corelisters.NamespaceLister
 	kinds      []*reservedKind
 	byTemplate map[any]*reservedKind
@@ -36,13 +36,13 @@ type reservation struct {
 	holder string
 }
 
-// NewComers returns empty Comers.
-func NewComers(namespaces corelisters.NamespaceLister) *Comers {
-	return &Comers{namespaces: namespaces, byTemplate: map[any]*reservedKind{}}
+// NewReservedMembers returns empty Comers.
+func NewReservedMembers(namespaces corelisters.NamespaceLister) *ReservedMembers {
+	return &ReservedMembers{namespaces: namespaces, byTemplate: map[any]*reservedKind{}}
 }
 
 // Add adds a member with a reserved node. template is equal for equal pods; holder names the reservation.
-func (c *Comers) Add(pod *v1.Pod, template any, node *v1.Node, holder string) {
+func (c *ReservedMembers) Add(pod *v1.Pod, template any, node *v1.Node, holder string) {
 	kind := c.byTemplate[template]
 	if kind == nil {
 		info, err := framework.NewPodInfo(pod)
@@ -55,8 +55,8 @@ func (c *Comers) Add(pod *v1.Pod, template any, node *v1.Node, holder string) {
 	kind.reservations = append(kind.reservations, reservation{node, holder})
 }
 
-// Off returns the domains closed to a pod by terms of either side; nil if there are none.
-func (c *Comers) Off(pod *v1.Pod) (off Off) {
+// ClosedDomains returns the domains closed to a pod by terms of either side; nil if there are none.
+func (c *ReservedMembers) ClosedDomains(pod *v1.Pod) (off ClosedDomains) {
 	if c == nil {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (c *Comers) Off(pod *v1.Pod) (off Off) {
 }
 
 // between returns the node labels of the domains that two pods cannot share.
-func (c *Comers) between(pod, other fwk.PodInfo) sets.Set[string] {
+func (c *ReservedMembers) between(pod, other fwk.PodInfo) sets.Set[string] {
 	keys := sets.New[string]()
 	add := func(owner, target fwk.PodInfo) {
 		for _, t := range owner.GetRequiredAntiAffinityTerms() {
@@ -101,9 +101,9 @@ func labelsOf(namespace string, all corelisters.NamespaceLister) labels.Set {
 }
 
 // with adds a domain. Of several holders, the first by name is kept.
-func (o Off) with(key, value, holder string) Off {
+func (o ClosedDomains) with(key, value, holder string) ClosedDomains {
 	if o == nil {
-		o = Off{}
+		o = ClosedDomains{}
 	}
 	if o[key] == nil {
 		o[key] = map[string]string{}
@@ -115,7 +115,7 @@ func (o Off) with(key, value, holder string) Off {
 }
 
 // Closes returns whether a node is in a closed domain, and for which holder.
-func (o Off) Closes(node *v1.Node) (holder string, closed bool) {
+func (o ClosedDomains) Closes(node *v1.Node) (holder string, closed bool) {
 	for key, values := range o {
 		value, named := node.Labels[key]
 		if !named {
@@ -129,7 +129,7 @@ func (o Off) Closes(node *v1.Node) (holder string, closed bool) {
 }
 
 // Key is equal for Offs that close the same domains.
-func (o Off) Key() string {
+func (o ClosedDomains) Key() string {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(o)) {
 		for _, value := range slices.Sorted(maps.Keys(o[key])) {
@@ -143,4 +143,4 @@ func (o Off) Key() string {
 }
 
 // Clone implements fwk.StateData. An Off in a cycle's state is never changed.
-func (o Off) Clone() fwk.StateData { return o }
+func (o ClosedDomains) Clone() fwk.StateData { return o }

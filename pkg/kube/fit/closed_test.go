@@ -31,24 +31,24 @@ func TestOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		come map[int]*v1.Pod // by node index
-		off  fit.Off
+		off  fit.ClosedDomains
 	}{
 		"nobody comes":                {pod: apart("x", "y", rack)},
 		"nobody minds":                {pod: plain("x"), come: map[int]*v1.Pod{0: plain("y")}},
-		"the pod does":                {pod: apart("x", "y", rack), come: map[int]*v1.Pod{0: plain("y"), 4: plain("x")}, off: fit.Off{rack: {"a": "n0"}}},
-		"the others do":               {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "x", rack)}, off: fit.Off{rack: {"b": "n2"}}},
-		"both do":                     {pod: apart("x", "y", rack), come: map[int]*v1.Pod{2: apart("y", "x", rack)}, off: fit.Off{rack: {"b": "n2"}}},
+		"the pod does":                {pod: apart("x", "y", rack), come: map[int]*v1.Pod{0: plain("y"), 4: plain("x")}, off: fit.ClosedDomains{rack: {"a": "n0"}}},
+		"the others do":               {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "x", rack)}, off: fit.ClosedDomains{rack: {"b": "n2"}}},
+		"both do":                     {pod: apart("x", "y", rack), come: map[int]*v1.Pod{2: apart("y", "x", rack)}, off: fit.ClosedDomains{rack: {"b": "n2"}}},
 		"they mean somebody else":     {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "z", rack)}},
 		"on the same node":            {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "x", v1.LabelHostname)}},
 		"of a layer without a name":   {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "x", "row")}},
-		"several, and one is told of": {pod: plain("x"), come: map[int]*v1.Pod{3: apart("y", "x", rack), 2: apart("y", "x", rack)}, off: fit.Off{rack: {"b": "n2"}}},
+		"several, and one is told of": {pod: plain("x"), come: map[int]*v1.Pod{3: apart("y", "x", rack), 2: apart("y", "x", rack)}, off: fit.ClosedDomains{rack: {"b": "n2"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			comers := fit.NewComers(core.Lister())
+			comers := fit.NewReservedMembers(core.Lister())
 			for i, p := range c.come {
 				comers.Add(p, fmt.Sprint(p.Labels, p.Spec.Affinity), nodes[i], fmt.Sprint("n", i))
 			}
-			off := comers.Off(c.pod)
+			off := comers.ClosedDomains(c.pod)
 			require.Equal(t, c.off, off)
 			for _, n := range nodes {
 				whom, closed := off.Closes(n)
@@ -69,14 +69,14 @@ func TestClosedDomainsAreNotCounted(t *testing.T) {
 	}
 	m := fit.NewMemory(f)
 	member := pod("m").Req(cpu("2")).Obj()
-	for _, off := range []fit.Off{nil, {rack: {"b": "gang x"}}, {rack: {"a": "gang x", "c": "gang y"}}, nil} {
+	for _, off := range []fit.ClosedDomains{nil, {rack: {"b": "gang x"}}, {rack: {"a": "gang x", "c": "gang y"}}, nil} {
 		c, err := fit.NewCounter(t.Context(), f, member)
 		require.NoError(t, err)
-		c.KeepOff(off)
+		c.CloseDomains(off)
 		counts := m.Count(t.Context(), c, infos, nil)
 		s, err := fit.NewTrial(t.Context(), f, []*v1.Pod{member}, names)
 		require.NoError(t, err)
-		s.KeepOff(0, off)
+		s.CloseDomains(0, off)
 		for i, n := range infos {
 			want, whom := offer.Slots(4), off[rack][nodes[i].Labels[rack]]
 			if whom != "" {
@@ -84,7 +84,7 @@ func TestClosedDomainsAreNotCounted(t *testing.T) {
 				require.Contains(t, c.Fits(t.Context(), n, nil).Message(), whom)
 			}
 			slots, _ := c.Count(t.Context(), n, nil)
-			free, _ := c.Anywhere().Count(t.Context(), n, nil)
+			free, _ := c.WithoutClosedDomains().Count(t.Context(), n, nil)
 			require.Equal(t, []offer.Slots{want, want, 4}, []offer.Slots{slots, counts.Slots[i], free})
 			require.Equal(t, want > 0, s.Fits(0, i))
 			require.Empty(t, counts.Why(i).All())

@@ -25,9 +25,9 @@ import (
 
 type asking struct{}
 
-// Asking returns whether a plugin is called by this package instead of a scheduling cycle.
+// IsWhatIf returns whether a plugin is called by this package instead of a scheduling cycle.
 // The Coscheduling plugin then does not answer with a plan, because the plan depends on the answer.
-func Asking(ctx context.Context) bool { return ctx.Value(asking{}) != nil }
+func IsWhatIf(ctx context.Context) bool { return ctx.Value(asking{}) != nil }
 
 // most bounds the slots of one node, in case a Filter never rejects.
 const most = 4096
@@ -35,8 +35,8 @@ const most = 4096
 // runs is the value of Runs.
 var runs atomic.Int64
 
-// Runs returns how often this process has run all Filters for a node and a template.
-func Runs() int64 { return runs.Load() }
+// FilterRuns returns how often this process has run all Filters for a node and a template.
+func FilterRuns() int64 { return runs.Load() }
 
 // Counter counts for one pod template: members with equal requirements.
 type Counter struct {
@@ -56,7 +56,7 @@ type Counter struct {
 	pages        Pages          // pages that concern the template
 	afterFirst   fwk.CycleState // skips plugins covered by the pages
 	afterRelease fwk.CycleState // skips plugins that do not know of released allocations
-	off          Off            // domains closed to the members, whatever the Filters say
+	off          ClosedDomains  // domains closed to the members, whatever the Filters say
 }
 
 // NewCounter runs the profile's PreFilter plugins once for a template. pages are the ledgers' pages for such members.
@@ -91,14 +91,14 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 	return c, nil
 }
 
-// KeepOff closes some domains to the members. Call it before counting.
-func (c *Counter) KeepOff(off Off) { c.off = off }
+// CloseDomains closes some domains to the members. Call it before counting.
+func (c *Counter) CloseDomains(off ClosedDomains) { c.off = off }
 
-// Off returns the closed domains.
-func (c *Counter) Off() Off { return c.off }
+// ClosedDomains returns the closed domains.
+func (c *Counter) ClosedDomains() ClosedDomains { return c.off }
 
-// Anywhere returns a counter without closed domains.
-func (c *Counter) Anywhere() *Counter {
+// WithoutClosedDomains returns a counter without closed domains.
+func (c *Counter) WithoutClosedDomains() *Counter {
 	if c.off == nil {
 		return c
 	}
@@ -118,9 +118,9 @@ func (c *Counter) closedStatus(node fwk.NodeInfo) *fwk.Status {
 	return nil
 }
 
-// Alone returns a counter that asks only Filters known to read nothing but the node and keyed fields of the pod.
+// NodeLocal returns a counter that asks only Filters known to read nothing but the node and keyed fields of the pod.
 // Its counts are upper bounds for all Filters together, whatever ledgers and other nodes contain.
-func (c *Counter) Alone() *Counter {
+func (c *Counter) NodeLocal() *Counter {
 	var unkeyed []string
 	for _, p := range slices.Concat(c.plugins.PreFilter.Enabled, c.plugins.Filter.Enabled) {
 		if !facts[p.Name].keyed {
@@ -147,8 +147,8 @@ func (c *Counter) filter(ctx context.Context, state fwk.CycleState, node fwk.Nod
 	return s
 }
 
-// Refusers returns the plugins that rejected a member of this template on some node, sorted. Their events may free capacity.
-func (c *Counter) Refusers() []string { return c.rejectedBy.list() }
+// RejectingPlugins returns the plugins that rejected a member of this template on some node, sorted. Their events may free capacity.
+func (c *Counter) RejectingPlugins() []string { return c.rejectedBy.list() }
 
 // Key is equal for templates that the Filters treat equally; it is "" if the Filters read more than the node.
 func (c *Counter) Key() string {
@@ -161,8 +161,8 @@ func (c *Counter) Key() string {
 // Local returns whether the Filters read only the node with its pods, and the labels of the member and its namespace.
 func (c *Counter) Local() bool { return c.reads.key != "" && len(c.pages) == 0 }
 
-// Everywhere returns whether a PreFilter rejects the template on all nodes.
-func (c *Counter) Everywhere() bool { return c.rejected != nil }
+// RejectedOnAllNodes returns whether a PreFilter rejects the template on all nodes.
+func (c *Counter) RejectedOnAllNodes() bool { return c.rejected != nil }
 
 // pluginSet is a set of plugin names.
 type pluginSet struct{ names memo.Map[string, bool] }

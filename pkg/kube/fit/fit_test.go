@@ -189,7 +189,7 @@ func TestBesideCountsPodsOnce(t *testing.T) {
 	require.False(t, fit.Beside(t.Context(), f, state, q).IsSuccess())
 }
 
-func TestAsking(t *testing.T) { require.False(t, fit.Asking(context.Background())) }
+func TestAsking(t *testing.T) { require.False(t, fit.IsWhatIf(context.Background())) }
 
 func info(t *testing.T, f framework.Framework, name string) fwk.NodeInfo {
 	t.Helper()

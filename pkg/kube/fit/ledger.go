@@ -43,8 +43,8 @@ type Page interface {
 
 // Rehearsal is a what-if copy of the ledger.
 type Rehearsal interface {
-	// Leave releases what only terminated pods have. Call it before Take.
-	Leave(pod *v1.Pod)
+	// Release releases what only terminated pods have. Call it before Take.
+	Release(pod *v1.Pod)
 	// Take allocates for a pod on a node. The node does not include earlier pods of the rehearsal. Without enough capacity
 	// nothing changes, and the status names one of the ledger's plugins. A second Take for one pod counts an equal pod.
 	Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status
@@ -59,8 +59,8 @@ type distinguisher interface {
 	Apart(pod *v1.Pod) string
 }
 
-// Apart returns the ledgers' keys that distinguish a member from equal ones.
-func Apart(ledgers []Ledger, pod *v1.Pod) (all string) {
+// MemberKey returns the ledgers' keys that distinguish a member from equal ones.
+func MemberKey(ledgers []Ledger, pod *v1.Pod) (all string) {
 	for _, l := range ledgers {
 		if p, ok := l.(distinguisher); ok {
 			all += p.Apart(pod)
@@ -182,8 +182,8 @@ func (p Pages) Short(members []Demand, nodes []fwk.NodeInfo) (all []Shortage) {
 	return all
 }
 
-// Settled returns the pages after all allocations of terminated pods are released; nil if there are none.
-func (p Pages) Settled() (settled Pages) {
+// AfterRelease returns the pages after all allocations of terminated pods are released; nil if there are none.
+func (p Pages) AfterRelease() (settled Pages) {
 	settled, replaced := p.replace(func(page Page) Page {
 		if s, ok := page.(settler); ok {
 			return s.Settled()
@@ -196,8 +196,8 @@ func (p Pages) Settled() (settled Pages) {
 	return settled
 }
 
-// Hopeful returns the pages that assume the best while allocations are unknown; nil if they are equal.
-func (p Pages) Hopeful() Pages {
+// Optimistic returns the pages that assume the best while allocations are unknown; nil if they are equal.
+func (p Pages) Optimistic() Pages {
 	pages, _ := p.replace(func(page Page) Page {
 		if h, ok := page.(optimist); ok {
 			return h.Hopeful()
@@ -220,8 +220,8 @@ func (p Pages) replace(other func(Page) Page) (pages Pages, replaced []int) {
 	return pages, replaced
 }
 
-// Joint returns the members' shared claims, in the order in which they are written.
-func (p Pages) Joint(ctx context.Context, beside, members []Put) (all []*resourceapi.ResourceClaim, s *fwk.Status) {
+// SharedClaims returns the members' shared claims, in the order in which they are written.
+func (p Pages) SharedClaims(ctx context.Context, beside, members []Put) (all []*resourceapi.ResourceClaim, s *fwk.Status) {
 	for _, page := range p {
 		if j, ok := page.Page.(sharer); ok {
 			claims, s := j.Joint(ctx, beside, members)
@@ -330,9 +330,9 @@ func (p Pages) rehearse() rehearsals {
 // rehearsals is a Rehearsal on several pages.
 type rehearsals []Rehearsal
 
-func (r rehearsals) Leave(pod *v1.Pod) {
+func (r rehearsals) Release(pod *v1.Pod) {
 	for _, rehearsal := range r {
-		rehearsal.Leave(pod)
+		rehearsal.Release(pod)
 	}
 }
 
@@ -359,7 +359,7 @@ func (c *Counter) take(ctx context.Context, node fwk.NodeInfo, others Pods, gone
 	}
 	r := c.pages.rehearse()
 	for _, p := range gone {
-		r.Leave(p)
+		r.Release(p)
 	}
 	for _, p := range others {
 		r.Take(ctx, p.GetPod(), node) // a pod that does not fit allocates nothing; its reservation is checked elsewhere

@@ -52,7 +52,7 @@ type lending struct {
 	turns []string
 }
 
-func (r *lending) Leave(pod *v1.Pod) {
+func (r *lending) Release(pod *v1.Pod) {
 	if node, ok := r.lent[pod.UID]; ok {
 		r.taken[node]--
 	}
@@ -187,7 +187,7 @@ func TestLedgerOnTrial(t *testing.T) {
 	require.True(t, s.Fits(0, 1))
 	s.Undo()
 	require.True(t, s.Fits(0, 0))
-	require.Equal(t, []string{"Things"}, s.Refusers())
+	require.Equal(t, []string{"Things"}, s.RejectingPlugins())
 	require.NoError(t, s.Close())
 }
 
@@ -224,7 +224,7 @@ func TestApart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &v1.Pod{}
 			pod.Labels = c.labels
-			require.Equal(t, c.want, fit.Apart(c.ledgers, pod))
+			require.Equal(t, c.want, fit.MemberKey(c.ledgers, pod))
 		})
 	}
 }

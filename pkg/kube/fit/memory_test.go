@@ -195,9 +195,9 @@ func (h *history) compare() {
 	}
 	counter, err := fit.NewCounter(h.t.Context(), h.cluster, template.Obj())
 	require.NoError(h, err)
-	before := fit.Runs()
+	before := fit.FilterRuns()
 	got := h.memory.Count(h.t.Context(), counter, nodes, beside)
-	asked := fit.Runs() - before
+	asked := fit.FilterRuns() - before
 	fresh, err := fit.NewCounter(h.t.Context(), h.cluster, template.Obj())
 	require.NoError(h, err)
 	for i, n := range nodes {
@@ -282,13 +282,13 @@ func TestMemoryOfManyTemplates(t *testing.T) {
 	nodes := c.list()
 	m := fit.NewMemory(c)
 	round := func() int64 {
-		before := fit.Runs()
+		before := fit.FilterRuns()
 		for i := range 200 {
 			counter, err := fit.NewCounter(t.Context(), c, pod("m").Req(map[v1.ResourceName]string{v1.ResourceCPU: fmt.Sprintf("%dm", 1000+i)}).Obj())
 			require.NoError(t, err)
 			m.Count(t.Context(), counter, nodes, nil)
 		}
-		return fit.Runs() - before
+		return fit.FilterRuns() - before
 	}
 	require.NotZero(t, round())
 	require.Zero(t, round(), "nothing has changed")

@@ -16,8 +16,8 @@ type Soft struct {
 	Pods   bool // some running pod has a preferred term of pod affinity or anti-affinity
 }
 
-// Suspect returns whether a node has a PreferNoSchedule taint.
-func Suspect(node *v1.Node) bool {
+// HasSoftTaint returns whether a node has a PreferNoSchedule taint.
+func HasSoftTaint(node *v1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t v1.Taint) bool { return t.Effect == v1.TaintEffectPreferNoSchedule })
 }
 

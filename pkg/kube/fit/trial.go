@@ -24,8 +24,8 @@ type Trial struct {
 	pods       fwk.MutableSnapshotSharedLister
 	kinds      []*v1.Pod
 	nodes      []string
-	off        []Off         // closed domains by kind
-	results    []preFiltered // PreFilter results by kind
+	off        []ClosedDomains // closed domains by kind
+	results    []preFiltered   // PreFilter results by kind
 	puts       []put
 	err        error
 	rejectedBy pluginSet
@@ -33,8 +33,8 @@ type Trial struct {
 	ledgers    rehearsals
 }
 
-// Refusers returns the plugins that rejected a member on some node, sorted.
-func (s *Trial) Refusers() []string { return s.rejectedBy.list() }
+// RejectingPlugins returns the plugins that rejected a member on some node, sorted.
+func (s *Trial) RejectingPlugins() []string { return s.rejectedBy.list() }
 
 // preFiltered is the PreFilter result of a kind.
 type preFiltered struct {
@@ -59,13 +59,13 @@ func NewTrial(ctx context.Context, profile framework.Framework, kinds []*v1.Pod,
 	}
 	return &Trial{
 		ctx: context.WithValue(ctx, asking{}, true), profile: profile, pods: pods,
-		kinds: kinds, nodes: nodes, off: make([]Off, len(kinds)), results: make([]preFiltered, len(kinds)),
+		kinds: kinds, nodes: nodes, off: make([]ClosedDomains, len(kinds)), results: make([]preFiltered, len(kinds)),
 		pages: pages, ledgers: Pages(pages).rehearse(),
 	}, nil
 }
 
-// KeepOff closes some domains to a kind.
-func (s *Trial) KeepOff(kind int, off Off) { s.off[kind] = off }
+// CloseDomains closes some domains to a kind.
+func (s *Trial) CloseDomains(kind int, off ClosedDomains) { s.off[kind] = off }
 
 // Close restores the snapshot. The error is the first of all calls.
 func (s *Trial) Close() error { return errors.Join(s.err, s.pods.EndMutations()) }
@@ -87,7 +87,7 @@ func (s *Trial) take(pod *v1.Pod, node string) bool {
 
 // Remove removes a pod.
 func (s *Trial) Remove(pod *v1.Pod) {
-	s.ledgers.Leave(pod)
+	s.ledgers.Release(pod)
 	s.note(s.pods.RemovePod(klog.FromContext(s.ctx), pod, pod.Spec.NodeName))
 }
 

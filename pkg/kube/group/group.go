@@ -50,14 +50,14 @@ func (r *Record) Gather() *scheduling.GatherSpec {
 // Group is a gang group with the objects that a planner needs.
 type Group struct {
 	gang.Group
-	Pods   map[string]*v1.Pod // members, pending and bound
-	Gather *scheduling.GatherSpec
-	Own    []convert.Own // constraints of some of its gangs, in addition
-	Ahead  []gang.Member // future members, which are planned with the others; Pods has their stand-ins
-	// Led are the gangs whose first member must go to a place with capacity for all of them.
-	Led []gang.Ref
-	// Beyond says how much capacity minResources requests beyond the existing pods, for messages.
-	Beyond []string
+	Pods        map[string]*v1.Pod // members, pending and bound
+	Gather      *scheduling.GatherSpec
+	Constraints []convert.Own // constraints of some of its gangs, in addition
+	Future      []gang.Member // future members, which are planned with the others; Pods has their stand-ins
+	// LeaderFirst are the gangs whose first member must go to a place with capacity for all of them.
+	LeaderFirst []gang.Ref
+	// MissingRequests says how much capacity minResources requests beyond the existing pods, for messages.
+	MissingRequests []string
 	// never says of gangs whether their objects forbid evictions for their members.
 	never map[gang.Ref]bool
 	// Alone says that the group is one pod without a gang.
@@ -110,50 +110,50 @@ func (g *Group) RoleOf(m gang.Member) string { return source.PartOf(g.Pods[m.Pod
 
 // add adds a gang's future members.
 func (g *Group) add(r *Record) {
-	if r.Declared != nil && r.Declared.Never != nil {
+	if r.Declared != nil && r.Declared.NeverPreempts != nil {
 		if g.never == nil {
 			g.never = map[gang.Ref]bool{}
 		}
-		g.never[r.Ref] = *r.Declared.Never
+		g.never[r.Ref] = *r.Declared.NeverPreempts
 	}
 	members, pods := r.StandIns()
 	for i, m := range members {
 		g.Pods[m.Pod] = pods[i]
 	}
-	g.Ahead = append(g.Ahead, members...)
+	g.Future = append(g.Future, members...)
 	switch {
 	case r.Declared == nil:
 	case r.Declared.Total > 0:
-		g.Led = append(g.Led, r.Ref)
+		g.LeaderFirst = append(g.LeaderFirst, r.Ref)
 	case len(members) > 0:
-		g.Led, g.Beyond = append(g.Led, r.Ref), append(g.Beyond, r.beyond(len(members)))
+		g.LeaderFirst, g.MissingRequests = append(g.LeaderFirst, r.Ref), append(g.MissingRequests, r.beyond(len(members)))
 	case r.exact():
-		g.Led = append(g.Led, r.Ref)
+		g.LeaderFirst = append(g.LeaderFirst, r.Ref)
 	}
 }
 
 // New returns a group from the records of its gangs, or why it cannot be planned. tree may be nil.
-func New(g gang.Group, records []*Record, tree *topology.Tree) (*Group, gang.Refusal) {
+func New(g gang.Group, records []*Record, tree *topology.Tree) (*Group, gang.Obstacle) {
 	out := &Group{Group: g, Pods: map[string]*v1.Pod{}}
 	for _, r := range records {
 		maps.Copy(out.Pods, r.Pods)
 		out.add(r)
 	}
-	if why := out.addConstraints(records); why.Is() {
+	if why := out.addConstraints(records); why.Exists() {
 		return nil, why
 	}
 	for _, r := range records {
 		out.splitSlices(r, tree)
-		if why := out.split(r); why.Is() {
+		if why := out.split(r); why.Exists() {
 			return nil, why
 		}
 	}
-	return out, gang.Refusal{}
+	return out, gang.Obstacle{}
 }
 
 // addConstraints collects the topology constraints of the gangs. Constraints on the group must agree. Constraints
 // on single gangs hold for all gangs if all agree, else for the gang that declares them.
-func (g *Group) addConstraints(records []*Record) gang.Refusal {
+func (g *Group) addConstraints(records []*Record) gang.Obstacle {
 	agree, first := true, (*scheduling.GatherSpec)(nil)
 	for _, r := range records {
 		switch gather := r.Gather(); {
@@ -170,17 +170,17 @@ func (g *Group) addConstraints(records []*Record) gang.Refusal {
 			continue
 		}
 		if g.Gather != nil && !source.SameGather(gather, g.Gather) {
-			return gang.Refusal{By: gang.Conflict, Words: conflict(from, r)}
+			return gang.Obstacle{By: gang.Conflict, Words: conflict(from, r)}
 		}
 		g.Gather, from = gather, r
 	}
-	return gang.Refusal{}
+	return gang.Obstacle{}
 }
 
 func conflict(x, y *Record) string {
 	words := fmt.Sprintf("TopologySpecConflict: gangs %s and %s of one GangGroup ", x.Ref, y.Ref)
 	if x.Declared.ReadsLayers || y.Declared.ReadsLayers { // its constraint has another syntax
-		return words + fmt.Sprintf("gather differently: %s, %s", x.Declared.Rule, y.Declared.Rule)
+		return words + fmt.Sprintf("gather differently: %s, %s", x.Declared.ConstraintOrigin, y.Declared.ConstraintOrigin)
 	}
 	return words + "carry different " + scheduling.AnnotationTopologySpec
 }
@@ -189,14 +189,14 @@ func conflict(x, y *Record) string {
 // apart says that its constraints on single gangs hold for this gang only.
 func (g *Group) takeOwn(r *Record, apart bool) *scheduling.GatherSpec {
 	for _, own := range r.branches() {
-		if !slices.ContainsFunc(g.Own, func(o convert.Own) bool {
+		if !slices.ContainsFunc(g.Constraints, func(o convert.Own) bool {
 			return slices.Equal(o.Gangs, own.Gangs) && source.SameGather(o.Gather, own.Gather)
 		}) {
-			g.Own = append(g.Own, own) // each of its gangs declares it
+			g.Constraints = append(g.Constraints, own) // each of its gangs declares it
 		}
 	}
 	gather := r.Gather()
-	if gather == nil || !apart && !r.Declared.Apart {
+	if gather == nil || !apart && !r.Declared.PerGang {
 		return gather
 	}
 	shared, own := &scheduling.GatherSpec{}, &scheduling.GatherSpec{}
@@ -208,7 +208,7 @@ func (g *Group) takeOwn(r *Record, apart bool) *scheduling.GatherSpec {
 		}
 	}
 	if len(own.Rules) > 0 {
-		g.Own = append(g.Own, convert.Own{Gangs: []gang.Ref{r.Ref}, Gather: own})
+		g.Constraints = append(g.Constraints, convert.Own{Gangs: []gang.Ref{r.Ref}, Gather: own})
 	}
 	if len(shared.Rules) == 0 {
 		return nil

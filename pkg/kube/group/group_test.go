@@ -20,7 +20,7 @@ func gather(strategy scheduling.GatherStrategy, scope scheduling.GatherScope) *s
 }
 
 // made is a group of gangs a, b, ... that say these things.
-func made(says ...*source.Declaration) (*group.Group, gang.Refusal) {
+func made(says ...*source.Declaration) (*group.Group, gang.Obstacle) {
 	var of gang.Group
 	var records []*group.Record
 	for i, d := range says {
@@ -53,9 +53,9 @@ func TestGangsOfOneGroupGatherAlike(t *testing.T) {
 			require.Equal(t, gang.Conflict, why.By, name)
 			continue
 		}
-		require.False(t, why.Is(), name)
+		require.False(t, why.Exists(), name)
 		require.Equal(t, c.all, g.Gather, name)
-		require.Len(t, g.Own, c.own, name)
+		require.Len(t, g.Constraints, c.own, name)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestGangsOfOneGroupGatherAlike(t *testing.T) {
 func TestGangSaysWhetherItPreempts(t *testing.T) {
 	never, preempts := true, false
 	policy := v1.PreemptNever
-	for want, d := range map[bool]*source.Declaration{true: {Never: &never}, false: {Never: &preempts}} {
+	for want, d := range map[bool]*source.Declaration{true: {NeverPreempts: &never}, false: {NeverPreempts: &preempts}} {
 		g, _ := made(d)
 		g.Pods["ns/p"] = &v1.Pod{Spec: v1.PodSpec{PreemptionPolicy: &policy}}
 		require.Equal(t, want, g.NeverPreempts(gang.Member{Gang: ref("a"), Pod: "ns/p"}))

@@ -17,31 +17,31 @@ import (
 // book knows one gang. Planners see each sub-group or task as a gang, and the members without one as another.
 
 // split replaces a gang by its sub-groups, or says which of them are missing.
-func (g *Group) split(r *Record) gang.Refusal {
+func (g *Group) split(r *Record) gang.Obstacle {
 	if r.Declared == nil || len(r.Declared.SubGroups) == 0 {
 		g.splitTasks(r)
-		return gang.Refusal{}
+		return gang.Obstacle{}
 	}
 	index := slices.IndexFunc(g.Gangs, func(of gang.Gang) bool { return of.Ref == r.Ref })
 	p := g.parts(r)
 	need := g.Gangs[index].Need
 	if need > 0 { // a gang that was complete once continues with the remaining members
 		if why := p.shortage(r.Declared.SubGroups, r.Pods); why != "" {
-			return gang.Refusal{By: gang.Missing, Words: why}
+			return gang.Obstacle{By: gang.Missing, Words: why}
 		}
 	}
 	if missing := need - p.placeable(); missing > 0 {
 		words := fmt.Sprintf("%d more members are needed than whole sub-groups and members without a sub-group have", missing)
-		return gang.Refusal{By: gang.Missing, Words: words}
+		return gang.Obstacle{By: gang.Missing, Words: words}
 	}
 	parts := g.choose(p, index, need, r.Declared.SubGroups)
 	for i, s := range p.all {
 		if s.policy >= 0 && r.Declared.SubGroups[s.policy].Gather != nil {
-			g.Own = append(g.Own, convert.Own{Gangs: []gang.Ref{parts[i].Ref}, Gather: r.Declared.SubGroups[s.policy].Gather})
+			g.Constraints = append(g.Constraints, convert.Own{Gangs: []gang.Ref{parts[i].Ref}, Gather: r.Declared.SubGroups[s.policy].Gather})
 		}
 	}
 	g.replace(index, parts, p)
-	return gang.Refusal{}
+	return gang.Obstacle{}
 }
 
 // splitTasks makes a gang with spare members start with the minimum of each task. The first members of any task
@@ -175,8 +175,8 @@ func (p *parts) shortage(policies []source.SubGroups, members map[string]*v1.Pod
 		switch {
 		case !selected:
 			return fmt.Sprintf("spec.subGroupPolicy %q selects none of %d members", policy.Name, len(members))
-		case complete < policy.Least:
-			return fmt.Sprintf("%d of %d sub-groups of policy %q have %d members", complete, policy.Least, policy.Name, policy.Size)
+		case complete < policy.MinSubGroups:
+			return fmt.Sprintf("%d of %d sub-groups of policy %q have %d members", complete, policy.MinSubGroups, policy.Name, policy.Size)
 		}
 	}
 	return ""
@@ -201,7 +201,7 @@ func (p *parts) required(policies []source.SubGroups) (n int) {
 				started++
 			}
 		}
-		n += max(0, policy.Least-started) * policy.Size
+		n += max(0, policy.MinSubGroups-started) * policy.Size
 	}
 	return n
 }
@@ -239,7 +239,7 @@ func (g *Group) choose(p *parts, index, need int, policies []source.SubGroups) (
 		g.Choice.Totals = append(g.Choice.Totals, need)
 	}
 	withoutSubGroup := 0
-	if slices.ContainsFunc(policies, func(s source.SubGroups) bool { return s.Least > 0 }) {
+	if slices.ContainsFunc(policies, func(s source.SubGroups) bool { return s.MinSubGroups > 0 }) {
 		withoutSubGroup = max(0, need-p.required(policies))
 	}
 	var parts []choice.Gang
@@ -251,7 +251,7 @@ func (g *Group) choose(p *parts, index, need int, policies []source.SubGroups) (
 		if s.policy >= 0 {
 			part.Above = []choice.Level{{Name: fmt.Sprint(whole.Ref.ID(), " policy ", s.policy)}}
 			if need > 0 {
-				part.Above[0].Least = policies[s.policy].Least
+				part.Above[0].Least = policies[s.policy].MinSubGroups
 			}
 		}
 		follow := 0 // members for which pods may be evicted though a plan may leave them out

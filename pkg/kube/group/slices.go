@@ -71,7 +71,7 @@ func (g *Group) splitSlices(r *Record, tree *topology.Tree) {
 			}
 			own.Gather.Rules = append(own.Gather.Rules, rule)
 		}
-		g.Own = append(g.Own, own)
+		g.Constraints = append(g.Constraints, own)
 	}
 	g.replace(index, p.sliced(whole), p)
 }
@@ -125,12 +125,12 @@ func (g *Group) leaveSlices(except gang.Ref) {
 		g.Gather, each = withoutMultiples(g.Gather, len(g.Gangs) == 1)
 		for _, ref := range g.Whole() {
 			if ref != except && len(each) > 0 {
-				g.Own = append(g.Own, convert.Own{Gangs: []gang.Ref{ref}, Gather: &scheduling.GatherSpec{Rules: each}})
+				g.Constraints = append(g.Constraints, convert.Own{Gangs: []gang.Ref{ref}, Gather: &scheduling.GatherSpec{Rules: each}})
 			}
 		}
 	}
-	for i := range g.Own {
-		if own := &g.Own[i]; slices.Equal(own.Gangs, []gang.Ref{except}) {
+	for i := range g.Constraints {
+		if own := &g.Constraints[i]; slices.Equal(own.Gangs, []gang.Ref{except}) {
 			own.Gather, _ = withoutMultiples(own.Gather, true)
 		}
 	}

@@ -77,7 +77,7 @@ func (r *claimRehearsal) loadPool(id poolID) {
 }
 
 // Leave implements fit.Rehearsal: a claim's devices are free once all its users are evicted.
-func (r *claimRehearsal) Leave(pod *v1.Pod) {
+func (r *claimRehearsal) Release(pod *v1.Pod) {
 	r.evicted[pod.UID] = true
 	for _, c := range r.usedClaims(pod) {
 		unused := !slices.ContainsFunc(c.Status.ReservedFor,
@@ -267,7 +267,8 @@ func (p *claimPage) reservations(c *resourceapi.ResourceClaim, evicted map[types
 
 // withExtended appends the claim for a pod's extended resources.
 func (r *claimRehearsal) withExtended(ask []*resourceapi.ResourceClaim, pod *v1.Pod, node fwk.NodeInfo) (all []*resourceapi.ResourceClaim,
-	why string) {
+	why string,
+) {
 	classes := r.extendedClasses(pod)
 	if len(classes) == 0 {
 		return ask, ""
@@ -295,7 +296,8 @@ const maxSteps = 20_000
 // allocate finds free devices. Joint claims first get devices that several nodes reach: then the members need not all run on
 // the same node.
 func (r *claimRehearsal) allocate(ctx context.Context, node *v1.Node, ask []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult,
-	error) {
+	error,
+) {
 	if len(r.multiNode) > 0 && slices.ContainsFunc(ask, r.isJoint) {
 		if results, err := r.allocateFar(ctx, node, ask); err == nil && results != nil {
 			return results, nil
@@ -306,7 +308,8 @@ func (r *claimRehearsal) allocate(ctx context.Context, node *v1.Node, ask []*res
 
 // allocateFar is allocate without the node's own devices for joint claims; nil if that does not suffice.
 func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, ask []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult,
-	error) {
+	error,
+) {
 	var joint, own []*resourceapi.ResourceClaim
 	for _, c := range ask {
 		if r.isJoint(c) {
@@ -342,7 +345,8 @@ func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, ask []*
 
 // allocateFrom runs the allocator, with a limit of steps, on the pools of some slices.
 func (r *claimRehearsal) allocateFrom(ctx context.Context, limit int, node *v1.Node, ask []*resourceapi.ResourceClaim,
-	sources ...[]*resourceapi.ResourceSlice) ([]resourceapi.AllocationResult, error) {
+	sources ...[]*resourceapi.ResourceSlice,
+) ([]resourceapi.AllocationResult, error) {
 	var offered []*resourceapi.ResourceSlice
 	pools := map[poolID]bool{}
 	for _, source := range sources {

@@ -313,9 +313,9 @@ func TestDevicesRemembered(t *testing.T) {
 	count := func() (slots []offer.Slots, ran int64) {
 		nodes := w.nodes()
 		counter := w.counter(members[1:]...)
-		before := fit.Runs()
+		before := fit.FilterRuns()
 		slots = memory.Count(t.Context(), counter, []fwk.NodeInfo{nodes["n0"], nodes["n1"]}, nil).Slots
-		return slots, fit.Runs() - before
+		return slots, fit.FilterRuns() - before
 	}
 	slots, _ := count()
 	require.Equal(t, []offer.Slots{2, 3}, slots)

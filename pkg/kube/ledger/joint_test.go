@@ -51,7 +51,7 @@ func (c *cluster) jointly(beside, members []*v1.Pod, on ...string) (says, why st
 	}
 	pages, err := fit.Open(c.t.Context(), c.ledgers, demand)
 	require.NoError(c.t, err)
-	claims, s := pages.Joint(c.t.Context(), others, puts)
+	claims, s := pages.SharedClaims(c.t.Context(), others, puts)
 	if !s.IsSuccess() {
 		return "", s.Message()
 	}

@@ -62,7 +62,8 @@ type displaced struct {
 // reallocate finds devices for a pod if none are free for it, by allocating all members of the node together. It returns the
 // pod's devices, which are not taken yet, and what other pods had before; nil if that fails too.
 func (r *claimRehearsal) reallocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo,
-	ask []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, []displaced) {
+	ask []*resourceapi.ResourceClaim,
+) ([]resourceapi.AllocationResult, []displaced) {
 	if !r.choiceVaries || !r.writable(pod, ask) {
 		return nil, nil
 	}
@@ -170,7 +171,8 @@ const maxStepsTogether = 2_000
 
 // allocateTogether allocates several claims; nil if there are too few devices, or the step limit is reached.
 func (r *claimRehearsal) allocateTogether(ctx context.Context, node *v1.Node,
-	ask []*resourceapi.ResourceClaim) []resourceapi.AllocationResult {
+	ask []*resourceapi.ResourceClaim,
+) []resourceapi.AllocationResult {
 	if devicesNeeded(ask) > r.freeDevices(node.Name) {
 		return nil
 	}

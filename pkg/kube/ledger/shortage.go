@@ -97,7 +97,8 @@ func (p *claimPage) driverFilter(members []fit.Demand) func(driver string) bool 
 
 // completePools removes the slices of incomplete pools, and returns a message about incomplete pools of relevant drivers.
 func (p *claimPage) completePools(offered []*resourceapi.ResourceSlice, counts func(driver string) bool) (rest []*resourceapi.ResourceSlice,
-	waits string) {
+	waits string,
+) {
 	broken := map[poolID]int{} // how many slices there are
 	more := -1                 // further pools beside the named one
 	for _, s := range offered {
@@ -196,7 +197,8 @@ func addRequests(classes map[string]*classDemand, all []resourceapi.DeviceReques
 
 // freeOf counts the free devices of a class that meet some request.
 func (p *claimPage) freeOf(class *resourceapi.DeviceClass, requests []*resourceapi.ExactDeviceRequest,
-	offered []*resourceapi.ResourceSlice) (free int64, ok bool) {
+	offered []*resourceapi.ResourceSlice,
+) (free int64, ok bool) {
 	for _, s := range offered {
 		pool := p.poolStates[poolOf(s)]
 		for i := range s.Spec.Devices {

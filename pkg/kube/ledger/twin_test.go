@@ -162,7 +162,7 @@ func (s *small) written(w *cluster, firsts, members []*v1.Pod, nodes []string) [
 	for i, m := range members {
 		puts = append(puts, fit.Put{Pod: m, Node: there[nodes[i%len(nodes)]]})
 	}
-	claims, status := w.open(firsts...).Joint(w.t.Context(), nil, puts)
+	claims, status := w.open(firsts...).SharedClaims(w.t.Context(), nil, puts)
 	require.True(w.t, status.IsSuccess(), status.Message())
 	now := map[string]runtime.Object{}
 	for _, c := range claims {

@@ -77,7 +77,7 @@ func (p *volumePage) Rehearse() fit.Rehearsal {
 }
 
 // Leave implements fit.Rehearsal: the volumes of a pod are detached, and its claims stay.
-func (r *volumeRehearsal) Leave(pod *v1.Pod) { r.evicted[pod.UID] = true }
+func (r *volumeRehearsal) Release(pod *v1.Pod) { r.evicted[pod.UID] = true }
 
 // Undo implements fit.Rehearsal.
 func (r *volumeRehearsal) Undo() {
@@ -187,7 +187,8 @@ func (r *volumeRehearsal) bindOne(turn *volumeTake, pod *v1.Pod, pvc *v1.Persist
 // be used on the same nodes, the choice does not matter; else one of each sort counts as taken, so that a plan holds for every
 // choice. A hopeful page has no substitutes, unless pods are being bound: VolumeBinding knows their volumes.
 func (r *volumeRehearsal) substitutes(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim,
-	node *v1.Node) (found []*v1.PersistentVolume) {
+	node *v1.Node,
+) (found []*v1.PersistentVolume) {
 	if r.page.hopeful && !r.replaying || pv.Spec.ClaimRef != nil {
 		return nil
 	}

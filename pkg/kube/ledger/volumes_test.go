@@ -175,11 +175,11 @@ func TestVolumesOfWhichEitherMayBeTaken(t *testing.T) {
 				return fits
 			}
 			require.Equal(t, c.holds, fits(pages))
-			hopeful := pages.Hopeful()
+			hopeful := pages.Optimistic()
 			require.Equal(t, c.different, hopeful != nil)
 			if hopeful != nil {
 				require.True(t, fits(hopeful))
-				require.Nil(t, hopeful.Hopeful())
+				require.Nil(t, hopeful.Optimistic())
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func TestVolumesOfPodsBeingBound(t *testing.T) {
 				passed, _ := w.cycles(members[1:2], "other")
 				got, _ := w.slots("other", members[1])
 				require.Equal(t, offer.Slots(passed), got)
-				require.Nil(t, w.open(members[1]).Hopeful(), "it is known")
+				require.Nil(t, w.open(members[1]).Optimistic(), "it is known")
 				back()
 				if seen[passed] = true; len(seen) == 2 {
 					break
@@ -217,9 +217,9 @@ func TestVolumesOfPodsBeingBound(t *testing.T) {
 			w = newCluster(t, append(objects, members[0])...)
 			got, _ := w.slots("other", members[1])
 			require.Zero(t, got)
-			hopeful := w.open(members[1]).Hopeful()
+			hopeful := w.open(members[1]).Optimistic()
 			require.NotNil(t, hopeful)
-			require.Nil(t, hopeful.Hopeful())
+			require.Nil(t, hopeful.Optimistic())
 		})
 	}
 }

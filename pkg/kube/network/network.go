@@ -126,18 +126,18 @@ func (t *Topology) On(nodes []*v1.Node) *Topology {
 
 // Moves are the changes of nodes since the last tree.
 type Moves struct {
-	Afresh bool       // Nodes are all nodes, and the last tree is discarded
-	Nodes  []*v1.Node // new or moved nodes, in their current state
-	Gone   []string
+	Rebuild bool       // Nodes are all nodes, and the last tree is discarded
+	Nodes   []*v1.Node // new or moved nodes, in their current state
+	Deleted []string
 }
 
 // In returns the tree after the moves.
 func (m Moves) In(tree *topology.Tree, layers []convert.Layer) *topology.Tree {
-	if m.Afresh {
+	if m.Rebuild {
 		return topology.Build(convert.LayerNames(layers), treeNodes(m.Nodes, layers))
 	}
 	added := misplaced(tree, layers, m.Nodes, func(int) {})
-	removed := slices.Collect(tree.Indexes(slices.Values(m.Gone)))
+	removed := slices.Collect(tree.Indexes(slices.Values(m.Deleted)))
 	for _, n := range added {
 		if i, ok := tree.NodeIndex(n.Name); ok {
 			removed = append(removed, i)
@@ -185,8 +185,8 @@ func locate(tree *topology.Tree, layers []convert.Layer, n *v1.Node) (node int, 
 	return i, true
 }
 
-// Knows says whether the node is in the tree where its labels say.
-func (t *Topology) Knows(n *v1.Node) bool {
+// Contains says whether the node is in the tree where its labels say.
+func (t *Topology) Contains(n *v1.Node) bool {
 	_, ok := locate(t.Tree, t.layers, n)
 	return ok
 }

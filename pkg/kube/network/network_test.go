@@ -22,7 +22,7 @@ func node(name, spine, block string) *v1.Node {
 // TestTreeFollowsNodes: a node stands where its labels say after it has come, moved or gone.
 func TestTreeFollowsNodes(t *testing.T) {
 	a, b := node("a", "s1", "b1"), node("b", "s2", "b2")
-	tree := network.Moves{Afresh: true, Nodes: []*v1.Node{a, b}}.In(nil, layers)
+	tree := network.Moves{Rebuild: true, Nodes: []*v1.Node{a, b}}.In(nil, layers)
 	path := func(name string) string {
 		i, ok := tree.NodeIndex(name)
 		if !ok {
@@ -37,8 +37,8 @@ func TestTreeFollowsNodes(t *testing.T) {
 	}{
 		{network.Moves{Nodes: []*v1.Node{node("a", "s2", "b2")}}, "a", "s2/b2"},
 		{network.Moves{Nodes: []*v1.Node{node("c", "s3", "b3")}}, "c", "s3/b3"},
-		{network.Moves{Gone: []string{"c", "unknown"}}, "c", "none"},
-		{network.Moves{Gone: []string{"b"}, Nodes: []*v1.Node{node("a", "s1", "b1")}}, "a", "s1/b1"},
+		{network.Moves{Deleted: []string{"c", "unknown"}}, "c", "none"},
+		{network.Moves{Deleted: []string{"b"}, Nodes: []*v1.Node{node("a", "s1", "b1")}}, "a", "s1/b1"},
 	} {
 		tree = c.moves.In(tree, layers)
 		require.Equal(t, c.stands, path(c.of))
@@ -49,12 +49,12 @@ func TestTreeFollowsNodes(t *testing.T) {
 // TestPlanOnSomeNodes: a plan on some nodes has a tree of these alone, where their labels say.
 func TestPlanOnSomeNodes(t *testing.T) {
 	a, b := node("a", "s1", "b1"), node("b", "s2", "b2")
-	all := network.New(network.Moves{Afresh: true, Nodes: []*v1.Node{a, b}}.In(nil, layers), network.Spec{Layers: layers})
+	all := network.New(network.Moves{Rebuild: true, Nodes: []*v1.Node{a, b}}.In(nil, layers), network.Spec{Layers: layers})
 	require.Same(t, all, all.On([]*v1.Node{a, b}))
 	moved := node("b", "s1", "b1")
-	require.False(t, all.Knows(moved))
+	require.False(t, all.Contains(moved))
 	some := all.On([]*v1.Node{moved})
-	require.True(t, some.Knows(moved))
+	require.True(t, some.Contains(moved))
 	require.Equal(t, 1, some.Tree.NumNodes())
 	layer, ok := all.LayerOf("block")
 	require.Equal(t, []any{2, true}, []any{layer, ok})

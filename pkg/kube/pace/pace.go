@@ -34,9 +34,9 @@ type Options struct {
 	// 100 streams of one HTTP/2 connection.
 	Bindings int
 	Events   EventOptions
-	// Quiet says for which pods a failure event is not repeated within a minute, because changes are reported in
+	// SuppressRepeats says for which pods a failure event is not repeated within a minute, because changes are reported in
 	// another way. nil means none.
-	Quiet func(*v1.Pod) bool
+	SuppressRepeats func(*v1.Pod) bool
 }
 
 const defaultBindings = 48
@@ -63,7 +63,7 @@ func New(o Options) *Lane {
 	bindings := cmp.Or(o.Bindings, defaultBindings)
 	return &Lane{
 		slots: slots{free: bindings}, queue: queue{limit: queueFactor * bindings},
-		events: newDelayedEvents(o.Events), quiet: &quiet{covers: o.Quiet},
+		events: newDelayedEvents(o.Events), quiet: &quiet{covers: o.SuppressRepeats},
 	}
 }
 

@@ -82,7 +82,7 @@ func (w *world) after(d time.Duration) []string {
 
 // paced is w's profile with n bindings at a time.
 func paced(ctx context.Context, w *world, n int, o EventOptions, bare bool) *profile {
-	l := New(Options{Bindings: n, Events: o, Quiet: func(p *v1.Pod) bool { return p.Name != "ordinary" }})
+	l := New(Options{Bindings: n, Events: o, SuppressRepeats: func(p *v1.Pod) bool { return p.Name != "ordinary" }})
 	go l.events.run(ctx)
 	return &profile{Framework: w, lane: l, foreignBinder: bare, recorder: &recorder{w, l}}
 }

@@ -9,12 +9,12 @@ import (
 
 // Assign gives members with equal requirements their nodes in rank order.
 // The members that complete their gangs come first, then further ones, lowest ranks first.
-func (a *Attempt) Assign(p *plan.Plan) []gang.Place {
+func (a *Attempt) Assign(p *plan.Plan) []gang.Assignment {
 	chosen := a.Chosen(int(p.Count()))
-	places := make([]gang.Place, 0, len(chosen))
+	places := make([]gang.Assignment, 0, len(chosen))
 	for _, place := range p.Places {
 		for range place.Count {
-			places = append(places, gang.Place{Pod: chosen[len(places)].Pod, Node: a.Net.Tree.NodeName(place.Node)})
+			places = append(places, gang.Assignment{Pod: chosen[len(places)].Pod, Node: a.Net.Tree.NodeName(place.Node)})
 		}
 	}
 	return places

@@ -40,7 +40,7 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 // Choose plans as if the pods in gone, by node index, had terminated. nil means that none has.
 func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.Refusal, error) {
 	dependent := a.Dependent()
-	if !dependent && a.Alike() {
+	if !dependent && a.EqualMembers() {
 		w, sum := a.World, a.sum
 		if gone != nil {
 			w.Free, sum = a.FreeWithout(ctx, gone), nil
@@ -54,8 +54,8 @@ func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.
 	return a.chooseJob(ctx, dependent, gone)
 }
 
-// Alike returns whether the members have equal requirements and gather together, and none runs that a multiple would count.
-func (a *Attempt) Alike() bool {
+// EqualMembers returns whether the members have equal requirements and gather together, and none runs that a multiple would count.
+func (a *Attempt) EqualMembers() bool {
 	if len(a.kinds) > 1 || len(a.Sets) > 0 || a.Group.Choice.Any() {
 		return false
 	}
@@ -79,8 +79,8 @@ func (a *Attempt) KeptOffBy(pod *v1.Pod) bool {
 	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.KeptOffBy(pod) })
 }
 
-// Seek returns whether some members must be near pods such as this one.
-func (a *Attempt) Seek(pod *v1.Pod) bool {
+// SeeksPod returns whether some members must be near pods such as this one.
+func (a *Attempt) SeeksPod(pod *v1.Pod) bool {
 	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Seeks(pod) })
 }
 
@@ -95,7 +95,7 @@ func (a *Attempt) Request() plan.Request {
 // count reads the request off the group and asks the Filters how many members each node takes.
 func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 	tree := a.Net.Tree
-	a.All, a.Sets = convert.Gather(a.Group.Gather, a.Group.Own, tree, a.Group.Gangs)
+	a.All, a.Sets = convert.Gather(a.Group.Gather, a.Group.Constraints, tree, a.Group.Gangs)
 	a.World = plan.World{Tree: tree, Bound: a.bound(gang.Ref{})}
 	a.attract()
 	if err := a.sortKinds(ctx); err != nil {
@@ -124,7 +124,7 @@ func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 
 // near adds a preferred layer to a group without topology constraints, if its ResourceClaims work best within that layer.
 func (a *Attempt) near() {
-	if a.Group.Gather != nil || len(a.Group.Own) > 0 {
+	if a.Group.Gather != nil || len(a.Group.Constraints) > 0 {
 		return
 	}
 	if layer, ok := a.Net.LayerOf(a.pages.Near()); ok {
@@ -200,8 +200,8 @@ func (a *Attempt) sortKinds(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.KeepOff(a.reservedMembers.Off(d.Pod))
-		key := likeness{c.Key(), c.Off().Key(), ""}
+		c.CloseDomains(a.reservedMembers.ClosedDomains(d.Pod))
+		key := likeness{c.Key(), c.ClosedDomains().Key(), ""}
 		if a.owners != nil {
 			key.owner = a.owners.Of(d.Pod)
 		}
@@ -222,7 +222,7 @@ func (a *Attempt) sortKinds(ctx context.Context) error {
 
 // Template returns a key that is equal for pods with equal requirements and equal ResourceClaim allocations.
 func (p *Planner) Template(pod *v1.Pod) string {
-	return convert.Template(pod) + fit.Apart(p.ledgers, pod)
+	return convert.Template(pod) + fit.MemberKey(p.ledgers, pod)
 }
 
 // templates returns the templates of the pending members, and the template index of each member.
@@ -238,7 +238,7 @@ func (a *Attempt) templates() (templateOf []int, demand []fit.Demand) {
 	templateOf = make([]int, len(pods))
 	known := map[templateKey]int{}
 	for i, template := range a.planner.cache.Templates(pods) {
-		key := templateKey{template, fit.Apart(a.planner.ledgers, pods[i])} // as in Planner.Template
+		key := templateKey{template, fit.MemberKey(a.planner.ledgers, pods[i])} // as in Planner.Template
 		t, ok := known[key]
 		if !ok {
 			t = len(demand)
@@ -265,8 +265,8 @@ func (a *Attempt) OneOfEach(representative *v1.Pod) (keys []string) {
 func (a *Attempt) unschedulablePlugins() (plugins []string, everywhere bool) {
 	plugins = slices.Clone(a.trialPlugins)
 	for _, k := range a.kinds {
-		plugins = append(plugins, k.counter.Refusers()...)
-		everywhere = everywhere || k.counter.Everywhere()
+		plugins = append(plugins, k.counter.RejectingPlugins()...)
+		everywhere = everywhere || k.counter.RejectedOnAllNodes()
 	}
 	for _, limit := range a.limited.reasons {
 		if limit.plugin != "" {

@@ -25,7 +25,7 @@ func (w *world) shortage(gangName string, evicts bool) place.Shortage {
 
 // lacking returns how many nodes lack what, and how many are used by pods that may not be evicted.
 func lacking(s place.Shortage) string {
-	words := []string{fmt.Sprint(s.Stay, " stay")}
+	words := []string{fmt.Sprint(s.BlockedNodes, " stay")}
 	for _, what := range slices.Sorted(maps.Keys(s.Lacks)) {
 		words = append(words, fmt.Sprint(s.Lacks[what], " ", what))
 	}
@@ -100,6 +100,6 @@ func TestStayBeside(t *testing.T) {
 func TestOdd(t *testing.T) {
 	r := &plan.Refusal{Want: 6}
 	r.Multiple = []plan.Multiple{{Layer: "BlockLayer", Count: 4}, {Layer: "SpineLayer", Count: 3}}
-	require.Equal(t, r.Multiple[:1], place.Shortage{Fresh: true}.Odd(r))
-	require.Empty(t, place.Shortage{}.Odd(r), "some run, who make up the rest")
+	require.Equal(t, r.Multiple[:1], place.Shortage{Fresh: true}.UnreachableMultiples(r))
+	require.Empty(t, place.Shortage{}.UnreachableMultiples(r), "some run, who make up the rest")
 }

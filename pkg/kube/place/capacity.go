@@ -14,7 +14,7 @@ import (
 
 // FreeWhereCapable chooses free nodes in a domain that can take the whole gang once other pods finish.
 // It returns the path of that domain, "" for the cluster; the list may be empty.
-func (a *Attempt) FreeWhereCapable(ctx context.Context) (places []gang.Place, where string) {
+func (a *Attempt) FreeWhereCapable(ctx context.Context) (places []gang.Assignment, where string) {
 	w := a.World
 	w.Bound = nil // freeInCapable already considers the running members
 	w.Free = a.freeInCapable(ctx)
@@ -42,7 +42,7 @@ func (a *Attempt) freeInCapable(ctx context.Context) []offer.Slots {
 	capacity := offer.Sum(tree, a.FreeWithout(ctx, gone))
 	bound := offer.Sum(tree, a.World.Bound)
 	held := make([]offer.Slots, len(a.Nodes))
-	for _, node := range a.Group.Saved {
+	for _, node := range a.Group.HeldNodes {
 		if i, ok := tree.NodeIndex(node); ok {
 			held[i]++
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// Joint returns the ResourceClaims that members share, in the order in which they are written before the members bind.
+// SharedClaims returns the ResourceClaims that members share, in the order in which they are written before the members bind.
 // It is nil for most groups. why says that the nodes are not as the plan expects.
-func (a *Attempt) Joint(ctx context.Context, places []gang.Place) (claims []*resourceapi.ResourceClaim, why string) {
+func (a *Attempt) SharedClaims(ctx context.Context, places []gang.Assignment) (claims []*resourceapi.ResourceClaim, why string) {
 	if len(a.pages) == 0 {
 		return nil, ""
 	}
@@ -32,7 +32,7 @@ func (a *Attempt) Joint(ctx context.Context, places []gang.Place) (claims []*res
 		}
 		members = append(members, fit.Put{Pod: a.Group.Pods[place.Pod], Node: a.Nodes[i]})
 	}
-	claims, s := a.pages.Joint(ctx, beside, members)
+	claims, s := a.pages.SharedClaims(ctx, beside, members)
 	if !s.IsSuccess() {
 		return nil, s.Message()
 	}
@@ -44,13 +44,13 @@ func (a *Attempt) Joint(ctx context.Context, places []gang.Place) (claims []*res
 func (a *Attempt) Ordered() bool { return a.pages.Ordered() }
 
 // Reserved returns the reserved nodes in the order in which members bind. Members not in order follow in the group's order.
-func (a *Attempt) Reserved(order []string) (places []gang.Place) {
+func (a *Attempt) Reserved(order []string) (places []gang.Assignment) {
 	for _, pod := range order {
-		places = append(places, gang.Place{Pod: pod, Node: a.Group.Places[pod]})
+		places = append(places, gang.Assignment{Pod: pod, Node: a.Group.Places[pod]})
 	}
 	for _, m := range a.Group.Pending {
 		if node := a.Group.Places[m.Pod]; node != "" && !slices.Contains(order, m.Pod) {
-			places = append(places, gang.Place{Pod: m.Pod, Node: node})
+			places = append(places, gang.Assignment{Pod: m.Pod, Node: node})
 		}
 	}
 	return places

@@ -12,12 +12,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Broken returns the topology constraint that the group's assignments and running members break; "" if none.
+// BrokenConstraint returns the topology constraint that the group's assignments and running members break; "" if none.
 // The tree may have changed since the plan, or members may have lost their nodes.
 // A reservation must cover all needed members that exist. While a plan is carried out, the barrier counts them.
-func Broken(group *cache.Group, tree *topology.Tree) string {
+func BrokenConstraint(group *cache.Group, tree *topology.Tree) string {
 	job := mixed.Job{}
-	job.All, job.Sets = convert.Gather(group.Gather, group.Own, tree, group.Gangs)
+	job.All, job.Sets = convert.Gather(group.Gather, group.Constraints, tree, group.Gangs)
 	gangs := map[gang.Ref]int{}
 	places := make([][]offer.Slots, len(group.Gangs))
 	for i, g := range group.Gangs {

@@ -26,7 +26,7 @@ type emptyNodes struct {
 	objects  []*v1.Node     // what nodes show, or objects that are equal for Filters
 	changes  int            // version of the fields above
 	memory   *fit.Memory
-	outcomes memo.Memo[string, int, emptyOutcome] // by Attempt.Asks, valid for one version
+	outcomes memo.Memo[string, int, emptyOutcome] // by Attempt.RequestKey, valid for one version
 }
 
 // mostOutcomes bounds outcomes, at a few bytes each.
@@ -115,14 +115,14 @@ func (a *Attempt) onEmpty(ctx context.Context) (*Attempt, int) {
 func (a *Attempt) atMost(ctx context.Context) (*Attempt, int) {
 	kinds := slices.Clone(a.kinds)
 	for k := range kinds {
-		kinds[k].counter = kinds[k].counter.Alone()
+		kinds[k].counter = kinds[k].counter.NodeLocal()
 	}
 	return a.emptyFor(ctx, kinds)
 }
 
 // emptyFor returns the attempt on empty nodes, counted by the counters of kinds.
 func (a *Attempt) emptyFor(ctx context.Context, kinds []kind) (*Attempt, int) {
-	if !a.counted || slices.ContainsFunc(kinds, func(k kind) bool { return k.counter.Everywhere() }) {
+	if !a.counted || slices.ContainsFunc(kinds, func(k kind) bool { return k.counter.RejectedOnAllNodes() }) {
 		return nil, 0
 	}
 	empty := &a.planner.emptyNodes
@@ -133,7 +133,7 @@ func (a *Attempt) emptyFor(ctx context.Context, kinds []kind) (*Attempt, int) {
 	b.answers = &answers{}
 	b.kinds, b.counts, b.pages = slices.Clone(kinds), make([]fit.Counts, len(kinds)), nil
 	for k := range b.kinds {
-		b.kinds[k].counter = b.kinds[k].counter.Anywhere()
+		b.kinds[k].counter = b.kinds[k].counter.WithoutClosedDomains()
 		b.counts[k] = empty.memory.Count(ctx, b.kinds[k].counter, b.Nodes, nil)
 		b.kinds[k].slots = b.counts[k].Slots
 	}
@@ -144,13 +144,13 @@ func (a *Attempt) emptyFor(ctx context.Context, kinds []kind) (*Attempt, int) {
 // outcomeOnEmpty returns the result of the attempt with every pod gone, including the group's running members.
 // Without a plan there, no eviction helps: the group needs other nodes or constraints. empty may overestimate the capacity.
 func (a *Attempt) outcomeOnEmpty(ctx context.Context, empty *Attempt, changes int) emptyOutcome {
-	key := a.Asks() // "" marks a request that no other attempt shares
+	key := a.RequestKey() // "" marks a request that no other attempt shares
 	if outcome, ok := a.planner.emptyNodes.outcomes.Get(key, changes); ok && key != "" {
 		return outcome
 	}
 	outcome := emptyOutcome{}
 	_, refusal, err := empty.Choose(ctx, nil)
-	if err == nil && refusal != nil && !refusal.Cut {
+	if err == nil && refusal != nil && !refusal.Incomplete {
 		outcome.roles = empty.rolesWithoutNode()
 		outcome.refusal, outcome.lacks = refusal, diagnose(empty.Nodes, empty.counts).Lacks
 		pluginsNow, _ := a.unschedulablePlugins()

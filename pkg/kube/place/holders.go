@@ -21,8 +21,8 @@ type Holder struct {
 	Nodes    []int // node indexes, one for each reserved node
 }
 
-// Whose returns the holder's kind and name.
-func (h Holder) Whose() string {
+// Description returns the holder's kind and name.
+func (h Holder) Description() string {
 	if h.Alone {
 		return "pod " + h.Name
 	}
@@ -54,18 +54,18 @@ func Holders(c *cache.Cache, places map[int][]*v1.Pod) (holders []Holder) {
 	return holders
 }
 
-// Held counts the nodes that would take members without reservations.
-type Held struct {
-	Nodes  int
-	For    string // the holder of most of these nodes, as in Holder.Whose
-	Others int    // number of further holders
+// NodesReserved counts the nodes that would take members without reservations.
+type NodesReserved struct {
+	Nodes        int
+	Holder       string // the holder of most of these nodes, as in Holder.Description
+	OtherHolders int    // number of further holders
 }
 
 // heldNodes finds the nodes that take no member because of reservations. Plans in progress do not count: they end soon.
 // Without reservations this costs nothing.
-func (a *Attempt) heldNodes(ctx context.Context) (h Held, nodes []int) {
+func (a *Attempt) heldNodes(ctx context.Context) (h NodesReserved, nodes []int) {
 	if len(a.beside) == 0 || !a.counted {
-		return Held{}, nil
+		return NodesReserved{}, nil
 	}
 	places, rest := map[int][]*v1.Pod{}, map[int]fit.Pods{}
 	for i, pods := range a.beside {
@@ -89,17 +89,17 @@ func (a *Attempt) heldNodes(ctx context.Context) (h Held, nodes []int) {
 		}
 	}
 	if len(nodes) == 0 {
-		return Held{}, nil
+		return NodesReserved{}, nil
 	}
 	holders := Holders(a.planner.cache, places)
 	for i := range holders {
 		holders[i].Nodes = slices.Compact(holders[i].Nodes)
 	}
 	most := slices.MinFunc(holders, func(x, y Holder) int {
-		return cmp.Or(cmp.Compare(len(y.Nodes), len(x.Nodes)), strings.Compare(x.Whose(), y.Whose()))
+		return cmp.Or(cmp.Compare(len(y.Nodes), len(x.Nodes)), strings.Compare(x.Description(), y.Description()))
 	})
 	slices.Sort(nodes)
-	return Held{Nodes: len(nodes), For: most.Whose(), Others: len(holders) - 1}, nodes
+	return NodesReserved{Nodes: len(nodes), Holder: most.Description(), OtherHolders: len(holders) - 1}, nodes
 }
 
 // takesBeside returns whether the node takes a member of every kind beside the given pods.

@@ -33,7 +33,7 @@ func (a *Attempt) chooseJob(ctx context.Context, dependent bool, gone [][]*v1.Po
 			return Outcome{}, nil, trialErr
 		}
 		defer func() {
-			a.trialPlugins = trial.Refusers()
+			a.trialPlugins = trial.RejectingPlugins()
 			if closeErr := trial.Close(); err == nil {
 				err = closeErr
 			}
@@ -62,11 +62,11 @@ func (a *Attempt) nameGangs(r *plan.Refusal) {
 		for ; n < min(len(t.Gangs), mostNamed) && len(names) < mostNamedBytes; n++ {
 			names += ", " + displayName(a.Group.Gangs[t.Gangs[n]].Ref)
 		}
-		switch t.Who = "gang " + names; {
+		switch t.Name = "gang " + names; {
 		case len(t.Gangs) > n:
-			t.Who = fmt.Sprintf("gangs %s and %d more together", names, len(t.Gangs)-n)
+			t.Name = fmt.Sprintf("gangs %s and %d more together", names, len(t.Gangs)-n)
 		case n > 1:
-			t.Who = fmt.Sprintf("gangs %s together", names)
+			t.Name = fmt.Sprintf("gangs %s together", names)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (a *Attempt) nodeCapacity(ctx context.Context, gone [][]*v1.Pod) func(int, 
 		if gone != nil {
 			goneHere = gone[node]
 		}
-		return a.Take(ctx, Question{Node: node, Kind: kind, Load: load, Gone: goneHere})
+		return a.Capacity(ctx, Question{Node: node, Kind: kind, Load: load, Gone: goneHere})
 	}
 }
 
@@ -163,8 +163,8 @@ func (a *answers) forNode(node, nodes int) map[string]offer.Slots {
 	return a.byNode[node]
 }
 
-// Take asks the Filters, each question once. The caller must not ask two questions about one node at the same time.
-func (a *Attempt) Take(ctx context.Context, q Question) offer.Slots {
+// Capacity asks the Filters, each question once. The caller must not ask two questions about one node at the same time.
+func (a *Attempt) Capacity(ctx context.Context, q Question) offer.Slots {
 	if a.owners != nil && len(q.Gone) > 0 {
 		return a.takeOwned(ctx, q)
 	}
@@ -195,7 +195,7 @@ func (a *Attempt) take(ctx context.Context, q Question) offer.Slots {
 }
 
 // Loads returns, by node index, how many members of each kind are assigned there; nil for a node without any.
-func (a *Attempt) Loads(places []gang.Place) [][]offer.Slots {
+func (a *Attempt) Loads(places []gang.Assignment) [][]offer.Slots {
 	loads := make([][]offer.Slots, len(a.Nodes))
 	for _, place := range places {
 		i, ok := a.Net.Tree.NodeIndex(place.Node)
@@ -214,7 +214,7 @@ func (a *Attempt) Loads(places []gang.Place) [][]offer.Slots {
 func (a *Attempt) Holds(ctx context.Context, node int, load []offer.Slots, gone []*v1.Pod) bool {
 	beside := make([]offer.Slots, len(load))
 	for k, many := range load {
-		if many > 0 && a.Take(ctx, Question{Node: node, Kind: k, Load: beside, Gone: gone}) < many {
+		if many > 0 && a.Capacity(ctx, Question{Node: node, Kind: k, Load: beside, Gone: gone}) < many {
 			return false
 		}
 		beside[k] = many
@@ -225,7 +225,7 @@ func (a *Attempt) Holds(ctx context.Context, node int, load []offer.Slots, gone 
 // CountWithout returns how many members of any kind a node takes once the pods in gone have terminated.
 func (a *Attempt) CountWithout(ctx context.Context, node int, gone []*v1.Pod) (least offer.Slots) {
 	for k := range a.kinds {
-		if slots := a.Take(ctx, Question{Node: node, Kind: k, Gone: gone}); k == 0 || slots < least {
+		if slots := a.Capacity(ctx, Question{Node: node, Kind: k, Gone: gone}); k == 0 || slots < least {
 			least = slots
 		}
 	}
@@ -258,7 +258,7 @@ func (a *Attempt) newTrial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, e
 		return nil, err
 	}
 	for k := range pods {
-		s.KeepOff(k, a.kinds[k].counter.Off())
+		s.CloseDomains(k, a.kinds[k].counter.ClosedDomains())
 	}
 	for i, n := range a.Nodes {
 		if n == nil || gone == nil {
@@ -281,7 +281,7 @@ func (a *Attempt) newTrial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, e
 
 // AssignJob gives members their nodes. Within a class, lower ranks go to nodes that come first in the plan.
 // If the plan prescribes an order, they go to nodes that come first in the tree.
-func (a *Attempt) AssignJob(p *mixed.Plan, classes [][]gang.Member) []gang.Place {
+func (a *Attempt) AssignJob(p *mixed.Plan, classes [][]gang.Member) []gang.Assignment {
 	byRank := slices.Clone(p.Puts)
 	if p.InOrder {
 		slices.SortStableFunc(byRank, func(x, y mixed.Put) int { return cmp.Compare(x.Node, y.Node) })
@@ -292,11 +292,11 @@ func (a *Attempt) AssignJob(p *mixed.Plan, classes [][]gang.Member) []gang.Place
 		onNode[put] = append(onNode[put], classes[put.Class][next[put.Class]])
 		next[put.Class]++
 	}
-	places := make([]gang.Place, 0, len(p.Puts))
+	places := make([]gang.Assignment, 0, len(p.Puts))
 	for _, put := range p.Puts {
 		m := onNode[put][0]
 		onNode[put] = onNode[put][1:]
-		places = append(places, gang.Place{Pod: m.Pod, Node: a.Net.Tree.NodeName(put.Node)})
+		places = append(places, gang.Assignment{Pod: m.Pod, Node: a.Net.Tree.NodeName(put.Node)})
 	}
 	return places
 }

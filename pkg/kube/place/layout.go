@@ -31,7 +31,7 @@ type layouts struct {
 func (l *layouts) get(c *cache.Cache, nodes []fwk.NodeInfo) (found *layout, softTainted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.last != nil && l.topology == c.Topology() && !c.AnyGone() && l.unchanged(nodes) {
+	if l.last != nil && l.topology == c.Topology() && !c.HasDeletedNodes() && l.unchanged(nodes) {
 		return l.last, l.softTainted > 0
 	}
 	l.softTainted = 0
@@ -52,7 +52,7 @@ func (l *layouts) get(c *cache.Cache, nodes []fwk.NodeInfo) (found *layout, soft
 }
 
 func softTaints(node *v1.Node) int {
-	if fit.Suspect(node) {
+	if fit.HasSoftTaint(node) {
 		return 1
 	}
 	return 0
@@ -72,7 +72,7 @@ func (l *layouts) unchanged(nodes []fwk.NodeInfo) bool {
 			continue
 		}
 		if object := n.Node(); object != l.objects[i] {
-			if object == nil || !l.last.net.Knows(object) {
+			if object == nil || !l.last.net.Contains(object) {
 				return false
 			}
 			l.softTainted += softTaints(object) - softTaints(l.objects[i])

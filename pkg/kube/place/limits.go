@@ -62,11 +62,11 @@ func (p *Planner) Limit(group *cache.Group, pod *v1.Pod, node string, status *fw
 	return true
 }
 
-// Cured ends the limits set by a plugin after an event that may free capacity.
-func (p *Planner) Cured(plugin string) { p.limits.forget(plugin) }
+// ForgetLimits ends the limits set by a plugin after an event that may free capacity.
+func (p *Planner) ForgetLimits(plugin string) { p.limits.forget(plugin) }
 
-// Heard ends the limits set by a plugin for members that it may accept now, and returns their groups.
-func (p *Planner) Heard(plugin string, mayPass func(refused *v1.Pod) bool) (groups []gang.Ref) {
+// RecheckLimits ends the limits set by a plugin for members that it may accept now, and returns their groups.
+func (p *Planner) RecheckLimits(plugin string, mayPass func(refused *v1.Pod) bool) (groups []gang.Ref) {
 	for key, set := range p.limits.setBy(plugin) {
 		if mayPass(set.pod) && p.limits.drop(key, set) && !slices.Contains(groups, key.group) {
 			groups = append(groups, key.group)
@@ -233,9 +233,9 @@ func (l *activeLimits) allow(node, kind int, load []offer.Slots, slots offer.Slo
 // Limited returns whether some node takes fewer members than its Filters allow.
 func (a *Attempt) Limited() bool { return len(a.limited.remaining) > 0 }
 
-// Hindered returns whether only remembered limits, excluded nodes or allocations of terminated pods prevent a plan.
+// OnlyLimitsPreventPlan returns whether only remembered limits, excluded nodes or allocations of terminated pods prevent a plan.
 // The gang then waits, and no further eviction helps.
-func (a *Attempt) Hindered(ctx context.Context) bool {
+func (a *Attempt) OnlyLimitsPreventPlan(ctx context.Context) bool {
 	switch {
 	case !a.counted:
 		return false
@@ -286,9 +286,9 @@ func (a *Attempt) limitTrial(s mixed.Trial) mixed.Trial {
 	return &limitedTrial{Trial: s, activeLimits: &a.limited, load: map[int][]offer.Slots{}}
 }
 
-// Sees returns whether the next attempt will detect that the node no longer takes the members of its plan.
+// DetectsMisfit returns whether the next attempt will detect that the node no longer takes the members of its plan.
 // The node then needs no exclusion, and is used again once that changes.
-func (p *Planner) Sees(ctx context.Context, group *cache.Group, node string) bool {
+func (p *Planner) DetectsMisfit(ctx context.Context, group *cache.Group, node string) bool {
 	nodes, err := p.profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return false

@@ -127,8 +127,8 @@ func TestHeard(t *testing.T) {
 	put("a", "Volumes", "a-1")
 	put("b", "Volumes", "b-0")
 	put("c", "Devices", "c-0")
-	require.Empty(t, p.Heard("Volumes", func(*v1.Pod) bool { return false }))
-	require.Equal(t, []gang.Ref{{Name: "a"}}, p.Heard("Volumes", func(pod *v1.Pod) bool { return pod.Name != "b-0" }))
+	require.Empty(t, p.RecheckLimits("Volumes", func(*v1.Pod) bool { return false }))
+	require.Equal(t, []gang.Ref{{Name: "a"}}, p.RecheckLimits("Volumes", func(pod *v1.Pod) bool { return pod.Name != "b-0" }))
 	require.Len(t, p.limits.known, 2)
-	require.Empty(t, p.Heard("Volumes", func(pod *v1.Pod) bool { return pod.Name != "b-0" }), "it has ended")
+	require.Empty(t, p.RecheckLimits("Volumes", func(pod *v1.Pod) bool { return pod.Name != "b-0" }), "it has ended")
 }

@@ -17,7 +17,7 @@ type InLayer struct {
 
 // Largest returns, by layer from the top, how many members of any pending kind fit into one domain beside the assignments.
 // Nodes are not included. The attempt must have counted.
-func (a *Attempt) Largest(places []gang.Place) (out []InLayer) {
+func (a *Attempt) Largest(places []gang.Assignment) (out []InLayer) {
 	tree := a.Net.Tree
 	free := slices.Clone(a.World.Free)
 	for _, p := range places {
@@ -47,7 +47,7 @@ type Spread struct {
 
 // Spread returns, by layer below the top, how many domains the assignments touch, and the fewest possible in one Must domain.
 // It returns nil if members run already: this plan did not choose their domains. The attempt must have counted.
-func (a *Attempt) Spread(places []gang.Place) (out []Spread) {
+func (a *Attempt) Spread(places []gang.Assignment) (out []Spread) {
 	if len(a.Group.Bound) > 0 || len(places) == 0 || !a.counted {
 		return nil
 	}

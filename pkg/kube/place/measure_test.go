@@ -81,9 +81,9 @@ func measured(spines, blocks, nodes int) *Attempt {
 	return a
 }
 
-func onNodes(a *Attempt, nodes ...string) (places []gang.Place) {
+func onNodes(a *Attempt, nodes ...string) (places []gang.Assignment) {
 	for i, n := range nodes {
-		places = append(places, gang.Place{Pod: fmt.Sprint("p", i), Node: n})
+		places = append(places, gang.Assignment{Pod: fmt.Sprint("p", i), Node: n})
 	}
 	return places
 }

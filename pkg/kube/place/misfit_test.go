@@ -36,7 +36,7 @@ func TestSees(t *testing.T) {
 			key := w.cache.GroupKey(w.get("a-0"))
 			plan := gang.Planned{Group: key}
 			for _, pod := range []string{"a-0", "a-1", "a-2", "a-3"} {
-				plan.Places = append(plan.Places, gang.Place{Pod: "default/" + pod, Node: "n1"})
+				plan.Places = append(plan.Places, gang.Assignment{Pod: "default/" + pod, Node: "n1"})
 			}
 			w.cache.Handle(plan)
 			if test.then != nil {
@@ -44,10 +44,10 @@ func TestSees(t *testing.T) {
 			}
 			w.nodes()
 			group, refusal := w.cache.Group(w.get("a-0"))
-			require.False(t, refusal.Is())
-			require.Equal(t, test.sees, w.planner.Sees(t.Context(), group, "n1"))
-			require.False(t, w.planner.Sees(t.Context(), group, "n2"), "the plan has nobody there")
-			require.False(t, w.planner.Sees(t.Context(), group, "n9"), "it is gone")
+			require.False(t, refusal.Exists())
+			require.Equal(t, test.sees, w.planner.DetectsMisfit(t.Context(), group, "n1"))
+			require.False(t, w.planner.DetectsMisfit(t.Context(), group, "n2"), "the plan has nobody there")
+			require.False(t, w.planner.DetectsMisfit(t.Context(), group, "n9"), "it is gone")
 		})
 	}
 }

@@ -94,20 +94,20 @@ func (a *Attempt) findReservedMembers() {
 	})
 }
 
-// Off returns where such members keep a pod without a gang away; nil if nowhere.
-func (p *Planner) Off(pod *v1.Pod) fit.Off {
+// ClosedDomains returns where such members keep a pod without a gang away; nil if nowhere.
+func (p *Planner) ClosedDomains(pod *v1.Pod) fit.ClosedDomains {
 	nodes := p.profile.SnapshotSharedLister().NodeInfos()
 	return p.reservedMembers(pod, convert.KeepsOffAfar(pod), func(node string) fwk.NodeInfo {
 		if n, err := nodes.Get(node); err == nil {
 			return n
 		}
 		return nil
-	}).Off(pod)
+	}).ClosedDomains(pod)
 }
 
 // reservedMembers returns the members in cache.KeptAfar; nil if there are none.
-func (p *Planner) reservedMembers(pod *v1.Pod, own bool, nodeInfo func(node string) fwk.NodeInfo) *fit.Comers {
-	reserved := p.cache.KeptAfar(pod, own)
+func (p *Planner) reservedMembers(pod *v1.Pod, own bool, nodeInfo func(node string) fwk.NodeInfo) *fit.ReservedMembers {
+	reserved := p.cache.FarReservations(pod, own)
 	if len(reserved) == 0 {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (p *Planner) reservedMembers(pod *v1.Pod, own bool, nodeInfo func(node stri
 	for i, entry := range reserved {
 		pods[i] = entry.Pod
 	}
-	all := fit.NewComers(p.profile.SharedInformerFactory().Core().V1().Namespaces().Lister())
+	all := fit.NewReservedMembers(p.profile.SharedInformerFactory().Core().V1().Namespaces().Lister())
 	for i, template := range p.cache.Templates(pods) {
 		if n := nodeInfo(reserved[i].Node); n != nil {
 			all.Add(pods[i], template, n.Node(), "gang "+reserved[i].Gang.String())
@@ -126,7 +126,7 @@ func (p *Planner) reservedMembers(pod *v1.Pod, own bool, nodeInfo func(node stri
 
 // keepOff excludes the nodes that reservations close to all members, and notes the nodes closed to some.
 func (a *Attempt) keepOff() {
-	if !slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Off() != nil }) {
+	if !slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.ClosedDomains() != nil }) {
 		return
 	}
 	reservedFor, removed := maps.Clone(a.reservedFor), map[int]fwk.NodeInfo{}
@@ -139,7 +139,7 @@ func (a *Attempt) keepOff() {
 		}
 		all := true
 		for _, k := range a.kinds {
-			holder, closed := k.counter.Off().Closes(n.Node())
+			holder, closed := k.counter.ClosedDomains().Closes(n.Node())
 			if closed {
 				reservedFor[i] = "reserved for " + holder
 			}

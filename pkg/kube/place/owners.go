@@ -20,8 +20,8 @@ type Owners struct {
 	Uses func(owner string, gone *v1.Pod) bool // for members of one owner
 }
 
-// Owned returns the attempt counted again under Owners.
-func (a *Attempt) Owned(ctx context.Context, owners *Owners) (*Attempt, error) {
+// WithOwners returns the attempt counted again under Owners.
+func (a *Attempt) WithOwners(ctx context.Context, owners *Owners) (*Attempt, error) {
 	owned := *a
 	owned.owners, owned.kinds, owned.kindOf, owned.limited = owners, nil, nil, activeLimits{}
 	_, err := owned.count(ctx)
@@ -54,8 +54,8 @@ func (a *Attempt) takeOwned(ctx context.Context, q Question) offer.Slots {
 	return slots
 }
 
-// AreOwned returns whether each victim in gone is on a node where a member may use its capacity, or on a node without members.
-func (a *Attempt) AreOwned(places []gang.Place, gone []*v1.Pod) bool {
+// VictimsUsable returns whether each victim in gone is on a node where a member may use its capacity, or on a node without members.
+func (a *Attempt) VictimsUsable(places []gang.Assignment, gone []*v1.Pod) bool {
 	if a.owners == nil {
 		return true
 	}

@@ -21,11 +21,11 @@ func TestTakeOwned(t *testing.T) {
 	require.NotNil(t, refusal)
 	gone := []*v1.Pod{w.get("v")}
 	take := func(a *place.Attempt, kind int, load ...offer.Slots) offer.Slots {
-		return a.Take(t.Context(), place.Question{Kind: kind, Load: load, Gone: gone})
+		return a.Capacity(t.Context(), place.Question{Kind: kind, Load: load, Gone: gone})
 	}
 	require.Equal(t, offer.Slots(8), take(a, 1, 0, 0))
 
-	owned, err := a.Owned(t.Context(), &place.Owners{
+	owned, err := a.WithOwners(t.Context(), &place.Owners{
 		Of:   func(member *v1.Pod) string { return member.Spec.Containers[0].Resources.Requests.Cpu().String() },
 		Uses: func(owner string, _ *v1.Pod) bool { return owner == "2" },
 	})
@@ -49,11 +49,11 @@ func TestTakeOwned(t *testing.T) {
 	} {
 		require.Equal(t, is.want, take(owned, is.kind, is.large, is.small), is)
 	}
-	require.False(t, owned.Alike())
-	places := func(pod string) []gang.Place { return []gang.Place{{Pod: "default/" + pod, Node: "n1"}} }
-	require.True(t, owned.AreOwned(places("a-0"), gone))
-	require.False(t, owned.AreOwned(places("a-4"), gone))
-	require.True(t, a.AreOwned(places("a-4"), gone))
+	require.False(t, owned.EqualMembers())
+	places := func(pod string) []gang.Assignment { return []gang.Assignment{{Pod: "default/" + pod, Node: "n1"}} }
+	require.True(t, owned.VictimsUsable(places("a-0"), gone))
+	require.False(t, owned.VictimsUsable(places("a-4"), gone))
+	require.True(t, a.VictimsUsable(places("a-4"), gone))
 }
 
 // TestOwnedAlike: equal members are distinguished if only some may use the capacity of a victim.
@@ -62,11 +62,11 @@ func TestOwnedAlike(t *testing.T) {
 	a := w.attempt("a")
 	_, _, err := a.Plan(t.Context())
 	require.NoError(t, err)
-	require.True(t, a.Alike())
-	owned, err := a.Owned(t.Context(), &place.Owners{Of: func(member *v1.Pod) string { return member.Annotations["owner"] }})
+	require.True(t, a.EqualMembers())
+	owned, err := a.WithOwners(t.Context(), &place.Owners{Of: func(member *v1.Pod) string { return member.Annotations["owner"] }})
 	require.NoError(t, err)
-	require.True(t, owned.Alike(), "all are of one quota")
-	owned, err = a.Owned(t.Context(), &place.Owners{Of: func(member *v1.Pod) string { return fmt.Sprint(*member.Spec.Priority) }})
+	require.True(t, owned.EqualMembers(), "all are of one quota")
+	owned, err = a.WithOwners(t.Context(), &place.Owners{Of: func(member *v1.Pod) string { return fmt.Sprint(*member.Spec.Priority) }})
 	require.NoError(t, err)
-	require.False(t, owned.Alike())
+	require.False(t, owned.EqualMembers())
 }

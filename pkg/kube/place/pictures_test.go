@@ -81,14 +81,14 @@ func (s *scene) do(t *testing.T, d *datadriven.TestData) string {
 		known := s.planner.Limit(a.Group, s.get(words[0]), words[1], fwk.NewStatus(fwk.Unschedulable, "no room for it").WithPlugin(words[2]))
 		return fmt.Sprint(known)
 	case "cured":
-		s.planner.Cured(words[0])
+		s.planner.ForgetLimits(words[0])
 		return "ok"
 	case "hindered":
 		a := s.attempt(words[0], options["avoid"]...)
 		_, refusal, err := a.Plan(t.Context())
 		require.NoError(t, err)
 		require.NotNil(t, refusal)
-		return fmt.Sprint(a.Hindered(t.Context()))
+		return fmt.Sprint(a.OnlyLimitsPreventPlan(t.Context()))
 	case "capable":
 		return s.capable(s.attempt(words[0]), options["kept"])
 	case "alike":
@@ -116,8 +116,8 @@ func (s *scene) try(a *place.Attempt, keep func(*place.Attempt, place.Outcome)) 
 	require.True(s.t, a.Counted())
 	if refusal != nil {
 		says := refused(refusal)
-		if held := a.Shortage(s.t.Context(), refusal, true).Held; held.Nodes > 0 {
-			says += fmt.Sprintf("\n%d held for %s and %d more", held.Nodes, held.For, held.Others)
+		if held := a.Shortage(s.t.Context(), refusal, true).ReservedNodes; held.Nodes > 0 {
+			says += fmt.Sprintf("\n%d held for %s and %d more", held.Nodes, held.Holder, held.OtherHolders)
 		}
 		return says
 	}
@@ -128,7 +128,7 @@ func (s *scene) try(a *place.Attempt, keep func(*place.Attempt, place.Outcome)) 
 }
 
 // drawn writes the assignments: by node, or in order if that matters.
-func drawn(places []gang.Place, inOrder bool) string {
+func drawn(places []gang.Assignment, inOrder bool) string {
 	if inOrder {
 		out := ", in this order:"
 		for _, at := range places {
@@ -181,15 +181,15 @@ func refused(r *place.Refusal) string {
 
 func (s *scene) reserve(gangName string, options map[string][]string) string {
 	a := s.attempt(gangName)
-	var places []gang.Place
+	var places []gang.Assignment
 	for _, m := range a.Group.Pending {
 		if at := options[name(m.Pod)]; at != nil {
-			places = append(places, gang.Place{Pod: m.Pod, Node: at[0]})
+			places = append(places, gang.Assignment{Pod: m.Pod, Node: at[0]})
 		}
 	}
 	order, inOrder := options["order"]
 	if inOrder {
-		slices.SortFunc(places, func(x, y gang.Place) int {
+		slices.SortFunc(places, func(x, y gang.Assignment) int {
 			return cmp.Compare(slices.Index(order, name(x.Pod)), slices.Index(order, name(y.Pod)))
 		})
 	}
@@ -199,7 +199,7 @@ func (s *scene) reserve(gangName string, options map[string][]string) string {
 
 // fits says whether a reservation still stands, and whether its places can be taken.
 func (s *scene) fits(a *place.Attempt, gone []string) string {
-	if lost := cmp.Or(a.Missing(), place.Broken(a.Group, a.Net.Tree)); lost != "" {
+	if lost := cmp.Or(a.Missing(), place.BrokenConstraint(a.Group, a.Net.Tree)); lost != "" {
 		return "lost: " + lost
 	}
 	left := make([][]*v1.Pod, len(a.Nodes))
@@ -224,9 +224,9 @@ func (s *scene) fits(a *place.Attempt, gone []string) string {
 
 // capable first finds out that there is no plan, as the gang does that waits for one.
 func (s *scene) capable(a *place.Attempt, kept []string) string {
-	a.Group.Saved = map[string]string{}
+	a.Group.HeldNodes = map[string]string{}
 	for i, node := range kept {
-		a.Group.Saved[a.Group.Pending[i].Pod] = node
+		a.Group.HeldNodes[a.Group.Pending[i].Pod] = node
 	}
 	_, refusal, err := a.Plan(s.t.Context())
 	require.NoError(s.t, err)

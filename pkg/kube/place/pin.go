@@ -12,10 +12,10 @@ import (
 // Pin describes running members in a domain that lacks capacity for the members that must join them.
 // Running members bind the rest to their domain, by the constraints of the group, of some gangs, or of a part.
 type Pin struct {
-	Who        []string // names of the running members
-	In         string   // the domain's path
-	At         int      // the domain's layer
-	Want, Room offer.Slots
+	Members        []string // names of the running members
+	DomainPath     string   // the domain's path
+	DomainLayer    int      // the domain's layer
+	Want, Capacity offer.Slots
 	// Layer is where one domain within In must have that capacity; "" if the whole of In counts.
 	Layer string
 }
@@ -23,8 +23,8 @@ type Pin struct {
 // pin returns what a refusal says of running members. If some gangs exceed the domain of their own running members, pin describes these.
 func (a *Attempt) pin(r *plan.Refusal) *Pin {
 	for _, t := range r.TooLarge {
-		if layer, ok := a.Net.Tree.LayerIndex(t.Layer); ok && t.Beside && !a.optional(r, t.Gangs) {
-			return a.pinAt(layer, a.refs(t.Gangs), Pin{Want: t.Want, Room: t.Best.Slots})
+		if layer, ok := a.Net.Tree.LayerIndex(t.Layer); ok && t.JoinsRunning && !a.optional(r, t.Gangs) {
+			return a.pinAt(layer, a.refs(t.Gangs), Pin{Want: t.Want, Capacity: t.Best.Slots})
 		}
 	}
 	if a.All.Must == 0 {
@@ -35,13 +35,13 @@ func (a *Attempt) pin(r *plan.Refusal) *Pin {
 		return nil
 	}
 	for _, d := range r.Domains {
-		if d.Path == p.In {
-			p.Room = d.Slots
+		if d.Path == p.DomainPath {
+			p.Capacity = d.Slots
 		}
 	}
 	for _, t := range r.TooLarge {
-		if !t.Beside && !a.optional(r, t.Gangs) {
-			p.Layer, p.Want, p.Room = t.Layer, t.Want, t.Best.Slots
+		if !t.JoinsRunning && !a.optional(r, t.Gangs) {
+			p.Layer, p.Want, p.Capacity = t.Layer, t.Want, t.Best.Slots
 			break
 		}
 	}
@@ -50,7 +50,7 @@ func (a *Attempt) pin(r *plan.Refusal) *Pin {
 
 // optional returns whether other gangs may start instead of these.
 func (a *Attempt) optional(r *plan.Refusal, gangs []int) bool {
-	if r.Some == nil || r.Some.Of <= r.Some.Least {
+	if r.Optional == nil || r.Optional.Of <= r.Optional.Least {
 		return false
 	}
 	c := a.Group.Choice
@@ -69,14 +69,14 @@ func (a *Attempt) refs(gangs []int) (out []gang.Ref) {
 // name.
 func (a *Attempt) pinAt(layer int, gangs []gang.Ref, p Pin) *Pin {
 	tree := a.Net.Tree
-	p.At = layer
+	p.DomainLayer = layer
 	for _, m := range a.Group.Bound {
 		if i, ok := tree.NodeIndex(m.Node); ok && (gangs == nil || slices.Contains(gangs, m.Gang)) {
 			_, name := convert.SplitKey(m.Pod)
-			p.Who, p.In = append(p.Who, name), tree.Path(tree.Ancestor(tree.Node(i), layer))
+			p.Members, p.DomainPath = append(p.Members, name), tree.Path(tree.Ancestor(tree.Node(i), layer))
 		}
 	}
-	if p.In == "" { // no such member, or the domain has no name
+	if p.DomainPath == "" { // no such member, or the domain has no name
 		return nil
 	}
 	return &p

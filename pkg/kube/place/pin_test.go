@@ -67,7 +67,7 @@ func TestPin(t *testing.T) {
 			require.NotNil(t, refusal)
 			got := ""
 			if p := a.Shortage(t.Context(), refusal, false).Pin; p != nil {
-				got = fmt.Sprintf("%s in %s: %d of %d", strings.Join(p.Who, " "), p.In, p.Want, p.Room)
+				got = fmt.Sprintf("%s in %s: %d of %d", strings.Join(p.Members, " "), p.DomainPath, p.Want, p.Capacity)
 				if p.Layer != "" {
 					got += " in one " + p.Layer
 				}

@@ -55,9 +55,9 @@ type Planner struct {
 	limits       limits
 	emptyNodes   emptyNodes
 	blockedNodes blockedNodes
-	// MayLeave returns the quotas' rule for pods that may be evicted for a group. lower says that the pod has a lower priority.
+	// MayEvict returns the quotas' rule for pods that may be evicted for a group. lower says that the pod has a lower priority.
 	// It may be nil, and may return nil if quotas do not apply. Set it before the first attempt.
-	MayLeave func(*cache.Group) func(pod *v1.Pod, lower bool) bool
+	MayEvict func(*cache.Group) func(pod *v1.Pod, lower bool) bool
 }
 
 // NewPlanner returns the planner of a profile. The ledgers are asked beside its Filters.
@@ -121,12 +121,12 @@ type Attempt struct {
 	counted         bool
 	counts          []fit.Counts // by kind
 	limited         activeLimits
-	ignoreLimits    bool             // limits are ignored
-	trialPlugins    []string         // plugins that rejected members in a trial
-	beside          map[int]fit.Pods // by node index, pods that count there beside the snapshot
-	reservedMembers *fit.Comers      // members with reserved nodes; nil if they keep no member off other nodes
-	reservedFor     map[int]string   // by node index, the reservation that keeps members off
-	besideSurplus   map[int]fit.Pods // as beside, for members beyond minMember only
+	ignoreLimits    bool                 // limits are ignored
+	trialPlugins    []string             // plugins that rejected members in a trial
+	beside          map[int]fit.Pods     // by node index, pods that count there beside the snapshot
+	reservedMembers *fit.ReservedMembers // members with reserved nodes; nil if they keep no member off other nodes
+	reservedFor     map[int]string       // by node index, the reservation that keeps members off
+	besideSurplus   map[int]fit.Pods     // as beside, for members beyond minMember only
 	answers         *answers
 	owners          *Owners       // nil if all members may use the capacity of any victim
 	sum             []offer.Slots // free slots by domain; nil if not summed
@@ -144,7 +144,7 @@ type kind struct {
 
 // Outcome is the plan of an attempt.
 type Outcome struct {
-	Places  []gang.Place
+	Places  []gang.Assignment
 	InOrder bool // members must bind in the order of Places
 }
 
@@ -233,10 +233,12 @@ func (a *Attempt) InParallel(ctx context.Context, n int, do func(i int)) {
 }
 
 // Domain returns the path of the deepest named domain around the assignments and the running members; "" for the cluster.
-func (a *Attempt) Domain(places []gang.Place) string { return a.Net.Tree.Path(a.Enclosing(places)) }
+func (a *Attempt) Domain(places []gang.Assignment) string {
+	return a.Net.Tree.Path(a.Enclosing(places))
+}
 
 // Enclosing returns the deepest domain around the assignments and the running members; the root without any.
-func (a *Attempt) Enclosing(places []gang.Place) topology.ID {
+func (a *Attempt) Enclosing(places []gang.Assignment) topology.ID {
 	names := make([]string, 0, len(places)+len(a.Group.Bound))
 	for _, p := range places {
 		names = append(names, p.Node)

@@ -81,7 +81,7 @@ func TestLayouts(t *testing.T) {
 	was := w.cache.Topology()
 	w.layers("SpineLayer")
 	w.wait(func() bool { return w.cache.Topology() != was && len(w.cache.Topology().Tree.LayerNames()) == 3 })
-	require.Equal(t, "s1/n2", w.attempt("a").Net.Tree.Path(w.attempt("a").Enclosing([]gang.Place{{Node: "n2"}})), "the layers have changed, and no node")
+	require.Equal(t, "s1/n2", w.attempt("a").Net.Tree.Path(w.attempt("a").Enclosing([]gang.Assignment{{Node: "n2"}})), "the layers have changed, and no node")
 }
 
 // TestAttemptsAreValues: what is done to one attempt, another does not see.
@@ -111,7 +111,7 @@ func TestAttemptsAreValues(t *testing.T) {
 	some := b.For(b.Group.Pending[1:])
 	found, _, err = some.Choose(t.Context(), nil)
 	require.NoError(t, err)
-	require.Equal(t, []gang.Place{{Pod: "default/a-1", Node: "n1"}, {Pod: "default/a-2", Node: "n1"}}, found.Places)
+	require.Equal(t, []gang.Assignment{{Pod: "default/a-1", Node: "n1"}, {Pod: "default/a-2", Node: "n1"}}, found.Places)
 	require.Len(t, b.Group.Pending, 3)
 }
 

@@ -7,11 +7,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// Settled returns the attempt as if all allocations of terminated pods were released; nil if there are none.
+// AfterRelease returns the attempt as if all allocations of terminated pods were released; nil if there are none.
 // A controller deallocates claims some time after their pods end. Until then the gang need not evict further pods.
 // The error is a plugin's failure.
-func (a *Attempt) Settled(ctx context.Context) (*Attempt, error) {
-	pages := a.pages.Settled()
+func (a *Attempt) AfterRelease(ctx context.Context) (*Attempt, error) {
+	pages := a.pages.AfterRelease()
 	if pages == nil {
 		return nil, nil
 	}
@@ -28,7 +28,7 @@ func (a *Attempt) withPages(ctx context.Context, pages fit.Pages) (*Attempt, err
 		if err != nil {
 			return nil, err
 		}
-		c.KeepOff(b.kinds[k].counter.Off())
+		c.CloseDomains(b.kinds[k].counter.ClosedDomains())
 		b.kinds[k].counter = c
 	}
 	return &b, nil
@@ -36,7 +36,7 @@ func (a *Attempt) withPages(ctx context.Context, pages fit.Pages) (*Attempt, err
 
 // optimisticPlan returns a plan that depends on allocations still to be made, if there is one. Such a plan evicts no pod.
 func (a *Attempt) optimisticPlan(ctx context.Context) (Outcome, bool) {
-	pages := a.pages.Hopeful()
+	pages := a.pages.Optimistic()
 	if pages == nil {
 		return Outcome{}, false
 	}
@@ -50,7 +50,7 @@ func (a *Attempt) optimisticPlan(ctx context.Context) (Outcome, bool) {
 
 // plansOnceReleased returns whether there is a plan once terminated pods release their allocations.
 func (a *Attempt) plansOnceReleased(ctx context.Context) bool {
-	b, err := a.Settled(ctx)
+	b, err := a.AfterRelease(ctx)
 	if b == nil || err != nil {
 		return false
 	}

@@ -84,7 +84,7 @@ func (a *Attempt) dependentFit(ctx context.Context, gone [][]*v1.Pod) (order []s
 }
 
 // Fits returns whether interdependent members fit their assignments once the pods in gone, by node index, have terminated.
-func (a *Attempt) Fits(ctx context.Context, places []gang.Place, gone [][]*v1.Pod) bool {
+func (a *Attempt) Fits(ctx context.Context, places []gang.Assignment, gone [][]*v1.Pod) bool {
 	nodes, pods := map[string]string{}, make([]string, len(places))
 	for i, p := range places {
 		nodes[p.Pod], pods[i] = p.Node, p.Pod

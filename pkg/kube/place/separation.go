@@ -12,15 +12,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Apart is a reason why each member needs a domain of its own, with too few such domains in the best domain of a layer.
-type Apart struct {
-	convert.Apart
+// Separation is a reason why each member needs a domain of its own, with too few such domains in the best domain of a layer.
+type Separation struct {
+	convert.Repulsion
 	Need, Have int
 	Layer      string // "" if the members gather in no layer
 }
 
 // Helps names the nodes that would help.
-func (a Apart) Helps() string {
+func (a Separation) Helps() string {
 	remedy := "more nodes"
 	if a.Key != v1.LabelHostname {
 		remedy = "nodes with more values of " + a.Key
@@ -33,7 +33,7 @@ func (a Apart) Helps() string {
 
 // separations returns the reasons why the need members cannot start: each needs its own domain, and there are too few.
 // Free capacity does not count. If empty is not nil, nodes that take no member even without pods do not count either.
-func (a *Attempt) separations(need int, empty *Attempt) (out []Apart) {
+func (a *Attempt) separations(need int, empty *Attempt) (out []Separation) {
 	pending := a.Group.Pending
 	out = a.separationsIn(a.All.Must, pending, len(pending)-need, empty)
 	for _, set := range a.Sets {
@@ -47,22 +47,22 @@ func (a *Attempt) separations(need int, empty *Attempt) (out []Apart) {
 		}
 		out = append(out, a.separationsIn(set.Must, members, spare+len(members), empty)...)
 	}
-	slices.SortFunc(out, func(a, b Apart) int {
-		return cmp.Or(cmp.Compare(a.Says, b.Says), cmp.Compare(a.Layer, b.Layer), cmp.Compare(b.Need-b.Have, a.Need-a.Have))
+	slices.SortFunc(out, func(a, b Separation) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Layer, b.Layer), cmp.Compare(b.Need-b.Have, a.Need-a.Have))
 	})
-	return slices.CompactFunc(out, func(a, b Apart) bool { return a.Says == b.Says && a.Layer == b.Layer })
+	return slices.CompactFunc(out, func(a, b Separation) bool { return a.Field == b.Field && a.Layer == b.Layer })
 }
 
 // separationsIn is separations for members that gather in one domain of layer. The plan may omit spare of them.
-func (a *Attempt) separationsIn(layer int, members []gang.Member, spare int, empty *Attempt) (out []Apart) {
-	count := map[convert.Apart]int{}
+func (a *Attempt) separationsIn(layer int, members []gang.Member, spare int, empty *Attempt) (out []Separation) {
+	count := map[convert.Repulsion]int{}
 	for _, m := range members {
 		for _, reason := range convert.ApartOf(a.Group.Pods[m.Pod]) {
 			count[reason]++
 		}
 	}
 	for reason, n := range count {
-		separation := Apart{Apart: reason, Need: n - spare, Have: a.mostDomains(reason.Key, layer, empty)}
+		separation := Separation{Repulsion: reason, Need: n - spare, Have: a.mostDomains(reason.Key, layer, empty)}
 		if layer > 0 {
 			separation.Layer = a.Net.Tree.LayerNames()[layer]
 		}

@@ -26,10 +26,10 @@ type Shortage struct {
 	Plan *plan.Refusal
 	// Lacks counts nodes by what they lack, in the Filters' words. With Never it counts nodes that take no member even without pods.
 	Lacks map[string]int
-	// Held are further nodes whose free capacity is reserved.
-	Held Held
-	// Stay is the number of further nodes used by pods that may not be evicted.
-	Stay int
+	// NodesReserved are further nodes whose free capacity is reserved.
+	ReservedNodes NodesReserved
+	// BlockedNodes is the number of further nodes used by pods that may not be evicted.
+	BlockedNodes int
 	// Least is the member of lowest priority, if priorities differ: the gang evicts only pods of a lower one. Set with Stay.
 	Least    *v1.Pod
 	Priority int32 // of Least
@@ -37,8 +37,8 @@ type Shortage struct {
 	Never *plan.Refusal
 	// Roles are the roles with too few members that any node can take without pods.
 	Roles []Role
-	// Beyond is what minResources of gangs requests beyond their pods.
-	Beyond []string
+	// MinResourcesBeyondPods is what minResources of gangs requests beyond their pods.
+	MinResourcesBeyondPods []string
 	// AtMost says that Never overestimates the domains: members need more than capacity on nodes.
 	AtMost bool
 	// Pin describes running members in a domain that lacks capacity; nil if that is not the cause, or unknown.
@@ -47,14 +47,14 @@ type Shortage struct {
 	Fresh bool
 	// Short is what members need more of than is free in the best domain, and no node shows.
 	Short []fit.Shortage
-	// Apart are the reasons why members need separate nodes or domains, with too few of these; sorted.
-	Apart []Apart
+	// Separation are the reasons why members need separate nodes or domains, with too few of these; sorted.
+	Separations []Separation
 	// Plugins are the plugins that reject members, sorted. With Never they include plugins that do so on empty nodes.
 	Plugins []string
 }
 
-// Odd returns the multiples that the wanted number of members cannot make up in any domain.
-func (s Shortage) Odd(r *plan.Refusal) (out []plan.Multiple) {
+// UnreachableMultiples returns the multiples that the wanted number of members cannot make up in any domain.
+func (s Shortage) UnreachableMultiples(r *plan.Refusal) (out []plan.Multiple) {
 	for _, m := range r.Multiple {
 		if s.Fresh && r.Want%m.Count != 0 {
 			out = append(out, m)
@@ -66,7 +66,7 @@ func (s Shortage) Odd(r *plan.Refusal) (out []plan.Multiple) {
 // Shortage returns the cause of an attempt's refusal. evicts says that pods may be evicted for the members.
 // It costs no more than the attempt: results on empty nodes are remembered until nodes change.
 func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortage {
-	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Plugins: r.Plugins, Beyond: a.Group.Beyond}
+	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Plugins: r.Plugins, MinResourcesBeyondPods: a.Group.MissingRequests}
 	lastSlice := func(g gang.Gang) bool { return g.Ref.PartName() == group.LastSlice }
 	s.Fresh = len(a.Group.Bound) == 0 && !slices.ContainsFunc(a.Group.Gangs, lastSlice)
 	if r.Plan.Split {
@@ -80,7 +80,7 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	if empty == nil {
 		most, changes = a.atMost(ctx)
 	}
-	s.Apart = a.separations(int(r.Plan.Want), most)
+	s.Separations = a.separations(int(r.Plan.Want), most)
 	var outcome emptyOutcome
 	if most != nil && !a.dependsOnBound() {
 		outcome = a.outcomeOnEmpty(ctx, most, changes)
@@ -90,10 +90,10 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 		s.Never, s.AtMost, s.Lacks, s.Plugins, s.Roles = outcome.refusal, empty == nil, outcome.lacks, outcome.plugins, outcome.roles
 	default:
 		var held []int
-		s.Held, held = a.heldNodes(ctx)
+		s.ReservedNodes, held = a.heldNodes(ctx)
 		s.Lacks = a.lacksWithout(held, s.Lacks)
 		if evicts && empty != nil {
-			if s.Stay, s.Lacks = a.countBlocked(ctx, empty.World.Free, held, s.Lacks); s.Stay > 0 {
+			if s.BlockedNodes, s.Lacks = a.countBlocked(ctx, empty.World.Free, held, s.Lacks); s.BlockedNodes > 0 {
 				if s.Least = a.lowestOfSeveral(); s.Least != nil {
 					s.Priority = a.planner.cache.Priority(s.Least)
 				}
@@ -277,7 +277,7 @@ func (a *Attempt) needKey() string {
 // evictable returns which pods terminate or may be evicted for the members, and whether quotas apply.
 func (a *Attempt) evictable() (mayEvict func(*v1.Pod) bool, quotas bool) {
 	rule := eligible.RuleOf(a.planner.cache, a.planner.cache.Priority(a.Lowest()), nil, nil)
-	if quotaRule := a.planner.MayLeave; quotaRule != nil {
+	if quotaRule := a.planner.MayEvict; quotaRule != nil {
 		rule.Quotas = quotaRule(a.Group)
 	}
 	return func(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil || rule.Allows(pod) }, rule.Quotas != nil

@@ -11,16 +11,16 @@ import (
 // A gang with no placed member needs all of them: otherwise its first members could go where the rest finds no capacity.
 // Later the stand-ins are optional and come after the existing members.
 func withStandIns(group *cache.Group) *cache.Group {
-	if len(group.Led) == 0 {
+	if len(group.LeaderFirst) == 0 {
 		return group
 	}
 	all := *group
-	all.Pending = slices.Concat(group.Pending, group.Ahead)
+	all.Pending = slices.Concat(group.Pending, group.Future)
 	all.Gangs = slices.Clone(group.Gangs)
 	for i := range all.Gangs {
 		g := &all.Gangs[i]
 		inGang := func(m gang.Member) bool { return m.Gang == g.Ref }
-		if g.Need == 0 || !slices.Contains(group.Led, g.Ref) || slices.ContainsFunc(group.Bound, inGang) {
+		if g.Need == 0 || !slices.Contains(group.LeaderFirst, g.Ref) || slices.ContainsFunc(group.Bound, inGang) {
 			continue
 		}
 		g.Need = 0
@@ -34,12 +34,12 @@ func withStandIns(group *cache.Group) *cache.Group {
 }
 
 // Split separates the assignments of existing members from assignments of members not yet created.
-func (a *Attempt) Split(places []gang.Place) (own, ahead []gang.Place) {
-	if len(a.Group.Ahead) == 0 {
+func (a *Attempt) Split(places []gang.Assignment) (own, ahead []gang.Assignment) {
+	if len(a.Group.Future) == 0 {
 		return places, nil
 	}
-	standIn := make(map[string]bool, len(a.Group.Ahead))
-	for _, m := range a.Group.Ahead {
+	standIn := make(map[string]bool, len(a.Group.Future))
+	for _, m := range a.Group.Future {
 		standIn[m.Pod] = true
 	}
 	for _, place := range places {

@@ -17,7 +17,7 @@ import (
 func (w *world) led(gangName string, ahead int) *place.Attempt {
 	w.t.Helper()
 	known, refusal := w.cache.Group(w.get(gangName + "-0"))
-	require.False(w.t, refusal.Is(), refusal)
+	require.False(w.t, refusal.Exists(), refusal)
 	group := *known
 	first := group.Pending[0]
 	group.Pods = maps.Clone(known.Pods)
@@ -25,9 +25,9 @@ func (w *world) led(gangName string, ahead int) *place.Attempt {
 		m := first
 		m.Pod += "~" + string(rune('1'+i))
 		group.Pods[m.Pod] = known.Pods[first.Pod]
-		group.Ahead = append(group.Ahead, m)
+		group.Future = append(group.Future, m)
 	}
-	group.Led = []gang.Ref{first.Gang}
+	group.LeaderFirst = []gang.Ref{first.Gang}
 	return w.planner.NewAttempt(&group, w.nodes(), func(fwk.NodeInfo) bool { return false })
 }
 
@@ -59,7 +59,7 @@ func TestLeader(t *testing.T) {
 }
 
 // where is the nodes of places, in their order.
-func where(places []gang.Place) string {
+func where(places []gang.Assignment) string {
 	var nodes []string
 	for _, at := range places {
 		nodes = append(nodes, at.Node)
@@ -72,7 +72,7 @@ func TestNotLed(t *testing.T) {
 	w := newWorld(t, "node s1/b/n1 2\ngang a min=1\npods a 1 cpu=1")
 	known, _ := w.cache.Group(w.get("a-0"))
 	group := *known
-	group.Ahead = []gang.Member{known.Pending[0]}
+	group.Future = []gang.Member{known.Pending[0]}
 	a := w.planner.NewAttempt(&group, w.nodes(), nil)
 	require.Equal(t, 1, a.Group.Gangs[0].Need)
 	require.Len(t, a.Group.Pending, 1)

@@ -31,7 +31,7 @@ func (a *Attempt) respectReservations(ctx context.Context, found Outcome) (Outco
 	if beside, refusal, err := b.Choose(ctx, nil); refusal == nil || err != nil {
 		return beside, err
 	}
-	fewest, err := a.Least(ctx)
+	fewest, err := a.MinimalAttempts(ctx)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -58,9 +58,9 @@ func (a *Attempt) usesReserved(found Outcome) bool {
 	return false
 }
 
-// Modest returns the attempts for the members that may use reserved nodes; the attempt itself if there are none.
+// ReservationAttempts returns the attempts for the members that may use reserved nodes; the attempt itself if there are none.
 // If one finds no plan, the next may.
-func (a *Attempt) Modest() []*Attempt {
+func (a *Attempt) ReservationAttempts() []*Attempt {
 	if len(a.besideSurplus) == 0 {
 		return []*Attempt{a}
 	}
@@ -113,7 +113,7 @@ func (a *Attempt) InMultiples() *Attempt {
 	if a.Group.Choice.Any() {
 		return a
 	}
-	all, sets := convert.Gather(a.Group.Gather, a.Group.Own, a.Net.Tree, a.Group.Gangs)
+	all, sets := convert.Gather(a.Group.Gather, a.Group.Constraints, a.Net.Tree, a.Group.Gangs)
 	raised, group := *a, *a.Group
 	raised.Group, group.Gangs = &group, slices.Clone(a.Group.Gangs)
 	pending, bound := a.countByGang(group.Pending), a.countByGang(group.Bound)
@@ -149,9 +149,9 @@ func (a *Attempt) countByGang(members []gang.Member) []int {
 	return n
 }
 
-// Least returns the attempts for the smallest sets of gangs that may start, for evictions and reservations.
+// MinimalAttempts returns the attempts for the smallest sets of gangs that may start, for evictions and reservations.
 // For a group that needs all its gangs it returns the attempt itself.
-func (a *Attempt) Least(ctx context.Context) (out []*Attempt, err error) {
+func (a *Attempt) MinimalAttempts(ctx context.Context) (out []*Attempt, err error) {
 	if !a.Group.Choice.Any() || !a.counted {
 		return []*Attempt{a}, nil
 	}
@@ -168,9 +168,9 @@ func (a *Attempt) Least(ctx context.Context) (out []*Attempt, err error) {
 	return out, nil
 }
 
-// Fewest returns the first of Least; the attempt itself if there is none.
-func (a *Attempt) Fewest(ctx context.Context) *Attempt {
-	if fewest, err := a.Least(ctx); err == nil && len(fewest) > 0 {
+// SmallestAttempt returns the first of Least; the attempt itself if there is none.
+func (a *Attempt) SmallestAttempt(ctx context.Context) *Attempt {
+	if fewest, err := a.MinimalAttempts(ctx); err == nil && len(fewest) > 0 {
 		return fewest[0]
 	}
 	return a
@@ -178,7 +178,7 @@ func (a *Attempt) Fewest(ctx context.Context) *Attempt {
 
 // onlyGangs returns the attempt for some gangs; nil if they must not run without the rest.
 func (a *Attempt) onlyGangs(ctx context.Context, set choice.Set) (*Attempt, error) {
-	only, ok := a.Group.Only(set)
+	only, ok := a.Group.Restricted(set)
 	if !ok {
 		return nil, nil
 	}

@@ -52,7 +52,7 @@ func TestModest(t *testing.T) {
 			_, _, err := a.Plan(t.Context())
 			require.NoError(t, err)
 			var sets []string
-			for _, few := range a.Modest() {
+			for _, few := range a.ReservationAttempts() {
 				var who []string
 				for _, m := range few.Group.Pending {
 					who = append(who, name(m.Pod))

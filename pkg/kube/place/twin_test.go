@@ -204,7 +204,7 @@ func TestTwin(t *testing.T) {
 }
 
 // check says whether places obey the rules.
-func (s *small) check(rt *rapid.T, places []gang.Place) {
+func (s *small) check(rt *rapid.T, places []gang.Assignment) {
 	require.GreaterOrEqual(rt, len(places), s.least, "%+v", s)
 	free := slices.Clone(s.free)
 	domains, seen := map[int]bool{}, map[string]bool{}
@@ -221,7 +221,7 @@ func (s *small) check(rt *rapid.T, places []gang.Place) {
 }
 
 // places are the nodes of members, by member.
-func places(found []gang.Place) map[int]int {
+func places(found []gang.Assignment) map[int]int {
 	out := map[int]int{}
 	for _, at := range found {
 		var node, member int

@@ -374,6 +374,6 @@ func (w *world) nodes() []fwk.NodeInfo {
 func (w *world) attempt(gangName string, avoid ...string) *place.Attempt {
 	w.t.Helper()
 	group, refusal := w.cache.Group(w.get(gangName + "-0"))
-	require.False(w.t, refusal.Is(), refusal)
+	require.False(w.t, refusal.Exists(), refusal)
 	return w.planner.NewAttempt(group, w.nodes(), func(n fwk.NodeInfo) bool { return slices.Contains(avoid, n.Node().Name) })
 }

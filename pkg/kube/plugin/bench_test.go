@@ -111,8 +111,8 @@ func BenchmarkKeptOff(b *testing.B) {
 		})
 		group := func(name string) (g *cache.Group) {
 			c.Wait("seen", func() string {
-				var refusal gang.Refusal
-				if g, refusal = c.Plugin.Cache.Group(c.Get(name)); refusal.Is() || len(g.Pending) < members {
+				var refusal gang.Obstacle
+				if g, refusal = c.Plugin.Cache.Group(c.Get(name)); refusal.Exists() || len(g.Pending) < members {
 					return ""
 				}
 				return "seen"
@@ -128,9 +128,9 @@ func BenchmarkKeptOff(b *testing.B) {
 			}
 			return "all"
 		})
-		var places []gang.Place
+		var places []gang.Assignment
 		for i, m := range x.Pending {
-			places = append(places, gang.Place{Pod: m.Pod, Node: fmt.Sprint("n", i)})
+			places = append(places, gang.Assignment{Pod: m.Pod, Node: fmt.Sprint("n", i)})
 		}
 		c.Plugin.Cache.Handle(gang.Planned{Group: x.Key, Places: places, Reserved: true, Until: time.Now().Add(time.Hour)})
 		planner := place.NewPlanner(c.Profile(), c.Plugin.Cache)

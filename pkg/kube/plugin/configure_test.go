@@ -34,8 +34,8 @@ func TestArgumentsChange(t *testing.T) {
 	require.Equal(t, []string{"controllerWorkers"}, stay)
 	c.Wait("g-0=n0", func() string { return c.Where("g-0") })
 	require.Equal(t, "low", c.Evicted())
-	group, refusal := c.Plugin.Cache.GroupOf(source.Of(c.Get("g-0")))
-	require.False(t, refusal.Is(), refusal.Words)
+	group, refusal := c.Plugin.Cache.GroupOf(source.GangOf(c.Get("g-0")))
+	require.False(t, refusal.Exists(), refusal.Words)
 	require.Equal(t, 7*time.Second, group.Gangs[0].Wait)
 
 	changed, stay = c.Plugin.Configure("nobody", args)

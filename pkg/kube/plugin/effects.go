@@ -32,15 +32,15 @@ func (s *Shared) carryOut(effects []gang.Effect) {
 				s.retries.Call(s.Cache.GroupKey(pod), e.Pod)
 				wake[e.Pod] = pod
 			}
-		case gang.Again:
-			if pod := cmp.Or(s.Cache.Pod(e.Pod), s.Cache.Alone(e.Pod)); pod != nil {
+		case gang.WakeLater:
+			if pod := cmp.Or(s.Cache.Pod(e.Pod), s.Cache.SinglePod(e.Pod)); pod != nil {
 				s.retries.Call(s.Cache.GroupKey(pod), e.Pod)
 				s.activateTwice("pods with places on a node that takes no pods any more", map[string]*v1.Pod{e.Pod: pod})
 			}
 		case gang.Allow:
 			s.answerWaiting(e, []gang.Step{gang.PastBarrier}, func(w fwk.WaitingPod) { w.Allow(Name) })
 		case gang.Reject:
-			s.answerWaiting(e, []gang.Step{gang.SentBack, gang.Away}, func(w fwk.WaitingPod) { departure.Reject(w, Name, e.Why) })
+			s.answerWaiting(e, []gang.Step{gang.SentBack, gang.NotAssumed}, func(w fwk.WaitingPod) { departure.Reject(w, Name, e.Why) })
 		case gang.Clear:
 			s.clearNomination(e.Pod)
 		case gang.Report:
@@ -50,17 +50,17 @@ func (s *Shared) carryOut(effects []gang.Effect) {
 			s.victims.Tidy(s.Cache, e.Gang)
 			s.quotas.Review(e.Gang, s.Cache.Starves(e.Gang))
 			if s.quotas.Active() && s.Cache.Waits(e.Gang) {
-				s.quotas.PassedGangs([]gang.Ref{e.Gang}, true) // it is reported for each gang of a group
+				s.quotas.RecordPassedGangs([]gang.Ref{e.Gang}, true) // it is reported for each gang of a group
 			}
 		case gang.Expire:
 			s.teller.Expired(e.Gang, e.Why)
 		case gang.Overdue:
 			s.victims.Overdue(e.Gang)
-		case gang.GoOn:
+		case gang.ResumeOthers:
 			s.activateDelayed()
 			s.resumeEvictions()
 		case gang.Moved:
-			s.quotas.Look(e.Pod)
+			s.quotas.UpdatePod(e.Pod)
 		case gang.Freed:
 			s.retry(s.retries.Leaders())
 			s.activateTwice("pods without a gang", s.keptOff.TakeAll())

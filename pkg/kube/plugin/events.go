@@ -38,11 +38,15 @@ func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHi
 	p.findPasses()
 	events, err := p.pluginEvents(ctx, first)
 	return append([]fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown | fwk.UpdatePodLabel},
-			QueueingHintFn: p.hintFreed, PreQueueingHintFn: p.narrowedHint},
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown | fwk.UpdatePodLabel},
+			QueueingHintFn: p.hintFreed, PreQueueingHintFn: p.narrowedHint,
+		},
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, QueueingHintFn: p.hintBound, PreQueueingHintFn: p.narrowedHint},
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Update},
-			QueueingHintFn: p.hintNode, PreQueueingHintFn: p.narrowedHint},
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Update},
+			QueueingHintFn: p.hintNode, PreQueueingHintFn: p.narrowedHint,
+		},
 		// Not every update of the pod itself: writing its status must not wake it.
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodScaleDown | fwk.UpdatePodLabel | fwk.UpdatePodToleration |
 			fwk.UpdatePodSchedulingGatesEliminated | fwk.UpdatePodGeneratedResourceClaim}, QueueingHintFn: p.hintPod},
@@ -80,7 +84,7 @@ func (p *Plugin) pluginEvents(ctx context.Context, listen bool) (all []fwk.Clust
 // listen invalidates what the planner remembers of a plugin's rejections, as soon as the plugin's hint says so.
 func (p *Plugin) listen(plugin string, e fwk.ClusterEventWithHint) error {
 	return fit.ListenBeside(p.profile.SharedInformerFactory(), plugin, e, func(cures func(*v1.Pod) bool) {
-		for _, group := range p.planner.Heard(plugin, cures) {
+		for _, group := range p.planner.RecheckLimits(plugin, cures) {
 			p.retryRepresentative(group)
 		}
 	})
@@ -92,7 +96,7 @@ func (p *Plugin) pluginHint(plugin string, e fwk.ClusterEventWithHint) fwk.Queue
 	otherObject := !ofPods && e.Event.Resource != fwk.TargetPod && e.Event.Resource != fwk.Node
 	return func(logger klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 		// A group that waits for victims also waits for the resources that they release.
-		waits := p.retries.WaitsFor(convert.PodKey(pod), plugin) && !(ofPods && !p.retries.Hopes(convert.PodKey(pod)))
+		waits := p.retries.WaitsFor(convert.PodKey(pod), plugin) && !(ofPods && !p.retries.HelpedByEviction(convert.PodKey(pod)))
 		if !waits && !(otherObject && fit.Limits(plugin) && p.hasReservation(pod)) {
 			return fwk.QueueSkip, nil // hintPod handles changes of the pod itself
 		}
@@ -100,7 +104,7 @@ func (p *Plugin) pluginHint(plugin string, e fwk.ClusterEventWithHint) fwk.Queue
 			return hint, err
 		}
 		if otherObject { // changes of other objects show on nodes
-			p.planner.Cured(plugin)
+			p.planner.ForgetLimits(plugin)
 		}
 		return fwk.Queue, nil
 	}
@@ -127,16 +131,16 @@ func (p *Plugin) askHint(ask fwk.QueueingHintFn, logger klog.Logger, leader *v1.
 // hintFreed retries a group that leads its class when capacity was freed, unless no node and no eviction helps it.
 // Groups with a reservation and pods without a gang are retried too.
 func (p *Plugin) hintFreed(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	return p.hintLeader(pod, func(pod string) bool { return p.retries.Hopes(pod) && p.retries.Roams(pod) })
+	return p.hintLeader(pod, func(pod string) bool { return p.retries.HelpedByEviction(pod) && p.retries.HelpedByNodes(pod) })
 }
 
 func (p *Plugin) hintLeader(pod *v1.Pod, leads func(pod string) bool) (fwk.QueueingHint, error) {
 	key := convert.PodKey(pod)
-	if source.Of(pod).IsZero() || leads(key) {
+	if source.GangOf(pod).IsZero() || leads(key) {
 		return fwk.Queue, nil
 	}
 	// A tried pod without a recorded refusal has no leader that is tried in its place.
-	if group, tried, reserved := p.Cache.Tried(pod); tried && (reserved || p.retries.Filed(group) != key) {
+	if group, tried, reserved := p.Cache.Tried(pod); tried && (reserved || p.retries.RecordedPod(group) != key) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -152,11 +156,11 @@ func (p *Plugin) hasReservation(pod *v1.Pod) bool {
 // is reserved for the group.
 func (p *Plugin) hintBound(logger klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	other, ok := now.(*v1.Pod)
-	if !ok || source.Of(pod).IsZero() {
+	if !ok || source.GangOf(pod).IsZero() {
 		return fwk.QueueSkip, nil
 	}
 	lower := p.Cache.Priority(other) < p.Cache.Priority(pod)
-	if lower && source.Of(other).IsZero() || !lower && !p.Cache.Reserves(other.Spec.NodeName, pod) {
+	if lower && source.GangOf(other).IsZero() || !lower && !p.Cache.Reserves(other.Spec.NodeName, pod) {
 		return fwk.QueueSkip, nil
 	}
 	return p.hintFreed(logger, pod, before, now)
@@ -167,8 +171,8 @@ func (p *Plugin) hintBound(logger klog.Logger, pod *v1.Pod, before, now any) (fw
 func (p *Plugin) hintNode(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	old, _ := before.(*v1.Node)
 	node, _ := now.(*v1.Node)
-	if source.Of(pod).IsZero() || old == nil || node == nil || !maps.Equal(old.Labels, node.Labels) {
-		return p.hintLeader(pod, p.retries.Roams)
+	if source.GangOf(pod).IsZero() || old == nil || node == nil || !maps.Equal(old.Labels, node.Labels) {
+		return p.hintLeader(pod, p.retries.HelpedByNodes)
 	}
 	if p.retries.WaitsFor(convert.PodKey(pod), Name) || p.hasReservation(pod) && p.Cache.Reserves(node.Name, pod) {
 		return fwk.Queue, nil
@@ -178,7 +182,7 @@ func (p *Plugin) hintNode(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.Queu
 
 // hintPod retries the tried member of a group when the member itself changes.
 func (p *Plugin) hintPod(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	if source.Of(pod).IsZero() {
+	if source.GangOf(pod).IsZero() {
 		return fwk.Queue, nil
 	}
 	group, tried, _ := p.Cache.Tried(pod)
@@ -191,19 +195,19 @@ func (p *Plugin) hintPod(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint
 
 // retryRepresentative retries the tried member of a group after a change that its attempt may have missed.
 func (s *Shared) retryRepresentative(group gang.Ref) {
-	if representative := s.retries.Speaker(group); representative != "" {
+	if representative := s.retries.TriedPod(group); representative != "" {
 		s.retries.Call(group, representative)
 		s.retry([]string{representative})
 	}
 }
 
 // recordRefusal records that a group is unschedulable, and retries the groups that need not wait for it any more.
-func (p *Plugin) recordRefusal(c *unschedulable, representative *v1.Pod, why gang.Refusal) {
+func (p *Plugin) recordRefusal(c *unschedulable, representative *v1.Pod, why gang.Obstacle) {
 	a := c.attempt
-	f := wake.Filing{
-		Group: a.Group.Key, Class: a.Class(), Speaker: convert.PodKey(representative), UID: string(representative.UID),
+	f := wake.Entry{
+		Group: a.Group.Key, Class: a.Class(), TriedPod: convert.PodKey(representative), UID: string(representative.UID),
 		Created: p.Cache.Order(representative).Created, Plugins: why.Plugins, Since: p.options.Clock.Now(),
-		Never: why.Never || quotaOnly(why), Template: why.By == gang.Template || why.By == gang.Veto,
+		Never: why.NeverEvictable || quotaOnly(why), Template: why.By == gang.Template || why.By == gang.Veto,
 	}
 	for _, o := range append([]*place.Attempt{a}, c.others...) {
 		f.Kinds = append(f.Kinds, o.OneOfEach(representative)...)
@@ -224,15 +228,15 @@ func (p *Plugin) recordRefusal(c *unschedulable, representative *v1.Pod, why gan
 	default:
 		f.Class += p.quotas.Class(a.Group)
 	}
-	retries := p.retries.File(f)
+	retries := p.retries.Record(f)
 	if p.follows(representative) {
-		retries = append(retries, f.Speaker) // to be kept out when its cycle ends
+		retries = append(retries, f.TriedPod) // to be kept out when its cycle ends
 	}
 	p.retry(retries)
 }
 
 // quotaOnly says whether a gang waits for quotas only. The quotas then retry it, and free capacity does not help.
-func quotaOnly(why gang.Refusal) bool { return why.By == gang.Quota && !why.Evictable }
+func quotaOnly(why gang.Obstacle) bool { return why.By == gang.Quota && !why.Evictable }
 
 // follows says whether events do not concern a member, because another gang is tried for its class.
 func (p *Plugin) follows(pod *v1.Pod) bool {
@@ -244,7 +248,7 @@ func (s *Shared) forgetRefusal(group gang.Ref) { s.retry(s.retries.Leave(group))
 
 // reviewRefusal forgets a refusal whose tried pod cannot be tried for the group any more.
 func (s *Shared) reviewRefusal(group gang.Ref) {
-	representative := s.retries.Filed(group)
+	representative := s.retries.RecordedPod(group)
 	if representative == "" {
 		return
 	}

@@ -87,7 +87,7 @@ func TestEventsOfOtherPluginsRetryGang(t *testing.T) {
 		{[]string{"NodeResourcesFit"}, nil},
 		{nil, []string{"Always", "Yes"}}, // the plugin is unknown
 	} {
-		p.retries.File(wake.Filing{Group: gang.Ref{Name: "g"}, Class: "c", Speaker: "ns/g-0", Plugins: c.refusedBy})
+		p.retries.Record(wake.Entry{Group: gang.Ref{Name: "g"}, Class: "c", TriedPod: "ns/g-0", Plugins: c.refusedBy})
 		for i, e := range events {
 			hint, err := e.QueueingHintFn(klog.Background(), member("g-0"), nil, nil)
 			waits := c.refusedBy == nil || slices.Contains(c.refusedBy, of[i])
@@ -108,7 +108,7 @@ func TestEventsOfOtherPluginsRetryGang(t *testing.T) {
 func TestFreedCapacityRetriesOneGangPerClass(t *testing.T) {
 	p := &Plugin{Shared: &Shared{}}
 	for _, g := range []string{"a", "b"} {
-		p.retries.File(wake.Filing{Group: gang.Ref{Name: g}, Class: "c", Speaker: "ns/" + g, Plugins: []string{"Yes"}})
+		p.retries.Record(wake.Entry{Group: gang.Ref{Name: g}, Class: "c", TriedPod: "ns/" + g, Plugins: []string{"Yes"}})
 	}
 	for pod, want := range map[*v1.Pod]fwk.QueueingHint{
 		member("a"): fwk.Queue,

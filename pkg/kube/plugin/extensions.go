@@ -68,8 +68,8 @@ func (p *Plugin) runChecks(ctx context.Context, a *place.Attempt) *unschedulable
 		switch {
 		case s.IsSuccess():
 		case s.IsRejected():
-			veto := gang.Refusal{By: gang.Veto, Plugins: []string{check.Name()}}
-			return &unschedulable{message: status.Said{Text: s.Message()}, attempt: a, cause: veto}
+			veto := gang.Obstacle{By: gang.Veto, Plugins: []string{check.Name()}}
+			return &unschedulable{message: status.Explained{Text: s.Message()}, attempt: a, cause: veto}
 		default:
 			return &unschedulable{message: planMessage(nil, s.AsError()), attempt: a, cause: causeOf(nil)}
 		}

@@ -14,7 +14,7 @@ import (
 // Filter rejects every node but its own for a planned member, because the scheduler tries a nominated node before
 // PreFilter's. It rejects any pod that would take a node reserved for members of equal or higher priority.
 func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if fit.Asking(ctx) {
+	if fit.IsWhatIf(ctx) {
 		return nil
 	}
 	name := node.Node().Name
@@ -30,10 +30,10 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 		return nil
 	}
 	if s := fit.Beside(ctx, p.profile, state, fit.Question{Pod: pod, Node: node, Others: others}); !s.IsSuccess() {
-		if source.Of(pod).IsZero() {
+		if source.GangOf(pod).IsZero() {
 			p.keptOff.Add(convert.PodKey(pod), pod) // no event reports a released reservation
 		}
-		return fwk.NewStatus(fwk.Unschedulable, "node(s) reserved for gang "+source.Of(others[0]).String())
+		return fwk.NewStatus(fwk.Unschedulable, "node(s) reserved for gang "+source.GangOf(others[0]).String())
 	}
 	return nil
 }
@@ -42,9 +42,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 const offKey fwk.StateKey = stateKey + "/off"
 
 // closedNodes returns the nodes that are closed to the pod of a cycle; nil for members, whose plans know them.
-func closedNodes(state fwk.CycleState) fit.Off {
+func closedNodes(state fwk.CycleState) fit.ClosedDomains {
 	if d, err := state.Read(offKey); err == nil {
-		if off, ok := d.(fit.Off); ok {
+		if off, ok := d.(fit.ClosedDomains); ok {
 			return off
 		}
 	}

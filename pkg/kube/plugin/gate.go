@@ -59,8 +59,8 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 }
 
 func (p *Plugin) admit(pod *v1.Pod) *fwk.Status {
-	if source.Of(pod).IsZero() || pod.Spec.NodeName != "" {
-		p.quotas.Passed(pod, false)
+	if source.GangOf(pod).IsZero() || pod.Spec.NodeName != "" {
+		p.quotas.RecordPassed(pod, false)
 		return nil
 	}
 	if ok, why := p.Cache.Admit(pod); !ok {

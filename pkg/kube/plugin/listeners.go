@@ -88,7 +88,8 @@ func (s *Shared) Complete(sched *scheduler.Scheduler) {
 	s.narrowing.Store(allGated)
 	failed := sched.FailureHandler
 	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo,
-		status *fwk.Status, nominated *fwk.NominatingInfo, began time.Time) {
+		status *fwk.Status, nominated *fwk.NominatingInfo, began time.Time,
+	) {
 		s.listeners.note(pod.Pod, true, s.mayBeQueued) // before the queue has it: an event may come right after
 		failed(ctx, profile, pod, status, nominated, began)
 	}
@@ -97,7 +98,7 @@ func (s *Shared) Complete(sched *scheduler.Scheduler) {
 // narrowedHint is the PreQueueingHint of events for listeners.
 func (s *Shared) narrowedHint(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
 	if s.narrowing.Load() {
-		if pods, few := s.listeners.list(s.Cache.Waiting() / s.options.Narrow); few {
+		if pods, few := s.listeners.list(s.Cache.Waiting() / s.options.ListenerRatio); few {
 			return fwk.PreQueueingHintResult{Pods: pods}, nil
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // gang.
 func (s *Shared) suspendNominations(profile framework.Framework, pod *v1.Pod, node string) {
 	for _, info := range profile.NominatedPodsForNode(node) {
-		if other := info.GetPod(); s.Cache.ComesBeside(other, pod) || s.Cache.Siblings(other, pod) {
+		if other := info.GetPod(); s.Cache.ReservedAfter(other, pod) || s.Cache.Siblings(other, pod) {
 			s.suspended.Add(other, node)
 			s.handle.DeleteNominatedPodIfExists(other)
 		}

@@ -19,8 +19,8 @@ const maxPermitWait = 15 * time.Minute
 // Reserve records that the scheduler counts the member on its node.
 func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
 	p.restoreNominations(ctx)
-	p.Cache.Placing(pod)
-	if source.Of(pod).IsZero() {
+	p.Cache.NoteBinding(pod)
+	if source.GangOf(pod).IsZero() {
 		p.keptOff.Drop(convert.PodKey(pod))
 	} else {
 		p.Cache.Handle(gang.Assumed{Pod: convert.PodKey(pod), UID: string(pod.UID)})
@@ -32,19 +32,19 @@ func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ s
 // progress. Before the barrier it is a plugin whose Reserve knows more than its Filter. After the barrier it is a
 // plugin that prepares the node, or the binding request.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
-	if source.Of(pod).IsZero() {
+	if source.GangOf(pod).IsZero() {
 		return
 	}
 	key := convert.PodKey(pod)
 	if known := p.Cache.Pod(key); known == nil || known.UID != pod.UID {
-		p.allocations.Left(pod, true)
+		p.allocations.RecordFailedBinding(pod, true)
 		p.reviewAllocations()
 		return // it was deleted; the book has removed its assignment
 	}
 	released := gang.Released{Pod: key, UID: string(pod.UID), Why: "member " + key + " lost its place on " + node}
 	step := p.Cache.Step(key, string(pod.UID))
 	switch step {
-	case gang.Away, gang.OnItsWay:
+	case gang.NotAssumed, gang.AssumedOnNode:
 		refused := fwk.NewStatus(fwk.Unschedulable, "node(s) refused a member that had passed all Filters")
 		p.dropPlan(pod, node, refused, func(*cache.Group) bool { return false })
 	case gang.PastBarrier:
@@ -52,8 +52,8 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 			released.By = gang.API
 		}
 	}
-	if step == gang.PastBarrier || step == gang.Away { // Away also covers members whose gang is not declared any more
-		p.allocations.Left(pod, false)
+	if step == gang.PastBarrier || step == gang.NotAssumed { // Away also covers members whose gang is not declared any more
+		p.allocations.RecordFailedBinding(pod, false)
 	}
 	p.Cache.Handle(released)
 	p.clearLostNomination(pod, node)
@@ -61,7 +61,7 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 
 // Permit is the barrier: members wait until every gang of the group is complete.
 func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
-	if source.Of(pod).IsZero() {
+	if source.GangOf(pod).IsZero() {
 		return nil, 0
 	}
 	open, reason := p.Cache.HandleHeld(pod)
@@ -76,7 +76,7 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ stri
 
 // PostBind tells the book at once. The informer repeats it.
 func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
-	if source.Of(pod).IsZero() {
+	if source.GangOf(pod).IsZero() {
 		p.Meter.Bound(pod, node)
 		return
 	}

@@ -75,11 +75,11 @@ type Options struct {
 	Unanswered func(fwk.CycleState) bool
 	// Writers is how many requests an eviction sends at a time; 0 means 16. With 1 their order is fixed.
 	Writers int
-	// Narrow is the ratio of waiting members to tried members from which the queue asks only the tried ones about
+	// ListenerRatio is the ratio of waiting members to tried members from which the queue asks only the tried ones about
 	// an event; 0 means 16. It affects speed only.
-	Narrow int
-	// Unread disables writing the status of gangs.
-	Unread bool
+	ListenerRatio int
+	// NoGangStatus disables writing the status of gangs.
+	NoGangStatus bool
 	// Started is called once with what all profiles share.
 	Started func(*Shared)
 	// Tried is called after each attempt to place a gang, before its result takes effect. It must change nothing.
@@ -105,13 +105,13 @@ type Shared struct {
 
 	options     Options
 	handle      fwk.Handle // of the first profile: queue and waiting pods are the same for all
-	teller      *status.Teller
+	teller      *status.Reporter
 	victims     departure.Victims
-	retries     wake.Room // groups that wait for something to change
+	retries     wake.Registry // groups that wait for something to change
 	listeners   listeners
 	narrowing   atomic.Bool // every pod that may receive events passes a Gate
-	allocations allot.Room
-	quotas      *elasticquota.Room
+	allocations allot.Allocations
+	quotas      *elasticquota.Manager
 	// Pods without a gang that no event retries. delayed wait for groups that were partially bound at the start,
 	// keptOff wait for a reserved node.
 	delayed, keptOff memo.Map[string, *v1.Pod]
@@ -163,7 +163,7 @@ func (p *Plugin) Name() string { return Name }
 // Rooms are the parts of other plugins of the process that must know gangs and their plans.
 type Rooms struct {
 	Devices *deviceshare.Room
-	Quotas  *elasticquota.Room
+	Quotas  *elasticquota.Manager
 }
 
 // Profile is the input of New.
@@ -179,11 +179,11 @@ type Profile struct {
 // Profile returns the plugin of a profile; nil if there is none. It exists once the scheduler is made.
 func (s *Shared) Profile(name string) *Plugin { return s.profiles[name] }
 
-// Looks says whether an eviction waits to check the progress of a member, by the real clock.
-func (s *Shared) Looks() bool { return s.victims.Looks() }
+// ChecksProgress says whether an eviction waits to check the progress of a member, by the real clock.
+func (s *Shared) ChecksProgress() bool { return s.victims.Polls() }
 
 // Template is equal for pods that an attempt treats alike.
 func (p *Plugin) Template(pod *v1.Pod) string { return p.planner.Template(pod) }
 
 // IsMember says whether a pod belongs to a gang.
-func IsMember(pod *v1.Pod) bool { return !source.Of(pod).IsZero() }
+func IsMember(pod *v1.Pod) bool { return !source.GangOf(pod).IsZero() }

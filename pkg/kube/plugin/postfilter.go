@@ -33,9 +33,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		p.setPassed(pod, true)
 		return p.evictForPod(ctx, pod, m)
 	case *assigned:
-		p.dropPlan(pod, o.node, m.Get(o.node), func(g *cache.Group) bool { return p.planner.Sees(ctx, g, o.node) })
+		p.dropPlan(pod, o.node, m.Get(o.node), func(g *cache.Group) bool { return p.planner.DetectsMisfit(ctx, g, o.node) })
 	case *reserving:
-		p.Preemptor.Answer(ctx, o.attempt)
+		p.Preemptor.AnswerDoubt(ctx, o.attempt)
 		p.teller.Siblings(pod, o.message, status.PreemptionWaits)
 		// Repeated: the API may still clear the nomination of a reservation dropped before.
 		seat := p.Cache.Seat(pod)
@@ -57,12 +57,12 @@ func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*
 	if c.cause.By != gang.Veto {
 		node, preemption = p.Preemptor.Evict(ctx, a, pod, c.others...)
 	}
-	if c.untried && (preemption == status.PreemptionNobody || preemption == status.PreemptionNoHelp) {
+	if c.untried && (preemption == status.PreemptionNoVictims || preemption == status.PreemptionNoHelp) {
 		preemption = status.PreemptionUntried
 	}
 	p.Meter.Ran(a.Group.Key, ran)
 	p.Meter.Refused(a, c.refusal)
-	if p.retries.Filed(a.Group.Key) != "" && (!c.renewal || node != "") {
+	if p.retries.RecordedPod(a.Group.Key) != "" && (!c.renewal || node != "") {
 		p.Meter.TriedAgain(node != "")
 	}
 	code := fwk.Success
@@ -71,7 +71,7 @@ func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*
 		why := c.cause
 		held := p.holdCapacity(ctx, a)
 		c.message = p.explain(ctx, c, pod, &why)
-		why.Words, why.Says = preemption.After(c.message.Text)+held, c.message.Sentence
+		why.Words, why.Summary = preemption.After(c.message.Text)+held, c.message.Sentence
 		p.recordObstacle(a.Group.Key, why)
 		p.recordRefusal(c, pod, why)
 	} else {
@@ -82,8 +82,8 @@ func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*
 }
 
 // representativeMessage is PostFilter's message for the tried member.
-func representativeMessage(said status.Said, a *place.Attempt, came status.Preemption) string {
-	return said.ForSpeaker(came, a.Group.Held, len(a.Group.Pending))
+func representativeMessage(said status.Explained, a *place.Attempt, came status.Preemption) string {
+	return said.ForRepresentative(came, a.Group.Held, len(a.Group.Pending))
 }
 
 // releaseClaims lets DynamicResources release a claim that keeps a pod without a gang from starting, as after
@@ -120,15 +120,15 @@ func findClaimReleaser(profile framework.Framework) fwk.PostFilterPlugin {
 }
 
 // explain returns why an attempt found no plan, and completes why. The message stays stable for a while.
-func (p *Plugin) explain(ctx context.Context, c *unschedulable, representative *v1.Pod, why *gang.Refusal) status.Said {
+func (p *Plugin) explain(ctx context.Context, c *unschedulable, representative *v1.Pod, why *gang.Obstacle) status.Explained {
 	message := c.message
 	if c.refusal != nil {
 		s := c.trial(p).Shortage(ctx)
-		why.Never, why.Plugins = s.Never != nil, s.Plugins
+		why.NeverEvictable, why.Plugins = s.Never != nil, s.Plugins
 		if c.alternatives != nil {
 			why.Plugins = c.alternatives.plugins
 		}
-		message = status.Refused(c.refusal, s, status.Frame(representative, c.attempt.Group.Whole()...))
+		message = status.Refused(c.refusal, s, status.MessageOverhead(representative, c.attempt.Group.Whole()...))
 	}
 	return p.steadyMessage(c.attempt.Group.Key, message, representative)
 }
@@ -152,14 +152,14 @@ func (t Trial) Shortage(ctx context.Context) place.Shortage {
 }
 
 // causeOf returns what prevented an attempt.
-func causeOf(r *place.Refusal) gang.Refusal {
+func causeOf(r *place.Refusal) gang.Obstacle {
 	switch {
 	case r == nil: // a plugin failed
-		return gang.Refusal{By: gang.Plan}
+		return gang.Obstacle{By: gang.Plan}
 	case r.Everywhere:
-		return gang.Refusal{By: gang.Template, Plugins: r.Plugins}
+		return gang.Obstacle{By: gang.Template, Plugins: r.Plugins}
 	}
-	return gang.Refusal{By: gang.Plan, Plugins: r.Plugins, Evictable: true}
+	return gang.Obstacle{By: gang.Plan, Plugins: r.Plugins, Evictable: true}
 }
 
 // answer is PostFilter's answer to the tried member. node is its reserved node, or "".
@@ -174,12 +174,12 @@ func answer(code fwk.Code, node, says string) (*fwk.PostFilterResult, *fwk.Statu
 // the cause, or if the cause is a leftover claim, which the next attempt deletes.
 func (p *Plugin) dropPlan(pod *v1.Pod, node string, refused *fwk.Status, sees func(*cache.Group) bool) {
 	group, refusal := p.Cache.Group(pod)
-	if refusal.Is() {
+	if refusal.Exists() {
 		return
 	}
 	p.Cache.Handle(gang.Dropped{
 		Group: group.Key, Node: node, Why: fmt.Sprintf("member %s was refused on %s", convert.PodKey(pod), node),
-		Learned: p.allocations.Leftover([]*v1.Pod{pod}) || p.planner.Limit(group, pod, node, refused) || sees(group),
+		Learned: p.allocations.RecordLeftover([]*v1.Pod{pod}) || p.planner.Limit(group, pod, node, refused) || sees(group),
 	})
 }
 
@@ -189,13 +189,13 @@ func (p *Plugin) holdCapacity(ctx context.Context, a *place.Attempt) string {
 	if !a.Group.Starving || !a.Counted() {
 		return ""
 	}
-	if a = a.Fewest(ctx); len(a.Group.Pending) == 0 {
+	if a = a.SmallestAttempt(ctx); len(a.Group.Pending) == 0 {
 		return "" // the group needs none of its waiting members
 	}
 	places, where := a.FreeWhereCapable(ctx)
 	if len(places) == 0 {
 		return ""
 	}
-	p.Cache.Handle(gang.Saved{Group: a.Group.Key, Places: places})
+	p.Cache.Handle(gang.CapacityHeld{Group: a.Group.Key, Places: places})
 	return status.Kept(len(places), a.Group.Need(), where)
 }

@@ -33,16 +33,16 @@ type (
 	// reserving is for a gang that waits for its victims to terminate.
 	reserving struct {
 		attempt *place.Attempt
-		message status.Said
+		message status.Explained
 	}
 	// unschedulable is for a gang without a plan.
 	unschedulable struct {
 		attempt    *place.Attempt
-		refusal    *place.Refusal // of the attempt; nil if a plugin failed, or nothing was planned
-		cause      gang.Refusal   // a plan, a plugin everywhere, quotas, or a check
-		message    status.Said    // the message, unless PostFilter knows more
-		quotaLater bool           // quotas may admit other members once other quotas were served
-		renewal    bool           // it was retried only to update its message
+		refusal    *place.Refusal   // of the attempt; nil if a plugin failed, or nothing was planned
+		cause      gang.Obstacle    // a plan, a plugin everywhere, quotas, or a check
+		message    status.Explained // the message, unless PostFilter knows more
+		quotaLater bool             // quotas may admit other members once other quotas were served
+		renewal    bool             // it was retried only to update its message
 		choices
 	}
 	// choices is the result of several choices of a gang's members that quotas admit.
@@ -71,7 +71,7 @@ func outcomeOf(state fwk.CycleState) outcome {
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (
 	*fwk.PreFilterResult, *fwk.Status,
 ) {
-	if fit.Asking(ctx) || pod.Spec.NodeName != "" {
+	if fit.IsWhatIf(ctx) || pod.Spec.NodeName != "" {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.restoreNominations(ctx)
@@ -90,7 +90,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		if !p.Cache.AnyPlaces() {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
-		if off := p.planner.Off(pod); off != nil { // it would have to be evicted again for the gang that it was evicted for
+		if off := p.planner.ClosedDomains(pod); off != nil { // it would have to be evicted again for the gang that it was evicted for
 			state.Write(offKey, off)
 		}
 		return nil, nil // Filter keeps it off reserved nodes
@@ -126,11 +126,11 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	case view.Seat.Confirmed && view.Seat.Node != "":
 		return takeAssignment(view.Seat, "")
 	case !view.Admitted: // PreEnqueue is no hard gate: pods from the backoff queue bypass it
-		if p.retries.Filed(view.Key) == self { // a sibling says nothing about its group
+		if p.retries.RecordedPod(view.Key) == self { // a sibling says nothing about its group
 			p.forgetRefusal(view.Key)
 		}
 		return &delayed{view.Why}
-	case view.Refusal.Is():
+	case view.Refusal.Exists():
 		return p.cannotBePlanned(pod, view)
 	case !group.IsPending(self): // it was pending when the queue admitted it
 		return &delayed{"the pod has changed meanwhile"}
@@ -141,7 +141,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	if claim := cmp.Or(p.claimInRelease(pod, group), p.leftoverClaim(pod, group)); claim != "" {
 		return &delayed{releaseMessage(claim)}
 	}
-	p.Cache.Handle(gang.Tried{Pod: self})
+	p.Cache.Handle(gang.PlanSearched{Pod: self})
 	began, ran := time.Now(), p.Meter.Runs()
 	newAttempt := func() *place.Attempt { return p.planner.NewAttempt(group, nodes, p.avoid(group)) }
 	a := newAttempt()
@@ -211,7 +211,7 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) out
 		c = &unschedulable{message: planMessage(best.Refusal, err), attempt: best.Attempt, refusal: best.Refusal, cause: causeOf(best.Refusal)}
 	}
 	p.reportTrial(ctx, best)
-	later := p.quotas.Later(a.Group)
+	later := p.quotas.WaitsForTurn(a.Group)
 	a, found := best.Attempt, best.Found
 	if claim := p.idleClaim(pod, a, best.Refusal); claim != "" {
 		return &delayed{releaseMessage(claim)}
@@ -222,12 +222,12 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) out
 	}
 	spread := a.Spread(found.Places)
 	p.teller.Placed(a.Group.Key, spread)
-	if p.retries.Filed(a.Group.Key) != "" {
+	if p.retries.RecordedPod(a.Group.Key) != "" {
 		p.Meter.TriedAgain(true)
 	}
 	p.Meter.Placed(a, found.Places, spread)
 	current, future := a.Split(found.Places)
-	p.Cache.Handle(gang.Planned{Group: a.Group.Key, Places: current, Ahead: future, InOrder: found.InOrder || a.Ordered()})
+	p.Cache.Handle(gang.Planned{Group: a.Group.Key, Places: current, Future: future, InOrder: found.InOrder || a.Ordered()})
 	p.forgetRefusal(a.Group.Key)
 	if why := p.allocateShared(ctx, pod, a, found.Places); why != "" {
 		return &delayed{why}
@@ -236,16 +236,16 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) out
 }
 
 // planMessage describes a refusal in the words of the documentation, or the failure of a plugin.
-func planMessage(refusal *place.Refusal, err error) status.Said {
+func planMessage(refusal *place.Refusal, err error) status.Explained {
 	if err != nil {
-		return status.Said{Text: err.Error()}
+		return status.Explained{Text: err.Error()}
 	}
-	return status.Said{Text: status.NoPlan(refusal, status.Limit)}
+	return status.Explained{Text: status.NoPlan(refusal, status.Limit)}
 }
 
 // steadyMessage returns the message for an unschedulable group. A message that changes too often is delayed: the
 // representative is retried when the new one may be shown.
-func (p *Plugin) steadyMessage(group gang.Ref, why status.Said, representative *v1.Pod) status.Said {
+func (p *Plugin) steadyMessage(group gang.Ref, why status.Explained, representative *v1.Pod) status.Explained {
 	message, delay := p.teller.Refused(group, why)
 	if delay > 0 {
 		p.Writer.DoAfter("refusal of "+group.ID(), delay, func(context.Context) error {
@@ -259,12 +259,12 @@ func (p *Plugin) steadyMessage(group gang.Ref, why status.Said, representative *
 
 // takeAssignment sends a member to its node in a confirmed plan. Without a node, or before its turn, the member
 // waits.
-func takeAssignment(seat gang.Seat, noNode string) outcome {
+func takeAssignment(seat gang.NodeAssignment, noNode string) outcome {
 	switch {
 	case seat.Node == "":
 		return &delayed{noNode}
-	case seat.After != "":
-		return &delayed{seat.After}
+	case seat.TurnObstacle != "":
+		return &delayed{seat.TurnObstacle}
 	}
 	return &assigned{seat.Node}
 }
@@ -275,14 +275,14 @@ func takeAssignment(seat gang.Seat, noNode string) outcome {
 //
 // Devices may be released between the two checks. So a reservation is checked once more before it is dropped.
 func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod, newAttempt func() *place.Attempt) outcome {
-	lost := cmp.Or(a.Missing(), place.Broken(a.Group, a.Net.Tree))
+	lost := cmp.Or(a.Missing(), place.BrokenConstraint(a.Group, a.Net.Tree))
 	if lost == "" {
 		turn, taken := a.PlacesFit(ctx, make([][]*v1.Pod, len(a.Nodes)))
 		if taken == "" {
 			switch why, waits := p.missingQuota(a.Group, pod); {
 			case waits:
-				p.Cache.Handle(gang.Waits{Group: a.Group.Key})
-				return &reserving{message: status.Said{Sentence: why.Sentence, Text: why.Text}, attempt: a}
+				p.Cache.Handle(gang.VictimsRemain{Group: a.Group.Key})
+				return &reserving{message: status.Explained{Sentence: why.Sentence, Text: why.Text}, attempt: a}
 			case why != nil:
 				p.dropReservation(a, pod, why.Text)
 				return nil
@@ -297,7 +297,7 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 		}
 		leaving := p.victims.Leaving(a, p.options.Clock.Now())
 		settled, terminating := a, leaving.Any() // after the release of their devices
-		if released, err := a.Settled(ctx); released != nil && err == nil {
+		if released, err := a.AfterRelease(ctx); released != nil && err == nil {
 			settled, terminating = released, true
 		}
 		if terminating {
@@ -305,11 +305,11 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 			if obstacle == "" {
 				found, refusal, err := a.Plan(ctx)
 				p.reportTrial(ctx, Trial{Attempt: a, Found: found, Refusal: refusal})
-				message := status.Said{Text: taken}
+				message := status.Explained{Text: taken}
 				if refusal != nil || err != nil {
 					message = planMessage(refusal, err) // the outlook without the reservation
 				}
-				p.Cache.Handle(gang.Waits{Group: a.Group.Key})
+				p.Cache.Handle(gang.VictimsRemain{Group: a.Group.Key})
 				return &reserving{message: message, attempt: a}
 			}
 			taken = obstacle // the terminating pods are not the obstacle
@@ -333,12 +333,12 @@ func (p *Plugin) dropReservation(a *place.Attempt, pod *v1.Pod, lost string) {
 	for _, ref := range a.Group.Whole() {
 		p.teller.Gang(ref, status.Warning, status.ReasonGaveUp, "the reservation is given up: "+lost)
 	}
-	if group, refusal := p.Cache.Group(pod); !refusal.Is() {
+	if group, refusal := p.Cache.Group(pod); !refusal.Exists() {
 		a.Group = group
 	}
 }
 
 // recordObstacle records and publishes why a group has no plan.
-func (p *Plugin) recordObstacle(group gang.Ref, why gang.Refusal) {
-	p.Cache.Handle(gang.Refused{Group: group, Refusal: why})
+func (p *Plugin) recordObstacle(group gang.Ref, why gang.Obstacle) {
+	p.Cache.Handle(gang.Unschedulable{Group: group, Refusal: why})
 }

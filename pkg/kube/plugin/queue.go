@@ -16,7 +16,7 @@ import (
 func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool { return p.order(a).Before(p.order(b)) }
 
 func (p *Plugin) order(e fwk.QueuedEntityInfo) cache.Order {
-	if q, ok := e.(*framework.QueuedPodInfo); ok && !source.Of(q.Pod).IsZero() {
+	if q, ok := e.(*framework.QueuedPodInfo); ok && !source.GangOf(q.Pod).IsZero() {
 		return p.Cache.Order(q.Pod)
 	}
 	return cache.Order{Created: e.GetTimestamp(), Priority: e.GetPriority()}
@@ -25,7 +25,7 @@ func (p *Plugin) order(e fwk.QueuedEntityInfo) cache.Order {
 // SignPod makes members unsignable: a node hint for one member would contradict the plan. Pods with attraction are
 // unsignable too, because each binding changes the scores of the next pod.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if !source.Of(pod).IsZero() {
+	if !source.GangOf(pod).IsZero() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a gang are placed by their plan")
 	}
 	if attractionSelector(pod) != "" {

@@ -22,37 +22,37 @@ import (
 )
 
 // quotaRoom adapts the room of quotas to the victim search.
-type quotaRoom struct{ *elasticquota.Room }
+type quotaRoom struct{ *elasticquota.Manager }
 
-func (q quotaRoom) Claim(group *cache.Group, within time.Duration) preempt.Claim {
-	if c := q.Room.Claim(group, within); c != nil {
+func (q quotaRoom) SearchVictims(group *cache.Group, within time.Duration) preempt.VictimSearch {
+	if c := q.Manager.SearchVictims(group, within); c != nil {
 		return c
 	}
 	return nil
 }
 
-func (q quotaRoom) Revoke(group *cache.Group) preempt.Claim {
-	if c := q.Room.Revoke(group); c != nil {
+func (q quotaRoom) SearchOverdueVictims(group *cache.Group) preempt.VictimSearch {
+	if c := q.Manager.SearchOverdueVictims(group); c != nil {
 		return c
 	}
 	return nil
 }
 
 func (q quotaRoom) Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool {
-	why, soon := q.Room.Lacks(group, leaves)
+	why, soon := q.Manager.ReservationExceeds(group, leaves)
 	return why == nil || soon
 }
 
-func (q quotaRoom) Told() uint64 { return q.Room.Told() }
+func (q quotaRoom) Revision() uint64 { return q.Manager.Revision() }
 
 // Quotas lists the state of all quotas; nil if there are none.
 func (s *Shared) Quotas() []elasticquota.Quota { return s.quotas.Quotas() }
 
 // QuotaCure says what would let the quotas admit the group; "" if they admit it.
-func (s *Shared) QuotaCure(group *cache.Group) string { return s.quotas.Cure(group) }
+func (s *Shared) QuotaCure(group *cache.Group) string { return s.quotas.Remedy(group) }
 
 // connectQuotas connects the room of quotas with the gangs.
-func (s *Shared) connectQuotas(room *elasticquota.Room) {
+func (s *Shared) connectQuotas(room *elasticquota.Manager) {
 	s.quotas = room
 	room.Connect(&quotaCluster{Shared: s}, s.options.Clock, min(elasticquota.Settle, max(0, 4*s.options.Settle)))
 }
@@ -73,11 +73,11 @@ func (c *quotaCluster) Templates(pods []*v1.Pod) []cache.Template { return c.Cac
 func (c *quotaCluster) Leaves(pod *v1.Pod) bool { return c.Cache.Leaves(pod) }
 
 func (c *quotaCluster) Terminates(pod *v1.Pod, within time.Duration) bool {
-	return c.victims.Departs(pod, c.options.Clock.Now(), within, c.Cache.Patience())
+	return c.victims.GoneWithin(pod, c.options.Clock.Now(), within, c.Cache.Patience())
 }
 
 func (c *quotaCluster) Unseen(within time.Duration) (accepted, others []*v1.Pod) {
-	return c.victims.Unseen(c.options.Clock.Now(), within)
+	return c.victims.Pending(c.options.Clock.Now(), within)
 }
 
 func (c *quotaCluster) Open() bool { return c.Cache.Open() }
@@ -85,21 +85,21 @@ func (c *quotaCluster) Open() bool { return c.Cache.Open() }
 func (c *quotaCluster) Note(n cache.Note) { c.teller.Note(n) }
 
 func (c *quotaCluster) Hear(e elasticquota.Event) {
-	switch e.What {
+	switch e.Kind {
 	case elasticquota.Begins:
 		c.Cache.Follow()
 	case elasticquota.MayBeAdmitted:
 		c.Writer.Do("quotas", func(context.Context) error {
-			if now := c.quotas.Limits(); c.limits.Swap(now) != now { // an eviction may find more victims now
+			if now := c.quotas.TreeVersion(); c.limits.Swap(now) != now { // an eviction may find more victims now
 				c.retry(c.retries.Leaders())
 			}
-			c.retryAdmitted(func(g *cache.Group) bool { return c.wouldAdmit(g) || c.quotas.Helps(g) })
+			c.retryAdmitted(func(g *cache.Group) bool { return c.wouldAdmit(g) || c.quotas.EvictionHelps(g) })
 			c.retryAwaiting()
 			return nil
 		})
 	case elasticquota.MayBeNext:
 		c.Writer.Do("quotas served later", func(context.Context) error {
-			c.retryAdmitted(func(g *cache.Group) bool { return c.quotas.Later(g) && c.wouldAdmit(g) })
+			c.retryAdmitted(func(g *cache.Group) bool { return c.quotas.WaitsForTurn(g) && c.wouldAdmit(g) })
 			return nil
 		})
 	case elasticquota.MayEvict:
@@ -115,14 +115,14 @@ func (s *Shared) retryEvicting(waits map[string]*v1.Pod) {
 	var leaders []string
 	// Also gangs that no eviction helped before.
 	for _, leader := range slices.Concat(s.retries.Leaders(), s.retries.LeadersFor(elasticquota.Name)) {
-		if pod := s.Cache.Pod(leader); pod != nil && waits[elasticquota.Named(pod)] != nil {
+		if pod := s.Cache.Pod(leader); pod != nil && waits[elasticquota.GangName(pod)] != nil {
 			leaders = append(leaders, leader)
 		}
 	}
 	s.retry(leaders)
 	pods := map[string]*v1.Pod{}
 	for _, pod := range waits {
-		if source.Of(pod).IsZero() {
+		if source.GangOf(pod).IsZero() {
 			pods[convert.PodKey(pod)] = pod
 		}
 	}
@@ -138,13 +138,14 @@ func (c *quotaCluster) Do(key string, after time.Duration, idle bool, work func(
 }
 
 func (c *quotaCluster) Patch(ctx context.Context, resource schema.GroupVersionResource, namespace, name string,
-	patch []byte, sub string) error {
+	patch []byte, sub string,
+) error {
 	return c.Writer.Patch(ctx, resource, namespace, name, patch, sub)
 }
 
 // missingQuota says what the quotas lack for a group whose nodes are free, and whether waiting helps. The group is
 // registered for a retry before the question, so no release is missed.
-func (p *Plugin) missingQuota(group *cache.Group, pod *v1.Pod) (why *elasticquota.Said, waits bool) {
+func (p *Plugin) missingQuota(group *cache.Group, pod *v1.Pod) (why *elasticquota.Explanation, waits bool) {
 	p.awaitingQuota.Add(group.Key, convert.PodKey(pod))
 	if why, waits = p.quotaShortage(group); !waits {
 		p.awaitingQuota.Drop(group.Key)
@@ -152,15 +153,15 @@ func (p *Plugin) missingQuota(group *cache.Group, pod *v1.Pod) (why *elasticquot
 	return why, waits
 }
 
-func (s *Shared) quotaShortage(group *cache.Group) (why *elasticquota.Said, waits bool) {
-	return s.quotas.Lacks(group, s.victims.LeavesFor(group.Key, s.options.Clock.Now()))
+func (s *Shared) quotaShortage(group *cache.Group) (why *elasticquota.Explanation, waits bool) {
+	return s.quotas.ReservationExceeds(group, s.victims.TerminatesFor(group.Key, s.options.Clock.Now()))
 }
 
 // retryAwaiting retries the groups whose quotas suffice now.
 func (s *Shared) retryAwaiting() {
 	for key, pod := range s.awaitingQuota.All() {
 		group, refusal := s.Cache.GroupOf(key)
-		if refusal.Is() || !group.Waiting {
+		if refusal.Exists() || !group.Waiting {
 			s.awaitingQuota.Drop(key)
 			continue
 		}
@@ -175,12 +176,12 @@ func (s *Shared) retryAwaiting() {
 func (s *Shared) dropReservations(members []*v1.Pod) {
 	s.Writer.Do("places that a quota does not allow", func(context.Context) error {
 		for _, pod := range members {
-			if source.Of(pod).IsZero() {
-				s.Cache.ReserveAlone(pod, "")
+			if source.GangOf(pod).IsZero() {
+				s.Cache.ReserveSinglePod(pod, "")
 				continue
 			}
-			if group, refusal := s.Cache.Group(pod); !refusal.Is() && s.Cache.Reserved(group.Key) {
-				s.Cache.Handle(gang.Kept{Group: group.Key, Why: "its quota does not allow the gang any more"})
+			if group, refusal := s.Cache.Group(pod); !refusal.Exists() && s.Cache.Reserved(group.Key) {
+				s.Cache.Handle(gang.VictimStays{Group: group.Key, Why: "its quota does not allow the gang any more"})
 			}
 		}
 		return nil
@@ -190,12 +191,12 @@ func (s *Shared) dropReservations(members []*v1.Pod) {
 // setPassed tells the quotas whether the pod, or the group of its gang, cannot start now for other reasons than
 // quota.
 func (s *Shared) setPassed(pod *v1.Pod, passed bool) {
-	switch gangRef := source.Of(pod).Whole(); {
+	switch gangRef := source.GangOf(pod).Whole(); {
 	case !s.quotas.Active():
 	case gangRef.IsZero():
-		s.quotas.Passed(pod, passed)
+		s.quotas.RecordPassed(pod, passed)
 	default:
-		s.quotas.PassedGangs(s.Cache.Together(gangRef), passed)
+		s.quotas.RecordPassedGangs(s.Cache.Together(gangRef), passed)
 	}
 }
 
@@ -208,7 +209,7 @@ func (s *Shared) retryAdmitted(may func(*cache.Group) bool) {
 		s.handle.Activate(klog.Background(), pods)
 	}
 	var admitted []string
-	limits := s.quotas.Limits()
+	limits := s.quotas.TreeVersion()
 	for _, leader := range s.retries.LeadersFor(elasticquota.Name) {
 		if s.retries.Limits(leader) == limits { // no choice within these limits can start
 			continue
@@ -217,7 +218,7 @@ func (s *Shared) retryAdmitted(may func(*cache.Group) bool) {
 		if pod == nil {
 			continue
 		}
-		if group, refusal := s.Cache.Group(pod); !refusal.Is() && may(group) {
+		if group, refusal := s.Cache.Group(pod); !refusal.Exists() && may(group) {
 			admitted = append(admitted, leader)
 		}
 	}
@@ -254,10 +255,10 @@ func (p *Plugin) admittedChoices(ctx context.Context, a *place.Attempt) (choices
 }
 
 // overQuota returns the outcome of a cycle that quotas end.
-func (p *Plugin) overQuota(a *place.Attempt, why *elasticquota.Said) *unschedulable {
+func (p *Plugin) overQuota(a *place.Attempt, why *elasticquota.Explanation) *unschedulable {
 	return &unschedulable{
-		message: status.Said{Sentence: why.Sentence, Text: why.Text, Never: why.Never}, attempt: a,
-		cause: gang.Refusal{By: gang.Quota, Plugins: []string{elasticquota.Name}, Never: why.Never},
+		message: status.Explained{Sentence: why.Sentence, Text: why.Text, Never: why.Never}, attempt: a,
+		cause: gang.Obstacle{By: gang.Quota, Plugins: []string{elasticquota.Name}, NeverEvictable: why.Never},
 	}
 }
 
@@ -300,7 +301,7 @@ func (p *Plugin) minimalTrials(ctx context.Context, a *place.Attempt, except []*
 	all = len(sets) < maxSets
 	var choices [][]gang.Member
 	for _, set := range sets {
-		setChoices, complete := p.quotas.Fewest(set, limit)
+		setChoices, complete := p.quotas.MinimalChoices(set, limit)
 		choices, all = append(choices, setChoices...), all && complete
 	}
 	for i, members := range choices {
@@ -311,7 +312,7 @@ func (p *Plugin) minimalTrials(ctx context.Context, a *place.Attempt, except []*
 			continue
 		}
 		t := Trial{Attempt: a.For(members)}
-		if !p.quotas.Helps(t.Attempt.Group) && p.quotas.Why(a.Group, members) != nil {
+		if !p.quotas.EvictionHelps(t.Attempt.Group) && p.quotas.Why(a.Group, members) != nil {
 			later, all = append(later, members), false
 			continue
 		}
@@ -358,7 +359,7 @@ func (s *Shared) admittedSet(group *cache.Group) *cache.Group {
 
 // wouldAdmit says whether quotas would admit the group or a set of its gangs.
 func (s *Shared) wouldAdmit(group *cache.Group) bool {
-	return s.quotas.Would(group) || s.admittedSet(group) != nil
+	return s.quotas.WouldAdmit(group) || s.admittedSet(group) != nil
 }
 
 // allPending says whether all members are pending in the group.
@@ -377,10 +378,10 @@ func attempts(trials []Trial) (all []*place.Attempt) {
 // minimal choices that need evictions. untried says that more choices exist. The message is about a choice that
 // might start. If a minimal choice has a plan and its quota, noChoice returns that trial instead.
 func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, tried []Trial, untried bool) (c *unschedulable, starts Trial) {
-	limits := p.quotas.Limits()
+	limits := p.quotas.TreeVersion()
 	minimal, later, all := p.minimalTrials(ctx, a, attempts(tried))
 	tries := slices.Concat(tried, minimal)
-	several := len(tries) > 1 || !all || p.quotas.Differ(a.Group) // or other choices may exist with other requests
+	several := len(tries) > 1 || !all || p.quotas.MembersDiffer(a.Group) // or other choices may exist with other requests
 	others := attempts(tries)
 	for _, t := range minimal {
 		if t.Refusal != nil { // not only quota is missing
@@ -415,12 +416,12 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, tried []Trial, 
 			c.alternatives.limits = limits
 		}
 		for _, members := range later {
-			p.quotas.Awaits(a.Group, members)
+			p.quotas.RecordTurn(a.Group, members)
 		}
 	}
 	c.message, c.cause = planMessage(c.refusal, nil), causeOf(c.refusal)
 	if several {
-		c.cause = gang.Refusal{By: gang.Plan, Evictable: true}
+		c.cause = gang.Obstacle{By: gang.Plan, Evictable: true}
 	}
 	return c, Trial{}
 }

@@ -21,7 +21,7 @@ func (s scores) Clone() fwk.StateData { return s }
 
 // attractionSelector returns a pod's network-topology-selector, or "" for members, whose plan counts attraction.
 func attractionSelector(pod *v1.Pod) string {
-	if !source.Of(pod).IsZero() {
+	if !source.GangOf(pod).IsZero() {
 		return ""
 	}
 	return convert.Selector(pod)

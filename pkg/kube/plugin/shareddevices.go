@@ -22,14 +22,14 @@ const maxWriteWait = 5 * time.Second
 
 // allocateShared allocates the devices that the members of a new plan share. On failure it drops the plan and
 // returns why.
-func (p *Plugin) allocateShared(ctx context.Context, pod *v1.Pod, a *place.Attempt, places []gang.Place) (why string) {
+func (p *Plugin) allocateShared(ctx context.Context, pod *v1.Pod, a *place.Attempt, places []gang.Assignment) (why string) {
 	// Asked again: before the plan was in the book, the claims may have been listed as unused.
 	if claim := p.claimInRelease(pod, a.Group); claim != "" {
 		why = releaseMessage(claim)
 		p.Cache.Handle(gang.Dropped{Group: a.Group.Key, Why: why})
 		return why
 	}
-	claims, why := a.Joint(ctx, places)
+	claims, why := a.SharedClaims(ctx, places)
 	if why == "" && len(claims) == 0 {
 		return ""
 	}
@@ -54,7 +54,7 @@ func (p *Plugin) claimInRelease(pod *v1.Pod, group *cache.Group) string {
 	if !p.allocations.Any() {
 		return ""
 	}
-	return p.allocations.Waits(pod, pendingPods(group))
+	return p.allocations.WaitForRelease(pod, pendingPods(group))
 }
 
 func pendingPods(group *cache.Group) []*v1.Pod {
@@ -67,7 +67,7 @@ func pendingPods(group *cache.Group) []*v1.Pod {
 
 // leftoverClaim returns a claim of an earlier cycle that must be released before any member can pass; "" if none.
 func (p *Plugin) leftoverClaim(pod *v1.Pod, group *cache.Group) string {
-	if !p.allocations.Leftover(pendingPods(group)) {
+	if !p.allocations.RecordLeftover(pendingPods(group)) {
 		return ""
 	}
 	p.reviewAllocations()
@@ -76,7 +76,7 @@ func (p *Plugin) leftoverClaim(pod *v1.Pod, group *cache.Group) string {
 
 // idleClaim returns an unused claim that keeps a member from free capacity and is being released; "" if none.
 func (p *Plugin) idleClaim(pod *v1.Pod, a *place.Attempt, refusal *place.Refusal) string {
-	if refusal == nil || !slices.Contains(refusal.Plugins, names.DynamicResources) || !p.allocations.Idle(pendingPods(a.Group)) {
+	if refusal == nil || !slices.Contains(refusal.Plugins, names.DynamicResources) || !p.allocations.RecordIdle(pendingPods(a.Group)) {
 		return ""
 	}
 	p.reviewAllocations()
@@ -94,16 +94,16 @@ func (s *Shared) reviewAllocations() {
 	}
 	for _, claim := range s.allocations.Review(s.fate) {
 		s.Writer.Do("devices of "+string(claim), func(ctx context.Context) error {
-			if kept, waiting := s.allocations.Keep(claim, s.fate); kept {
+			if kept, waiting := s.allocations.KeepIfNeeded(claim, s.fate); kept {
 				s.activateTwice("members with devices that are not returned", waiting)
 				return nil
 			}
 			if err := s.allocations.TakeBack(ctx, claim); err != nil {
-				if !status.Final(err) {
+				if !status.Permanent(err) {
 					return err
 				}
 				klog.FromContext(ctx).Error(err, "Unused devices stay allocated", "claim", claim)
-				s.allocations.Refused(claim)
+				s.allocations.SetUnreleasable(claim)
 			}
 			s.activateTwice("members with devices that were returned", s.allocations.Forget(claim))
 			return nil
@@ -120,12 +120,12 @@ func (s *Shared) fate(u allot.User) allot.Fate {
 		return s.fateOfOther(u)
 	case pod.Spec.NodeName != "":
 		return allot.Bound
-	case s.Cache.Step(u.String(), string(u.UID)) != gang.Away:
-		return allot.Comes
+	case s.Cache.Step(u.String(), string(u.UID)) != gang.NotAssumed:
+		return allot.Assigned
 	case !u.Extended && (s.Cache.HasPlace(pod) || s.Cache.Counted(pod) || s.Cache.Resuming()):
-		return allot.Comes
+		return allot.Assigned
 	}
-	return allot.Stays
+	return allot.Unassigned
 }
 
 // fateOfOther returns the fate of a pod that is not a member any more.
@@ -133,11 +133,11 @@ func (s *Shared) fateOfOther(u allot.User) allot.Fate {
 	pod, err := s.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(u.Namespace).Get(u.Name)
 	switch {
 	case err != nil || pod.UID != u.UID:
-		return allot.Gone
+		return allot.Deleted
 	case pod.Spec.NodeName != "":
 		return allot.Bound
 	}
-	return allot.Stays
+	return allot.Unassigned
 }
 
 // findAllocations finds what an earlier process allocated for members that did not start.

@@ -64,7 +64,7 @@ func (p *Plugin) evictForPod(ctx context.Context, pod *v1.Pod, nodes fwk.NodeToS
 	a := p.planner.NewAttempt(group.Alone(pod, reserved), all, nil)
 	if a.Group.Waiting {
 		if p.waitsForVictims(ctx, a) {
-			p.Preemptor.Answer(ctx, a)
+			p.Preemptor.AnswerDoubt(ctx, a)
 			return answer(fwk.UnschedulableAndUnresolvable, reserved, "preemption: not eligible due to a terminating pod on the nominated node.")
 		}
 		p.victims.Abandon(a.Group.Key)
@@ -72,7 +72,7 @@ func (p *Plugin) evictForPod(ctx context.Context, pod *v1.Pod, nodes fwk.NodeToS
 	}
 	result, s := p.evictSinglePod(ctx, a, pod, nodes)
 	if !s.IsSuccess() {
-		p.Cache.ReserveAlone(pod, "")
+		p.Cache.ReserveSinglePod(pod, "")
 	}
 	return result, s
 }
@@ -81,7 +81,7 @@ func (p *Plugin) evictForPod(ctx context.Context, pod *v1.Pod, nodes fwk.NodeToS
 func (p *Plugin) evictSinglePod(ctx context.Context, a *place.Attempt, pod *v1.Pod, nodes fwk.NodeToStatusReader) (
 	*fwk.PostFilterResult, *fwk.Status,
 ) {
-	if p.quotas.Later(a.Group) {
+	if p.quotas.WaitsForTurn(a.Group) {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // it may need no eviction once other quotas were served
 	}
 	_, refusal, err := a.Plan(ctx)
@@ -126,7 +126,7 @@ func podMessage(a *place.Attempt, pod *v1.Pod, preemption status.Preemption, nod
 		}
 		n++
 		why := noHelp
-		if preemption == status.PreemptionNobody && (nodes == nil || nodes.Get(node.Node().Name).Code() == fwk.Unschedulable) {
+		if preemption == status.PreemptionNoVictims && (nodes == nil || nodes.Get(node.Node().Name).Code() == fwk.Unschedulable) {
 			why = noVictims
 		}
 		d.NodeToStatus.Set(node.Node().Name, fwk.NewStatus(fwk.Unschedulable, why))

@@ -30,7 +30,7 @@ func New(s *Shared, profile Profile) *Plugin {
 		Clock: p.options.Clock, Ended: profile.Ended, Writers: p.options.Writers, Limits: p.evictionLimits,
 		Quotas: quotaRoom{p.quotas},
 	})
-	p.planner.MayLeave = p.Preemptor.MayLeave
+	p.planner.MayEvict = p.Preemptor.QuotaCheck
 	s.profiles[name] = p
 	s.resumeFuncs = append(s.resumeFuncs, p.Preemptor.Resume)
 	return p
@@ -56,8 +56,8 @@ func (o *Options) defaults() {
 	if o.Writers == 0 {
 		o.Writers = 16
 	}
-	if o.Narrow == 0 {
-		o.Narrow = 16
+	if o.ListenerRatio == 0 {
+		o.ListenerRatio = 16
 	}
 }
 
@@ -73,15 +73,15 @@ func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.
 		options: o, handle: h, profiles: map[string]*Plugin{}, Writer: status.NewWriter(h.ClientSet(), source.Dynamic),
 		Meter: status.NewMeter(o.Clock),
 	}
-	s.teller = status.NewTeller(s.Writer, h.EventRecorder(), status.TellerOptions{
-		Clock: o.Clock, Settle: o.Settle, Busy: o.Busy, Topology: o.TopologyManager == nil || *o.TopologyManager, Unread: o.Unread,
+	s.teller = status.NewReporter(s.Writer, h.EventRecorder(), status.ReporterOptions{
+		Clock: o.Clock, Settle: o.Settle, Busy: o.Busy, Topology: o.TopologyManager == nil || *o.TopologyManager, Unread: o.NoGangStatus,
 	})
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Limits: gangLimits(args), Clock: o.Clock, Leading: o.Leading, Do: s.carryOut,
 		Note: s.teller.Note, Free: s.retryFreed,
-		Leaves: func(pod *v1.Pod) bool { return s.victims.Leaves(pod, o.Clock.Now()) },
-		Lacks:  s.missingClaim,
-		Beside: append(rooms.Quotas.Resources(), rooms.Devices.Resource()), Ticked: rooms.Quotas.Tick,
+		Leaves:         func(pod *v1.Pod) bool { return s.victims.Terminates(pod, o.Clock.Now()) },
+		Lacks:          s.missingClaim,
+		ExtraResources: append(rooms.Quotas.Resources(), rooms.Devices.Resource()), Ticked: rooms.Quotas.Tick,
 	})
 	s.connectDevices(rooms.Devices)
 	s.connectQuotas(rooms.Quotas)
@@ -90,8 +90,8 @@ func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.
 		s.allocations.Claims = manager.ResourceClaims()
 	}
 	s.resumeFuncs = append(s.resumeFuncs, s.findAllocations)
-	s.teller.About(s.Cache)
-	s.Meter.About(s.Cache, fit.Runs, status.NodesOf(h.SharedInformerFactory().Core().V1().Pods().Lister()))
+	s.teller.SetCache(s.Cache)
+	s.Meter.SetSources(s.Cache, fit.FilterRuns, status.NodesOf(h.SharedInformerFactory().Core().V1().Pods().Lister()))
 	if err := s.Cache.Start(ctx, source); err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ import (
 type candidates struct {
 	*place.Attempt
 	cache       *cache.Cache
-	claim       Claim              // the quota check; nil without quotas
+	claim       VictimSearch       // the quota check; nil without quotas
 	atPermit    map[types.UID]bool // pods at Permit, whose eviction requeues them
 	byNode      []onNode           // by node index
 	gangs       []evict.Gang
@@ -85,7 +85,7 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 	late := make([]bool, len(a.Nodes))
 	rule := p.rule(a, claim)
 	mayEvict := func(pod *v1.Pod) bool {
-		return eligible.Takes(pod, now) <= grace && (limits.highest == nil || p.Cache.Priority(pod) <= *limits.highest) && rule.Allows(pod)
+		return eligible.TimeToTerminate(pod, now) <= grace && (limits.highest == nil || p.Cache.Priority(pod) <= *limits.highest) && rule.Allows(pod)
 	}
 	gangs := c.listGangs(a.Group.Whole(), c.onNodes(), mayEvict)
 	found, blocks := make([]bool, len(a.Nodes)), make([]bool, len(a.Nodes))
@@ -93,9 +93,9 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 		entry := &c.byNode[i]
 		for _, info := range n.GetPods() {
 			pod := info.GetPod()
-			late[i] = late[i] || eligible.Takes(pod, now) > grace
+			late[i] = late[i] || eligible.TimeToTerminate(pod, now) > grace
 			switch {
-			case pod.DeletionTimestamp != nil && eligible.Takes(pod, now) > grace:
+			case pod.DeletionTimestamp != nil && eligible.TimeToTerminate(pod, now) > grace:
 			case pod.DeletionTimestamp != nil, assumed[pod.UID]:
 				entry.terminating = append(entry.terminating, pod)
 			default:
@@ -119,7 +119,7 @@ func (c *candidates) pending() (pods []*v1.Pod) {
 
 // addVictim adds a pod of a node to the victims if it may be evicted.
 func (c *candidates) addVictim(entry *onNode, pod *v1.Pod, gangs map[gang.Ref]int, mayEvict func(*v1.Pod) bool) {
-	name := source.Of(pod)
+	name := source.GangOf(pod)
 	if part, ok := c.subGroups[pod.UID]; ok {
 		name = part
 	}
@@ -168,7 +168,7 @@ func (c *candidates) listGangs(own []gang.Ref, pods iter.Seq[*v1.Pod], mayEvict 
 	}
 	groups := 0
 	for pod := range pods {
-		if name := source.Of(pod); !listed[name] {
+		if name := source.GangOf(pod); !listed[name] {
 			groups++
 			together := c.cache.Together(name)
 			for _, member := range together {
@@ -295,7 +295,7 @@ func (c *candidates) noHelp() Verdict {
 	if c.exist {
 		return NoHelp
 	}
-	return Nobody
+	return NoVictims
 }
 
 // allPicks returns all possible victims.
@@ -331,9 +331,9 @@ func (c *candidates) victim(pod *v1.Pod) evict.Victim {
 // unshaped returns a victim with its costs alone. A pod at Permit is not healthy yet, so that no budget counts it.
 func (c *candidates) unshaped(pod *v1.Pod, requests quota.List) evict.Victim {
 	v := evict.Victim{
-		Name: convert.PodKey(pod), Priority: c.cache.Priority(pod), Waits: c.atPermit[pod.UID], Started: convert.Started(pod), Size: c.sizes.Of(requests),
+		Name: convert.PodKey(pod), Priority: c.cache.Priority(pod), Pending: c.atPermit[pod.UID], Started: convert.Started(pod), Size: c.sizes.Of(requests),
 	}
-	if !v.Waits {
+	if !v.Pending {
 		v.Budgets = c.budgetsOf(pod)
 	}
 	return v

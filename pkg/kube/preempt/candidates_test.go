@@ -155,7 +155,7 @@ func TestWhoWaits(t *testing.T) {
 		}, []string{"g-1"}, "n0: g-0[1]+all=0\nn1: g-1 waits\nn2: x+all=0\n[1]: spare 0, whole 1 pods and 1 back up to 10", "g-1 for want-0=n1"},
 		"nobody who runs is spared since one is to come": {func(c *testcluster.Cluster) {
 			c.Gang("g", 2, a("", 10, "4", "n0"), a("", 10, "4", "n1"), testcluster.Held(a("", 200, "4", ""), "inside"))
-		}, []string{"g-2"}, "", preempt.Nobody.Says(0, 0)},
+		}, []string{"g-2"}, "", preempt.NoVictims.Says(0, 0)},
 		"one that runs, and is not enough": {func(c *testcluster.Cluster) {
 			c.Gang("g", 2, a("", 10, "4", "n0"), testcluster.Held(a("", 10, "4", ""), "inside"), testcluster.Held(a("", 10, "4", ""), "inside"))
 		}, []string{"g-1", "g-2"}, "n0: g-0[1]+all=0\nn1: g-1[1] waits\nn2: g-2[1] waits\n[1]: spare 0, whole 1 pods and 2 back up to 10", "g-0 g-1 g-2 for want-0=n0"},

@@ -60,19 +60,19 @@ func (p *Preemptor) awaitsEnd(ctx context.Context, a *place.Attempt, found *solu
 	if soon == nil || !p.patient.mayWait(a.Group.Key, p.Clock.Now()) {
 		return false
 	}
-	p.Cache.Handle(gang.Saved{Group: a.Group.Key, Places: free(a, soon), For: 2 * cache.EndsWithin})
+	p.Cache.Handle(gang.CapacityHeld{Group: a.Group.Key, Places: free(a, soon), For: 2 * cache.EndsWithin})
 	p.tryAgain(ctx, a.Group.Key, representative)
 	return true
 }
 
 // free returns the assigned nodes where no pod is evicted. Other nodes are not held: other gangs may evict pods there.
-func free(a *place.Attempt, soon *solution) []gang.Place {
+func free(a *place.Attempt, soon *solution) []gang.Assignment {
 	own, _ := a.Split(soon.Places)
 	gone := map[types.UID]bool{}
 	for _, victim := range soon.gone {
 		gone[victim.UID] = true
 	}
-	return slices.DeleteFunc(own, func(at gang.Place) bool {
+	return slices.DeleteFunc(own, func(at gang.Assignment) bool {
 		i, ok := a.Net.Tree.NodeIndex(at.Node)
 		return !ok || a.Nodes[i] == nil || hasOne(a.Nodes[i], func(uid types.UID) bool { return gone[uid] }) // also one that is on its way there
 	})
@@ -95,7 +95,7 @@ func (p *Preemptor) tryAgain(ctx context.Context, group gang.Ref, representative
 
 // fewerSoon returns what costs less than an eviction after the ending pods are gone; nil if nothing does.
 func (p *Preemptor) fewerSoon(ctx context.Context, a *place.Attempt, found *solution) *solution {
-	ending := onNodesOf(a, p.Cache.Ending(a.Group.Whole(), p.isGone))
+	ending := onNodesOf(a, p.Cache.ExpectedToEnd(a.Group.Whole(), p.isGone))
 	if len(ending) == 0 {
 		return nil
 	}

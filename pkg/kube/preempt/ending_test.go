@@ -32,7 +32,7 @@ func running(name string, n int) (pods []*v1.Pod) {
 
 // holding counts the members of a pod's gang that have a place, as far as the cache has heard.
 func holding(c *testcluster.Cluster, of *v1.Pod) func() string {
-	return func() string { pods, _ := c.Plugin.Cache.Placed(source.Of(of)); return fmt.Sprint(len(pods)) }
+	return func() string { pods, _ := c.Plugin.Cache.Placed(source.GangOf(of)); return fmt.Sprint(len(pods)) }
 }
 
 // ends is a cluster on which a gang of two has run, of which nobody may leave for g, and one pod that may. It has lost its first

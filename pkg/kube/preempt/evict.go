@@ -41,9 +41,9 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, representative 
 	own, earlier := a.Split(found.Places)
 	p.Meter.Preemption(len(found.gone))
 	p.Reserve(ctx, departure.Reservation{
-		Group: a.Group, Lowest: a.Lowest(), Speaker: representative, Domain: a.Domain(found.Places), Evicted: gone, Places: found.Places, Why: why,
+		Group: a.Group, Lowest: a.Lowest(), Representative: representative, Domain: a.Domain(found.Places), Evicted: gone, Places: found.Places, Why: why,
 		Planned: gang.Planned{
-			Group: a.Group.Key, Places: own, Ahead: earlier, Reserved: true, InOrder: found.InOrder || a.Ordered(),
+			Group: a.Group.Key, Places: own, Future: earlier, Reserved: true, InOrder: found.InOrder || a.Ordered(),
 			Until: p.Clock.Now().Add(max(longestGrace(gone), longest(found.awaits, p.Clock.Now())) + p.Limits().Leave),
 		},
 	})
@@ -90,7 +90,7 @@ func (p *Preemptor) overChoices(ctx context.Context, attempts []*place.Attempt) 
 		}
 		nodes, onAttempt := p.searched.Load()-began, int64(len(a.Nodes))
 		if len(tried) >= 2 && (nodes > 0 && nodes+onAttempt > p.among || int64(len(tried)+1)*onAttempt > mostLooks*p.among) {
-			if result == Nobody || result == NoHelp {
+			if result == NoVictims || result == NoHelp {
 				result = Untried
 			}
 			break
@@ -100,7 +100,7 @@ func (p *Preemptor) overChoices(ctx context.Context, attempts []*place.Attempt) 
 		if s != nil && (found == nil || s.before(found)) {
 			best, found = attempt, s
 		}
-		if i == 0 || result == Nobody && verdict == NoHelp || (result == Nobody || result == NoHelp) && (verdict == Untried || verdict == LeftOut) {
+		if i == 0 || result == NoVictims && verdict == NoHelp || (result == NoVictims || result == NoHelp) && (verdict == Untried || verdict == LeftOut) {
 			result = verdict
 		}
 	}
@@ -112,7 +112,7 @@ func (p *Preemptor) overChoices(ctx context.Context, attempts []*place.Attempt) 
 
 // overGangSets looks for victims for all gangs that a group needs, or for the minimal set of gangs with the cheapest victims.
 func (p *Preemptor) overGangSets(ctx context.Context, a *place.Attempt) (best *place.Attempt, found *solution, result Verdict) {
-	fewest, err := a.Least(ctx)
+	fewest, err := a.MinimalAttempts(ctx)
 	if err != nil {
 		return a, nil, NoHelp
 	}
@@ -125,7 +125,7 @@ func (p *Preemptor) overGangSets(ctx context.Context, a *place.Attempt) (best *p
 		if verdict == Evicts {
 			var attempt *place.Attempt
 			var s *solution
-			if attempt, s, verdict = p.overMemberSets(ctx, needed(a).Modest()); s != nil && (found == nil || s.before(found)) {
+			if attempt, s, verdict = p.overMemberSets(ctx, needed(a).ReservationAttempts()); s != nil && (found == nil || s.before(found)) {
 				best, found = attempt, s
 			}
 		}
@@ -208,7 +208,7 @@ func longestGrace(pods []*v1.Pod) (longest time.Duration) {
 // longest returns the longest remaining time of terminating pods.
 func longest(leaving []*v1.Pod, now time.Time) (most time.Duration) {
 	for _, p := range leaving {
-		most = max(most, eligible.Takes(p, now))
+		most = max(most, eligible.TimeToTerminate(p, now))
 	}
 	return most
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Witness is an event recorder that also receives the explanation of an eviction.
-type Witness interface {
+// ExplanationRecorder is an event recorder that also receives the explanation of an eviction.
+type ExplanationRecorder interface {
 	Evicts(of gang.Ref, why status.Explanation)
 }
 
@@ -33,7 +33,7 @@ func (p *Preemptor) explain(ctx context.Context, a *place.Attempt, e *solution) 
 	why := explanation(a.Net.Tree, e.why())
 	text := why.String()
 	klog.FromContext(ctx).V(2).Info("Evicting for a gang", "group", a.Group.Key.String(), "why", text)
-	witness, ok := p.Profile.EventRecorder().(Witness)
+	witness, ok := p.Profile.EventRecorder().(ExplanationRecorder)
 	for _, ref := range a.Group.Whole() {
 		p.Teller.Gang(ref, status.Normal, status.ReasonPreempting, text)
 		if ok {
@@ -48,7 +48,7 @@ func explanation(tree *topology.Tree, choice evict.Choice) status.Explanation {
 	for _, c := range choice.Considered {
 		d := status.ConsideredDomain{Domain: domainName(tree, c.Domain), Possible: c.Outcome == evict.Possible, Untried: c.Outcome == evict.Untried}
 		if d.Possible {
-			d.EvictionCost = &status.EvictionCost{Violations: c.Cost.Violations, Pods: c.Cost.Pods, SentBack: c.Cost.Back, HighestPriority: c.Cost.Highest, Sum: c.Cost.Sum}
+			d.EvictionCost = &status.EvictionCost{Violations: c.Cost.Violations, Pods: c.Cost.Pods, SentBack: c.Cost.Requeued, HighestPriority: c.Cost.Highest, Sum: c.Cost.Sum}
 		}
 		out.Considered = append(out.Considered, d)
 	}

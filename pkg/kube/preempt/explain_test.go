@@ -19,8 +19,8 @@ func TestExplanation(t *testing.T) {
 	got := explanation(tree, evict.Choice{Rule: evict.BySum, Considered: []evict.Considered{
 		{Domain: topology.Root, Cost: evict.Cost{Violations: 2, Pods: 3, Highest: 7, Sum: 9}},
 		{Domain: 1, Cost: evict.Cost{Violations: 1, Pods: 1, Highest: -7, Sum: -7}},
-		{Domain: 1, Cost: evict.Cost{Back: 2, Highest: 7, Sum: 14}},
-		{Domain: 1, Cost: evict.Cost{Pods: 1, Back: 2, Highest: 7, Sum: 14}},
+		{Domain: 1, Cost: evict.Cost{Requeued: 2, Highest: 7, Sum: 14}},
+		{Domain: 1, Cost: evict.Cost{Pods: 1, Requeued: 2, Highest: 7, Sum: 14}},
 		{Domain: 3},
 		{Domain: 5, Outcome: evict.Untried},
 		{Domain: 5, Outcome: evict.Impossible},

@@ -24,7 +24,7 @@ func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) 
 			if v.Gang > 0 {
 				word += fmt.Sprintf("[%d]", v.Gang)
 			}
-			if v.Waits {
+			if v.Pending {
 				word += " waits"
 			}
 			for _, b := range v.Budgets {
@@ -43,8 +43,8 @@ func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) 
 		line := fmt.Sprintf("[%d]: spare %d", i+1, g.Spare)
 		if g.Whole {
 			line += fmt.Sprintf(", whole %d pods", g.Cost.Pods)
-			if g.Cost.Back > 0 {
-				line += fmt.Sprintf(" and %d back", g.Cost.Back)
+			if g.Cost.Requeued > 0 {
+				line += fmt.Sprintf(" and %d back", g.Cost.Requeued)
 			}
 			line += fmt.Sprintf(" up to %d", g.Cost.Highest)
 		}

@@ -252,7 +252,7 @@ func TestWholeGangs(t *testing.T) {
 			pods = append(pods, c.Get(name))
 		}
 		var got []string
-		_, whole := eligible.Closed(c.Plugin.Cache, pods)
+		_, whole := eligible.WithBundles(c.Plugin.Cache, pods)
 		for _, of := range whole {
 			got = append(got, of.String())
 		}
@@ -281,7 +281,7 @@ func TestLeavers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := wanting(t, "s/b/n0=4 s/b/n1=4", 1, pending(1, 100, "4"), test.given)
 			at := s.attempt()
-			gone, nobody := s.Plugin.Preemptor.Leavers(t.Context(), at)
+			gone, nobody := s.Plugin.Preemptor.Candidates(t.Context(), at)
 			var nodes []string
 			for _, here := range gone {
 				var names []string
@@ -319,7 +319,7 @@ type asked struct {
 	pods *int
 }
 
-func (a asked) Claim(*cache.Group, time.Duration) preempt.Claim { return a }
+func (a asked) Claim(*cache.Group, time.Duration) preempt.VictimSearch { return a }
 
 func (a asked) Enough(gone []*v1.Pod) bool {
 	*a.pods += len(gone)

@@ -66,11 +66,11 @@ type Verdict = status.Preemption
 
 // The verdicts, in the words of package status.
 const (
-	Evicts = status.PreemptionEvicts
-	Off    = status.PreemptionOff
-	Never  = status.PreemptionNever
-	Nobody = status.PreemptionNobody
-	NoHelp = status.PreemptionNoHelp
+	Evicts    = status.PreemptionEvicts
+	Off       = status.PreemptionOff
+	Never     = status.PreemptionNever
+	NoVictims = status.PreemptionNoVictims
+	NoHelp    = status.PreemptionNoHelp
 
 	Surplus = status.PreemptionSurplus
 	LeftOut = status.PreemptionLeftOut

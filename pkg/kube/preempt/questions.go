@@ -11,19 +11,19 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Leavers returns, by node index, the candidates for an attempt and the terminating pods, however long these take. nobody says that there
+// Candidates returns, by node index, the candidates for an attempt and the terminating pods, however long these take. nobody says that there
 // are none. A search for victims starts from them; its choice is not predicted.
-func (p *Preemptor) Leavers(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, nobody bool) {
-	c := p.candidates(ctx, a, eligible.ForEver, allBelow, nil)
+func (p *Preemptor) Candidates(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, nobody bool) {
+	c := p.candidates(ctx, a, eligible.NoTimeLimit, allBelow, nil)
 	return c.goneWith(c.allPicks()), !c.exist
 }
 
 // May returns whether victims are looked for at all for an attempt: Evicts, or why not.
 func (p *Preemptor) May(a *place.Attempt) Verdict { return p.may(a) }
 
-// MayLeave returns the quota check of single pods for a group, given whether the pod's priority is lower; nil without quotas.
-func (p *Preemptor) MayLeave(group *cache.Group) func(pod *v1.Pod, lower bool) bool {
-	if claim := p.claim(group, eligible.ForEver, extent{}); claim != nil {
+// QuotaCheck returns the quota check of single pods for a group, given whether the pod's priority is lower; nil without quotas.
+func (p *Preemptor) QuotaCheck(group *cache.Group) func(pod *v1.Pod, lower bool) bool {
+	if claim := p.claim(group, eligible.NoTimeLimit, extent{}); claim != nil {
 		return claim.May
 	}
 	return nil

@@ -17,8 +17,8 @@ import (
 
 // Quotas and Claim are eligible's.
 type (
-	Quotas = eligible.Quotas
-	Claim  = eligible.Claim
+	Quotas       = eligible.Quotas
+	VictimSearch = eligible.VictimSearch
 )
 
 // extent bounds the victims of a search, besides the rule of eligibility.
@@ -32,14 +32,14 @@ type extent struct {
 }
 
 // claim returns the quota check for a group; nil without quotas. With revokes it is also nil if no quota is overdue.
-func (p *Preemptor) claim(group *cache.Group, within time.Duration, limits extent) Claim {
+func (p *Preemptor) claim(group *cache.Group, within time.Duration, limits extent) VictimSearch {
 	if p.Quotas == nil {
 		return nil
 	}
 	if limits.revokes {
-		return p.Quotas.Revoke(group)
+		return p.Quotas.SearchOverdueVictims(group)
 	}
-	claim := p.Quotas.Claim(group, within)
+	claim := p.Quotas.SearchVictims(group, within)
 	if claim == nil {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (p *Preemptor) claim(group *cache.Group, within time.Duration, limits exten
 
 // revokes returns whether pods of overdue quotas may be evicted for a group.
 func (p *Preemptor) revokes(group *cache.Group) bool {
-	return p.claim(group, eligible.ForEver, extent{revokes: true}) != nil
+	return p.claim(group, eligible.NoTimeLimit, extent{revokes: true}) != nil
 }
 
 // The extents of a claim: each quota keeps its min; every gang counts that may be evicted at all.
@@ -85,7 +85,7 @@ func (c *candidates) own(ctx context.Context) (err error) {
 	}
 	if len(excluded) > 0 {
 		uses := func(name string, gone *v1.Pod) bool { return !slices.Contains(excluded[gone.UID], name) }
-		c.Attempt, err = c.Owned(ctx, &place.Owners{Of: c.claim.QuotaOf, Uses: uses})
+		c.Attempt, err = c.WithOwners(ctx, &place.Owners{Of: c.claim.QuotaOf, Uses: uses})
 	}
 	return err
 }

@@ -45,24 +45,24 @@ func Lack(words string) Lacking {
 	return l
 }
 
-func (l Lacking) Claim(*cache.Group, time.Duration) Claim { return l }
-func (l Lacking) Revoke(*cache.Group) Claim               { return nil }
-func (l Lacking) Revoked([]*v1.Pod) string                { return "" }
-func (l Lacking) NotRevoked([]string)                     {}
-func (l Lacking) May(pod *v1.Pod, lower bool) bool        { return lower && pod.Labels["quota"] != "theirs" }
-func (l Lacking) QuotaOf(*v1.Pod) string                  { return "" }
-func (l Lacking) Uses(string, *v1.Pod) bool               { return true }
-func (l Lacking) Short() bool                             { return len(l.Pods) > 0 }
-func (l Lacking) Frees(pod *v1.Pod) bool                  { return l.Pods[pod.Labels["quota"]]+l.Pods["*"] > 0 }
-func (l Lacking) Own(*v1.Pod) bool                        { return true }
-func (l Lacking) OwnFirst() bool                          { return false }
-func (l Lacking) BelowMin(quota.Share) bool               { return false }
-func (l Lacking) Shortfall([]*v1.Pod) quota.Share         { return 0 }
-func (l Lacking) Several() bool                           { return false }
-func (l Lacking) Untried() bool                           { return false }
-func (l Lacking) Of() string                              { return "" }
-func (l Lacking) Told() uint64                            { return 0 }
-func (l Lacking) Leaving() []*v1.Pod                      { return l.Gone }
+func (l Lacking) SearchVictims(*cache.Group, time.Duration) VictimSearch { return l }
+func (l Lacking) SearchOverdueVictims(*cache.Group) VictimSearch         { return nil }
+func (l Lacking) Revoked([]*v1.Pod) string                               { return "" }
+func (l Lacking) NotRevoked([]string)                                    {}
+func (l Lacking) May(pod *v1.Pod, lower bool) bool                       { return lower && pod.Labels["quota"] != "theirs" }
+func (l Lacking) QuotaOf(*v1.Pod) string                                 { return "" }
+func (l Lacking) Uses(string, *v1.Pod) bool                              { return true }
+func (l Lacking) Short() bool                                            { return len(l.Pods) > 0 }
+func (l Lacking) Frees(pod *v1.Pod) bool                                 { return l.Pods[pod.Labels["quota"]]+l.Pods["*"] > 0 }
+func (l Lacking) SameQuota(*v1.Pod) bool                                 { return true }
+func (l Lacking) OwnFirst() bool                                         { return false }
+func (l Lacking) BelowMin(quota.Share) bool                              { return false }
+func (l Lacking) Shortfall([]*v1.Pod) quota.Share                        { return 0 }
+func (l Lacking) SeveralQuotas() bool                                    { return false }
+func (l Lacking) Untried() bool                                          { return false }
+func (l Lacking) RequestKey() string                                     { return "" }
+func (l Lacking) Revision() uint64                                       { return 0 }
+func (l Lacking) CountedAsGone() []*v1.Pod                               { return l.Gone }
 
 func (l Lacking) Enough(gone []*v1.Pod) bool {
 	left, all := maps.Clone(l.Pods), 0
@@ -209,7 +209,7 @@ func TestQuotaNeedsMoreVictims(t *testing.T) {
 			found := evict.Cheapest(c.needing(test.room))
 			if test.want == "nobody" {
 				require.Empty(t, found.Victims)
-				require.True(t, found.Room)
+				require.True(t, found.Freeable)
 				return
 			}
 			require.ElementsMatch(t, strings.Fields(test.want), strings.Fields(namesOf(c.victims(found.Victims))))

@@ -25,7 +25,7 @@ type solution struct {
 	why    func() evict.Choice // compares domains, which takes a while; nil without victims
 	awaits []*v1.Pod           // terminating pods whose quota the members need
 	// revokes is the claim on overdue quotas whose pods are evicted; nil for other victims.
-	revokes Claim
+	revokes VictimSearch
 }
 
 // before returns whether a solution costs less than another one.
@@ -100,7 +100,7 @@ func (p *Preemptor) byRights(ctx context.Context, a *place.Attempt) (*solution, 
 
 // share returns an attempt for a pod without a gang on evenly spread nodes; nil if all nodes count, or quotas may need victims elsewhere.
 func (p *Preemptor) share(a *place.Attempt) *place.Attempt {
-	if !a.Group.Alone || p.claim(a.Group, eligible.ForEver, extent{}) != nil {
+	if !a.Group.Alone || p.claim(a.Group, eligible.NoTimeLimit, extent{}) != nil {
 		return nil
 	}
 	n := len(a.Nodes)
@@ -152,7 +152,7 @@ func (p *Preemptor) choose(ctx context.Context, a *place.Attempt, limits extent)
 	found, verdict := p.cheapest(ctx, c)
 	if found == nil && c.late && verdict != LeftOut {
 		lacking := c.lacking
-		c = p.candidates(ctx, a, eligible.ForEver, limits, nil)
+		c = p.candidates(ctx, a, eligible.NoTimeLimit, limits, nil)
 		found, verdict = p.cheapest(ctx, c)
 		c.lacking = c.lacking || lacking
 	}
@@ -169,8 +169,8 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 	}
 	problem := c.problem(ctx)
 	found := evict.Cheapest(problem)
-	sure := found.Sure && (!c.blocksOthers || c.claim != nil && found.Room) // a blocker of other nodes means that not all sets were tried
-	c.lacking = found.Room
+	sure := found.Conclusive && (!c.blocksOthers || c.claim != nil && found.Freeable) // a blocker of other nodes means that not all sets were tried
+	c.lacking = found.Freeable
 	if found.Plan == nil && found.Placed == nil {
 		if !sure {
 			return nil, Untried
@@ -182,7 +182,7 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 		return nil, Untried
 	}
 	if len(s.gone) > 0 {
-		if c.Hindered(ctx) {
+		if c.OnlyLimitsPreventPlan(ctx) {
 			return nil, LeftOut // the gang waits for the nodes that it avoids
 		}
 		var comparing evict.Comparing
@@ -195,14 +195,14 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 		}
 	}
 	if c.claim != nil {
-		s.awaits = c.claim.Leaving()
+		s.awaits = c.claim.CountedAsGone()
 	}
 	return s, Evicts
 }
 
 // problem returns the question to package evict.
 func (c *candidates) problem(ctx context.Context) evict.Problem {
-	problem := evict.Problem{World: c.World, Request: c.Request(), Nodes: c.raw(ctx), Gangs: c.gangs, Apart: len(c.Sets) > 0}
+	problem := evict.Problem{World: c.World, Request: c.Request(), Nodes: c.raw(ctx), Gangs: c.gangs, GathersSeparately: len(c.Sets) > 0}
 	if c.Group.Alone {
 		problem.World.Tree, problem.Request = flat(len(c.Nodes)), plan.Request{Want: 1, Min: 1}
 	}
@@ -210,10 +210,10 @@ func (c *candidates) problem(ctx context.Context) evict.Problem {
 		problem.Quota = quotaCheck{c}
 	}
 	if !c.isAlike() {
-		problem.Placement = placementCheck{ctx, c, c.Sharing(mixed.NewWork(mixed.OneWork / 4))}
+		problem.Placement = placementCheck{ctx, c, c.Sharing(mixed.NewWork(mixed.SingleSearchEffort / 4))}
 	}
 	if c.Dependent() {
-		problem.Sought = func(p evict.Pick) bool { return c.Seek(c.pod(p)) }
+		problem.SeeksVictim = func(p evict.Pick) bool { return c.SeeksPod(c.pod(p)) }
 	}
 	return problem
 }
@@ -229,7 +229,7 @@ func flat(nodes int) *topology.Tree {
 }
 
 // isAlike returns whether all members need the same, wherever other members are.
-func (c *candidates) isAlike() bool { return !c.Dependent() && c.Alike() }
+func (c *candidates) isAlike() bool { return !c.Dependent() && c.EqualMembers() }
 
 // outcome sets the node assignments of a solution. It returns false if there are none for interdependent members.
 func (c *candidates) outcome(s *solution, found evict.Found) bool {
@@ -238,7 +238,7 @@ func (c *candidates) outcome(s *solution, found evict.Found) bool {
 		return true
 	}
 	s.Outcome = found.Placed.(placed).Outcome
-	return !c.Dependent() || c.AreOwned(s.Places, s.gone) // one plan has no owners: members of several quotas share it
+	return !c.Dependent() || c.VictimsUsable(s.Places, s.gone) // one plan has no owners: members of several quotas share it
 }
 
 // placementCheck plans heterogeneous or interdependent members.
@@ -252,7 +252,7 @@ type placementCheck struct {
 func (p placementCheck) Fits(gone []evict.Pick) (evict.Placed, bool) {
 	found, refusal, err := p.members.Choose(p.ctx, p.goneWith(gone))
 	if refusal != nil || err != nil {
-		return nil, err == nil && !refusal.Cut
+		return nil, err == nil && !refusal.Incomplete
 	}
 	return placed{p, found, p.members.Loads(found.Places)}, true
 }
@@ -327,8 +327,8 @@ func (q quotaCheck) Short() bool { return q.claim.Short() }
 // Frees implements evict.Quota.
 func (q quotaCheck) Frees(p evict.Pick) bool { return !q.claim.Short() || q.claim.Frees(q.pod(p)) }
 
-// Own implements evict.Quota.
-func (q quotaCheck) Own(p evict.Pick) bool { return q.claim.Own(q.pod(p)) }
+// SameQuota implements evict.Quota.
+func (q quotaCheck) Own(p evict.Pick) bool { return q.claim.SameQuota(q.pod(p)) }
 
 // Turns implements evict.Quota.
 func (q quotaCheck) Turns() evict.Turns {

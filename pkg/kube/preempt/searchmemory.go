@@ -80,15 +80,15 @@ type domainState struct {
 
 // searchChanged runs shortGraceFirst on the domains that changed since no victims were found there.
 func (p *Preemptor) searchChanged(ctx context.Context, a *place.Attempt) (*solution, Verdict) {
-	request := a.Asks()
+	request := a.RequestKey()
 	revision := p.quotaRevision()
-	claim := p.claim(a.Group, eligible.ForEver, allBelow)
-	if request == "" || claim != nil && (claim.Short() || claim.Several()) { // the memory does not distinguish members
+	claim := p.claim(a.Group, eligible.NoTimeLimit, allBelow)
+	if request == "" || claim != nil && (claim.Short() || claim.SeveralQuotas()) { // the memory does not distinguish members
 		found, verdict, _ := p.shortGraceFirst(ctx, a)
 		return found, verdict
 	}
 	if claim != nil {
-		request += claim.Of()
+		request += claim.RequestKey()
 	}
 	previous, now := p.memory.get(request), p.digests(a, p.rights(a, claim))
 	changed := map[string]bool{}
@@ -133,7 +133,7 @@ func (p *Preemptor) searchChanged(ctx context.Context, a *place.Attempt) (*solut
 	case exist:
 		return nil, NoHelp
 	}
-	return nil, Nobody
+	return nil, NoVictims
 }
 
 // quotaRevision changes whenever the quota check may have changed.
@@ -141,21 +141,21 @@ func (p *Preemptor) quotaRevision() uint64 {
 	if p.Quotas == nil {
 		return 0
 	}
-	return p.Quotas.Told()
+	return p.Quotas.Revision()
 }
 
 // rights returns a number for the quota check of a pod: equal numbers for equal results, as long as no pod is evicted. nil is no quotas.
 type rights func(*v1.Pod) uint8
 
-func (p *Preemptor) rights(a *place.Attempt, claim Claim) rights {
+func (p *Preemptor) rights(a *place.Attempt, claim VictimSearch) rights {
 	if claim == nil {
 		return nil
 	}
-	claims := []Claim{claim}
-	if withinGrace := p.claim(a.Group, p.Limits().MaxGrace, allBelow); withinGrace != nil && len(claim.Leaving())+len(withinGrace.Leaving()) > 0 {
+	claims := []VictimSearch{claim}
+	if withinGrace := p.claim(a.Group, p.Limits().MaxGrace, allBelow); withinGrace != nil && len(claim.CountedAsGone())+len(withinGrace.CountedAsGone()) > 0 {
 		claims = append(claims, withinGrace) // other pods count as gone there
 	}
-	if revokes := p.claim(a.Group, eligible.ForEver, extent{revokes: true}); revokes != nil {
+	if revokes := p.claim(a.Group, eligible.NoTimeLimit, extent{revokes: true}); revokes != nil {
 		claims = append(claims, revokes)
 	}
 	ceiling := p.Cache.Priority(a.Lowest())
@@ -206,7 +206,7 @@ func (p *Preemptor) digests(a *place.Attempt, check rights) map[string]uint64 {
 	s := states{
 		memory: &p.memory, gangs: p.gangStates(a, check), check: check, budgets: budgetStates(p.listBudgets()), digests: map[string]uint64{},
 	}
-	barred, changes := p.Victims.Barred(p.Clock.Now())
+	barred, changes := p.Victims.Vetoed(p.Clock.Now())
 	s.vetoes = [2]int{len(barred), changes}
 	s.hash.SetSeed(p.memory.seed)
 	s.findPaths(a.Net.Tree)
@@ -343,7 +343,7 @@ func (n *nodeState) look(node fwk.NodeInfo, number int64) {
 	*n = nodeState{generation: node.GetGeneration(), readAt: number}
 	for _, info := range node.GetPods() {
 		pod := info.GetPod()
-		switch name := source.Of(pod); {
+		switch name := source.GangOf(pod); {
 		case name.IsZero():
 			n.podsWithoutGang = append(n.podsWithoutGang, pod)
 		case !slices.Contains(n.gangs, name):

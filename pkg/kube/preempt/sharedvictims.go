@@ -30,7 +30,7 @@ func (p *Preemptor) sharedVictims(ctx context.Context, a *place.Attempt, s *solu
 				leaving[i] = append(leaving[i], pod)
 			}
 		}
-		unasked = append(unasked, p.Victims.Unasked(leaving[i], p.Clock.Now())...)
+		unasked = append(unasked, p.Victims.NotRequested(leaving[i], p.Clock.Now())...)
 	}
 	bundles := p.evictable(a, s, unasked)
 	if len(bundles) == 0 {
@@ -45,19 +45,19 @@ func (p *Preemptor) sharedVictims(ctx context.Context, a *place.Attempt, s *solu
 	if a.Dependent() {
 		return needed
 	}
-	spared := departure.Kept(bundles, func(remaining [][]*v1.Pod) bool { return holds(ctx, a, loads, leaving, slices.Concat(remaining...)) })
+	spared := departure.SparedOf(bundles, func(remaining [][]*v1.Pod) bool { return holds(ctx, a, loads, leaving, slices.Concat(remaining...)) })
 	return slices.DeleteFunc(needed, func(p *v1.Pod) bool { return slices.Contains(spared, p) })
 }
 
 // uncertain returns pods of requested evictions that the quotas do not allow for this attempt. The other preemptor may need them no more
 // before the API server is asked, and then no gang evicts them. By priority alone this preemptor could evict them itself.
 func (p *Preemptor) uncertain(a *place.Attempt) map[types.UID]bool {
-	claim := p.claim(a.Group, eligible.ForEver, allBelow)
+	claim := p.claim(a.Group, eligible.NoTimeLimit, allBelow)
 	if claim == nil {
 		return nil
 	}
 	pods, ceiling := map[types.UID]bool{}, p.Cache.Priority(a.Lowest())
-	for _, pod := range p.Victims.AllUnasked(p.Clock.Now()) {
+	for _, pod := range p.Victims.AllNotRequested(p.Clock.Now()) {
 		if !claim.May(pod, p.Cache.Priority(pod) < ceiling) {
 			pods[pod.UID] = true
 		}
@@ -95,12 +95,12 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 		}
 		remains[key] = remains[key] || len(placed) > 0
 	}
-	claim, victims := p.claim(a.Group, eligible.ForEver, allBelow), slices.Clone(s.gone)
+	claim, victims := p.claim(a.Group, eligible.NoTimeLimit, allBelow), slices.Clone(s.gone)
 	rule := p.rule(a, claim)
 	stays := func(pod *v1.Pod) bool { return !rule.Allows(pod) }
-	return slices.DeleteFunc(groups.Units(pods), func(bundle []*v1.Pod) bool {
-		key := groups.Of[bundle[0].UID]
-		mates := slices.DeleteFunc(slices.Clone(groups.Also), func(p *v1.Pod) bool { return groups.Of[p.UID] != key })
+	return slices.DeleteFunc(groups.ByBundle(pods), func(bundle []*v1.Pod) bool {
+		key := groups.BundleOf[bundle[0].UID]
+		mates := slices.DeleteFunc(slices.Clone(groups.Additional), func(p *v1.Pod) bool { return groups.BundleOf[p.UID] != key })
 		all := slices.Concat(victims, bundle, mates)
 		if slices.ContainsFunc(all[len(victims):], stays) || remains[key] || claim != nil && claim.Check(all) != quota.Admitted {
 			return true
@@ -111,7 +111,7 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 }
 
 // rule returns which pods may be evicted for the members of an attempt.
-func (p *Preemptor) rule(a *place.Attempt, claim Claim) eligible.Rule {
-	vetoed, _ := p.Victims.Barred(p.Clock.Now())
+func (p *Preemptor) rule(a *place.Attempt, claim VictimSearch) eligible.Rule {
+	vetoed, _ := p.Victims.Vetoed(p.Clock.Now())
 	return eligible.RuleOf(p.Cache, p.Cache.Priority(a.Lowest()), claim, vetoed)
 }

@@ -49,7 +49,7 @@ func wanting(t testing.TB, nodes string, least int, wants []*v1.Pod, given func(
 	c.Run()
 	s := &still{c, t}
 	c.Wait("seen", func() string {
-		if group, refusal := c.Plugin.Cache.Group(c.Get("want-0")); !refusal.Is() && len(group.Pending)+len(group.Bound) == len(wants) && c.Plugin.Cache.Open() {
+		if group, refusal := c.Plugin.Cache.Group(c.Get("want-0")); !refusal.Exists() && len(group.Pending)+len(group.Bound) == len(wants) && c.Plugin.Cache.Open() {
 			return "seen"
 		}
 		return "not yet"
@@ -70,7 +70,7 @@ func (s *still) attempt(avoid ...string) *place.Attempt {
 func (s *still) try(pod *v1.Pod, planner *place.Planner, infos []fwk.NodeInfo, avoid ...string) *place.Attempt {
 	s.t.Helper()
 	group, refusal := s.Plugin.Cache.Group(pod)
-	require.False(s.t, refusal.Is(), refusal)
+	require.False(s.t, refusal.Exists(), refusal)
 	a := planner.NewAttempt(group, infos, func(n fwk.NodeInfo) bool { return slices.Contains(avoid, n.Node().Name) })
 	_, _, err := a.Plan(s.t.Context())
 	require.NoError(s.t, err)

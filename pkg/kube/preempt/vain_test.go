@@ -142,7 +142,7 @@ func TestInVainIsNotRepeated(t *testing.T) {
 			}))
 			for _, gang := range []string{"like", "less", "any"} {
 				l.Wait("2", func() string {
-					if group, refusal := l.Plugin.Cache.Group(l.Get(gang + "-0")); !refusal.Is() && len(group.Pending) == 2 {
+					if group, refusal := l.Plugin.Cache.Group(l.Get(gang + "-0")); !refusal.Exists() && len(group.Pending) == 2 {
 						return "2"
 					}
 					return ""
@@ -191,10 +191,10 @@ func TestInVainIsNotRepeatedWithinQuotas(t *testing.T) {
 	}{
 		"nothing": {func(*lasting) {}, "", 0},
 		"somebody else asks for something": {func(l *lasting) {
-			told := l.Plugin.Preemptor.Quotas.Told()
+			told := l.Plugin.Preemptor.Quotas.Revision()
 			l.Pod(inQuota("o", testcluster.Held(a("other", 50, "1", ""), "outside")))
 			l.Pod(inQuota("o", a("more", 50, "1", "")))
-			l.Wait("true", func() string { return fmt.Sprint(l.Plugin.Preemptor.Quotas.Told() != told) })
+			l.Wait("true", func() string { return fmt.Sprint(l.Plugin.Preemptor.Quotas.Revision() != told) })
 		}, "", 0},
 		"others borrow": {func(l *lasting) {
 			l.EditQuota("o", "96")

@@ -42,8 +42,8 @@ type File struct {
 	Clock clock.WithTicker
 	// Apply replaces a profile's arguments, as plugin.Shared.Configure.
 	Apply func(profile string, args config.Args) (changed, stay []string)
-	// Tell reports the result of a change.
-	Tell func(kind, reason, message string)
+	// Report reports the result of a change.
+	Report func(kind, reason, message string)
 
 	seen    []byte // the last content
 	runs    *schedulerconfig.KubeSchedulerConfiguration
@@ -138,7 +138,7 @@ func (f *File) refuse(why string) {
 	f.problem = why
 	reloads.WithLabelValues(refused).Inc()
 	current.Set(0)
-	f.Tell(v1.EventTypeWarning, Refused, "configuration "+f.Path+" "+why)
+	f.Report(v1.EventTypeWarning, Refused, "configuration "+f.Path+" "+why)
 }
 
 // take applies a configuration, as far as it may change.
@@ -168,12 +168,12 @@ func (f *File) take(is *schedulerconfig.KubeSchedulerConfiguration, args []confi
 		}
 	}
 	if len(took) > 0 {
-		f.Tell(v1.EventTypeNormal, Applied, "configuration "+f.Path+": "+strings.Join(took, ", "))
+		f.Report(v1.EventTypeNormal, Applied, "configuration "+f.Path+": "+strings.Join(took, ", "))
 	}
 	if len(stay) > 0 {
 		reloads.WithLabelValues(restart).Inc()
 		current.Set(0)
-		f.Tell(v1.EventTypeWarning, NeedsRestart, "configuration "+f.Path+": the scheduler must be started again for "+strings.Join(stay, ", "))
+		f.Report(v1.EventTypeWarning, NeedsRestart, "configuration "+f.Path+": the scheduler must be started again for "+strings.Join(stay, ", "))
 		return
 	}
 	current.Set(1)

@@ -40,7 +40,7 @@ func watch(t *testing.T, begin string) *watched {
 			w.args, changed, stay = w.args.Take(args)
 			return changed, stay
 		},
-		Tell: func(kind, reason, message string) { w.said = append(w.said, kind+" "+reason+": "+message) },
+		Report: func(kind, reason, message string) { w.said = append(w.said, kind+" "+reason+": "+message) },
 	}
 	w.write(begin)
 	require.NoError(t, w.Begin())
@@ -135,7 +135,7 @@ func TestWatch(t *testing.T) {
 	w := watch(t, written("", ""))
 	now := clocktesting.NewFakeClock(time.Now())
 	took := make(chan string, 1)
-	w.Clock, w.Tell = now, func(_, reason, _ string) { took <- reason }
+	w.Clock, w.Report = now, func(_, reason, _ string) { took <- reason }
 	ended := make(chan struct{})
 	go func() { w.Watch(t.Context()); close(ended) }()
 	require.Eventually(t, now.HasWaiters, time.Minute, time.Millisecond)

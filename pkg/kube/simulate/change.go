@@ -38,8 +38,8 @@ type step []object
 
 func (c Change) String() string { return c.text }
 
-// Changed is a change that was made, and its effect in words.
-type Changed struct {
+// ChangeReport is a change that was made, and its effect in words.
+type ChangeReport struct {
 	Change string `json:"change"`
 	Did    string `json:"did"`
 }
@@ -99,7 +99,7 @@ func (w *World) Change(ctx context.Context, all []Change) error {
 				return err
 			}
 		}
-		w.changed = append(w.changed, Changed{c.text, did})
+		w.changed = append(w.changed, ChangeReport{c.text, did})
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (c *cluster) evictGang(namespace, name string) ([]step, string, error) {
 	all, _ := c.list(pods, namespace, nil)
 	for _, o := range all {
 		pod := o.(*v1.Pod)
-		ref := source.Of(pod)
+		ref := source.GangOf(pod)
 		switch {
 		case ref.Namespace != namespace || ref.Name != name || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed:
 		case pod.DeletionTimestamp != nil:

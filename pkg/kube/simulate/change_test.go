@@ -41,7 +41,7 @@ metadata: {name: m-added-1}
 	c, err := ParseChange("add-nodes=2,like=m")
 	require.NoError(t, err)
 	require.NoError(t, w.Change(t.Context(), []Change{c}))
-	require.Equal(t, []Changed{{"add-nodes=2,like=m", "m-added-2, m-added-3"}}, w.Result().Changes)
+	require.Equal(t, []ChangeReport{{"add-nodes=2,like=m", "m-added-2, m-added-3"}}, w.Result().Changes)
 	o, err := w.cluster.get(nodes, key{name: "m-added-3"})
 	require.NoError(t, err)
 	n := o.(*v1.Node)
@@ -93,7 +93,7 @@ spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resourc
 			defer cancel()
 			o := Options{Live: true, VictimsStay: c.stay, Changes: c.changes}
 			set := load(t, cluster)
-			set.Found(time.Date(2026, 1, 1, 0, 30, 0, 0, time.UTC))
+			set.SetMoment(time.Date(2026, 1, 1, 0, 30, 0, 0, time.UTC))
 			r, err := Run(ctx, o, set)
 			require.NoError(t, err)
 			waits := r.Pods[len(r.Pods)-1]

@@ -93,7 +93,7 @@ func (s *shared) where() (says string) {
 func (s *shared) written() {
 	require.NoError(s.t, s.Settle(s.ctx, func() bool { return s.claim().Status.Allocation != nil }))
 	require.Equal(s.t, "g-0= g-1= g-2= allocated true for 3", s.where(), "before any of them is bound")
-	require.True(s.t, allot.Ahead(s.claim()), "with the mark")
+	require.True(s.t, allot.AllocatedByMuster(s.claim()), "with the mark")
 	require.Contains(s.t, s.claim().Finalizers, resourceapi.Finalizer)
 }
 

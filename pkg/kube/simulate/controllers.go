@@ -58,7 +58,7 @@ func (s *Set) checkWorkload(o object) error {
 	if err != nil || m.GetUID() != "" || m.GetDeletionTimestamp() != nil {
 		return err
 	}
-	out, err := workload.Expand(o.Object, workload.Nobody)
+	out, err := workload.Expand(o.Object, workload.EmptyAPI)
 	for _, n := range out.Notes {
 		s.podNotes = append(s.podNotes, o.at.String()+": "+n)
 	}
@@ -93,7 +93,7 @@ func (s *Set) unlistedPodNotes() (notes []string) {
 		if !o.kind.workload || m.GetUID() == "" || owners[m.GetUID()] || named[workloadName] || m.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if out, err := workload.Expand(o.Object, workload.Nobody); err == nil && slices.ContainsFunc(out.Objects, isPod) {
+		if out, err := workload.Expand(o.Object, workload.EmptyAPI); err == nil && slices.ContainsFunc(out.Objects, isPod) {
 			notes = append(notes, fmt.Sprintf("%s: %s %s/%s: no pods are made, since it has a metadata.uid: they are in the cluster that it comes from, and none of them is in the files",
 				o.at, o.kind.resource.Resource, m.GetNamespace(), m.GetName()))
 		}

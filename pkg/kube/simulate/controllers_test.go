@@ -125,7 +125,7 @@ func TestControllersNear(t *testing.T) {
 	const leader = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: l-0}\nspec: {nodeName: n1}\n"
 	r, err = Run(t.Context(), Options{}, load(t, oneNode+lws("row")+leader))
 	require.NoError(t, err)
-	require.Equal(t, []Held{{Namespace: "default", Name: "l-0-1", WaitsFor: "label row of node n1", gang: "l-0-5d5f8c6fb8"}}, r.Held)
+	require.Equal(t, []HeldPod{{Namespace: "default", Name: "l-0-1", WaitsFor: "label row of node n1", gang: "l-0-5d5f8c6fb8"}}, r.Held)
 }
 
 // TestControllersRefuse: a change of a Job from a cluster is rejected, since the affected pods are unknown.

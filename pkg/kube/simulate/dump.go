@@ -54,14 +54,14 @@ func (s *Set) Configuration() []byte { return s.configuration }
 // Moment is the time at which the cluster was in this state; zero if the set is not from a cluster.
 func (s *Set) Moment() time.Time { return s.moment }
 
-// Miss records that objects of some kinds could not be listed. The cluster may have such objects.
-func (s *Set) Miss(resources ...string) { s.unlisted = append(s.unlisted, resources...) }
+// MarkUnlisted records that objects of some kinds could not be listed. The cluster may have such objects.
+func (s *Set) MarkUnlisted(resources ...string) { s.unlisted = append(s.unlisted, resources...) }
 
-// Missed reports whether objects of a kind could not be listed.
-func (s *Set) Missed(resource string) bool { return slices.Contains(s.unlisted, resource) }
+// Unlisted reports whether objects of a kind could not be listed.
+func (s *Set) Unlisted(resource string) bool { return slices.Contains(s.unlisted, resource) }
 
-// Found records that the set is a cluster at that time.
-func (s *Set) Found(at time.Time) { s.moment = at }
+// SetMoment records that the set is a cluster at that time.
+func (s *Set) SetMoment(at time.Time) { s.moment = at }
 
 // readDump reads when a dump was made, and the scheduler's configuration.
 func (s *Set) readDump(raw []byte) error {
@@ -75,7 +75,7 @@ func (s *Set) readDump(raw []byte) error {
 	if d.Configuration != "" {
 		s.configuration = []byte(d.Configuration)
 	}
-	s.Miss(d.Unread...)
+	s.MarkUnlisted(d.Unread...)
 	if d.At == "" {
 		return nil
 	}

@@ -37,9 +37,9 @@ type recorder struct {
 	explanations map[gang.Ref]status.Explanation // by preemptor, of its last eviction
 }
 
-var _ preempt.Witness = (*recorder)(nil)
+var _ preempt.ExplanationRecorder = (*recorder)(nil)
 
-// Evicts implements preempt.Witness.
+// Evicts implements preempt.ExplanationRecorder.
 func (r *recorder) Evicts(preemptor gang.Ref, why status.Explanation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +104,7 @@ type reportedWarning struct {
 // other files are read, which may correct the object. The fate of a gang is reported with the gang.
 func (c *cluster) warnings(all []Event) (out []Event) {
 	for _, e := range all {
-		if !status.AboutWhatIsWritten(e.Reason) {
+		if !status.ReportsUserError(e.Reason) {
 			continue
 		}
 		untimed := e

@@ -6,28 +6,28 @@ import (
 	"strings"
 )
 
-// Only selects a part of a result; the zero value selects everything.
-type Only struct {
+// ResultFilter selects a part of a result; the zero value selects everything.
+type ResultFilter struct {
 	what string
 	gang [2]string // namespace and name
 }
 
-// ParseOnly reads "waiting", "evicted", "gang=NAMESPACE/NAME" or nothing.
-func ParseOnly(text string) (Only, error) {
+// ParseResultFilter reads "waiting", "evicted", "gang=NAMESPACE/NAME" or nothing.
+func ParseResultFilter(text string) (ResultFilter, error) {
 	switch text {
 	case "", "waiting", "evicted":
-		return Only{what: text}, nil
+		return ResultFilter{what: text}, nil
 	}
 	gangKey, ok := strings.CutPrefix(text, "gang=")
 	namespace, name, both := strings.Cut(gangKey, "/")
 	if !ok || !both || namespace == "" || name == "" {
-		return Only{}, fmt.Errorf("%s: supported values: waiting, evicted, gang=NAMESPACE/NAME", text)
+		return ResultFilter{}, fmt.Errorf("%s: supported values: waiting, evicted, gang=NAMESPACE/NAME", text)
 	}
-	return Only{"gang", [2]string{namespace, name}}, nil
+	return ResultFilter{"gang", [2]string{namespace, name}}, nil
 }
 
-// Only returns the selected part of a result. Summary stays as it is. The error says that the selected gang does not exist.
-func (r *Result) Only(o Only) (*Result, error) {
+// ResultFilter returns the selected part of a result. Summary stays as it is. The error says that the selected gang does not exist.
+func (r *Result) Filter(o ResultFilter) (*Result, error) {
 	if o.what == "" {
 		return r, nil
 	}
@@ -57,7 +57,7 @@ func (r *Result) Only(o Only) (*Result, error) {
 			}
 		}
 		out.Warnings = slices.DeleteFunc(slices.Clone(r.Warnings), func(w Event) bool { return !names[w.Object] })
-		out.Held = slices.DeleteFunc(slices.Clone(r.Held), func(h Held) bool { return !sameGang(h.Namespace, h.gang) })
+		out.Held = slices.DeleteFunc(slices.Clone(r.Held), func(h HeldPod) bool { return !sameGang(h.Namespace, h.gang) })
 	}
 	return &out, nil
 }

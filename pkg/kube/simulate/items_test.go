@@ -79,7 +79,7 @@ func TestGivenSetIsNotCopied(t *testing.T) {
 		s := &Set{}
 		require.NoError(t, s.Add("node.yaml", []byte("{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {capacity: {cpu: 8}}}")))
 		if given {
-			s.Give()
+			s.GiveObjects()
 		}
 		w, err := Open(t.Context(), Options{}, s)
 		require.NoError(t, err)

@@ -465,8 +465,8 @@ func (w *world) placeOf(p *v1.Pod) string {
 	if node, _ := w.s.shared.Cache.Place(p); node != "" {
 		return node
 	}
-	if g, refusal := w.s.shared.Cache.Group(p); !refusal.Is() {
-		return g.Saved[convert.PodKey(p)]
+	if g, refusal := w.s.shared.Cache.Group(p); !refusal.Exists() {
+		return g.HeldNodes[convert.PodKey(p)]
 	}
 	return ""
 }

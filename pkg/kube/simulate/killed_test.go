@@ -219,7 +219,7 @@ func (k *killing) audit() {
 // the binding failed, the pod was deleted, and the scheduler was killed before it released the devices. The
 // next pod that names the claim uses or frees them.
 func (k *killing) forgotten(c *resourceapi.ResourceClaim) bool {
-	return k.kills > 0 && len(c.Status.ReservedFor) == 0 && !allot.Ahead(c) && len(c.OwnerReferences) == 0 &&
+	return k.kills > 0 && len(c.Status.ReservedFor) == 0 && !allot.AllocatedByMuster(c) && len(c.OwnerReferences) == 0 &&
 		!slices.ContainsFunc(k.Pods(), func(p *v1.Pod) bool { return usesClaim(p, c.Name) })
 }
 
@@ -295,7 +295,7 @@ func (k *killing) tally(tally worlds.Tally) {
 	tally.Count("at a claim", k.at == "resourceclaims")
 	tally.Count("at what a claim has", k.at == "resourceclaims/status")
 	for _, c := range k.claims() {
-		if allot.Ahead(c) {
+		if allot.AllocatedByMuster(c) {
 			bound := slices.ContainsFunc(k.Pods(), func(p *v1.Pod) bool { return p.Spec.NodeName != "" && reservedFor(p, c) })
 			tally.Count("written ahead when killed", !bound)
 		}

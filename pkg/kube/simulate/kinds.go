@@ -118,7 +118,7 @@ func gangObjects() (all []namedKind) {
 		if o == nil {
 			continue
 		}
-		k := kind{resource: o.Resource, versions: o.Others, namespaced: true, custom: func() any { return o.New() }}
+		k := kind{resource: o.Resource, versions: o.OlderVersions, namespaced: true, custom: func() any { return o.New() }}
 		if !o.ReadOnly {
 			k.crd = readCRD(o.Resource.Group + "_" + o.Resource.Resource + ".yaml")
 		}

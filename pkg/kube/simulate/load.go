@@ -45,8 +45,8 @@ type Set struct {
 	specs         *specs // shared specs of the pods
 }
 
-// Give allows the simulation that begins with the set to use its objects without a copy. The caller must not use the set any more.
-func (s *Set) Give() { s.mutable = true }
+// GiveObjects allows the simulation that begins with the set to use its objects without a copy. The caller must not use the set any more.
+func (s *Set) GiveObjects() { s.mutable = true }
 
 type object struct {
 	runtime.Object // *unstructured.Unstructured for custom resources

@@ -140,7 +140,7 @@ func (w *world) leave(e event) (bool, error) {
 //
 // An eviction that waits for a member that is being bound goes on by itself.
 func (w *world) judgeLeaving() error {
-	if w.s.shared.Looks() {
+	if w.s.shared.ChecksProgress() {
 		w.seen = -1
 		return nil
 	}

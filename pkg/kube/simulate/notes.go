@@ -19,7 +19,7 @@ func (s *Set) Notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("%s: ignored in %s %s%s: %s", n.at, kind, n.name, n.moreText(), why))
 	}
 	for _, resource := range s.unlisted {
-		notes = append(notes, Unread(resource))
+		notes = append(notes, UnlistedNote(resource))
 	}
 	return append(append(notes, s.podNotes...), s.unlistedPodNotes()...)
 }

@@ -315,10 +315,10 @@ func (w *quotaMarket) room(set uint) bool {
 // admitted reports whether the set may be evicted, and whether quotas then admit the last gang; with first,
 // victims of the own quota come first.
 func (w *quotaMarket) admitted(set uint, first bool) bool {
-	tree, problems := quota.Grow(append([]quota.Spec{{Name: marketRoot, Inner: true}}, w.quotas...))
+	tree, problems := quota.NewTree(append([]quota.Spec{{Name: marketRoot, Inner: true}}, w.quotas...))
 	for _, p := range problems {
 		if p.Stops {
-			panic(p.Words)
+			panic(p.Message)
 		}
 	}
 	b := quota.NewBook(tree)
@@ -331,7 +331,7 @@ func (w *quotaMarket) admitted(set uint, first bool) bool {
 		for m := range g.size {
 			p := quota.Pod{Name: fmt.Sprintf("g%d-%d", i, m), Gang: fmt.Sprint("g", i), Quota: g.quota, Asks: cpu, Priority: int32(g.priority)}
 			if i != last {
-				p.State, p.Since = quota.Holds, began(i).UnixNano()
+				p.State, p.Since = quota.Bound, began(i).UnixNano()
 			}
 			if set&(1<<i) != 0 {
 				victims[p.Gang] = append(victims[p.Gang], p.Name)
@@ -340,7 +340,7 @@ func (w *quotaMarket) admitted(set uint, first bool) bool {
 		}
 	}
 	g := w.gangs[last]
-	ask := quota.Ask{Gang: fmt.Sprint("g", last), Priority: int32(g.priority), Need: []quota.Want{{Quota: g.quota, Asks: cpu, Count: g.size}}}
+	ask := quota.Request{Gang: fmt.Sprint("g", last), Priority: int32(g.priority), Need: []quota.Want{{Quota: g.quota, Asks: cpu, Count: g.size}}}
 	if set == 0 {
 		_, refusal := b.Admit(ask)
 		return refusal == nil
@@ -349,11 +349,11 @@ func (w *quotaMarket) admitted(set uint, first bool) bool {
 	if first {
 		var own []string
 		for v, pods := range victims {
-			if r.Right(v) == quota.Own {
+			if r.Right(v) == quota.SameQuota {
 				own = append(own, pods...)
 			}
 		}
-		maps.DeleteFunc(victims, func(v string, _ []string) bool { return r.Right(v) == quota.Own })
+		maps.DeleteFunc(victims, func(v string, _ []string) bool { return r.Right(v) == quota.SameQuota })
 		if r = b.Without(own...).Reclaim(ask, quota.AnyPriority); len(own) == 0 || len(victims) == 0 {
 			return false
 		}
@@ -364,7 +364,7 @@ func (w *quotaMarket) admitted(set uint, first bool) bool {
 	for v := range victims {
 		var i int
 		fmt.Sscanf(v, "g%d", &i)
-		if r.Right(v) == quota.Own && w.gangs[i].priority >= g.priority {
+		if r.Right(v) == quota.SameQuota && w.gangs[i].priority >= g.priority {
 			return false
 		}
 	}

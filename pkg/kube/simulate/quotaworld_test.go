@@ -288,18 +288,18 @@ func (w *world) admittedWith(p *v1.Pod) string { return cmp.Or(w.members[p.Name]
 func (w *world) quotaBook(group []string, alone *v1.Pod) *quota.Book {
 	specs := []quota.Spec{
 		{Name: scheduling.RootQuota, Inner: true},
-		{Name: scheduling.DefaultQuota, Parent: scheduling.RootQuota, Apart: true, Spared: true},
+		{Name: scheduling.DefaultQuota, Parent: scheduling.RootQuota, Detached: true, NeverEvicted: true},
 	}
 	top := quota.Spec{Name: "x", Inner: true, Max: quota.List{}}
 	for _, name := range sortedKeys(w.quotas) {
 		q := w.quotas[name]
-		s := quota.Spec{Name: name, Parent: cmp.Or(q.parent, scheduling.RootQuota), Inner: q.inner, Keeps: q.keeps, Min: q.amounts(q.min), Max: q.amounts(q.max)}
+		s := quota.Spec{Name: name, Parent: cmp.Or(q.parent, scheduling.RootQuota), Inner: q.inner, NotLent: q.keeps, Min: q.amounts(q.min), Max: q.amounts(q.max)}
 		if q.x { // there is one
 			s.Parent, top.Max = top.Name, s.Min
 		}
 		specs = append(specs, s)
 	}
-	tree, _ := quota.Grow(append(specs, top))
+	tree, _ := quota.NewTree(append(specs, top))
 	b := quota.NewBook(tree)
 	total := quota.List{"cpu": 0, gpu: 0}
 	add := func(r room) { total["cpu"], total[gpu] = total["cpu"]+int64(r.cpu)*1000, total[gpu]+int64(r.gpu) }
@@ -317,18 +317,18 @@ func (w *world) quotaBook(group []string, alone *v1.Pod) *quota.Book {
 		own := alone == p || w.members[p.Name] != "" && slices.Contains(group, w.members[p.Name])
 		switch {
 		case p.Spec.NodeName != "":
-			is.State = quota.Holds
+			is.State = quota.Bound
 			if w.nodes[p.Spec.NodeName] == nil {
 				add(needs(p))
 			}
 		case !own && (place != "" || permits[string(p.UID)] || w.s.shared.Cache.Counted(p)):
-			is.State = quota.Keeps
+			is.State = quota.Reserved
 		case foreign(p) || p.DeletionTimestamp != nil:
 			continue
 		}
 		b.Set(is)
-		if is.State == quota.Waits {
-			b.Passed(is.Gang, !own)
+		if is.State == quota.Waiting {
+			b.SetPassed(is.Gang, !own)
 		}
 	}
 	b.Total(scheduling.RootQuota, total)
@@ -336,8 +336,8 @@ func (w *world) quotaBook(group []string, alone *v1.Pod) *quota.Book {
 }
 
 // quotaAsk is what some pods ask for.
-func (w *world) quotaAsk(some []*v1.Pod) quota.Ask {
-	a := quota.Ask{Gang: w.admittedWith(some[0]), Priority: math.MaxInt32}
+func (w *world) quotaAsk(some []*v1.Pod) quota.Request {
+	a := quota.Request{Gang: w.admittedWith(some[0]), Priority: math.MaxInt32}
 	for _, p := range some {
 		a.Priority = min(a.Priority, convert.Priority(p))
 		a.Need = append(a.Need, quota.Want{Quota: w.quotaOf(p), Asks: convert.Requests(p), Count: 1})
@@ -380,7 +380,7 @@ func (w *world) admitsBeside(starters []*v1.Pod, group []string, alone *v1.Pod, 
 	}
 	b := w.quotaBook(group, alone)
 	for _, p := range starters {
-		b.Passed(w.admittedWith(p), false)
+		b.SetPassed(w.admittedWith(p), false)
 	}
 	admitted := func() bool {
 		v := b.View()
@@ -406,7 +406,7 @@ func (w *world) fewest(b *quota.Book) {
 		for _, p := range pending[:min(len(pending), max(0, w.gangs[name].min-len(bound)))] {
 			all = append(all, quota.Want{Quota: w.quotaOf(p), Asks: convert.Requests(p), Count: 1})
 		}
-		b.Needs(name, all)
+		b.SetNeeds(name, all)
 	}
 }
 
@@ -491,7 +491,7 @@ func (w *world) backWith(b *quota.Book, victim *v1.Pod) {
 	for _, name := range group {
 		pending, _ := w.membersOf(name)
 		for _, p := range pending {
-			b.Set(quota.Pod{Name: p.Name, Gang: name, Quota: w.quotaOf(p), Asks: convert.Requests(p), Priority: convert.Priority(p), State: quota.Keeps})
+			b.Set(quota.Pod{Name: p.Name, Gang: name, Quota: w.quotaOf(p), Asks: convert.Requests(p), Priority: convert.Priority(p), State: quota.Reserved})
 		}
 	}
 }
@@ -578,7 +578,7 @@ func apart(a, b []string) (mine, others string, ok bool) {
 func sure(b *quota.Book, theirs, mine string, asks quota.List) string {
 	is, _ := b.Sums(theirs)
 	spec, broken := b.Tree().Spec(theirs)
-	if broken != "" || spec.Spared {
+	if broken != "" || spec.NeverEvicted {
 		return "its quota cannot be used, or spares it"
 	}
 	above := len(spec.Min) == 0
@@ -596,7 +596,7 @@ func sure(b *quota.Book, theirs, mine string, asks quota.List) string {
 		}
 	}
 	entitled := true
-	for name, most := range my.Entitled {
+	for name, most := range my.FairShare {
 		entitled = entitled && (asks[name] == 0 || my.Used[name]+my.Reserved[name]+asks[name] <= most)
 	}
 	if !(within && named) && !entitled {

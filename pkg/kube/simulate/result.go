@@ -25,13 +25,13 @@ import (
 // Result is the state of a settled cluster. All lists are sorted by namespace and name; pods of one name by creation.
 type Result struct {
 	// Changes were made before the scheduler tried any pod.
-	Changes []Changed `json:"changes,omitempty"`
+	Changes []ChangeReport `json:"changes,omitempty"`
 
 	Pods    []Pod    `json:"pods"`
 	Gangs   []Gang   `json:"gangs"`
 	Evicted []string `json:"evicted"` // namespace/name
-	// Held are the pods that their controller does not make yet.
-	Held []Held `json:"held,omitempty"`
+	// HeldPod are the pods that their controller does not make yet.
+	Held []HeldPod `json:"held,omitempty"`
 	// Quotas describe the ElasticQuotas, parents before children.
 	Quotas []elasticquota.Quota `json:"quotas,omitempty"`
 	// Warnings report mistakes in objects as they were written.
@@ -83,8 +83,8 @@ type Pod struct {
 	gang string // name of the pod's gang in the pod's namespace
 }
 
-// Held is a pod that is made only when other pods run.
-type Held struct {
+// HeldPod is a pod that is made only when other pods run.
+type HeldPod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	WaitsFor  string `json:"waitsFor"`
@@ -127,7 +127,7 @@ func (s *simulation) result() *Result {
 	}
 	for _, victim := range slices.SortedFunc(maps.Values(evicted), s.cluster.byAge) {
 		_, condition := podutil.GetPodCondition(&victim.Status, v1.DisruptionTarget)
-		p := Pod{Namespace: victim.Namespace, Name: victim.Name, Node: victim.Spec.NodeName, State: Evicted, gang: source.Of(victim).Name}
+		p := Pod{Namespace: victim.Namespace, Name: victim.Name, Node: victim.Spec.NodeName, State: Evicted, gang: source.GangOf(victim).Name}
 		if condition != nil {
 			p.Message = status.Clip(condition.Message)
 		}
@@ -145,9 +145,9 @@ func (s *simulation) result() *Result {
 	}
 	for _, h := range s.cluster.held {
 		_, why := s.cluster.waitsFor(h)
-		waits := Held{Namespace: h.id.key.namespace, Name: h.id.key.name, WaitsFor: why}
+		waits := HeldPod{Namespace: h.id.key.namespace, Name: h.id.key.name, WaitsFor: why}
 		if pod, ok := h.Object.(*v1.Pod); ok {
-			waits.gang = source.Of(pod).Name
+			waits.gang = source.GangOf(pod).Name
 		}
 		r.Held = append(r.Held, waits)
 	}
@@ -169,7 +169,7 @@ func (s *simulation) result() *Result {
 	slices.SortFunc(r.Gangs, func(a, b Gang) int {
 		return cmp.Or(topology.CompareNames(a.Namespace, b.Namespace), topology.CompareNames(a.Name, b.Name))
 	})
-	slices.SortFunc(r.Held, func(a, b Held) int {
+	slices.SortFunc(r.Held, func(a, b HeldPod) int {
 		return cmp.Or(topology.CompareNames(a.Namespace, b.Namespace), topology.CompareNames(a.Name, b.Name))
 	})
 	slices.SortFunc(r.Evicted, func(a, b string) int {
@@ -184,7 +184,7 @@ func (s *simulation) result() *Result {
 func (s *simulation) podResult(pod *v1.Pod) Pod {
 	p := Pod{
 		Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: Bound,
-		Devices: convert.DevicesText(pod), Ran: s.cluster.ranBefore[pod.UID], gang: source.Of(pod).Name,
+		Devices: convert.DevicesText(pod), Ran: s.cluster.ranBefore[pod.UID], gang: source.GangOf(pod).Name,
 	}
 	if p.Node != "" {
 		p.Devices = strings.TrimSpace(p.Devices + " " + s.cluster.claimedDevices(pod))
@@ -216,7 +216,7 @@ func (s *simulation) pendingReason(pod *v1.Pod) string {
 		}
 		return "waits for scheduling gates: " + strings.Join(names, ", ")
 	}
-	ref := source.Of(pod)
+	ref := source.GangOf(pod)
 	if ref.IsZero() {
 		return ""
 	}
@@ -224,18 +224,18 @@ func (s *simulation) pendingReason(pod *v1.Pod) string {
 	if !ok {
 		return ""
 	}
-	if why := report.Refusal; why.Is() && !why.Waits() {
-		if group, refusal := s.shared.Cache.Group(pod); !refusal.Is() && len(group.Pending) > 0 {
+	if why := report.Refusal; why.Exists() && !why.WaitsForUser() {
+		if group, refusal := s.shared.Cache.Group(pod); !refusal.Exists() && len(group.Pending) > 0 {
 			if representative := group.Pods[group.Pending[0].Pod]; representative.UID != pod.UID {
-				return status.Sibling(ref, representative, status.Of(why), "", group.Held)
+				return status.Sibling(ref, representative, status.ExplainedOf(why), "", group.Held)
 			}
 		}
-		return status.Of(why).String()
+		return status.ExplainedOf(why).String()
 	}
 	if ok, why := s.shared.Cache.Admit(pod); !ok {
 		return why + status.Hint(report)
 	}
-	if report.Refusal.Is() && !s.shared.Cache.State(ref).Refusal.Is() { // something beside members is missing
+	if report.Refusal.Exists() && !s.shared.Cache.State(ref).Refusal.Exists() { // something beside members is missing
 		return report.Refusal.String()
 	}
 	return ""

@@ -129,7 +129,7 @@ type simulation struct {
 	stopped    chan struct{}
 
 	binding atomic.Int64
-	changed []Changed
+	changed []ChangeReport
 
 	early          func() bool // see SettleOr
 	awaitsRealTime bool        // at the last quiet moment, work in real time was going on
@@ -154,7 +154,7 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 	s := &simulation{
 		clock: clock, gate: gate, allServed: o.allServed, tried: o.Tried, unread: o.Unread, plugins: o.Plugins,
 		cluster: &cluster{
-			youngest: begin, keepStatus: o.Live, unlisted: first.Missed, ranBefore: map[types.UID]bool{},
+			youngest: begin, keepStatus: o.Live, unlisted: first.Unlisted, ranBefore: map[types.UID]bool{},
 			positions: map[string]Position{}, reported: map[Event]reportedWarning{}, ownedBy: map[identity]*ownedObjects{},
 			pairs: pairs{map[key][]string{}, map[string]key{}}, api: &api{
 				server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay, intercept: o.intercept,
@@ -201,7 +201,7 @@ func (s *simulation) boot(ctx context.Context, cfg *schedulerconfig.KubeSchedule
 // it, since the controllers that write its pods need not write the objects.
 func (s *simulation) connect(custom dynamic.Interface) func(context.Context, fwk.Handle) (cache.Source, error) {
 	return func(ctx context.Context, h fwk.Handle) (cache.Source, error) {
-		src, err := connect.Given(custom)(ctx, h)
+		src, err := connect.FromClient(custom)(ctx, h)
 		src.Served = func(r schema.GroupVersionResource) (bool, error) {
 			return !source.Foreign(r) && !convert.Beside(r) || s.allServed || s.cluster.hasObjects(r), nil
 		}
@@ -217,8 +217,8 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	typed, custom := s.cluster.clients(ctx)
 	s.informers = newSerialFactory(scheduler.NewInformerFactory(typed, 0, nil))
 	registry := family.Factories(family.Options{Plugins: s.plugins, Options: plugin.Options{
-		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Narrow: 1,
-		Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, Unread: s.unread,
+		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, ListenerRatio: 1,
+		Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, NoGangStatus: s.unread,
 		// The plugin calls Busy before it reads a gang's status, which must not change meanwhile.
 		Busy: func() bool { _ = s.gate.pass(ctx, "status"); return false }, Unanswered: pace.Unanswered,
 	}})
@@ -292,7 +292,7 @@ func (s *simulation) addPods(ctx context.Context, pods []object) error {
 	gang := true
 	for _, o := range pods {
 		switch {
-		case !source.Of(o.Object.(*v1.Pod)).IsZero():
+		case !source.GangOf(o.Object.(*v1.Pod)).IsZero():
 			gang = true
 		case gang:
 			if err := s.quiet(ctx); err != nil {
@@ -365,7 +365,7 @@ func (s *simulation) ready() bool { return s.shared.Cache.Open() }
 
 // busy reports whether something waits for real time: a volume binding, a retried write, or an eviction that waits for a member.
 func (s *simulation) busy() bool {
-	return s.binding.Load() > 0 || !s.shared.Writer.Idle() || s.shared.Looks()
+	return s.binding.Load() > 0 || !s.shared.Writer.Idle() || s.shared.ChecksProgress()
 }
 
 // quiet returns when the scheduler asks for its turn and nothing moves. Writes during the scheduler's turn reach the scheduler

@@ -14,10 +14,10 @@ import (
 
 // Readable is a kind of object that a scheduler reads from a cluster.
 type Readable struct {
-	Kind     string
-	Resource schema.GroupVersionResource
-	Others   []string // other versions in which a Custom kind may be served
-	Custom   bool     // objects are read unstructured
+	Kind          string
+	Resource      schema.GroupVersionResource
+	OtherVersions []string // other versions in which a Custom kind may be served
+	Custom        bool     // objects are read unstructured
 
 	kind *kind
 }
@@ -35,8 +35,8 @@ func Kinds() (all []Readable) {
 	return all
 }
 
-// Take adds an object that an API server has listed. An object of Kubernetes' own API then belongs to the set.
-func (s *Set) Take(r Readable, o runtime.Object, from string) error {
+// AddListed adds an object that an API server has listed. An object of Kubernetes' own API then belongs to the set.
+func (s *Set) AddListed(r Readable, o runtime.Object, from string) error {
 	at := Position{File: from}
 	u, custom := o.(*unstructured.Unstructured)
 	if !custom {
@@ -53,8 +53,8 @@ func (s *Set) Take(r Readable, o runtime.Object, from string) error {
 	return s.json(raw, at, metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind() + "List"})
 }
 
-// Each calls do with every object of the set, which must not be changed.
-func (s *Set) Each(do func(runtime.Object)) {
+// ForEach calls do with every object of the set, which must not be changed.
+func (s *Set) ForEach(do func(runtime.Object)) {
 	for _, o := range s.objects {
 		do(o.Object)
 	}

@@ -18,24 +18,24 @@ import (
 // If the caller may not list a kind, objects of that kind are unknown: a gang that seems to have no object may have one, and a
 // claim may have a template. The answers of the simulated scheduler about such gangs and pods are not reliable.
 
-// Unread says that a kind could not be listed.
-func Unread(resource string) string {
+// UnlistedNote says that a kind could not be listed.
+func UnlistedNote(resource string) string {
 	return resource + " may not be listed in the whole cluster, and count as if there were none"
 }
 
-// Unknown says that the cause of waiting is unknown, since objects of a kind could not be listed.
-func Unknown(resource string) string {
+// UnknownCause says that the cause of waiting is unknown, since objects of a kind could not be listed.
+func UnknownCause(resource string) string {
 	return "What it waits for is not known: " + resource + " may not be listed with your permissions."
 }
 
-// AskAgain is the remedy for Unknown.
-func AskAgain(resource string) string {
+// UnknownRemedy is the remedy for Unknown.
+func UnknownRemedy(resource string) string {
 	return "to ask with the right to list " + resource + " in the whole cluster"
 }
 
 // unknown joins Unknown and AskAgain.
 func unknown(resource string) string {
-	return Unknown(resource) + " What would help: " + AskAgain(resource) + "."
+	return UnknownCause(resource) + " What would help: " + UnknownRemedy(resource) + "."
 }
 
 var (
@@ -59,7 +59,7 @@ func (s *simulation) Unlisted(ref gang.Ref, r cache.Report) string {
 		if r.PodGroup == nil && r.Min == 0 || s.shared.Cache.Misses(ref) {
 			return s.firstUnlisted(declaringResources(ref.Source)...)
 		}
-		if !s.shared.Cache.State(ref).Refusal.Is() { // something beside members is missing
+		if !s.shared.Cache.State(ref).Refusal.Exists() { // something beside members is missing
 			return s.unlistedNeedOfMembers(ref)
 		}
 	case gang.Plan, gang.Template:
@@ -114,7 +114,7 @@ func declaringResources(space string) (all []string) {
 		if src.Object != nil {
 			all = append(all, resourceName(src.Object.Resource))
 		}
-		if src.Owner != nil && src.Needs {
+		if src.Owner != nil && src.NeedsOwner {
 			all = append(all, resourceName(src.Owner.Resource))
 		}
 	}
@@ -160,7 +160,7 @@ func (s *simulation) unlistedCause(pod *v1.Pod) string {
 	if len(pod.Spec.SchedulingGates) > 0 || s.scheduler.Profiles[pod.Spec.SchedulerName] == nil {
 		return ""
 	}
-	ref := source.Of(pod)
+	ref := source.GangOf(pod)
 	if ref.IsZero() {
 		return s.unlistedNeed(pod)
 	}
@@ -168,7 +168,7 @@ func (s *simulation) unlistedCause(pod *v1.Pod) string {
 	if !ok {
 		return ""
 	}
-	if report.Refusal.Is() {
+	if report.Refusal.Exists() {
 		return s.Unlisted(ref, report)
 	}
 	return s.unlistedNeed(pod)

@@ -17,7 +17,7 @@ func TestUnlistedClass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := &Set{}
-			set.Miss("priorityclasses.scheduling.k8s.io")
+			set.MarkUnlisted("priorityclasses.scheduling.k8s.io")
 			require.NoError(t, set.Add("in.yaml", []byte(c.more+"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {priorityClassName: "+c.class+", containers: [{name: c, image: i}]}\n")))
 			_, err := Run(t.Context(), Options{}, set)
 			if c.want != "" {

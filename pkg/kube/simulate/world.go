@@ -68,17 +68,17 @@ func (w *World) Settle(ctx context.Context, enough func() bool) error {
 	}
 }
 
-// SettleOr is Settle with a second condition: early is also called right after the scheduler's turn, before its decisions are
+// SettleEarly is Settle with a second condition: early is also called right after the scheduler's turn, before its decisions are
 // written and delivered.
-func (w *World) SettleOr(ctx context.Context, early, enough func() bool) error {
+func (w *World) SettleEarly(ctx context.Context, early, enough func() bool) error {
 	w.early = early
 	defer func() { w.early = nil }()
 	return w.Settle(ctx, func() bool { return early() || enough() })
 }
 
-// Waiting reports whether pods wait at Permit or are being bound. The eviction of such a pod takes it back from the scheduler's
+// BindingInProgress reports whether pods wait at Permit or are being bound. The eviction of such a pod takes it back from the scheduler's
 // memory.
-func (w *World) Waiting() (waiting bool) {
+func (w *World) BindingInProgress() (waiting bool) {
 	if w.binding.Load() > 0 || len(w.scheduler.SchedulingQueue.InFlightPods()) > 0 {
 		return true
 	}

@@ -8,8 +8,8 @@ import (
 
 // annotation reads Koordinator's annotation. It needs no PodGroup: the members describe their gang.
 var annotation = Source{
-	Way:    "annotation " + scheduling.AnnotationGangName,
-	Space:  koordinator,
-	NameOf: func(pod *v1.Pod) string { return pod.Annotations[scheduling.AnnotationGangName] },
-	Itself: true,
+	Way:           "annotation " + scheduling.AnnotationGangName,
+	Space:         koordinator,
+	NameOf:        func(pod *v1.Pod) string { return pod.Annotations[scheduling.AnnotationGangName] },
+	SelfDescribed: true,
 }

@@ -19,8 +19,8 @@ type branch struct {
 // readBranches reads the topology constraints of branches.
 func (d *Declaration) readBranches(defaults Defaults) {
 	for _, b := range d.branches {
-		if d.Rule != "" && !d.ReadsLayers {
-			d.note(InvalidAnnotation, fmt.Sprintf("%s says something else than %s, which is used", b.where, d.Rule))
+		if d.ConstraintOrigin != "" && !d.ReadsLayers {
+			d.note(InvalidAnnotation, fmt.Sprintf("%s says something else than %s, which is used", b.where, d.ConstraintOrigin))
 			return
 		}
 		got := b.keys.read(func(key string) (string, bool) { return annotationValue(b.words, key) }, defaults.Layers)
@@ -33,7 +33,7 @@ func (d *Declaration) readBranches(defaults Defaults) {
 		for _, n := range got.notes {
 			d.note(n.Reason, b.where+": "+n.Message)
 		}
-		if got.gather == nil || !defaults.Aware {
+		if got.gather == nil || !defaults.NetworkTopologyAware {
 			continue
 		}
 		own := convert.Own{Gangs: slices.Clone(b.gangs), Gather: got.gather}

@@ -63,7 +63,7 @@ func minAvailableOf(pod *v1.Pod) (int, error) {
 
 // Declare reads the declaration of a gang. It returns false if no object declares the gang and no member describes it.
 func Declare(g Gang, d Defaults) (*Declaration, bool) {
-	out := &Declaration{Spec: gang.Spec{Ref: g.Ref, Min: 1, Wait: d.Wait, Policy: d.Policy}, Says: map[string]string{}}
+	out := &Declaration{Spec: gang.Spec{Ref: g.Ref, Min: 1, Wait: d.Wait, Policy: d.Policy}, Values: map[string]string{}}
 	s := sourceOf(g.Ref.Source)
 	switch {
 	case s != nil && s.Fill != nil:
@@ -71,8 +71,8 @@ func Declare(g Gang, d Defaults) (*Declaration, bool) {
 		if pod == nil {
 			return nil, false
 		}
-		out.By, out.Created = convert.PodKey(pod), pod.CreationTimestamp.Time
-		if g.Owner == nil && (s.Needs || g.Expected) {
+		out.DeclaringPod, out.Created = convert.PodKey(pod), pod.CreationTimestamp.Time
+		if g.Owner == nil && (s.NeedsOwner || g.Expected) {
 			out.withoutOwner(g, s, pod)
 			return out, true
 		}
@@ -95,7 +95,7 @@ func Declare(g Gang, d Defaults) (*Declaration, bool) {
 func (d *Declaration) shrink(g Gang) {
 	size, left := 0, 0
 	for _, job := range g.Children {
-		size, left = size+job.Size, left+job.Left
+		size, left = size+job.Size, left+job.Remaining
 	}
 	if least := max(1, left+max(0, d.Min-size)); len(g.Children) > 0 && least < d.Min {
 		d.Min, d.Completed = least, d.Min-least
@@ -134,12 +134,12 @@ func (d *Declaration) addOwner(g Gang) {
 // fromObject reads a PodGroup. Members may add what it does not declare.
 func (d *Declaration) fromObject(g Gang) {
 	pg := g.Object
-	if s := sourceOf(g.Ref.Source); s != nil && s.Family != nil && g.More.Owner != (OwnerKey{}) {
-		g.More = d.withFamily(g, s.Family)
+	if s := sourceOf(g.Ref.Source); s != nil && s.AddFamily != nil && g.More.Owner != (OwnerKey{}) {
+		g.More = d.withFamily(g, s.AddFamily)
 	}
-	d.Group, d.Whole, d.Above, d.Priority, d.Never = g.More.Group, g.More.Whole, g.More.Above, g.More.Priority, g.More.Never
+	d.Group, d.EvictWhole, d.Levels, d.Priority, d.NeverPreempts = g.More.Group, g.More.EvictWhole, g.More.Above, g.More.Priority, g.More.NeverPreempts
 	d.addOrigin("PodGroup "+convert.Key(pg.Namespace, pg.Name), func(key string) (string, bool) {
-		if value, ok := g.More.Words[key]; ok {
+		if value, ok := g.More.Values[key]; ok {
 			return value, ok
 		}
 		return annotationValue(pg.Annotations, key)
@@ -152,9 +152,9 @@ func (d *Declaration) fromObject(g Gang) {
 	}
 	d.readTasks(g)
 	d.Resources = pg.Spec.MinResources
-	g.Done = nil
+	g.Finished = nil
 	if pod := d.addPod(g); pod != nil {
-		d.By = convert.PodKey(pod)
+		d.DeclaringPod = convert.PodKey(pod)
 	}
 	d.setProblem(g.More.Problem)
 	d.SubGroups, d.branches = slices.Clone(g.More.SubGroups), g.More.Branches
@@ -179,7 +179,7 @@ func (d *Declaration) leaderWithOwner(g Gang) {
 	if _, exclusive := g.Owner.value(lws.ExclusiveKeyAnnotationKey); exclusive && g.Owner.Key.Kind == leaderWorkerSets.Kind {
 		why = workloads.LeaderScheduled
 	}
-	size, err := scheduling.ParseTotalNumber(d.Says[scheduling.AnnotationTotalNumber])
+	size, err := scheduling.ParseTotalNumber(d.Values[scheduling.AnnotationTotalNumber])
 	if why == "" || err != nil || size < 2 {
 		return
 	}
@@ -193,13 +193,13 @@ func (d *Declaration) withFamily(g Gang, family func(Gang) More) More {
 	if g.Owner != nil {
 		g.More = family(g)
 	} else if g.More.Problem == nil {
-		g.More.Waits = unknownOwner(g.More.Owner, g.Expected)
+		g.More.WaitsFor = unknownOwner(g.More.Owner, g.Expected)
 	}
-	if g.More.Waits != "" && g.More.Problem == nil {
-		d.Problem = gang.Refusal{By: gang.Missing, Words: g.More.Waits}
+	if g.More.WaitsFor != "" && g.More.Problem == nil {
+		d.Problem = gang.Obstacle{By: gang.Missing, Words: g.More.WaitsFor}
 	}
-	if g.More.Lacks != "" {
-		d.Lacks = gang.Refusal{By: gang.Missing, Words: g.More.Lacks}
+	if g.More.Missing != "" {
+		d.TreeObstacle = gang.Obstacle{By: gang.Missing, Words: g.More.Missing}
 	}
 	return g.More
 }
@@ -214,12 +214,12 @@ func unknownOwner(key OwnerKey, expected bool) string {
 
 // fromPods reads the member that describes the gang. It returns false if there is none.
 func (d *Declaration) fromPods(g Gang) bool {
-	pod := cmp.Or(Declarer(g.Pods), Declarer(g.Done))
+	pod := cmp.Or(Declarer(g.Pods), Declarer(g.Finished))
 	if pod == nil {
 		return false
 	}
-	d.By, d.Created = convert.PodKey(pod), pod.CreationTimestamp.Time
-	d.addOrigin("pod "+d.By, func(key string) (string, bool) { return podValue(pod, key) })
+	d.DeclaringPod, d.Created = convert.PodKey(pod), pod.CreationTimestamp.Time
+	d.addOrigin("pod "+d.DeclaringPod, func(key string) (string, bool) { return podValue(pod, key) })
 	n, err := minAvailableOf(pod)
 	d.setProblem(err)
 	d.noMinAvailable = err != nil
@@ -252,8 +252,8 @@ func firstPod(pods map[string]*v1.Pod, matches func(*v1.Pod) bool) (found *v1.Po
 func (d *Declaration) addValues(values func(key string) (string, bool)) {
 	for _, key := range allKeys {
 		if value, ok := values(key); ok {
-			if _, known := d.Says[key]; !known {
-				d.Says[key] = value
+			if _, known := d.Values[key]; !known {
+				d.Values[key] = value
 			}
 		}
 	}
@@ -272,13 +272,15 @@ func Reached(pg *sigs.PodGroup) bool {
 	case scheduling.PodGroupScheduled, scheduling.PodGroupRunning, scheduling.PodGroupFailed, scheduling.PodGroupFinished:
 		return true
 	}
-	return slices.ContainsFunc([]string{scheduling.ConditionScheduled, scheduling.ConditionStarted, initiallyScheduled,
-		initiallyScheduledIn36},
+	return slices.ContainsFunc([]string{
+		scheduling.ConditionScheduled, scheduling.ConditionStarted, initiallyScheduled,
+		initiallyScheduledIn36,
+	},
 		func(condition string) bool { return meta.IsStatusConditionTrue(pg.Status.Conditions, condition) })
 }
 
-// Speaks says whether an object has one of Koordinator's annotations, or an unknown one in their domain.
-func Speaks(pg *sigs.PodGroup) bool {
+// HasKoordinatorKeys says whether an object has one of Koordinator's annotations, or an unknown one in their domain.
+func HasKoordinatorKeys(pg *sigs.PodGroup) bool {
 	return len(scheduling.Unknown(pg.Annotations, pg.Labels)) > 0 ||
 		slices.ContainsFunc(allKeys, func(key string) bool { _, ok := annotationValue(pg.Annotations, key); return ok })
 }
@@ -286,17 +288,17 @@ func Speaks(pg *sigs.PodGroup) bool {
 // MayChangeWith says whether a pod that is new or was updated may change the declaration. d is nil if nothing is declared.
 func (d *Declaration) MayChangeWith(pod *v1.Pod) bool {
 	key := convert.PodKey(pod)
-	if d != nil && (d.By == key || d.Counts) {
+	if d != nil && (d.DeclaringPod == key || d.DependsOnMembers) {
 		return true // its annotations may be gone
 	}
-	if s := sourceOf(Of(pod).Source); s != nil && s.Fill != nil && (d == nil || d.By == "" || topology.CompareNames(key, d.By) <= 0) {
+	if s := sourceOf(GangOf(pod).Source); s != nil && s.Fill != nil && (d == nil || d.DeclaringPod == "" || topology.CompareNames(key, d.DeclaringPod) <= 0) {
 		return true
 	}
 	describes := Describes(pod)
 	if !describes && !hasGangKeys(pod) {
 		return false
 	}
-	if d == nil || d.By == "" || d.By == key || topology.CompareNames(key, d.By) < 0 {
+	if d == nil || d.DeclaringPod == "" || d.DeclaringPod == key || topology.CompareNames(key, d.DeclaringPod) < 0 {
 		return true
 	}
 	if d.noMinAvailable && describes {
@@ -304,9 +306,9 @@ func (d *Declaration) MayChangeWith(pod *v1.Pod) bool {
 	}
 	return slices.ContainsFunc(allKeys, func(k string) bool {
 		_, found := podValue(pod, k)
-		_, known := d.Says[k]
+		_, known := d.Values[k]
 		return found && !known
-	}) || d.Rule == "" && hasGangKeys(pod)
+	}) || d.ConstraintOrigin == "" && hasGangKeys(pod)
 }
 
 // where returns the object and the annotation or field of the constraint.
@@ -333,15 +335,15 @@ func (d *Declaration) leads(size int) {
 
 // setProblem makes an error the gang's problem. The first error counts, and takes precedence over what the gang waits for.
 func (d *Declaration) setProblem(err error) {
-	if err != nil && (!d.Problem.Is() || d.Problem.By == gang.Missing) {
-		d.Problem = gang.Refusal{By: gang.Declaration, Words: err.Error()}
+	if err != nil && (!d.Problem.Exists() || d.Problem.By == gang.Missing) {
+		d.Problem = gang.Obstacle{By: gang.Declaration, Words: err.Error()}
 	}
 }
 
 // setWaiting records what the gang waits for before any member starts. The first call counts.
 func (d *Declaration) setWaiting(why string) {
-	if !d.Problem.Is() {
-		d.Problem = gang.Refusal{By: gang.Missing, Words: why}
+	if !d.Problem.Exists() {
+		d.Problem = gang.Obstacle{By: gang.Missing, Words: why}
 	}
 }
 
@@ -358,7 +360,7 @@ func (d *Declaration) noteDefault(err error) {
 
 // read parses the values into the spec. An invalid value becomes the gang's problem, or a note if it has a default.
 func (d *Declaration) read(defaults Defaults) {
-	if v, ok := d.Says[scheduling.AnnotationGroups]; ok {
+	if v, ok := d.Values[scheduling.AnnotationGroups]; ok {
 		groups, err := scheduling.ParseGroups(v)
 		d.setProblem(err)
 		for _, name := range groups {
@@ -366,25 +368,25 @@ func (d *Declaration) read(defaults Defaults) {
 			d.Group = append(d.Group, gang.Ref{Source: d.Ref.Source, Namespace: namespace, Name: name})
 		}
 	}
-	if v, ok := d.Says[scheduling.AnnotationMode]; ok {
+	if v, ok := d.Values[scheduling.AnnotationMode]; ok {
 		mode, err := scheduling.ParseMode(v)
 		d.noteDefault(err)
 		d.NonStrict = err == nil && mode == scheduling.ModeNonStrict
 	}
-	if v, ok := d.Says[scheduling.AnnotationMatchPolicy]; ok {
+	if v, ok := d.Values[scheduling.AnnotationMatchPolicy]; ok {
 		policy, err := scheduling.ParseMatchPolicy(v)
 		if d.noteDefault(err); err == nil {
 			d.Policy = gang.MatchPolicy(policy)
 		}
 	}
-	if v, ok := d.Says[scheduling.AnnotationTotalNumber]; ok {
+	if v, ok := d.Values[scheduling.AnnotationTotalNumber]; ok {
 		n, err := scheduling.ParseTotalNumber(v)
 		if err == nil && n < d.Min {
 			err = fmt.Errorf("%s: %q is invalid; supported values: at least min-available, %d", scheduling.AnnotationTotalNumber, v, d.Min)
 		}
 		d.noteDefault(err)
 	}
-	if v, ok := d.Says[scheduling.AnnotationWaitingTime]; ok {
+	if v, ok := d.Values[scheduling.AnnotationWaitingTime]; ok {
 		wait, err := scheduling.ParseWaitingTime(v)
 		if d.noteDefault(err); err == nil {
 			d.Wait = wait
@@ -408,22 +410,22 @@ func (d *Declaration) readGather(defaults Defaults) {
 	if got.err != nil && first.origin.owner { // the user may not look at the owner
 		d.note(InvalidAnnotation, got.err.Error())
 	}
-	if got.err == nil && !defaults.Aware {
+	if got.err == nil && !defaults.NetworkTopologyAware {
 		d.note(InvalidAnnotation, first.key+" has no effect: CoschedulingArgs.awareNetworkTopology is false")
 		return
 	}
 	d.Notes = append(d.Notes, got.notes...)
-	d.Rule = first.where()
-	d.constraint, d.Apart = first, first.format.apart
+	d.ConstraintOrigin = first.where()
+	d.constraint, d.PerGang = first, first.format.apart
 	if d.ReadsLayers || first.origin.owner {
-		d.note(TopologyRule, "rule from "+d.Rule)
+		d.note(TopologyRule, "rule from "+d.ConstraintOrigin)
 	}
 	for _, other := range all[1:] {
 		if other.key == first.key && other.origin.pod {
 			continue // Contradictions reports each pod
 		}
 		if otherGot := other.format.read(other.origin.lookup, defaults.Layers); !SameGather(otherGot.gather, got.gather) {
-			d.note(InvalidAnnotation, fmt.Sprintf("%s says something else than %s, which is used", other.where(), d.Rule))
+			d.note(InvalidAnnotation, fmt.Sprintf("%s says something else than %s, which is used", other.where(), d.ConstraintOrigin))
 		}
 	}
 	if d.Gather = got.gather; d.Gather == nil {
@@ -481,10 +483,10 @@ func (d *Declaration) Contradictions(g Gang, pod *v1.Pod) (out []string) {
 
 // contradictingKeys lists the annotations of a member that differ from the declaration.
 func (d *Declaration) contradictingKeys(g Gang, pod *v1.Pod) (out []string) {
-	if g.Object == nil && d.By == "" {
+	if g.Object == nil && d.DeclaringPod == "" {
 		return nil // nothing describes the gang
 	}
-	_, sized := d.Says[lws.SizeAnnotationKey]
+	_, sized := d.Values[lws.SizeAnnotationKey]
 	if len(d.origins) == 0 && !sized {
 		return nil // its owner is unknown
 	}
@@ -495,16 +497,16 @@ func (d *Declaration) contradictingKeys(g Gang, pod *v1.Pod) (out []string) {
 	if sized {
 		keys = append(slices.Clip(keys), lws.SizeAnnotationKey)
 	}
-	if d.Rule != "" && d.constraint.key != scheduling.AnnotationTopologySpec { // which sharedKeys contain
+	if d.ConstraintOrigin != "" && d.constraint.key != scheduling.AnnotationTopologySpec { // which sharedKeys contain
 		for _, key := range d.constraint.format.keys {
 			v, found := podValue(pod, key)
 			if counts, _ := d.constraint.origin.lookup(key); found && v != counts {
-				out = append(out, fmt.Sprintf("%s: %q is not what counts; supported values: the same on all members; %s is used", key, v, d.Rule))
+				out = append(out, fmt.Sprintf("%s: %q is not what counts; supported values: the same on all members; %s is used", key, v, d.ConstraintOrigin))
 			}
 		}
 	}
 	for _, key := range keys {
-		name := d.By
+		name := d.DeclaringPod
 		if g.Object != nil {
 			if _, found := annotationValue(g.Object.Annotations, key); found {
 				name = "PodGroup " + g.Ref.String()
@@ -514,7 +516,7 @@ func (d *Declaration) contradictingKeys(g Gang, pod *v1.Pod) (out []string) {
 			name = d.origins[i].name
 		}
 		v, found := podValue(pod, key)
-		if counts := d.Says[key]; found && v != counts {
+		if counts := d.Values[key]; found && v != counts {
 			out = append(out, fmt.Sprintf("%s: %q is not what %s says; supported values: the same on all members; %q is used", key, v, name, counts))
 		}
 	}

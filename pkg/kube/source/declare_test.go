@@ -68,8 +68,10 @@ func TestRead(t *testing.T) {
 		}
 		read++
 		u := &unstructured.Unstructured{Object: map[string]any{
-			"metadata": map[string]any{"namespace": "ns", "name": "a", "uid": "u",
-				"annotations": map[string]any{scheduling.AnnotationMode: "NonStrict"}},
+			"metadata": map[string]any{
+				"namespace": "ns", "name": "a", "uid": "u",
+				"annotations": map[string]any{scheduling.AnnotationMode: "NonStrict"},
+			},
 			"spec":   map[string]any{"minMember": int64(3), "scheduleTimeoutSeconds": int64(5)},
 			"status": map[string]any{"phase": "Running"},
 		}}
@@ -79,7 +81,7 @@ func TestRead(t *testing.T) {
 		require.EqualValues(t, 3, pg.Spec.MinMember)
 		require.EqualValues(t, 5, *pg.Spec.ScheduleTimeoutSeconds)
 		require.EqualValues(t, "u", pg.UID)
-		require.True(t, source.Speaks(pg))
+		require.True(t, source.HasKoordinatorKeys(pg))
 		require.True(t, source.Reached(pg))
 
 		u.Object["spec"] = map[string]any{"minMember": "three"}
@@ -144,7 +146,7 @@ func TestTimes(t *testing.T) {
 		d, _ := declare(t, c.object)
 		require.Equal(t, c.wait, d.Wait, name)
 		require.Len(t, d.Notes, c.notes, name)
-		require.False(t, d.Problem.Is(), name)
+		require.False(t, d.Problem.Exists(), name)
 	}
 }
 
@@ -158,20 +160,20 @@ func TestNotAware(t *testing.T) {
 		messages(d))
 	g.Object.Annotations[scheduling.AnnotationTopologySpec] = "{"
 	d, _ = source.Declare(g, source.Defaults{})
-	require.True(t, d.Problem.Is(), "what cannot be read is said all the same")
+	require.True(t, d.Problem.Exists(), "what cannot be read is said all the same")
 }
 
 // TestDoneDescribe: finished members describe a gang without an object and without other members.
 func TestDoneDescribe(t *testing.T) {
 	describes := pod("p1", nil, words{scheduling.AnnotationGangName, "a", scheduling.AnnotationMinAvailable, "3"})
-	g := source.Gang{Done: map[string]*v1.Pod{"ns/p1": describes}, Pods: map[string]*v1.Pod{}}
+	g := source.Gang{Finished: map[string]*v1.Pod{"ns/p1": describes}, Pods: map[string]*v1.Pod{}}
 	d, ok := source.Declare(g, source.Defaults{})
 	require.True(t, ok)
 	require.Equal(t, 3, d.Min)
 	g.Pods["ns/p2"] = pod("p2", nil, words{scheduling.AnnotationGangName, "a", scheduling.AnnotationMinAvailable, "2"})
 	d, _ = source.Declare(g, source.Defaults{})
 	require.Equal(t, 2, d.Min)
-	require.Equal(t, "ns/p2", d.By)
+	require.Equal(t, "ns/p2", d.DeclaringPod)
 }
 
 // TestSameGather: the order of the rules means nothing, all the rest does.

@@ -26,14 +26,14 @@ var podGangs = &Owner{
 // podGang reads the podgroups of a PodGang. The podgroups of one PodGang are a group: their minima start together, and members
 // beyond a minimum start as capacity permits.
 var podGang = Source{
-	Way:       "labels " + workloads.LabelPodGang + ", " + workloads.LabelPodClique,
-	Space:     "podgang",
-	Implied:   true,
-	NameOf:    podGangGang,
-	Owner:     podGangs,
-	OwnerName: func(pod *v1.Pod) string { return pod.Labels[workloads.LabelPodGang] },
-	Needs:     true,
-	Fill:      fillPodGang,
+	Way:        "labels " + workloads.LabelPodGang + ", " + workloads.LabelPodClique,
+	Space:      "podgang",
+	Implied:    true,
+	NameOf:     podGangGang,
+	Owner:      podGangs,
+	OwnerName:  func(pod *v1.Pod) string { return pod.Labels[workloads.LabelPodGang] },
+	NeedsOwner: true,
+	Fill:       fillPodGang,
 }
 
 // podGangGang returns the gang of a pod. A pod without a podgroup gets a gang that reports the missing label; else it would
@@ -79,7 +79,7 @@ func readPodGroups(spec *workloads.PodGangSpec, out *Owned) error {
 			return fmt.Errorf("spec.podgroups[%d].name: %q is invalid; supported values: a name that no other podgroup has", i, g.Name)
 		}
 		out.Parts[g.Name] = Part{
-			Jobs: 1, Size: int(g.MinReplicas), Listed: len(g.PodReferences), Words: packWords(g.TopologyConstraint, FieldPackPartRequired,
+			Jobs: 1, Size: int(g.MinReplicas), Listed: len(g.PodReferences), Values: packWords(g.TopologyConstraint, FieldPackPartRequired,
 				FieldPackPartPreferred),
 		}
 	}
@@ -91,7 +91,7 @@ func readPodGroups(spec *workloads.PodGangSpec, out *Owned) error {
 			}
 		}
 		if words := packWords(c.TopologyConstraint, fieldPackRequired, fieldPackPreferred); len(words) > 0 && len(c.PodGroupNames) > 0 {
-			out.Branches = append(out.Branches, Branch{Where: at, Parts: c.PodGroupNames, Words: words})
+			out.Branches = append(out.Branches, Branch{Where: at, Parts: c.PodGroupNames, Values: words})
 		}
 	}
 	return nil
@@ -127,7 +127,7 @@ func fillPodGang(d *Declaration, g Gang) {
 	clique, known := g.Owner.Parts[part]
 	d.addOwner(g)
 	d.origins[len(d.origins)-1].lookup = func(key string) (string, bool) {
-		if value, ok := clique.Words[key]; ok {
+		if value, ok := clique.Values[key]; ok {
 			return value, ok
 		}
 		return g.Owner.value(key)
@@ -156,7 +156,7 @@ func fillPodGang(d *Declaration, g Gang) {
 		d.Group = nil
 	}
 	for _, b := range g.Owner.Branches {
-		config := branch{where: b.Where, keys: packKeys, words: b.Words}
+		config := branch{where: b.Where, keys: packKeys, words: b.Values}
 		for _, name := range b.Parts {
 			config.gangs = append(config.gangs, podGangRef(g, name))
 		}

@@ -50,8 +50,10 @@ func groups(all ...string) string {
 }
 
 func grovePod(group string) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-0-" + group + "-x",
-		Labels: map[string]string{"grove.io/podgang": "demo-0"}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "demo-0-" + group + "-x",
+		Labels: map[string]string{"grove.io/podgang": "demo-0"},
+	}}
 	if group != "" {
 		p.Labels["grove.io/podclique"] = group
 	}
@@ -62,8 +64,8 @@ func grovePod(group string) *v1.Pod {
 func groveDeclared(t *testing.T, owner *source.Owned, group string) *source.Declaration {
 	t.Helper()
 	p := grovePod(group)
-	g := source.Gang{Ref: source.Of(p), Pods: map[string]*v1.Pod{convert.PodKey(p): p}, Owner: owner, Expected: true}
-	d, ok := source.Declare(g, source.Defaults{Aware: true, Layers: grove12})
+	g := source.Gang{Ref: source.GangOf(p), Pods: map[string]*v1.Pod{convert.PodKey(p): p}, Owner: owner, Expected: true}
+	d, ok := source.Declare(g, source.Defaults{NetworkTopologyAware: true, Layers: grove12})
 	require.True(t, ok)
 	return d
 }
@@ -96,7 +98,7 @@ func TestPodGangs(t *testing.T) {
 	ref := func(name string) gang.Ref {
 		return gang.Ref{Source: "podgang", Namespace: "default", Name: "demo-0/demo-0-" + name}
 	}
-	require.Equal(t, ref("pworker"), source.Of(grovePod("demo-0-pworker")))
+	require.Equal(t, ref("pworker"), source.GangOf(grovePod("demo-0-pworker")))
 	d := groveDeclared(t, owner, "demo-0-pworker")
 	require.Equal(t, 4, d.Min)
 	require.Equal(t, []gang.Ref{ref("dleader"), ref("dworker"), ref("pleader"), ref("pworker")}, d.Group)
@@ -106,11 +108,11 @@ func TestPodGangs(t *testing.T) {
 
 	scaled := grovePod("demo-0-prefill-1-w")
 	scaled.Labels["grove.io/podgang"], scaled.Labels["grove.io/base-podgang"] = "demo-0-prefill-0", "demo-0"
-	require.Equal(t, "demo-0-prefill-0/demo-0-prefill-1-w", source.Of(scaled).Name, "S004-03: a scaled PodGang is another group")
+	require.Equal(t, "demo-0-prefill-0/demo-0-prefill-1-w", source.GangOf(scaled).Name, "S004-03: a scaled PodGang is another group")
 
 	short, other := grovePod("b-c"), grovePod("c")
 	short.Labels["grove.io/podgang"], other.Labels["grove.io/podgang"] = "a", "a-b"
-	require.NotEqual(t, source.Of(short), source.Of(other), "S004-02: names that could be joined to the same one")
+	require.NotEqual(t, source.GangOf(short), source.GangOf(other), "S004-02: names that could be joined to the same one")
 
 	require.Equal(t, "problem: PodGang default/demo-0, which its members name, is not known", drawn(groveDeclared(t, nil, "w")))
 	require.Equal(t, `problem: grove.io/podclique: "x" on default/demo-0-x-x names no podgroup of PodGang default/demo-0; supported values: one of [a b]`,
@@ -161,10 +163,14 @@ func TestPodGangRules(t *testing.T) {
 		"S004-09 one of them":   {inBlock + ", " + groups("a 1 "+inRack, "b 1"), "must blockLayer GangGroup, must rackLayer PodGroup"},
 		"S004-09 the other one": {inBlock + ", " + groups("a 1", "b 1 "+inRack), "must blockLayer GangGroup"},
 		"a config for all":      {config("a, b", inRack) + ", " + two, "[a b]: must rackLayer PodGroup"},
-		"S004-11 some podgroups": {inBlock + ", " + config("a, b", inRack) + ", " + groups("a 1", "b 1", "c 1"),
-			"must blockLayer GangGroup, [a b]: must rackLayer PodGroup"},
-		"a config for one": {config("b", inRack) + ", " + groups("a 1 "+inBlock, "b 1"),
-			"must blockLayer PodGroup, [b]: must rackLayer PodGroup"},
+		"S004-11 some podgroups": {
+			inBlock + ", " + config("a, b", inRack) + ", " + groups("a 1", "b 1", "c 1"),
+			"must blockLayer GangGroup, [a b]: must rackLayer PodGroup",
+		},
+		"a config for one": {
+			config("b", inRack) + ", " + groups("a 1 "+inBlock, "b 1"),
+			"must blockLayer PodGroup, [b]: must rackLayer PodGroup",
+		},
 		"a config without a rule": {config("a", "name: y") + ", " + two, ""},
 		"null is nothing":         {"topologyConstraint: null, topologyConstraintGroupConfigs: null, " + two, ""},
 		"no constraint inside":    {"topologyConstraint: {packConstraint: null}, " + two, ""},
@@ -181,9 +187,9 @@ func TestPodGangRules(t *testing.T) {
 	}
 
 	d := groveDeclared(t, podGang(t, inRack+", "+two), "a")
-	require.Equal(t, "PodGang default/demo-0 field spec.topologyConstraint", d.Rule)
+	require.Equal(t, "PodGang default/demo-0 field spec.topologyConstraint", d.ConstraintOrigin)
 	d = groveDeclared(t, podGang(t, prefers("nfs-hostpath")+", "+two), "a")
-	require.False(t, d.Problem.Is(), "S004-08")
+	require.False(t, d.Problem.Exists(), "S004-08")
 	require.Contains(t, d.Notes[0].Message, `spec.topologyConstraint.packConstraint.preferred: "nfs-hostpath" is no label key of a layer`)
 	require.True(t, d.Notes[0].Warns())
 	d = groveDeclared(t, podGang(t, inRack+", "+two, scheduling.AnnotationTopologySpec,
@@ -202,32 +208,54 @@ func TestBadPodGangs(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"podgroups are a text": {"podgroups: many", `spec.podgroups: "many" is invalid; supported values: a list`},
 		"a podgroup is a text": {"podgroups: [a]", `spec.podgroups[0]: "a" is invalid; supported values: an object`},
-		"a podgroup without a name": {"podgroups: [{name: a}, {minReplicas: 1}]",
-			`spec.podgroups[1].name: "" is invalid; supported values: a name that no other podgroup has`},
-		"a name twice": {groups("a 1", "a 2"),
-			`spec.podgroups[1].name: "a" is invalid; supported values: a name that no other podgroup has`},
+		"a podgroup without a name": {
+			"podgroups: [{name: a}, {minReplicas: 1}]",
+			`spec.podgroups[1].name: "" is invalid; supported values: a name that no other podgroup has`,
+		},
+		"a name twice": {
+			groups("a 1", "a 2"),
+			`spec.podgroups[1].name: "a" is invalid; supported values: a name that no other podgroup has`,
+		},
 		"less than nothing":   {groups("a -1"), "spec.podgroups[0].minReplicas: -1 is invalid; supported values: an integer ≥ 0"},
 		"a word for a number": {groups("a many"), `spec.podgroups[0].minReplicas: "many" is invalid; supported values: an integer ≥ 0`},
 		"half a pod":          {groups("a 1.5"), "spec.podgroups[0].minReplicas: 1.5 is invalid; supported values: an integer ≥ 0"},
-		"more than there can be": {groups("a 9999999999"),
-			"spec.podgroups[0].minReplicas: 9999999999 is invalid; supported values: an integer from 0 to 2147483647"},
-		"S004-07 an unknown key": {"topologyConstraint: {packConstraint: {required: topology.kubernetes.io/zone}}, " + groups("a 1"),
-			`spec.topologyConstraint.packConstraint.required: "topology.kubernetes.io/zone" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [topology.kubernetes.io/block topology.example.com/zone topology.kubernetes.io/rack kubernetes.io/hostname]`},
-		"a constraint that is a text": {"topologyConstraint: rack, " + groups("a 1"),
-			`spec.topologyConstraint: "rack" is invalid; supported values: an object`},
-		"a key that is a number": {"topologyConstraint: {packConstraint: {required: 3}}, " + groups("a 1"),
-			`spec.topologyConstraint.packConstraint.required: 3 is invalid; supported values: a text`},
-		"that of a podgroup": {groups("a 1 topologyConstraint: {packConstraint: []}"),
-			`spec.podgroups[0].topologyConstraint.packConstraint: [] is invalid; supported values: an object`},
-		"a config of nobody": {groups("a 1") + config("[x]"),
-			`spec.topologyConstraintGroupConfigs[0].podGroupNames: "x" is no podgroup; supported values: one of [a]`},
+		"more than there can be": {
+			groups("a 9999999999"),
+			"spec.podgroups[0].minReplicas: 9999999999 is invalid; supported values: an integer from 0 to 2147483647",
+		},
+		"S004-07 an unknown key": {
+			"topologyConstraint: {packConstraint: {required: topology.kubernetes.io/zone}}, " + groups("a 1"),
+			`spec.topologyConstraint.packConstraint.required: "topology.kubernetes.io/zone" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [topology.kubernetes.io/block topology.example.com/zone topology.kubernetes.io/rack kubernetes.io/hostname]`,
+		},
+		"a constraint that is a text": {
+			"topologyConstraint: rack, " + groups("a 1"),
+			`spec.topologyConstraint: "rack" is invalid; supported values: an object`,
+		},
+		"a key that is a number": {
+			"topologyConstraint: {packConstraint: {required: 3}}, " + groups("a 1"),
+			`spec.topologyConstraint.packConstraint.required: 3 is invalid; supported values: a text`,
+		},
+		"that of a podgroup": {
+			groups("a 1 topologyConstraint: {packConstraint: []}"),
+			`spec.podgroups[0].topologyConstraint.packConstraint: [] is invalid; supported values: an object`,
+		},
+		"a config of nobody": {
+			groups("a 1") + config("[x]"),
+			`spec.topologyConstraintGroupConfigs[0].podGroupNames: "x" is no podgroup; supported values: one of [a]`,
+		},
 		"names that are a text": {groups("a 1") + config("a"), `spec.topologyConstraintGroupConfigs[0].podGroupNames: .spec`},
-		"one that requires no layer": {groups("a 1", "b 1") + strings.Replace(config("[a, b]"), "topology.kubernetes.io/rack", "nosuch", 1),
-			`spec.topologyConstraintGroupConfigs[0]: topologyConstraint.packConstraint.required: "nosuch" is no label key of a layer`},
-		"a config that is a number": {groups("a 1") + ", topologyConstraintGroupConfigs: [3]",
-			`spec.topologyConstraintGroupConfigs[0]: 3 is invalid; supported values: an object`},
-		"one that packs a text": {groups("a 1") + ", topologyConstraintGroupConfigs: [{topologyConstraint: x}]",
-			`spec.topologyConstraintGroupConfigs[0].topologyConstraint: "x" is invalid; supported values: an object`},
+		"one that requires no layer": {
+			groups("a 1", "b 1") + strings.Replace(config("[a, b]"), "topology.kubernetes.io/rack", "nosuch", 1),
+			`spec.topologyConstraintGroupConfigs[0]: topologyConstraint.packConstraint.required: "nosuch" is no label key of a layer`,
+		},
+		"a config that is a number": {
+			groups("a 1") + ", topologyConstraintGroupConfigs: [3]",
+			`spec.topologyConstraintGroupConfigs[0]: 3 is invalid; supported values: an object`,
+		},
+		"one that packs a text": {
+			groups("a 1") + ", topologyConstraintGroupConfigs: [{topologyConstraint: x}]",
+			`spec.topologyConstraintGroupConfigs[0].topologyConstraint: "x" is invalid; supported values: an object`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := groveDeclared(t, podGang(t, c.spec), "a")
@@ -257,30 +285,30 @@ func listing(text string, names ...string) string {
 // was scaled to zero.
 func TestReleasedMinima(t *testing.T) {
 	was, is := podGang(t, groups("a 3", "b 1")), podGang(t, groups("a 0", "b 1"))
-	is.Follows(was)
+	is.CarryOver(was)
 	require.Equal(t, 3, groveDeclared(t, is, "a").Min)
 	again := podGang(t, groups("a 0", "b 2"))
-	again.Follows(is)
+	again.CarryOver(is)
 	require.Equal(t, 3, groveDeclared(t, again, "a").Min)
 	require.Equal(t, 2, groveDeclared(t, again, "b").Min, "a number is a number")
 	require.Len(t, groveDeclared(t, again, "b").Group, 2)
 
 	listed := podGang(t, listing(groups("a 0", "b 2"), "a", "b"))
-	listed.Follows(again)
+	listed.CarryOver(again)
 	require.Equal(t, 3, groveDeclared(t, listed, "a").Min)
 	none := podGang(t, listing(groups("a 0", "b 1"), "b"))
-	none.Follows(listed)
+	none.CarryOver(listed)
 	require.Equal(t, 1, groveDeclared(t, none, "a").Min, "it was scaled to zero")
 	require.Empty(t, groveDeclared(t, none, "b").Group, "nobody waits for it")
 
 	other := podGang(t, groups("a 0", "b 1", "c 1"))
 	other.Object.UID = "u2"
-	other.Follows(again)
+	other.CarryOver(again)
 	require.Equal(t, 1, groveDeclared(t, other, "a").Min)
 	require.Empty(t, groveDeclared(t, other, "a").Group)
 	require.Len(t, groveDeclared(t, other, "b").Group, 2, "without the one that needs nobody")
-	other.Follows(nil)
+	other.CarryOver(nil)
 	lws := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: default, name: a}, spec: {}}"))
-	lws.Follows(lws)
+	lws.CarryOver(lws)
 	require.Equal(t, 1, lws.Size, "others hold on to nothing")
 }

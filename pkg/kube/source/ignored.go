@@ -13,12 +13,12 @@ import (
 
 // Keys without effect are reported, since the user meant something by them.
 
-// Unheard returns the object's annotations that have no effect: unknown ones in Muster's domain, and sizes of gangs that are
+// IneffectiveKeys returns the object's annotations that have no effect: unknown ones in Muster's domain, and sizes of gangs that are
 // known from the spec.
-func (o *Owned) Unheard() (unknown, ineffective []string) {
-	unknown = scheduling.Unknown(o.Words, nil)
+func (o *Owned) IneffectiveKeys() (unknown, ineffective []string) {
+	unknown = scheduling.Unknown(o.Values, nil)
 	for _, key := range memberKeys {
-		if _, found := o.Words[key]; found && o.Key.Kind != jobs.Kind {
+		if _, found := o.Values[key]; found && o.Key.Kind != jobs.Kind {
 			ineffective = append(ineffective,
 				fmt.Sprintf("%s has no effect on %s: how many pods start together is known from its spec, or from its PodGroup", key, o.Key))
 		}
@@ -53,23 +53,23 @@ func gangKeysIn(annotations map[string]string) (keys []string) {
 	return keys
 }
 
-// Nameless returns a message if a pod has keys of a gang but names none; else "".
-func Nameless(pod *v1.Pod) string {
+// KeysWithoutGang returns a message if a pod has keys of a gang but names none; else "".
+func KeysWithoutGang(pod *v1.Pod) string {
 	keys := gangKeysIn(pod.Annotations)
 	for _, label := range []string{labelKueuePodGroup, workloads.LabelPodClique} {
 		if pod.Labels[label] != "" {
 			keys = append(keys, label)
 		}
 	}
-	if len(keys) == 0 || !Of(pod).IsZero() {
+	if len(keys) == 0 || !GangOf(pod).IsZero() {
 		return ""
 	}
 	return fmt.Sprintf("%s: no effect, since the pod names no gang; supported values: with label %s, annotation %s, or the label %s of a Job's pods",
 		strings.Join(keys, ", "), scheduling.LabelPodGroup, scheduling.AnnotationGangName, v1JobName)
 }
 
-// MayOwn returns the Job of a pod that names no gang: the Job may have annotations without effect.
-func MayOwn(pod *v1.Pod) (OwnerKey, bool) {
+// JobOf returns the Job of a pod that names no gang: the Job may have annotations without effect.
+func JobOf(pod *v1.Pod) (OwnerKey, bool) {
 	name := pod.Labels[v1JobName]
 	return OwnerKey{jobs.Kind, pod.Namespace, name}, name != ""
 }
@@ -80,9 +80,9 @@ func JobsOf(g Gang) map[OwnerKey]bool {
 		return nil
 	}
 	out := map[OwnerKey]bool{}
-	for _, pods := range []map[string]*v1.Pod{g.Pods, g.Done} {
+	for _, pods := range []map[string]*v1.Pod{g.Pods, g.Finished} {
 		for _, pod := range pods {
-			if key, ok := MayOwn(pod); ok {
+			if key, ok := JobOf(pod); ok {
 				out[key] = true
 			}
 		}

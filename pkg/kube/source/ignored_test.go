@@ -17,16 +17,22 @@ func TestUnheard(t *testing.T) {
 		"nothing":       {"LeaderWorkerSet", "", "", ""},
 		"others' words": {"JobSet", "team: x", "", ""},
 		"a rule":        {"JobSet", scheduling.AnnotationTopologySpec + ": '{}'", "", ""},
-		"misspelt": {"JobSet", scheduling.AnnotationTopologySpec + "s: '{}'",
-			scheduling.AnnotationTopologySpec + "s: unknown; did you mean network-topology-spec?", ""},
-		"a minimum": {"LeaderWorkerSet", scheduling.AnnotationMinAvailable + ": '2'", "",
-			scheduling.AnnotationMinAvailable + " has no effect on LeaderWorkerSet ns/a: how many pods start together is known from its spec, or from its PodGroup"},
-		"a total": {"TrainJob", scheduling.AnnotationTotalNumber + ": '2'", "",
-			scheduling.AnnotationTotalNumber + " has no effect on TrainJob ns/a: how many pods start together is known from its spec, or from its PodGroup"},
+		"misspelt": {
+			"JobSet", scheduling.AnnotationTopologySpec + "s: '{}'",
+			scheduling.AnnotationTopologySpec + "s: unknown; did you mean network-topology-spec?", "",
+		},
+		"a minimum": {
+			"LeaderWorkerSet", scheduling.AnnotationMinAvailable + ": '2'", "",
+			scheduling.AnnotationMinAvailable + " has no effect on LeaderWorkerSet ns/a: how many pods start together is known from its spec, or from its PodGroup",
+		},
+		"a total": {
+			"TrainJob", scheduling.AnnotationTotalNumber + ": '2'", "",
+			scheduling.AnnotationTotalNumber + " has no effect on TrainJob ns/a: how many pods start together is known from its spec, or from its PodGroup",
+		},
 		"a Job's minimum is heard": {"Job", scheduling.AnnotationMinAvailable + ": '2'", "", ""},
 	} {
 		unknown, without := owned(t,
-			object(t, "{kind: "+c.kind+", metadata: {namespace: ns, name: a, annotations: {"+c.annotations+"}}}")).Unheard()
+			object(t, "{kind: "+c.kind+", metadata: {namespace: ns, name: a, annotations: {"+c.annotations+"}}}")).IneffectiveKeys()
 		if c.unknown != "" {
 			require.Equal(t, []string{c.unknown}, unknown, name)
 		} else {
@@ -53,19 +59,24 @@ func TestNameless(t *testing.T) {
 		"a Job's pod":   {words{"batch.kubernetes.io/job-name", "j"}, spec, ""},
 		"a minimum":     {nil, least, scheduling.AnnotationMinAvailable + ": no effect"},
 		"a rule":        {words{"app", "web"}, spec, scheduling.AnnotationTopologySpec + ": no effect"},
-		"both": {nil, append(least, spec...),
-			scheduling.AnnotationTopologySpec + ", " + scheduling.AnnotationMinAvailable + ": no effect"},
+		"both": {
+			nil, append(least, spec...),
+			scheduling.AnnotationTopologySpec + ", " + scheduling.AnnotationMinAvailable + ": no effect",
+		},
 		"a rank is for nobody": {nil, words{scheduling.AnnotationTopologyIndex, "1"}, ""},
 		"a rule of Kueue":      {nil, words{source.AnnotationKueueRequired, "x"}, source.AnnotationKueueRequired + ": no effect"},
 		"a rule of Volcano":    {nil, words{source.AnnotationVolcanoTier, "1"}, source.AnnotationVolcanoTier + ": no effect"},
 		"a group of Kueue":     {words{"kueue.x-k8s.io/pod-group-name", "g"}, nil, "kueue.x-k8s.io/pod-group-name: no effect"},
 		"another word of ours": {nil, words{scheduling.AnnotationMode, "Strict"}, scheduling.AnnotationMode + ": no effect"},
 		"a clique alone":       {words{"grove.io/podclique", "a"}, nil, "grove.io/podclique: no effect"},
-		"a Job's other word": {words{"batch.kubernetes.io/job-name", "j"}, words{scheduling.AnnotationMode, "Strict"},
-			scheduling.AnnotationMode + ": no effect"},
+		"a Job's other word": {
+			words{"batch.kubernetes.io/job-name", "j"},
+			words{scheduling.AnnotationMode, "Strict"},
+			scheduling.AnnotationMode + ": no effect",
+		},
 		"a Job of Kueue": {words{"batch.kubernetes.io/job-name", "j"}, words{source.AnnotationKueueSlice, "x"}, ""},
 	} {
-		got := source.Nameless(pod("p", c.labels, c.annotations))
+		got := source.KeysWithoutGang(pod("p", c.labels, c.annotations))
 		if c.want == "" {
 			require.Empty(t, got, name)
 			continue
@@ -93,10 +104,14 @@ func TestImpliedElsewhere(t *testing.T) {
 		"one that users name": {pod("p", other, nil), "", source.OwnerKey{}},
 		"two that users name": {pod("p", append(words{scheduling.LabelPodGroupX, "x"}, other...), nil), "", source.OwnerKey{}},
 		"one of a controller": {jobSetPod("w", "0", "0"), "", source.OwnerKey{Kind: "JobSet", Namespace: "default", Name: "js"}},
-		"a part that names another": {with(jobSetPod("w", "0", "0"), other), "js.w",
-			source.OwnerKey{Kind: "JobSet", Namespace: "default", Name: "js"}},
-		"a group that does": {with(lwsPod("a", "0", "0", "2"), other), "a-0-r1",
-			source.OwnerKey{Kind: "LeaderWorkerSet", Namespace: "default", Name: "a"}},
+		"a part that names another": {
+			with(jobSetPod("w", "0", "0"), other), "js.w",
+			source.OwnerKey{Kind: "JobSet", Namespace: "default", Name: "js"},
+		},
+		"a group that does": {
+			with(lwsPod("a", "0", "0", "2"), other), "a-0-r1",
+			source.OwnerKey{Kind: "LeaderWorkerSet", Namespace: "default", Name: "a"},
+		},
 	} {
 		ref, named := source.Implied(c.pod)
 		require.Equal(t, c.meant, ref.Name, name)
@@ -105,7 +120,7 @@ func TestImpliedElsewhere(t *testing.T) {
 		} else {
 			require.Empty(t, named, name)
 		}
-		owner, ok := source.MeantBy(c.pod)
+		owner, ok := source.OwnerMakingPod(c.pod)
 		require.Equal(t, c.owner != source.OwnerKey{}, ok, name)
 		require.Equal(t, c.owner, owner, name)
 	}
@@ -125,14 +140,16 @@ func TestWordsOnAJob(t *testing.T) {
 	for name, c := range map[string]struct{ object, want string }{
 		"nothing": {"{kind: Job, metadata: {namespace: ns, name: a}}", ""},
 		"a gang":  {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard}}, spec: {template: {metadata: {annotations: {" + scheduling.AnnotationMinAvailable + ": '1'}}}}}", ""},
-		"a rule": {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {" + scheduling.AnnotationTopologySpec + ": '{}'}}}",
-			scheduling.AnnotationTopologySpec},
+		"a rule": {
+			"{kind: Job, metadata: {namespace: ns, name: a, annotations: {" + scheduling.AnnotationTopologySpec + ": '{}'}}}",
+			scheduling.AnnotationTopologySpec,
+		},
 		"words of others": {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard, " + source.AnnotationKueueRequired + ": x}}}", "volcano.sh/network-topology-mode, " + source.AnnotationKueueRequired},
 	} {
 		if c.want != "" {
 			c.want += ": no effect on a Job without a gang; supported values: in spec.template.metadata.annotations"
 		}
-		require.Equal(t, c.want, owned(t, object(t, c.object)).Unheeded, name)
+		require.Equal(t, c.want, owned(t, object(t, c.object)).Ineffective, name)
 	}
 	set := owned(t,
 		object(t,

@@ -23,9 +23,9 @@ func Register(s Source) {
 		panic("a source needs a way in which pods name their gang")
 	case s.Space == "" || strings.ContainsAny(s.Space, " /") || sourceOf(s.Space) != nil:
 		panic(fmt.Sprintf("source %s: space %q is invalid; supported values: one of its own, in one word", s.Way, s.Space))
-	case s.Fill != nil || s.Family != nil || s.Owner != nil:
+	case s.Fill != nil || s.AddFamily != nil || s.Owner != nil:
 		panic(fmt.Sprintf("source %s: what owners say is for Muster's own sources", s.Way))
-	case (s.Object == nil) != s.Itself:
+	case (s.Object == nil) != s.SelfDescribed:
 		panic(fmt.Sprintf("source %s: either objects declare its gangs, or its pods do themselves", s.Way))
 	}
 	if s.Object != nil { // Muster does not write the status of other projects
@@ -35,8 +35,8 @@ func Register(s Source) {
 	All = append(All, s)
 }
 
-// Of returns the gang that a pod is a member of; the zero Ref for none.
-func Of(pod *v1.Pod) gang.Ref {
+// GangOf returns the gang that a pod is a member of; the zero Ref for none.
+func GangOf(pod *v1.Pod) gang.Ref {
 	for i := range All {
 		if name := All[i].NameOf(pod); name != "" {
 			return All[i].refOf(pod, name)
@@ -45,9 +45,9 @@ func Of(pod *v1.Pod) gang.Ref {
 	return gang.Ref{}
 }
 
-// Leads says whether a pod is the leader for which the other members of its gang are made. An object with the gang's own name
+// IsLeader says whether a pod is the leader for which the other members of its gang are made. An object with the gang's own name
 // belongs to the same gang; an object of another name may span several of them.
-func Leads(pod *v1.Pod) bool {
+func IsLeader(pod *v1.Pod) bool {
 	named := ""
 	for i := range All {
 		s := &All[i]
@@ -56,8 +56,8 @@ func Leads(pod *v1.Pod) bool {
 		case name == "":
 		case named != "" && name != named:
 			return false
-		case s.Leads != nil:
-			return s.Leads(pod)
+		case s.IsLeader != nil:
+			return s.IsLeader(pod)
 		case s.Object == nil:
 			return false
 		default:
@@ -77,8 +77,8 @@ func WayOf(pod *v1.Pod) string {
 	return ""
 }
 
-// Rivals returns a message if a pod names another gang than the one that it is a member of; else "".
-func Rivals(pod *v1.Pod) string {
+// OtherGangs returns a message if a pod names another gang than the one that it is a member of; else "".
+func OtherGangs(pod *v1.Pod) string {
 	effective, ref, rivals := "", gang.Ref{}, []string(nil)
 	for i := range All {
 		s := &All[i]
@@ -120,8 +120,8 @@ func Implied(pod *v1.Pod) (ref gang.Ref, named string) {
 	return gang.Ref{}, ""
 }
 
-// MeantBy returns the owner that a pod is made for by the owner's controller, whatever gang the pod names.
-func MeantBy(pod *v1.Pod) (OwnerKey, bool) {
+// OwnerMakingPod returns the owner that a pod is made for by the owner's controller, whatever gang the pod names.
+func OwnerMakingPod(pod *v1.Pod) (OwnerKey, bool) {
 	for i := range All {
 		if s := &All[i]; s.Implied && s.NameOf(pod) != "" {
 			return OwnerKey{s.Owner.Kind, pod.Namespace, s.OwnerName(pod)}, true
@@ -143,7 +143,7 @@ func Reads(g Gang, owner OwnerKey, r schema.GroupVersionResource) bool {
 func Describes(pod *v1.Pod) bool {
 	for i := range All {
 		if All[i].NameOf(pod) != "" {
-			return All[i].Itself
+			return All[i].SelfDescribed
 		}
 	}
 	return false
@@ -213,8 +213,8 @@ func Releases(kind string) bool {
 	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Kind == kind && o.Keep != nil })
 }
 
-// Follows carries values of the same object's former version over to o; was is nil if the object is new.
-func (o *Owned) Follows(former *Owned) {
+// CarryOver carries values of the same object's former version over to o; was is nil if the object is new.
+func (o *Owned) CarryOver(former *Owned) {
 	if former == nil || former.Object == nil || o.Object == nil || former.Object.UID != o.Object.UID {
 		return
 	}
@@ -239,16 +239,24 @@ const kubeflowRole = "rbac/sources/kubeflow.yaml"
 var Owners = []*Owner{
 	leaderWorkerSets, jobSets, jobs, podGangs, compositePodGroups, workloadOwners,
 	// Makers of scheduling.x-k8s.io PodGroups: only annotations are read.
-	{Resource: schema.GroupVersionResource{Group: "trainer.kubeflow.org", Version: "v1alpha1", Resource: "trainjobs"}, Role: kubeflowRole,
-		Kind: "TrainJob"},
-	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"}, Role: kubeflowRole,
-		Kind: "MPIJob"},
-	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: "pytorchjobs"}, Role: kubeflowRole,
-		Kind: "PyTorchJob"},
+	{
+		Resource: schema.GroupVersionResource{Group: "trainer.kubeflow.org", Version: "v1alpha1", Resource: "trainjobs"}, Role: kubeflowRole,
+		Kind: "TrainJob",
+	},
+	{
+		Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"}, Role: kubeflowRole,
+		Kind: "MPIJob",
+	},
+	{
+		Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: "pytorchjobs"}, Role: kubeflowRole,
+		Kind: "PyTorchJob",
+	},
 	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: "tfjobs"}, Role: kubeflowRole, Kind: "TFJob"},
 	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: "jaxjobs"}, Role: kubeflowRole, Kind: "JAXJob"},
-	{Resource: schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"}, Role: "rbac/sources/kuberay.yaml",
-		Kind: "RayCluster"},
+	{
+		Resource: schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"}, Role: "rbac/sources/kuberay.yaml",
+		Kind: "RayCluster",
+	},
 }
 
 // ownerIn returns the first reference of a list to a kind in Owners.
@@ -280,7 +288,7 @@ func OwnerOf(g Gang) (OwnerKey, bool) {
 	if s == nil || s.Owner == nil {
 		return OwnerKey{}, false
 	}
-	for _, pods := range []map[string]*v1.Pod{g.Pods, g.Done} {
+	for _, pods := range []map[string]*v1.Pod{g.Pods, g.Finished} {
 		for _, pod := range pods {
 			if name := s.OwnerName(pod); name != "" {
 				return OwnerKey{s.Owner.Kind, pod.Namespace, name}, true

@@ -42,16 +42,18 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	var status batchv1.JobStatus
 	err := workloads.Read(u, "spec", &spec)
 	_ = workloads.Read(u, "status", &status)
-	out.Size, out.Left, out.Succeeded = int(spec.Pods()), int(spec.Left(&status)), int(spec.Succeeded(&status))
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Labels: u.GetLabels(), Annotations: out.Words}} // a Job has the labels of its pods
+	out.Size, out.Remaining, out.Succeeded = int(spec.Pods()), int(spec.Left(&status)), int(spec.Succeeded(&status))
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Labels: u.GetLabels(), Annotations: out.Values}} // a Job has the labels of its pods
 	if name := jobSetGang(pod); name != "" {
-		out.Parent, out.Makes = OwnerKey{workloads.JobSetKind.Kind, u.GetNamespace(),
-			pod.Labels[workloads.JobSetName]}, gang.Ref{Source: jobSetSpace, Namespace: pod.Namespace, Name: name, UID: pod.Labels[workloads.JobSetUID]}
+		out.Parent, out.MakesFor = OwnerKey{
+			workloads.JobSetKind.Kind, u.GetNamespace(),
+			pod.Labels[workloads.JobSetName],
+		}, gang.Ref{Source: jobSetSpace, Namespace: pod.Namespace, Name: name, UID: pod.Labels[workloads.JobSetUID]}
 	}
 	template := &spec.Template
-	if keys := gangKeysIn(out.Words); len(keys) > 0 && !isGang(template.Metadata.Annotations) {
+	if keys := gangKeysIn(out.Values); len(keys) > 0 && !isGang(template.Metadata.Annotations) {
 		out.Scheduler = cmp.Or(template.Spec.SchedulerName, v1.DefaultSchedulerName)
-		out.Unheeded = fmt.Sprintf("%s: no effect on a Job without a gang; supported values: in spec.template.metadata.annotations",
+		out.Ineffective = fmt.Sprintf("%s: no effect on a Job without a gang; supported values: in spec.template.metadata.annotations",
 			strings.Join(keys, ", "))
 	}
 	return err
@@ -60,15 +62,15 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 // job reads Jobs if their pods have a topology constraint or a minimum. Other Jobs are no gangs: their pods need not run at the
 // same time.
 var job = Source{
-	Way:       "label " + v1JobName + " and an annotation of how pods gather, or " + scheduling.AnnotationMinAvailable,
-	Space:     "job",
-	Implied:   true,
-	NameOf:    jobGang,
-	UIDOf:     func(pod *v1.Pod) string { return pod.Labels[v1JobUID] },
-	Owner:     jobs,
-	OwnerName: func(pod *v1.Pod) string { return pod.Labels[v1JobName] },
-	Needs:     true,
-	Fill:      fillJob,
+	Way:        "label " + v1JobName + " and an annotation of how pods gather, or " + scheduling.AnnotationMinAvailable,
+	Space:      "job",
+	Implied:    true,
+	NameOf:     jobGang,
+	UIDOf:      func(pod *v1.Pod) string { return pod.Labels[v1JobUID] },
+	Owner:      jobs,
+	OwnerName:  func(pod *v1.Pod) string { return pod.Labels[v1JobName] },
+	NeedsOwner: true,
+	Fill:       fillJob,
 }
 
 const (
@@ -97,7 +99,7 @@ func isGang(annotations map[string]string) bool {
 func fillJob(d *Declaration, g Gang) {
 	d.addOwner(g)
 	d.addPod(g)
-	d.Min, d.Completed = max(1, g.Owner.Left), g.Owner.Succeeded
+	d.Min, d.Completed = max(1, g.Owner.Remaining), g.Owner.Succeeded
 	pod := firstPod(g.allPods(), func(pod *v1.Pod) bool { _, found := pod.Annotations[scheduling.AnnotationMinAvailable]; return found })
 	value, found := g.Owner.value(scheduling.AnnotationMinAvailable)
 	if pod != nil { // the pods' own value makes them a gang, so it takes precedence
@@ -111,7 +113,7 @@ func fillJob(d *Declaration, g Gang) {
 		err = fmt.Errorf("%s: %d is invalid; supported values: at most %d, the pods of %s that run at a time", scheduling.AnnotationMinAvailable, n,
 			g.Owner.Size, g.Owner.Key)
 		// The parallelism of a running gang was lowered: the gang continues with fewer.
-		if d.Counts = true; g.hasStarted() {
+		if d.DependsOnMembers = true; g.hasStarted() {
 			d.note(InvalidAnnotation, fmt.Sprintf("%s; %d is used, since some of them run", err, d.Min))
 			return
 		}

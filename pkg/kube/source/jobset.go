@@ -26,15 +26,15 @@ const jobSetSpace = "jobset"
 // jobSet reads the ReplicatedJobs of a JobSet. ReplicatedJobs that may start together are a group: one plan for the whole
 // JobSet. A restart is another gang. With exclusive topology each Job is a gang.
 var jobSet = Source{
-	Way:       "labels " + workloads.JobSetName + ", " + workloads.JobSetReplicated,
-	Space:     jobSetSpace,
-	Implied:   true,
-	NameOf:    jobSetGang,
-	UIDOf:     func(pod *v1.Pod) string { return pod.Labels[workloads.JobSetUID] },
-	Owner:     jobSets,
-	OwnerName: func(pod *v1.Pod) string { return pod.Labels[workloads.JobSetName] },
-	Needs:     true,
-	Fill:      fillJobSet,
+	Way:        "labels " + workloads.JobSetName + ", " + workloads.JobSetReplicated,
+	Space:      jobSetSpace,
+	Implied:    true,
+	NameOf:     jobSetGang,
+	UIDOf:      func(pod *v1.Pod) string { return pod.Labels[workloads.JobSetUID] },
+	Owner:      jobSets,
+	OwnerName:  func(pod *v1.Pod) string { return pod.Labels[workloads.JobSetName] },
+	NeedsOwner: true,
+	Fill:       fillJobSet,
 }
 
 func jobSetGang(pod *v1.Pod) string {
@@ -71,7 +71,7 @@ func readJobSet(u *unstructured.Unstructured, out *Owned) error {
 		return err
 	}
 	out.Parts, out.InTurn = map[string]Part{}, spec.InTurn()
-	_, exclusive := out.Words[workloads.JobSetExclusive]
+	_, exclusive := out.Values[workloads.JobSetExclusive]
 	for i := range spec.ReplicatedJobs {
 		j := &spec.ReplicatedJobs[i]
 		_, alone := j.Template.Annotations[workloads.JobSetExclusive]
@@ -149,11 +149,11 @@ func fillJobSet(d *Declaration, g Gang) {
 func (g *Gang) progress(part Part, attempt string) (left, succeeded int) {
 	unknown, ended := part.Jobs, g.Owner.succeeded(part, attempt)
 	for _, job := range g.Children {
-		if job.Makes != g.Ref {
+		if job.MakesFor != g.Ref {
 			continue
 		}
-		left, succeeded, unknown = left+job.Left, succeeded+job.Succeeded, unknown-1
-		if job.Left == 0 {
+		left, succeeded, unknown = left+job.Remaining, succeeded+job.Succeeded, unknown-1
+		if job.Remaining == 0 {
 			ended--
 		}
 	}

@@ -28,25 +28,35 @@ func TestLabelKeys(t *testing.T) {
 		"its other key":                {required, "hall", renamed, true, "must Hall"},
 		"the nodes, without a layer":   {required, "kubernetes.io/hostname", topo12, true, "must NodeTopologyLayer"},
 		"the nodes, which are a layer": {required, "kubernetes.io/hostname", renamed, true, "must Host"},
-		"a layer that is gone": {required, blockKey, renamed, true,
-			"problem: " + required + `: "` + blockKey + `" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [hall ` + spineKey + " kubernetes.io/hostname]"},
-		"no topology": {required, blockKey, nil, true,
-			"problem: " + required + `: "` + blockKey + `" needs ClusterNetworkTopology default, which does not exist`},
-		"no layers": {required, blockKey, []convert.Layer{}, true,
-			"problem: " + required + `: "` + blockKey + `" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: []`},
+		"a layer that is gone": {
+			required, blockKey, renamed, true,
+			"problem: " + required + `: "` + blockKey + `" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [hall ` + spineKey + " kubernetes.io/hostname]",
+		},
+		"no topology": {
+			required, blockKey, nil, true,
+			"problem: " + required + `: "` + blockKey + `" needs ClusterNetworkTopology default, which does not exist`,
+		},
+		"no layers": {
+			required, blockKey,
+			[]convert.Layer{},
+			true,
+			"problem: " + required + `: "` + blockKey + `" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: []`,
+		},
 		"preferred, no topology":   {preferred, blockKey, nil, true, source.InvalidAnnotation},
 		"preferred, gone":          {preferred, blockKey, renamed, true, source.InvalidAnnotation},
 		"topology is switched off": {required, spineKey, topo12, false, source.InvalidAnnotation},
-		"not even a layer's name": {required, "SpineLayer", topo12, true,
-			"problem: " + required + `: "SpineLayer" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
+		"not even a layer's name": {
+			required, "SpineLayer", topo12, true,
+			"problem: " + required + `: "SpineLayer" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			field := map[string]string{required: "required", preferred: "preferred"}[c.says]
 			owner := podGang(t, "topologyConstraint: {packConstraint: {"+field+": "+c.key+"}}, "+groups("a 1", "b 1"))
 			p := grovePod("a")
-			g := source.Gang{Ref: source.Of(p), Owner: owner, Expected: true}
+			g := source.Gang{Ref: source.GangOf(p), Owner: owner, Expected: true}
 			g.Pods = map[string]*v1.Pod{convert.PodKey(p): p}
-			d, ok := source.Declare(g, source.Defaults{Aware: c.aware, Layers: c.layers})
+			d, ok := source.Declare(g, source.Defaults{NetworkTopologyAware: c.aware, Layers: c.layers})
 			require.True(t, ok)
 			require.Equal(t, c.want, drawn(d))
 			require.True(t, d.ReadsLayers, "it is read anew when the topology changes")

@@ -8,8 +8,8 @@ import (
 
 // labels reads the deprecated labels of Koordinator that preceded its annotations.
 var labels = Source{
-	Way:    "label " + scheduling.LabelGangName,
-	Space:  koordinator,
-	NameOf: func(pod *v1.Pod) string { return pod.Labels[scheduling.LabelGangName] },
-	Itself: true,
+	Way:           "label " + scheduling.LabelGangName,
+	Space:         koordinator,
+	NameOf:        func(pod *v1.Pod) string { return pod.Labels[scheduling.LabelGangName] },
+	SelfDescribed: true,
 }

@@ -25,7 +25,7 @@ var leaderWorkerSet = Source{
 	Space:     "lws",
 	Implied:   true,
 	NameOf:    lwsGang,
-	Leads:     func(pod *v1.Pod) bool { return pod.Labels[lws.WorkerIndexLabelKey] == "0" },
+	IsLeader:  func(pod *v1.Pod) bool { return pod.Labels[lws.WorkerIndexLabelKey] == "0" },
 	Owner:     leaderWorkerSets,
 	OwnerName: func(pod *v1.Pod) string { return pod.Labels[lws.SetNameLabelKey] },
 	Fill:      fillLeaderWorkerSet,
@@ -114,7 +114,7 @@ func fillLeaderWorkerSet(d *Declaration, g Gang) {
 	size, err := strconv.Atoi(written)
 	switch {
 	case err == nil && size >= 1: // the pod's own size: the LeaderWorkerSet may have another one for future groups
-		d.Says[lws.SizeAnnotationKey] = written // all members have it
+		d.Values[lws.SizeAnnotationKey] = written // all members have it
 		if g.Owner != nil && g.Owner.Size > 0 && g.Owner.Size != size {
 			d.note(InvalidAnnotation,
 				fmt.Sprintf("%s: %q on %s/%s is not the size of %s, %d; %d is used, since the group may be of another revision",

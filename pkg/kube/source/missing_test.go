@@ -27,7 +27,7 @@ func on(node string, p *v1.Pod) *v1.Pod {
 
 // gangOf is what the cluster says of the gang of some pods.
 func gangOf(pods ...*v1.Pod) source.Gang {
-	g := source.Gang{Ref: source.Of(pods[0]), Pods: map[string]*v1.Pod{}, Denied: map[schema.GroupVersionResource]bool{}}
+	g := source.Gang{Ref: source.GangOf(pods[0]), Pods: map[string]*v1.Pod{}, Denied: map[schema.GroupVersionResource]bool{}}
 	for _, p := range pods {
 		g.Pods[convert.PodKey(p)] = p
 	}
@@ -87,33 +87,49 @@ func TestMissing(t *testing.T) {
 		want string
 		min  int
 	}{
-		"a JobSet that nobody reads": {gangOf(worker("0")),
-			"problem: JobSet default/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?", 1},
-		"one that may not be read": {deny(gangOf(worker("0"))),
-			"problem: JobSet default/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", 1},
-		"one that does not exist": {expected(gangOf(worker("0"))), "problem: JobSet default/js, which its members name, is not known",
-			1},
-		"who runs counts": {expected(gangOf(on("n", worker("0")), on("n", worker("1")), worker("2"))),
-			"problem: JobSet default/js, which its members name, is not known", 2},
-		"who has finished does not": {expected(gangOf(on("n", worker("0")), finished)),
-			"problem: JobSet default/js, which its members name, is not known", 1},
-		"a LeaderWorkerSet that nobody has": {expected(gangOf(set())),
-			"problem: LeaderWorkerSet default/a, which its members name, is not known", 1},
+		"a JobSet that nobody reads": {
+			gangOf(worker("0")),
+			"problem: JobSet default/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?", 1,
+		},
+		"one that may not be read": {
+			deny(gangOf(worker("0"))),
+			"problem: JobSet default/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", 1,
+		},
+		"one that does not exist": {
+			expected(gangOf(worker("0"))), "problem: JobSet default/js, which its members name, is not known",
+			1,
+		},
+		"who runs counts": {
+			expected(gangOf(on("n", worker("0")), on("n", worker("1")), worker("2"))),
+			"problem: JobSet default/js, which its members name, is not known", 2,
+		},
+		"who has finished does not": {
+			expected(gangOf(on("n", worker("0")), finished)),
+			"problem: JobSet default/js, which its members name, is not known", 1,
+		},
+		"a LeaderWorkerSet that nobody has": {
+			expected(gangOf(set())),
+			"problem: LeaderWorkerSet default/a, which its members name, is not known", 1,
+		},
 		"a set that may not be read": {deny(gangOf(set())), source.OwnerNotRead, 2},
 		"a set that nobody reads":    {gangOf(set()), "", 2},
-		"Volcano's may not be read": {deny(gangOf(vj("v"))),
-			"problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 1},
-		"and who runs counts there, as well": {deny(gangOf(on("n", vj("v")), on("n", vj("w")), vj("x"))),
-			"problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 2},
+		"Volcano's may not be read": {
+			deny(gangOf(vj("v"))),
+			"problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 1,
+		},
+		"and who runs counts there, as well": {
+			deny(gangOf(on("n", vj("v")), on("n", vj("w")), vj("x"))),
+			"problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 2,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, ok := source.Declare(c.gang, source.Defaults{Aware: true})
+			d, ok := source.Declare(c.gang, source.Defaults{NetworkTopologyAware: true})
 			require.True(t, ok)
 			require.Equal(t, c.want, drawn(d))
 			require.Equal(t, c.min, d.Min)
-			if d.Problem.Is() {
+			if d.Problem.Exists() {
 				require.Equal(t, gang.Missing, d.Problem.By, "it waits, and is not rejected")
-				require.True(t, d.Counts)
+				require.True(t, d.DependsOnMembers)
 				require.True(t, d.Counted, "that so many run does not say that it is whole")
 				require.True(t, d.MayChangeWith(worker("9")))
 			}
@@ -131,10 +147,12 @@ func TestMissing(t *testing.T) {
 func TestMissingOwnersOfPodGroups(t *testing.T) {
 	pg := podGroup(2, nil)
 	pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubeflow.org/v2beta1", Kind: "MPIJob", Name: "m"}}
-	g := source.Gang{Ref: gang.Ref{Source: "podgroup-x", Namespace: "ns", Name: "a"}, Object: pg,
-		Denied: map[schema.GroupVersionResource]bool{}}
+	g := source.Gang{
+		Ref: gang.Ref{Source: "podgroup-x", Namespace: "ns", Name: "a"}, Object: pg,
+		Denied: map[schema.GroupVersionResource]bool{},
+	}
 	says := func(g source.Gang) string {
-		d, ok := source.Declare(g, source.Defaults{Aware: true, Layers: topo12})
+		d, ok := source.Declare(g, source.Defaults{NetworkTopologyAware: true, Layers: topo12})
 		require.True(t, ok)
 		require.Equal(t, 2, d.Min)
 		return drawn(d)
@@ -182,7 +200,7 @@ func TestOwns(t *testing.T) {
 	of := func(uid string) gang.Ref {
 		p := jobSetPod("w", "0", "0")
 		p.Labels["jobset.sigs.k8s.io/jobset-uid"] = uid
-		return source.Of(p)
+		return source.GangOf(p)
 	}
 	var none *source.Owned
 	require.False(t, none.Owns(of("")))
@@ -194,5 +212,5 @@ func TestOwns(t *testing.T) {
 	require.Equal(t, of("1").String(), of("2").String(), "people know them by one name")
 	job := pod("j", words{"batch.kubernetes.io/job-name", "j", "batch.kubernetes.io/controller-uid", "7"},
 		words{"gang.scheduling.koordinator.sh/min-available", "1"})
-	require.Equal(t, gang.Ref{Source: "job", Namespace: "ns", Name: "j", UID: "7"}, source.Of(job))
+	require.Equal(t, gang.Ref{Source: "job", Namespace: "ns", Name: "j", UID: "7"}, source.GangOf(job))
 }

@@ -30,14 +30,14 @@ var native = Source{
 	Space:  "podgroup-native",
 	NameOf: nativeGang,
 	Object: &Object{
-		Resource: schema.GroupVersionResource{Group: nativeAPI, Version: "v1beta1", Resource: "podgroups"},
-		Role:     "rbac/sources/native.yaml",
-		Others:   []string{"v1alpha3", "v1alpha2"}, Kind: "PodGroup",
+		Resource:      schema.GroupVersionResource{Group: nativeAPI, Version: "v1beta1", Resource: "podgroups"},
+		Role:          "rbac/sources/native.yaml",
+		OlderVersions: []string{"v1alpha3", "v1alpha2"}, Kind: "PodGroup",
 		Optional: true, ReadOnly: true,
 		New: func() runtime.Object { return &unstructured.Unstructured{} }, Read: readNative, More: nativeMore,
 		Condition: nativeCondition,
 	},
-	Family: nativeFamily,
+	AddFamily: nativeFamily,
 }
 
 const compositePodGroup = "CompositePodGroup"
@@ -230,9 +230,9 @@ func (s *groupSpec) neverPreempts() (*bool, error) {
 // its pods.
 func nativeMore(u *unstructured.Unstructured) (out More) {
 	group, err := readGroup(u)
-	out.Problem, out.Whole, out.Priority, out.Never = err, group.whole, group.priority, group.never
+	out.Problem, out.EvictWhole, out.Priority, out.NeverPreempts = err, group.whole, group.priority, group.never
 	if group.topologyKey != "" {
-		out.Words = map[string]string{FieldTopologyKey: group.topologyKey}
+		out.Values = map[string]string{FieldTopologyKey: group.topologyKey}
 	}
 	if group.claims != nil {
 		out.Notes = append(out.Notes, Note{InvalidAnnotation, group.claims.Error()})
@@ -255,6 +255,6 @@ func readComposite(u *unstructured.Unstructured, out *Owned) error {
 	if err != nil {
 		out.Problem = fmt.Errorf("%s: %w", out.Key, err)
 	}
-	out.Size, out.TopologyKey, out.Priority, out.Never = group.least, group.topologyKey, group.priority, group.never
+	out.Size, out.TopologyKey, out.Priority, out.NeverPreempts = group.least, group.topologyKey, group.priority, group.never
 	return nil
 }

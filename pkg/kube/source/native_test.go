@@ -22,15 +22,17 @@ const (
 )
 
 func nativePod(name, group string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
-		Spec: v1.PodSpec{SchedulingGroup: &v1.PodSchedulingGroup{PodGroupName: &group}}}
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec:       v1.PodSpec{SchedulingGroup: &v1.PodSchedulingGroup{PodGroupName: &group}},
+	}
 }
 
 // nativeGang is a gang of one pod with a PodGroup.
 func nativeGang(t *testing.T, name, spec string) source.Gang {
 	t.Helper()
 	p := nativePod(name+"-0", name)
-	g := source.Gang{Ref: source.Of(p), Pods: map[string]*v1.Pod{convert.PodKey(p): p}, Expected: true}
+	g := source.Gang{Ref: source.GangOf(p), Pods: map[string]*v1.Pod{convert.PodKey(p): p}, Expected: true}
 	o := source.ObjectOf(g.Ref.Source)
 	u := object(t,
 		"{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {namespace: ns, name: "+name+", uid: u}, spec: {"+spec+"}}")
@@ -42,7 +44,7 @@ func nativeGang(t *testing.T, name, spec string) source.Gang {
 
 func nativeDeclared(t *testing.T, g source.Gang) *source.Declaration {
 	t.Helper()
-	d, ok := source.Declare(g, source.Defaults{Aware: true, Layers: topo12})
+	d, ok := source.Declare(g, source.Defaults{NetworkTopologyAware: true, Layers: topo12})
 	require.True(t, ok)
 	return d
 }
@@ -53,9 +55,9 @@ func in(key string) string { return ", schedulingConstraints: {topology: [{key: 
 
 // TestNative: what Kubernetes' own PodGroup says, and how pods name it.
 func TestNative(t *testing.T) {
-	require.Equal(t, gang.Ref{Source: "podgroup-native", Namespace: "ns", Name: "train"}, source.Of(nativePod("p", "train")))
-	require.True(t, source.Of(&v1.Pod{Spec: v1.PodSpec{SchedulingGroup: &v1.PodSchedulingGroup{}}}).IsZero())
-	require.True(t, source.Of(nativePod("p", "")).IsZero())
+	require.Equal(t, gang.Ref{Source: "podgroup-native", Namespace: "ns", Name: "train"}, source.GangOf(nativePod("p", "train")))
+	require.True(t, source.GangOf(&v1.Pod{Spec: v1.PodSpec{SchedulingGroup: &v1.PodSchedulingGroup{}}}).IsZero())
+	require.True(t, source.GangOf(nativePod("p", "")).IsZero())
 
 	for name, c := range map[string]struct {
 		spec  string
@@ -76,8 +78,10 @@ func TestNative(t *testing.T) {
 		"1.36, all":          {atLeast("4") + ", disruptionMode: PodGroup", 4, "", true},
 		"1.36, one by one":   {atLeast("4") + ", disruptionMode: Pod", 4, "", false},
 		"1.36, its Workload": {atLeast("4") + ", podGroupTemplateRef: {workload: {workloadName: w, podGroupTemplateName: t}}", 4, "", false},
-		"what is not for us": {atLeast("4") + ", priorityClassName: high, priority: 7, preemptionPolicy: Never, resourceClaims: []", 4, "",
-			false},
+		"what is not for us": {
+			atLeast("4") + ", priorityClassName: high, priority: 7, preemptionPolicy: Never, resourceClaims: []", 4, "",
+			false,
+		},
 		"a parent without name": {atLeast("4") + `, parentCompositePodGroupName: ""`, 4, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,13 +89,13 @@ func TestNative(t *testing.T) {
 			require.Empty(t, d.Problem.Words)
 			require.Equal(t, c.min, d.Min)
 			require.Equal(t, c.rules, scoped(d))
-			require.Equal(t, c.whole, d.Whole)
+			require.Equal(t, c.whole, d.EvictWhole)
 			require.Empty(t, d.Group)
 			require.Equal(t, "u", d.UID)
 		})
 	}
 	d := nativeDeclared(t, nativeGang(t, "train", atLeast("4")+in(spineKey)))
-	require.Equal(t, "PodGroup ns/train field spec.schedulingConstraints", d.Rule)
+	require.Equal(t, "PodGroup ns/train field spec.schedulingConstraints", d.ConstraintOrigin)
 }
 
 // TestBadNative: what an API server should not have taken is said with its field, its value and
@@ -103,32 +107,54 @@ func TestBadNative(t *testing.T) {
 		"a text":            {"schedulingPolicy: gang", `spec.schedulingPolicy: "gang" is invalid; supported values: an object`},
 		"both policies":     {"schedulingPolicy: {basic: {}, gang: {minCount: 2}}", "spec.schedulingPolicy: supported values: one of basic and gang"},
 		"an unknown policy": {"schedulingPolicy: {other: {}}", "spec.schedulingPolicy: supported values: one of basic and gang"},
-		"no minimum": {"schedulingPolicy: {gang: {}}",
-			"spec.schedulingPolicy.gang.minCount: nothing is invalid; supported values: an integer ≥ 1"},
+		"no minimum": {
+			"schedulingPolicy: {gang: {}}",
+			"spec.schedulingPolicy.gang.minCount: nothing is invalid; supported values: an integer ≥ 1",
+		},
 		"nobody":           {atLeast("0"), "spec.schedulingPolicy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1"},
 		"less than nobody": {atLeast("-1"), "spec.schedulingPolicy.gang.minCount: -1 is invalid; supported values: an integer ≥ 1"},
 		"a word":           {atLeast("many"), `spec.schedulingPolicy.gang.minCount: "many" is invalid; supported values: an integer ≥ 1`},
-		"too many": {atLeast("9999999999"),
-			"spec.schedulingPolicy.gang.minCount: 9999999999 is invalid; supported values: an integer from 1 to 2147483647"},
-		"an unknown key": {atLeast("2") + in("rack"),
-			key + `"rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
+		"too many": {
+			atLeast("9999999999"),
+			"spec.schedulingPolicy.gang.minCount: 9999999999 is invalid; supported values: an integer from 1 to 2147483647",
+		},
+		"an unknown key": {
+			atLeast("2") + in("rack"),
+			key + `"rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+		},
 		"an empty key": {atLeast("2") + in(`""`), key + `"" is invalid; supported values: a label key of nodes`},
-		"no key": {atLeast("2") + ", schedulingConstraints: {topology: [{}]}",
-			key + `nothing is invalid; supported values: a label key of nodes`},
-		"two keys": {atLeast("2") + ", schedulingConstraints: {topology: [{key: a}, {key: b}]}",
-			"spec.schedulingConstraints.topology: 2 constraints; supported values: at most 1"},
-		"a key that is no list": {atLeast("2") + ", schedulingConstraints: {topology: rack}",
-			`spec.schedulingConstraints.topology: "rack" is invalid; supported values: a list`},
-		"constraints in a list": {atLeast("2") + ", schedulingConstraints: [rack]",
-			`spec.schedulingConstraints: ["rack"] is invalid; supported values: an object`},
-		"an unknown mode": {atLeast("2") + ", disruptionMode: {some: {}}",
-			`spec.disruptionMode: {"some":{}} is invalid; supported values: one of single and all`},
-		"both modes": {atLeast("2") + ", disruptionMode: {single: {}, all: {}}",
-			`spec.disruptionMode: {"all":{},"single":{}} is invalid; supported values: one of single and all`},
-		"an unknown word of it": {atLeast("2") + ", disruptionMode: Gang",
-			`spec.disruptionMode: "Gang" is invalid; supported values: one of single and all`},
-		"a parent with a number": {atLeast("2") + ", parentCompositePodGroupName: 7",
-			`spec.parentCompositePodGroupName: 7 is invalid; supported values: a text`},
+		"no key": {
+			atLeast("2") + ", schedulingConstraints: {topology: [{}]}",
+			key + `nothing is invalid; supported values: a label key of nodes`,
+		},
+		"two keys": {
+			atLeast("2") + ", schedulingConstraints: {topology: [{key: a}, {key: b}]}",
+			"spec.schedulingConstraints.topology: 2 constraints; supported values: at most 1",
+		},
+		"a key that is no list": {
+			atLeast("2") + ", schedulingConstraints: {topology: rack}",
+			`spec.schedulingConstraints.topology: "rack" is invalid; supported values: a list`,
+		},
+		"constraints in a list": {
+			atLeast("2") + ", schedulingConstraints: [rack]",
+			`spec.schedulingConstraints: ["rack"] is invalid; supported values: an object`,
+		},
+		"an unknown mode": {
+			atLeast("2") + ", disruptionMode: {some: {}}",
+			`spec.disruptionMode: {"some":{}} is invalid; supported values: one of single and all`,
+		},
+		"both modes": {
+			atLeast("2") + ", disruptionMode: {single: {}, all: {}}",
+			`spec.disruptionMode: {"all":{},"single":{}} is invalid; supported values: one of single and all`,
+		},
+		"an unknown word of it": {
+			atLeast("2") + ", disruptionMode: Gang",
+			`spec.disruptionMode: "Gang" is invalid; supported values: one of single and all`,
+		},
+		"a parent with a number": {
+			atLeast("2") + ", parentCompositePodGroupName: 7",
+			`spec.parentCompositePodGroupName: 7 is invalid; supported values: a text`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := nativeDeclared(t, nativeGang(t, "train", c.spec))
@@ -137,7 +163,7 @@ func TestBadNative(t *testing.T) {
 			require.GreaterOrEqual(t, d.Min, 1)
 		})
 	}
-	d, _ := source.Declare(nativeGang(t, "train", atLeast("2")+in("rack")), source.Defaults{Aware: true})
+	d, _ := source.Declare(nativeGang(t, "train", atLeast("2")+in("rack")), source.Defaults{NetworkTopologyAware: true})
 	require.Equal(t, key+`"rack" needs ClusterNetworkTopology default, which does not exist`, d.Problem.Words)
 	u := object(t, "{kind: PodGroup, metadata: {name: a}, spec: []}")
 	require.ErrorContains(t, source.ObjectOf("podgroup-native").More(u).Problem, "spec: [] is invalid; supported values: an object")
@@ -200,28 +226,46 @@ func TestNativeTrees(t *testing.T) {
 			all("2") + ", parentCompositePodGroupName: all", two, "", "*",
 			`CompositePodGroup ns/all: spec.parentCompositePodGroupName: "all" is invalid here; supported values: one that is not below it`,
 		},
-		"none of them": {all("0"), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: 0 is invalid; supported values: an integer ≥ 1"},
-		"no number of them": {all("two"), two, "", "*",
-			`CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: "two" is invalid; supported values: an integer ≥ 1`},
+		"none of them": {
+			all("0"), two, "", "*",
+			"CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: 0 is invalid; supported values: an integer ≥ 1",
+		},
+		"no number of them": {
+			all("two"), two, "", "*",
+			`CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: "two" is invalid; supported values: an integer ≥ 1`,
+		},
 		"more than there are": {all("65"), two, "a b", "", "CompositePodGroup ns/all has 2 of the 65 PodGroups that it needs"},
-		"less than none": {all("-1"), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: -1 is invalid; supported values: an integer ≥ 1"},
-		"a bad key": {all("2") + in("7"), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingConstraints.topology[0].key: 7 is invalid; supported values: a label key of nodes"},
-		"a bad mode": {all("2") + ", disruptionMode: 7", two, "", "*",
-			"CompositePodGroup ns/all: spec.disruptionMode: 7 is invalid; supported values: one of single and all"},
-		"a bad parent": {all("2") + ", parentCompositePodGroupName: []", two, "", "*",
-			"CompositePodGroup ns/all: spec.parentCompositePodGroupName: [] is invalid; supported values: a text"},
-		"an unknown key": {all("2") + in("rack"), two, "a b", "",
-			`spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
-		"its own comes first": {basic, []string{atLeast("0")}, "", "*",
-			"spec.schedulingPolicy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1"},
+		"less than none": {
+			all("-1"), two, "", "*",
+			"CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: -1 is invalid; supported values: an integer ≥ 1",
+		},
+		"a bad key": {
+			all("2") + in("7"), two, "", "*",
+			"CompositePodGroup ns/all: spec.schedulingConstraints.topology[0].key: 7 is invalid; supported values: a label key of nodes",
+		},
+		"a bad mode": {
+			all("2") + ", disruptionMode: 7", two, "", "*",
+			"CompositePodGroup ns/all: spec.disruptionMode: 7 is invalid; supported values: one of single and all",
+		},
+		"a bad parent": {
+			all("2") + ", parentCompositePodGroupName: []", two, "", "*",
+			"CompositePodGroup ns/all: spec.parentCompositePodGroupName: [] is invalid; supported values: a text",
+		},
+		"an unknown key": {
+			all("2") + in("rack"), two, "a b", "",
+			`spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+		},
+		"its own comes first": {
+			basic,
+			[]string{atLeast("0")},
+			"", "*",
+			"spec.schedulingPolicy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := nativeDeclared(t, tree(t, c.parent, c.children...)[0])
-			require.Equal(t, c.problem, d.Problem.Words+d.Lacks.Words)
-			require.Equal(t, strings.Contains(c.problem, " has "), d.Lacks.By == gang.Missing, "who has started goes on")
+			require.Equal(t, c.problem, d.Problem.Words+d.TreeObstacle.Words)
+			require.Equal(t, strings.Contains(c.problem, " has "), d.TreeObstacle.By == gang.Missing, "who has started goes on")
 			require.Equal(t, strings.Contains(c.problem, "not known"), d.Problem.By == gang.Missing, "what others make is waited for")
 			var names []string
 			for _, ref := range d.Group {
@@ -239,11 +283,11 @@ func TestNativeTrees(t *testing.T) {
 	pair := tree(t, all("2")+in(spineKey), some...)
 	require.True(t, source.SameGather(nativeDeclared(t, pair[0]).Gather, nativeDeclared(t, pair[1]).Gather), "else they were no group")
 	require.Equal(t, nativeDeclared(t, pair[0]).Group, nativeDeclared(t, pair[1]).Group)
-	require.NotContains(t, pair[0].More.Words, source.FieldParentTopologyKey, "what is read is left alone")
+	require.NotContains(t, pair[0].More.Values, source.FieldParentTopologyKey, "what is read is left alone")
 
 	lost := pair[0]
 	lost.Owner = nil
-	require.Equal(t, gang.Refusal{By: gang.Missing, Words: "CompositePodGroup ns/all, which the gang names, is not known"},
+	require.Equal(t, gang.Obstacle{By: gang.Missing, Words: "CompositePodGroup ns/all, which the gang names, is not known"},
 		nativeDeclared(t, lost).Problem)
 	lost.Expected = false
 	require.Contains(t, nativeDeclared(t, lost).Problem.Words, "is that permitted")
@@ -299,8 +343,10 @@ func TestDeepTrees(t *testing.T) {
 		problem string
 	}{
 		"three levels": {
-			[]string{"root: " + needs("2", in(spineKey)), "p: " + needs("2", in(blockKey)+below("root")), "d: " + needs("1", below("root")), "p/a: ",
-				"p/b: ", "d/c: "},
+			[]string{
+				"root: " + needs("2", in(spineKey)), "p: " + needs("2", in(blockKey)+below("root")), "d: " + needs("1", below("root")), "p/a: ",
+				"p/b: ", "d/c: ",
+			},
 			"a", "a b c", "must SpineLayer GangGroup, [a b]: must BlockLayer PodGroup", "",
 		},
 		"a part that is not there yet": {
@@ -329,14 +375,18 @@ func TestDeepTrees(t *testing.T) {
 			"a", "", "[a]: must BlockLayer PodGroup", "",
 		},
 		"five": {
-			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "q: " + needs("1", below("p")), "r: " + needs("1", below("q")),
-				"r/a: "},
+			[]string{
+				"root: " + needs("1", ""), "p: " + needs("1", below("root")), "q: " + needs("1", below("p")), "r: " + needs("1", below("q")),
+				"r/a: ",
+			},
 			"a", "", "",
 			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; supported values: none, since a tree has at most 4 levels`,
 		},
 		"five, elsewhere": {
-			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "q: " + needs("1", below("p")), "r: " + needs("1", below("q")),
-				"r/a: ", "root/b: "},
+			[]string{
+				"root: " + needs("2", ""), "p: " + needs("1", below("root")), "q: " + needs("1", below("p")), "r: " + needs("1", below("q")),
+				"r/a: ", "root/b: ",
+			},
 			"b", "", "",
 			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; supported values: none, since a tree has at most 4 levels`,
 		},
@@ -356,7 +406,7 @@ func TestDeepTrees(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := nativeDeclared(t, forest(t, c.lines...)[c.of])
-			require.Equal(t, c.problem, d.Problem.Words+d.Lacks.Words)
+			require.Equal(t, c.problem, d.Problem.Words+d.TreeObstacle.Words)
 			var names []string
 			for _, ref := range d.Group {
 				names = append(names, ref.Name)
@@ -414,10 +464,10 @@ func TestLevels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := nativeDeclared(t, forest(t, c.lines...)["a"])
 			got := []string{}
-			for _, l := range d.Above {
+			for _, l := range d.Levels {
 				got = append(got, fmt.Sprintf("%s≥%d", strings.TrimPrefix(l.Name, "CompositePodGroup ns/"), l.Least))
 			}
-			require.Equal(t, c.want, strings.Join(got, " ")+d.Lacks.Words)
+			require.Equal(t, c.want, strings.Join(got, " ")+d.TreeObstacle.Words)
 		})
 	}
 }
@@ -428,11 +478,11 @@ func TestNativeWins(t *testing.T) {
 	p := nativePod("p", "a")
 	p.Labels = map[string]string{scheduling.LabelPodGroup: "b", "batch.kubernetes.io/job-name": "j"}
 	p.Annotations = map[string]string{scheduling.AnnotationMinAvailable: "2"}
-	require.Equal(t, "podgroup-native", source.Of(p).Source)
+	require.Equal(t, "podgroup-native", source.GangOf(p).Source)
 	require.Equal(t,
-		`label pod-group.scheduling.sigs.k8s.io: "b": not the gang that field spec.schedulingGroup.podGroupName: "a" names; supported values: one gang a pod; field spec.schedulingGroup.podGroupName: "a" is used`, source.Rivals(p))
+		`label pod-group.scheduling.sigs.k8s.io: "b": not the gang that field spec.schedulingGroup.podGroupName: "a" names; supported values: one gang a pod; field spec.schedulingGroup.podGroupName: "a" is used`, source.OtherGangs(p))
 	delete(p.Labels, scheduling.LabelPodGroup)
-	require.Empty(t, source.Rivals(p), "what the Job implies is no second name")
+	require.Empty(t, source.OtherGangs(p), "what the Job implies is no second name")
 	require.False(t, source.Describes(p))
 }
 
@@ -468,8 +518,10 @@ func TestNativeReached(t *testing.T) {
 			require.Equal(t, c.want, source.Reached(pg))
 		})
 	}
-	for version, want := range map[string]string{"v1alpha2": "PodGroupScheduled", "v1alpha3": "PodGroupInitiallyScheduled",
-		"v1beta1": "PodGroupInitiallyScheduled"} {
+	for version, want := range map[string]string{
+		"v1alpha2": "PodGroupScheduled", "v1alpha3": "PodGroupInitiallyScheduled",
+		"v1beta1": "PodGroupInitiallyScheduled",
+	} {
 		pg, err := o.Read(object(t,
 			"{apiVersion: scheduling.k8s.io/"+version+", kind: PodGroup, metadata: {namespace: ns, name: a, generation: 3}, spec: {"+atLeast("1")+"}}"))
 		require.NoError(t, err)

@@ -61,14 +61,14 @@ type Owned struct {
 	Key OwnerKey
 	// Object is the object that events are about.
 	Object *v1.ObjectReference
-	// Words are its annotations, and fields under the keys of annotations with the same meaning.
-	Words map[string]string
+	// Values are its annotations, and fields under the keys of annotations with the same meaning.
+	Values map[string]string
 	// Size is the number of pods in a gang; 0 if undeclared.
 	Size int
-	// Left is how many pods the controller of a Job still keeps running, and Succeeded how many have completed.
-	Left, Succeeded int
-	// Makes is the gang that a Job of a JobSet makes pods for; zero for other objects.
-	Makes gang.Ref
+	// Remaining is how many pods the controller of a Job still keeps running, and Succeeded how many have completed.
+	Remaining, Succeeded int
+	// MakesFor is the gang that a Job of a JobSet makes pods for; zero for other objects.
+	MakesFor gang.Ref
 	// LeaderFirst is why the leader must not wait for the other members; "" if it may.
 	LeaderFirst string
 	// Follower is the template of the other members; nil if they equal the leader, or if it is unknown.
@@ -84,16 +84,16 @@ type Owned struct {
 	// TopologyKey is the label key with one value on the nodes of all its gangs; "" for none.
 	TopologyKey string
 	// Priority and Never are a CompositePodGroup's priority and preemptionPolicy for all pods below it; nil if undeclared.
-	Priority *int32
-	Never    *bool
+	Priority      *int32
+	NeverPreempts *bool
 	// Parent is the parent object; zero for the root of a tree.
 	Parent OwnerKey
 	// Problem is why none of its gangs can be planned, and Notes are for the user.
 	Problem error
 	Notes   []Note
-	// Unheeded names the annotations of a Job that have no effect, since its pods are no gang, and Scheduler is the scheduler
+	// Ineffective names the annotations of a Job that have no effect, since its pods are no gang, and Scheduler is the scheduler
 	// of the pods.
-	Unheeded, Scheduler string
+	Ineffective, Scheduler string
 	// Score is its status.placementScore; nil if absent.
 	Score *float64
 }
@@ -110,26 +110,26 @@ type Part struct {
 	Listed     int  // the number of pods that are listed by name
 	Released   bool // Size is the former value, and the current one is 0
 	Succeeded  int  // the Jobs that have succeeded: their pods may be gone
-	// Words are the values of this part alone, by field.
-	Words map[string]string
+	// Values are the values of this part alone, by field.
+	Values map[string]string
 }
 
 // Branch is some parts of an owner with a topology constraint of their own.
 type Branch struct {
-	Where string // the field that declares it
-	Parts []string
-	Words map[string]string
+	Where  string // the field that declares it
+	Parts  []string
+	Values map[string]string
 }
 
 func (o *Owned) value(key string) (string, bool) {
-	return annotationValue(o.Words, key)
+	return annotationValue(o.Values, key)
 }
 
 // ReadOwner reads an object of this kind. A read error is also the Problem of the result.
 func (o *Owner) ReadOwner(u *unstructured.Unstructured) (*Owned, error) {
 	out := &Owned{
-		Key:   OwnerKey{o.Kind, u.GetNamespace(), u.GetName()},
-		Words: u.GetAnnotations(),
+		Key:    OwnerKey{o.Kind, u.GetNamespace(), u.GetName()},
+		Values: u.GetAnnotations(),
 		Object: &v1.ObjectReference{
 			APIVersion: o.Resource.GroupVersion().String(), Kind: o.Kind, Namespace: u.GetNamespace(), Name: u.GetName(),
 			UID: types.UID(u.GetUID()), ResourceVersion: u.GetResourceVersion(),
@@ -148,9 +148,9 @@ func (o *Owner) ReadOwner(u *unstructured.Unstructured) (*Owned, error) {
 // setValue adds a value to Words.
 func (o *Owned) setValue(key, value string) {
 	words := map[string]string{}
-	maps.Copy(words, o.Words) // the object's own map stays unchanged
+	maps.Copy(words, o.Values) // the object's own map stays unchanged
 	words[key] = value
-	o.Words = words
+	o.Values = words
 }
 
 // addTierFields adds the fields of a networkTopology.

@@ -30,10 +30,14 @@ func TestLeaderWorkerSets(t *testing.T) {
 		want  string
 	}{
 		"all together": {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"), 4, ""},
-		"S000-08 ready": {lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"), 1,
-			source.LeaderFirst},
-		"S000-09 exclusive": {lws("leaderWorkerTemplate: {size: 4}"),
-			lwsPod("a", "0", "0", "4", "leaderworkerset.sigs.k8s.io/exclusive-topology", "rack"), 1, source.LeaderFirst},
+		"S000-08 ready": {
+			lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"), 1,
+			source.LeaderFirst,
+		},
+		"S000-09 exclusive": {
+			lws("leaderWorkerTemplate: {size: 4}"),
+			lwsPod("a", "0", "0", "4", "leaderworkerset.sigs.k8s.io/exclusive-topology", "rack"), 1, source.LeaderFirst,
+		},
 		"too many to plan": {
 			lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 10001}"), lwsPod("a", "0", "0", "10001"), 10001,
 			"problem: the gang has 10001 members, which come after their leader; supported values: at most 10000, " + source.LeaderFirst,
@@ -41,12 +45,14 @@ func TestLeaderWorkerSets(t *testing.T) {
 		"a leader alone":    {lws("startupPolicy: LeaderReady"), lwsPod("a", "0", "0", "1"), 1, ""},
 		"a label that lies": {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "2"), 2, source.InvalidAnnotation},
 		"one that is bad":   {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "0"), 4, source.InvalidAnnotation},
-		"a size that is bad": {nil, lwsPod("a", "0", "0", "many"), 1,
-			`problem: leaderworkerset.sigs.k8s.io/size: "many" on default/a-0-0 is invalid; supported values: an integer ≥ 1`},
+		"a size that is bad": {
+			nil, lwsPod("a", "0", "0", "many"), 1,
+			`problem: leaderworkerset.sigs.k8s.io/size: "many" on default/a-0-0 is invalid; supported values: an integer ≥ 1`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := source.Gang{Ref: source.Of(c.pod), Pods: map[string]*v1.Pod{"default/a-0-0": c.pod}, Owner: c.owner}
-			d, ok := source.Declare(g, source.Defaults{Aware: true})
+			g := source.Gang{Ref: source.GangOf(c.pod), Pods: map[string]*v1.Pod{"default/a-0-0": c.pod}, Owner: c.owner}
+			d, ok := source.Declare(g, source.Defaults{NetworkTopologyAware: true})
 			require.True(t, ok)
 			require.Equal(t, c.min, d.Min)
 			require.Equal(t, c.want, drawn(d))
@@ -62,10 +68,10 @@ func TestLeaderWorkerSets(t *testing.T) {
 	_, err := source.Owners[0].ReadOwner(object(t,
 		"{kind: LeaderWorkerSet, metadata: {name: a}, spec: {leaderWorkerTemplate: {workerTemplate: {spec: {containers: none}}}}}"))
 	require.ErrorContains(t, err, "spec.leaderWorkerTemplate.workerTemplate")
-	require.Equal(t, gang.Ref{Source: "lws", Namespace: "default", Name: "a-0-r1"}, source.Of(lwsPod("a", "0", "0", "2")))
+	require.Equal(t, gang.Ref{Source: "lws", Namespace: "default", Name: "a-0-r1"}, source.GangOf(lwsPod("a", "0", "0", "2")))
 	revised := lwsPod("a", "0", "0", "2")
 	revised.Labels["leaderworkerset.sigs.k8s.io/template-revision-hash"] = "r2"
-	require.NotEqual(t, source.Of(lwsPod("a", "0", "0", "2")), source.Of(revised), "another revision is another gang")
+	require.NotEqual(t, source.GangOf(lwsPod("a", "0", "0", "2")), source.GangOf(revised), "another revision is another gang")
 	d := declared(t, nil, lwsPod("a", "0", "0", "2"))
 	require.Equal(t, "problem: LeaderWorkerSet default/a, which its members name, is not known", drawn(d),
 		"it may say that the leader is first")
@@ -94,20 +100,20 @@ func TestPodGroupsOfLeaderWorkerSets(t *testing.T) {
 		if c.total != "" {
 			says = words{scheduling.AnnotationTotalNumber, c.total}
 		}
-		d, ok := source.Declare(source.Gang{Object: podGroup(c.min, says), Owner: c.owner}, source.Defaults{Aware: true})
+		d, ok := source.Declare(source.Gang{Object: podGroup(c.min, says), Owner: c.owner}, source.Defaults{NetworkTopologyAware: true})
 		require.True(t, ok)
 		require.Equal(t, c.want, d.Total, name)
 		require.EqualValues(t, c.min, d.Min, name)
 	}
 	leader := lwsPod("a", "0", "0", "4")
-	require.True(t, source.Leads(leader))
+	require.True(t, source.IsLeader(leader))
 	leader.Labels[scheduling.LabelPodGroup] = "a-0-r1"
-	require.True(t, source.Leads(leader), "the PodGroup was made for its gang")
+	require.True(t, source.IsLeader(leader), "the PodGroup was made for its gang")
 	leader.Labels[scheduling.LabelPodGroup] = "all-groups"
-	require.False(t, source.Leads(leader), "one PodGroup for several groups has several leaders")
+	require.False(t, source.IsLeader(leader), "one PodGroup for several groups has several leaders")
 	leader.Annotations[scheduling.AnnotationGangName] = "mine"
 	delete(leader.Labels, scheduling.LabelPodGroup)
-	require.False(t, source.Leads(leader), "a gang of the user's own")
+	require.False(t, source.IsLeader(leader), "a gang of the user's own")
 }
 
 func jobSetPod(part, job, index string, annotations ...string) *v1.Pod {
@@ -131,8 +137,10 @@ spec:
   - {name: workers, replicas: 2, template: {spec: {parallelism: 4, completions: 9}}`+depends+`}
 `))
 	}
-	group := []gang.Ref{{Source: "jobset", Namespace: "default", Name: "js.driver"},
-		{Source: "jobset", Namespace: "default", Name: "js.workers"}}
+	group := []gang.Ref{
+		{Source: "jobset", Namespace: "default", Name: "js.driver"},
+		{Source: "jobset", Namespace: "default", Name: "js.workers"},
+	}
 	d := declared(t, parts("", ""), jobSetPod("workers", "0", "0"))
 	require.Equal(t, 8, d.Min)
 	require.Equal(t, group, d.Group)
@@ -149,8 +157,8 @@ spec:
 	require.Equal(t, 1, d.Min)
 	require.Equal(t, source.LeaderFirst, drawn(d))
 	require.Empty(t, d.Group)
-	require.NotEqual(t, source.Of(jobSetPod("workers", "1", "0", exclusive, "rack")),
-		source.Of(jobSetPod("workers", "0", "0", exclusive, "rack")))
+	require.NotEqual(t, source.GangOf(jobSetPod("workers", "1", "0", exclusive, "rack")),
+		source.GangOf(jobSetPod("workers", "0", "0", exclusive, "rack")))
 	d = declared(t, parts(exclusive+": rack", ""),
 		jobSetPod("workers", "1", "0", exclusive, "rack", "alpha.jobset.sigs.k8s.io/node-selector", "true"))
 	require.Equal(t, 4, d.Min, "its followers are made at once")
@@ -170,12 +178,14 @@ spec:
 	require.Equal(t, source.LeaderFirst, drawn(d), "of one part only")
 	require.Empty(t, d.Group)
 	d = declared(t, some, jobSetPod("driver", "0", "0"))
-	require.Equal(t, []gang.Ref{{Source: "jobset", Namespace: "default", Name: "js.cache"},
-		{Source: "jobset", Namespace: "default", Name: "js.driver"}}, d.Group)
+	require.Equal(t, []gang.Ref{
+		{Source: "jobset", Namespace: "default", Name: "js.cache"},
+		{Source: "jobset", Namespace: "default", Name: "js.driver"},
+	}, d.Group)
 
 	again := jobSetPod("workers", "0", "0")
 	again.Labels["jobset.sigs.k8s.io/restart-attempt"] = "1"
-	require.Equal(t, "js.workers.restart-1", source.Of(again).Name, "a restart is another gang")
+	require.Equal(t, "js.workers.restart-1", source.GangOf(again).Name, "a restart is another gang")
 	require.Equal(t, "js.driver.restart-1", declared(t, parts("", ""), again).Group[0].Name)
 
 	d = declared(t, parts("", ""), jobSetPod("others", "0", "0"))
@@ -188,16 +198,18 @@ spec:
 // TestJobs: a Job is a gang if its pods say that they gather or how many must start together.
 func TestJobs(t *testing.T) {
 	pod := func(annotations ...string) *v1.Pod {
-		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j-0",
-			Labels: map[string]string{"batch.kubernetes.io/job-name": "j"}, Annotations: map[string]string{}}}
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "j-0",
+			Labels: map[string]string{"batch.kubernetes.io/job-name": "j"}, Annotations: map[string]string{},
+		}}
 		maps.Copy(p.Annotations, words(annotations).asMap())
 		return p
 	}
 	job := func(spec string) *source.Owned {
 		return owned(t, object(t, "{kind: Job, metadata: {namespace: default, name: j}, spec: {"+spec+"}}"))
 	}
-	require.True(t, source.Of(pod()).IsZero(), "its pods may run one after the other")
-	require.True(t, source.Of(pod("any", "thing")).IsZero())
+	require.True(t, source.GangOf(pod()).IsZero(), "its pods may run one after the other")
+	require.True(t, source.GangOf(pod("any", "thing")).IsZero())
 	require.Equal(t, "must SpineLayer", drawn(declared(t, job(""), pod(source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"))))
 	require.Equal(t, "must BlockLayer", drawn(declared(t, job(""), pod("volcano.sh/network-topology-highest-tier", "1"))))
 	sliced := declared(t, job(""), pod(source.AnnotationKueueSlice, "network.topology.nvidia.com/block", source.AnnotationKueueSliceSize, "2",
@@ -226,8 +238,10 @@ func TestJobs(t *testing.T) {
 		"problem: "+scheduling.AnnotationMinAvailable)
 	require.Contains(t, drawn(declared(t, nil, pod(scheduling.AnnotationMinAvailable, "3"))),
 		"Job default/j, which its members name, is not known")
-	g := source.Gang{Ref: source.Of(pod(scheduling.AnnotationMinAvailable, "3")),
-		Pods: map[string]*v1.Pod{"default/j-0": pod(scheduling.AnnotationMinAvailable, "3")}}
+	g := source.Gang{
+		Ref:  source.GangOf(pod(scheduling.AnnotationMinAvailable, "3")),
+		Pods: map[string]*v1.Pod{"default/j-0": pod(scheduling.AnnotationMinAvailable, "3")},
+	}
 	d, _ = source.Declare(g, source.Defaults{})
 	require.Contains(t, d.Problem.Words, "is that permitted (manifests/rbac/sources/job.yaml)?")
 }
@@ -251,8 +265,10 @@ func TestSizeOfWhatIsLeft(t *testing.T) {
 		"all are done":     {"parallelism: 2, completions: 2", "succeeded: 2", "2", 1, 2},
 		"not counted yet":  {"parallelism: 2, completions: 3", "{succeeded: 1, uncountedTerminatedPods: {succeeded: [u]}}", "2", 1, 2},
 		"indexes":          {"parallelism: 4, completions: 6, completionMode: Indexed", "completedIndexes: '0-2,5'", "4", 2, 4},
-		"indexes that have failed": {"parallelism: 4, completions: 4, completionMode: Indexed, backoffLimitPerIndex: 0",
-			"{completedIndexes: '0', failedIndexes: '1-2', succeeded: 1}", "4", 1, 1},
+		"indexes that have failed": {
+			"parallelism: 4, completions: 4, completionMode: Indexed, backoffLimitPerIndex: 0",
+			"{completedIndexes: '0', failedIndexes: '1-2', succeeded: 1}", "4", 1, 1,
+		},
 		"failed, and tried again": {"parallelism: 4, completions: 4, completionMode: Indexed", "{failedIndexes: '1-2', failed: 7}", "4", 4, 0},
 		"a list nobody can read":  {"parallelism: 4, completions: 4, completionMode: Indexed", "completedIndexes: 'x,3-,1'", "4", 3, 1},
 		"a queue of work":         {"parallelism: 4", "active: 2", "4", 4, 0},
@@ -290,11 +306,13 @@ func volcano(t *testing.T, spec string, annotations ...string) *source.Declarati
 	o := source.ObjectOf("podgroup-volcano")
 	pg, err := o.Read(u)
 	require.NoError(t, err)
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p",
-		Annotations: map[string]string{"scheduling.k8s.io/group-name": "vj"}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "p",
+		Annotations: map[string]string{"scheduling.k8s.io/group-name": "vj"},
+	}}
 	maps.Copy(p.Annotations, words(annotations).asMap())
-	d, ok := source.Declare(source.Gang{Ref: source.Of(p), Object: pg, More: o.More(u), Pods: map[string]*v1.Pod{"default/p": p}},
-		source.Defaults{Aware: true, Layers: topo12})
+	d, ok := source.Declare(source.Gang{Ref: source.GangOf(p), Object: pg, More: o.More(u), Pods: map[string]*v1.Pod{"default/p": p}},
+		source.Defaults{NetworkTopologyAware: true, Layers: topo12})
 	require.True(t, ok)
 	return d
 }
@@ -303,7 +321,7 @@ func TestVolcano(t *testing.T) {
 	d := volcano(t, "minMember: 4, networkTopology: {mode: hard, highestTierAllowed: 2}")
 	require.Equal(t, 4, d.Min)
 	require.Equal(t, "prefer BlockLayer, must SpineLayer", drawn(d))
-	require.Equal(t, "PodGroup default/vj field spec.networkTopology", d.Rule)
+	require.Equal(t, "PodGroup default/vj field spec.networkTopology", d.ConstraintOrigin)
 	require.Equal(t, "must BlockLayer", drawn(volcano(t, "minMember: 4", "volcano.sh/network-topology-highest-tier", "1")),
 		"its pods may say it")
 	require.Equal(t, 6, volcano(t, "minMember: 4, minTaskMember: {a: 2, b: 4}").Min, "each task needs some")
@@ -334,9 +352,11 @@ func TestVolcano(t *testing.T) {
 	require.Contains(t, drawn(volcano(t, "minMember: 4, subGroupPolicy: part")), "problem: spec.subGroupPolicy")
 	require.Contains(t, drawn(volcano(t, "minMember: 4, networkTopology: [1]")), "problem: spec.networkTopology")
 
-	other := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
-		Annotations: map[string]string{"scheduling.volcano.sh/group-name": "vj"}}}
-	require.Equal(t, gang.Ref{Source: "podgroup-volcano", Namespace: "default", Name: "vj"}, source.Of(other))
+	other := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace:   "default",
+		Annotations: map[string]string{"scheduling.volcano.sh/group-name": "vj"},
+	}}
+	require.Equal(t, gang.Ref{Source: "podgroup-volcano", Namespace: "default", Name: "vj"}, source.GangOf(other))
 	_, err := source.ObjectOf("podgroup-volcano").Read(object(t, "{metadata: {name: a}, spec: {minMember: four}}"))
 	require.EqualError(t, err, `spec.minMember: "four" is invalid; supported values: an integer`)
 	_, err = source.ObjectOf("podgroup-volcano").Read(object(t, "{metadata: {name: a}, spec: {minMember: 4294967299}}"))
@@ -356,15 +376,17 @@ func TestOwnersOfPodGroups(t *testing.T) {
 	key, ok := source.OwnerOf(g)
 	require.True(t, ok)
 	require.Equal(t, source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "ft"}, key)
-	d, ok := source.Declare(g, source.Defaults{Aware: true, Layers: topo12})
+	d, ok := source.Declare(g, source.Defaults{NetworkTopologyAware: true, Layers: topo12})
 	require.True(t, ok)
 	require.Equal(t, "must SpineLayer", drawn(d))
-	require.Equal(t, []source.Note{{Reason: source.TopologyRule,
-		Message: "rule from TrainJob ns/ft annotation " + scheduling.AnnotationTopologySpec}}, d.Notes)
+	require.Equal(t, []source.Note{{
+		Reason:  source.TopologyRule,
+		Message: "rule from TrainJob ns/ft annotation " + scheduling.AnnotationTopologySpec,
+	}}, d.Notes)
 	require.False(t, d.Notes[0].Warns())
 
 	pg.Annotations = map[string]string{scheduling.AnnotationTopologySpec: `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`}
-	d, _ = source.Declare(g, source.Defaults{Aware: true, Layers: topo12})
+	d, _ = source.Declare(g, source.Defaults{NetworkTopologyAware: true, Layers: topo12})
 	require.Equal(t, "must BlockLayer, InvalidAnnotation", drawn(d), "the PodGroup's own counts first, and that they differ is said")
 	require.Equal(t,
 		"TrainJob ns/ft annotation "+scheduling.AnnotationTopologySpec+" says something else than PodGroup ns/ft annotation "+scheduling.AnnotationTopologySpec+", which is used", d.Notes[0].Message)
@@ -376,10 +398,10 @@ func TestOwnersOfPodGroups(t *testing.T) {
 // TestImplied: a gang that a controller's labels imply is no rival of one that the user names.
 func TestImplied(t *testing.T) {
 	p := lwsPod("a", "0", "0", "2", "scheduling.k8s.io/group-name", "a-0-r1")
-	require.Equal(t, "podgroup-volcano", source.Of(p).Source)
-	require.Empty(t, source.Rivals(p))
+	require.Equal(t, "podgroup-volcano", source.GangOf(p).Source)
+	require.Empty(t, source.OtherGangs(p))
 	p.Labels[scheduling.LabelPodGroup] = "other"
-	require.Contains(t, source.Rivals(p), "scheduling.k8s.io/group-name")
+	require.Contains(t, source.OtherGangs(p), "scheduling.k8s.io/group-name")
 }
 
 // BenchmarkOf: which gang a pod is of is asked at every turn.
@@ -395,7 +417,7 @@ func BenchmarkOf(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				source.Of(p)
+				source.GangOf(p)
 			}
 		})
 	}
@@ -467,12 +489,12 @@ func TestUnreadable(t *testing.T) {
 // TestSizesThatDiffer: a member of a LeaderWorkerSet that says another size than the one that counts is told.
 func TestSizesThatDiffer(t *testing.T) {
 	leader, worker := lwsPod("a", "0", "0", "2"), lwsPod("a", "0", "1", "3")
-	g := source.Gang{Ref: source.Of(leader), Pods: map[string]*v1.Pod{"default/" + leader.Name: leader, "default/" + worker.Name: worker}}
-	require.Equal(t, g.Ref, source.Of(worker))
+	g := source.Gang{Ref: source.GangOf(leader), Pods: map[string]*v1.Pod{"default/" + leader.Name: leader, "default/" + worker.Name: worker}}
+	require.Equal(t, g.Ref, source.GangOf(worker))
 	d, ok := source.Declare(g, source.Defaults{})
 	require.True(t, ok)
 	require.Equal(t, 2, d.Min)
 	require.Empty(t, d.Contradictions(g, leader))
 	require.Equal(t,
-		[]string{`leaderworkerset.sigs.k8s.io/size: "3" is not what ` + d.By + ` says; supported values: the same on all members; "2" is used`}, d.Contradictions(g, worker))
+		[]string{`leaderworkerset.sigs.k8s.io/size: "3" is not what ` + d.DeclaringPod + ` says; supported values: the same on all members; "2" is used`}, d.Contradictions(g, worker))
 }

@@ -26,10 +26,14 @@ func TestProgress(t *testing.T) {
 		"of two Jobs both have": {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "driver", []string{"js.cache", "js.driver"}},
 		"all others have":       {"replicatedJobsStatus: [{name: driver, succeeded: 1}, {name: cache, succeeded: 1}]", "0", "workers", nil},
 		"it has itself":         {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "workers", nil},
-		"in the attempt before": {"replicatedJobsStatus: [{name: driver, succeeded: 1}]", "1", "workers",
-			[]string{"js.cache.restart-1", "js.driver.restart-1", "js.workers.restart-1"}},
-		"in this attempt": {"restarts: 1, replicatedJobsStatus: [{name: driver, succeeded: 1}]", "1", "workers",
-			[]string{"js.cache.restart-1", "js.workers.restart-1"}},
+		"in the attempt before": {
+			"replicatedJobsStatus: [{name: driver, succeeded: 1}]", "1", "workers",
+			[]string{"js.cache.restart-1", "js.driver.restart-1", "js.workers.restart-1"},
+		},
+		"in this attempt": {
+			"restarts: 1, replicatedJobsStatus: [{name: driver, succeeded: 1}]", "1", "workers",
+			[]string{"js.cache.restart-1", "js.workers.restart-1"},
+		},
 		"a pod of the one before":   {"restarts: 1, replicatedJobsStatus: [{name: driver, succeeded: 1}]", "0", "workers", all},
 		"a part that is not there":  {"replicatedJobsStatus: [{name: other, succeeded: 1}]", "0", "workers", all},
 		"a status that is no list":  {"replicatedJobsStatus: 7, restarts: many", "0", "workers", all},
@@ -58,10 +62,16 @@ func TestTasks(t *testing.T) {
 		want  string
 	}{
 		"all are there": {"{m: 1, w: 2}", map[string]string{"a": "m", "b": "w", "c": "w"}, ""},
-		"one task has none": {"{m: 1, w: 2}", map[string]string{"a": "w", "b": "w", "c": "w"},
-			"problem: 0 of 1 members of task m exist"},
-		"one task lacks one": {"{m: 1, w: 2}", map[string]string{"a": "w", "b": "m", "c": "m"},
-			"problem: 1 of 2 members of task w exist"},
+		"one task has none": {
+			"{m: 1, w: 2}",
+			map[string]string{"a": "w", "b": "w", "c": "w"},
+			"problem: 0 of 1 members of task m exist",
+		},
+		"one task lacks one": {
+			"{m: 1, w: 2}",
+			map[string]string{"a": "w", "b": "m", "c": "m"},
+			"problem: 1 of 2 members of task w exist",
+		},
 		"both lack some: by name":     {"{w: 2, m: 1}", map[string]string{"a": "x"}, "problem: 0 of 1 members of task m exist"},
 		"no task is asked for":        {"{}", map[string]string{"a": "m"}, ""},
 		"some run already":            {"{m: 1, w: 2}", map[string]string{"r": "w", "b": "w"}, ""},
@@ -74,18 +84,18 @@ func TestTasks(t *testing.T) {
 			o := source.ObjectOf("podgroup-volcano")
 			pg, err := o.Read(u)
 			require.NoError(t, err)
-			g := source.Gang{Object: pg, More: o.More(u), Pods: map[string]*v1.Pod{}, Done: map[string]*v1.Pod{}}
+			g := source.Gang{Object: pg, More: o.More(u), Pods: map[string]*v1.Pod{}, Finished: map[string]*v1.Pod{}}
 			for name, task := range c.pods {
 				p := pod(name, words{"volcano.sh/task-spec", task}, words{"scheduling.k8s.io/group-name", "vj"})
 				if name == "b" { // its annotation says it as well
 					p = pod(name, nil, words{"scheduling.k8s.io/group-name", "vj", "volcano.sh/task-spec", task})
 				}
-				g.Ref = source.Of(p)
+				g.Ref = source.GangOf(p)
 				switch name {
 				case "r":
 					g.Pods[name] = on("n", p)
 				case "f":
-					g.Done[name] = p
+					g.Finished[name] = p
 				default:
 					g.Pods[name] = p
 				}
@@ -93,8 +103,8 @@ func TestTasks(t *testing.T) {
 			d, ok := source.Declare(g, source.Defaults{})
 			require.True(t, ok)
 			require.Equal(t, c.want, drawn(d))
-			require.Equal(t, c.least != "{}", d.Counts, "it is asked again when members come and go")
-			if d.Problem.Is() {
+			require.Equal(t, c.least != "{}", d.DependsOnMembers, "it is asked again when members come and go")
+			if d.Problem.Exists() {
 				require.Equal(t, gang.Missing, d.Problem.By)
 			}
 		})
@@ -112,7 +122,7 @@ func TestScaledJobs(t *testing.T) {
 	says := func(done bool, pods ...*v1.Pod) *source.Declaration {
 		g := gangOf(pods...)
 		if g.Owner = job; done {
-			g.Done = map[string]*v1.Pod{"ns/z": least("z", "4")}
+			g.Finished = map[string]*v1.Pod{"ns/z": least("z", "4")}
 		}
 		d, ok := source.Declare(g, source.Defaults{})
 		require.True(t, ok)
@@ -120,7 +130,7 @@ func TestScaledJobs(t *testing.T) {
 	}
 	d := says(false, least("a", "4"))
 	require.Contains(t, drawn(d), "problem: "+scheduling.AnnotationMinAvailable+": 4 is invalid; supported values: at most 2")
-	require.True(t, d.Counts)
+	require.True(t, d.DependsOnMembers)
 	for _, d := range []*source.Declaration{says(false, on("n", least("a", "4")), least("b", "4")), says(true, least("b", "4"))} {
 		require.Equal(t, source.InvalidAnnotation, drawn(d))
 		require.Equal(t, 2, d.Min)
@@ -142,8 +152,8 @@ func TestKueueIsApart(t *testing.T) {
 		source.AnnotationVolcanoTier:      {"1", false},
 		scheduling.AnnotationTopologySpec: {must, false},
 	} {
-		d, _ := source.Declare(source.Gang{Object: podGroup(2, words{key, c.value})}, source.Defaults{Aware: true, Layers: topo12})
-		require.Equal(t, c.apart, d.Apart, key)
+		d, _ := source.Declare(source.Gang{Object: podGroup(2, words{key, c.value})}, source.Defaults{NetworkTopologyAware: true, Layers: topo12})
+		require.Equal(t, c.apart, d.PerGang, key)
 		for _, r := range d.Gather.Rules {
 			require.Equal(t, c.apart, r.Scope == scheduling.ScopePodGroup, key)
 		}
@@ -158,7 +168,7 @@ func TestRulesThatDiffer(t *testing.T) {
 	told := func(pg *sigs.PodGroup, of *v1.Pod, others ...*v1.Pod) []string {
 		g := gangOf(append(others, of)...)
 		g.Object = pg
-		d, ok := source.Declare(g, source.Defaults{Aware: true, Layers: topo12})
+		d, ok := source.Declare(g, source.Defaults{NetworkTopologyAware: true, Layers: topo12})
 		require.True(t, ok)
 		return d.Contradictions(g, of)
 	}
@@ -176,7 +186,7 @@ func TestRulesThatDiffer(t *testing.T) {
 	maps.Copy(leader.Annotations, map[string]string{scheduling.AnnotationTopologySpec: prefer})
 	g := gangOf(leader)
 	g.Owner = set
-	d, _ := source.Declare(g, source.Defaults{Aware: true, Layers: topo12})
+	d, _ := source.Declare(g, source.Defaults{NetworkTopologyAware: true, Layers: topo12})
 	require.Len(t, d.Contradictions(g, leader), 1)
 	require.Contains(t, d.Contradictions(g, leader)[0], "is not what LeaderWorkerSet default/a says")
 	require.Equal(t, "must SpineLayer", drawn(d), "the pod is told, and not the set")

@@ -63,8 +63,10 @@ func drawObject(t *rapid.T, kind string) *unstructured.Unstructured {
 			map[string]any{"packConstraint": map[string]any{"required": "network.topology.nvidia.com/block", "preferred": int64(1)}},
 			map[string]any{"packConstraint": map[string]any{"preferred": "kubernetes.io/hostname"}},
 			[]any{map[string]any{"name": "2", "minReplicas": int64(2)}, map[string]any{"name": "4", "minReplicas": int64(0)}},
-			[]any{map[string]any{"podGroupNames": []any{"2", "4"},
-				"topologyConstraint": map[string]any{"packConstraint": map[string]any{"required": "rack"}}}},
+			[]any{map[string]any{
+				"podGroupNames":      []any{"2", "4"},
+				"topologyConstraint": map[string]any{"packConstraint": map[string]any{"required": "rack"}},
+			}},
 		}).Draw(t, name)
 	}
 	spec := map[string]any{}
@@ -78,8 +80,10 @@ func drawObject(t *rapid.T, kind string) *unstructured.Unstructured {
 			spec[field] = value
 		}
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "metadata": map[string]any{"namespace": "ns", "name": "a"},
-		"spec": spec}}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"kind": kind, "metadata": map[string]any{"namespace": "ns", "name": "a"},
+		"spec": spec,
+	}}
 	u.Object["status"] = map[string]any{"restarts": anything("restarts"), "replicatedJobsStatus": anything("progress")}
 	u.SetAnnotations(drawWords(t, "annotations"))
 	return u
@@ -93,13 +97,15 @@ func TestAnythingIsRead(t *testing.T) {
 		g := source.Gang{Pods: map[string]*v1.Pod{}, Expected: rapid.Bool().Draw(t, "expected")}
 		words := drawWords(t, "of the first")
 		for i := range rapid.IntRange(1, 4).Draw(t, "pods") {
-			p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("p", i), Labels: words,
-				Annotations: drawWords(t, "annotations")}}
+			p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ns", Name: fmt.Sprint("p", i), Labels: words,
+				Annotations: drawWords(t, "annotations"),
+			}}
 			if i == 0 && rapid.Bool().Draw(t, "native") {
 				p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &p.Namespace}
 			}
-			ref := source.Of(p)
-			_ = source.Rivals(p)
+			ref := source.GangOf(p)
+			_ = source.OtherGangs(p)
 			if g.Ref.IsZero() {
 				g.Ref = ref
 			}
@@ -138,10 +144,12 @@ func TestAnythingIsRead(t *testing.T) {
 			}
 			g.Siblings = append(g.Siblings, g)
 		}
-		defaults := source.Defaults{Policy: gang.OnceSatisfied, Aware: rapid.Bool().Draw(t, "aware"),
+		defaults := source.Defaults{
+			Policy: gang.OnceSatisfied, NetworkTopologyAware: rapid.Bool().Draw(t, "aware"),
 			Check: func(s *scheduling.GatherSpec) error {
 				return s.CheckLayers([]string{"SpineLayer", "BlockLayer", "NodeTopologyLayer"}, "default")
-			}}
+			},
+		}
 		if rapid.Bool().Draw(t, "topology") {
 			defaults.Layers = topo12
 		}
@@ -154,16 +162,16 @@ func TestAnythingIsRead(t *testing.T) {
 		require.GreaterOrEqual(t, d.Min, 1)
 		require.Equal(t, drawn(d), drawn(again))
 		require.True(t, d.Same(again), "equal input, equal words")
-		if d.Problem.Is() {
+		if d.Problem.Exists() {
 			require.NotEmpty(t, strings.TrimSpace(d.Problem.Words))
 		}
 		for _, n := range d.Notes {
 			require.NotEmpty(t, n.Reason)
 			require.NotEmpty(t, n.Message)
 		}
-		if d.Gather != nil && !d.Problem.Is() {
-			require.NotEmpty(t, d.Rule, "people are told whose rule it is")
-			require.True(t, defaults.Aware)
+		if d.Gather != nil && !d.Problem.Exists() {
+			require.NotEmpty(t, d.ConstraintOrigin, "people are told whose rule it is")
+			require.True(t, defaults.NetworkTopologyAware)
 		}
 		for _, p := range g.Pods {
 			require.NotPanics(t, func() { d.Contradictions(g, p); d.MayChangeWith(p) })

@@ -70,8 +70,10 @@ var (
 		tiers(AnnotationVolcanoMode, AnnotationVolcanoTier, ""),
 	}
 	// fallbackFormats count only if no origin uses one of formats.
-	fallbackFormats = []format{{keys: []string{AnnotationKueueRequired, AnnotationKueuePreferred, AnnotationKueueSlice}, read: readKueue,
-		apart: true}}
+	fallbackFormats = []format{{
+		keys: []string{AnnotationKueueRequired, AnnotationKueuePreferred, AnnotationKueueSlice}, read: readKueue,
+		apart: true,
+	}}
 
 	// constraintKeys are all keys on pods that may hold a topology constraint.
 	constraintKeys = []string{
@@ -155,8 +157,10 @@ func (k tierKeys) read(values lookup, layers []convert.Layer) (out parseResult) 
 		return parseResult{err: fmt.Errorf("%s: tier %d needs ClusterNetworkTopology %s, which does not exist", k.tier, tier,
 			scheduling.TopologyName)}
 	case !given && hard:
-		return parseResult{notes: []Note{{TierMissing,
-			fmt.Sprintf("%s is hard and no tier is given: that is no constraint; give %s", k.mode, k.tier)}}}
+		return parseResult{notes: []Note{{
+			TierMissing,
+			fmt.Sprintf("%s is hard and no tier is given: that is no constraint; give %s", k.mode, k.tier),
+		}}}
 	case !given:
 		return parseResult{gather: gatherUpTo(bottomUp[1:], "")}
 	case tier == 0 && hard:
@@ -165,8 +169,10 @@ func (k tierKeys) read(values lookup, layers []convert.Layer) (out parseResult) 
 	case tier == 0:
 		out.gather = gatherUpTo(bottomUp[:1], "")
 	case tier >= len(bottomUp) && hard:
-		out.notes = []Note{{TierTooHigh,
-			fmt.Sprintf("%s is %d, and the topology has %d tiers above the nodes: that is no constraint", k.tier, tier, len(layers))}}
+		out.notes = []Note{{
+			TierTooHigh,
+			fmt.Sprintf("%s is %d, and the topology has %d tiers above the nodes: that is no constraint", k.tier, tier, len(layers)),
+		}}
 	case hard:
 		out.gather = gatherUpTo(bottomUp[1:tier], bottomUp[tier])
 	default:

@@ -51,9 +51,9 @@ func owned(t *testing.T, u *unstructured.Unstructured) *source.Owned {
 // declared is what is declared of the gang of some pods, which an object may own.
 func declared(t *testing.T, owner *source.Owned, pods ...*v1.Pod) *source.Declaration {
 	t.Helper()
-	g := source.Gang{Ref: source.Of(pods[0]), Pods: map[string]*v1.Pod{}, Owner: owner, Expected: true}
+	g := source.Gang{Ref: source.GangOf(pods[0]), Pods: map[string]*v1.Pod{}, Owner: owner, Expected: true}
 	for _, p := range pods {
-		require.Equal(t, g.Ref, source.Of(p))
+		require.Equal(t, g.Ref, source.GangOf(p))
 		g.Pods[convert.PodKey(p)] = p
 	}
 	if owner != nil {
@@ -61,7 +61,7 @@ func declared(t *testing.T, owner *source.Owned, pods ...*v1.Pod) *source.Declar
 		require.True(t, ok)
 		require.Equal(t, owner.Key, key)
 	}
-	d, ok := source.Declare(g, source.Defaults{Policy: gang.OnceSatisfied, Aware: true, Layers: topo12})
+	d, ok := source.Declare(g, source.Defaults{Policy: gang.OnceSatisfied, NetworkTopologyAware: true, Layers: topo12})
 	require.True(t, ok)
 	return d
 }
@@ -69,7 +69,7 @@ func declared(t *testing.T, owner *source.Owned, pods ...*v1.Pod) *source.Declar
 // drawn are rules as "must Layer, prefer Layer", and what is wrong with them.
 func drawn(d *source.Declaration) string {
 	var out []string
-	if d.Problem.Is() {
+	if d.Problem.Exists() {
 		out = append(out, "problem: "+d.Problem.Words)
 	}
 	if d.Gather != nil {
@@ -103,10 +103,14 @@ func TestTiers(t *testing.T) {
 		"S000-02 soft":            {"{mode: soft, highestTierAllowed: 1}", "prefer BlockLayer"},
 		"S000-03 hard, one tier":  {"{mode: hard, highestTierAllowed: 1}", "must BlockLayer"},
 		"S000-04 a node":          {"{mode: hard, highestTierAllowed: 0}", "must NodeTopologyLayer, NetworkTopologyTierIsNode"},
-		"S000-05 a bad mode": {"{mode: strict, highestTierAllowed: 1}",
-			`problem: spec.networkTopology.mode: Unsupported value: "strict": supported values: "hard", "soft"`},
-		"S000-06 a negative tier": {"{mode: hard, highestTierAllowed: -1}",
-			"problem: spec.networkTopology.highestTierAllowed: Invalid value: -1: must be greater than or equal to 0"},
+		"S000-05 a bad mode": {
+			"{mode: strict, highestTierAllowed: 1}",
+			`problem: spec.networkTopology.mode: Unsupported value: "strict": supported values: "hard", "soft"`,
+		},
+		"S000-06 a negative tier": {
+			"{mode: hard, highestTierAllowed: -1}",
+			"problem: spec.networkTopology.highestTierAllowed: Invalid value: -1: must be greater than or equal to 0",
+		},
 		"S000-07 no mode":          {"{highestTierAllowed: 2}", "prefer BlockLayer, must SpineLayer"},
 		"VOL-04 hard without tier": {"{mode: hard}", "NetworkTopologyTierMissing"},
 		"soft without tier":        {"{mode: soft}", "prefer BlockLayer, prefer SpineLayer"},
@@ -115,10 +119,14 @@ func TestTiers(t *testing.T) {
 		"soft, above all":          {"{mode: soft, highestTierAllowed: 9}", "prefer BlockLayer, prefer SpineLayer"},
 		"VOL-03 a layer's name":    {"{mode: hard, highestTierName: BlockLayer}", "must BlockLayer"},
 		"VOL-03 a label key":       {"{mode: hard, highestTierName: network.topology.nvidia.com/block}", "must BlockLayer"},
-		"VOL-03 an unknown name": {"{mode: hard, highestTierName: nosuch}",
-			`problem: spec.networkTopology.highestTierName: unknown topology tier name "nosuch"; supported values: a layer of the ClusterNetworkTopology or its label key: [NodeTopologyLayer BlockLayer SpineLayer]`},
-		"VOL-02 both": {"{mode: hard, highestTierAllowed: 1, highestTierName: BlockLayer}",
-			`problem: must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: spec.networkTopology.highestTierAllowed is "1", spec.networkTopology.highestTierName is "BlockLayer"`},
+		"VOL-03 an unknown name": {
+			"{mode: hard, highestTierName: nosuch}",
+			`problem: spec.networkTopology.highestTierName: unknown topology tier name "nosuch"; supported values: a layer of the ClusterNetworkTopology or its label key: [NodeTopologyLayer BlockLayer SpineLayer]`,
+		},
+		"VOL-02 both": {
+			"{mode: hard, highestTierAllowed: 1, highestTierName: BlockLayer}",
+			`problem: must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: spec.networkTopology.highestTierAllowed is "1", spec.networkTopology.highestTierName is "BlockLayer"`,
+		},
 		"nothing": {"null", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,12 +141,14 @@ func TestTiers(t *testing.T) {
 		d := declared(t, nil2(t, "volcano.sh/network-topology-mode: hard, volcano.sh/network-topology-highest-tier: \"2\""),
 			lwsPod("a", "0", "0", "2"))
 		require.Equal(t, "prefer BlockLayer, must SpineLayer", drawn(d))
-		require.Equal(t, "LeaderWorkerSet default/a annotation volcano.sh/network-topology-mode", d.Rule)
+		require.Equal(t, "LeaderWorkerSet default/a annotation volcano.sh/network-topology-mode", d.ConstraintOrigin)
 	})
 	t.Run("no topology", func(t *testing.T) {
-		g := source.Gang{Ref: source.Of(lwsPod("a", "0", "0", "2")),
-			Pods: map[string]*v1.Pod{"p": lwsPod("a", "0", "0", "2", "volcano.sh/network-topology-highest-tier", "1")}}
-		d, _ := source.Declare(g, source.Defaults{Aware: true})
+		g := source.Gang{
+			Ref:  source.GangOf(lwsPod("a", "0", "0", "2")),
+			Pods: map[string]*v1.Pod{"p": lwsPod("a", "0", "0", "2", "volcano.sh/network-topology-highest-tier", "1")},
+		}
+		d, _ := source.Declare(g, source.Defaults{NetworkTopologyAware: true})
 		require.Equal(t, "problem: volcano.sh/network-topology-highest-tier: tier 1 needs ClusterNetworkTopology default, which does not exist",
 			drawn(d))
 	})
@@ -164,31 +174,63 @@ func TestPrecedenceOfConstraints(t *testing.T) {
 		want, who string
 	}{
 		"nobody": {"", nil, "", ""},
-		"the owner": {quoted("SpineLayer"), nil, "must SpineLayer",
-			"LeaderWorkerSet default/a annotation " + scheduling.AnnotationTopologySpec},
-		"a pod": {"", []string{scheduling.AnnotationTopologySpec, ours("BlockLayer")}, "must BlockLayer",
-			"pod default/a-0-0 annotation " + scheduling.AnnotationTopologySpec},
-		"the owner before pods": {volcano + `: "2"`, []string{volcano, "1"}, "prefer BlockLayer, must SpineLayer",
-			"LeaderWorkerSet default/a annotation " + volcano},
-		"ours before others": {volcano + `: "1", ` + quoted("SpineLayer"), nil, "must SpineLayer, InvalidAnnotation",
-			"LeaderWorkerSet default/a annotation " + scheduling.AnnotationTopologySpec},
-		"both say the same": {volcano + `: "1", ` + quoted("BlockLayer"), nil, "must BlockLayer",
-			"LeaderWorkerSet default/a annotation " + scheduling.AnnotationTopologySpec},
-		"Kueue's, required": {"", []string{source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"}, "must SpineLayer",
-			"pod default/a-0-0 annotation " + source.AnnotationKueueRequired},
-		"Kueue's, preferred": {"", []string{source.AnnotationKueuePreferred, "kubernetes.io/hostname"}, "prefer NodeTopologyLayer",
-			"pod default/a-0-0 annotation " + source.AnnotationKueuePreferred},
-		"Kueue's come last": {"", []string{source.AnnotationKueueRequired, "network.topology.nvidia.com/spine", volcano, "1"},
-			"must BlockLayer, InvalidAnnotation", "pod default/a-0-0 annotation " + volcano},
-		"Kueue's unknown level": {"", []string{source.AnnotationKueueRequired, "rack"},
-			`problem: ` + source.AnnotationKueueRequired + `: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [network.topology.nvidia.com/spine network.topology.nvidia.com/block]`, "pod default/a-0-0 annotation " + source.AnnotationKueueRequired},
-		"Kueue's unknown wish": {"", []string{source.AnnotationKueuePreferred, "rack"}, "InvalidAnnotation",
-			"pod default/a-0-0 annotation " + source.AnnotationKueuePreferred},
+		"the owner": {
+			quoted("SpineLayer"), nil, "must SpineLayer",
+			"LeaderWorkerSet default/a annotation " + scheduling.AnnotationTopologySpec,
+		},
+		"a pod": {
+			"",
+			[]string{scheduling.AnnotationTopologySpec, ours("BlockLayer")},
+			"must BlockLayer",
+			"pod default/a-0-0 annotation " + scheduling.AnnotationTopologySpec,
+		},
+		"the owner before pods": {
+			volcano + `: "2"`,
+			[]string{volcano, "1"},
+			"prefer BlockLayer, must SpineLayer",
+			"LeaderWorkerSet default/a annotation " + volcano,
+		},
+		"ours before others": {
+			volcano + `: "1", ` + quoted("SpineLayer"), nil, "must SpineLayer, InvalidAnnotation",
+			"LeaderWorkerSet default/a annotation " + scheduling.AnnotationTopologySpec,
+		},
+		"both say the same": {
+			volcano + `: "1", ` + quoted("BlockLayer"), nil, "must BlockLayer",
+			"LeaderWorkerSet default/a annotation " + scheduling.AnnotationTopologySpec,
+		},
+		"Kueue's, required": {
+			"",
+			[]string{source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"},
+			"must SpineLayer",
+			"pod default/a-0-0 annotation " + source.AnnotationKueueRequired,
+		},
+		"Kueue's, preferred": {
+			"",
+			[]string{source.AnnotationKueuePreferred, "kubernetes.io/hostname"},
+			"prefer NodeTopologyLayer",
+			"pod default/a-0-0 annotation " + source.AnnotationKueuePreferred,
+		},
+		"Kueue's come last": {
+			"",
+			[]string{source.AnnotationKueueRequired, "network.topology.nvidia.com/spine", volcano, "1"},
+			"must BlockLayer, InvalidAnnotation", "pod default/a-0-0 annotation " + volcano,
+		},
+		"Kueue's unknown level": {
+			"",
+			[]string{source.AnnotationKueueRequired, "rack"},
+			`problem: ` + source.AnnotationKueueRequired + `: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [network.topology.nvidia.com/spine network.topology.nvidia.com/block]`, "pod default/a-0-0 annotation " + source.AnnotationKueueRequired,
+		},
+		"Kueue's unknown wish": {
+			"",
+			[]string{source.AnnotationKueuePreferred, "rack"},
+			"InvalidAnnotation",
+			"pod default/a-0-0 annotation " + source.AnnotationKueuePreferred,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := declared(t, nil2(t, c.owner), lwsPod("a", "0", "0", "2", c.pod...), lwsPod("a", "0", "1", "2"))
 			require.Equal(t, c.want, drawn(d))
-			require.Equal(t, c.who, d.Rule)
+			require.Equal(t, c.who, d.ConstraintOrigin)
 		})
 	}
 }

@@ -32,35 +32,35 @@ type Source struct {
 	// UIDOf returns the UID of the object that a pod names. An object recreated under its name has other gangs. nil is for pods
 	// that only know a name.
 	UIDOf func(*v1.Pod) string
-	// Itself says that the pods describe their gang if no object does.
-	Itself bool
+	// SelfDescribed says that the pods describe their gang if no object does.
+	SelfDescribed bool
 	// Implied says that a controller names the gang. A name that the user writes takes precedence over the implied one.
 	Implied bool
 	// Owner is the kind of object that the pods are made for, and OwnerName returns the owner that a pod names; nil for sources
 	// without owners.
 	Owner     *Owner
 	OwnerName func(*v1.Pod) string
-	// Leads says whether a pod is the leader for which the controller makes the other members. Members older than their leader
+	// IsLeader says whether a pod is the leader for which the controller makes the other members. Members older than their leader
 	// belong to a former leader and are deleted with it. nil is for gangs without a leader.
-	Leads func(*v1.Pod) bool
-	// Needs says that a gang cannot be declared without its owner.
-	Needs bool
+	IsLeader func(*v1.Pod) bool
+	// NeedsOwner says that a gang cannot be declared without its owner.
+	NeedsOwner bool
 	// Fill reads the declaration of a gang that has members. nil: the object declares the gang, or the members do if there is
 	// none.
 	Fill func(*Declaration, Gang)
 	// Object is the kind of object that declares gangs; nil if another source of the same Space has that object.
 	Object *Object
-	// Family adds to an object's declaration what its owner and the owner's other gangs declare; nil for none. It is called
+	// AddFamily adds to an object's declaration what its owner and the owner's other gangs declare; nil for none. It is called
 	// only once the owner is known.
-	Family func(Gang) More
+	AddFamily func(Gang) More
 }
 
 // Object is a kind of object that declares gangs.
 type Object struct {
 	Resource schema.GroupVersionResource
-	// Others are older versions of the API, read where the cluster does not serve the first.
-	Others []string
-	Kind   string
+	// OlderVersions are older versions of the API, read where the cluster does not serve the first.
+	OlderVersions []string
+	Kind          string
 	// Optional says that clusters may lack it.
 	Optional bool
 	// ReadOnly says that Muster writes nothing to its status except Condition.
@@ -78,10 +78,10 @@ type Object struct {
 
 // More is what an object declares beyond the fields of a PodGroup.
 type More struct {
-	Words     map[string]string // values by the key of the annotation that means the same
+	Values    map[string]string // values by the key of the annotation that means the same
 	Problem   error             // why the gang cannot be planned
-	Waits     string            // the missing objects that the gang waits for; "" for none
-	Lacks     string            // like Waits, but running members continue
+	WaitsFor  string            // the missing objects that the gang waits for; "" for none
+	Missing   string            // like Waits, but running members continue
 	Tasks     map[string]int    // the minimum number of members of each task
 	SubGroups []SubGroups       // the policies by which members form sub-groups
 	Notes     []Note
@@ -89,12 +89,12 @@ type More struct {
 	Group     []gang.Ref // the gangs that start together with this one, sorted
 	Branches  []branch   // the parts of Group with a topology constraint of their own
 	// Above are the levels above the gang, if the group may start without some of its gangs.
-	Above []choice.Level
-	Whole bool // members are evicted together, even the ones beyond the minimum
+	Above      []choice.Level
+	EvictWhole bool // members are evicted together, even the ones beyond the minimum
 	// Priority overrides the priority of all members; nil if they keep their own. PriorityClass is a class without effect.
 	Priority      *int32
 	PriorityClass string
-	Never         *bool // preemptionPolicy Never for all members; nil if each pod's own counts
+	NeverPreempts *bool // preemptionPolicy Never for all members; nil if each pod's own counts
 }
 
 // refOf returns the gang of a name that a pod gives.
@@ -135,7 +135,7 @@ func (s *Source) Ref(object *unstructured.Unstructured) gang.Ref {
 // Versions returns the resources that may hold its objects. The first that the cluster serves is read.
 func (o *Object) Versions() []schema.GroupVersionResource {
 	all := []schema.GroupVersionResource{o.Resource}
-	for _, version := range o.Others {
+	for _, version := range o.OlderVersions {
 		all = append(all, o.Resource.GroupResource().WithVersion(version))
 	}
 	return all
@@ -162,8 +162,8 @@ type Gang struct {
 	Children []*Owned
 	// Siblings are the declared gangs below the same root, including this gang, sorted. Only kinds of owner with Family have them.
 	Siblings []Gang
-	// Done are the finished members. They describe the gang if no other pod or object does.
-	Done map[string]*v1.Pod
+	// Finished are the finished members. They describe the gang if no other pod or object does.
+	Finished map[string]*v1.Pod
 	// Gate says why a member does not count yet; "" if it does. nil is for none.
 	Gate func(*v1.Pod) string
 }
@@ -172,8 +172,8 @@ type Gang struct {
 type Defaults struct {
 	Wait   time.Duration
 	Policy gang.MatchPolicy
-	// Aware false removes topology constraints from every gang.
-	Aware bool
+	// NetworkTopologyAware false removes topology constraints from every gang.
+	NetworkTopologyAware bool
 	// Layers are the topology's layers between its root and the nodes, from the top down; nil without a topology.
 	Layers []convert.Layer
 	// Check returns why members cannot be gathered by a spec; nil accepts every spec.
@@ -182,10 +182,10 @@ type Defaults struct {
 
 // allPods returns the members, finished or not.
 func (g *Gang) allPods() map[string]*v1.Pod {
-	if len(g.Done) == 0 {
+	if len(g.Finished) == 0 {
 		return g.Pods
 	}
-	all := maps.Clone(g.Done)
+	all := maps.Clone(g.Finished)
 	maps.Copy(all, g.Pods)
 	return all
 }
@@ -201,7 +201,7 @@ func (g *Gang) running() (n int) {
 }
 
 // hasStarted says whether some member has a node or has finished.
-func (g *Gang) hasStarted() bool { return g.running() > 0 || len(g.Done) > 0 }
+func (g *Gang) hasStarted() bool { return g.running() > 0 || len(g.Finished) > 0 }
 
 // Note is something that the user should know about the objects of a gang.
 type Note struct{ Reason, Message string }
@@ -221,11 +221,11 @@ func (n Note) Warns() bool { return n.Reason != TopologyRule && n.Reason != Lead
 // Declaration is what is declared of a gang, with defaults filled in.
 type Declaration struct {
 	gang.Spec
-	Gather *scheduling.GatherSpec // the topology constraint; nil for none
-	Says   map[string]string      // values by the key of their annotation
-	By     string                 // the member that is read if the object has no value
-	Notes  []Note                 // for the user
-	Rule   string                 // where Gather was declared, in words; "" if it was not
+	Gather           *scheduling.GatherSpec // the topology constraint; nil for none
+	Values           map[string]string      // values by the key of their annotation
+	DeclaringPod     string                 // the member that is read if the object has no value
+	Notes            []Note                 // for the user
+	ConstraintOrigin string                 // where Gather was declared, in words; "" if it was not
 	// Total is the number of members of a gang if the leader comes before the other members: the leader only starts where all of
 	// them fit; 0 if the leader does not come first. Follower is the template of the other members; nil if they equal the leader.
 	Total    int
@@ -239,17 +239,17 @@ type Declaration struct {
 	Tasks map[string]int
 	// ReadsLayers says that Gather depends on the layers of the topology.
 	ReadsLayers bool
-	// Apart says that Gather's constraint on each gang is about this gang alone. Other gangs of its group may have another one.
-	Apart bool
+	// PerGang says that Gather's constraint on each gang is about this gang alone. Other gangs of its group may have another one.
+	PerGang bool
 	// Branches are parts of its group with a topology constraint of their own.
 	Branches []convert.Own
-	// Counts says that the declaration may change when members are added, removed or bound.
-	Counts bool
-	// Whole says that its members are evicted together, even the ones beyond Min.
-	Whole bool
+	// DependsOnMembers says that the declaration may change when members are added, removed or bound.
+	DependsOnMembers bool
+	// EvictWhole says that its members are evicted together, even the ones beyond Min.
+	EvictWhole bool
 	// Priority overrides the priority of all members, and Never says whether they never preempt; nil if each pod's own counts.
-	Priority *int32
-	Never    *bool
+	Priority      *int32
+	NeverPreempts *bool
 
 	origins    []origin
 	branches   []branch

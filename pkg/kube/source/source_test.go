@@ -72,7 +72,7 @@ func TestOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pod("p", c.labels, c.annotations)
-			require.Equal(t, c.want, source.Of(p))
+			require.Equal(t, c.want, source.GangOf(p))
 			require.Equal(t, c.describes, source.Describes(p))
 		})
 	}
@@ -94,19 +94,31 @@ func TestRivals(t *testing.T) {
 		"one":                {words{label, "a"}, nil, ""},
 		"two ways, one gang": {words{label, "a", old, "a"}, words{annotation, "a"}, ""},
 		"only the others":    {words{old, "a"}, words{annotation, "a"}, ""},
-		"label and annotation": {words{label, "a"}, words{annotation, "b"},
-			`annotation ` + annotation + `: "b": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`},
-		"PodGroups of two APIs": {words{label, "a", labelX, "a"}, nil,
-			`label ` + labelX + `: "a": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`},
-		"all of them, one agrees": {words{label, "a", labelX, "x", old, "b"}, words{annotation, "a"},
-			`label ` + labelX + `: "x", label ` + old + `: "b": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`},
-		"the first is empty": {words{label, "", old, "b"}, words{annotation, "a"},
-			`label ` + old + `: "b": not the gang that annotation ` + annotation + `: "a" names; supported values: one gang a pod; annotation ` + annotation + `: "a" is used`},
+		"label and annotation": {
+			words{label, "a"},
+			words{annotation, "b"},
+			`annotation ` + annotation + `: "b": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`,
+		},
+		"PodGroups of two APIs": {
+			words{label, "a", labelX, "a"},
+			nil,
+			`label ` + labelX + `: "a": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`,
+		},
+		"all of them, one agrees": {
+			words{label, "a", labelX, "x", old, "b"},
+			words{annotation, "a"},
+			`label ` + labelX + `: "x", label ` + old + `: "b": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`,
+		},
+		"the first is empty": {
+			words{label, "", old, "b"},
+			words{annotation, "a"},
+			`label ` + old + `: "b": not the gang that annotation ` + annotation + `: "a" names; supported values: one gang a pod; annotation ` + annotation + `: "a" is used`,
+		},
 		"an empty one names no gang":   {words{label, "a", old, ""}, nil, ""},
 		"others' labels name no gangs": {words{label, "a", "app", "b"}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, source.Rivals(pod("p", c.labels, c.annotations)))
+			require.Equal(t, c.want, source.OtherGangs(pod("p", c.labels, c.annotations)))
 		})
 	}
 }
@@ -118,7 +130,7 @@ func declare(t *testing.T, object *sigs.PodGroup, pods ...*v1.Pod) (*source.Decl
 		g.Pods[convert.PodKey(p)] = p
 	}
 	d, ok := source.Declare(g,
-		source.Defaults{Wait: time.Minute, Policy: gang.OnceSatisfied, Aware: true, Check: func(s *scheduling.GatherSpec) error {
+		source.Defaults{Wait: time.Minute, Policy: gang.OnceSatisfied, NetworkTopologyAware: true, Check: func(s *scheduling.GatherSpec) error {
 			return s.CheckLayers([]string{"SpineLayer"}, "default")
 		}})
 	require.True(t, ok)
@@ -140,8 +152,13 @@ func TestPodGroups(t *testing.T) {
 	}{
 		"nothing but a minimum": {podGroup(3, nil), nil, gang.Spec{Min: 3}, false, nil, ""},
 		"no minimum":            {podGroup(0, nil), nil, gang.Spec{Min: 1}, false, nil, ""},
-		"a bad minimum": {podGroup(-1, nil), nil, gang.Spec{Min: 1}, false,
-			[]string{"spec.minMember: -1 is invalid; supported values: an integer ≥ 1; 1 is used"}, ""},
+		"a bad minimum": {
+			podGroup(-1, nil), nil,
+			gang.Spec{Min: 1},
+			false,
+			[]string{"spec.minMember: -1 is invalid; supported values: an integer ≥ 1; 1 is used"},
+			"",
+		},
 		"all": {podGroup(3, words{
 			scheduling.AnnotationGroups, `["ns/a","other/b"]`, scheduling.AnnotationMode, "NonStrict", scheduling.AnnotationMatchPolicy,
 			"only-waiting",
@@ -149,18 +166,29 @@ func TestPodGroups(t *testing.T) {
 		}), nil, gang.Spec{Min: 3, Group: []gang.Ref{
 			{Source: "podgroup", Namespace: "ns", Name: "a"}, {Source: "podgroup", Namespace: "other", Name: "b"},
 		}, NonStrict: true, Policy: gang.OnlyWaiting, Wait: 5 * time.Second}, true, nil, ""},
-		"the other name of the policy": {podGroup(3, words{scheduling.AnnotationMatchPolicyAlias, "only-waiting"}), nil,
-			gang.Spec{Min: 3, Policy: gang.OnlyWaiting}, false, nil, ""},
+		"the other name of the policy": {
+			podGroup(3, words{scheduling.AnnotationMatchPolicyAlias, "only-waiting"}), nil,
+			gang.Spec{Min: 3, Policy: gang.OnlyWaiting},
+			false, nil, "",
+		},
 		"both names of the policy": {
 			podGroup(3, words{scheduling.AnnotationMatchPolicyAlias, "only-waiting", scheduling.AnnotationMatchPolicy, "waiting-and-running"}),
 			nil,
 			gang.Spec{Min: 3, Policy: gang.WaitingAndRunning},
 			false, nil, "",
 		},
-		"a member says how to gather": {podGroup(3, nil),
-			[]*v1.Pod{member("p1", nil), member("p0", words{scheduling.AnnotationTopologySpec, must})}, gang.Spec{Min: 3}, true, nil, ""},
-		"the object before a member": {podGroup(3, words{scheduling.AnnotationMode, "NonStrict"}),
-			[]*v1.Pod{member("p0", words{scheduling.AnnotationMode, "Strict"})}, gang.Spec{Min: 3, NonStrict: true}, false, nil, ""},
+		"a member says how to gather": {
+			podGroup(3, nil),
+			[]*v1.Pod{member("p1", nil), member("p0", words{scheduling.AnnotationTopologySpec, must})},
+			gang.Spec{Min: 3},
+			true, nil, "",
+		},
+		"the object before a member": {
+			podGroup(3, words{scheduling.AnnotationMode, "NonStrict"}),
+			[]*v1.Pod{member("p0", words{scheduling.AnnotationMode, "Strict"})},
+			gang.Spec{Min: 3, NonStrict: true},
+			false, nil, "",
+		},
 		"a bad mode": {
 			podGroup(3, words{scheduling.AnnotationMode, "strict"}), nil,
 			gang.Spec{Min: 3},
@@ -168,10 +196,16 @@ func TestPodGroups(t *testing.T) {
 			[]string{scheduling.AnnotationMode + `: "strict" is invalid; supported values: Strict, NonStrict; the default is used`},
 			"",
 		},
-		"bad groups": {podGroup(3, words{scheduling.AnnotationGroups, "b"}), nil, gang.Spec{Min: 3}, false, nil,
-			scheduling.AnnotationGroups},
-		"an unknown layer": {podGroup(3, words{scheduling.AnnotationTopologySpec,
-			`{"gatherStrategy":[{"layer":"Rack","strategy":"MustGather"}]}`}), nil, gang.Spec{Min: 3}, true, nil, `layer "Rack" is not in`},
+		"bad groups": {
+			podGroup(3, words{scheduling.AnnotationGroups, "b"}), nil,
+			gang.Spec{Min: 3},
+			false, nil,
+			scheduling.AnnotationGroups,
+		},
+		"an unknown layer": {podGroup(3, words{
+			scheduling.AnnotationTopologySpec,
+			`{"gatherStrategy":[{"layer":"Rack","strategy":"MustGather"}]}`,
+		}), nil, gang.Spec{Min: 3}, true, nil, `layer "Rack" is not in`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, _ := declare(t, c.object, c.pods...)
@@ -186,7 +220,7 @@ func TestPodGroups(t *testing.T) {
 			if c.problem != "" {
 				require.Equal(t, gang.Declaration, d.Problem.By)
 				require.Contains(t, d.Problem.Words, c.problem)
-				d.Problem = gang.Refusal{}
+				d.Problem = gang.Obstacle{}
 			}
 			require.Equal(t, want, d.Spec)
 			require.Equal(t, c.gathers, d.Gather != nil)
@@ -213,19 +247,27 @@ func TestGangsThatTheirPodsDescribe(t *testing.T) {
 		"labels":      {[]*v1.Pod{labelled("p0", scheduling.LabelMinAvailable, "3")}, 3, "ns/p0", ""},
 		"both": {[]*v1.Pod{pod("p0", words{scheduling.LabelMinAvailable, "3"},
 			words{scheduling.AnnotationGangName, "a", scheduling.AnnotationMinAvailable, "2"})}, 3, "ns/p0", ""},
-		"the first legal one": {[]*v1.Pod{annotated("p0", scheduling.AnnotationMinAvailable, "x"),
-			annotated("p2", scheduling.AnnotationMinAvailable, "2"), annotated("p1", scheduling.AnnotationMinAvailable, "3")}, 3, "ns/p1", ""},
-		"none that is legal": {[]*v1.Pod{annotated("p0", scheduling.AnnotationMinAvailable, "x")}, 1, "ns/p0",
-			scheduling.AnnotationMinAvailable + `: "x"`},
-		"no label that is legal": {[]*v1.Pod{labelled("p0", scheduling.LabelMinAvailable, "0")}, 1, "ns/p0",
-			scheduling.LabelMinAvailable + `: "0"`},
+		"the first legal one": {[]*v1.Pod{
+			annotated("p0", scheduling.AnnotationMinAvailable, "x"),
+			annotated("p2", scheduling.AnnotationMinAvailable, "2"), annotated("p1", scheduling.AnnotationMinAvailable, "3"),
+		}, 3, "ns/p1", ""},
+		"none that is legal": {
+			[]*v1.Pod{annotated("p0", scheduling.AnnotationMinAvailable, "x")},
+			1, "ns/p0",
+			scheduling.AnnotationMinAvailable + `: "x"`,
+		},
+		"no label that is legal": {
+			[]*v1.Pod{labelled("p0", scheduling.LabelMinAvailable, "0")},
+			1, "ns/p0",
+			scheduling.LabelMinAvailable + `: "0"`,
+		},
 		"it does not say how many": {[]*v1.Pod{labelled("p0")}, 1, "ns/p0", scheduling.AnnotationMinAvailable + `: ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, _ := declare(t, nil, c.pods...)
 			require.Equal(t, c.least, d.Min)
-			require.Equal(t, c.by, d.By)
-			require.Equal(t, c.problem != "", d.Problem.Is())
+			require.Equal(t, c.by, d.DeclaringPod)
+			require.Equal(t, c.problem != "", d.Problem.Exists())
 			require.Contains(t, d.Problem.Words, c.problem)
 		})
 	}

@@ -16,13 +16,13 @@ import (
 // SubGroups is a policy by which members form sub-groups: the selected members with equal values under Keys are one sub-group.
 // Each sub-group has the topology constraint for itself.
 type SubGroups struct {
-	Name    string
-	Size    int // the members of each sub-group
-	Least   int // the minimum number of sub-groups
-	Selects labelsets.Selector
-	Keys    []string
-	Says    map[string]string // fields of networkTopology, by their key
-	Gather  *scheduling.GatherSpec
+	Name         string
+	Size         int // the members of each sub-group
+	MinSubGroups int // the minimum number of sub-groups
+	Selects      labelsets.Selector
+	Keys         []string
+	Values       map[string]string // fields of networkTopology, by their key
+	Gather       *scheduling.GatherSpec
 }
 
 // separator separates the parts of a sub-group's name: no name and no label value contains it.
@@ -69,15 +69,15 @@ func readSubGroups(all []workloads.SubGroupPolicy) (out []SubGroups, err error) 
 			return nil, fmt.Errorf("%s.name: %q is there twice", at, p.Name)
 		}
 		s := SubGroups{
-			Name: p.Name, Size: int(workloads.OrOne(p.SubGroupSize)), Least: int(p.MinSubGroups), Keys: p.MatchLabelKeys,
-			Selects: labelsets.Everything(), Says: map[string]string{},
+			Name: p.Name, Size: int(workloads.OrOne(p.SubGroupSize)), MinSubGroups: int(p.MinSubGroups), Keys: p.MatchLabelKeys,
+			Selects: labelsets.Everything(), Values: map[string]string{},
 		}
 		if p.LabelSelector != nil {
 			if s.Selects, err = metav1.LabelSelectorAsSelector(p.LabelSelector); err != nil {
 				return nil, fmt.Errorf("%s.labelSelector: %w", at, err)
 			}
 		}
-		addTierFields(p.NetworkTopology, func(key, value string) { s.Says[key] = value })
+		addTierFields(p.NetworkTopology, func(key, value string) { s.Values[key] = value })
 		out = append(out, s)
 	}
 	return out, nil
@@ -94,8 +94,8 @@ func (d *Declaration) readSubGroups(defaults Defaults) {
 	for i := range d.SubGroups {
 		s := &d.SubGroups[i]
 		got := parseResult{}
-		if len(s.Says) > 0 {
-			got = format.read(func(key string) (string, bool) { return annotationValue(s.Says, key) }, defaults.Layers)
+		if len(s.Values) > 0 {
+			got = format.read(func(key string) (string, bool) { return annotationValue(s.Values, key) }, defaults.Layers)
 			d.ReadsLayers = true
 		}
 		if got.err != nil {
@@ -105,7 +105,7 @@ func (d *Declaration) readSubGroups(defaults Defaults) {
 		for _, n := range got.notes {
 			d.note(n.Reason, s.Name+": "+n.Message)
 		}
-		if got.gather != nil && defaults.Aware {
+		if got.gather != nil && defaults.NetworkTopologyAware {
 			s.Gather, names = got.gather, append(names, s.Name)
 		}
 	}

@@ -43,7 +43,7 @@ func TestSubGroupPolicy(t *testing.T) {
 		"[{name: a, labelSelector: {matchLabels: 7}}]": "spec.subGroupPolicy[0].labelSelector.matchLabels: 7 is invalid; supported values: an object",
 	} {
 		d := volcano(t, "minMember: 4, subGroupPolicy: "+says)
-		require.True(t, d.Problem.Is(), says)
+		require.True(t, d.Problem.Exists(), says)
 		require.Contains(t, d.Problem.Words, problem)
 	}
 }

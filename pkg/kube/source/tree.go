@@ -21,11 +21,11 @@ func nativeFamily(g Gang) More {
 	out.Group = t.group()
 	top := t.chain[len(t.chain)-1]
 	if top.TopologyKey != "" {
-		out.Words = maps.Clone(out.Words)
-		if out.Words == nil {
-			out.Words = map[string]string{}
+		out.Values = maps.Clone(out.Values)
+		if out.Values == nil {
+			out.Values = map[string]string{}
 		}
-		out.Words[FieldParentTopologyKey] = top.TopologyKey
+		out.Values[FieldParentTopologyKey] = top.TopologyKey
 	}
 	if p := top.Priority; p != nil {
 		if out.Priority != nil && *out.Priority != *p {
@@ -34,20 +34,20 @@ func nativeFamily(g Gang) More {
 		}
 		out.Priority = p
 	}
-	if top.Never != nil {
-		out.Never = top.Never
+	if top.NeverPreempts != nil {
+		out.NeverPreempts = top.NeverPreempts
 	}
 	if out.Problem == nil {
 		out.Problem = t.problem()
 	}
 	if out.Problem == nil {
-		out.Waits, out.Problem = t.missing()
+		out.WaitsFor, out.Problem = t.missing()
 	}
 	switch {
-	case out.Problem != nil || out.Waits != "" && !t.known():
+	case out.Problem != nil || out.WaitsFor != "" && !t.known():
 		out.Group = nil
-	case out.Waits != "": // running members continue
-		out.Waits, out.Lacks = "", out.Waits
+	case out.WaitsFor != "": // running members continue
+		out.WaitsFor, out.Missing = "", out.WaitsFor
 		out.Branches, out.Above = t.branches(), levels(t.chain)
 	default:
 		out.Branches, out.Above = t.branches(), t.above()
@@ -164,7 +164,7 @@ func (t *tree) missing() (waits string, problem error) {
 			return "", problem
 		}
 	}
-	if all := t.choice(); waits != "" && all.Holds(all.Lasting(all.All())) {
+	if all := t.choice(); waits != "" && all.Holds(all.Sustainable(all.All())) {
 		return "", nil
 	}
 	return waits, nil

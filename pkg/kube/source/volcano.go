@@ -56,7 +56,7 @@ func readVolcano(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
 
 // volcanoMore returns the fields that only Volcano's PodGroup has.
 func volcanoMore(u *unstructured.Unstructured) (out More) {
-	out.Words = map[string]string{}
+	out.Values = map[string]string{}
 	var spec workloads.VolcanoSpec
 	if out.Problem = workloads.Read(u, "spec", &spec); out.Problem == nil {
 		out.SubGroups, out.Problem = readSubGroups(spec.SubGroupPolicy)
@@ -65,7 +65,7 @@ func volcanoMore(u *unstructured.Unstructured) (out More) {
 		return out
 	}
 	out.PriorityClass = spec.PriorityClassName
-	addTierFields(spec.NetworkTopology, func(key, value string) { out.Words[key] = value })
+	addTierFields(spec.NetworkTopology, func(key, value string) { out.Values[key] = value })
 	for name, n := range spec.MinTaskMember {
 		if out.Tasks == nil {
 			out.Tasks = map[string]int{}
@@ -89,7 +89,7 @@ func (d *Declaration) readTasks(g Gang) {
 	if len(g.More.Tasks) == 0 {
 		return
 	}
-	d.Counts = true
+	d.DependsOnMembers = true
 	existing, uncounted := map[string]int{}, map[string]map[string]int{}
 	for _, pod := range g.allPods() {
 		task, gate := taskOf(pod), ""

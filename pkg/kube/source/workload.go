@@ -28,13 +28,13 @@ var workloadOwners = &Owner{
 // this scheduler's types do not know: the reader of pods writes WorkloadRef's result into spec.schedulingGroup.podGroupName. It
 // is no valid name there.
 var workload = Source{
-	Way:       "field spec.workloadRef",
-	Space:     "workload",
-	NameOf:    workloadGang,
-	Owner:     workloadOwners,
-	OwnerName: func(pod *v1.Pod) string { name, _, _ := strings.Cut(workloadGang(pod), "/"); return name },
-	Needs:     true,
-	Fill:      fillWorkload,
+	Way:        "field spec.workloadRef",
+	Space:      "workload",
+	NameOf:     workloadGang,
+	Owner:      workloadOwners,
+	OwnerName:  func(pod *v1.Pod) string { name, _, _ := strings.Cut(workloadGang(pod), "/"); return name },
+	NeedsOwner: true,
+	Fill:       fillWorkload,
 }
 
 // WorkloadRef returns a pod spec's workloadRef as one name; "" if it has none.

@@ -40,7 +40,7 @@ var rules = map[evict.Rule]string{
 	evict.Alone:         "no other domain is possible",
 	evict.ByBudgets:     "fewest violated PodDisruptionBudgets",
 	evict.ByPods:        "fewest pods",
-	evict.ByBack:        "fewest requeued members",
+	evict.ByRequeued:    "fewest requeued members",
 	evict.ByHighest:     "lowest highest priority",
 	evict.BySum:         "lowest sum of priorities",
 	evict.ByLeaders:     "no launcher, driver or rank 0 of a gang that runs on",

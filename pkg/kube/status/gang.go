@@ -62,7 +62,7 @@ func Condition(s gang.State, domain string) metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonScheduled, "the gang was bound"
 	case s.Refusal.By == gang.Declaration:
 		c.Reason, c.Message = ReasonRejected, s.Refusal.String()
-	case s.Refusal.Waits():
+	case s.Refusal.WaitsForUser():
 		c.Reason, c.Message = ReasonWaiting, s.Refusal.String()
 	case s.Reserved:
 		c.Reason, c.Message = ReasonPreempting, "the places are reserved until the victims have left"
@@ -70,9 +70,9 @@ func Condition(s gang.State, domain string) metav1.Condition {
 		c.Reason, c.Message = ReasonBinding, "a plan is being carried out"
 	case s.Refusal.By == gang.Conflict:
 		c.Reason, c.Message = ReasonConflict, s.Refusal.String()
-	case s.Refusal.Is():
-		c.Reason, c.Message = ReasonUnschedulable, Of(s.Refusal).String()
-		if s.Refusal.Never {
+	case s.Refusal.Exists():
+		c.Reason, c.Message = ReasonUnschedulable, ExplainedOf(s.Refusal).String()
+		if s.Refusal.NeverEvictable {
 			c.Reason = ReasonNeverFits
 		}
 	case s.Started:

@@ -19,8 +19,8 @@ func Hint(r cache.Report) string {
 		return ""
 	}
 	var owner *metav1.OwnerReference
-	if r.Speaker != nil {
-		owner = metav1.GetControllerOf(r.Speaker)
+	if r.EventMember != nil {
+		owner = metav1.GetControllerOf(r.EventMember)
 	}
 	says, pods := "", fmt.Sprintf("%d more pods", r.Min-r.Exist)
 	if r.Min-r.Exist == 1 {

@@ -12,9 +12,9 @@ type Conditions struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Initially returns the conditions of a gang with one that says whether the gang was complete once, given the written ones and the
+// InitialConditions returns the conditions of a gang with one that says whether the gang was complete once, given the written ones and the
 // condition of its progress. True stays true. For a gang that was not tried yet nothing is added.
-func Initially(old Conditions, condition string, is metav1.Condition, once bool, generation int64, now metav1.Time) Conditions {
+func InitialConditions(old Conditions, condition string, is metav1.Condition, once bool, generation int64, now metav1.Time) Conditions {
 	c := metav1.Condition{Type: condition, Status: is.Status, Reason: is.Reason, Message: is.Message, ObservedGeneration: generation, LastTransitionTime: now}
 	switch {
 	case meta.IsStatusConditionTrue(old.Conditions, condition):

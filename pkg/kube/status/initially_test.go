@@ -44,7 +44,7 @@ func TestInitially(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := Conditions{append([]metav1.Condition(nil), c.old.Conditions...)}
-			out := Initially(c.old, kind, c.is, c.once, 4, at(9))
+			out := InitialConditions(c.old, kind, c.is, c.once, 4, at(9))
 			require.Equal(t, before, c.old, "what is written is left alone")
 			require.Equal(t, others, out.Conditions[0])
 			got := meta.FindStatusCondition(out.Conditions, kind)
@@ -54,7 +54,7 @@ func TestInitially(t *testing.T) {
 			}
 			require.Equal(t, c.want, string(got.Status)+" "+got.Reason)
 			require.Equal(t, c.at.Unix(), got.LastTransitionTime.Unix())
-			require.Equal(t, out, Initially(out, kind, c.is, c.once, 4, at(10)), "and then there is nothing to write")
+			require.Equal(t, out, InitialConditions(out, kind, c.is, c.once, 4, at(10)), "and then there is nothing to write")
 		})
 	}
 }

@@ -19,17 +19,17 @@ const ReasonWaitingForGang = "WaitingForGang"
 
 // isRefused returns whether a gang is complete and has no plan.
 func isRefused(s gang.State) bool {
-	return s.Refusal.Is() && !s.Refusal.Waits() && !s.Reserved && s.Planned == 0
+	return s.Refusal.Exists() && !s.Refusal.WaitsForUser() && !s.Reserved && s.Planned == 0
 }
 
 // tellRefused writes the refusal to the members of a gang, except the representative, which the scheduler tells, and members with a node
 // assignment.
-func (t *Teller) tellRefused(r cache.Report) {
+func (t *Reporter) tellRefused(r cache.Report) {
 	speaker := t.cache.TriedFor(r.Gang)
 	if speaker == nil {
 		return
 	}
-	said := t.memory.toMembers(r.Gang.ID(), Condition(r.State, "").Reason, Of(r.Refusal))
+	said := t.memory.toMembers(r.Gang.ID(), Condition(r.State, "").Reason, ExplainedOf(r.Refusal))
 	say := Waiting{Message: Sibling(r.Gang, speaker, said, "", 0)}
 	for _, pod := range t.cache.Pending(r.Gang) {
 		if pod.UID == speaker.UID || len(pod.Spec.SchedulingGates) > 0 || !t.cache.Serves(pod) {
@@ -52,7 +52,7 @@ func (t *Teller) tellRefused(r cache.Report) {
 // toldNow returns what the members of a gang are to be told, with their number: a further member must be told, too.
 func toldNow(r cache.Report) string {
 	switch {
-	case r.Refusal.Waits():
+	case r.Refusal.WaitsForUser():
 		return fmt.Sprint(State(r).Refusal, " ", r.Members)
 	case isRefused(r.State):
 		return fmt.Sprint(Condition(r.State, "").Reason, " ", r.Members)

@@ -34,7 +34,7 @@ type memory struct {
 
 // refusal is what was shown of a refusal.
 type refusal struct {
-	Said
+	Explained
 	reason string
 	since  time.Time
 }
@@ -69,18 +69,18 @@ func (m *memory) forget(about string) {
 
 // words returns what to show for a group refused for this reason: the recent words, if there are any. later is when the new ones may be
 // shown; 0 if they are returned or equal. A change of whether the group ever fits is shown at once.
-func (m *memory) words(group string, why Said, now time.Time) (words Said, later time.Duration) {
+func (m *memory) words(group string, why Explained, now time.Time) (words Explained, later time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	last, known := m.refusals[group]
 	if until := last.since.Add(steadyFor); known && now.Before(until) && last.Never == why.Never {
-		if last.Said != why {
+		if last.Explained != why {
 			later = until.Sub(now)
 		}
-		return last.Said, later
+		return last.Explained, later
 	}
 	m.tidy(now)
-	m.refusals[group] = refusal{Said: why, since: now}
+	m.refusals[group] = refusal{Explained: why, since: now}
 	return why, 0
 }
 
@@ -108,13 +108,13 @@ func (m *memory) tidy(now time.Time) {
 }
 
 // toMembers returns what to tell further members of a refused gang: what the first ones were told.
-func (m *memory) toMembers(gang, reason string, said Said) Said {
+func (m *memory) toMembers(gang, reason string, said Explained) Explained {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if told, known := m.members[gang]; known && told.reason == reason {
-		return told.Said
+		return told.Explained
 	}
-	m.members[gang] = refusal{Said: said, reason: reason}
+	m.members[gang] = refusal{Explained: said, reason: reason}
 	return said
 }
 

@@ -25,17 +25,17 @@ func TestWordsStay(t *testing.T) {
 		{10 * time.Second, "6 of 8", "6 of 8", 0},
 		{11 * time.Second, "7 of 8", "6 of 8", 9 * time.Second},
 	} {
-		words, later := c.words(gang.Ref{Name: "g"}.ID(), Said{Text: step.why}, start.Add(step.at))
-		require.Equal(t, Said{Text: step.want}, words, step)
+		words, later := c.words(gang.Ref{Name: "g"}.ID(), Explained{Text: step.why}, start.Add(step.at))
+		require.Equal(t, Explained{Text: step.want}, words, step)
 		require.Equal(t, step.later, later, step)
 	}
-	words, _ := c.words("another", Said{Text: "1 of 8"}, start.Add(time.Second))
+	words, _ := c.words("another", Explained{Text: "1 of 8"}, start.Add(time.Second))
 	require.Equal(t, "1 of 8", words.Text)
-	words, later := c.words("another", Said{Text: "1 of 8", Never: true}, start.Add(2*time.Second))
+	words, later := c.words("another", Explained{Text: "1 of 8", Never: true}, start.Add(2*time.Second))
 	require.True(t, words.Never, "that it never fits is news")
 	require.Zero(t, later)
 	c.placed(gang.Ref{Name: "g"}, "")
-	words, _ = c.words(gang.Ref{Name: "g"}.ID(), Said{Text: "2 of 8"}, start.Add(12*time.Second))
+	words, _ = c.words(gang.Ref{Name: "g"}.ID(), Explained{Text: "2 of 8"}, start.Add(12*time.Second))
 	require.Equal(t, "2 of 8", words.Text, "a group that was placed meanwhile is news")
 }
 

@@ -210,8 +210,8 @@ func (m *Meter) Register(others ...prometheus.Collector) {
 	registerOnce.Do(func() { legacyregistry.RawMustRegister(append(others, m)...) })
 }
 
-// About sets what the Meter reads: the cache, the number of Filter runs, and the nodes of pods without a gang.
-func (m *Meter) About(c *cache.Cache, filterRuns func() int64, nodeOf NodeOf) {
+// SetSources sets what the Meter reads: the cache, the number of Filter runs, and the nodes of pods without a gang.
+func (m *Meter) SetSources(c *cache.Cache, filterRuns func() int64, nodeOf NodeOf) {
 	m.cache, m.filters, m.nodeOf = c, filterRuns, nodeOf
 }
 
@@ -387,7 +387,7 @@ func (m *Meter) Ran(group gang.Ref, before int64) {
 }
 
 // Placed counts an attempt with a plan: its spread, and what fits besides it.
-func (m *Meter) Placed(a *place.Attempt, places []gang.Place, spread []place.Spread) {
+func (m *Meter) Placed(a *place.Attempt, places []gang.Assignment, spread []place.Spread) {
 	m.mu.Lock()
 	if w := m.waits[a.Group.Key]; w != nil {
 		w.spread = spread
@@ -409,7 +409,7 @@ func (m *Meter) Refused(a *place.Attempt, why *place.Refusal) {
 }
 
 // fits computes the largest gang that fits, at intervals.
-func (m *Meter) fits(a *place.Attempt, places []gang.Place) {
+func (m *Meter) fits(a *place.Attempt, places []gang.Assignment) {
 	now := m.clock.Now()
 	m.mu.Lock()
 	due := m.looked.IsZero() || now.Sub(m.looked) >= lookAgain
@@ -472,7 +472,7 @@ func (m *Meter) Evicted(victim, by *v1.Pod, room bool) {
 	switch {
 	case !room:
 		m.evictions.WithLabelValues(causeWhole).Inc()
-	case source.Of(by).IsZero():
+	case source.GangOf(by).IsZero():
 		m.evictions.WithLabelValues(causePod).Inc()
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -500,10 +500,10 @@ func (m *Meter) settle(group gang.Ref) {
 	if nodes == nil {
 		return
 	}
-	comes := m.cache.Comes(group)
+	comes := m.cache.AwaitsMembers(group)
 	g, refusal := m.cache.GroupOf(group)
 	taken := map[string]bool{}
-	if !refusal.Is() {
+	if !refusal.Exists() {
 		comes = comes || g.Need() > 0 && len(g.Pending) > 0
 		for _, member := range g.Bound {
 			taken[member.Node] = true

@@ -63,7 +63,7 @@ func TestMeterBeforeItKnows(t *testing.T) {
 	want := []string{"preemption_victims_total 3", "preemptions_total 1"}
 	require.Equal(t, want, series(t, m, ""))
 	many := testutil.CollectAndCount(m)
-	m.About(cache.New(cache.Options{Clock: clock.RealClock{}, Do: func([]gang.Effect) {}}), func() int64 { return 7 }, nil)
+	m.SetSources(cache.New(cache.Options{Clock: clock.RealClock{}, Do: func([]gang.Effect) {}}), func() int64 { return 7 }, nil)
 	require.EqualValues(t, 7, m.Runs())
 	require.Equal(t, append([]string{"filter_runs_total 7"}, want...), series(t, m, ""))
 	require.Equal(t, many, testutil.CollectAndCount(m), "the cache is not open")
@@ -107,7 +107,7 @@ func TestGangsThatWait(t *testing.T) {
 
 		w.bind("a-0")
 		w.bind("a-1")
-		w.cache.Handle(gang.Refused{Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "b"}, Refusal: gang.Refusal{By: gang.Plan, Words: "no room"}})
+		w.cache.Handle(gang.Unschedulable{Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "b"}, Refusal: gang.Obstacle{By: gang.Plan, Words: "no room"}})
 		w.remove("half-0")
 		w.pass(time.Second)
 		require.Equal(t, []string{`gang_longest_wait_seconds{reason="Unschedulable"} 7`, `gangs_waiting{reason="Unschedulable"} 1`}, waiting())
@@ -222,14 +222,14 @@ func TestReservationsAreMeasured(t *testing.T) {
 		}
 		w.pass(time.Second)
 		for _, name := range []string{"a", "b", "c"} {
-			w.cache.Handle(gang.Planned{Group: refs[name], Places: []gang.Place{{Pod: "ns/" + name + "-0", Node: "n-" + name}}, Reserved: true, Until: time.Now().Add(time.Hour)})
+			w.cache.Handle(gang.Planned{Group: refs[name], Places: []gang.Assignment{{Pod: "ns/" + name + "-0", Node: "n-" + name}}, Reserved: true, Until: time.Now().Add(time.Hour)})
 			w.pass(time.Second)
 		}
 		w.pass(7 * time.Second)
 		held := func() []string { return series(t, w.meter, "reservation") }
 		require.Equal(t, []string{"reservation_oldest_seconds 10", "reservations 3"}, held())
 
-		w.cache.Handle(gang.Kept{Group: refs["b"], Node: "n-b", Why: "a victim stays"})
+		w.cache.Handle(gang.VictimStays{Group: refs["b"], Node: "n-b", Why: "a victim stays"})
 		w.pass(time.Second)
 		require.Equal(t, []string{
 			`reservation_duration_seconds_sum{end="given_up"} 9`, `reservation_duration_seconds_count{end="given_up"} 1`,

@@ -10,7 +10,7 @@ import (
 // Nominate writes the node of a waiting pod's reservation before any victim is evicted: the next process must be able to read what victims
 // are evicted for. It writes even if the known status has the node, because an earlier request may have cleared it; a running request is
 // awaited. Without a reservation nothing is written. The error is the API server's.
-func (t *Teller) Nominate(ctx context.Context, pod *v1.Pod, key string) error {
+func (t *Reporter) Nominate(ctx context.Context, pod *v1.Pod, key string) error {
 	return t.turns.take(ctx, key, func() error {
 		node, confirmed := t.cache.Place(pod)
 		if node == "" || confirmed { // being bound: a nominated node would stay

@@ -37,7 +37,7 @@ func Position(reason string, at int32) int32 {
 }
 
 // moved schedules the writing of positions after a change.
-func (t *Teller) moved() {
+func (t *Reporter) moved() {
 	if t.options.Settle < 0 {
 		return
 	}
@@ -50,7 +50,7 @@ func (t *Teller) moved() {
 }
 
 // tellPositions updates the status of each gang whose position changed.
-func (t *Teller) tellPositions() {
+func (t *Reporter) tellPositions() {
 	now := Positions(t.cache)
 	was := t.memory.move(now)
 	if was == nil {
@@ -70,7 +70,7 @@ func (t *Teller) tellPositions() {
 }
 
 // written returns the positions that a previous process wrote.
-func (t *Teller) written() map[gang.Ref]int32 {
+func (t *Reporter) written() map[gang.Ref]int32 {
 	out := map[gang.Ref]int32{}
 	for _, ref := range t.cache.Gangs() {
 		if pg := t.cache.Object(ref); pg != nil {

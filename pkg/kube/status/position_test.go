@@ -70,7 +70,7 @@ func TestPositions(t *testing.T) {
 		require.Equal(t, "last/status middle/status", w.written())
 		require.Equal(t, [2]int64{1, 2}, [2]int64{w.position("middle"), w.position("last")})
 
-		w.cache.Handle(gang.Planned{Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "middle"}, Places: []gang.Place{{Pod: "ns/middle-0", Node: "n"}}})
+		w.cache.Handle(gang.Planned{Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "middle"}, Places: []gang.Assignment{{Pod: "ns/middle-0", Node: "n"}}})
 		w.pass(time.Second)
 		require.Equal(t, "Binding: a plan is being carried out", w.condition("middle"))
 		require.Zero(t, w.position("middle"))

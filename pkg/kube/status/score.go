@@ -8,14 +8,14 @@ import (
 )
 
 // writeScore writes only the placement score of an object's gangs into its status.
-func (t *Teller) writeScore(ctx context.Context, ref gang.Ref) error {
+func (t *Reporter) writeScore(ctx context.Context, ref gang.Ref) error {
 	s, ok := t.cache.Score(ref)
 	if !ok || !t.cache.Open() {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": s.Object.UID}, // not a new object of its name
-		"status":   map[string]any{"placementScore": s.Is},
+		"status":   map[string]any{"placementScore": s.Value},
 	})
 	if err != nil {
 		return err

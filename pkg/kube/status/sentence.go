@@ -17,7 +17,7 @@ import (
 func Sentence(s place.Shortage) string {
 	r := s.Plan
 	if s.Pin != nil && !r.Split {
-		return Clip(pinned(s.Pin, r.AtLeast))
+		return Clip(pinned(s.Pin, r.LowerBounds))
 	}
 	if s.Never != nil {
 		r = s.Never
@@ -54,7 +54,7 @@ func Sentence(s place.Shortage) string {
 		fmt.Fprintf(&out, "; it %s %d, even when empty", could, r.Domains[0].Slots)
 	case s.Never != nil:
 		fmt.Fprintf(&out, "; the largest, %s, %s %d, even when empty", clipped(r.Domains[0].Path), could, r.Domains[0].Slots)
-	case r.Dependent && !r.AtLeast: // the numbers of members forbid a plan: none was placed
+	case r.Dependent && !r.LowerBounds: // the numbers of members forbid a plan: none was placed
 	case whole:
 		fmt.Fprintf(&out, "; there is room for %s", slots(r))
 	case r.Domains[0].Slots == 0 && len(r.Multiple) > 0:
@@ -69,8 +69,8 @@ func Sentence(s place.Shortage) string {
 		fmt.Fprintf(&out, "; the gang evicts only pods of a priority below %d, which is the lowest of its members' (%s)",
 			s.Priority, clipped(convert.PodKey(s.Least)))
 	}
-	for _, of := range s.Apart {
-		fmt.Fprintf(&out, "; %s: %d are needed, there are %d (%s help, larger nodes do not)", of.Says, of.Need, of.Have, of.Helps())
+	for _, of := range s.Separations {
+		fmt.Fprintf(&out, "; %s: %d are needed, there are %d (%s help, larger nodes do not)", of.Field, of.Need, of.Have, of.Helps())
 	}
 	for _, s := range s.Short {
 		if s.Waits != "" {
@@ -79,10 +79,10 @@ func Sentence(s place.Shortage) string {
 		}
 		fmt.Fprintf(&out, "; %d × %s are needed, %d are free", s.Need, s.What, s.Free)
 	}
-	for _, what := range s.Beyond {
+	for _, what := range s.MinResourcesBeyondPods {
 		out.WriteString("; " + what)
 	}
-	for _, m := range s.Odd(r) {
+	for _, m := range s.UnreachableMultiples(r) {
 		fmt.Fprintf(&out, "; %d is not a multiple of podCountMultiple %d (%s)", r.Want, m.Count, m.Layer)
 	}
 	out.WriteString(besides(r))
@@ -92,7 +92,7 @@ func Sentence(s place.Shortage) string {
 // slots returns how many members the best domain takes, or at least takes.
 func slots(r *plan.Refusal) string {
 	n := r.Domains[0].Slots
-	if r.AtLeast && n > 0 {
+	if r.LowerBounds && n > 0 {
 		return fmt.Sprint("at least ", n)
 	}
 	return fmt.Sprint(n)
@@ -109,17 +109,17 @@ func pinned(p *place.Pin, atLeast bool) string {
 		where = fmt.Sprintf(" in one %s domain", p.Layer)
 	}
 	switch {
-	case p.Room >= p.Want: // but not for all rules together
+	case p.Capacity >= p.Want: // but not for all rules together
 		places, where = "more places", where+" there"
-	case p.Room > 0 && atLeast:
-		where += fmt.Sprintf(" there (at least %d now)", p.Room)
-	case p.Room > 0:
-		where += fmt.Sprintf(" there (%d now)", p.Room)
+	case p.Capacity > 0 && atLeast:
+		where += fmt.Sprintf(" there (at least %d now)", p.Capacity)
+	case p.Capacity > 0:
+		where += fmt.Sprintf(" there (%d now)", p.Capacity)
 	default:
 		where += " there"
 	}
 	return fmt.Sprintf("%s in %s, which has no room; the gang moves only as a whole: %s%s would help, or recreating all its members.",
-		run(p.Who), clipped(p.In), places, where)
+		run(p.Members), clipped(p.DomainPath), places, where)
 }
 
 // run names running members.
@@ -138,15 +138,15 @@ func run(names []string) string {
 // besides returns the reasons other than capacity.
 func besides(r *plan.Refusal) (out string) {
 	for _, d := range r.Deeper {
-		out += fmt.Sprintf("; %s must be in one %s domain", d.Who(), d.Layer)
+		out += fmt.Sprintf("; %s must be in one %s domain", d.Description(), d.Layer)
 	}
 	for i, t := range r.TooLarge {
 		if i < mostDomains {
 			out += "; " + t.String()
 		}
 	}
-	if r.Some != nil {
-		out += "; " + r.Some.String()
+	if r.Optional != nil {
+		out += "; " + r.Optional.String()
 	}
 	if r.Split {
 		out += "; the members that run are in several domains of " + r.Layer
@@ -154,7 +154,7 @@ func besides(r *plan.Refusal) (out string) {
 	if r.Dependent {
 		out += "; its members depend on one another and do not all fit in any order"
 	}
-	if r.Cut {
+	if r.Incomplete {
 		out += "; not all ways were tried"
 	}
 	return out
@@ -181,12 +181,12 @@ func nodes(s place.Shortage) string {
 	}
 	slices.SortFunc(all, func(a, b lack) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.words[1], b.words[1])) })
 	var last []lack // the remaining reasons
-	if s.Held.Nodes > 0 {
-		whose := reservedFor(s.Held)
-		last = append(last, lack{s.Held.Nodes, [2]string{"has its free room reserved for " + whose, "have their free room reserved for " + whose}})
+	if s.ReservedNodes.Nodes > 0 {
+		whose := reservedFor(s.ReservedNodes)
+		last = append(last, lack{s.ReservedNodes.Nodes, [2]string{"has its free room reserved for " + whose, "have their free room reserved for " + whose}})
 	}
-	if s.Stay > 0 {
-		last = append(last, lack{s.Stay, [2]string{"is used by pods of equal or higher priority, or protected pods", "are used by pods of equal or higher priority, or protected pods"}})
+	if s.BlockedNodes > 0 {
+		last = append(last, lack{s.BlockedNodes, [2]string{"is used by pods of equal or higher priority, or protected pods", "are used by pods of equal or higher priority, or protected pods"}})
 	}
 	if len(last) > 0 {
 		all = append(all[:min(len(all), mostLacks-len(last))], last...)
@@ -213,14 +213,14 @@ func nodes(s place.Shortage) string {
 }
 
 // reservedFor names the gang with the most reserved nodes, and counts the remaining ones.
-func reservedFor(h place.Held) string {
-	switch h.Others {
+func reservedFor(h place.NodesReserved) string {
+	switch h.OtherHolders {
 	case 0:
-		return clipped(h.For)
+		return clipped(h.Holder)
 	case 1:
-		return clipped(h.For) + " and 1 other"
+		return clipped(h.Holder) + " and 1 other"
 	}
-	return fmt.Sprintf("%s and %d others", clipped(h.For), h.Others)
+	return fmt.Sprintf("%s and %d others", clipped(h.Holder), h.OtherHolders)
 }
 
 // bare returns an unknown reason without the plugin's name and general advice. The middle of a long reason is left out.

@@ -26,23 +26,23 @@ func TestSentence(t *testing.T) {
 	}{
 		{
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (6 nodes lack cpu, 3 are cordoned, 3 are used by pods of equal or higher priority, or protected pods).",
-			place.Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 6, "node(s) were unschedulable": 3}, Stay: 3},
+			place.Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 6, "node(s) were unschedulable": 3}, BlockedNodes: 3},
 		},
 		{"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2.", place.Shortage{Plan: block}},
 		{
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node lacks cpu, 3 have their free room reserved for gang default/big).",
-			place.Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 1}, Held: place.Held{Nodes: 3, For: "gang default/big"}},
+			place.Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 1}, ReservedNodes: place.NodesReserved{Nodes: 3, Holder: "gang default/big"}},
 		},
 		{
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node has its free room reserved for pod default/p and 1 other).",
-			place.Shortage{Plan: block, Held: place.Held{Nodes: 1, For: "pod default/p", Others: 1}},
+			place.Shortage{Plan: block, ReservedNodes: place.NodesReserved{Nodes: 1, Holder: "pod default/p", OtherHolders: 1}},
 		},
 		{ // whose it is, and who stays, is said whatever else there is; a long name loses its front
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 2 have their free room reserved for …" + strings.Repeat("x", 160) +
 				" and 7 others, 4 are used by pods of equal or higher priority, or protected pods).",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"Insufficient a": 9, "Insufficient b": 8, "Insufficient c": 7, "Insufficient d": 6},
-				Held: place.Held{Nodes: 2, For: "gang default/" + strings.Repeat("x", 253), Others: 7}, Stay: 4,
+				ReservedNodes: place.NodesReserved{Nodes: 2, Holder: "gang default/" + strings.Repeat("x", 253), OtherHolders: 7}, BlockedNodes: 4,
 			},
 		},
 		{
@@ -88,7 +88,7 @@ func TestSentence(t *testing.T) {
 		},
 		{
 			"Needs 3 in one BlockLayer domain; best is b with 3; the members that run are in several domains of BlockLayer; not all ways were tried.",
-			place.Shortage{Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 3}}, Split: true, Cut: true}},
+			place.Shortage{Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 3}}, Split: true, Incomplete: true}},
 		},
 		{
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 7 lack c, 6 lack d, 2 more reasons).",
@@ -98,15 +98,15 @@ func TestSentence(t *testing.T) {
 		},
 		{
 			"a-1 and a-2 run in spine-2/block-4, which has no room; the gang moves only as a whole: 1 place there would help, or recreating all its members.",
-			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a-1", "a-2"}, In: "spine-2/block-4", Want: 1}},
+			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a-1", "a-2"}, DomainPath: "spine-2/block-4", Want: 1}},
 		},
 		{
 			"a, b, c and 2 more run in s, which has no room; the gang moves only as a whole: 4 places there (1 now) would help, or recreating all its members.",
-			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a", "b", "c", "d", "e"}, In: "s", Want: 4, Room: 1}},
+			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a", "b", "c", "d", "e"}, DomainPath: "s", Want: 4, Capacity: 1}},
 		},
 		{
 			"a runs in s, which has no room; the gang moves only as a whole: 3 places in one BlockLayer domain there (2 now) would help, or recreating all its members.",
-			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a"}, In: "s", Want: 3, Room: 2, Layer: "BlockLayer"}},
+			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2, Layer: "BlockLayer"}},
 		},
 		{
 			"Needs 9 in the cluster; it has capacity for 8, even when empty.",
@@ -126,8 +126,8 @@ func TestSentence(t *testing.T) {
 			"Needs 4 in the cluster; there is room for at least 3; each gang must be in one BlockLayer domain; g needs 3 in one domain of BlockLayer, best is b with 2; " +
 				"at least 2 of 3 gangs must start, each whole; its members depend on one another and do not all fit in any order.",
 			place.Shortage{Plan: &plan.Refusal{
-				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.Deeper{{Layer: "BlockLayer", Gangs: 1, Sets: 2, Every: true}},
-				TooLarge: []plan.TooLarge{{Gangs: []int{0}, Who: "g", Layer: "BlockLayer", Want: 3, Best: plan.Offer{Path: "b", Slots: 2}}}, Some: &plan.Some{Least: 2, Of: 3}, Dependent: true, AtLeast: true,
+				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.DeeperSets{{Layer: "BlockLayer", Gangs: 1, Sets: 2, Every: true}},
+				TooLarge: []plan.TooLarge{{Gangs: []int{0}, Name: "g", Layer: "BlockLayer", Want: 3, Best: plan.Offer{Path: "b", Slots: 2}}}, Optional: &plan.OptionalGangs{Least: 2, Of: 3}, Dependent: true, LowerBounds: true,
 			}},
 		},
 		{ // no member was put anywhere
@@ -139,13 +139,13 @@ func TestSentence(t *testing.T) {
 		{
 			"a runs in s, which has no room; the gang moves only as a whole: 3 places there (at least 2 now) would help, or recreating all its members.",
 			place.Shortage{
-				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "s", Slots: 2}}, Dependent: true, AtLeast: true},
-				Pin:  &place.Pin{Who: []string{"a"}, In: "s", Want: 3, Room: 2},
+				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "s", Slots: 2}}, Dependent: true, LowerBounds: true},
+				Pin:  &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2},
 			},
 		},
 		{ // each fits by itself, and not all of them
 			"a runs in s, which has no room; the gang moves only as a whole: more places there would help, or recreating all its members.",
-			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a"}, In: "s", Want: 3, Room: 5}},
+			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 5}},
 		},
 	} {
 		require.Equal(t, test.says, Sentence(test.of))
@@ -170,17 +170,17 @@ func TestRefusedHasRoom(t *testing.T) {
 		"long reasons": {Plan: few, Diagnosis: place.Diagnosis{Lacks: map[string]int{strings.Repeat("y", 5000): 1, strings.Repeat("z", 5000): 1}}},
 		"left out":     {Plan: many, Avoided: map[string]string{"n1": strings.Repeat("a", 400), "n2": "b"}},
 	} {
-		said := Refused(r, place.Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks}, Frame(speaker, of))
+		said := Refused(r, place.Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks}, MessageOverhead(speaker, of))
 		require.True(t, strings.HasPrefix(said.Sentence, "Needs "), name)
 		for _, message := range []string{
-			said.String(), said.ForSpeaker(PreemptionNobody, 0, 4), Sibling(of, speaker, said, PreemptionNobody.Says(0, 4), 0),
-			Sibling(of, speaker, Said{Sentence: said.Sentence, Text: PreemptionNobody.After(said.Text)}, "", 0),
+			said.String(), said.ForRepresentative(PreemptionNoVictims, 0, 4), Sibling(of, speaker, said, PreemptionNoVictims.Says(0, 4), 0),
+			Sibling(of, speaker, Explained{Sentence: said.Sentence, Text: PreemptionNoVictims.After(said.Text)}, "", 0),
 		} {
 			require.LessOrEqual(t, len(message), Limit, name)
 			require.True(t, strings.HasPrefix(message, said.Sentence[:50]), name)
 			require.Contains(t, message, "no candidate topology nodes can accommodate job, desiredOfferSlot: ", name)
 		}
-		require.True(t, strings.HasSuffix(said.ForSpeaker(PreemptionNobody, 0, 4), "preemption: no potential victims."), name)
+		require.True(t, strings.HasSuffix(said.ForRepresentative(PreemptionNoVictims, 0, 4), "preemption: no potential victims."), name)
 		if name == "many" { // as many domains as have room, and nothing cut
 			require.Contains(t, said.Text, "BlockLayer/spine-0/block-with-a-rather-long-name-5: 8;")
 			require.Contains(t, said.Text, "; and 5")
@@ -193,7 +193,7 @@ func TestRefusedHasRoom(t *testing.T) {
 func TestFewOfManyTooLarge(t *testing.T) {
 	r := &plan.Refusal{Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}}
 	for i := range 9 {
-		r.TooLarge = append(r.TooLarge, plan.TooLarge{Gangs: []int{i}, Who: fmt.Sprint("g-", i), Layer: "BlockLayer", Want: 2})
+		r.TooLarge = append(r.TooLarge, plan.TooLarge{Gangs: []int{i}, Name: fmt.Sprint("g-", i), Layer: "BlockLayer", Want: 2})
 	}
 	require.Equal(t, mostDomains, strings.Count(Sentence(place.Shortage{Plan: r}), "g-"))
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-var noRoom = gang.Refusal{By: gang.Plan, Words: "no candidate"}
+var noRoom = gang.Obstacle{By: gang.Plan, Words: "no candidate"}
 
 func TestCondition(t *testing.T) {
 	for _, c := range []struct {
@@ -29,12 +29,12 @@ func TestCondition(t *testing.T) {
 		state  gang.State
 		reason string
 	}{
-		{"nothing exists", gang.State{Min: 2, Refusal: gang.Refusal{By: gang.Missing, Words: "0 of 2 members exist"}}, status.ReasonWaiting},
-		{"bad input", gang.State{Min: 2, Refusal: gang.Refusal{By: gang.Declaration, Words: `layer "x"`}}, status.ReasonRejected},
+		{"nothing exists", gang.State{Min: 2, Refusal: gang.Obstacle{By: gang.Missing, Words: "0 of 2 members exist"}}, status.ReasonWaiting},
+		{"bad input", gang.State{Min: 2, Refusal: gang.Obstacle{By: gang.Declaration, Words: `layer "x"`}}, status.ReasonRejected},
 		{"whole, not tried", gang.State{Min: 2, Exist: 2}, status.ReasonReady},
 		{"no room", gang.State{Min: 2, Exist: 2, Refusal: noRoom}, status.ReasonUnschedulable},
-		{"no room, whoever leaves", gang.State{Min: 2, Exist: 2, Refusal: gang.Refusal{By: gang.Plan, Words: "no candidate", Never: true}}, status.ReasonNeverFits},
-		{"conflict", gang.State{Min: 2, Exist: 2, Refusal: gang.Refusal{By: gang.Conflict, Words: "TopologySpecConflict: a and b"}}, status.ReasonConflict},
+		{"no room, whoever leaves", gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Plan, Words: "no candidate", NeverEvictable: true}}, status.ReasonNeverFits},
+		{"conflict", gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Conflict, Words: "TopologySpecConflict: a and b"}}, status.ReasonConflict},
 		{"victims leave", gang.State{Min: 2, Exist: 2, Planned: 2, Reserved: true, Refusal: noRoom}, status.ReasonPreempting},
 		{"half way", gang.State{Min: 2, Exist: 2, Planned: 1, Bound: 1}, status.ReasonBinding},
 		{"done", gang.State{Min: 2, Exist: 2, Bound: 2}, status.ReasonScheduled},
@@ -127,6 +127,6 @@ func TestFinal(t *testing.T) {
 		{apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", nil), true},
 		{fmt.Errorf("status: %w", apierrors.NewNotFound(pods, "p")), true},
 	} {
-		require.Equal(t, c.final, status.Final(c.err), "%v", c.err)
+		require.Equal(t, c.final, status.Permanent(c.err), "%v", c.err)
 	}
 }

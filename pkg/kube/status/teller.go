@@ -23,20 +23,20 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Teller updates the status of objects and records events, each change once, and not more often than users read.
-type Teller struct {
+// Reporter updates the status of objects and records events, each change once, and not more often than users read.
+type Reporter struct {
 	Writer *Writer
 
 	cache    *cache.Cache
 	recorder events.EventRecorder
-	options  TellerOptions
+	options  ReporterOptions
 	memory   *memory
 	turns    turns
 	network  time.Time // when the topology's status was written; only its writer reads it
 }
 
-// TellerOptions are the settings of the process.
-type TellerOptions struct {
+// ReporterOptions are the settings of the process.
+type ReporterOptions struct {
 	Clock clock.Clock
 	// Settle is how long changes of a gang are gathered before its status is written; below 0 is not at all.
 	Settle time.Duration
@@ -48,13 +48,13 @@ type TellerOptions struct {
 	Unread bool
 }
 
-// NewTeller returns a Teller. The caller calls About before anything is told.
-func NewTeller(w *Writer, r events.EventRecorder, o TellerOptions) *Teller {
-	return &Teller{Writer: w, recorder: r, options: o, memory: newMemory(), turns: newTurns()}
+// NewReporter returns a Teller. The caller calls About before anything is told.
+func NewReporter(w *Writer, r events.EventRecorder, o ReporterOptions) *Reporter {
+	return &Reporter{Writer: w, recorder: r, options: o, memory: newMemory(), turns: newTurns()}
 }
 
-// About sets the cache that the Teller reads.
-func (t *Teller) About(c *cache.Cache) { t.cache = c }
+// SetCache sets the cache that the Teller reads.
+func (t *Reporter) SetCache(c *cache.Cache) { t.cache = c }
 
 // The types of events.
 const (
@@ -67,17 +67,17 @@ const longestBusy = 5 * time.Second
 
 // DoIdle runs do in the background once for each key: after a delay, and once no bindings are running or longestBusy has passed. do may ask
 // whether it should yield to new bindings.
-func (t *Teller) DoIdle(key string, after time.Duration, do func(ctx context.Context, yields func() bool) error) {
+func (t *Reporter) DoIdle(key string, after time.Duration, do func(ctx context.Context, yields func() bool) error) {
 	by := t.options.Clock.Now().Add(longestBusy)
 	t.doIdle(key, after, by, func(ctx context.Context) error { return do(ctx, func() bool { return t.yields(by) }) })
 }
 
 // yields returns whether bindings are running that the work waits for until some time.
-func (t *Teller) yields(by time.Time) bool {
+func (t *Reporter) yields(by time.Time) bool {
 	return t.options.Busy() && t.options.Clock.Now().Before(by)
 }
 
-func (t *Teller) doIdle(key string, after time.Duration, by time.Time, do func(context.Context) error) {
+func (t *Reporter) doIdle(key string, after time.Duration, by time.Time, do func(context.Context) error) {
 	t.Writer.DoAfter(key, after, func(ctx context.Context) error {
 		if t.yields(by) {
 			t.doIdle(key, after, by, do)
@@ -88,7 +88,7 @@ func (t *Teller) doIdle(key string, after time.Duration, by time.Time, do func(c
 }
 
 // Report schedules the writing of a gang's status; unless it has no reader.
-func (t *Teller) Report(ref gang.Ref) {
+func (t *Reporter) Report(ref gang.Ref) {
 	if t.options.Unread {
 		return
 	}
@@ -96,13 +96,13 @@ func (t *Teller) Report(ref gang.Ref) {
 	t.moved()
 }
 
-func (t *Teller) report(ref gang.Ref, by time.Time) {
+func (t *Reporter) report(ref gang.Ref, by time.Time) {
 	t.doIdle("gang "+ref.ID(), t.options.Settle, by, func(ctx context.Context) error { return t.writeGang(ctx, ref) })
 }
 
 // Pod schedules the writing of a waiting pod's status, in its state at that time. A nominated node to clear is cleared even if a later call
 // replaces this one.
-func (t *Teller) Pod(key string, say Waiting) {
+func (t *Reporter) Pod(key string, say Waiting) {
 	if pod := t.cache.Pod(key); pod != nil && say.Node != nil && *say.Node == "" {
 		t.memory.void(key, pod.UID)
 	}
@@ -112,7 +112,7 @@ func (t *Teller) Pod(key string, say Waiting) {
 }
 
 // writePod writes the status of a pod with its present node assignment.
-func (t *Teller) writePod(ctx context.Context, key string, say Waiting) error {
+func (t *Reporter) writePod(ctx context.Context, key string, say Waiting) error {
 	pod := t.cache.Pod(key)
 	if pod == nil || pod.Spec.NodeName != "" {
 		t.memory.void(key, "")
@@ -128,7 +128,7 @@ func (t *Teller) writePod(ctx context.Context, key string, say Waiting) error {
 		say.Node = new(string)
 	}
 	err := t.Writer.Pod(ctx, pod, say)
-	if err == nil || Final(err) {
+	if err == nil || Permanent(err) {
 		t.memory.void(key, "")
 	}
 	return err
@@ -136,9 +136,9 @@ func (t *Teller) writePod(ctx context.Context, key string, say Waiting) error {
 
 // Siblings tells the other pending members why they wait, if victims are evicted for the gang, or if their status still tells of such an
 // attempt. Other gangs do not cost a write for each member.
-func (t *Teller) Siblings(speaker *v1.Pod, why Said, came Preemption) {
+func (t *Reporter) Siblings(speaker *v1.Pod, why Explained, came Preemption) {
 	group, refusal := t.cache.Group(speaker)
-	if refusal.Is() {
+	if refusal.Exists() {
 		return
 	}
 	says := ""
@@ -161,7 +161,7 @@ func toldOfAttempt(pod *v1.Pod) bool {
 }
 
 // Refused returns what to show for a refused group: its words stay for a while. If they are not why, later is when why may be shown.
-func (t *Teller) Refused(group gang.Ref, why Said) (words Said, later time.Duration) {
+func (t *Reporter) Refused(group gang.Ref, why Explained) (words Explained, later time.Duration) {
 	if t.options.Settle < 0 {
 		return why, 0
 	}
@@ -169,7 +169,7 @@ func (t *Teller) Refused(group gang.Ref, why Said) (words Said, later time.Durat
 }
 
 // Placed records the plan of a group, which is not refused any longer. Its spread is told when the group is bound; nil keeps the known one.
-func (t *Teller) Placed(group gang.Ref, spread []place.Spread) {
+func (t *Reporter) Placed(group gang.Ref, spread []place.Spread) {
 	near := nearness(spread)
 	if spread == nil {
 		near = t.memory.nearnessOf(group)
@@ -207,7 +207,7 @@ func nearness(spread []place.Spread) string {
 }
 
 // writeGang updates a PodGroup's status and tells about changes.
-func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
+func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 	name := ref.ID()
 	r, ok := t.cache.Report(ref)
 	if !ok {
@@ -238,7 +238,7 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 	}
 	if r.PodGroup != nil && r.Condition != "" {
 		old := Conditions{r.PodGroup.Status.Conditions}
-		return t.Writer.Custom(ctx, r.Resource, r.PodGroup, old, Initially(old, r.Condition, c, is.Started, r.PodGroup.Generation, metav1.NewTime(t.options.Clock.Now())))
+		return t.Writer.Custom(ctx, r.Resource, r.PodGroup, old, InitialConditions(old, r.Condition, c, is.Started, r.PodGroup.Generation, metav1.NewTime(t.options.Clock.Now())))
 	}
 	if r.PodGroup == nil || r.ReadOnly {
 		return nil
@@ -254,7 +254,7 @@ const memberSettle = 10
 
 // gated tells the members of an incomplete gang what they wait for, and updates that once the gang is complete. A refusal is written to
 // each member once.
-func (t *Teller) gated(ref gang.Ref) {
+func (t *Reporter) gated(ref gang.Ref) {
 	r, ok := t.cache.Report(ref)
 	if !ok || !t.cache.Open() {
 		return
@@ -264,19 +264,19 @@ func (t *Teller) gated(ref gang.Ref) {
 		return
 	}
 	for _, pod := range t.cache.Pending(ref) {
-		if len(pod.Spec.SchedulingGates) > 0 || !t.cache.Serves(pod) || !r.Refusal.Waits() && !saysWaiting(pod) {
+		if len(pod.Spec.SchedulingGates) > 0 || !t.cache.Serves(pod) || !r.Refusal.WaitsForUser() && !saysWaiting(pod) {
 			continue
 		}
 		if ok, why := t.cache.Admit(pod); !ok {
 			t.Pod(convert.PodKey(pod), Waiting{Message: why + Hint(r), Gated: true})
-		} else if !t.cache.State(ref).Refusal.Is() && r.Refusal.Waits() { // for a reason that the scheduler keeps the pod out of its queue for
+		} else if !t.cache.State(ref).Refusal.Exists() && r.Refusal.WaitsForUser() { // for a reason that the scheduler keeps the pod out of its queue for
 			t.Pod(convert.PodKey(pod), Waiting{Message: r.Refusal.String(), Gated: true})
 		}
 	}
 }
 
 // Gang records an event on the PodGroup, or on a member of a gang without one.
-func (t *Teller) Gang(ref gang.Ref, kind, reason, message string) {
+func (t *Reporter) Gang(ref gang.Ref, kind, reason, message string) {
 	name := ref.ID()
 	r, ok := t.cache.Report(ref)
 	if !ok || !r.Served {
@@ -287,8 +287,8 @@ func (t *Teller) Gang(ref gang.Ref, kind, reason, message string) {
 	switch pg := t.PodGroup(ref); {
 	case pg != nil:
 		about, uid = pg, pg.UID
-	case r.Speaker != nil:
-		about, uid = r.Speaker, r.Speaker.UID
+	case r.EventMember != nil:
+		about, uid = r.EventMember, r.EventMember.UID
 	default:
 		return
 	}
@@ -310,7 +310,7 @@ func likeness(reason, message string) string {
 }
 
 // PodGroup returns the PodGroup of a gang as events need it; nil if it has none.
-func (t *Teller) PodGroup(ref gang.Ref) *sigs.PodGroup {
+func (t *Reporter) PodGroup(ref gang.Ref) *sigs.PodGroup {
 	r, ok := t.cache.Report(ref)
 	if !ok || r.PodGroup == nil {
 		return nil
@@ -321,7 +321,7 @@ func (t *Teller) PodGroup(ref gang.Ref) *sigs.PodGroup {
 }
 
 // Note records an event.
-func (t *Teller) Note(n cache.Note) {
+func (t *Reporter) Note(n cache.Note) {
 	if !t.cache.Open() {
 		return
 	}
@@ -333,7 +333,7 @@ func (t *Teller) Note(n cache.Note) {
 }
 
 // Once is Note if its message differs from the last one of that key.
-func (t *Teller) Once(key string, n cache.Note) {
+func (t *Reporter) Once(key string, n cache.Note) {
 	if t.memory.news(key, n.Message) {
 		t.Note(n)
 	}
@@ -344,9 +344,9 @@ func (t *Teller) Once(key string, n cache.Note) {
 const betweenTopologies = time.Second
 
 // Topology schedules the update of the ClusterNetworkTopology's status.
-func (t *Teller) Topology() { t.topologyAfter(t.options.Settle) }
+func (t *Reporter) Topology() { t.topologyAfter(t.options.Settle) }
 
-func (t *Teller) topologyAfter(settle time.Duration) {
+func (t *Reporter) topologyAfter(settle time.Duration) {
 	t.Writer.DoAfter("topology", settle, func(ctx context.Context) error {
 		if left := t.network.Add(betweenTopologies).Sub(t.options.Clock.Now()); t.options.Settle >= 0 && left > 0 {
 			t.topologyAfter(left)
@@ -360,7 +360,7 @@ func (t *Teller) topologyAfter(settle time.Duration) {
 	})
 }
 
-func (t *Teller) writeTopology(ctx context.Context) error {
+func (t *Reporter) writeTopology(ctx context.Context) error {
 	if !t.options.Topology || !t.cache.Open() {
 		return nil
 	}
@@ -380,7 +380,7 @@ func (t *Teller) writeTopology(ctx context.Context) error {
 }
 
 // writeUnused says in each ClusterNetworkTopology of another name that it has no effect.
-func (t *Teller) writeUnused(ctx context.Context) error {
+func (t *Reporter) writeUnused(ctx context.Context) error {
 	for _, object := range t.cache.Unused() {
 		is := Unused(object, metav1.NewTime(t.options.Clock.Now()))
 		if meta.IsStatusConditionPresentAndEqual(object.Status.Conditions, Ready, metav1.ConditionFalse) &&
@@ -403,4 +403,4 @@ func aboutTopology(object *koordinator.ClusterNetworkTopology, reason, message s
 }
 
 // Expired tells that a gang has waited too long.
-func (t *Teller) Expired(ref gang.Ref, why string) { t.Gang(ref, Warning, ReasonTimeout, why) }
+func (t *Reporter) Expired(ref gang.Ref, why string) { t.Gang(ref, Warning, ReasonTimeout, why) }

@@ -68,9 +68,9 @@ func TestEveryMemberIsToldOnce(t *testing.T) {
 		}
 		w.pass(time.Minute)
 		w.written()
-		refuse := func(by gang.Refuser, words string) {
-			w.cache.Handle(gang.Tried{Pod: "ns/g-0"})
-			w.cache.Handle(gang.Refused{Group: g, Refusal: gang.Refusal{By: by, Words: words}})
+		refuse := func(by gang.ObstacleKind, words string) {
+			w.cache.Handle(gang.PlanSearched{Pod: "ns/g-0"})
+			w.cache.Handle(gang.Unschedulable{Group: g, Refusal: gang.Obstacle{By: by, Words: words}})
 		}
 		refuse(gang.Plan, "no room")
 		w.pass(15 * time.Second)
@@ -90,7 +90,7 @@ func TestEveryMemberIsToldOnce(t *testing.T) {
 		w.pass(15 * time.Second)
 		require.Equal(t, "g-1/status g-2/status g-3/status g-4/status g/status", w.written())
 
-		w.cache.Handle(gang.Planned{Group: g, Places: []gang.Place{{Pod: "ns/g-0", Node: "n"}, {Pod: "ns/g-1", Node: "n"}}})
+		w.cache.Handle(gang.Planned{Group: g, Places: []gang.Assignment{{Pod: "ns/g-0", Node: "n"}, {Pod: "ns/g-1", Node: "n"}}})
 		w.pass(15 * time.Second)
 		require.Equal(t, "g/status", w.written(), "who has a place need not be told")
 	})
@@ -202,7 +202,7 @@ func TestRefusalsAreFewEvents(t *testing.T) {
 		w.pass(time.Minute)
 		w.said()
 		for i := range 150 {
-			w.cache.Handle(gang.Refused{Group: g, Refusal: gang.Refusal{By: gang.Plan, Words: fmt.Sprint("no room, ", i)}})
+			w.cache.Handle(gang.Unschedulable{Group: g, Refusal: gang.Obstacle{By: gang.Plan, Words: fmt.Sprint("no room, ", i)}})
 			w.pass(time.Second)
 		}
 		require.Equal(t, []string{"g Warning Unschedulable: no room, 0", "g Warning Unschedulable: no room, 60", "g Warning Unschedulable: no room, 120"}, w.said())
@@ -365,12 +365,12 @@ func TestSiblings(t *testing.T) {
 		w.pod("g", "g-1", "")
 		w.pass(time.Minute)
 		w.written()
-		w.teller.Siblings(speaker, status.Said{Text: "no room"}, status.PreemptionNobody)
+		w.teller.Siblings(speaker, status.Explained{Text: "no room"}, status.PreemptionNoVictims)
 		w.pass(time.Second)
 		require.Empty(t, w.written())
 
-		w.cache.Handle(gang.Planned{Group: g, Places: []gang.Place{{Pod: "ns/g-0", Node: "n0"}, {Pod: "ns/g-1", Node: "n1"}}, Reserved: true, Until: time.Now().Add(time.Hour)})
-		w.teller.Siblings(speaker, status.Said{Text: "no room"}, status.PreemptionEvicts)
+		w.cache.Handle(gang.Planned{Group: g, Places: []gang.Assignment{{Pod: "ns/g-0", Node: "n0"}, {Pod: "ns/g-1", Node: "n1"}}, Reserved: true, Until: time.Now().Add(time.Hour)})
+		w.teller.Siblings(speaker, status.Explained{Text: "no room"}, status.PreemptionEvicts)
 		w.pass(time.Second)
 		require.Equal(t, "g-1/status g/status", w.written())
 		require.Equal(t, `Unschedulable: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0. `+
@@ -382,10 +382,10 @@ func TestSiblings(t *testing.T) {
 		w.pass(time.Second)
 		require.Empty(t, w.written(), "its place is what it was, whoever says otherwise")
 
-		w.cache.Handle(gang.Kept{Group: g, Why: "the victims stay"})
+		w.cache.Handle(gang.VictimStays{Group: g, Why: "the victims stay"})
 		w.pass(time.Second)
 		w.written()
-		w.teller.Siblings(speaker, status.Said{Text: "no room"}, status.PreemptionNobody)
+		w.teller.Siblings(speaker, status.Explained{Text: "no room"}, status.PreemptionNoVictims)
 		w.pass(time.Second)
 		require.Equal(t, `Unschedulable: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason `+
 			`"no room. preemption: no potential victims", alreadyWaitForBound: 0.`, w.scheduled("g-1"), "an eviction that is over is not mentioned")
@@ -440,7 +440,7 @@ func TestANominationIsWrittenAfterItWasCleared(t *testing.T) {
 				}
 				w.written()
 				w.cache.Handle(gang.Planned{
-					Group: w.cache.GroupKey(pod), Places: []gang.Place{{Pod: "ns/g-0", Node: "n1"}}, Reserved: true, Until: time.Now().Add(time.Minute),
+					Group: w.cache.GroupKey(pod), Places: []gang.Assignment{{Pod: "ns/g-0", Node: "n1"}}, Reserved: true, Until: time.Now().Add(time.Minute),
 				})
 				wrote := make(chan error, 1)
 				go func() { wrote <- w.teller.Nominate(w.t.Context(), pod, "ns/g-0") }()
@@ -476,15 +476,15 @@ func TestAReplacedGangIsNews(t *testing.T) {
 func TestRefusedWordsStay(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := gang.Ref{Source: "podgroup", Namespace: "ns", Name: "g"}
-		words, later := w.teller.Refused(g, status.Said{Text: "3 of 8"})
+		words, later := w.teller.Refused(g, status.Explained{Text: "3 of 8"})
 		require.Equal(t, "3 of 8", words.Text)
 		require.Zero(t, later)
 		w.pass(time.Second)
-		words, later = w.teller.Refused(g, status.Said{Text: "4 of 8"})
+		words, later = w.teller.Refused(g, status.Explained{Text: "4 of 8"})
 		require.Equal(t, "3 of 8", words.Text)
 		require.Equal(t, 9*time.Second, later)
 		w.teller.Placed(g, nil)
-		words, _ = w.teller.Refused(g, status.Said{Text: "5 of 8"})
+		words, _ = w.teller.Refused(g, status.Explained{Text: "5 of 8"})
 		require.Equal(t, "5 of 8", words.Text)
 	})
 }

@@ -34,8 +34,8 @@ const mostListed = 1 << 20
 // notUsed is the message in every ClusterNetworkTopology but one.
 const notUsed = "this object has no effect: only ClusterNetworkTopology " + scheduling.TopologyName + " is used"
 
-// AboutWhatIsWritten returns whether events of a reason report an error in what a user wrote.
-func AboutWhatIsWritten(reason string) bool {
+// ReportsUserError returns whether events of a reason report an error in what a user wrote.
+func ReportsUserError(reason string) bool {
 	switch reason {
 	case cache.InvalidAnnotation, cache.InvalidTopologyIndex, cache.TwoGangs, cache.UnknownKey, cache.TierMissing, cache.TierTooHigh, cache.TierIsNode, cache.LeaderFirst, cache.QuotaNotFound, cache.QuotaNotUsable, ReasonInvalidSpec, ReasonNotUsed:
 		return true

@@ -165,9 +165,9 @@ func TestUnusedTopology(t *testing.T) {
 // TestAboutWhatIsWritten: what is wrong with an object that somebody wrote is told apart from what became of it.
 func TestAboutWhatIsWritten(t *testing.T) {
 	for _, reason := range []string{cache.InvalidAnnotation, cache.TwoGangs, cache.TierMissing, cache.LeaderFirst, cache.QuotaNotFound, status.ReasonInvalidSpec, status.ReasonNotUsed} {
-		require.True(t, status.AboutWhatIsWritten(reason), reason)
+		require.True(t, status.ReportsUserError(reason), reason)
 	}
 	for _, reason := range []string{status.ReasonInUse, status.ReasonScheduled, status.ReasonNeverFits, status.ReasonTimeout, status.ReasonGaveUp, status.ReasonEvictionFailed, ""} {
-		require.False(t, status.AboutWhatIsWritten(reason), reason)
+		require.False(t, status.ReportsUserError(reason), reason)
 	}
 }

@@ -18,29 +18,29 @@ type Preemption uint8
 
 // The results.
 const (
-	PreemptionNone    Preemption = iota // no search
-	PreemptionEvicts                    // victims are evicted, or none are needed
-	PreemptionWaits                     // victims of an earlier eviction have not terminated yet
-	PreemptionNever                     // a member has preemptionPolicy Never
-	PreemptionOff                       // the configuration forbids it
-	PreemptionNobody                    // no pod may be evicted
-	PreemptionNoHelp                    // evicting all eligible pods makes no plan
-	PreemptionSurplus                   // the waiting members are beyond minMember
-	PreemptionLeftOut                   // excluded nodes have capacity
-	PreemptionUntried                   // no eviction was found within the search limit
-	PreemptionEnding                    // a gang is ending, after which fewer victims are needed
+	PreemptionNone      Preemption = iota // no search
+	PreemptionEvicts                      // victims are evicted, or none are needed
+	PreemptionWaits                       // victims of an earlier eviction have not terminated yet
+	PreemptionNever                       // a member has preemptionPolicy Never
+	PreemptionOff                         // the configuration forbids it
+	PreemptionNoVictims                   // no pod may be evicted
+	PreemptionNoHelp                      // evicting all eligible pods makes no plan
+	PreemptionSurplus                     // the waiting members are beyond minMember
+	PreemptionLeftOut                     // excluded nodes have capacity
+	PreemptionUntried                     // no eviction was found within the search limit
+	PreemptionEnding                      // a gang is ending, after which fewer victims are needed
 )
 
 const preemptPrefix = "preemption: "
 
 // preemptionWords are stable, because tools match them.
 var preemptionWords = map[Preemption]string{
-	PreemptionEvicts: "preempt success, alreadyWaitingForBound: %d/%d",
-	PreemptionWaits:  "not eligible due to terminating pod on the nominated node",
-	PreemptionNever:  "not eligible due to preemptionPolicy=Never",
-	PreemptionOff:    "not eligible due to CoschedulingArgs.enablePreemption=false",
-	PreemptionNobody: "no potential victims",
-	PreemptionNoHelp: "preemption is not helpful for scheduling",
+	PreemptionEvicts:    "preempt success, alreadyWaitingForBound: %d/%d",
+	PreemptionWaits:     "not eligible due to terminating pod on the nominated node",
+	PreemptionNever:     "not eligible due to preemptionPolicy=Never",
+	PreemptionOff:       "not eligible due to CoschedulingArgs.enablePreemption=false",
+	PreemptionNoVictims: "no potential victims",
+	PreemptionNoHelp:    "preemption is not helpful for scheduling",
 
 	PreemptionSurplus: "not eligible: minMember is reached, further members do not evict",
 	PreemptionLeftOut: "not eligible: nodes that are excluded for now have capacity",
@@ -69,21 +69,23 @@ func (p Preemption) After(why string) string {
 	return why + ". " + preemptPrefix + p.Says(0, 0)
 }
 
-// Said is what is shown of a refused group: one plain sentence, and the text that tools match.
-type Said struct {
+// Explained is what is shown of a refused group: one plain sentence, and the text that tools match.
+type Explained struct {
 	Sentence string // "" if there is none
 	Text     string
 	Never    bool // no eviction helps
 }
 
-// Of returns what is shown of a refusal.
-func Of(r gang.Refusal) Said { return Said{Sentence: r.Says, Text: r.String(), Never: r.Never} }
+// ExplainedOf returns what is shown of a refusal.
+func ExplainedOf(r gang.Obstacle) Explained {
+	return Explained{Sentence: r.Summary, Text: r.String(), Never: r.NeverEvictable}
+}
 
 // String returns the whole message, the sentence first, in at most Limit bytes.
-func (s Said) String() string { return s.Within(Limit) }
+func (s Explained) String() string { return s.Within(Limit) }
 
 // Within is String in at most so many bytes. The middle of the text is left out: its end has the result.
-func (s Said) Within(most int) string {
+func (s Explained) Within(most int) string {
 	if s.Sentence == "" {
 		return squeeze(s.Text, most)
 	}
@@ -156,8 +158,8 @@ func Kept(many, needed int, where string) string {
 	return fmt.Sprintf(". The gang is starving: free capacity%s is reserved for it (%d of %d members)", where, many, needed)
 }
 
-// ForSpeaker returns the message for the representative at the end of its cycle, with space for the scheduler's prefix.
-func (s Said) ForSpeaker(came Preemption, held, pending int) string {
+// ForRepresentative returns the message for the representative at the end of its cycle, with space for the scheduler's prefix.
+func (s Explained) ForRepresentative(came Preemption, held, pending int) string {
 	s.Text += ". " + came.ForPod(held, pending)
 	return s.Within(Limit - len("0/1000000 nodes are available: "))
 }
@@ -166,7 +168,7 @@ func (s Said) ForSpeaker(came Preemption, held, pending int) string {
 const attemptedBy = "preemption already attempted by "
 
 // Sibling returns the message for a member whose representative was tried. preemption is its result; "" leaves it out.
-func Sibling(of gang.Ref, speaker *v1.Pod, said Said, preemption string, held int) string {
+func Sibling(of gang.Ref, speaker *v1.Pod, said Explained, preemption string, held int) string {
 	key := convert.PodKey(speaker)
 	tail := fmt.Sprintf("\", alreadyWaitForBound: %d.", held)
 	if preemption != "" {
@@ -181,18 +183,18 @@ func Sibling(of gang.Ref, speaker *v1.Pod, said Said, preemption string, held in
 	return sentence + head + squeeze(said.Text, room-len(sentence)) + tail
 }
 
-// Frame returns the bytes of the longest message for siblings besides what is shown.
-func Frame(speaker *v1.Pod, gangs ...gang.Ref) (most int) {
+// MessageOverhead returns the bytes of the longest message for siblings besides what is shown.
+func MessageOverhead(speaker *v1.Pod, gangs ...gang.Ref) (most int) {
 	for _, of := range gangs {
-		most = max(most, len(Sibling(of, speaker, Said{}, "", 0)))
+		most = max(most, len(Sibling(of, speaker, Explained{}, "", 0)))
 	}
 	return most
 }
 
 // Refused returns what is shown of a refused attempt, short enough for all messages. frame is the bytes besides it in the longest of them.
-func Refused(r *place.Refusal, s place.Shortage, frame int) Said {
+func Refused(r *place.Refusal, s place.Shortage, frame int) Explained {
 	const ends = 160 // the result of the search for victims, and the hold
-	out := Said{Sentence: clip(Sentence(s), longestSentence), Never: s.Never != nil}
+	out := Explained{Sentence: clip(Sentence(s), longestSentence), Never: s.Never != nil}
 	out.Text = NoPlan(r, Limit-frame-ends-len(out.Sentence)-len(details))
 	return out
 }

@@ -27,7 +27,7 @@ func TestPreemptionInWords(t *testing.T) {
 		{status.PreemptionWaits, "not eligible due to terminating pod on the nominated node", "no room. preemption: not eligible due to terminating pod on the nominated node"},
 		{status.PreemptionNever, "not eligible due to preemptionPolicy=Never", "no room. preemption: not eligible due to preemptionPolicy=Never"},
 		{status.PreemptionOff, "not eligible due to CoschedulingArgs.enablePreemption=false", "no room. preemption: not eligible due to CoschedulingArgs.enablePreemption=false"},
-		{status.PreemptionNobody, "no potential victims", "no room. preemption: no potential victims"},
+		{status.PreemptionNoVictims, "no potential victims", "no room. preemption: no potential victims"},
 		{status.PreemptionSurplus, "not eligible: minMember is reached, further members do not evict", "no room. preemption: not eligible: minMember is reached, further members do not evict"},
 		{status.PreemptionLeftOut, "not eligible: nodes that are excluded for now have capacity", "no room. preemption: not eligible: nodes that are excluded for now have capacity"},
 		{status.PreemptionEnding, "not eligible yet: a gang is finishing, after that fewer pods need to be evicted", "no room. preemption: not eligible yet: a gang is finishing, after that fewer pods need to be evicted"},
@@ -90,11 +90,11 @@ func TestSiblingInWords(t *testing.T) {
 	speaker := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-0"}}
 	of := gang.Ref{Namespace: "ns", Name: "g"}
 	require.Equal(t, `GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 2.`,
-		status.Sibling(of, speaker, status.Said{Text: "no room"}, "", 2))
+		status.Sibling(of, speaker, status.Explained{Text: "no room"}, "", 2))
 	require.Equal(t, `Needs 3. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0.`,
-		status.Sibling(of, speaker, status.Said{Sentence: "Needs 3.", Text: "no room"}, "", 0))
+		status.Sibling(of, speaker, status.Explained{Sentence: "Needs 3.", Text: "no room"}, "", 0))
 	for _, n := range []int{1, 800, 900, 1024, 5000} {
-		says := status.Sibling(of, speaker, status.Said{Text: strings.Repeat("x", n) + " at the end"}, "no potential victims", 0)
+		says := status.Sibling(of, speaker, status.Explained{Text: strings.Repeat("x", n) + " at the end"}, "no potential victims", 0)
 		require.LessOrEqual(t, len(says), status.Limit, n)
 		require.True(t, strings.HasPrefix(says, `GangGroup "ns/g" gets`), n)
 		require.True(t, strings.HasSuffix(says, ` at the end", alreadyWaitForBound: 0. preemption: preemption already attempted by ns/g-0 with message no potential victims.`), n)

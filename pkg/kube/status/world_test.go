@@ -42,7 +42,7 @@ type world struct {
 	custom *dynamicfake.FakeDynamicClient
 	cache  *cache.Cache
 	writer *status.Writer
-	teller *status.Teller
+	teller *status.Reporter
 	meter  *status.Meter
 	runs   atomic.Int64 // of the Filters
 	busy   atomic.Bool
@@ -73,7 +73,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		w.custom.PrependReactor("patch", "*", w.note)
 		ctx, cancel := context.WithCancel(t.Context())
 		w.writer = status.NewWriter(w.client, w.custom)
-		w.teller = status.NewTeller(w.writer, w, status.TellerOptions{Clock: clock.RealClock{}, Settle: settle, Busy: func() bool { return w.busy.Load() }, Topology: true})
+		w.teller = status.NewReporter(w.writer, w, status.ReporterOptions{Clock: clock.RealClock{}, Settle: settle, Busy: func() bool { return w.busy.Load() }, Topology: true})
 		w.meter = status.NewMeter(clock.RealClock{})
 		w.cache = cache.New(cache.Options{
 			Aware: true, Limits: cache.Limits{Wait: time.Minute, Policy: gang.OnceSatisfied, Leave: time.Minute}, Clock: clock.RealClock{},
@@ -91,8 +91,8 @@ func inWorld(t *testing.T, test func(w *world)) {
 			},
 		})
 		w.cache.Serve(scheduling.SchedulerName)
-		w.teller.About(w.cache)
-		w.meter.About(w.cache, w.runs.Load, w.nodeOf)
+		w.teller.SetCache(w.cache)
+		w.meter.SetSources(w.cache, w.runs.Load, w.nodeOf)
 		core := informers.NewSharedInformerFactory(w.client, 0)
 		require.NoError(t, w.cache.Start(ctx, cache.Source{Core: core, Dynamic: w.custom, Served: func(r schema.GroupVersionResource) (bool, error) {
 			return !source.Foreign(r) || r == native || r == podGangs, nil

@@ -91,7 +91,7 @@ func (w *Writer) next(ctx context.Context) bool {
 		return true
 	}
 	err := j.do(ctx)
-	if err != nil && !Final(err) && ctx.Err() == nil {
+	if err != nil && !Permanent(err) && ctx.Err() == nil {
 		klog.FromContext(ctx).V(2).Info("Writing again", "key", key, "err", err)
 		w.queue.AddRateLimited(key)
 		return true

@@ -157,7 +157,7 @@ func report(c *cache.Cache, served func(schema.GroupVersionResource) (bool, erro
 		owns[out.Owners[i].Kind] = &out.Owners[i]
 	}
 	for _, ref := range c.Gangs() {
-		said, ok := c.Said(ref)
+		said, ok := c.Declarations(ref)
 		if !ok {
 			continue
 		}

@@ -65,7 +65,7 @@ func TestReport(t *testing.T) {
 	served := func(r schema.GroupVersionResource) (bool, error) {
 		switch {
 		case r.Group == "jobset.x-k8s.io":
-			return false, fmt.Errorf("%w: apply manifests/rbac/sources/jobset.yaml", cache.ErrDenied)
+			return false, fmt.Errorf("%w: apply manifests/rbac/sources/jobset.yaml", cache.ErrNoPermission)
 		case r.Group == "scheduling.k8s.io":
 			return r.Version == "v1alpha2", nil // an older cluster's
 		}

@@ -53,7 +53,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	c, err := controller.Add(m, controller.Options{
-		Sources: sources, Config: backends, Gates: o.gatePods, Prepare: o.webhookPort != 0, Workers: o.workers, Look: o.look,
+		Sources: sources, Config: backends, Gates: o.gatePods, Prepare: o.webhookPort != 0, Workers: o.workers, DiscoveryInterval: o.look,
 	})
 	if err != nil {
 		return err

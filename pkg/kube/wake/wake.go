@@ -25,13 +25,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Filing is an unschedulable group.
-type Filing struct {
-	Group   gang.Ref
-	Class   string // "" is a class of its own
-	Speaker string // the pod that was tried for it
-	UID     string // of the speaker: a recreated pod was not tried
-	Created time.Time
+// Entry is an unschedulable group.
+type Entry struct {
+	Group    gang.Ref
+	Class    string // "" is a class of its own
+	TriedPod string // the pod that was tried for it
+	UID      string // of the speaker: a recreated pod was not tried
+	Created  time.Time
 	// Plugins are the plugins that rejected it, sorted; nil if unknown.
 	Plugins []string
 	Kinds   []string  // pods with other needs than the speaker, one of each kind
@@ -48,24 +48,24 @@ type Filing struct {
 }
 
 // before orders the groups of a class by the queue.
-func (f *Filing) before(o *Filing) int {
+func (f *Entry) before(o *Entry) int {
 	return cmp.Or(f.Created.Compare(o.Created), f.Group.Compare(o.Group, topology.CompareNames))
 }
 
 // key returns the class.
-func (f *Filing) key() string {
+func (f *Entry) key() string {
 	if f.Class == "" {
 		return "alone: " + f.Group.ID()
 	}
 	return f.Class
 }
 
-// Room holds the unschedulable groups. The zero value is empty.
-type Room struct {
+// Registry holds the unschedulable groups. The zero value is empty.
+type Registry struct {
 	mu      sync.RWMutex
-	groups  map[gang.Ref]*Filing
-	classes map[string][]*Filing // in queue order
-	leaders map[string]*Filing   // by the tried pod
+	groups  map[gang.Ref]*Entry
+	classes map[string][]*Entry // in queue order
+	leaders map[string]*Entry   // by the tried pod
 	trying  attempt
 }
 
@@ -76,15 +76,15 @@ type attempt struct {
 	called  bool // an event came meanwhile: the result may be outdated
 }
 
-// File records that a group is unschedulable. It returns the pods to try now: the next leader of a class that the
+// Record records that a group is unschedulable. It returns the pods to try now: the next leader of a class that the
 // group left, and the leader that it replaced, which must be kept out.
-func (r *Room) File(f Filing) (try []string) {
+func (r *Registry) Record(f Entry) (try []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.groups == nil {
-		r.groups, r.classes, r.leaders = map[gang.Ref]*Filing{}, map[string][]*Filing{}, map[string]*Filing{}
+		r.groups, r.classes, r.leaders = map[gang.Ref]*Entry{}, map[string][]*Entry{}, map[string]*Entry{}
 	}
-	if r.trying.speaker == f.Speaker {
+	if r.trying.speaker == f.TriedPod {
 		f.called, r.trying = r.trying.called, attempt{}
 	}
 	led := false
@@ -97,19 +97,19 @@ func (r *Room) File(f Filing) (try []string) {
 	key := f.key()
 	class := r.classes[key]
 	if len(class) > 0 {
-		delete(r.leaders, class[0].Speaker)
+		delete(r.leaders, class[0].TriedPod)
 	}
-	i, _ := slices.BinarySearchFunc(class, &f, (*Filing).before)
+	i, _ := slices.BinarySearchFunc(class, &f, (*Entry).before)
 	if i == 0 && len(class) > 0 && !led {
-		try = append(try, class[0].Speaker)
+		try = append(try, class[0].TriedPod)
 	}
 	class = slices.Insert(class, i, &f)
-	r.groups[f.Group], r.classes[key], r.leaders[class[0].Speaker] = &f, class, class[0]
+	r.groups[f.Group], r.classes[key], r.leaders[class[0].TriedPod] = &f, class, class[0]
 	return try
 }
 
 // Leave deletes a group that is not unschedulable any more, or changes. It returns the pod to try now.
-func (r *Room) Leave(group gang.Ref) (try []string) {
+func (r *Registry) Leave(group gang.Ref) (try []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f := r.groups[group]; f != nil {
@@ -119,44 +119,44 @@ func (r *Room) Leave(group gang.Ref) (try []string) {
 }
 
 // leave deletes a group and returns the new leader of its class, if that changed.
-func (r *Room) leave(f *Filing) (try []string) {
+func (r *Registry) leave(f *Entry) (try []string) {
 	led := r.classes[f.key()][0] == f
 	r.remove(f)
 	if class := r.classes[f.key()]; led && len(class) > 0 {
-		return []string{class[0].Speaker}
+		return []string{class[0].TriedPod}
 	}
 	return nil
 }
 
-func (r *Room) remove(f *Filing) {
+func (r *Registry) remove(f *Entry) {
 	key := f.key()
 	class := r.classes[key]
 	delete(r.groups, f.Group)
-	delete(r.leaders, class[0].Speaker)
-	i, _ := slices.BinarySearchFunc(class, f, (*Filing).before)
+	delete(r.leaders, class[0].TriedPod)
+	i, _ := slices.BinarySearchFunc(class, f, (*Entry).before)
 	if class = slices.Delete(class, i, i+1); len(class) == 0 {
 		delete(r.classes, key)
 		return
 	}
-	r.classes[key], r.leaders[class[0].Speaker] = class, class[0]
+	r.classes[key], r.leaders[class[0].TriedPod] = class, class[0]
 }
 
-// Filed returns the pod that was tried for a group; "" if the group is not recorded.
-func (r *Room) Filed(group gang.Ref) (speaker string) {
+// RecordedPod returns the pod that was tried for a group; "" if the group is not recorded.
+func (r *Registry) RecordedPod(group gang.Ref) (speaker string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if f := r.groups[group]; f != nil {
-		return f.Speaker
+		return f.TriedPod
 	}
 	return ""
 }
 
-// Speaker returns the pod that was or is being tried for a group; "" if there is none.
-func (r *Room) Speaker(group gang.Ref) string {
+// TriedPod returns the pod that was or is being tried for a group; "" if there is none.
+func (r *Registry) TriedPod(group gang.Ref) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if f := r.groups[group]; f != nil {
-		return f.Speaker
+		return f.TriedPod
 	}
 	if r.trying.group == group {
 		return r.trying.speaker
@@ -165,27 +165,27 @@ func (r *Room) Speaker(group gang.Ref) string {
 }
 
 // Begin records that a pod is being tried for its group, one at a time.
-func (r *Room) Begin(group gang.Ref, pod string) {
+func (r *Registry) Begin(group gang.Ref, pod string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.trying = attempt{group: group, speaker: pod}
-	if f := r.groups[group]; f != nil && f.Speaker == pod {
+	if f := r.groups[group]; f != nil && f.TriedPod == pod {
 		f.called = false
 	}
 }
 
 // Call records that a pod must be tried for its own group, whichever group leads.
-func (r *Room) Call(group gang.Ref, pod string) {
+func (r *Registry) Call(group gang.Ref, pod string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.call(group, pod)
 }
 
-func (r *Room) call(group gang.Ref, pod string) {
+func (r *Registry) call(group gang.Ref, pod string) {
 	if r.trying.speaker == pod {
 		r.trying.called = true
 	}
-	if f := r.groups[group]; f != nil && f.Speaker == pod {
+	if f := r.groups[group]; f != nil && f.TriedPod == pod {
 		f.called = true
 	}
 }
@@ -195,23 +195,23 @@ func (r *Room) call(group gang.Ref, pod string) {
 const longestFollow = 4 * time.Minute
 
 // Follows says whether a pod need not be tried or receive events, because another group of its class is tried.
-func (r *Room) Follows(group gang.Ref, pod, uid string, now time.Time) bool {
+func (r *Registry) Follows(group gang.Ref, pod, uid string, now time.Time) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	f := r.groups[group]
-	return f != nil && f.Speaker == pod && f.UID == uid && !f.called && r.leaders[pod] != f && now.Before(f.Since.Add(longestFollow))
+	return f != nil && f.TriedPod == pod && f.UID == uid && !f.called && r.leaders[pod] != f && now.Before(f.Since.Add(longestFollow))
 }
 
-// Roams says whether a pod leads a class and some node may help it.
-func (r *Room) Roams(pod string) bool {
+// HelpedByNodes says whether a pod leads a class and some node may help it.
+func (r *Registry) HelpedByNodes(pod string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	f := r.leaders[pod]
 	return f != nil && !f.Template
 }
 
-// Hopes says whether a pod leads a class and terminating pods may help it.
-func (r *Room) Hopes(pod string) bool {
+// HelpedByEviction says whether a pod leads a class and terminating pods may help it.
+func (r *Registry) HelpedByEviction(pod string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	f := r.leaders[pod]
@@ -219,7 +219,7 @@ func (r *Room) Hopes(pod string) bool {
 }
 
 // Limits returns Filing.Limits of the leader that a pod is tried for.
-func (r *Room) Limits(pod string) uint64 {
+func (r *Registry) Limits(pod string) uint64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if f := r.leaders[pod]; f != nil {
@@ -229,7 +229,7 @@ func (r *Room) Limits(pod string) uint64 {
 }
 
 // Kinds returns the pods of other kinds of a leader's group.
-func (r *Room) Kinds(leader string) []string {
+func (r *Registry) Kinds(leader string) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if f := r.leaders[leader]; f != nil {
@@ -239,31 +239,31 @@ func (r *Room) Kinds(leader string) []string {
 }
 
 // WaitsFor says whether a pod leads a class that a plugin rejected, or may have rejected.
-func (r *Room) WaitsFor(pod, plugin string) bool {
+func (r *Registry) WaitsFor(pod, plugin string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	f := r.leaders[pod]
 	return f != nil && f.waitsFor(plugin)
 }
 
-func (f *Filing) waitsFor(plugin string) bool {
+func (f *Entry) waitsFor(plugin string) bool {
 	_, found := slices.BinarySearch(f.Plugins, plugin)
 	return found || f.Plugins == nil
 }
 
 // Leaders returns, sorted, the pods of the leaders that freed capacity may help. The pod that is being tried is
 // included: it may not have seen the change.
-func (r *Room) Leaders() []string {
-	return r.leadersWhere(func(f *Filing) bool { return !f.Never })
+func (r *Registry) Leaders() []string {
+	return r.leadersWhere(func(f *Entry) bool { return !f.Never })
 }
 
 // LeadersFor returns, sorted, the pods of the leaders that a plugin rejected or may have, and the pod that is being
 // tried.
-func (r *Room) LeadersFor(plugin string) []string {
-	return r.leadersWhere(func(f *Filing) bool { return f.waitsFor(plugin) })
+func (r *Registry) LeadersFor(plugin string) []string {
+	return r.leadersWhere(func(f *Entry) bool { return f.waitsFor(plugin) })
 }
 
-func (r *Room) leadersWhere(match func(*Filing) bool) (pods []string) {
+func (r *Registry) leadersWhere(match func(*Entry) bool) (pods []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for pod, f := range r.leaders {

@@ -16,29 +16,29 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-func filing(group, class string, created int) Filing {
-	return Filing{
-		Group: gang.Ref{Namespace: "ns", Name: group}, Class: class, Speaker: "ns/" + group + "-0", Created: time.Unix(int64(created), 0), Plugins: []string{},
+func filing(group, class string, created int) Entry {
+	return Entry{
+		Group: gang.Ref{Namespace: "ns", Name: group}, Class: class, TriedPod: "ns/" + group + "-0", Created: time.Unix(int64(created), 0), Plugins: []string{},
 	}
 }
 
 // TestFirstInQueueLeads tells a story of one class.
 func TestFirstInQueueLeads(t *testing.T) {
-	var r Room
-	file := func(group, class string, created int) []string { return r.File(filing(group, class, created)) }
+	var r Registry
+	file := func(group, class string, created int) []string { return r.Record(filing(group, class, created)) }
 	require.Empty(t, file("b", "c", 2))
 	require.Empty(t, file("c", "c", 2), "of the same age the name decides")
 	require.Equal(t, []string{"ns/b-0"}, file("a", "c", 1), "the oldest leads, whenever it was refused, and who led is kept out")
 	require.Equal(t, []string{"ns/a-0"}, r.Leaders())
-	require.False(t, r.Roams("ns/b-0"))
+	require.False(t, r.HelpedByNodes("ns/b-0"))
 
 	require.Empty(t, file("a", "c", 1), "refused again: the others need not be tried")
 	require.Equal(t, []string{"ns/b-0"}, r.Leave(gang.Ref{Namespace: "ns", Name: "a"}))
-	require.True(t, r.Roams("ns/b-0"))
+	require.True(t, r.HelpedByNodes("ns/b-0"))
 	nowhere := filing("b", "c", 2)
 	nowhere.Template = true
-	require.Empty(t, r.File(nowhere))
-	require.False(t, r.Roams("ns/b-0"), "no node helps")
+	require.Empty(t, r.Record(nowhere))
+	require.False(t, r.HelpedByNodes("ns/b-0"), "no node helps")
 	require.Empty(t, file("b", "c", 2))
 	require.Empty(t, r.Leave(gang.Ref{Namespace: "ns", Name: "a"}), "it is not there")
 	require.Empty(t, r.Leave(gang.Ref{Namespace: "ns", Name: "c"}), "it did not lead")
@@ -49,35 +49,35 @@ func TestFirstInQueueLeads(t *testing.T) {
 	require.Empty(t, r.Leave(gang.Ref{Namespace: "ns", Name: "c"}), "it was the last")
 
 	f := filing("b", "d", 2)
-	f.Speaker = "ns/b-1"
-	require.Empty(t, r.File(f))
+	f.TriedPod = "ns/b-1"
+	require.Empty(t, r.Record(f))
 	require.Equal(t, []string{"ns/b-1"}, r.Leaders(), "another member was tried")
-	require.Equal(t, "ns/b-1", r.Filed(f.Group))
-	require.Empty(t, r.Filed(gang.Ref{Name: "nobody"}))
-	require.Equal(t, "ns/b-1", r.Speaker(f.Group))
+	require.Equal(t, "ns/b-1", r.RecordedPod(f.Group))
+	require.Empty(t, r.RecordedPod(gang.Ref{Name: "nobody"}))
+	require.Equal(t, "ns/b-1", r.TriedPod(f.Group))
 	r.Begin(gang.Ref{Name: "somebody"}, "ns/s")
-	require.Equal(t, "ns/s", r.Speaker(gang.Ref{Name: "somebody"}), "it is being tried")
-	require.Empty(t, r.Speaker(gang.Ref{Name: "nobody"}))
+	require.Equal(t, "ns/s", r.TriedPod(gang.Ref{Name: "somebody"}), "it is being tried")
+	require.Empty(t, r.TriedPod(gang.Ref{Name: "nobody"}))
 }
 
 func TestGroupsLikeNoOther(t *testing.T) {
-	var r Room
-	r.File(filing("a", "", 1))
-	r.File(filing("b", "", 2))
+	var r Registry
+	r.Record(filing("a", "", 1))
+	r.Record(filing("b", "", 2))
 	require.Equal(t, []string{"ns/a-0", "ns/b-0"}, r.Leaders())
 	require.Empty(t, r.Leave(gang.Ref{Namespace: "ns", Name: "a"}))
 }
 
 func TestLeadersForPlugin(t *testing.T) {
-	var r Room
+	var r Registry
 	for i, plugins := range [][]string{{"Fit", "Volumes"}, {"Fit"}, nil, {}} {
 		f := filing(fmt.Sprint("g", i), fmt.Sprint("c", i), i)
 		f.Plugins = plugins
-		r.File(f)
+		r.Record(f)
 	}
 	follower := filing("h", "c0", 9)
 	follower.Plugins = []string{"Fit", "Volumes"}
-	r.File(follower)
+	r.Record(follower)
 	require.Equal(t, []string{"ns/g0-0", "ns/g2-0"}, r.LeadersFor("Volumes"))
 	require.Equal(t, []string{"ns/g0-0", "ns/g1-0", "ns/g2-0"}, r.LeadersFor("Fit"))
 	require.True(t, r.WaitsFor("ns/g2-0", "Anybody"), "nobody knows who has refused it")
@@ -88,7 +88,7 @@ func TestLeadersForPlugin(t *testing.T) {
 // queue simulates a scheduler whose groups ask for a number of things that are free. It tries the woken groups one
 // after the other, in any order, and keeps out the groups that follow.
 type queue struct {
-	room   *Room // nil tries all groups at every change
+	room   *Registry // nil tries all groups at every change
 	free   int
 	groups map[string]*asking
 	woken  []string
@@ -97,7 +97,7 @@ type queue struct {
 }
 
 type asking struct {
-	Filing
+	Entry
 	need   int
 	placed bool
 }
@@ -115,9 +115,9 @@ func (q *queue) wake(pods ...string) {
 // call is when a group has changed.
 func (q *queue) call(g *asking) {
 	if q.room != nil {
-		q.room.Call(g.Group, g.Speaker)
+		q.room.Call(g.Group, g.TriedPod)
 	}
-	q.wake(g.Speaker)
+	q.wake(g.TriedPod)
 }
 
 // of is the group for which a pod is tried.
@@ -133,7 +133,7 @@ func (q *queue) change() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.groups)) {
 		if !q.groups[name].placed {
-			q.wake(q.groups[name].Speaker)
+			q.wake(q.groups[name].TriedPod)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (q *queue) try(k int) {
 	case q.room != nil:
 		again := slices.Contains(q.woken, pod) // it was woken meanwhile, and comes back now
 		q.woken = slices.DeleteFunc(q.woken, func(p string) bool { return p == pod })
-		q.wake(q.room.File(asks.Filing)...)
+		q.wake(q.room.Record(asks.Entry)...)
 		if again {
 			q.wake(pod)
 		}
@@ -178,7 +178,7 @@ func (q *queue) try(k int) {
 // Random histories: when no group is left to be tried, no waiting group would be placed if all groups were tried.
 func TestNoGroupWaitsBesideFreeCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q := &queue{room: &Room{}, groups: map[string]*asking{}}
+		q := &queue{room: &Registry{}, groups: map[string]*asking{}}
 		made := 0
 		steps := map[string]func(*rapid.T){
 			"come": func(t *rapid.T) {
@@ -189,7 +189,7 @@ func TestNoGroupWaitsBesideFreeCapacity(t *testing.T) {
 				if rapid.IntRange(0, 9).Draw(t, "alone") == 0 {
 					f.Class = ""
 				}
-				q.groups[name] = &asking{Filing: f, need: need}
+				q.groups[name] = &asking{Entry: f, need: need}
 				q.call(q.groups[name])
 			},
 			"room": func(t *rapid.T) {
@@ -229,7 +229,7 @@ func TestNoGroupWaitsBesideFreeCapacity(t *testing.T) {
 			"again": func(t *rapid.T) { // its pod is made again
 				if name := q.any(t); name != "" && !q.groups[name].placed {
 					q.groups[name].UID += "'"
-					q.wake(q.groups[name].Speaker)
+					q.wake(q.groups[name].TriedPod)
 				}
 			},
 			"": func(t *rapid.T) { q.agree(t) },
@@ -257,47 +257,47 @@ func (q *queue) alter(t *rapid.T, g *asking) {
 
 // A group that does not lead need not be tried, except for itself, and not for ever.
 func TestFollowersAreNotTried(t *testing.T) {
-	var r Room
+	var r Registry
 	a, b := filing("a", "c", 1), filing("b", "c", 2)
 	now := time.Unix(10, 0)
 	b.Since, b.UID = now, "1"
-	follows := func() bool { return r.Follows(b.Group, b.Speaker, "1", now) }
+	follows := func() bool { return r.Follows(b.Group, b.TriedPod, "1", now) }
 	require.False(t, follows(), "it was not refused")
-	r.File(b)
+	r.Record(b)
 	require.False(t, follows(), "it leads")
-	r.File(a)
+	r.Record(a)
 	require.True(t, follows())
-	require.False(t, r.Follows(b.Group, b.Speaker, "2", now), "another pod of that name")
+	require.False(t, r.Follows(b.Group, b.TriedPod, "2", now), "another pod of that name")
 	require.False(t, r.Follows(b.Group, "ns/b-1", "1", now), "it was not tried")
-	require.False(t, r.Follows(b.Group, b.Speaker, "1", now.Add(longestFollow)), "the queue's own flush")
+	require.False(t, r.Follows(b.Group, b.TriedPod, "1", now.Add(longestFollow)), "the queue's own flush")
 
-	r.Call(b.Group, b.Speaker)
+	r.Call(b.Group, b.TriedPod)
 	require.False(t, follows(), "it has changed")
-	r.Begin(a.Group, a.Speaker)
-	r.File(a)
+	r.Begin(a.Group, a.TriedPod)
+	r.Record(a)
 	require.False(t, follows(), "it was not tried since")
-	r.Begin(b.Group, b.Speaker)
-	r.File(b)
+	r.Begin(b.Group, b.TriedPod)
+	r.Record(b)
 	require.True(t, follows())
-	r.Begin(b.Group, b.Speaker)
-	r.Call(b.Group, b.Speaker)
-	r.File(b)
+	r.Begin(b.Group, b.TriedPod)
+	r.Call(b.Group, b.TriedPod)
+	r.Record(b)
 	require.False(t, follows(), "it has changed while it was tried")
 
-	r.Begin(b.Group, b.Speaker)
-	require.Equal(t, []string{b.Speaker}, r.Leave(a.Group))
+	r.Begin(b.Group, b.TriedPod)
+	require.Equal(t, []string{b.TriedPod}, r.Leave(a.Group))
 	require.False(t, follows(), "it leads again")
 }
 
 // TestAChangeCostsOneTry: however many ask for the same, and when room comes for some of them
 // these are tried and one more.
 func TestAChangeCostsOneTry(t *testing.T) {
-	for room, want := range map[*Room]int{{}: 1, nil: 1000} {
+	for room, want := range map[*Registry]int{{}: 1, nil: 1000} {
 		q := &queue{room: room, groups: map[string]*asking{}}
 		for i := range 1000 {
-			g := &asking{Filing: filing(fmt.Sprint("g", i), "c", i), need: 8}
+			g := &asking{Entry: filing(fmt.Sprint("g", i), "c", i), need: 8}
 			q.groups[g.Group.Name] = g
-			q.wake(g.Speaker)
+			q.wake(g.TriedPod)
 		}
 		for len(q.woken) > 0 {
 			q.try(0)
@@ -344,11 +344,11 @@ func (q *queue) any(t *rapid.T) string {
 func (q *queue) agree(t *rapid.T) {
 	n := 0
 	for key, of := range q.room.classes {
-		if len(of) == 0 || !slices.IsSortedFunc(of, (*Filing).before) {
+		if len(of) == 0 || !slices.IsSortedFunc(of, (*Entry).before) {
 			t.Fatalf("class %s is %v", key, of)
 		}
-		if q.room.leaders[of[0].Speaker] != of[0] {
-			t.Fatalf("%s does not lead %s", of[0].Speaker, key)
+		if q.room.leaders[of[0].TriedPod] != of[0] {
+			t.Fatalf("%s does not lead %s", of[0].TriedPod, key)
 		}
 		for _, f := range of {
 			n++

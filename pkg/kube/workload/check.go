@@ -16,7 +16,7 @@ func count(n int64, path *field.Path) field.ErrorList {
 	switch {
 	case n < 0:
 		return field.ErrorList{field.Invalid(path, n, "must be greater than or equal to 0")}
-	case n > Most:
+	case n > MaxPods:
 		return field.ErrorList{field.Invalid(path, n, "must be less than or equal to 100000 in a simulation")}
 	}
 	return nil

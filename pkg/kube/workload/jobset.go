@@ -126,7 +126,7 @@ func (s *jobSet) check() (errs field.ErrorList) {
 		errs = append(errs, checkJob(&batchv1.Job{Spec: r.Template.Spec}, at.Child("template", "spec"))...)
 		total += int64(*r.Replicas) * int64(ptr.Deref(r.Template.Spec.Parallelism, 1))
 	}
-	if len(errs) == 0 && total > Most {
+	if len(errs) == 0 && total > MaxPods {
 		errs = append(errs, field.Invalid(path.Child("replicatedJobs"), total, "replicas × parallelism of all must be less than or equal to 100000 in a simulation"))
 	}
 	return errs

@@ -109,7 +109,7 @@ func (s *leaderWorkerSet) check() (errs field.ErrorList) {
 	switch size := int64(*t.Size); {
 	case size < 1:
 		errs = append(errs, field.Invalid(at.Child("size"), size, "must be greater than or equal to 1"))
-	case size*int64(*s.Spec.Replicas) > Most:
+	case size*int64(*s.Spec.Replicas) > MaxPods:
 		errs = append(errs, field.Invalid(at.Child("size"), size, "replicas × size must be less than or equal to 100000 in a simulation"))
 	}
 	if p := s.Spec.StartupPolicy; p != lwsv1.LeaderCreatedStartupPolicy && p != lwsv1.LeaderReadyStartupPolicy {

@@ -86,7 +86,7 @@ func TestRefused(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			_, err = Expand(read(t, c.text), Nobody)
+			_, err = Expand(read(t, c.text), EmptyAPI)
 			require.NoError(t, err, "whoever asks only whether it can be expanded hears the same")
 			pods := map[string]bool{}
 			for _, o := range out.Objects {
@@ -177,6 +177,6 @@ func TestKinds(t *testing.T) {
 	require.Equal(t, workloads.JobSetKind, kindOf(u))
 	require.Equal(t, jobKind, kindOf(&batchv1.Job{}), "a type says it where the object does not")
 	require.True(t, kindOf(&metav1.Table{}).Empty())
-	_, err := Expand(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}, Nobody)
+	_, err := Expand(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}, EmptyAPI)
 	require.ErrorContains(t, err, `Job.batch "j" is invalid`)
 }

@@ -41,8 +41,8 @@ type API struct {
 	Priority func(class string) int32
 }
 
-// Nobody is an API without objects, to check whether a workload can be expanded.
-var Nobody = API{
+// EmptyAPI is an API without objects, to check whether a workload can be expanded.
+var EmptyAPI = API{
 	UID:      func(string, string) types.UID { return "" },
 	Priority: func(string) int32 { return 0 },
 }
@@ -63,8 +63,8 @@ type Object struct {
 	Near string
 }
 
-// Most is the maximal number of pods of one object.
-const Most = 100_000
+// MaxPods is the maximal number of pods of one object.
+const MaxPods = 100_000
 
 // Expand returns what the controller of a workload would make in an empty cluster. The workload has a namespace, a UID and the
 // API server's defaults: a Job, Deployment, ReplicaSet or StatefulSet in its type, a JobSet or LeaderWorkerSet unstructured.
