@@ -22,7 +22,7 @@ LDFLAGS   := -X $(MODULE)/pkg/version.version=$(VERSION) -X $(MODULE)/pkg/versio
              -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check house cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-core bench-scale bench-explain generate generate-check lint image image-check release clean
+.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check words house cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-core bench-scale bench-explain generate generate-check lint image image-check release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,12 +103,15 @@ nightly: build control-plane image-check ## all random worlds from new seeds, 10
 vuln: ## known weaknesses that the programs reach, as govulncheck finds them; it asks vuln.go.dev
 	@$(TOOL) govulncheck $(if $(VULN_DB),-db='$(VULN_DB)') ./cmd/...
 
-check: ## formatting, vet, staticcheck, the arrows between packages
+check: words ## formatting, vet, staticcheck, words, the arrows between packages
 	@unformatted=$$($(TOOL) gofumpt -l cmd pkg test manifests deploy release); \
 	  if [ -n "$$unformatted" ]; then echo "gofumpt -w these: $$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
 	$(GO) test ./test/arch
+
+words: ## pages, comments and messages by the rules of tools/words, with Vale
+	$(GO) run ./test/words
 
 house: ## how large and how tangled the source is: figures, limits and targets
 	@$(GO) run ./test/house/report

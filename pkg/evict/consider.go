@@ -42,7 +42,7 @@ type Rule = plan.Rule
 const (
 	ByBudgets  Rule = "budgets"         // fewest violated disruption budgets
 	ByPods     Rule = "pods"            // fewest pods evicted
-	ByRequeued Rule = "sentBack"        // fewest pods sent back to the queue
+	ByRequeued Rule = "sentBack"        // fewest requeued pods to the queue
 	ByHighest  Rule = "highestPriority" // lowest highest victim priority
 	BySum      Rule = "sum"             // lowest sum of priorities
 

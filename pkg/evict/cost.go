@@ -81,7 +81,7 @@ func (c Cost) Add(o Cost) Cost {
 }
 
 // price returns the cost under a ceiling, where the highest priority no longer matters: violations, pods and the sum of priorities.
-// All pods sent back together weigh less than one running pod.
+// All pods requeued together weigh less than one running pod.
 func (c Cost) price() offer.Price {
 	return offer.Price{int64(c.Violations), int64(c.Pods)<<32 + int64(c.Requeued), c.Sum}
 }

@@ -9,13 +9,13 @@ import (
 
 // prices encodes costs under a ceiling as prices with the same order. They mostly fit into one number, which is much faster:
 //
-//	violations │ pods │ sent back │ priorities
+//	violations │ pods │ requeued  │ priorities
 //
 // Each field has as many bits as all victims together need. A priority counts in units above the lowest one.
 // The order is unchanged: priorities matter only between sets of equal size.
 type prices struct {
 	packed bool // they fit into one number
-	// Bits up to and including priorities, pods sent back, pods, and all fields.
+	// Bits up to and including priorities, requeued pods, pods, and all fields.
 	sum, back, pods, all int
 	lowest, unit         int64
 }

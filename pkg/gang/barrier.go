@@ -127,7 +127,7 @@ func (b *Book) satisfiesPolicy(ref Ref) bool {
 	}
 }
 
-// release handles a member that lost its node. In a strict gang, all members at the barrier are sent back too. A
+// release handles a member that lost its node. In a strict gang, all members at the barrier are requeued too. A
 // plan with a reservation is kept and confirmed again. After the barrier only a request can fail, so the member
 // keeps its assignment.
 func (b *Book) release(ev Released, now time.Time) (out []Effect) {
@@ -146,7 +146,7 @@ func (b *Book) release(ev Released, now time.Time) (out []Effect) {
 			out = b.Review(m.Gang)
 		}
 		return out
-	case g.unconfirmed: // sent back with another member's failure
+	case g.unconfirmed: // requeued with another member's failure
 		b.occupy(node, m.Pod)
 		g.rewind(m)
 		if rep := b.representative(key); rep != nil && b.inFlight(key) == 0 && g.retryAt.IsZero() {

@@ -291,7 +291,7 @@ type member struct {
 	assumed  bool // the scheduler counts it on its node
 	held     bool // it waits at the barrier, or has passed it
 	allowed  bool // it has passed the barrier and is being bound
-	sentBack bool // it was sent back from the barrier, not because of its node
+	sentBack bool // it was requeued from the barrier, not because of its node
 	tried    bool // it was tried for its group, so cluster events concern it
 	planned  bool // it has an assignment in its group's plan
 	evicted  bool // its group is being evicted, and it has not terminated
@@ -315,7 +315,7 @@ const (
 	AssumedOnNode             // the scheduler counts it, and it is not at the barrier yet
 	AtBarrier                 // the member waits there
 	PastBarrier               // it is being bound
-	SentBack                  // it was sent back from the barrier
+	SentBack                  // it was requeued from the barrier
 )
 
 // detach resets the barrier state of a member that is bound now or lost its node.

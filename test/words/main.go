@@ -21,8 +21,11 @@ import (
 
 const exceptionsFile = "tools/words/exceptions.txt"
 
-// read are the folders and files that Vale reads.
-var read = []string{"pkg", "cmd", "test", "manifests", "deploy", "docs", "README.md", "CHANGELOG.md"}
+// runs are the arguments of Vale's runs: pages and comments, then messages.
+var runs = [][]string{
+	{"--config", "tools/words/vale.ini", "pkg", "cmd", "test", "manifests", "deploy", "docs", "README.md", "CHANGELOG.md"},
+	{"--config", "tools/words/messages.ini", "--glob=!*_test.go", "pkg", "cmd"},
+}
 
 // Alert is one finding of Vale.
 type Alert struct {
@@ -69,14 +72,20 @@ func run(out io.Writer) error {
 
 // vale returns what Vale finds, by file and line.
 func vale() (all []Alert, err error) {
-	args := append([]string{"tool", "-modfile=tools/vale/go.mod", "vale", "--config", "tools/words/vale.ini", "--output=JSON", "--no-exit"}, read...)
-	command := exec.Command("go", args...)
-	command.Stderr = os.Stderr
-	data, err := command.Output()
-	if err != nil {
-		return nil, fmt.Errorf("vale: %w: %s", err, bytes.TrimSpace(data))
+	for _, args := range runs {
+		command := exec.Command("go", append([]string{"tool", "-modfile=tools/vale/go.mod", "vale", "--output=JSON", "--no-exit"}, args...)...)
+		command.Stderr = os.Stderr
+		data, err := command.Output()
+		if err != nil {
+			return nil, fmt.Errorf("vale: %w: %s", err, bytes.TrimSpace(data))
+		}
+		alerts, err := Alerts(data)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, alerts...)
 	}
-	return Alerts(data)
+	return all, nil
 }
 
 // Alerts reads Vale's JSON output.
