@@ -42,11 +42,11 @@ func TestSimulateWarnings(t *testing.T) {
 	require.Contains(t, stdout, `
 WARNING             REASON
 Pod default/b-0     InvalidTopologyIndex
-    gang.scheduling.koordinator.sh/network-topology-index: "first" is invalid; supported values: an
-    integer ≥ 0; it stands in warnings.yaml: document 2, line 8
+    gang.scheduling.koordinator.sh/network-topology-index: "first" is invalid; supported
+    values: an integer ≥ 0; it stands in warnings.yaml: document 2, line 8
 PodGroup default/b  InvalidAnnotation
-    gang.scheduling.koordinator.sh/mode: "strict" is invalid; supported values: Strict, NonStrict; the
-    default is used; it stands in warnings.yaml: document 1, line 1
+    gang.scheduling.koordinator.sh/mode: "strict" is invalid; supported values: Strict,
+    NonStrict; the default is used; it stands in warnings.yaml: document 1, line 1
 `)
 }
 

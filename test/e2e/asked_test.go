@@ -644,7 +644,7 @@ func (g *askedGame) compare(ctx context.Context, pods map[string]*v1.Pod) error 
 			g.counts["a gang "+gang.about]++
 		}
 		if s.State == "Evicts" || s.State == "Preempting" { // for the latter others have asked them
-			// Nobody leaves a world by itself: who is said to leave anyway is evicted for another gang, which may have
+			// Nobody leaves a world by itself: who is said to terminate anyway is evicted for another gang, which may have
 			// lost the place to this one and is said to have none then.
 			for _, who := range slices.Concat(s.Next.Evicts, s.Next.Leave) {
 				victims[podOf(who)] = true

@@ -561,7 +561,7 @@ func (p *preemptionRounds) count(r *round, a *audit, gone []int) {
 		"with several graces": len(a.graces) > 1, "several pods": r.least.pods > 1,
 		"beside a gang": running, "a gang leaves": r.teamsWhole(gone) > 0, "a GangGroup leaves": r.groupsWhole(gone) > 0, "a gang spares members": r.teamsSparing(gone) > 0,
 		"beside a budget": budget, "against a budget": r.least.violations > 0,
-		"beside pods that leave anyway":      slices.ContainsFunc(r.residents, func(v resident) bool { return v.departs }),
+		"beside pods that terminate anyway":  slices.ContainsFunc(r.residents, func(v resident) bool { return v.departs }),
 		"one set of victims is the cheapest": len(r.sets) == 1,
 	} {
 		if is {

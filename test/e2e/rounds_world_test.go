@@ -179,7 +179,7 @@ func (r *round) withGangs(gone []int) (all []int, ok bool) {
 	return all, true
 }
 
-// team lists the members of a running gang who do not leave anyway.
+// team lists the members of a running gang who do not terminate anyway.
 func (r *round) team(g int) (members []int) {
 	for i, v := range r.residents {
 		if v.team == g && !v.departs {
@@ -209,7 +209,7 @@ func (r *round) fits(spine int, gone []int) bool {
 	return n >= r.members
 }
 
-// free is what is free on a node when some have left, and those who leave anyway.
+// free is what is free on a node when some have left, and those who terminate anyway.
 func (r *round) free(node string, gone []int) int {
 	free := gpusOfNode
 	for i, v := range r.residents {
@@ -256,7 +256,7 @@ var wishes = []wish{
 	{"priorities decide", func(r *round) bool { return r.evicts() && r.prioritiesDecide() }},
 	{"impossible for a protected pod", func(r *round) bool { return len(r.sets) == 0 && r.possibleWithout(noProtection) }},
 	{"a gang leaves whole, in both spines", func(r *round) bool { return r.everySet(r.teamsAcross, 1) }},
-	{"evicts although some leave anyway", func(r *round) bool { return r.evicts() && r.costsMoreWithout(noDepartures) }},
+	{"evicts although some terminate anyway", func(r *round) bool { return r.evicts() && r.costsMoreWithout(noDepartures) }},
 	{"a GangGroup leaves whole", func(r *round) bool { return r.everySet(r.groupsWhole, 1) }},
 	{"evicts in either spine", func(r *round) bool { return r.evicts() && r.spinesPossible() == 2 }},
 }
@@ -476,7 +476,7 @@ func (r *round) drawResident(random *rand.Rand, left int) resident {
 }
 
 // String draws the round: a mark is a GPU, "." a free one, "#" one of a pod that must
-// stay, "~" one of a pod that leaves anyway, a letter one of a possible victim.
+// stay, "~" one of a pod that terminates anyway, a letter one of a possible victim.
 func (r *round) String() string {
 	var out, legend strings.Builder
 	fmt.Fprintf(&out, "%s (%s): %d members with %d GPUs, rival %q, %v, ", r.name, r.wish, r.members, r.gpus, r.rival, r.troubleNames())

@@ -155,7 +155,7 @@ func (n *Next) sentence() string {
 		out = append(out, map[bool]string{true: "Would evict ", false: "Waits for "}[n.Why != nil]+joinNames(n.Evicts))
 	}
 	if len(n.Terminating) > 0 {
-		out = append(out, fmt.Sprintf("%s %s anyway", joinNames(n.Terminating), map[bool]string{true: "leaves", false: "leave"}[len(n.Terminating) == 1]))
+		out = append(out, fmt.Sprintf("%s %s anyway", joinNames(n.Terminating), map[bool]string{true: "terminates", false: "terminate"}[len(n.Terminating) == 1]))
 	}
 	unless := ""
 	if len(n.Rivals) > 0 {
@@ -167,7 +167,7 @@ func (n *Next) sentence() string {
 	case 1:
 		return fmt.Sprintf("%s; it starts in %s when that pod has terminated%s.", strings.Join(out, "; "), domainText(n.Domain), unless)
 	}
-	return fmt.Sprintf("%s; it starts in %s when these have left%s.", strings.Join(out, "; "), domainText(n.Domain), unless)
+	return fmt.Sprintf("%s; it starts in %s when these have terminated%s.", strings.Join(out, "; "), domainText(n.Domain), unless)
 }
 
 func nameOn(p *v1.Pod) string { return convert.PodKey(p) + " on " + p.Spec.NodeName }

@@ -73,7 +73,7 @@ func TestOrdinaryPreemption(t *testing.T) {
 				c.Pod(testcluster.A("single", 11, "8", "n2"))
 			}, "8", "g-0 g-1", "",
 		},
-		"with those who leave anyway nobody else need": {
+		"with those who terminate anyway nobody else need": {
 			"s/b/n0=8", func(c *testcluster.Cluster) {
 				c.Gang("g", 2, on(10, "2", "n0", "n0", "n0")...)
 				c.Pod(testcluster.A("x", 9, "2", "n0"))

@@ -76,7 +76,7 @@ func TestWhoMayLeave(t *testing.T) {
 			c.Pod(protected(a("x", 10, "1", "n0")))
 			c.Pod(a("y", 10, "1", "n1"))
 		}, who: "n1: y"},
-		"who leaves anyway is gone": {given: func(c *testcluster.Cluster) {
+		"who terminates anyway is gone": {given: func(c *testcluster.Cluster) {
 			c.Pod(leaving(a("x", 10, "1", "n0")))
 			c.Pod(leaving(a("important", 1000, "1", "n0")))
 			c.Pod(a("y", 10, "1", "n0"))
@@ -216,7 +216,7 @@ func TestWhoIsEvicted(t *testing.T) {
 		"a gang leaves whole": {one(), 1, func(c *testcluster.Cluster) {
 			c.Gang("g", 2, a("", 10, "4", "n0"), a("", 10, "4", "n1"))
 		}, nil, "g-0 g-1 for want-0=n0"},
-		"nobody, for who leaves anyway": {one(), 1, func(c *testcluster.Cluster) {
+		"nobody, for who terminates anyway": {one(), 1, func(c *testcluster.Cluster) {
 			c.Pod(leaving(a("x", 20, "4", "n0")))
 			c.Pod(a("y", 10, "4", "n1"))
 		}, nil, " for want-0=n0"},

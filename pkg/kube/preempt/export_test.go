@@ -13,7 +13,7 @@ import (
 )
 
 // Who lists the candidates for an attempt, a line for each node that has any ("n0: who of
-// gang 1, who counts towards budgets, and (who leaves anyway)"), and one for each gang.
+// gang 1, who counts towards budgets, and (who terminates anyway)"), and one for each gang.
 func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) {
 	name := func(key string) string { _, n := convert.SplitKey(key); return n }
 	c := p.candidates(ctx, a, p.Limits().MaxGrace, extent{}, nil)

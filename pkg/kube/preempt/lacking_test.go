@@ -160,7 +160,7 @@ func TestManyUnlikeMembers(t *testing.T) {
 		"whom a gang can spare": {func(c *testcluster.Cluster) {
 			c.Gang("g", 1, a("", 10, "2", "n0"), a("", 200, "2", "n0"))
 		}, "g-0"},
-		"who leaves anyway has left": {func(c *testcluster.Cluster) {
+		"who terminates anyway has left": {func(c *testcluster.Cluster) {
 			c.Pod(leaving(a("x", 10, "2", "n0")))
 			c.Pod(a("y", 5, "2", "n0"))
 		}, ""},
@@ -272,7 +272,7 @@ func TestLeavers(t *testing.T) {
 			c.Pod(a("high", 200, "1", "n0"))
 			c.Gang("g", 1, a("", 10, "1", "n1"))
 		}, "x | g-0", false},
-		"who leaves anyway": {func(c *testcluster.Cluster) {
+		"who terminates anyway": {func(c *testcluster.Cluster) {
 			c.Pod(tomorrow(a("x", 10, "1", "n0")))
 			c.Pod(a("y", 10, "1", "n0"))
 		}, "x y | ", false},
