@@ -43,8 +43,8 @@ func crowd(b *testing.B, run, wait int) (w *world, look func()) {
 		w.Admit(g)
 	}
 	return w, func() {
-		if do := jobs["quotas: who may be evicted"]; do != nil {
-			delete(jobs, "quotas: who may be evicted")
+		if do := jobs["quotas: eligible victims"]; do != nil {
+			delete(jobs, "quotas: eligible victims")
 			if err := do(b.Context()); err != nil {
 				b.Fatal(err)
 			}

@@ -25,8 +25,8 @@ func TestGangIsRetriedWhenVictimsGrow(t *testing.T) {
 	look := func(why string, want ...string) {
 		t.Helper()
 		called = nil
-		if do := jobs["quotas: who may be evicted"]; do != nil {
-			delete(jobs, "quotas: who may be evicted")
+		if do := jobs["quotas: eligible victims"]; do != nil {
+			delete(jobs, "quotas: eligible victims")
 			require.NoError(t, do(t.Context()))
 		}
 		require.Equal(t, want, called, why)
@@ -51,7 +51,7 @@ func TestGangIsRetriedWhenVictimsGrow(t *testing.T) {
 	}
 	look("it has gone")
 	require.Empty(t, w.revoke.waiting)
-	require.NotContains(t, jobs, "quotas: who may be evicted")
+	require.NotContains(t, jobs, "quotas: eligible victims")
 }
 
 // Eligible victims are checked again when quotas are declared again, also if the last quota was deleted while a check was scheduled.
@@ -72,14 +72,14 @@ func TestGangIsRetriedWhenQuotasAreDeclaredAgain(t *testing.T) {
 	}
 	require.NoError(t, jobs["the tree of quotas"](t.Context()))
 	require.False(t, w.Active())
-	require.NoError(t, jobs["quotas: who may be evicted"](t.Context()))
+	require.NoError(t, jobs["quotas: eligible victims"](t.Context()))
 	require.Zero(t, called)
 	clear(jobs)
 	declare()
 	w.Admit(g)
 	w.pod("nb/more", "", "n1", "1")
-	require.Contains(t, jobs, "quotas: who may be evicted")
-	require.NoError(t, jobs["quotas: who may be evicted"](t.Context()))
+	require.Contains(t, jobs, "quotas: eligible victims")
+	require.NoError(t, jobs["quotas: eligible victims"](t.Context()))
 	require.Equal(t, 1, called)
 }
 
@@ -100,7 +100,7 @@ func newLooking(t *testing.T) (*world, map[string]func(context.Context) error) {
 	return w, jobs
 }
 
-const looksForRights = "quotas: who may be evicted"
+const looksForRights = "quotas: eligible victims"
 
 // A gang with some running members is retried, too, whatever happens to the running ones.
 func TestPartlyRunningGangIsRetriedWhenVictimsGrow(t *testing.T) {
