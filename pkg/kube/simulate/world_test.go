@@ -488,12 +488,21 @@ func (w *world) run(u until) error {
 		}
 		switch {
 		case w.kubelet():
-		case u.turns > 0, u.time > 0 && passed >= u.time, u.settled && w.s.clock.Since(since) >= w.s.settleTime+2*u.by: // a retry and the backoff after it end with a step
+		case u.turns > 0, u.time > 0 && passed >= u.time, u.settled && w.s.clock.Since(since) >= w.rest(u.by):
 			return nil
 		default:
 			w.s.clock.Step(cmp.Or(u.by, timeStep))
 		}
 	}
+}
+
+// rest returns how long nothing changes in a settled world: a retry and the backoff after it end with a step. A pod that is
+// still in backoff, or a binding on its way, is tried once more.
+func (w *world) rest(step time.Duration) time.Duration {
+	if queue := w.s.scheduler.SchedulingQueue; len(queue.PodsInBackoffQ())+len(queue.InFlightPods()) > 0 {
+		return 2*w.s.settleTime + 2*step
+	}
+	return w.s.settleTime + 2*step
 }
 
 // happened counts changes and lost requests: lost requests are sent again, after an invisible backoff.
