@@ -28,7 +28,7 @@ func TestQueueIsAheadOfBook(t *testing.T) {
 	}
 	let := c.Get("g-2").DeepCopy()
 	let.Spec.SchedulingGates = nil
-	c.Wait("it cannot be placed yet: spec.schedulingGates has later", func() string { return tried(let) })
+	c.Wait("it cannot be placed yet: spec.schedulingGates has quota", func() string { return tried(let) })
 	unbound := c.Get("g-0").DeepCopy()
 	unbound.Spec.NodeName = ""
 	require.Equal(t, "it is bound to n-0", tried(unbound))
