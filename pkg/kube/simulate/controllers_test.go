@@ -131,8 +131,8 @@ func TestControllersNear(t *testing.T) {
 // TestControllersRefuse: a change of a Job from a cluster is rejected, since the affected pods are unknown.
 func TestControllersRefuse(t *testing.T) {
 	_, err := Run(t.Context(), Options{}, load(t, oneNode+jobOf(2, ", uid: u", "")), load(t, jobOf(3, "", "")))
-	require.EqualError(t, err, "in.yaml: document 1, line 1: jobs.batch j is there with pods from another cluster, "+
-		"whose names have random letters; which of them a change makes or deletes cannot be said")
+	require.EqualError(t, err, "in.yaml: document 1, line 1: jobs.batch j is there with pods from another cluster: "+
+		"their names have random letters, so the pods that a change creates or deletes are not known")
 	var input *InputError
 	require.ErrorAs(t, err, &input)
 	_, err = Run(t.Context(), Options{}, load(t, oneNode+jobOf(2, ", uid: u", "")+"---\n"+jobOf(3, "", "")))
