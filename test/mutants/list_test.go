@@ -449,10 +449,6 @@ func isDigit`, "TestCompareNames"},
 	{"large enough without those bound", search, ` || !s.HoldsBound(d) {`, ` {`, "TestChooseForNothing TestChoose"},
 	{"no more than the first layer that is large enough", search, `s.size[d] < n || l < layer ||`, `s.size[d] < n || layer >= 0 && l > layer || l < layer ||`, "TestChooseForNothing TestChoose TestPictures"},
 	{"too small domains are candidates", search, `if s.size[d] < n || l < layer`, `if s.size[d] == 0 || l < layer`, "TestChooseForNothing TestChoose"},
-	{"a bound of nodes is one too high", few, `	return best
-`, `	best.nodes++
-	return best
-`, "TestChooseForNothing TestManyFreeOfCharge TestChoose"},
 	{"charges are asked between multiples", curve, `from := out.Most() + step; from <= n; from += step {`, `from := out.Most() + 1; from <= n; from++ {`, "TestCurves plan.TestChoose"},
 	{"the largest first, whatever they are charged", search, `below == 1 && s.perDomain && `, `below == 1 && `, "TestChoose"},
 	{"only the lowest of several preferences", search, `layer >= above && layer`, `above >= 0 && layer`, "TestChooseForNothing"},
