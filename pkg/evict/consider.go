@@ -231,7 +231,7 @@ func (c *considering) decide(a, b draft) (Rule, int) {
 	return c.search.decideEqual(c.judge, &a.plan, &b.plan, a.set, b.set)
 }
 
-// newJudge returns the judge of plans. Room is the capacity without any victim.
+// newJudge returns the judge of plans. Capacity is the capacity without any victim.
 func (c *considering) newJudge() *plan.Judge {
 	return plan.NewJudge(c.world, plan.Request{Must: c.must, Prefer: c.prefer})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// World is the input of a plan. Slices are by node index; a nil slice means zeros, except Room.
+// World is the input of a plan. Slices are by node index; a nil slice means zeros, except Capacity.
 type World struct {
 	Tree *topology.Tree
 	// Free is how many of the members each node takes now.

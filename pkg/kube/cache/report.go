@@ -81,7 +81,7 @@ func (c *Cache) FirstMade(ref gang.Ref) (first time.Time) {
 	return first
 }
 
-// speaksBefore orders the candidates for Speaker: waiting members first, then by name.
+// speaksBefore orders the candidates for EventMember: waiting members first, then by name.
 func speaksBefore(x, y *v1.Pod) bool {
 	if a, b := x.Spec.NodeName == "", y.Spec.NodeName == ""; a != b {
 		return a

@@ -73,7 +73,7 @@ func BenchmarkGained(b *testing.B) {
 	}
 }
 
-// BenchmarkCheck checks 3,000 victims, gang by gang, under the Room's lock. Half of them are of the own quota, and are evicted first.
+// BenchmarkCheck checks 3,000 victims, gang by gang, under the Manager's lock. Half of them are of the own quota, and are evicted first.
 func BenchmarkCheck(b *testing.B) {
 	w := newWorld(b, nil)
 	w.node("n1", "4000", v1.ConditionTrue)

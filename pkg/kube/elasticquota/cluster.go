@@ -45,7 +45,7 @@ type Evictions interface {
 	Unseen(within time.Duration) (accepted, others []*v1.Pod)
 }
 
-// Events receives the reports of the Room.
+// Events receives the reports of the Manager.
 type Events interface {
 	// Hear receives a change. It is called often, and must return at once.
 	Hear(Event)
@@ -89,10 +89,10 @@ type Background interface {
 	Patch(ctx context.Context, of schema.GroupVersionResource, namespace, name string, patch []byte, sub string) error
 }
 
-// NewManager returns a Room without quotas.
+// NewManager returns a Manager without quotas.
 func NewManager() *Manager { return &Manager{} }
 
-// Connect sets the cluster of a Room. Changes are gathered for as long as settle before they are written.
+// Connect sets the cluster of a Manager. Changes are gathered for as long as settle before they are written.
 func (r *Manager) Connect(cluster Cluster, now clock.PassiveClock, settle time.Duration) {
 	r.cluster, r.clock, r.settle = cluster, now, settle
 }

@@ -19,10 +19,10 @@
 //	view.go     the quotas as users see them
 //	status.go   what is written into ElasticQuotas
 //	metrics.go  the same for Prometheus
-//	cluster.go  what the Room asks and tells the rest of the process
+//	cluster.go  what the Manager asks and tells the rest of the process
 //
-// Invariant: without a declared quota nothing is counted and every gang is admitted. Invariant: the Room asks the cache of gangs
-// while it holds its lock; the cache never calls the Room with the cache's lock held. The package places no pods and evicts none.
+// Invariant: without a declared quota nothing is counted and every gang is admitted. Invariant: the Manager asks the cache of gangs
+// while it holds its lock; the cache never calls the Manager with the cache's lock held. The package places no pods and evicts none.
 package elasticquota
 
 import (

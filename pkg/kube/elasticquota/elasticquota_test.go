@@ -35,7 +35,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// world is a Room, and what it has reported.
+// world is a Manager, and what it has reported.
 type world struct {
 	*Manager
 	*hooks

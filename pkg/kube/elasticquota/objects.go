@@ -31,7 +31,7 @@ type object struct {
 	writtenVersion uint64
 }
 
-// Resources returns the API objects that the Room reads.
+// Resources returns the API objects that the Manager reads.
 func (r *Manager) Resources() []cache.ExtraResource {
 	return []cache.ExtraResource{
 		{

@@ -145,7 +145,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ s
 	}
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions. The Room itself reports when a waiting pod may be admitted, so that almost no
+// EventsToRegister implements fwk.EnqueueExtensions. The Manager itself reports when a waiting pod may be admitted, so that almost no
 // scheduler event is needed.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{

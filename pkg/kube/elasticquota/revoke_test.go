@@ -20,7 +20,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// watched is a Room with a monitored quota that uses 64 of 96. Its fair share is 40 while a pod of the other quota waits for 56.
+// watched is a Manager with a monitored quota that uses 64 of 96. Its fair share is 40 while a pod of the other quota waits for 56.
 func watched(t *testing.T) (w *world, at func(seconds int) (gone []string)) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1000, 0))
 	w = newWorld(t, func(a *config.QuotaArgs) { a.Revoke = true })

@@ -52,7 +52,7 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 			released.By = gang.API
 		}
 	}
-	if step == gang.PastBarrier || step == gang.NotAssumed { // Away also covers members whose gang is not declared any more
+	if step == gang.PastBarrier || step == gang.NotAssumed { // NotAssumed also covers members whose gang is not declared any more
 		p.allocations.RecordFailedBinding(pod, false)
 	}
 	p.Cache.Handle(released)

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Quotas and Claim are eligible's.
+// Quotas and VictimSearch are eligible's.
 type (
 	Quotas       = eligible.Quotas
 	VictimSearch = eligible.VictimSearch

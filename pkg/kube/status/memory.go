@@ -19,7 +19,7 @@ const (
 	sayAgain = time.Minute
 )
 
-// memory is what the Teller has told, so that each thing is told once. One lock guards it.
+// memory is what the Reporter has told, so that each thing is told once. One lock guards it.
 type memory struct {
 	mu        sync.Mutex
 	last      map[string]string    // the last message, by subject

@@ -99,7 +99,7 @@ func slots(r *plan.Refusal) string {
 }
 
 // pinned describes members that do not fit where their gang runs. The words before the colon are stable, because tools match them. atLeast
-// says that the domain may take more than p.Room.
+// says that the domain may take more than p.Capacity.
 func pinned(p *place.Pin, atLeast bool) string {
 	places, where := fmt.Sprint(p.Want, " places"), ""
 	if p.Want == 1 {

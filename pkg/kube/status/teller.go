@@ -48,12 +48,12 @@ type ReporterOptions struct {
 	Unread bool
 }
 
-// NewReporter returns a Teller. The caller calls About before anything is told.
+// NewReporter returns a Reporter. The caller calls About before anything is told.
 func NewReporter(w *Writer, r events.EventRecorder, o ReporterOptions) *Reporter {
 	return &Reporter{Writer: w, recorder: r, options: o, memory: newMemory(), turns: newTurns()}
 }
 
-// SetCache sets the cache that the Teller reads.
+// SetCache sets the cache that the Reporter reads.
 func (t *Reporter) SetCache(c *cache.Cache) { t.cache = c }
 
 // The types of events.

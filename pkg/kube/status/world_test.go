@@ -34,7 +34,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// world is a cache that hears of a fake API server, and a Teller who tells of it, on a
+// world is a cache that hears of a fake API server, and a Reporter who tells of it, on a
 // clock that jumps.
 type world struct {
 	t      *testing.T
