@@ -18,8 +18,8 @@ func TestExamplesInMemory(t *testing.T) {
 hp-training-pod-0     Pending   <none>    node-5
 `)
 	require.Contains(t, out.String(), `
-    spine-1                              0
-      block-2  node-5 x  node-6 x        0
+    spine-1                                       0
+      block-2  node-5 x  node-6 x                 0
 `)
 	for line := range strings.Lines(out.String()) {
 		require.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), demoWidth, line)
