@@ -481,6 +481,34 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 	return err
 }
 
+// givesRight reports whether the planned members may take back from another victim's quota only because this victim of their own quota is
+// evicted, too: without it their quota would use more than its fair share (world 701744).
+func (w *world) givesRight(group []string, planned []*v1.Pod, victim *v1.Pod, gone []*v1.Pod) bool {
+	if !w.hasQuotas() || len(planned) == 0 {
+		return false
+	}
+	mine, total := w.quotaOf(planned[0]), quota.List{}
+	for _, p := range planned {
+		for name, n := range convert.Requests(p) {
+			total[name] += n
+		}
+		if w.quotaOf(p) != mine {
+			return false
+		}
+	}
+	var own []string
+	for _, p := range w.leaving() {
+		if p != victim && w.quotaOf(p) == mine {
+			own = append(own, p.Name)
+		}
+	}
+	b := w.quotaBook(group, nil).Without(own...)
+	return w.quotaOf(victim) == mine && slices.ContainsFunc(gone, func(p *v1.Pod) bool {
+		above, below, ok := apart(b.Tree().Path(mine), b.Tree().Path(w.quotaOf(p)))
+		return ok && sure(b, below, above, total) != ""
+	})
+}
+
 // backWith gives the waiting members of a victim's group their reservations back if their bindings were lost:
 // they were being bound, and were requeued when the group was evicted. The group borrowed as a whole.
 func (w *world) backWith(b *quota.Book, victim *v1.Pod) {
