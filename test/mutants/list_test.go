@@ -557,16 +557,16 @@ func isDigit`, "TestCompareNames"},
 	{"all templates are one", known, `t := m.templates[c.reads.key]`, `c.reads.key = "x"
 	t := m.templates[c.reads.key]`, "TestMemory"},
 	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replaying || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
-	{"who leaves elsewhere is not waited for", leavingNow, `if l.everywhere = l.own; !a.Dependent() {`, `if l.everywhere = l.own; true {`, "preempt.TestWhoLeavesElsewhereTakesTime"},
-	{"whom members seek must not leave before a victim", leavingNow, `stillWhy != "" {`, `true || stillWhy != "" {`, "preempt.TestWhomMembersSeekLeaves"},
-	{"who has left elsewhere comes back", nominated, `len(reserved) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
-	{"who is kept off takes the others along", nominated, `if all {`, `if reservedFor[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
-	{"members that are kept off are like the others", attempts, `key := likeness{c.Key(), c.ClosedDomains().Key(), ""}`, `key := likeness{c.Key(), "", ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
+	{"who leaves elsewhere is not waited for", leavingNow, `if l.everywhere = l.own; !a.Dependent() {`, `if l.everywhere = l.own; true {`, "preempt.TestReservationWaitsForVictimOnOtherNode"},
+	{"whom members seek must not leave before a victim", leavingNow, `stillWhy != "" {`, `true || stillWhy != "" {`, "preempt.TestReservationSurvivesTerminationOfNearPod"},
+	{"who has left elsewhere comes back", nominated, `len(reserved) == 0 {`, `true {`, "preempt.TestRecreatedVictimStaysOffReservedDomains"},
+	{"who is kept off takes the others along", nominated, `if all {`, `if reservedFor[i] != "" {`, "preempt.TestWorkersUseFreeNodesWhenLauncherIsKeptOff"},
+	{"members that are kept off are like the others", attempts, `key := likeness{c.Key(), c.ClosedDomains().Key(), ""}`, `key := likeness{c.Key(), "", ""}`, "preempt.TestWorkersUseFreeNodesWhenLauncherIsKeptOff"},
 	{"who depends on others is not kept off", trials, `; closed {`, `; closed && false {`, "TestClosedDomainsAreNotCounted"},
 	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closedStatus(n) != nil {`, `if n != nil && false {`, "TestClosedDomainsAreNotCounted"},
 	{"attempts share nodes", attempt, `	a.Nodes = slices.Clone(a.Nodes)
 	for i, n := range states {`, `	for i, n := range states {`, "TestAttemptsAreValues departure.TestVictimsAreRememberedAcrossChoices"},
-	{"who is kept off speaks for others", classOf, `len(a.reservedFor) > 0 || `, ``, "preempt.TestWhoIsKeptOffSpeaksForNobodyElse"},
+	{"who is kept off speaks for others", classOf, `len(a.reservedFor) > 0 || `, ``, "preempt.TestGangKeptOffByReservationDoesNotBlockSimilarGang"},
 	{"who is kept off from another node is remembered", reads, `return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())`, `return false`, "TestMemory"},
 	{"members with terms are remembered", reads, `hasNoTerms(c.member) && `, ``, "TestMemory"},
 	{"tolerations do not matter", reads, `, Tolerations: spec.Tolerations`, ``, "TestMemory"},
@@ -721,8 +721,8 @@ func isDigit`, "TestCompareNames"},
 	{"a choice that is found is not listed", quChoices, `minimal != nil {`, `minimal == nil {`, "TestFoundChoiceIsListed"},
 	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.check(pod))
 `, `			_ = pod
-`, "TestInVainIsNotRepeatedWithinQuotas"},
-	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+onAttempt > p.among`, `nodes < 0`, "TestManyAttemptsAreBounded"},
+`, "TestFailedSearchIsNotRepeatedUntilQuotasChange"},
+	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+onAttempt > p.among`, `nodes < 0`, "TestSearchOfManyAttemptsIsBounded"},
 	{"claims that are bound may be anybody's", roomChoose, `v.Spec.VolumeName == "" && `, ``, "TestOwnClaims"},
 	{"claims that are shared are one's own", roomChoose, `		if n == 1 {
 `, `		if n > 0 {
@@ -752,7 +752,7 @@ func isDigit`, "TestCompareNames"},
 	{"who has several choices follows others", pluEvents, `case c.alternatives != nil:`, `case false:`, "TestGangWithChoicesFollowsNoGang"},
 	{"who has several choices may always fit", pluChoices, `c.partial = c.partial || !all; !c.partial`, `c.partial = true; !c.partial`, "TestNeverFitsOnlyIfNoChoiceFits"},
 	{"quotas that change have tried who never fits", pluChoices, `c.alternatives.limits = limits`, `_ = limits`, "TestNeverFitsOnlyIfNoChoiceFits"},
-	{"what is remembered of one quota goes for several", vainly, ` || claim.SeveralQuotas())`, `)`, "TestInVainIsNotRememberedOfSeveralQuotas"},
+	{"what is remembered of one quota goes for several", vainly, ` || claim.SeveralQuotas())`, `)`, "TestFailedSearchOfSeveralQuotasIsRepeated"},
 	{"a gang bound in part is first until it is planned", gangPlan, `	case !ev.Reserved:
 		b.startResumed(ev.Group)
 `, `	case !ev.Reserved:
@@ -778,5 +778,5 @@ func isDigit`, "TestCompareNames"},
 	{"not all sets of few bundles are tried", evExhaust, `var mostExhausted = 12`, `var mostExhausted = 0`, "TestCheapest"},
 	{"gangs that may not be evicted are", evBundles, `if !b.gangs[g-1].Whole {`, `if false {`, "TestCheapest"},
 	{"shared budgets are never exceeded", evBundles, `sum.Violations += b.counts(picks, whole).violations()`, `sum.Violations += 0`, "TestCheapest"},
-	{"more of a quota is evicted than may be", evQuotas, `		d.surplus, d.blocked = surplus, blocked`, `		_ = blocked`, "kube/preempt.TestWhoLeavesWithin"},
+	{"more of a quota is evicted than may be", evQuotas, `		d.surplus, d.blocked = surplus, blocked`, `		_ = blocked`, "kube/preempt.TestVictimsFreeCapacityAndQuota"},
 }

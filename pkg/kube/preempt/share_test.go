@@ -14,8 +14,8 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// TestPodComparesVictimsOnAShareOfTheNodes: for a pod without a gang victims are compared on as many nodes as DefaultPreemption's arguments say, and on all
-// nodes where those give no room, or only against a disruption budget or after a long grace period.
+// A pod without a gang compares victims on as many nodes as DefaultPreemption's arguments say. All nodes are compared
+// if these have no victims, or only against a disruption budget or with a long grace period.
 func TestPodComparesVictimsOnAShareOfTheNodes(t *testing.T) {
 	none := func(*testcluster.Cluster) {}
 	for name, c := range map[string]struct {
