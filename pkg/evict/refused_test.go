@@ -11,13 +11,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// hopeless is a cluster of spines of 128 nodes, with 8 victims a node, each of which makes
-// room for one member, and what a gang asks of it that no eviction can give.
+// hopeless is a cluster of spines of 128 nodes, and a gang that does not fit with any eviction. Each node has 8
+// victims, and one member fits in the place of each.
 type hopeless struct {
 	name    string
 	size    int
 	shape   string // of the victims
-	gangs   bool   // the victims are of gangs of 8 that may not leave
+	gangs   bool   // the victims are of gangs of 8 that may not be evicted
 	members int    // in one spine; 1024 would find room
 	unlike  int    // of how many kinds the members are
 	threes  bool   // in multiples of three in a spine
@@ -28,16 +28,15 @@ func hopelessCases(size int) []hopeless {
 	return []hopeless{
 		{name: "too many", size: size, shape: "pod", members: 1025, unlike: 1},
 		{name: "too many, unlike victims", size: size, members: 1025, unlike: 1},
-		{name: "gangs that may not leave", size: size, shape: "pod", gangs: true, members: 600, unlike: 1},
+		{name: "gangs that may not be evicted", size: size, shape: "pod", gangs: true, members: 600, unlike: 1},
 		{name: "too many unlike members", size: size, shape: "pod", members: 1100, unlike: 2},
 		{name: "one unlike member too many", size: size, shape: "pod", members: 1025, unlike: 2, search: true},
-		{name: "unlike members and gangs that may not leave", size: size, shape: "pod", gangs: true, members: 600, unlike: 2},
+		{name: "heterogeneous members and gangs that may not be evicted", size: size, shape: "pod", gangs: true, members: 600, unlike: 2},
 		{name: "no sum of threes", size: size, shape: "pod", members: 16, unlike: 16, threes: true},
 	}
 }
 
-// prepare returns how to look for an eviction. asked is counted up for each question to a
-// node.
+// prepare returns a search for an eviction. asked counts its questions to nodes.
 func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 	var leaves []topology.Node
 	for i := range h.size {
@@ -118,7 +117,7 @@ func (m hopelessMembers) Fits(gone []evict.Pick) (evict.Placed, bool) {
 	return hopelessPlaced{m, p}, true
 }
 
-// hopelessPlaced is a plan that is made anew for each smaller set.
+// hopelessPlaced is a plan that is searched again for each smaller set of victims.
 type hopelessPlaced struct {
 	hopelessMembers
 	plan *mixed.Plan
@@ -133,9 +132,9 @@ func (p hopelessPlaced) Holds(gone []evict.Pick, _ []int) bool {
 	return again != nil
 }
 
-// TestHopeless: what no eviction can help is refused without a search: nodes are asked what they take when all victims are
-// gone, and members that are not alike are planned once.
-func TestHopeless(t *testing.T) {
+// A gang that no eviction helps is reported without a search. Each node answers once with all its victims gone, and
+// heterogeneous members are planned once.
+func TestImpossibleEvictionIsFoundWithoutSearch(t *testing.T) {
 	for _, h := range hopelessCases(256) {
 		asked := 0
 		if h.prepare(&asked)() {
@@ -155,9 +154,8 @@ func TestHopeless(t *testing.T) {
 	}
 }
 
-// BenchmarkHopeless: what an event costs for each gang that waits, and that no eviction can
-// help.
-func BenchmarkHopeless(b *testing.B) {
+// BenchmarkImpossibleEviction measures a cluster event for a waiting gang that no eviction helps.
+func BenchmarkImpossibleEviction(b *testing.B) {
 	for _, h := range hopelessCases(2048) {
 		b.Run(h.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -17,10 +17,10 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// perPair is a custom preference: it charges for every two members of a domain.
+// perPair is a preference that charges for every two members of a domain.
 var perPair = plan.NewCharge(func(bound, n offer.Slots) int64 { return int64(n*(n-1)/2 + bound*n) })
 
-// strangePriorities are as far apart as can be, or share nothing but themselves.
+// strangePriorities have the largest distances, or are unique.
 var strangePriorities = [][]int32{
 	{math.MinInt32, math.MaxInt32},
 	{math.MinInt32, -1, 0, 1, math.MaxInt32},
@@ -33,9 +33,11 @@ var strangePriorities = [][]int32{
 	{math.MaxInt32 - 1, math.MaxInt32},
 }
 
-// drawStrange draws shapes that drawSharedWorld never does: priorities at both ends, victims that free nothing or as much as
-// several nodes, some with a shape and some without, gangs of one, budgets that two of a gang share and that allow more than there are,
-// members that run in several places, pods that attract by number, nodes without any place, preferences of other charges.
+// drawStrange draws shapes that drawSharedWorld never draws.
+//
+//	Victims: extreme priorities; victims that free nothing or as much as several nodes, with and without a shape.
+//	Gangs: gangs of one; running members in several domains; budgets that two members share, or that allow all.
+//	Nodes and plans: nodes without a domain; pods that attract by number; preferences with other charges.
 func drawStrange(t *rapid.T) gangWorld {
 	w := gangWorld{world: world{World: plan.World{Tree: worlds.Draw(t, 1+worlds.Even(t, 6, "most")).Build()}, unit: 1 + worlds.Even(t, 4, "unit")}}
 	n := w.Tree.NumNodes()
@@ -61,7 +63,7 @@ func drawStrange(t *rapid.T) gangWorld {
 	}
 	w.waits = make([]int, len(w.gangs))
 	for i := range w.gangs {
-		if w.waits[i] = max(0, worlds.Even(t, 6, "who waits")-3); w.waits[i] == allWait {
+		if w.waits[i] = max(0, worlds.Even(t, 6, "waiting members")-3); w.waits[i] == allWait {
 			w.gangs[i].Spare = 0
 		}
 	}
@@ -105,10 +107,10 @@ func drawStrange(t *rapid.T) gangWorld {
 	return w
 }
 
-// TestStrange: in worlds of all shapes the eviction is the twin's, whether prices fit into one number or not, and one that is found in
-// few branches holds, and no victim is needless.
-func TestStrange(t *testing.T) {
-	worlds.Check(t, 1500, []string{"impossible", "equal costs", "a gang leaves whole"}, func(t *rapid.T, y worlds.Tally) {
+// In worlds of all shapes the victims equal those of the twin, with single and with wide prices. A bounded search
+// finds valid victims and no needless one.
+func TestUnusualWorldsEvictCheapestVictims(t *testing.T) {
+	worlds.Check(t, 1500, []string{"impossible", "equal costs", "a gang is evicted whole"}, func(t *rapid.T, y worlds.Tally) {
 		w := drawStrange(t)
 		fits := func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) }
 		if w.compare(t, y, gangWorld.choose, fits) {
@@ -133,8 +135,8 @@ func TestStrange(t *testing.T) {
 	})
 }
 
-// TestStrangePreferences: preferences with other charges never decide which pods are evicted, and prices in one number equal wide ones.
-func TestStrangePreferences(t *testing.T) {
+// Preferences with other charges never decide which pods are evicted. Single prices equal wide prices.
+func TestPreferencesDoNotChangeVictims(t *testing.T) {
 	worlds.Check(t, 1500, []string{"evicted", "other charges"}, func(t *rapid.T, y worlds.Tally) {
 		w := drawStrange(t)
 		for l := range w.Tree.Depth() + 1 {

@@ -13,8 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// chaos draws events that need not make sense: pods change their ranks, gates and gangs,
-// gangs their groups, and the scheduler says what it likes.
+// chaos draws events in senseless order: pods change their ranks, gates and gangs, and gangs change their groups.
 type chaos struct {
 	*rapid.T
 	book *gang.Book
@@ -50,7 +49,7 @@ func (c chaos) spec() gang.Spec {
 	return s
 }
 
-// group is mostly one that there is.
+// group returns mostly a known group.
 func (c chaos) group() gang.Ref {
 	if g, ok := c.book.Group(c.pod()); ok && !c.sometimes() {
 		return g.Key
@@ -58,7 +57,7 @@ func (c chaos) group() gang.Ref {
 	return ref(c.one("a b c"))
 }
 
-// plan is for some members of a group in some order.
+// plan returns a plan for some members of a group in some order.
 func (c chaos) plan() gang.Planned {
 	p := gang.Planned{Group: ref("a"), Reserved: c.sometimes(), InOrder: !c.sometimes()}
 	if g, ok := c.book.Group(c.pod()); ok {
@@ -109,8 +108,7 @@ func (c chaos) event() gang.Event {
 	return gang.Tick{}
 }
 
-// TestDerivedStateMatchesRecount: whatever is said in whatever order, what the book keeps
-// up to date is what a slow count finds.
+// After any events in any order, the derived state of the book equals a full recount.
 func TestDerivedStateMatchesRecount(t *testing.T) {
 	said := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {

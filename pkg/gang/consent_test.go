@@ -67,11 +67,11 @@ func TestRegroupingLeavesNoNomination(t *testing.T) {
 		group  string
 		then   gang.Event
 	}{
-		"the first joins":   {[]gang.Event{declared("ns/a", 1), declared("ns/b", 1, both)}, "ns/a", declared("ns/a", 1, both)},
-		"the second joins":  {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1)}, "ns/b", declared("ns/b", 1, both)},
-		"the first leaves":  {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1, both)}, "ns/a", declared("ns/a", 1)},
-		"the second leaves": {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1, both)}, "ns/a", declared("ns/b", 1)},
-		"the second goes":   {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1, both)}, "ns/a", gang.Removed{Gang: ref("ns/b")}},
+		"the first joins":               {[]gang.Event{declared("ns/a", 1), declared("ns/b", 1, both)}, "ns/a", declared("ns/a", 1, both)},
+		"the second joins":              {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1)}, "ns/b", declared("ns/b", 1, both)},
+		"the first no longer lists it":  {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1, both)}, "ns/a", declared("ns/a", 1)},
+		"the second no longer lists it": {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1, both)}, "ns/a", declared("ns/b", 1)},
+		"the second goes":               {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1, both)}, "ns/a", gang.Removed{Gang: ref("ns/b")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)

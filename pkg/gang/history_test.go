@@ -16,8 +16,8 @@ import (
 
 const wait = 10 * time.Second
 
-// world plays the scheduler and the API server to a book: it knows the truth about
-// pods, carries out effects and may deliver what it knows late, twice or never.
+// world simulates the scheduler and the API server for a book. It knows the true state of pods, carries out effects,
+// and delivers events late, twice or never.
 type world struct {
 	book  *gang.Book
 	now   time.Time
@@ -123,7 +123,7 @@ func (w *world) nominatedOrFatal(t *rapid.T) {
 	}
 }
 
-// ran says that the gang was whole before: single members may follow.
+// ran reports whether the gang was whole before, so that single members may follow.
 func (w *world) ran(name string) bool { return w.least[name+"/ran"] == 1 }
 
 func (w *world) noteRan(name string) {
@@ -154,8 +154,8 @@ func (w *world) draw(t *rapid.T, keep func(*truth) bool) *truth {
 	return w.pods[rapid.SampledFrom(keys).Draw(t, "pod")]
 }
 
-// TestHistories plays random histories. Whatever the order: no gang goes half, no hold
-// outlives its wait, and the book agrees with itself after every step.
+// In random histories no gang starts in part, no wait outlives its timeout, and the book is consistent after every
+// step.
 func TestHistories(t *testing.T) {
 	played := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -432,7 +432,7 @@ func (w *world) noReplacement(t *rapid.T) {
 	}
 }
 
-// oneSpeaks: of a group without a plan no more than one member is let in.
+// oneSpeaks fails if more than one member of a group without a plan is let in.
 func (w *world) oneSpeaks(t *rapid.T) {
 	in := map[gang.Ref]string{}
 	for key, p := range w.pods {
@@ -449,9 +449,8 @@ func (w *world) oneSpeaks(t *rapid.T) {
 	}
 }
 
-// TestAnyOrderOneState tells the same facts in random orders, some twice: the book
-// ends in the same state.
-func TestAnyOrderOneState(t *testing.T) {
+// The same events in random orders, some twice, lead to the same state.
+func TestEventOrderDoesNotChangeState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var facts []gang.Event
 		for _, name := range []string{"ns/a", "ns/b", "ns/c"} {

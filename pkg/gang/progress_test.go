@@ -134,10 +134,10 @@ func TestFinishedMembersCountForGang(t *testing.T) {
 		"the only one that has failed is made again": {
 			[]gang.Event{declared("a", 3), succeeded("a-0", "job"), succeeded("a-1", "job"), done("a-2", "job"), again("a-3", "job")}, "yes", 1,
 		},
-		"the minimum leaves out those that have succeeded": {
+		"the minimum excludes succeeded members": {
 			[]gang.Event{declared("a", 2, completed(2)), succeeded("a-0", "job"), succeeded("a-1", "job"), done("a-2", "job"), again("a-3", "job")}, "1 of 2 members exist", 2,
 		},
-		"the minimum leaves out more than are there": {
+		"the minimum excludes more members than exist": {
 			[]gang.Event{declared("a", 2, completed(9)), succeeded("a-0", ""), done("a-2", ""), seen("a-1", 0, "n"), seen("a-3", 0, "")}, "yes", 0,
 		},
 		"a late word does not bring one back that has finished": {
@@ -151,14 +151,14 @@ func TestFinishedMembersCountForGang(t *testing.T) {
 			g := mustGroup(t, s, "a-3")
 			require.Equal(t, c.need, g.Need())
 			for _, m := range g.Bound {
-				require.False(t, m.Done, "who has finished holds the gang nowhere")
+				require.False(t, m.Done, "a finished member holds no node for the gang")
 			}
 		})
 	}
 }
 
 // Case 47: a worker is replaced although no member of the launcher's gang runs any more.
-func TestAFinishedLauncher(t *testing.T) {
+func TestWorkerIsReplacedAfterLauncherFinishes(t *testing.T) {
 	for _, policy := range []gang.MatchPolicy{gang.OnceSatisfied, gang.WaitingAndRunning} {
 		s := newStory(t)
 		both := func(s *gang.Spec) { s.Group, s.Policy = refs("launcher", "worker"), policy }
@@ -194,7 +194,7 @@ func TestLastMemberFinishesAfterItsDeletion(t *testing.T) {
 }
 
 // With policy OnlyWaiting, a gang whose members all run does not delay the others of its group.
-func TestOnlyWaitingAndBound(t *testing.T) {
+func TestBoundOnlyWaitingGangDoesNotDelayGroup(t *testing.T) {
 	s := newStory(t)
 	only := func(s *gang.Spec) { s.Policy = gang.OnlyWaiting }
 	s.do(declared("a", 1, lists("a", "b"), only), declared("b", 1, lists("a", "b"), only), seen("a-0", 0, "n0"), seen("b-0", 0, ""))
@@ -203,5 +203,5 @@ func TestOnlyWaitingAndBound(t *testing.T) {
 	require.Equal(t, []string{"b-0"}, pods(g.Pending))
 	require.Equal(t, []string{"allow b-0"}, s.do(planned("a", "b-0@n1"), assumed("b-0"), held("b-0"))[1:])
 	s.do(seen("b-0", 0, "n1"), seen("a-1", 1, ""))
-	require.Equal(t, 1, mustGroup(t, s, "a-1").Need(), "who waits is counted among those who wait")
+	require.Equal(t, 1, mustGroup(t, s, "a-1").Need(), "a waiting member counts among the waiting members")
 }
