@@ -74,8 +74,9 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSplitSparesNoMore: whichever parts are evicted, no more members are than the gang can spare, no sub-group
-// is evicted in part, and as many sub-groups of each policy run on as the gang needs; or all are evicted.
+// TestSplitSparesNoMore: unless the whole gang is evicted, any parts may be evicted without harm. The gang then loses
+// no more members than it can spare, no sub-group is evicted in part, and each policy keeps its minimum of
+// sub-groups.
 func TestSplitSparesNoMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		least := rapid.IntRange(0, 2).Draw(t, "least")

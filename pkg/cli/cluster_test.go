@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stuck is when a process of a test is given up. It is no measure of speed: builds may
-// come first on a new machine.
+// stuck is the time after which a test kills a process. Builds may come first on a new machine, so it is no measure
+// of speed.
 const stuck = 10 * time.Minute
 
 // startMain runs musterctl as a process. If it gets stuck, it says where its goroutines

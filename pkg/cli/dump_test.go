@@ -133,8 +133,8 @@ spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resourc
 	require.Equal(t, "Preempting", state.Waiting[0].State)
 }
 
-// TestDumpOfACluster: what is said of a cluster's age and of pods that leave counts from when the dump
-// was made, and simulate takes the status as it was then.
+// TestDumpOfACluster: ages in a dump, also of terminating pods, count from the time of the dump. simulate starts with
+// the status in the dump.
 func TestDumpOfACluster(t *testing.T) {
 	const cluster = `apiVersion: musterctl/v1
 kind: Dump

@@ -762,11 +762,10 @@ func (w *twin) goneBack(solver *device.Solver, s *device.State, members []*wish)
 	return false
 }
 
-// TestCrowd: members that come one after the other, and go again, hear what those hear who are asked for all at once, and
-// as many more fit as come one by one. Those who were there and do not fit are in the way of those only who want something
-// of the same types.
+// TestCrowd: members added and removed one by one get the same answers as members that are asked for at once. Members
+// that do not fit only affect members with requests for the same device types.
 func TestCrowd(t *testing.T) {
-	kinds := []string{"no more", "some more", "as many as asked for", "one leaves", "those before do not fit", "enough of other types"}
+	kinds := []string{"no more", "some more", "as many as asked for", "one leaves", "earlier members do not fit", "enough of other types"}
 	worlds.Check(t, 1000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawTwin(t)
 		s := w.state(t)
@@ -813,6 +812,6 @@ func TestCrowd(t *testing.T) {
 		if len(c.Members()) != len(is) || s.Key() != before {
 			t.Fatalf("%d are there, not %d; the state has changed: %v", len(c.Members()), len(is), s.Key() != before)
 		}
-		y.Count("those before do not fit", full)
+		y.Count("earlier members do not fit", full)
 	})
 }

@@ -107,7 +107,7 @@ func drawStrange(t *rapid.T) gangWorld {
 	return w
 }
 
-// In worlds of all shapes the victims equal those of the twin, with single and with wide prices. A bounded search
+// In worlds of all shapes the victims are the twin's, with single and with wide prices. A bounded search
 // finds valid victims and no needless one.
 func TestUnusualWorldsEvictCheapestVictims(t *testing.T) {
 	worlds.Check(t, 1500, []string{"impossible", "equal costs", "a gang is evicted whole"}, func(t *rapid.T, y worlds.Tally) {

@@ -31,8 +31,8 @@ func TestVersionIsTheSchedulers(t *testing.T) {
 	require.Contains(t, string(ours), "\tk8s.io/kubernetes "+sources[APIServer].version()+"\n")
 }
 
-// fakeGo puts a script on PATH in the place of Go, with the folder of its calls as
-// $calls and go build's -o argument as $out.
+// fakeGo puts a script on PATH in place of Go. The script finds the folder of its calls in $calls, and the -o
+// argument of go build in $out.
 func fakeGo(t *testing.T, script string) (cache, calls string) {
 	bin, calls, cache := t.TempDir(), t.TempDir(), t.TempDir()
 	script = "#!/bin/sh\ncalls=" + calls + " out=$3\n" + script

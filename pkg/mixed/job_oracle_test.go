@@ -442,8 +442,9 @@ func (o *jobTwin) checkRefusal(t *rapid.T, r *plan.Refusal) {
 	}
 }
 
-// checkTooLarge: of the sets that must gather deeper than all the first three are named which no domain of
-// their layer takes, without any other members, with the first domain that takes most of them.
+// checkTooLarge: the refusal names the first three sets of gangs that fit in no domain of their layer even without
+// other members. Only sets with a deeper layer than the whole job count. Each is named with the first domain of the
+// largest capacity.
 func (o *jobTwin) checkTooLarge(t *rapid.T, y worlds.Tally, r *plan.Refusal) {
 	var want []plan.TooLarge
 	for i, set := range o.Sets {
@@ -524,8 +525,8 @@ func (o *jobTwin) within(at way) []offer.Slots {
 	return out
 }
 
-// gathered: in x, a domain in which sets gather below where all do, each set with new members has all its bound members
-// there, and no member elsewhere below d.
+// gathered checks the sets with new members in domain x that gather below the whole job. It reports whether x holds
+// all bound members of each such set, and no member of it is elsewhere below d.
 func (o *jobTwin) gathered(now [][]offer.Slots, x, d topology.ID) bool {
 	for i, set := range o.Sets {
 		row := o.row(i)
@@ -684,8 +685,8 @@ func drawShop(t *rapid.T, nodes, kinds int) shop {
 	return s
 }
 
-// drawJob draws up to six members of up to so many kinds in up to three gangs, and no
-// more than can be put on the nodes in so many ways.
+// drawJob draws up to six members of some kinds in up to three gangs. It limits the number of ways to place them on
+// the nodes.
 func drawJob(t *rapid.T, tree *topology.Tree, kinds, ways int) mixed.Job {
 	gangs := 1 + worlds.Even(t, 3, "gangs")
 	j := mixed.Job{All: drawGather(t, tree, 4)}

@@ -164,8 +164,8 @@ func (s noTrial) Fits(int, int) bool { s.Fatal("somebody was to fit"); return fa
 func (s noTrial) Put(int, int)       { s.Fatal("somebody was put") }
 func (s noTrial) Undo()              { s.Fatal("somebody was put") }
 
-// TestSums: in small worlds there is a way exactly when the question whether there is one
-// says so, and counts alone refuse nothing for which there is one.
+// TestSums: in small worlds Possible is true exactly if a plan exists, and counts alone never reject a job that has a
+// plan.
 func TestSums(t *testing.T) {
 	kinds := []string{"refused by counts", "refused by slots", "possible", "bound members", "several gangs"}
 	worlds.Check(t, 3000, kinds, func(t *rapid.T, y worlds.Tally) {

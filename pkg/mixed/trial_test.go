@@ -247,8 +247,8 @@ func (o *jobTwin) checkPuts(t *rapid.T, p *mixed.Plan) {
 	}
 }
 
-// TestJobInTrial: where members depend on one another, a plan is found exactly when
-// there is one, passes in its order, and leaves no member in the trial.
+// TestJobInTrial: for interdependent members a plan is found exactly if one exists. The plan passes in its order and
+// leaves no member in the trial.
 func TestJobInTrial(t *testing.T) {
 	kinds := []string{
 		"refused", "refused by neighbours only", "placed", "unlike members", "several gangs", "in part", "with bound members",

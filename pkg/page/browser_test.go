@@ -230,7 +230,7 @@ const contrast = `(() => {
   return { bad, texts };
 })()`
 
-// readable fails for text that is hard to read, and for what has no name for who cannot see it.
+// readable fails for text with low contrast, and for elements without a name for screen readers.
 func (t *tab) readable() {
 	t.Helper()
 	found := is[struct {

@@ -16,8 +16,11 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// drawStrange draws unusual shapes: up to twelve children, nodes that name few of their domains or none, nodes that
-// take no member or more than there are, many running members, in one domain or several, and attracting pods by number.
+// drawStrange draws unusual shapes.
+//
+//	Domains: up to twelve children; nodes that name few of their domains or none.
+//	Nodes: capacity for no member, or for more than exist.
+//	Pods: many running members in one domain or several; attracting pods by number.
 func drawStrange(t *rapid.T) plan.World {
 	layers := []string{"Hall", "Spine", "Block", "Rack"}[:worlds.Even(t, 5, "layers")]
 	var nodes []topology.Node

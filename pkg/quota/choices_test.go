@@ -10,7 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// The choices equal those of an exhaustive search, for two gangs with members of several kinds.
+// For two gangs with members of several kinds, the choices are the same as in an exhaustive search.
 func TestChoices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := func(most int, label string) int64 { return int64(rapid.IntRange(0, most).Draw(t, label)) }

@@ -35,7 +35,8 @@ func (p *plain) running(gang string) (names []string) {
 	return names
 }
 
-// right is why one gang may be evicted for another, in words; "" if it may not. Fair shares and guarantees are those of the beginning.
+// right returns the reason why one gang may be evicted for another, or "". It uses the fair shares and guarantees
+// before any eviction.
 func (p *plain) right(asker, victim string, begin *plain) string {
 	g := begin.gang(victim)
 	worst := ""

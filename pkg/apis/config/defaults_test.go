@@ -85,9 +85,8 @@ profiles:
 	requireOrder(t, cfg, "", "")
 }
 
-// TestDefaultsOrder builds the frameworks and looks at what they will run. Each case says
-// what the profiles say about plugins, and which extension points lack ours (without), or
-// have it but not first where it should be first (behind).
+// TestDefaultsOrder builds the frameworks and reads their plugins. Each case has profiles, the extension points
+// without Muster's plugin (without), and the points at which it should be first but is not (behind).
 func TestDefaultsOrder(t *testing.T) {
 	const all = "PreEnqueue QueueSort PreFilter Filter PostFilter PreScore Score Reserve Permit PostBind"
 	for name, c := range map[string]struct{ profiles, without, behind string }{
@@ -164,7 +163,7 @@ func TestDefaultsWeight(t *testing.T) {
 	}
 }
 
-// Arguments that one profile has are those of all.
+// Arguments of one profile apply to all profiles.
 func TestDefaultsShareArgs(t *testing.T) {
 	cfg := load(t, `
 profiles:
@@ -355,7 +354,7 @@ func TestDefaultsQuota(t *testing.T) {
 	}
 }
 
-// Who gives pods devices binds before others do, wherever a profile names it, unless the profile does without.
+// The plugin DeviceShare binds before other plugins, wherever a profile names it, unless the profile disables it.
 func TestDefaultsDevices(t *testing.T) {
 	for plugins, want := range map[string]string{
 		`{}`: "DeviceShare DefaultBinder",

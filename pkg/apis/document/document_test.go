@@ -8,8 +8,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/document"
 )
 
-// TestOne: what there is besides the one document is named, with its line. What is no document, comments and lines that only
-// separate, is none of it; what is wrong with the first one, somebody else says.
+// TestOne: everything besides the first document is reported with its line. Comments and separators are no documents.
+// Errors in the first document are not reported here.
 func TestOne(t *testing.T) {
 	const legal = "; supported values: one document, a Thing"
 	for text, want := range map[string]string{

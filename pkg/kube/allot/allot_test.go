@@ -17,22 +17,22 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/allot"
 )
 
-// TestReview: a claim stays while a user has a reserved node, is forgotten once its users are bound,
-// and is listed once if an unbound user has no node.
+// TestReview: a claim stays while a user has a reserved node, and is forgotten once its users are bound. It is listed
+// once if an unbound user has no node.
 func TestReview(t *testing.T) {
 	for name, c := range map[string]struct {
 		fates []allot.Fate
 		back  bool
 		known bool // afterwards
 	}{
-		"nobody was to use it":  {nil, true, true},
-		"one comes":             {[]allot.Fate{allot.Assigned}, false, true},
-		"the last one comes":    {[]allot.Fate{allot.Unassigned, allot.Unassigned, allot.Assigned}, false, true},
-		"one has it":            {[]allot.Fate{allot.Unassigned, allot.Bound}, true, true},
-		"one has it, one comes": {[]allot.Fate{allot.Unassigned, allot.Bound, allot.Assigned}, false, true},
-		"who is there has it":   {[]allot.Fate{allot.Deleted, allot.Bound}, false, false},
-		"nobody comes":          {[]allot.Fate{allot.Unassigned, allot.Unassigned}, true, true},
-		"nobody is there":       {[]allot.Fate{allot.Deleted, allot.Deleted}, true, true},
+		"no pod uses it":                {nil, true, true},
+		"one comes":                     {[]allot.Fate{allot.Assigned}, false, true},
+		"the last one comes":            {[]allot.Fate{allot.Unassigned, allot.Unassigned, allot.Assigned}, false, true},
+		"one has it":                    {[]allot.Fate{allot.Unassigned, allot.Bound}, true, true},
+		"one has it, one comes":         {[]allot.Fate{allot.Unassigned, allot.Bound, allot.Assigned}, false, true},
+		"the only existing user has it": {[]allot.Fate{allot.Deleted, allot.Bound}, false, false},
+		"no user is assigned":           {[]allot.Fate{allot.Unassigned, allot.Unassigned}, true, true},
+		"no user exists":                {[]allot.Fate{allot.Deleted, allot.Deleted}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim, r := marked(t, "gpu", len(c.fates)), &allot.Allocations{}

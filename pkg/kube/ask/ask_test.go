@@ -65,8 +65,8 @@ func TestPredictedOutcomeHappens(t *testing.T) {
 			said[e.State]++
 			g := of[name]
 			if e.State == Evicts {
-				for _, who := range e.Next.Evicts {
-					require.Contains(t, left, who, "%s: %s\n%s", name, e.WaitsFor, text)
+				for _, victim := range e.Next.Evicts {
+					require.Contains(t, left, victim, "%s: %s\n%s", name, e.WaitsFor, text)
 				}
 				won := slices.IndexFunc(e.Next.Why.Considered, func(c status.ConsideredDomain) bool { return c.Domain == e.Next.Why.Won })
 				if won >= 0 {
@@ -74,7 +74,7 @@ func TestPredictedOutcomeHappens(t *testing.T) {
 				}
 			}
 			if slices.ContainsFunc([]string{"v0", "v1"}, func(v string) bool { return of[v].State == simulate.Waiting }) {
-				continue // the rest of a gang leaves its places to whoever comes; here at once, in a cluster after their grace
+				continue // the nodes of evicted members are free here at once, but in a cluster only after the grace period
 			}
 			switch e.State {
 			case Starts, Evicts, Preempting:
@@ -98,8 +98,8 @@ func TestPredictedOutcomeHappens(t *testing.T) {
 	}
 }
 
-// TestEarlyExplanationEqualsFinal: for each waiting gang of random clusters, the explanation before an
-// eviction is carried out equals the one afterwards, whether or not the status of gangs is written.
+// TestEarlyExplanationEqualsFinal: explanations of waiting gangs in random clusters are equal before and after an
+// eviction, with and without the status of gangs.
 func TestEarlyExplanationEqualsFinal(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		require.NoError(t, checks.Value.Set("25"))

@@ -39,7 +39,7 @@ var whole = []string{
 	`{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: o, annotations: {gang.scheduling.koordinator.sh/groups: '["default/o"]', gang.scheduling.koordinator.sh/total-number: "2"}}, spec: {minMember: 1}}`,
 }
 
-// anything is a value that somebody may write in place of another.
+// anything returns a value of any type that may stand in place of another.
 func anything(t *rapid.T) any {
 	return rapid.SampledFrom([]any{
 		nil, "", "a", "A b", strings.Repeat("a", 253), strings.Repeat("-", 70), int64(-1), int64(0), int64(1), int64(math.MaxInt32), int64(math.MaxInt64), 1.5, true,
@@ -90,8 +90,8 @@ func below(value any, at any) any {
 	return value.(map[string]any)[at.(string)]
 }
 
-// TestAnything: whatever somebody writes in place of what an object should say, nobody panics, what is invalid is an
-// error that names the object's matter, and what is written has names that the API server takes.
+// TestAnything: no value in an object causes a panic. An invalid value is an error that names its field, and written
+// objects have names that the API server accepts.
 func TestAnything(t *testing.T) {
 	config, err := backend.ReadConfig([]byte("{}"))
 	require.NoError(t, err)

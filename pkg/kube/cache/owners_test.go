@@ -253,9 +253,9 @@ func ownedJobSet(uid types.UID, parts map[string]source.Part, words ...string) *
 
 func onNode(p *v1.Pod) { p.Spec.NodeName = "n" }
 
-// It makes no difference whether a process knew the owner of a gang before its deletion. A user who deletes it
-// wants nothing new to start. A user who orphans the pods wants them to keep running as a gang: they count as a
-// whole, and none is evicted alone. Nothing new starts, since its constraint is unknown.
+// It makes no difference whether a process knew the owner of a gang before its deletion. After the deletion of an
+// owner nothing new starts, since the gang's constraint is unknown. Orphaned pods keep running as a gang: they count
+// as a whole, and none is evicted alone.
 func TestOwnersThatAreGone(t *testing.T) {
 	owner := ownedJobSet("u", map[string]source.Part{"w": {Jobs: 1, Size: 3}}, scheduling.AnnotationTopologySpec, must)
 	pods := []*v1.Pod{member("w0", jobSetMember("w", "u"), onNode), member("w1", jobSetMember("w", "u"), onNode), member("w2", jobSetMember("w", "u"))}
@@ -688,8 +688,8 @@ func TestTreeIsMended(t *testing.T) {
 	}
 }
 
-// TestFamily: the PodGroups of a CompositePodGroup are one group as soon as there are as many as
-// it needs, in whatever order they come, and no longer when one goes.
+// TestFamily: the PodGroups of a CompositePodGroup form one group as soon as its minimum of them exists, in any
+// order. The group ends when one is deleted.
 func TestFamily(t *testing.T) {
 	parent := source.OwnerKey{Kind: "CompositePodGroup", Namespace: "ns", Name: "all"}
 	ref := func(name string) gang.Ref {

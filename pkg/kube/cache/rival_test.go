@@ -9,8 +9,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// A pod of ours that another scheduler binds is reported at most once a minute. Our bindings, those of an earlier
-// leader and other schedulers' pods are not reported.
+// A pod of ours that another scheduler binds is reported at most once a minute. Bindings by this process or an
+// earlier leader are not reported, and neither are other schedulers' pods.
 func TestBoundByAnother(t *testing.T) {
 	c, _, notes := open(t)
 	clock := c.Clock.(*clocktesting.FakeClock)

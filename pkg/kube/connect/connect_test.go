@@ -145,8 +145,7 @@ func newHandle(client kubernetes.Interface) handle {
 	return handle{factory: informers.NewSharedInformerFactory(client, 0), client: client, config: &rest.Config{Host: "https://localhost:1"}}
 }
 
-// TestGivenTrimsNodes: nobody keeps who wrote which field of a node, and a node that others
-// hold is not changed.
+// TestGivenTrimsNodes: nodes are kept without managed fields, and the given node objects are not changed.
 func TestGivenTrimsNodes(t *testing.T) {
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: "n", Labels: map[string]string{"spine": "s"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
@@ -171,8 +170,8 @@ func TestGivenTrimsNodes(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestClusterAsksFirst: who may not do what the scheduler must gets no objects. Where all is
-// permitted, only what is served is watched; of what is given, everything.
+// TestClusterAsksFirst: without the scheduler's permissions no objects are watched. With them only served resources
+// are watched.
 func TestClusterAsksFirst(t *testing.T) {
 	for name, may := range map[string]bool{"permitted": true, "not permitted": false} {
 		client, asked := answering(func(string) (bool, error) { return may, nil })
@@ -201,8 +200,8 @@ func TestClusterAsksFirst(t *testing.T) {
 	}
 }
 
-// TestOthersMayBeLeftOut: what the objects of other projects say is not heard where that is not
-// permitted, and nobody waits for it.
+// TestOthersMayBeLeftOut: without permission for the objects of other projects they are not watched, and no informer
+// waits for them.
 func TestOthersMayBeLeftOut(t *testing.T) {
 	foreign := source.Owners[0].Resource
 	for name, c := range map[string]struct {

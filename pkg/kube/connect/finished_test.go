@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// TestSlim: of a member that has finished enough is kept to know its gang, whoever says which it is.
+// TestSlim: a finished member keeps the fields that name its gang, for every integration.
 func TestSlim(t *testing.T) {
 	group, controller := "g", true
 	ways := map[string]func(*v1.Pod){

@@ -61,7 +61,7 @@ func TestNodesShareTheirWords(t *testing.T) {
 	w := &words{}
 	for i, node := range []*v1.Node{gpuNode(0), gpuNode(1), {}, {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}} {
 		given := node.DeepCopy()
-		var was []*byte // who reads the given node at the same time must not see it written
+		var was []*byte // concurrent readers of the given node must not see a write
 		for _, image := range given.Status.Images {
 			was = append(was, unsafe.StringData(image.Names[0]))
 		}

@@ -42,11 +42,11 @@ func serves(is bool, err error) func(schema.GroupVersionResource) (bool, error) 
 	return func(schema.GroupVersionResource) (bool, error) { return is, err }
 }
 
-// TestWorkloadRefs: nobody sees a pod before it is known what it says in a field that the types lack.
+// TestWorkloadRefs: no handler sees a pod before the field is known that its Go type lacks.
 func TestWorkloadRefs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{podResource: "PodList"}, written("old", "u-old", "train"))
-		var away atomic.Bool // from who asks for one pod
+		var away atomic.Bool // whether requests for one pod fail
 		client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return away.Load(), nil, errors.New("no route to host")
 		})
@@ -109,8 +109,8 @@ func TestWorkloadRefs(t *testing.T) {
 	})
 }
 
-// TestWorkloadRefsOnlyWhereServed: other versions cost nothing; where Workloads may not be read their pods
-// are members all the same, who then say what is missing.
+// TestWorkloadRefsOnlyWhereServed: API versions without Workloads cost no requests. Without permission to read
+// Workloads their pods are members all the same, and report the missing permission.
 func TestWorkloadRefsOnlyWhereServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{podResource: "PodList"})

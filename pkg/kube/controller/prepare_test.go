@@ -294,8 +294,8 @@ func TestAsk(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestCannotBePrepared: what can only be set at creation is reported on the object that owns the gang of the pods, with the
-// field and what is legal; such pods are not changed.
+// TestCannotBePrepared: an invalid field that can only be set at creation is reported on the owner of the gang, with
+// the supported values. The pods are not changed.
 func TestCannotBePrepared(t *testing.T) {
 	for name, c := range map[string]struct {
 		config, scheduler string

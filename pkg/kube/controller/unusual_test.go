@@ -188,9 +188,9 @@ func TestNoGroups(t *testing.T) {
 	}
 }
 
-// TestTopologyNotLegal: a ClusterNetworkTopology that is invalid is the matter of the gangs that need its layers: these say
-// so. The other gangs are written, deleted, and their pods are labelled.
-func TestTopologyNotLegal(t *testing.T) {
+// TestTopologyIsInvalid: an invalid ClusterNetworkTopology is reported by the gangs that need its layers. Other gangs
+// are written and deleted, and their pods are labelled.
+func TestTopologyIsInvalid(t *testing.T) {
 	w := newPreparing(t, "default: koordinator\nbackends: [{name: koordinator}]\n")
 	w.cluster.Topology = podgang.Topology{NotLegal: errors.New("ClusterNetworkTopology default: layer a is its own parent")}
 	w.lws("x", 1, 2, "aaaa")

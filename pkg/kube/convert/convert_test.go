@@ -71,8 +71,8 @@ func TestTemplateOfDevices(t *testing.T) {
 	}
 }
 
-// TestTemplate: whatever a Filter may read of a pod makes another template, and what it may
-// not does not. Shapes do not tell apart, besides, who names which claim.
+// TestTemplate: pods that differ in a field that Filters read have different templates; other fields do not count.
+// Pods that only use different claims have one shape.
 func TestTemplate(t *testing.T) {
 	const differ, shape, same = "differ", "one shape", "same"
 	for name, c := range map[string]struct {
@@ -172,7 +172,7 @@ func TestMember(t *testing.T) {
 	}
 }
 
-// TestWhatPodsSay: single questions about a pod, each with who says yes.
+// TestWhatPodsSay: the answers to single questions about pods.
 func TestWhatPodsSay(t *testing.T) {
 	finished := func(phase v1.PodPhase) *v1.Pod { return pod(func(p *v1.Pod) { p.Status.Phase = phase }) }
 	labelled := func(key, value string) *v1.Pod { return pod(func(p *v1.Pod) { p.Labels[key] = value }) }
@@ -202,7 +202,7 @@ func tree(nodes ...topology.Node) *topology.Tree {
 	return topology.Build([]string{"Spine", "Block"}, nodes)
 }
 
-// TestGather: what a spec asks of all members together, and of those of each gang.
+// TestGather: the constraints of a spec for all members together, and for the members of each gang.
 func TestGather(t *testing.T) {
 	must, prefer, own := scheduling.MustGather, scheduling.PreferGather, scheduling.ScopePodGroup
 	for name, c := range map[string]struct {

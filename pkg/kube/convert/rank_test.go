@@ -15,7 +15,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// by is who makes a pod.
+// by sets the owner of a pod.
 func by(kind, name string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: ptr.To(true)}}
@@ -168,8 +168,7 @@ func TestRanksOfOneGang(t *testing.T) {
 	}
 }
 
-// TestRanksCostNothing: a member that nobody numbers costs its name and nothing else, and so
-// does one of a StatefulSet.
+// TestRanksCostNothing: a member without a rank costs one allocation, its name. So does a member of a StatefulSet.
 func TestRanksCostNothing(t *testing.T) {
 	for name, p := range map[string]*v1.Pod{
 		"no keys":       pod(by("ReplicaSet", "r")),
@@ -180,8 +179,7 @@ func TestRanksCostNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkMember: reading a pod that nobody numbers, and one that is numbered in the last
-// way that is asked for.
+// BenchmarkMember reads a pod without a rank, and pods with a rank from the first and the last supported field.
 func BenchmarkMember(b *testing.B) {
 	for name, p := range map[string]*v1.Pod{
 		"plain":  pod(by("ReplicaSet", "r")),

@@ -177,8 +177,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestDeviceIsGone: without its Device object a node takes no pods with a vendor's GPUs as long as a pod there holds GPUs that
-// no other plugin counts.
+// TestDeviceIsGone: a node without its Device object takes no pods with a vendor's GPUs while a pod there holds GPUs
+// that no other plugin counts.
 func TestDeviceIsGone(t *testing.T) {
 	p := &Plugin{Room: &Room{}}
 	p.devices.set(d8())
@@ -301,8 +301,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestLedgerAgreesWithFilter: as many as the ledger says, at once or one after the other, pass the Filter one after the other
-// with the earlier ones in place.
+// TestLedgerAgreesWithFilter: as many pods as the ledger counts pass the Filter, each with the earlier pods on the
+// node. The count is the same for all at once and for one by one.
 func TestLedgerAgreesWithFilter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Plugin{Room: &Room{}}
@@ -318,7 +318,7 @@ func TestLedgerAgreesWithFilter(t *testing.T) {
 		node := nodeWith(t, on...)
 		page := page{p.Room}
 		rehearsal := page.Rehearse().(*rehearsal)
-		leaves := len(on) > 0 && rapid.Bool().Draw(t, "somebody leaves")
+		leaves := len(on) > 0 && rapid.Bool().Draw(t, "a pod terminates")
 		if leaves {
 			rehearsal.Release(on[0])
 		}

@@ -272,8 +272,8 @@ func TestTotalOfAClass(t *testing.T) {
 	expect(0, false)
 }
 
-// The free amount of a class is unknown while a pod has all devices of a node, one of several kinds, admin access, or a claim that another
-// quota shares.
+// The free amount of a device class is not always known. It is unknown while a pod has all devices of a node, one of
+// several kinds, admin access, or a claim that another quota shares.
 func TestDeviceClassWithUnknownFreeAmountIsNotLimited(t *testing.T) {
 	w := newClaimed(t)
 	slices, classes := store(), store()

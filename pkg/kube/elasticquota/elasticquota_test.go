@@ -556,8 +556,8 @@ func TestStarving(t *testing.T) {
 	require.Empty(t, why, "the gang has its places now, or will ask again")
 }
 
-// The capacity to borrow is held for a gang that starves for it, but not against gangs within their min, and not for a gang larger than the
-// total.
+// The capacity to borrow is held for a starving gang. It is not held against gangs within their min, nor for a gang
+// that is larger than the total.
 func TestStarvingToBorrow(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)

@@ -101,8 +101,8 @@ func TestRevoke(t *testing.T) {
 	require.Empty(t, at(300), "it may start")
 }
 
-// The capacity of victims stays reserved for the first pod in the queue until the pod is placed, deleted, or could have been placed for
-// delayEvictTime.
+// The capacity of victims stays reserved for the first pod in the queue. The reservation ends when the pod is placed
+// or deleted, or could have been placed for delayEvictTime.
 func TestRevokedQuotaIsReservedForFirstInQueue(t *testing.T) {
 	w, at := watched(t)
 	admits := w.admitPod

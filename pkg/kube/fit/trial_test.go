@@ -27,9 +27,8 @@ func like(app string) *metav1.LabelSelector {
 	return st.MakeLabelSelector().In("app", []string{app}).Obj()
 }
 
-// perform plays a script of "+a1" (a member of the first kind goes to a1 if it fits),
-// "1+a1" (of the second kind) and "-" (the last one goes back), and returns what did not
-// fit.
+// perform runs a script and returns the steps that did not fit. "+a1" places a member of the first kind on a1, "1+a1"
+// a member of the second kind, and "-" undoes the last placement.
 func perform(t *testing.T, f framework.Framework, kinds []*v1.Pod, script ...string) (refused []string) {
 	t.Helper()
 	_, names := racks()

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPin: if running members bind the rest to a domain without capacity, the report names them, the domain and the capacity needed,
-// for the smallest such domain.
+// TestPin: running members may bind the rest of a gang to a domain without capacity. The report then names them, the
+// smallest such domain, and the needed capacity.
 func TestPin(t *testing.T) {
 	const nodes = `
 		node s1/b1/n1 4

@@ -66,11 +66,11 @@ func (nominations) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo)        
 
 // newWorld reads a cluster, a line for each thing:
 //
-//	node s1/b1/n1 4 gpu=yes         a node with so many CPUs, and labels
-//	gang a min=3 must=SpineLayer    a PodGroup; each= and multiple= are rules, too
-//	pods a 3 cpu=2 priority=5       its members a-0, a-1 and a-2, which wait
-//	pods a 3-5 cpu=1                further members, a-3 and a-4
-//	pod x cpu=2 on=n1               a pod without a gang, which runs
+//	node s1/b1/n1 4 gpu=yes         a node with 4 CPUs, and labels.
+//	gang a min=3 must=SpineLayer    a PodGroup; each= and multiple= are further constraints.
+//	pods a 3 cpu=2 priority=5       its pending members a-0, a-1 and a-2.
+//	pods a 3-5 cpu=1                further members, a-3 and a-4.
+//	pod x cpu=2 on=n1               a running pod without a gang.
 func newWorld(t testing.TB, lines string) *world {
 	t.Helper()
 	w := &world{t: t, client: fake.NewClientset(), snapshot: internalcache.NewEmptySnapshot(), nominated: nominations{}}

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// BenchmarkEvent has the scheduler's queue hear that a pod was bound while 2,000 members
-// wait that are kept out, by the Gate and by the plugin itself.
+// BenchmarkEvent sends a binding event to the scheduler's queue with 2,000 members that the Gate or the plugin itself
+// holds back.
 func BenchmarkEvent(b *testing.B) {
 	for _, c := range []struct{ by, plugins string }{
 		{"gate", "{}"},
@@ -74,8 +74,9 @@ func BenchmarkReport(b *testing.B) {
 	}
 }
 
-// BenchmarkKeptOff begins an attempt for a gang of 500 members, and finds out which of them need the same and where they may not be, while a gang of 500 has its places reserved, on 1,000 nodes:
-// each must be alone in its blocks, as JobSet's exclusive placement has it, or they do not mind each other.
+// BenchmarkKeptOff starts an attempt for a gang of 500 members on 1,000 nodes while another gang of 500 has reserved
+// nodes. It finds members with equal requirements and the nodes that the reservation keeps them off. In one case both
+// gangs need blocks of their own, as with JobSet's exclusive placement.
 func BenchmarkKeptOff(b *testing.B) {
 	const members, nodes = 500, 1000
 	for _, exclusive := range []bool{false, true} {

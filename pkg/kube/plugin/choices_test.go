@@ -37,10 +37,10 @@ func begin(c *testcluster.Cluster, quota, used string) {
 	}
 }
 
-// A gang that its quota rejects is retried when a victim appears for any choice of its members, even if the members
-// of lowest rank never pass.
+// A gang that its quota rejects is retried when a victim appears for any choice of its members. That holds even if
+// the members of lowest rank never pass.
 func TestVictimsOfAnyChoiceRetryGang(t *testing.T) {
-	for name, cpu := range map[string][]string{"like members": {"4", "4", "4"}, "others than those of the lowest ranks": {"6", "6", "2"}} {
+	for name, cpu := range map[string][]string{"like members": {"4", "4", "4"}, "others than the lowest ranks": {"6", "6", "2"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := testcluster.New(t, t12)

@@ -33,8 +33,8 @@ func saysGang(t *testing.T, c *testcluster.Cluster, name string) string {
 	return is.Reason + ": " + sentence
 }
 
-// TestNeverFits is case 57: a gang that no domain could take with every pod gone says so, and what the largest
-// could take, and pods that come and go do not have it tried again. Nodes and the gang itself do.
+// TestNeverFits is case 57: a gang that fits in no domain even without any pods says so, with the largest capacity.
+// Changes of pods do not retry it. Changes of nodes and of the gang do.
 func TestNeverFits(t *testing.T) {
 	for name, test := range map[string]struct {
 		members int

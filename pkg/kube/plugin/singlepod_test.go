@@ -140,8 +140,8 @@ func TestOrdinaryPreemption(t *testing.T) {
 	}
 }
 
-// TestOrdinaryPreemptionTwice: a gang can spare one, and two pods look for victims before
-// anybody is seen leaving.
+// TestOrdinaryPreemptionTwice: two pods search for victims before the first victim is seen terminating. A gang with
+// one spare member loses only that one.
 func TestOrdinaryPreemptionTwice(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
 	c.Gang("g", 2, testcluster.A("", 10, "8", "n0"), testcluster.A("", 10, "8", "n1"), testcluster.Younger(testcluster.A("", 10, "8", "n2")))

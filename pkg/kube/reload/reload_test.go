@@ -21,7 +21,7 @@ func written(args, more string) string {
 		"profiles:\n- schedulerName: muster-scheduler\n  pluginConfig:\n  - name: Coscheduling\n    args: {" + args + "}\n"
 }
 
-// watched is a file that somebody edits, and what came of it.
+// watched is a configuration file and the results of its changes.
 type watched struct {
 	*reload.File
 	t    *testing.T
@@ -118,7 +118,8 @@ func TestBothAtOnce(t *testing.T) {
 	require.Equal(t, 8*time.Second, w.args.MaxGrace)
 }
 
-// TestAFileThatGoes: who replaces a file may delete it first.
+// TestAFileThatGoes: the last configuration stays valid while the file is missing, since some editors delete a file
+// before they replace it.
 func TestAFileThatGoes(t *testing.T) {
 	w := watch(t, written("", ""))
 	require.NoError(t, os.Remove(w.Path))

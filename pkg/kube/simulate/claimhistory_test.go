@@ -178,7 +178,7 @@ func playClaims(t *testing.T) {
 	})
 }
 
-// removes deletes an object if it exists, as a user who removes its finalizers.
+// removes deletes an object if it exists, as after the removal of its finalizers.
 func (k *killing) removes(of schema.GroupVersionResource, name string) {
 	err := k.cluster.delete(of, key{"default", name}, metav1.DeleteOptions{})
 	if !apierrors.IsNotFound(err) {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestCutObjects: each object keeps its text, its line and its kind, and a list those of its items.
+// TestCutObjects: each object keeps its text, line and kind. A list keeps the texts, lines and kinds of its items.
 func TestCutObjects(t *testing.T) {
 	pod := `{"metadata": {"kind": "no", "items": [1]},
  "kind": "Pod", "apiVersion": "v1"}`
@@ -72,7 +72,7 @@ func TestListsThatAreAlmostJSON(t *testing.T) {
 	}
 }
 
-// TestGivenSetIsNotCopied: the objects of a given set belong to the cluster; those of any other set do not
+// TestGivenSetIsNotCopied: the objects of a given set belong to the cluster. The objects of any other set do not
 // change.
 func TestGivenSetIsNotCopied(t *testing.T) {
 	for _, given := range []bool{false, true} {

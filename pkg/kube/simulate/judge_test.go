@@ -241,7 +241,7 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 		for _, node := range w.ready() {
 			left := w.free(node).minus(w.reserved(node, nil, convert.Priority(p)))
 			if node == nominated {
-				left = left.plus(needs(p)) // the pod is among those that have a node
+				left = left.plus(needs(p)) // the pod is one of the pods with a node
 			}
 			if !left.less(needs(p)) {
 				return wrong("needless", "%s is evicted for %s, for which %s has room", victim, p.Name, node)

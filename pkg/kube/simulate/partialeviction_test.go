@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// What the judge knows of gangs that were evicted in part: a gang is one victim (spec 6, case
-// 50), but requests fail one by one, and a scheduler may be killed between any two of them.
+// The judge's notes about gangs that were evicted in part. A gang is one victim (spec 6, case 50), but requests fail
+// one by one, and a scheduler may be killed between two of them.
 
 // noteHalves records the remaining members of groups that lost members to these evictions.
 func (w *world) noteHalves(by map[string][]*v1.Pod, alone [][2]string) {

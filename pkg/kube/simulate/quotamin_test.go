@@ -14,11 +14,11 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestQuotaLosesMinWithoutNeed has a gang within the min of its quota preempt in small clusters of elastic
-// gangs whose members differ, and compares the victims with all sets of pods. No quota falls below its min if
-// some set avoids that, and otherwise as little as with any set.
+// TestQuotaLosesMinWithoutNeed has a gang within the min of its quota preempt in small clusters of elastic gangs with
+// different members. It compares the victims with all sets of pods. A quota falls below its min only if every set
+// causes that, and then as little as possible.
 func TestQuotaLosesMinWithoutNeed(t *testing.T) {
-	kinds := []string{"fits", "nobody helps", "each keeps its min", "each keeps its min by a spare member", "below min"}
+	kinds := []string{"fits", "no eviction helps", "each keeps its min", "each keeps its min by a spare member", "below min"}
 	worlds.Check(t, 600, kinds, func(t *rapid.T, tally worlds.Tally) {
 		w := drawMinima(t)
 		least, found := 1<<30, false
@@ -29,7 +29,7 @@ func TestQuotaLosesMinWithoutNeed(t *testing.T) {
 		}
 		got, bound := w.evicted(t)
 		if !found && !bound {
-			tally["nobody helps"]++
+			tally["no eviction helps"]++
 			require.Zero(t, got, "%s", w)
 			return
 		}
@@ -114,8 +114,9 @@ func (w *minima) used(without uint) []int {
 	return used
 }
 
-// units returns how many CPUs of which quota each pod that is evicted alone and each gang that is evicted whole has, or all that are evicted of each gang; ok is
-// false if a gang loses more members than it can spare, and not all.
+// units returns the CPUs of evicted pods by quota: one amount for a gang that is evicted whole, and one for each
+// evicted spare member. With gangs, the evicted spare members of a gang are one amount together. ok is false if a
+// gang loses more than its spare members, but not all.
 func (w *minima) units(set uint, gangs bool) (units map[int][]int, ok bool) {
 	units = map[int][]int{}
 	for g, gang := range w.gangs {

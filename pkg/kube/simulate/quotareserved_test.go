@@ -9,9 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// elsewhere returns a quota that has its max on one node, half of it by pods of the lowest priority, and a
-// gang of the quota that fits on another node. The low pods are evicted for their quota alone, and terminate
-// in half a minute.
+// elsewhere returns a quota that uses its max on one node, and a gang of the quota that fits on another node. Half of
+// the quota's pods have the lowest priority. They are evicted for their quota alone, and terminate in half a minute.
 func elsewhere() history {
 	h := history{
 		{kind: quotaPut, quota: &quotaSpec{name: "q", max: &room{cpu: 8}}},

@@ -85,7 +85,8 @@ func TestIncompleteGangReservesNoQuota(t *testing.T) {
 	require.Empty(t, w.bound("w"))
 }
 
-// groupAndPod is a group of two gangs, of which the one of quota z has the smaller share, and what comes of it and a pod of quota a that is more important.
+// groupAndPod runs a group of two gangs and a more important pod of quota a. One of the gangs is in quota z, which
+// has the smaller share.
 func groupAndPod(t *testing.T, quotaOfTheOther string, gpus int, meanwhile ...event) *world {
 	pod := func(name, quota string, cpu, gpu, priority int, node string) event {
 		return event{kind: podPut, pod: &podSpec{name: name, room: room{cpu: cpu, gpu: gpu}, priority: priority, rank: -1, quota: quota, node: node}}

@@ -17,12 +17,12 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestQuotaVictims has the scheduler free capacity and quota at once, for one gang in small full clusters,
-// and compares its victims with every set of gangs. It evicts no pod if no set suffices, and otherwise the
-// cheapest set. Victims of other quotas come before some of the own quota only if necessary, and quotas fall
-// below their min only if no other set suffices.
+// TestQuotaVictims has the scheduler free capacity and quota at once, for one gang in small full clusters. It
+// compares the victims with every set of gangs: no pod is evicted if no set suffices, and otherwise the cheapest set.
+// Victims of other quotas come before some of the own quota only if necessary. Quotas fall below their min only if no
+// other set suffices.
 func TestQuotaVictims(t *testing.T) {
-	kinds := []string{"nobody helps", "fits", "for room", "for quota", "for both", "own first", "below min"}
+	kinds := []string{"no eviction helps", "fits", "for room", "for quota", "for both", "own first", "below min"}
 	worlds.Check(t, 150, kinds, func(t *rapid.T, tally worlds.Tally) {
 		w := drawMarket(t)
 		best, first := w.best(false), false
@@ -112,7 +112,8 @@ func drawMarket(t *rapid.T) *quotaMarket {
 	return w
 }
 
-// drawQuotas draws quotas of up to two levels below the root. What quotas are sure of never is more than their parents are.
+// drawQuotas draws quotas of up to two levels below the root. The guarantees below a quota never exceed the quota's
+// own guarantee.
 func (w *quotaMarket) drawQuotas(t *rapid.T) {
 	left := w.total()
 	limits := func(s *quota.Spec, most int64) {
@@ -274,7 +275,7 @@ func (w *quotaMarket) kind(best *price) string {
 	room, allowed := w.room(0), w.admitted(0, false)
 	switch {
 	case best == nil:
-		return "nobody helps"
+		return "no eviction helps"
 	case room && allowed:
 		return "fits"
 	case room:

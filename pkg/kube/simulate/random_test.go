@@ -15,9 +15,8 @@ import (
 	_ "github.com/muster-scheduler/muster/test/seed"
 )
 
-// TestRandomClusters: whatever the cluster and the order of pods, gangs start whole or wait whole, MustGather
-// holds, nodes are not overfull, only pods of lower priority are evicted, and a repetition gives the same
-// result.
+// TestRandomClusters: in any cluster and order of pods, gangs start whole or wait whole, and MustGather holds. Nodes
+// are not overfull, only pods of lower priority are evicted, and a repetition gives the same result.
 func TestRandomClusters(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		require.NoError(t, checks.Value.Set("20"))

@@ -212,8 +212,8 @@ func (w *world) mayMiss(group []string, name string) bool {
 	return w.gangs[name] != nil && w.gangs[name].inTree() && len(bound) == 0 && whole >= w.least(group)
 }
 
-// goesOn reports whether a gang of a tree that was whole before these pods were bound may run without another
-// gang that has no running member (decision 20).
+// goesOn reports whether a gang of a tree may run without another gang of the tree (decision 20). The gang must have
+// been whole before these pods were bound, and the other gang has no running member.
 func (w *world) goesOn(name, without string, fresh map[string][]*v1.Pod) bool {
 	_, others := w.membersOf(without)
 	g := w.gangs[name]

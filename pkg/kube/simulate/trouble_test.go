@@ -263,7 +263,7 @@ func (d *drawer) gangsAnew() {
 	}
 }
 
-// finishedMembers lets members finish, as those of Jobs do, and replaces other members.
+// finishedMembers lets members finish, like members of Jobs, and replaces other members.
 func (d *drawer) finishedMembers() {
 	for _, at := range d.late(3) {
 		var e []event

@@ -375,8 +375,8 @@ func (w *world) onlyLate(pods []*v1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !w.postponed[p.UID] })
 }
 
-// onlyUnasked reports whether these victims are those of a lost request, or are evicted with their group
-// after them (decision 16: the pod on the needed node is evicted last).
+// onlyUnasked reports whether all these victims belong to a lost request, or are evicted with their group after it
+// (decision 16: the pod on the needed node is evicted last).
 func (w *world) onlyUnasked(uids []types.UID) bool {
 	groups := map[string]bool{}
 	group := func(p *v1.Pod) string { return groupKey(w.groupOf(w.members[p.Name])) }

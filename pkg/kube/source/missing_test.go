@@ -72,8 +72,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestMissing: what is declared of a gang without a known owner or object, how many members count as a whole then, and that it
-// is asked again when they come, go or are bound.
+// TestMissing: the declaration of a gang without a known owner or object, and its number of members. The gang is
+// declared again when members are created, deleted or bound.
 func TestMissing(t *testing.T) {
 	set, worker := func() *v1.Pod { return lwsPod("a", "0", "0", "2") }, func(i string) *v1.Pod { return jobSetPod("w", "0", i) }
 	vj := func(name string) *v1.Pod {
@@ -87,7 +87,7 @@ func TestMissing(t *testing.T) {
 		want string
 		min  int
 	}{
-		"a JobSet that nobody reads": {
+		"a JobSet that is not read": {
 			gangOf(worker("0")),
 			"problem: JobSet default/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?", 1,
 		},

@@ -53,7 +53,7 @@ func TestCostInWords(t *testing.T) {
 	}
 }
 
-// TestWhyInWords: that no other domain is possible is not said where nobody knows.
+// TestWhyInWords: the explanation calls other domains impossible only if all of them were searched.
 func TestWhyInWords(t *testing.T) {
 	free, untried := ConsideredDomain{Domain: "s1", Possible: true, EvictionCost: &EvictionCost{}}, ConsideredDomain{Domain: "s2", Untried: true}
 	for says, why := range map[string]Explanation{

@@ -40,8 +40,8 @@ func (w *world) bind(name string) {
 
 func priority(n int32) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.Priority = &n } }
 
-// TestPositions: a gang is told its place in the queue half a minute after that has changed, and what it
-// was told goes with the write that says that it starts. Nobody is written whose place is what it was.
+// TestPositions: the PodGroup of a gang shows its place in the queue half a minute after a change. The write that
+// says that the gang starts removes it. An unchanged place is not written.
 func TestPositions(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for i, name := range []string{"last", "middle", "first"} {
@@ -51,12 +51,12 @@ func TestPositions(t *testing.T) {
 		w.gang("half", 2)
 		w.pod("half", "half-0", "", priority(9))
 		w.pass(29 * time.Second)
-		require.Equal(t, [3]int64{}, [3]int64{w.position("first"), w.position("middle"), w.position("last")}, "who starts at once is told nothing")
+		require.Equal(t, [3]int64{}, [3]int64{w.position("first"), w.position("middle"), w.position("last")}, "gangs that start at once get no place")
 		w.written()
 		w.pass(2 * time.Second)
 		require.Equal(t, "first/status last/status middle/status", w.written())
 		require.Equal(t, [3]int64{1, 2, 3}, [3]int64{w.position("first"), w.position("middle"), w.position("last")})
-		require.Zero(t, w.position("half"), "nobody tries it")
+		require.Zero(t, w.position("half"), "it is not in the queue")
 		w.pass(time.Hour)
 		require.Empty(t, w.written())
 

@@ -37,7 +37,7 @@ func TestSentence(t *testing.T) {
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node has its free room reserved for pod default/p and 1 other).",
 			place.Shortage{Plan: block, ReservedNodes: place.NodesReserved{Nodes: 1, Holder: "pod default/p", OtherHolders: 1}},
 		},
-		{ // whose it is, and who stays, is said whatever else there is; a long name loses its front
+		{ // the holder of reserved nodes and the used nodes are always named; a long name loses its front
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 2 have their free room reserved for …" + strings.Repeat("x", 160) +
 				" and 7 others, 4 are used by pods of equal or higher priority, or protected pods).",
 			place.Shortage{

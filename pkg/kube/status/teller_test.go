@@ -24,8 +24,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// TestAGangIsToldOnce: what does not change is written once and said once; members that
-// wait for others are told so when nobody has come for a while.
+// TestAGangIsToldOnce: an unchanged status is written once, with one event. Members of an incomplete gang are written
+// when no further member was created for a while.
 func TestAGangIsToldOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := w.gang("g", 3)
@@ -57,9 +57,8 @@ func TestAGangIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestEveryMemberIsToldOnce is case 58: each member of a gang that has no room says so within 15
-// seconds, and while the room changes, without there being enough, no member is written again. For
-// another reason each is.
+// TestEveryMemberIsToldOnce is case 58: each member of a gang without capacity has a condition within 15 seconds.
+// While the capacity changes without being enough, no member is written again. For another reason each member is.
 func TestEveryMemberIsToldOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := w.gang("g", 4)
@@ -113,8 +112,8 @@ func TestBindingsGoFirst(t *testing.T) {
 	})
 }
 
-// TestDoIdle: what is to be done when no bindings are under way is done after a while, then as soon as there are none,
-// and five seconds after it was asked for although there are.
+// TestDoIdle: work for idle times is done after a while without bindings, then as soon as there are no bindings.
+// After five seconds it is done despite bindings.
 func TestDoIdle(t *testing.T) {
 	for name, c := range map[string]struct {
 		busy, fails time.Duration // until when
@@ -423,10 +422,11 @@ func TestANominationIsClearedWhateverIsSaid(t *testing.T) {
 	})
 }
 
-// TestANominationIsWrittenAfterItWasCleared: a reservation takes places for which the members were nominated, while what a plan before
-// it had is being taken back. Who comes after this process must read the places, since pods leave for them.
+// TestANominationIsWrittenAfterItWasCleared: a reservation nominates its members for the same nodes while the
+// clearing of an earlier nomination is in progress. A later process must read these nodes, since victims terminate
+// for them.
 func TestANominationIsWrittenAfterItWasCleared(t *testing.T) {
-	for name, underWay := range map[string]bool{"the request is under way": true, "it was carried out, and nobody has seen that": false} {
+	for name, underWay := range map[string]bool{"the request is under way": true, "it was carried out, but not seen": false} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.gang("g", 1)

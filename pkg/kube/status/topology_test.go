@@ -162,7 +162,7 @@ func TestUnusedTopology(t *testing.T) {
 	})
 }
 
-// TestAboutWhatIsWritten: what is wrong with an object that somebody wrote is told apart from what became of it.
+// TestAboutWhatIsWritten: errors in a user's object are told apart from results of scheduling.
 func TestAboutWhatIsWritten(t *testing.T) {
 	for _, reason := range []string{cache.InvalidAnnotation, cache.TwoGangs, cache.TierMissing, cache.LeaderFirst, cache.QuotaNotFound, status.ReasonInvalidSpec, status.ReasonNotUsed} {
 		require.True(t, status.ReportsUserError(reason), reason)

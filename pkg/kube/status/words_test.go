@@ -39,7 +39,8 @@ func TestPreemptionInWords(t *testing.T) {
 	}
 }
 
-// TestNoPlanInWords: the domains, then what nodes lack, then who was left out.
+// TestNoPlanInWords: the message names the domains, then the lacking resources of nodes, then the nodes that were
+// left out.
 func TestNoPlanInWords(t *testing.T) {
 	best := &plan.Refusal{Want: 4}
 	domains := best.String()

@@ -34,8 +34,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// world is a cache that hears of a fake API server, and a Reporter who tells of it, on a
-// clock that jumps.
+// world is a cache with a fake API server and a Reporter, on a clock that jumps.
 type world struct {
 	t      *testing.T
 	client *fake.Clientset
@@ -116,7 +115,7 @@ func (w *world) pass(long time.Duration) {
 	synctest.Wait()
 }
 
-// note writes down who was written what.
+// note records the names of written objects.
 func (w *world) note(action clienttesting.Action) (bool, runtime.Object, error) {
 	p := action.(clienttesting.PatchAction)
 	what := p.GetName()

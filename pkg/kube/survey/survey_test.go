@@ -107,18 +107,18 @@ func TestReport(t *testing.T) {
 	require.Empty(t, report(c, served, "other").Gangs)
 }
 
-// TestWithoutRights: who may not read what must be read hears at once which right is missing, also where nobody may ask for
-// rights: then what must be listed is. Nobody waits for a list that never comes.
+// TestWithoutRights: without a needed permission an error names it at once, and no list is awaited. If the user may
+// not ask for permissions, the lists themselves are tried.
 func TestWithoutRights(t *testing.T) {
 	for name, c := range map[string]struct {
 		mayAsk bool
 		says   []string
 	}{
-		"who may ask for rights": {true, []string{
+		"a user who may ask for permissions": {true, []string{
 			`permission is missing: list pods (API group "") in the whole cluster`, `permission is missing: watch pods (API group "") in the whole cluster`,
 			"grant these permissions, or use --as with a user that has them",
 		}},
-		"who may not": {false, []string{`permission is missing: list pods (API group "") in the whole cluster`}},
+		"a user who may not ask": {false, []string{`permission is missing: list pods (API group "") in the whole cluster`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

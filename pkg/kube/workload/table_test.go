@@ -116,17 +116,16 @@ func TestOneRevision(t *testing.T) {
 	require.Len(t, revisions, 1)
 }
 
-// TestPodless: a workload of somebody else's controller, and one that sleeps, have no pods, and it is
-// said why.
+// TestPodless: a suspended workload and a workload of another controller have no pods, and the reason is reported.
 func TestPodless(t *testing.T) {
 	const job = "name: a, template: {spec: {" + podOfJob + "}}"
 	exclusive := "name: a, template: {metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}}, spec: {completionMode: NonIndexed, " + podOfJob + "}}"
 	for name, c := range map[string]struct{ text, want string }{
-		"somebody else's": {parts("managedBy: kueue.x-k8s.io/multikueue", job), `no pods, since spec.managedBy is "kueue.x-k8s.io/multikueue"`},
-		"its own":         {parts("managedBy: jobset.sigs.k8s.io/jobset-controller", job), ""},
-		"it sleeps":       {parts("suspend: true", job), "no pods, since spec.suspend is true"},
-		"it is awake":     {parts("suspend: false", job), ""},
-		"nobody is first": {parts("", exclusive), "no pods of Job s-a-0, since with exclusive-topology they wait for that of index 0, and completionMode is NonIndexed"},
+		"another controller's": {parts("managedBy: kueue.x-k8s.io/multikueue", job), `no pods, since spec.managedBy is "kueue.x-k8s.io/multikueue"`},
+		"its own":              {parts("managedBy: jobset.sigs.k8s.io/jobset-controller", job), ""},
+		"it sleeps":            {parts("suspend: true", job), "no pods, since spec.suspend is true"},
+		"it is awake":          {parts("suspend: false", job), ""},
+		"no pod has index 0":   {parts("", exclusive), "no pods of Job s-a-0, since with exclusive-topology they wait for that of index 0, and completionMode is NonIndexed"},
 		"it waits for ever": {
 			parts("", job, "name: b, dependsOn: [{name: a, status: Complete}], template: {spec: {"+podOfJob+"}}"),
 			"no pods of replicated job b, since it waits until a is complete, and nothing ends in a simulation",
