@@ -277,7 +277,7 @@ func TestWhileTerminating(t *testing.T) {
 	results := whileTerminating(asList(t, say(sibling), "example2-low-priority-pods.yaml"))
 	require.False(t, results[0].ok, "no siblings")
 	results = whileTerminating(asList(t, func(map[string]any) {}, "example2-pods.yaml"))
-	require.False(t, results[1].ok, "nobody leaves")
+	require.False(t, results[1].ok, "no pod is evicted")
 	require.False(t, results[2].ok, "no messages")
 	require.False(t, whileTerminating("{")[0].ok)
 }

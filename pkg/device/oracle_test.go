@@ -251,7 +251,7 @@ func (w *twin) obeys(m *wish, a device.Allocation, exactly bool) string {
 			}
 			d := w.device(s.Type, s.Minor)
 			if t.part == nil {
-				return "nobody asked for " + string(t.of)
+				return "no pod asked for " + string(t.of)
 			}
 			if slices.Contains(got, d) {
 				return "a device twice"

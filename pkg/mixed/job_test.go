@@ -202,7 +202,7 @@ func TestLargeJobs(t *testing.T) {
 		{name: "room for all", room: 8, job: job(1, members)},
 		{name: "room for some", room: 1, job: job(1, members), refused: true},
 		{name: "no room for the largest", room: 4, job: job(1, members), refused: true},
-		{name: "no room for the largest, who may stay away", room: 4, job: job(5, 0), away: 120},
+		{name: "no capacity for the largest, which is optional", room: 4, job: job(5, 0), away: 120},
 		{name: "each gang in a rack", room: 16, job: job(20, members), each: 2},
 		{name: "each gang in a rack that is too small", room: 5, job: job(4, members), each: 2, refused: true},
 		{name: "in a trial", room: 8, job: job(1, members), trials: true},

@@ -160,9 +160,12 @@ func TestRefusedByTheSums(t *testing.T) {
 // noTrial is a trial that fails the test when asked.
 type noTrial struct{ *testing.T }
 
-func (s noTrial) Fits(int, int) bool { s.Fatal("somebody was to fit"); return false }
-func (s noTrial) Put(int, int)       { s.Fatal("somebody was put") }
-func (s noTrial) Undo()              { s.Fatal("somebody was put") }
+func (s noTrial) Fits(int, int) bool {
+	s.Fatal("unexpected question whether a member fits")
+	return false
+}
+func (s noTrial) Put(int, int) { s.Fatal("unexpected placement of a member") }
+func (s noTrial) Undo()        { s.Fatal("unexpected placement of a member") }
 
 // TestSums: in small worlds Possible is true exactly if a plan exists, and counts alone never reject a job that has a
 // plan.

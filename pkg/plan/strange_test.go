@@ -97,7 +97,7 @@ func drawStrangeRequest(t *rapid.T, w plan.World) (r plan.Request) {
 func TestStrange(t *testing.T) {
 	kinds := []string{
 		"across the cluster", "in a domain", "with multiples", "with bound members", "several preferences", "three preferences", "pairs, too",
-		"multiples beside members that run", "pods attract", "nodes that take everybody",
+		"multiples beside members that run", "pods attract", "nodes that take all members",
 	}
 	worlds.Check(t, 2000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawStrange(t)
@@ -141,7 +141,7 @@ func TestStrange(t *testing.T) {
 		y.Count("with bound members", slices.Max(w.Bound) > 0)
 		y.Count("multiples beside members that run", slices.Max(r.Multiple) > 1 && slices.Max(w.Bound) > 0)
 		y.Count("pods attract", slices.Max(w.Attract) > 0)
-		y.Count("nodes that take everybody", slices.Max(w.Free) == 1<<40)
+		y.Count("nodes that take all members", slices.Max(w.Free) == 1<<40)
 		y.Count("several preferences", len(layers) > 1)
 		y.Count("three preferences", len(layers) > 2)
 	})

@@ -673,7 +673,7 @@ func TestBook(t *testing.T) {
 			b = history(t, p, b, leaves, int64(step+1))
 		}
 		var leaving []string
-		if among(t, 0, 3, "somebody leaves") == 0 {
+		if among(t, 0, 3, "a gang ends") == 0 {
 			for _, name := range slices.Sorted(keysOf(p.pods)) {
 				if among(t, 0, 3, "leaves") == 0 {
 					leaving = append(leaving, name)
@@ -835,7 +835,7 @@ func compare(t *rapid.T, p *plain, b *quota.Book, y worlds.Tally) {
 		compareReclaim(t, p, b, ask, y)
 	}
 	if len(late) > 0 && len(next) == 0 {
-		t.Fatalf("%v wait for one another, and nobody is next", late)
+		t.Fatalf("%v wait for one another, and none is next", late)
 	}
 }
 

@@ -240,7 +240,7 @@ func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Request, y wo
 		if want {
 			y["enough"]++
 			if !helps {
-				t.Fatalf("%s: nobody who leaves should help, but %v do", ask.Gang, gangs)
+				t.Fatalf("%s: no victims should help, but %v do", ask.Gang, gangs)
 			}
 			for _, short := range shorts {
 				for name, n := range short.Amount {

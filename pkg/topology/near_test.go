@@ -39,7 +39,7 @@ func TestNear(t *testing.T) {
 		require.InDelta(t, c.want, got, 1e-9, "%v", c.nodes)
 	}
 	_, ok := tree.Near(slices.Values([]int(nil)))
-	require.False(t, ok, "nobody is anywhere")
+	require.False(t, ok, "there are no pods")
 	_, ok = topology.Build(nil, []topology.Node{{Name: "n1"}}).Near(slices.Values([]int{0}))
 	require.False(t, ok, "there are no layers")
 }

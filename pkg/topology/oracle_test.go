@@ -89,7 +89,7 @@ func TestBuild(t *testing.T) {
 // TestEnclosing: of any nodes the deepest domain that holds them all, in whatever order and
 // however often they come, by index or by name.
 func TestEnclosing(t *testing.T) {
-	kinds := []string{"nobody", "one node", "in a domain", "across the cluster", "strangers"}
+	kinds := []string{"no pods", "one node", "in a domain", "across the cluster", "strangers"}
 	worlds.Check(t, 2000, kinds, func(t *rapid.T, y worlds.Tally) {
 		tree := worlds.Draw(t, 18).Build()
 		var some []int
@@ -106,7 +106,7 @@ func TestEnclosing(t *testing.T) {
 		if byName, known := tree.Enclosing(tree.Indexes(slices.Values(names))); byName != got || known != ok {
 			t.Fatalf("%v are in %d %v, %v in %d %v", some, got, ok, names, byName, known)
 		}
-		y.Count("nobody", !ok)
+		y.Count("no pods", !ok)
 		if ok != (len(some) > 0) {
 			t.Fatalf("%v are in a domain: %v", some, ok)
 		}

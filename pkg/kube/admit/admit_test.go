@@ -68,10 +68,10 @@ func TestPods(t *testing.T) {
 		"Grove's": {pod: grove, patches: `[{"op":"add","path":"/metadata/labels/koordinator.sh~1qosClass","value":"LS"},{"op":"add","path":"/metadata/labels/pod-group.scheduling.sigs.k8s.io","value":"demo-0-a"}]`},
 		"a leader": {pod: leader, gated: []podgang.Kind{podgang.LeaderWorkerSet}, patches: `[{"op":"add","path":"/metadata/labels/koordinator.sh~1qosClass","value":"LS"},
   {"op":"add","path":"/metadata/labels/pod-group.scheduling.sigs.k8s.io","value":"x-0-abc"},{"op":"add","path":"/spec/schedulingGates","value":[{"name":"scheduling.koordinator.sh/gang"}]}]`},
-		"nobody's":          {pod: `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {schedulerName: koord-scheduler}}`},
+		"no integration's":  {pod: `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {schedulerName: koord-scheduler}}`},
 		"of another source": {pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.k8s.io/group-name: g}}, spec: {schedulerName: koord-scheduler}}`},
 		"half of a gang":    {pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0}}, spec: {schedulerName: koord-scheduler}}`, warns: `"grove.io/podclique"`},
-		"nobody serves it": {
+		"it is not served": {
 			pod:   `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0, grove.io/podclique: a}}, spec: {schedulerName: kai-scheduler}}`,
 			warns: `no backend for schedulerName`,
 		},
@@ -125,7 +125,7 @@ func TestGangOfJobSetPodIsAsked(t *testing.T) {
 	const grove = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0, grove.io/podclique: demo-0-a}}, spec: {schedulerName: koord-scheduler}}`
 	a := admissionOf(t, koordinatorOnly)
 	answer := a.Pod(t.Context(), request(t, job, ""))
-	require.Empty(t, answer.Patches, "nobody is there to ask")
+	require.Empty(t, answer.Patches, "Ask is not set")
 	a.Kinds = append(a.Kinds, podgang.JobSet)
 	a.Ask = func(_ context.Context, pod *unstructured.Unstructured) (podgang.PodKey, bool, error) {
 		name := pod.GetLabels()[workloads.JobSetName]
@@ -168,7 +168,7 @@ func TestValidate(t *testing.T) {
 		"of another scheduler":  {object: pcs("kai-scheduler")},
 		"Volcano, both tiers":   {object: `{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: x}, spec: {networkTopology: {highestTierAllowed: 1, highestTierName: rack}}}`, denied: "must not specify 'highestTierAllowed' and 'highestTierName'"},
 		"our PodGroup, no list": {object: `{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: x, annotations: {gang.scheduling.koordinator.sh/groups: "x"}}, spec: {minMember: 1}}`, denied: "groups"},
-		"a kind nobody knows":   {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}`},
+		"an unknown kind":       {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := admissionOf(t, koordinatorOnly).Validate(t.Context(), request(t, c.object, c.old))

@@ -69,7 +69,7 @@ func TestRenew(t *testing.T) {
 	_, foreign := renew(t, start, nil), maps.Clone(first)
 	foreign["ca.key"] = renew(t, start, nil)["ca.key"]
 	mended := renew(t, start, foreign)
-	require.NoError(t, trusts(t, start, first["ca.crt"], mended), "who trusts the old authority goes on")
+	require.NoError(t, trusts(t, start, first["ca.crt"], mended), "clients with the old authority keep trust")
 }
 
 // A client that read the authorities at the last check accepts the served certificate. Checks must be closer together

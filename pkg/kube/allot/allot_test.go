@@ -87,14 +87,14 @@ func TestFind(t *testing.T) {
 		found  bool
 		waits  bool
 	}{
-		"ours":                       {func(*resourceapi.ResourceClaim) {}, true, true, false},
-		"for a pod of somebody else": {func(*resourceapi.ResourceClaim) {}, false, false, false},
-		"not marked":                 {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, false, false},
-		"by a member's own cycle":    {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, true, true},
-		"reserved for nobody":        {func(c *resourceapi.ResourceClaim) { c.Annotations, c.Status.ReservedFor = nil, nil }, true, false, true},
-		"taken back":                 {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, true, false, false},
-		"allocated anew by others":   {func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "other" }, true, false, false},
-		"reserved for no pod":        {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, true, false, false},
+		"ours":                     {func(*resourceapi.ResourceClaim) {}, true, true, false},
+		"for a foreign pod":        {func(*resourceapi.ResourceClaim) {}, false, false, false},
+		"not marked":               {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, false, false},
+		"by a member's own cycle":  {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, true, true},
+		"not reserved":             {func(c *resourceapi.ResourceClaim) { c.Annotations, c.Status.ReservedFor = nil, nil }, true, false, true},
+		"taken back":               {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, true, false, false},
+		"allocated anew by others": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "other" }, true, false, false},
+		"reserved for no pod":      {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, true, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim, r := marked(t, "gpu", 1), &allot.Allocations{}
@@ -168,13 +168,13 @@ func TestIdle(t *testing.T) {
 		members []*v1.Pod
 		idle    bool
 	}{
-		"reserved for nobody":     {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil }, []*v1.Pod{a}, true},
-		"reserved for members":    {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{a, b}, true},
-		"reserved for another":    {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{a}, false},
-		"reserved for no pod":     {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, []*v1.Pod{a, b}, false},
-		"not allocated":           {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, []*v1.Pod{a, b}, false},
-		"to be used on any node":  {func(c *resourceapi.ResourceClaim) { c.Status.Allocation.NodeSelector = nil }, []*v1.Pod{a, b}, false},
-		"named by nobody of them": {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{naming("a", "other")}, false},
+		"not reserved":           {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil }, []*v1.Pod{a}, true},
+		"reserved for members":   {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{a, b}, true},
+		"reserved for another":   {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{a}, false},
+		"reserved for no pod":    {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, []*v1.Pod{a, b}, false},
+		"not allocated":          {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, []*v1.Pod{a, b}, false},
+		"to be used on any node": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation.NodeSelector = nil }, []*v1.Pod{a, b}, false},
+		"named by none of them":  {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{naming("a", "other")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim := marked(t, "gpu", 2)

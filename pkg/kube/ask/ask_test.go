@@ -144,9 +144,9 @@ func TestNoEarlyExplanationWithRival(t *testing.T) {
 		early  bool
 		takers []string
 	}{
-		"alone":                   {early: true},
-		"after somebody who may":  {rival: "preemptionPolicy: Never, ", takers: []string{"default/important"}},
-		"after somebody who must": {rival: "nodeSelector: {there: isNone}, "},
+		"alone":                          {early: true},
+		"behind a pod that may start":    {rival: "preemptionPolicy: Never, ", takers: []string{"default/important"}},
+		"behind a pod that fits nowhere": {rival: "nodeSelector: {there: isNone}, "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder

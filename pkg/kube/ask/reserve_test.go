@@ -20,11 +20,11 @@ func TestGangWaitsOnlyForItsVictims(t *testing.T) {
 		leaves string // another pod: its node, and what more there is to it
 		says   string
 	}{
-		"nobody else leaves":                        {"m2", "Would evict default/run on m1; it starts in s when that pod has terminated."},
-		"somebody leaves a node of no use":          {"m2 leaves", "Would evict default/run on m1; it starts in s when that pod has terminated."},
-		"somebody leaves who keeps members off":     {"m3 leaves apart", "Would evict default/run on m1; default/bye on m3 terminates anyway; it starts in s when these have terminated."},
-		"somebody who does leaves another block":    {"m2 leaves apart", "Would evict default/run on m1; it starts in s when that pod has terminated."},
-		"somebody leaves a node that is taken, too": {"m0 leaves", "Would evict default/run on m1; default/bye on m0 terminates anyway; it starts in s when these have terminated."},
+		"no other pod terminates":                {"m2", "Would evict default/run on m1; it starts in s when that pod has terminated."},
+		"a pod terminates on a useless node":     {"m2 leaves", "Would evict default/run on m1; it starts in s when that pod has terminated."},
+		"a pod that repels members terminates":   {"m3 leaves apart", "Would evict default/run on m1; default/bye on m3 terminates anyway; it starts in s when these have terminated."},
+		"such a pod terminates in another block": {"m2 leaves apart", "Would evict default/run on m1; it starts in s when that pod has terminated."},
+		"a pod terminates on a used node":        {"m0 leaves", "Would evict default/run on m1; default/bye on m0 terminates anyway; it starts in s when these have terminated."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder

@@ -85,13 +85,13 @@ func TestStandInsForFutureMembers(t *testing.T) {
 		g, _ = c.GroupOf(key)
 		require.Empty(t, g.Future)
 	})
-	t.Run("who has finished was there", func(t *testing.T) {
+	t.Run("finished members existed", func(t *testing.T) {
 		c := start(t, nil)
 		c.setPod(member("a-0-1", leader, func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodSucceeded }))
 		g, _ := c.GroupOf(key)
 		require.Equal(t, []string{"ns/a-0~3", "ns/a-0~4"}, names(g))
 	})
-	t.Run("their places are respected by who does not matter more", func(t *testing.T) {
+	t.Run("less important pods respect their nodes", func(t *testing.T) {
 		c := start(t, nil)
 		c.Handle(gang.Planned{Group: key, Places: []gang.Assignment{{Pod: "ns/a-0", Node: "n0"}}, Future: []gang.Assignment{{Pod: "ns/a-0~2", Node: "n1"}}})
 		other := func(priority int32) *v1.Pod {

@@ -520,7 +520,7 @@ func TestOwnersOfPodGroupsThatAreGone(t *testing.T) {
 	pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "trainer.kubeflow.org/v1alpha1", Kind: "TrainJob", Name: "t"}}
 	c.setObject(ref("a"), pg, source.More{})
 	c.setPod(member("p0"))
-	require.Empty(t, c.why(t, member("p0")), "nobody reads TrainJobs")
+	require.Empty(t, c.why(t, member("p0")), "TrainJobs are not read")
 	c.look("TrainJob", true)
 	require.Equal(t, "TrainJob ns/t, which owns PodGroup ns/a, is not known", c.why(t, member("p0")))
 	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}})
@@ -627,7 +627,7 @@ func TestRulesThatAreTakenBack(t *testing.T) {
 	c.setObject(ref("a"), pg, source.More{})
 	require.True(t, gathers())
 	c.setObject(ref("a"), podGroup("1"), source.More{})
-	require.False(t, gathers(), "nobody owns it")
+	require.False(t, gathers(), "it has no owner")
 }
 
 // A tree that becomes valid in one branch reaches all its PodGroups.

@@ -55,7 +55,7 @@ func TestALabelThatIsNoLayers(t *testing.T) {
 	c.setNode(relabelled(nodes[9], "spine", "s77"))
 	require.NotSame(t, tree, c.Topology())
 	require.Contains(t, *effects, gang.Effect{Verb: gang.Report, Gang: ref("g2")}, "its domain may have another name")
-	require.Len(t, *effects, 2, "nobody else's, and the topology's")
+	require.Len(t, *effects, 2, "only its own, and the topology's")
 
 	// A label that becomes a layer's counts as it is now, not as it was last looked at.
 	c.setTopology(topologyOf(blockOf("other"), nodeLayer))

@@ -53,14 +53,14 @@ func TestPermissions(t *testing.T) {
 		err     error  // of every question
 		says    []string
 	}{
-		"all are there":    {},
-		"one of a pod":     {without: "create pods/binding", says: []string{`permission is missing: create pods/binding (API group "")`}},
-		"a custom one":     {without: "list clusternetworktopologies.scheduling.koordinator.sh", says: []string{`permission is missing: list clusternetworktopologies (API group "scheduling.koordinator.sh")`}},
-		"a source's":       {without: "watch podgroups.scheduling.sigs.k8s.io", says: []string{`permission is missing: watch podgroups (API group "scheduling.sigs.k8s.io")`}},
-		"nobody may ask":   {err: forbidden},
-		"nobody can ask":   {err: errors.New("no route to host"), says: []string{"asking the API server for the scheduler's permissions: no route to host"}},
-		"several":          {without: "delete pods|patch pods/status", says: []string{"delete pods", "patch pods/status", "apply manifests/rbac"}},
-		"what nobody asks": {without: "get secrets"},
+		"all are there":                          {},
+		"one of a pod":                           {without: "create pods/binding", says: []string{`permission is missing: create pods/binding (API group "")`}},
+		"a custom one":                           {without: "list clusternetworktopologies.scheduling.koordinator.sh", says: []string{`permission is missing: list clusternetworktopologies (API group "scheduling.koordinator.sh")`}},
+		"a source's":                             {without: "watch podgroups.scheduling.sigs.k8s.io", says: []string{`permission is missing: watch podgroups (API group "scheduling.sigs.k8s.io")`}},
+		"requests for permissions are forbidden": {err: forbidden},
+		"requests for permissions fail":          {err: errors.New("no route to host"), says: []string{"asking the API server for the scheduler's permissions: no route to host"}},
+		"several":                                {without: "delete pods|patch pods/status", says: []string{"delete pods", "patch pods/status", "apply manifests/rbac"}},
+		"an unneeded permission":                 {without: "get secrets"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, asked := answering(func(a string) (bool, error) { return !slices.Contains(strings.Split(c.without, "|"), a), c.err })
@@ -97,13 +97,13 @@ func TestServed(t *testing.T) {
 		err    error
 		served bool
 	}{
-		"no group":            {},
-		"another version":     {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "podgroups"}}}}},
-		"another resource":    {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "elasticquotas"}}}}},
-		"only a subresource":  {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "podgroups/status"}}}}},
-		"served":              {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "podgroups"}}}}, served: true},
-		"nobody knows":        {err: errors.New("etcd is slow")},
-		"not found, in words": {err: apierrors.NewNotFound(schema.GroupResource{}, "")},
+		"no group":              {},
+		"another version":       {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "podgroups"}}}}},
+		"another resource":      {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "elasticquotas"}}}}},
+		"only a subresource":    {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "podgroups/status"}}}}},
+		"served":                {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "podgroups"}}}}, served: true},
+		"the answer is unknown": {err: errors.New("etcd is slow")},
+		"not found, in words":   {err: apierrors.NewNotFound(schema.GroupResource{}, "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset()

@@ -63,5 +63,5 @@ func TestSlim(t *testing.T) {
 	for _, s := range source.All {
 		require.True(t, known[s.Space], "a pod of %s is missing here", s.Way)
 	}
-	require.Nil(t, slim(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}).Labels, "of nobody's")
+	require.Nil(t, slim(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}).Labels, "without a gang")
 }

@@ -77,7 +77,7 @@ func TestWorkloadRefs(t *testing.T) {
 			require.Equal(t, map[string]string{"train": "train/g", "": ""}[workload], <-saw)
 			require.NoError(t, pods.Delete(t.Context(), "new", metav1.DeleteOptions{}))
 		}
-		require.Equal(t, "train/g", gang(read("new", "u-train")), "who is gone is still heard of")
+		require.Equal(t, "train/g", gang(read("new", "u-train")), "a deleted pod is still known")
 		time.Sleep(2 * time.Minute)
 		require.Empty(t, gang(read("new", "u-train")), "not for ever: it is asked for, and there is none")
 
@@ -89,7 +89,7 @@ func TestWorkloadRefs(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-saw:
-			require.Fail(t, "nobody has answered")
+			require.Fail(t, "there was no answer")
 		default:
 		}
 		away.Store(false)

@@ -174,8 +174,8 @@ func TestCreateThenPrune(t *testing.T) {
 // controller.
 func TestForeignPodGroupStays(t *testing.T) {
 	for name, owners := range map[string][]metav1.OwnerReference{
-		"another's": {{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u9", Controller: new(bool)}},
-		"nobody's":  nil,
+		"another's":       {{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u9", Controller: new(bool)}},
+		"no controller's": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range owners {

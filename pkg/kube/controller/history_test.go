@@ -398,7 +398,7 @@ func (w *world) removePods(set string, which func(corev1.Pod) bool) {
 func (w *world) settle(history *[]string) {
 	w.left = -1
 	if w.look() {
-		panic("it died though nobody killed it")
+		panic("it ended without being killed")
 	}
 	*history = append(*history, "  settled")
 }

@@ -290,7 +290,7 @@ func TestAsk(t *testing.T) {
 	require.False(t, ok)
 	pod.SetLabels(map[string]string{lws.SetNameLabelKey: "x"})
 	_, ok, err = ask(never, pod)
-	require.NoError(t, err, "nobody is asked of other pods")
+	require.NoError(t, err, "other pods cause no request")
 	require.False(t, ok)
 }
 

@@ -59,7 +59,7 @@ func TestRank(t *testing.T) {
 		rank int
 		bad  string
 	}{
-		"nobody numbers it":             {nil, "", gang.NoRank, ""},
+		"no rank":                       {nil, "", gang.NoRank, ""},
 		"our annotation":                {of(ours), "", 9, ""},
 		"our annotation before others":  {of(ours, lws, jobSet, label(index, "5"), by("Job", "j")), "", 9, ""},
 		"a worker":                      {of(lws, by("StatefulSet", "vllm-2")), "vllm-2", 1, ""},
@@ -73,7 +73,7 @@ func TestRank(t *testing.T) {
 		"a completion before an index":  {of(label(completion, "7", index, "8"), by("Job", "j")), "j", 7, ""},
 		"of a StatefulSet":              {of(label(index, "10", podName, "web-11"), by("StatefulSet", "web")), "web", 10, ""},
 		"of an older StatefulSet":       {of(label(podName, "web-11"), by("StatefulSet", "web")), "web", 11, ""},
-		"of nobody":                     {of(label(index, "0")), "", 0, ""},
+		"of no owner":                   {of(label(index, "0")), "", 0, ""},
 		"a bad rank of ours":            {of(annotation(scheduling.AnnotationTopologyIndex, "x"), jobSet), "", gang.NoRank, scheduling.AnnotationTopologyIndex + `: "x"` + integer},
 		"a bad worker":                  {of(label(worker, "-1", index, "2")), "", gang.NoRank, worker + `: "-1"` + integer},
 		"a bad completion":              {of(label(completion, "")), "", gang.NoRank, completion + `: ""` + integer},

@@ -133,7 +133,7 @@ func TestClaimFromTemplate(t *testing.T) {
 	w := newClaimed(t)
 	w.draw(drawer{name: "a", of: "q", node: "n1", template: "two"})
 	u, _ := w.has("q")
-	require.Equal(t, "0", u, "nobody knows what it wants")
+	require.Equal(t, "0", u, "its request is unknown")
 	w.template("two", 2)
 	u, _ = w.has("q")
 	require.Equal(t, "2", u)
@@ -324,7 +324,7 @@ func TestDeviceClassWithUnknownFreeAmountIsNotLimited(t *testing.T) {
 			for _, name := range []string{"a", "b"} {
 				w.dropPod(w.deadPod(drawer{name: name}))
 			}
-			require.False(t, entitled(), "he has gone")
+			require.False(t, entitled(), "it is gone")
 			w.dropPod(w.deadPod(asksForThree))
 			require.NoError(t, w.claims.Delete(claim))
 		})

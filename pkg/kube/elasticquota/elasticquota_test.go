@@ -486,7 +486,7 @@ func TestNotes(t *testing.T) {
 	w.Open = func() bool { return open }
 	w.declare("bad max=many", "lost parent=nobody", "fine max=8", "fine ns=other max=9")
 	w.pod("default/p", "typo", "", "1")
-	require.Empty(t, w.notes, "nobody hears it")
+	require.Empty(t, w.notes, "it is not reported")
 	open = true
 	w.Resume()
 	require.ElementsMatch(t, []string{
@@ -732,7 +732,7 @@ func TestManyQuotasBuildOneTree(t *testing.T) {
 		w.declare(fmt.Sprintf("q%d max=9 parent=%s", i, map[bool]string{true: "nobody", false: "koordinator-root-quota"}[i == 5]))
 		w.pod(fmt.Sprintf("default/p%d", i), fmt.Sprintf("q%d", i), "n1", "1")
 	}
-	require.Same(t, was, w.book, "nobody has asked")
+	require.Same(t, was, w.book, "no request since")
 	require.Empty(t, w.notes[min(1, len(w.notes)):], "but for the pod whose quota there was not")
 	for _, do := range jobs {
 		require.NoError(t, do(t.Context()))
@@ -928,22 +928,22 @@ func TestTerminatingPodsCountAsGone(t *testing.T) {
 	taken, others = nil, []*v1.Pod{mine}
 	c := w.SearchVictims(g, time.Minute)
 	require.Equal(t, quota.Admitted, c.Check(nil), "the gang is more important")
-	require.True(t, c.May(mine, true), "and might evict him")
+	require.True(t, c.May(mine, true), "and may evict it")
 	require.Equal(t, quota.Admitted, c.Check([]*v1.Pod{mine}), "as if it did")
 	require.Equal(t, []*v1.Pod{mine}, c.CountedAsGone())
 	others = []*v1.Pod{theirs}
-	require.Empty(t, w.SearchVictims(g, time.Minute).CountedAsGone(), "he is guaranteed what he has")
+	require.Empty(t, w.SearchVictims(g, time.Minute).CountedAsGone(), "its use is guaranteed")
 
 	others = nil
 	mine = mine.DeepCopy()
 	mine.DeletionTimestamp = &metav1.Time{Time: w.clock.Now().Add(30 * time.Second)}
 	w.setPod(mine)
-	require.False(t, enough(), "nobody says how long he takes")
+	require.False(t, enough(), "its time to terminate is unknown")
 	w.hooks.Terminates = func(p *v1.Pod, within time.Duration) bool { return p.DeletionTimestamp.Sub(w.clock.Now()) <= within }
 	require.True(t, enough())
 	require.NotEqual(t, quota.Admitted, w.SearchVictims(g, time.Second).Check(nil))
 	_, said := w.Admit(g)
-	require.Contains(t, said.Text, "max: cpu:4, used: cpu:4", "he has it until he is gone")
+	require.Contains(t, said.Text, "max: cpu:4, used: cpu:4", "it uses its quota until it is gone")
 	w.dropPod(mine)
 	_, said = w.Admit(g)
 	require.Nil(t, said)
@@ -999,7 +999,7 @@ func TestQuotasBeforeTheirPlugin(t *testing.T) {
 		h := early{informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
 		require.NoError(t, w.start(w.args, false, h))
 		require.Equal(t, quotas != nil, w.Active())
-		require.Equal(t, len(quotas), w.calls, "who was refused is tried")
+		require.Equal(t, len(quotas), w.calls, "rejected pods are retried")
 		require.NoError(t, w.start(w.args, false, h), "of another profile")
 		require.Equal(t, len(quotas), w.calls)
 		w.declare("b max=8")

@@ -89,13 +89,13 @@ func (w *world) revokeFor(p *v1.Pod) []*v1.Pod {
 // A quota above its fair share for delayEvictTime without a pause gives back another quota's fair share, once for each waiting pod.
 func TestRevoke(t *testing.T) {
 	w, at := watched(t)
-	require.Empty(t, at(0), "nobody waits")
+	require.Empty(t, at(0), "no pod waits")
 	p := w.pod("default/w", "b", "", "56")
 	why := w.admitPod(p)
 	require.Empty(t, why, "it is within what b is entitled to, and there is no room")
 	require.Empty(t, at(1))
 	require.Empty(t, at(120))
-	require.Equal(t, []string{"young"}, at(121), "two minutes after somebody waits")
+	require.Equal(t, []string{"young"}, at(121), "two minutes after a pod waits")
 	require.Contains(t, w.notes, "QuotaRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: default/young with 1 pod leave")
 	w.dropPod(w.Manager.pods["default/young"].Pod)
 	require.Empty(t, at(300), "it may start")
@@ -125,7 +125,7 @@ func TestRevokedQuotaIsReservedForFirstInQueue(t *testing.T) {
 	// A pod outside the quotas takes its node; then more pods are evicted for it.
 	w.setPod(w.pod("default/other", "a", "n1", "32"))
 	require.Empty(t, at(181))
-	require.Equal(t, []string{"old"}, at(301), "the pod that nobody knows the start of is the oldest")
+	require.Equal(t, []string{"old"}, at(301), "a pod with an unknown start is the oldest")
 
 	// The pod is placed.
 	w.dropPod(w.Manager.pods["default/old"].Pod)

@@ -79,7 +79,7 @@ func (c *cluster) list() []fwk.NodeInfo {
 
 // TestMemory: after any change of a cluster, remembered answers equal the current answers of the Filters.
 func TestMemory(t *testing.T) {
-	kinds := []string{"known from before", "moved", "beside somebody", "apart", "kept off a rack", "not to be remembered", "left out"}
+	kinds := []string{"known from before", "moved", "beside other pods", "apart", "kept off a rack", "not to be remembered", "left out"}
 	worlds.Check(t, 600, kinds, func(rt *rapid.T, tally worlds.Tally) {
 		h := &history{cluster: newCluster(t), T: rt, Tally: tally}
 		h.memory = fit.NewMemory(h.cluster)
@@ -210,7 +210,7 @@ func (h *history) compare() {
 		require.ElementsMatch(h, why, got.Why(i).All(), n.Node().Name)
 	}
 	h.Count("known from before", asked < int64(len(nodes)))
-	h.Count("beside somebody", len(beside) > 0)
+	h.Count("beside other pods", len(beside) > 0)
 	h.Count("apart", counter.Remembered() && counter.Apart())
 	h.Count("kept off a rack", slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool { return n != nil && keptOffFrom(counter, n) }))
 	h.Count("not to be remembered", !counter.Remembered())

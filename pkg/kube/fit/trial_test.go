@@ -74,12 +74,12 @@ func TestTrial(t *testing.T) {
 		script []string
 		want   []string
 	}{
-		"apart":                     {[]*v1.Pod{apart.Obj()}, []string{"+a1", "+a2", "+b1", "+a1"}, []string{"+a2", "+a1"}},
-		"back again":                {[]*v1.Pod{apart.Obj()}, []string{"+a1", "-", "+a2", "+a1"}, []string{"+a1"}},
-		"apart from another kind":   {[]*v1.Pod{plain.Obj(), apart.Obj()}, []string{"+a1", "1+a2", "1+b1", "+b2"}, []string{"+a2", "+b2"}},
-		"spread over three racks":   {[]*v1.Pod{spread.Obj()}, []string{"+a1", "+a2", "+b1", "+b2", "+c1", "+a2"}, []string{"+a2", "+b2"}},
-		"near one who is not there": {[]*v1.Pod{near.Obj(), launcher.Obj()}, []string{"+a1", "1+a2", "+b1", "+a1"}, []string{"+a1", "+b1"}},
-		"full":                      {[]*v1.Pod{pod("m").Req(cpu("8")).Obj()}, []string{"+a1", "+a1"}, []string{"+a1"}},
+		"apart":                          {[]*v1.Pod{apart.Obj()}, []string{"+a1", "+a2", "+b1", "+a1"}, []string{"+a2", "+a1"}},
+		"back again":                     {[]*v1.Pod{apart.Obj()}, []string{"+a1", "-", "+a2", "+a1"}, []string{"+a1"}},
+		"apart from another kind":        {[]*v1.Pod{plain.Obj(), apart.Obj()}, []string{"+a1", "1+a2", "1+b1", "+b2"}, []string{"+a2", "+b2"}},
+		"spread over three racks":        {[]*v1.Pod{spread.Obj()}, []string{"+a1", "+a2", "+b1", "+b2", "+c1", "+a2"}, []string{"+a2", "+b2"}},
+		"near a pod that does not exist": {[]*v1.Pod{near.Obj(), launcher.Obj()}, []string{"+a1", "1+a2", "+b1", "+a1"}, []string{"+a1", "+b1"}},
+		"full":                           {[]*v1.Pod{pod("m").Req(cpu("8")).Obj()}, []string{"+a1", "+a1"}, []string{"+a1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes, _ := racks()

@@ -75,8 +75,8 @@ func TestJoint(t *testing.T) {
 	require.Equal(t, "n/gpu-0 for 2", c.joint(nil, members, "n", "n"))
 	require.Equal(t, "m/gpu-0 for 2", c.joint(nil, members, "m", "m"))
 	require.Equal(t, "resourceclaim not available on the node", c.joint(nil, members, "n", "m"))
-	require.Equal(t, "n/gpu-1 for 2", c.joint(other, members, "n", "n"), "gpu-0 is planned for somebody else")
-	require.Empty(t, c.joint(nil, members[:1], "n"), "who has it alone allocates it in its own cycle")
+	require.Equal(t, "n/gpu-1 for 2", c.joint(other, members, "n", "n"), "gpu-0 is planned for another pod")
+	require.Empty(t, c.joint(nil, members[:1], "n"), "its only user allocates it in its own cycle")
 	require.Empty(t, c.joint(nil, other, "n"))
 }
 
@@ -121,8 +121,8 @@ func TestAtOnce(t *testing.T) {
 		fit         int
 		gets        string
 	}{
-		"who takes any takes what another needs": {anyone, picky, []resourceapi.Device{typed("a", "y"), typed("b", "x")}, 2, "n/b for 1 n/a for 1"},
-		"there is enough for both":               {anyone, picky, []resourceapi.Device{typed("a", "x"), typed("b", "y")}, 2, ""},
+		"a claim for any device takes the needed one": {anyone, picky, []resourceapi.Device{typed("a", "y"), typed("b", "x")}, 2, "n/b for 1 n/a for 1"},
+		"there is enough for both":                    {anyone, picky, []resourceapi.Device{typed("a", "x"), typed("b", "y")}, 2, ""},
 		"alike, with two requests": {
 			pickyAndAny, pickyAndAny,
 			[]resourceapi.Device{typed("a", "y"), typed("b", "y"), typed("c", "x"), typed("d", "x"), typed("e", "x"), typed("f", "x")},

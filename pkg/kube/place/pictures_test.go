@@ -242,7 +242,7 @@ func (s *scene) alike(gangs []string) string {
 	var classes []string
 	for _, g := range gangs {
 		a := s.attempt(g)
-		require.Empty(s.t, a.Class(), "before its members are counted nobody knows")
+		require.Empty(s.t, a.Class(), "the class is unknown before its members are counted")
 		_, _, err := a.Plan(s.t.Context())
 		require.NoError(s.t, err)
 		classes = append(classes, a.Class())

@@ -43,12 +43,12 @@ func TestPin(t *testing.T) {
 			pods a 1 cpu=3 on=n1
 			gang b min=3 groups=a,b must=SpineLayer each=BlockLayer
 			pods b 3 cpu=3`, "a-0 in s1: 3 of 2 in one BlockLayer"},
-		"a gang that runs whole binds nobody": {`
+		"a gang that runs whole binds no member": {`
 			gang a min=1 groups=a,b each=BlockLayer
 			pods a 1 cpu=3 on=n1
 			gang b min=4 groups=a,b each=BlockLayer
 			pods b 4 cpu=3`, ""},
-		"those that run are in two domains": {`
+		"running members are in two domains": {`
 			gang a min=3 groups=a,b each=BlockLayer
 			pods a 1 cpu=3 on=n1
 			pods a 1-2 cpu=3 on=n2

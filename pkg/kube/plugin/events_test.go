@@ -74,7 +74,7 @@ func TestEventsOfOtherPluginsRetryGang(t *testing.T) {
 	}}}
 	events, err := p.pluginEvents(t.Context(), false)
 	require.NoError(t, err)
-	require.Len(t, events, 4, "neither its own nor of those that refuse nobody")
+	require.Len(t, events, 4, "neither its own nor those of plugins that reject no pod")
 	of := []string{"Always", "Yes", "No", "Fails"}
 	for _, c := range []struct {
 		refusedBy []string

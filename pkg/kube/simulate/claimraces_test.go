@@ -167,7 +167,7 @@ func TestSharedClaimIsFound(t *testing.T) {
 		s.restarts(func() {})
 		s.settled(allTogether)
 	})
-	t.Run("somebody else has allocated it since", func(t *testing.T) {
+	t.Run("another client has allocated it since", func(t *testing.T) {
 		s := openShared(t, Options{})
 		s.written()
 		s.restarts(func() {
@@ -218,12 +218,12 @@ func TestSharedClaimIsNotWritten(t *testing.T) {
 		err         error
 		times       int
 	}{
-		"its mark is refused":           {"", false, apierrors.NewInternalError(context.DeadlineExceeded), 3},
-		"its status is refused":         {"status", false, apierrors.NewInternalError(context.DeadlineExceeded), 3},
-		"somebody was faster":           {"status", false, apierrors.NewConflict(gvr, "one", context.DeadlineExceeded), 3},
-		"the answer is lost":            {"status", true, apierrors.NewTimeoutError("lost", 1), 3},
-		"the answer to a mark is lost":  {"", true, apierrors.NewTimeoutError("lost", 1), 1},
-		"nobody may write it, as it is": {"status", false, apierrors.NewForbidden(gvr, "one", context.DeadlineExceeded), 3},
+		"its mark is refused":          {"", false, apierrors.NewInternalError(context.DeadlineExceeded), 3},
+		"its status is refused":        {"status", false, apierrors.NewInternalError(context.DeadlineExceeded), 3},
+		"another client was faster":    {"status", false, apierrors.NewConflict(gvr, "one", context.DeadlineExceeded), 3},
+		"the answer is lost":           {"status", true, apierrors.NewTimeoutError("lost", 1), 3},
+		"the answer to a mark is lost": {"", true, apierrors.NewTimeoutError("lost", 1), 1},
+		"writing it is forbidden":      {"status", false, apierrors.NewForbidden(gvr, "one", context.DeadlineExceeded), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			failed := 0

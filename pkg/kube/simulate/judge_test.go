@@ -562,7 +562,7 @@ func (w *world) judgeSettled() error {
 			}
 			return w.givesBack(p, group)
 		}) {
-			return wrong("waits for nobody", "%s has places reserved where nobody leaves", groupKey(group))
+			return wrong("waits for nobody", "%s has reserved nodes without terminating pods", groupKey(group))
 		}
 	}
 	for _, group := range w.groups() {

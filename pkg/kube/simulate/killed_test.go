@@ -185,7 +185,7 @@ func (k *killing) audit() {
 		for _, r := range c.Status.ReservedFor {
 			used = used || pods[r.UID] != nil && pods[r.UID].Spec.NodeName != ""
 		}
-		require.True(k.t, used || k.forgotten(c), "%s is allocated for nobody who runs", c.Name)
+		require.True(k.t, used || k.forgotten(c), "%s is allocated for no running pod", c.Name)
 		for _, d := range c.Status.Allocation.Devices.Results {
 			id := d.Pool + "/" + d.Device
 			require.Empty(k.t, by[id], "%s and %s have %s", by[id], c.Name, id)
@@ -227,7 +227,7 @@ func (k *killing) forgotten(c *resourceapi.ResourceClaim) bool {
 // device is allocated twice, and no allocation is leaked.
 func TestKilled(t *testing.T) {
 	quietLogs(t)
-	kinds := []string{"at a binding", "at a claim", "at what a claim has", "written ahead when killed", "members deleted meanwhile", "somebody runs", "somebody waits"}
+	kinds := []string{"at a binding", "at a claim", "at what a claim has", "written ahead when killed", "members deleted meanwhile", "some run", "some wait"}
 	worlds.Check(t, 60, kinds, func(rt *rapid.T, tally worlds.Tally) {
 		k := &killing{doom: &doom{left: -1}, t: rt, texts: map[string]string{}}
 		text := k.begins()
@@ -262,8 +262,8 @@ func TestKilled(t *testing.T) {
 		require.NoError(rt, k.Settle(ctx, nil))
 		k.audit()
 		for _, p := range k.Pods() {
-			tally.Count("somebody runs", p.Spec.NodeName != "")
-			tally.Count("somebody waits", p.Spec.NodeName == "")
+			tally.Count("some run", p.Spec.NodeName != "")
+			tally.Count("some wait", p.Spec.NodeName == "")
 		}
 	})
 }

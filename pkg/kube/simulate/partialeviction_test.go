@@ -104,7 +104,7 @@ func TestVictimGangIsEvictedWhole(t *testing.T) {
 			"the scheduler is killed":              {30, 1, []event{{kind: turnsGiven, n: 1}, {kind: restarted}}},
 			"it is killed, and they leave at once": {0, 1, []event{{kind: turnsGiven, n: 1}, {kind: timePassed, n: 1}, {kind: restarted}}},
 			"it is killed later":                   {30, 3, []event{{kind: timePassed, n: 7}, {kind: restarted}}},
-			"who evicts is deleted":                {30, 3, []event{{kind: timePassed, n: 1}, {kind: podDeleted, name: "big"}}},
+			"the preemptor is deleted":             {30, 3, []event{{kind: timePassed, n: 1}, {kind: podDeleted, name: "big"}}},
 		} {
 			t.Run(name+", and "+what, func(t *testing.T) {
 				seen := map[string]bool{}

@@ -60,16 +60,16 @@ func TestGangStartsWhenQuotaVictimsAreGone(t *testing.T) {
 		then             history
 		bound, low, more int
 	}{
-		"victims leave":      {nil, 0, 4, 4},
-		"they have left":     {history{pass(40)}, 4, 0, 4},
-		"more may be had":    {history{is(quotaMore, 12), {kind: turnsGiven, n: 8}}, 4, 4, 4},
-		"there is no quota":  {history{is(quotaDeleted, 8), {kind: turnsGiven, n: 8}}, 4, 4, 4},
-		"a quota comes":      {history{{kind: quotaPut, quota: &quotaSpec{name: "other"}}, pass(5)}, 0, 4, 4},
-		"and they leave":     {history{{kind: quotaPut, quota: &quotaSpec{name: "other"}}, pass(40)}, 4, 0, 4},
-		"less may be had":    {history{is(quotaLess, 5), pass(40), pass(90)}, 4, 0, 1},
-		"somebody has it":    {history{{kind: podPut, pod: byHand}, pass(40), pass(90)}, 4, 0, 3},
-		"a process ends":     {history{{kind: restarted}, pass(5)}, 0, 4, 4},
-		"the next one waits": {history{{kind: restarted}, pass(40)}, 4, 0, 4},
+		"victims leave":       {nil, 0, 4, 4},
+		"they have left":      {history{pass(40)}, 4, 0, 4},
+		"more may be had":     {history{is(quotaMore, 12), {kind: turnsGiven, n: 8}}, 4, 4, 4},
+		"there is no quota":   {history{is(quotaDeleted, 8), {kind: turnsGiven, n: 8}}, 4, 4, 4},
+		"a quota comes":       {history{{kind: quotaPut, quota: &quotaSpec{name: "other"}}, pass(5)}, 0, 4, 4},
+		"and they leave":      {history{{kind: quotaPut, quota: &quotaSpec{name: "other"}}, pass(40)}, 4, 0, 4},
+		"less may be had":     {history{is(quotaLess, 5), pass(40), pass(90)}, 4, 0, 1},
+		"another pod uses it": {history{{kind: podPut, pod: byHand}, pass(40), pass(90)}, 4, 0, 3},
+		"a process ends":      {history{{kind: restarted}, pass(5)}, 0, 4, 4},
+		"the next one waits":  {history{{kind: restarted}, pass(40)}, 4, 0, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := playFor(t, append(elsewhere(), test.then...))

@@ -47,8 +47,8 @@ func TestQuotaSharesVictimsOfAnotherPreemptor(t *testing.T) {
 		evicted []string
 		on      string
 	}{
-		"he borrows, and is more important": {counted("b", 0, 9), []string{"h evicts low-0 low-1"}, "h-0=n0 h-1=n1"},
-		"he is guaranteed what he has":      {counted("a", 16, 2), []string{"g evicts low-0", "h evicts low-1"}, "h-0=n0 h-1=n1"},
+		"the victim borrows, and is more important": {counted("b", 0, 9), []string{"h evicts low-0 low-1"}, "h-0=n0 h-1=n1"},
+		"the victim is guaranteed":                  {counted("a", 16, 2), []string{"g evicts low-0", "h evicts low-1"}, "h-0=n0 h-1=n1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := playFor(t, test.h)

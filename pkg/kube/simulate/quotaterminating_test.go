@@ -43,19 +43,19 @@ func TestQuotaCountsTerminatingPodsAsFree(t *testing.T) {
 		},
 		"by themselves, and a gang comes": {slices.Concat(runs, byHand, comes), nil, []string{"g-0", "g-1", "g-2", "g-3"}},
 		"and a pod":                       {slices.Concat(runs, byHand, history{one, pass(5)}), nil, []string{"p-0"}},
-		"beside who is less important":    {slices.Concat(runs[:at-1], history{low, more}, runs[at-1:], byHand, history{one, pass(5)}), nil, []string{"p-0"}},
+		"beside less important pods":      {slices.Concat(runs[:at-1], history{low, more}, runs[at-1:], byHand, history{one, pass(5)}), nil, []string{"p-0"}},
 		"and one that needs all of it":    {slices.Concat(runs, byHand, history{byPod, pass(5)}), nil, []string{"p-0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := playFor(t, test.h)
 			require.NoError(t, err, "%v", w.trace)
 			require.Equal(t, test.evicted, w.evictions(), "%v", w.trace)
-			require.Empty(t, w.bound("g", "h", "p"), "who leaves has what he has until he is gone")
+			require.Empty(t, w.bound("g", "h", "p"), "a terminating pod uses its quota until it is gone")
 			w, err = playFor(t, append(slices.Clone(test.h), pass(60)))
 			require.NoError(t, err, "%v", w.trace)
 			require.Equal(t, test.evicted, w.evictions(), "%v", w.trace)
 			require.Equal(t, test.then, w.bound("g", "h", "p"), "%v", w.trace)
-			if name == "beside who is less important" {
+			if name == "beside less important pods" {
 				require.Equal(t, []string{"x-0"}, w.bound("x"))
 			}
 		})

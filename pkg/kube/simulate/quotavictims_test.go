@@ -44,7 +44,7 @@ func TestQuotaVictims(t *testing.T) {
 		tally[kind]++
 		got := w.victims(t, best != nil)
 		if best == nil {
-			require.Empty(t, got, "nobody can help in\n%s", w)
+			require.Empty(t, got, "no eviction helps in\n%s", w)
 			return
 		}
 		require.True(t, w.enough(w.setOf(got), first), "evicting %v does not help in\n%s", got, w)

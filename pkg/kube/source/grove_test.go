@@ -130,7 +130,7 @@ func sourceOwner(t *testing.T, kind string) *source.Owner {
 			return o
 		}
 	}
-	t.Fatalf("nobody reads %s", kind)
+	t.Fatalf("%s is not read", kind)
 	return nil
 }
 
@@ -239,7 +239,7 @@ func TestBadPodGangs(t *testing.T) {
 			groups("a 1 topologyConstraint: {packConstraint: []}"),
 			`spec.podgroups[0].topologyConstraint.packConstraint: [] is invalid; supported values: an object`,
 		},
-		"a config of nobody": {
+		"a config of an unknown podgroup": {
 			groups("a 1") + config("[x]"),
 			`spec.topologyConstraintGroupConfigs[0].podGroupNames: "x" is no podgroup; supported values: one of [a]`,
 		},
@@ -299,14 +299,14 @@ func TestReleasedMinima(t *testing.T) {
 	none := podGang(t, listing(groups("a 0", "b 1"), "b"))
 	none.CarryOver(listed)
 	require.Equal(t, 1, groveDeclared(t, none, "a").Min, "it was scaled to zero")
-	require.Empty(t, groveDeclared(t, none, "b").Group, "nobody waits for it")
+	require.Empty(t, groveDeclared(t, none, "b").Group, "no gang waits for it")
 
 	other := podGang(t, groups("a 0", "b 1", "c 1"))
 	other.Object.UID = "u2"
 	other.CarryOver(again)
 	require.Equal(t, 1, groveDeclared(t, other, "a").Min)
 	require.Empty(t, groveDeclared(t, other, "a").Group)
-	require.Len(t, groveDeclared(t, other, "b").Group, 2, "without the one that needs nobody")
+	require.Len(t, groveDeclared(t, other, "b").Group, 2, "without the gang that needs no member")
 	other.CarryOver(nil)
 	lws := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: default, name: a}, spec: {}}"))
 	lws.CarryOver(lws)

@@ -67,5 +67,5 @@ func TestLabelKeys(t *testing.T) {
 	pod.Annotations = map[string]string{scheduling.AnnotationTopologySpec: prefer}
 	d := declared(t, podGang(t, "topologyConstraint: {packConstraint: {required: "+spineKey+"}}, "+groups("a 1")), pod)
 	require.Equal(t, "must SpineLayer, "+source.InvalidAnnotation, drawn(d),
-		"the PodGang counts before its pods, and who says something else is named")
+		"the PodGang counts before its pods, and pods that differ are named")
 }

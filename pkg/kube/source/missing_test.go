@@ -99,25 +99,25 @@ func TestMissing(t *testing.T) {
 			expected(gangOf(worker("0"))), "problem: JobSet default/js, which its members name, is not known",
 			1,
 		},
-		"who runs counts": {
+		"running members count": {
 			expected(gangOf(on("n", worker("0")), on("n", worker("1")), worker("2"))),
 			"problem: JobSet default/js, which its members name, is not known", 2,
 		},
-		"who has finished does not": {
+		"finished members do not": {
 			expected(gangOf(on("n", worker("0")), finished)),
 			"problem: JobSet default/js, which its members name, is not known", 1,
 		},
-		"a LeaderWorkerSet that nobody has": {
+		"a LeaderWorkerSet that does not exist": {
 			expected(gangOf(set())),
 			"problem: LeaderWorkerSet default/a, which its members name, is not known", 1,
 		},
 		"a set that may not be read": {deny(gangOf(set())), source.OwnerNotRead, 2},
-		"a set that nobody reads":    {gangOf(set()), "", 2},
+		"a set that is not read":     {gangOf(set()), "", 2},
 		"Volcano's may not be read": {
 			deny(gangOf(vj("v"))),
 			"problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 1,
 		},
-		"and who runs counts there, as well": {
+		"running members count there, too": {
 			deny(gangOf(on("n", vj("v")), on("n", vj("w")), vj("x"))),
 			"problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 2,
 		},
@@ -157,7 +157,7 @@ func TestMissingOwnersOfPodGroups(t *testing.T) {
 		require.Equal(t, 2, d.Min)
 		return drawn(d)
 	}
-	require.Empty(t, says(g), "nobody reads MPIJobs")
+	require.Empty(t, says(g), "MPIJobs are not read")
 	require.Equal(t, source.OwnerNotRead, says(deny(g)))
 	g.Expected, g.Denied = true, nil
 	require.Equal(t, "problem: MPIJob ns/m, which owns PodGroup ns/a, is not known", says(g))

@@ -111,9 +111,9 @@ func TestBadNative(t *testing.T) {
 			"schedulingPolicy: {gang: {}}",
 			"spec.schedulingPolicy.gang.minCount: nothing is invalid; supported values: an integer ≥ 1",
 		},
-		"nobody":           {atLeast("0"), "spec.schedulingPolicy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1"},
-		"less than nobody": {atLeast("-1"), "spec.schedulingPolicy.gang.minCount: -1 is invalid; supported values: an integer ≥ 1"},
-		"a word":           {atLeast("many"), `spec.schedulingPolicy.gang.minCount: "many" is invalid; supported values: an integer ≥ 1`},
+		"zero members":      {atLeast("0"), "spec.schedulingPolicy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1"},
+		"a negative number": {atLeast("-1"), "spec.schedulingPolicy.gang.minCount: -1 is invalid; supported values: an integer ≥ 1"},
+		"a word":            {atLeast("many"), `spec.schedulingPolicy.gang.minCount: "many" is invalid; supported values: an integer ≥ 1`},
 		"too many": {
 			atLeast("9999999999"),
 			"spec.schedulingPolicy.gang.minCount: 9999999999 is invalid; supported values: an integer from 1 to 2147483647",
@@ -265,7 +265,7 @@ func TestNativeTrees(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := nativeDeclared(t, tree(t, c.parent, c.children...)[0])
 			require.Equal(t, c.problem, d.Problem.Words+d.TreeObstacle.Words)
-			require.Equal(t, strings.Contains(c.problem, " has "), d.TreeObstacle.By == gang.Missing, "who has started goes on")
+			require.Equal(t, strings.Contains(c.problem, " has "), d.TreeObstacle.By == gang.Missing, "a started gang continues")
 			require.Equal(t, strings.Contains(c.problem, "not known"), d.Problem.By == gang.Missing, "what others make is waited for")
 			var names []string
 			for _, ref := range d.Group {
@@ -445,11 +445,11 @@ func TestLevels(t *testing.T) {
 			[]string{"root: " + basic, "p: " + needs("1", below("root")), "d: " + needs("1", below("root")), "p/a: ", "d/b: ", "d/c: "},
 			"",
 		},
-		"who can do without a part that is not whole": {
+		"a parent that does not need the incomplete part": {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "d: " + needs("2", below("root")), "p/a: ", "d/b: "},
 			"p≥1 root≥1",
 		},
-		"and who cannot": {
+		"a parent that needs it": {
 			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "d: " + needs("2", below("root")), "p/a: ", "d/b: "},
 			"p≥1 root≥2CompositePodGroup ns/d has 1 of the 2 PodGroups that it needs",
 		},

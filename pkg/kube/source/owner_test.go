@@ -270,12 +270,12 @@ func TestSizeOfWhatIsLeft(t *testing.T) {
 			"{completedIndexes: '0', failedIndexes: '1-2', succeeded: 1}", "4", 1, 1,
 		},
 		"failed, and tried again": {"parallelism: 4, completions: 4, completionMode: Indexed", "{failedIndexes: '1-2', failed: 7}", "4", 4, 0},
-		"a list nobody can read":  {"parallelism: 4, completions: 4, completionMode: Indexed", "completedIndexes: 'x,3-,1'", "4", 3, 1},
+		"an unreadable list":      {"parallelism: 4, completions: 4, completionMode: Indexed", "completedIndexes: 'x,3-,1'", "4", 3, 1},
 		"a queue of work":         {"parallelism: 4", "active: 2", "4", 4, 0},
 		"a queue that ends":       {"parallelism: 4", "{succeeded: 1, active: 3}", "4", 3, 1},
 		"a queue that has ended":  {"parallelism: 4", "{succeeded: 1}", "4", 1, 1},
 		"suspended in between":    {"parallelism: 2, completions: 3, suspend: true", "{succeeded: 2, active: 0}", "2", 1, 2},
-		"a status of nobody":      {"parallelism: 2, completions: 2", "succeeded: many", "2", 2, 0},
+		"an unreadable status":    {"parallelism: 2, completions: 2", "succeeded: many", "2", 2, 0},
 	} {
 		if !strings.HasPrefix(c.status, "{") {
 			c.status = "{" + c.status + "}"
@@ -438,7 +438,7 @@ func TestUnreadable(t *testing.T) {
 		}, Annotations: map[string]string{"leaderworkerset.sigs.k8s.io/size": "4"}}}
 		d := declared(t, out, p)
 		require.Contains(t, d.Problem.Words, "LeaderWorkerSet default/a cannot be read: ")
-		require.Equal(t, d.Problem.Words, d.Notes[0].Message, "who looks at it sees it")
+		require.Equal(t, d.Problem.Words, d.Notes[0].Message, "a reader sees it")
 	}
 	for kind, cases := range map[string]map[string]string{
 		"LeaderWorkerSet": {

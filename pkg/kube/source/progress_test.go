@@ -20,12 +20,12 @@ func TestProgress(t *testing.T) {
 		status, attempt, of string
 		want                []string
 	}{
-		"nothing is said":       {"", "0", "workers", all},
-		"nobody has finished":   {"replicatedJobsStatus: [{name: driver, succeeded: 0}, {name: workers, succeeded: 1}]", "0", "workers", all},
-		"the driver has":        {"replicatedJobsStatus: [{name: driver, succeeded: 1}]", "0", "workers", []string{"js.cache", "js.workers"}},
-		"of two Jobs both have": {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "driver", []string{"js.cache", "js.driver"}},
-		"all others have":       {"replicatedJobsStatus: [{name: driver, succeeded: 1}, {name: cache, succeeded: 1}]", "0", "workers", nil},
-		"it has itself":         {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "workers", nil},
+		"nothing is said":        {"", "0", "workers", all},
+		"no member has finished": {"replicatedJobsStatus: [{name: driver, succeeded: 0}, {name: workers, succeeded: 1}]", "0", "workers", all},
+		"the driver has":         {"replicatedJobsStatus: [{name: driver, succeeded: 1}]", "0", "workers", []string{"js.cache", "js.workers"}},
+		"of two Jobs both have":  {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "driver", []string{"js.cache", "js.driver"}},
+		"all others have":        {"replicatedJobsStatus: [{name: driver, succeeded: 1}, {name: cache, succeeded: 1}]", "0", "workers", nil},
+		"it has itself":          {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "workers", nil},
 		"in the attempt before": {
 			"replicatedJobsStatus: [{name: driver, succeeded: 1}]", "1", "workers",
 			[]string{"js.cache.restart-1", "js.driver.restart-1", "js.workers.restart-1"},

@@ -44,7 +44,7 @@ func owned(t *testing.T, u *unstructured.Unstructured) *source.Owned {
 			return out
 		}
 	}
-	t.Fatalf("nobody reads %s", u.GetKind())
+	t.Fatalf("%s is not read", u.GetKind())
 	return nil
 }
 
@@ -173,7 +173,7 @@ func TestPrecedenceOfConstraints(t *testing.T) {
 		pod       []string // annotations of a pod
 		want, who string
 	}{
-		"nobody": {"", nil, "", ""},
+		"no rules": {"", nil, "", ""},
 		"the owner": {
 			quoted("SpineLayer"), nil, "must SpineLayer",
 			"LeaderWorkerSet default/a annotation " + scheduling.AnnotationTopologySpec,

@@ -285,13 +285,13 @@ func TestMayChangeWith(t *testing.T) {
 	require.True(t, none.MayChangeWith(speaks))
 
 	d, _ := declare(t, podGroup(1, nil), speaks)
-	require.True(t, d.MayChangeWith(speaks), "it is the one who speaks")
+	require.True(t, d.MayChangeWith(speaks), "its declaration counts")
 	p0, p2 := speaks.DeepCopy(), speaks.DeepCopy()
 	p0.Name, p2.Name = "p0", "p2"
 	require.True(t, d.MayChangeWith(p0), "it comes first")
 	require.False(t, d.MayChangeWith(p2))
 	p2.Annotations[scheduling.AnnotationMode] = "NonStrict"
-	require.True(t, d.MayChangeWith(p2), "nobody has said that")
+	require.True(t, d.MayChangeWith(p2), "the change was not declared")
 
 	by := pod("p1", nil, words{scheduling.AnnotationGangName, "a", scheduling.AnnotationMinAvailable, "x"})
 	d, _ = declare(t, nil, by)

@@ -107,7 +107,7 @@ func TestPositionsOfTheFirst(t *testing.T) {
 		}
 		w.pass(30 * time.Second)
 		writes := strings.Fields(w.written())
-		require.Len(t, writes, 20+100, "those that have started, and the first hundred that wait once")
+		require.Len(t, writes, 20+100, "the started gangs, and the first hundred waiting gangs once")
 		require.Equal(t, [3]int64{1, 100, 0}, [3]int64{w.position("g20"), w.position("g119"), w.position("g120")})
 		w.pass(time.Hour)
 		require.Empty(t, w.written())

@@ -63,7 +63,7 @@ func TestPlacementScore(t *testing.T) {
 		w.pod("", "w-0", "n0", of("worker"))
 		w.pod("", "w-1", "n2", of("worker"))
 		w.pass(time.Minute)
-		require.Empty(t, w.score("demo"), "of leader nobody is there")
+		require.Empty(t, w.score("demo"), "no member of leader exists")
 
 		w.pod("", "l-0", "n4", of("leader"))
 		w.pass(time.Minute)
@@ -91,7 +91,7 @@ func TestPlacementScore(t *testing.T) {
 			})
 		}
 		w.pass(time.Minute)
-		require.Equal(t, "1", w.score("demo"), "who leaves is no part of it")
+		require.Equal(t, "1", w.score("demo"), "a terminating pod does not count")
 
 		require.NoError(t, w.client.CoreV1().Pods("ns").Delete(t.Context(), "w-1", metav1.DeleteOptions{}))
 		require.NoError(t, w.client.CoreV1().Pods("ns").Delete(t.Context(), "w-2", metav1.DeleteOptions{}))

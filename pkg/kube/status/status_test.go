@@ -33,7 +33,7 @@ func TestCondition(t *testing.T) {
 		{"bad input", gang.State{Min: 2, Refusal: gang.Obstacle{By: gang.Declaration, Words: `layer "x"`}}, status.ReasonRejected},
 		{"whole, not tried", gang.State{Min: 2, Exist: 2}, status.ReasonReady},
 		{"no room", gang.State{Min: 2, Exist: 2, Refusal: noRoom}, status.ReasonUnschedulable},
-		{"no room, whoever leaves", gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Plan, Words: "no candidate", NeverEvictable: true}}, status.ReasonNeverFits},
+		{"no capacity after any eviction", gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Plan, Words: "no candidate", NeverEvictable: true}}, status.ReasonNeverFits},
 		{"conflict", gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Conflict, Words: "TopologySpecConflict: a and b"}}, status.ReasonConflict},
 		{"victims leave", gang.State{Min: 2, Exist: 2, Planned: 2, Reserved: true, Refusal: noRoom}, status.ReasonPreempting},
 		{"half way", gang.State{Min: 2, Exist: 2, Planned: 1, Bound: 1}, status.ReasonBinding},

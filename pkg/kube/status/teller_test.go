@@ -91,7 +91,7 @@ func TestEveryMemberIsToldOnce(t *testing.T) {
 
 		w.cache.Handle(gang.Planned{Group: g, Places: []gang.Assignment{{Pod: "ns/g-0", Node: "n"}, {Pod: "ns/g-1", Node: "n"}}})
 		w.pass(15 * time.Second)
-		require.Equal(t, "g/status", w.written(), "who has a place need not be told")
+		require.Equal(t, "g/status", w.written(), "a placed member gets no condition")
 	})
 }
 
@@ -269,7 +269,7 @@ func TestANativePodGroup(t *testing.T) {
 			"status": map[string]any{"conditions": []any{others}, "resourceClaimStatuses": []any{map[string]any{"name": "c"}}},
 		})
 		w.pass(time.Second)
-		require.Empty(t, w.written(), "who waits for members was not tried")
+		require.Empty(t, w.written(), "a gang that waits for members was not tried")
 		w.pod("", "g-0", "n", func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: ptr.To("g")} })
 		w.pass(10 * time.Second)
 		require.Equal(t, "g/status", w.written())
@@ -325,7 +325,7 @@ func TestAStatefulSetThatMakesOnePodAtATime(t *testing.T) {
 		}, "2 of 3 members exist; the gang starts when StatefulSet train has created 1 more pod, or with minMember 2"},
 		"of a Job":                 {func(w *world) { w.pod("g", "train-0", "", of("Job")) }, "1 of 3 members exist; the gang starts when Job train has created 2 more pods, or with minMember 1"},
 		"of a LeaderWorkerSet":     {func(w *world) { w.pod("g", "train-0", "", of("StatefulSet"), worker) }, "1 of 3 members exist; the gang starts when StatefulSet train has created 2 more pods, or with minMember 1"},
-		"nobody's":                 {func(w *world) { w.pod("g", "train-0", "") }, "1 of 3 members exist; the gang starts after the creation of 2 more pods, or with minMember 1"},
+		"no owner's":               {func(w *world) { w.pod("g", "train-0", "") }, "1 of 3 members exist; the gang starts after the creation of 2 more pods, or with minMember 1"},
 		"none, which is no reason": {func(*world) {}, "0 of 3 members exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -379,7 +379,7 @@ func TestSiblings(t *testing.T) {
 
 		w.teller.Pod("ns/g-1", status.Waiting{Node: new(string)})
 		w.pass(time.Second)
-		require.Empty(t, w.written(), "its place is what it was, whoever says otherwise")
+		require.Empty(t, w.written(), "its place is unchanged")
 
 		w.cache.Handle(gang.VictimStays{Group: g, Why: "the victims stay"})
 		w.pass(time.Second)

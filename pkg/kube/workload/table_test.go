@@ -51,8 +51,8 @@ func TestRefused(t *testing.T) {
 		"a size of none":          {lws("", "size: 0, "), 0, "size: Invalid value: 0: must be greater than or equal to 1"},
 		"too many":                {lws("replicas: 99999, ", "size: 3, "), 0, "replicas × size must be less than or equal to 100000 in a simulation"},
 		"fewer than none":         {lws("replicas: -1, ", "size: 1, "), 0, "replicas: Invalid value: -1: must be greater than or equal to 0"},
-		"a policy nobody knows":   {lws("startupPolicy: Late, ", "size: 1, "), 0, `startupPolicy: Unsupported value: "Late"`},
-		"a network nobody knows":  {lws("networkConfig: {subdomainPolicy: None}, ", "size: 1, "), 0, `subdomainPolicy: Unsupported value: "None"`},
+		"an unknown policy":       {lws("startupPolicy: Late, ", "size: 1, "), 0, `startupPolicy: Unsupported value: "Late"`},
+		"an unknown network":      {lws("networkConfig: {subdomainPolicy: None}, ", "size: 1, "), 0, `subdomainPolicy: Unsupported value: "None"`},
 		"a size that is a word":   {lws("", "size: many, "), 0, "spec: Internal error"},
 		"subgroups of two":        {lws("", "size: 4, subGroupPolicy: {subGroupSize: 2}, "), 4, ""},
 		"of all but the leader":   {lws("", "size: 4, subGroupPolicy: {subGroupSize: 3, subGroupPolicyType: LeaderExcluded}, "), 4, ""},
@@ -61,7 +61,7 @@ func TestRefused(t *testing.T) {
 		"that do not divide":      {lws("", "size: 6, subGroupPolicy: {subGroupSize: 4}, "), 0, "must divide size or size - 1; size is 6"},
 		"nor without the leader":  {lws("", "size: 4, subGroupPolicy: {subGroupSize: 2, subGroupPolicyType: LeaderExcluded}, "), 0, "must divide size - 1, which is 3, with LeaderExcluded"},
 		"no size of subgroups":    {lws("", "size: 4, subGroupPolicy: {}, "), 0, "subGroupSize: Required value"},
-		"a type nobody knows":     {lws("", "size: 4, subGroupPolicy: {subGroupSize: 2, subGroupPolicyType: All}, "), 0, `subGroupPolicyType: Unsupported value: "All"`},
+		"an unknown type":         {lws("", "size: 4, subGroupPolicy: {subGroupSize: 2, subGroupPolicyType: All}, "), 0, `subGroupPolicyType: Unsupported value: "All"`},
 		"a leader without a box":  {lws("", "size: 2, leaderTemplate: {spec: {}}, "), 0, "leaderTemplate.spec.containers: Required value"},
 		"a worker that may stop":  {strings.Replace(lws("", "size: 2, "), "spec: {containers", "spec: {restartPolicy: Never, containers", 1), 0, `restartPolicy: Unsupported value: "Never"`},
 		"a JobSet":                {parts("", "name: a, replicas: 2, template: {spec: {parallelism: 3, completions: 2, "+podOfJob+"}}"), 4, ""},
@@ -69,9 +69,9 @@ func TestRefused(t *testing.T) {
 		"of no Jobs":              {parts("", "name: a, replicas: 0, template: {spec: {"+podOfJob+"}}"), 0, ""},
 		"two of one name":         {parts("", "name: a, template: {spec: {"+podOfJob+"}}", "name: a, template: {spec: {"+podOfJob+"}}"), 0, `replicatedJobs[1].name: Duplicate value: "a"`},
 		"one without":             {parts("", "template: {spec: {"+podOfJob+"}}"), 0, "replicatedJobs[0].name: Required value"},
-		"an order nobody knows":   {parts("startupPolicy: {startupPolicyOrder: Last}", "name: a, template: {spec: {"+podOfJob+"}}"), 0, `startupPolicyOrder: Unsupported value: "Last"`},
+		"an unknown order":        {parts("startupPolicy: {startupPolicyOrder: Last}", "name: a, template: {spec: {"+podOfJob+"}}"), 0, `startupPolicyOrder: Unsupported value: "Last"`},
 		"it depends on the next":  {parts("", "name: a, dependsOn: [{name: b, status: Ready}], template: {spec: {"+podOfJob+"}}", "name: b, template: {spec: {"+podOfJob+"}}"), 0, `must be a replicated job that is listed before`},
-		"on a state nobody knows": {parts("", "name: a, template: {spec: {"+podOfJob+"}}", "name: b, dependsOn: [{name: a, status: Late}], template: {spec: {"+podOfJob+"}}"), 0, `status: Unsupported value: "Late"`},
+		"on an unknown state":     {parts("", "name: a, template: {spec: {"+podOfJob+"}}", "name: b, dependsOn: [{name: a, status: Late}], template: {spec: {"+podOfJob+"}}"), 0, `status: Unsupported value: "Late"`},
 		"Jobs below none":         {parts("", "name: a, replicas: -1, template: {spec: {"+podOfJob+"}}"), 0, "replicas: Invalid value: -1"},
 		"too many Jobs":           {parts("", "name: a, replicas: 1000, template: {spec: {parallelism: 1000, completions: 1000, "+podOfJob+"}}"), 0, "replicas × parallelism of all must be less than or equal to 100000"},
 		"a long name":             {strings.Replace(lws("", "size: 1, "), "name: s", "name: "+strings.Repeat("s", 52), 1), 1, ""},
@@ -87,7 +87,7 @@ func TestRefused(t *testing.T) {
 			}
 			require.NoError(t, err)
 			_, err = Expand(read(t, c.text), EmptyAPI)
-			require.NoError(t, err, "whoever asks only whether it can be expanded hears the same")
+			require.NoError(t, err, "the question whether it can be expanded has the same answer")
 			pods := map[string]bool{}
 			for _, o := range out.Objects {
 				if p, ok := o.Object.(*v1.Pod); ok {
