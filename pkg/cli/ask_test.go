@@ -108,7 +108,9 @@ func TestAskRoundTrip(t *testing.T) {
 		fields []string
 	}{
 		{[]string{"explain", "podgroup", "g"}, &ask.Explanation{}, []string{"gang", "state", "since", "waitsFor", "cure", "domains", "queue"}},
-		{[]string{"topology", "--for", "podgroup/g"}, &ask.Topology{}, []string{"layer", "path", "nodes", "free", "used", "reserved", "children"}},
+		{
+			[]string{"topology", "--for", "podgroup/g"}, &ask.Topology{}, []string{"layer", "path", "nodes", "free", "used", "reserved", "children"},
+		},
 		{[]string{"queue"}, &[]ask.Waiter{}, []string{"gang", "priority", "since", "members", "reason"}},
 	} {
 		data := run(append(test.args, "-o", "json")...)

@@ -530,7 +530,10 @@ func (w *twin) String() string {
 // TestSlots: as many as trying everything finds, and that many get devices that obey every rule; no member's order of asking
 // changes the state.
 func TestSlots(t *testing.T) {
-	kinds := []string{"none", "one", "several", "searched", "joint", "same switches", "partitioned", "alone", "VFs", "all NICs", "taken", "lost", "several kinds of VFs"}
+	kinds := []string{
+		"none", "one", "several", "searched", "joint", "same switches", "partitioned", "alone", "VFs", "all NICs", "taken", "lost",
+		"several kinds of VFs",
+	}
 	worlds.Check(t, 1000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawTwin(t)
 		m := drawWish(t)

@@ -144,7 +144,8 @@ func BenchmarkDomains(b *testing.B) {
 			b.ReportAllocs()
 			defer processor(b)()
 			for b.Loop() {
-				if choice := evict.Consider(evict.Problem{World: w, Request: r, Nodes: nodes, Gangs: gangs}, found, evict.Comparing{}); len(choice.Considered) != c.domains {
+				if choice := evict.Consider(evict.Problem{World: w, Request: r, Nodes: nodes, Gangs: gangs}, found,
+					evict.Comparing{}); len(choice.Considered) != c.domains {
 					b.Fatal(choice)
 				}
 			}

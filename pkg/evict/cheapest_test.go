@@ -68,7 +68,8 @@ func TestBoundedSearchIsNearLeastCost(t *testing.T) {
 		_, least := w.cheapest(func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) })
 		like.add(e.Cost, least)
 	})
-	t.Logf("%d worlds, %.1f %% at the least cost, %.4f pods per pod", like.worlds, 100*float64(like.equal)/float64(like.worlds), float64(like.pods)/float64(like.least))
+	t.Logf("%d worlds, %.1f %% at the least cost, %.4f pods per pod", like.worlds, 100*float64(like.equal)/float64(like.worlds),
+		float64(like.pods)/float64(like.least))
 	if like.worlds >= 500 && (float64(like.equal) < 0.97*float64(like.worlds) || float64(like.pods) > 1.02*float64(like.least)) {
 		t.Errorf("the search is further from the least cost than it should be")
 	}
@@ -192,5 +193,6 @@ func TestBoundedSearchForTwoKindsIsNearLeastCost(t *testing.T) {
 		_, least := w.cheapest(fits)
 		q.add(e.Cost, least)
 	})
-	t.Logf("%d worlds, %.1f %% at the least cost, %.4f pods per pod", q.worlds, 100*float64(q.equal)/float64(q.worlds), float64(q.pods)/float64(q.least))
+	t.Logf("%d worlds, %.1f %% at the least cost, %.4f pods per pod", q.worlds, 100*float64(q.equal)/float64(q.worlds),
+		float64(q.pods)/float64(q.least))
 }

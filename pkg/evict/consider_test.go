@@ -169,7 +169,9 @@ func (w world) checkChoice(t *rapid.T, y worlds.Tally, e *evict.Eviction, got ev
 
 // The same for many evictions of equal cost, so that the last rules decide.
 func TestConsiderTies(t *testing.T) {
-	worlds.Check(t, 2000, []string{"highestPriority", "depth", "attraction", "softPreferences", "binpack", "names"}, func(t *rapid.T, y worlds.Tally) {
+	worlds.Check(t, 2000, []string{
+		"highestPriority", "depth", "attraction", "softPreferences", "binpack", "names",
+	}, func(t *rapid.T, y worlds.Tally) {
 		w := world{World: plan.World{Tree: worlds.Wide(t).Build()}, unit: 1}
 		w.hosts = make([]host, w.Tree.NumNodes())
 		w.Bound, w.Attract = make([]offer.Slots, len(w.hosts)), make([]offer.Slots, len(w.hosts))
@@ -189,7 +191,9 @@ func TestConsiderTies(t *testing.T) {
 				h.size = []int{1 + worlds.Even(t, 3, "size")}
 			}
 			if mirrored && i >= half {
-				*h, w.Attract[i] = host{free: w.hosts[i-half].free, victims: slices.Clone(w.hosts[i-half].victims), size: w.hosts[i-half].size}, w.Attract[i-half]
+				*h, w.Attract[i] = host{
+					free: w.hosts[i-half].free, victims: slices.Clone(w.hosts[i-half].victims), size: w.hosts[i-half].size,
+				}, w.Attract[i-half]
 			}
 			if !uniform && len(h.victims) > 0 && worlds.Chance(t, 2, "less important") {
 				h.victims[0].Priority = 1
@@ -224,7 +228,9 @@ func (w gangWorld) onlyHere(d topology.ID) gangWorld {
 }
 
 // checkCosts fails unless each domain has its least cost and the chosen domain has the least of all.
-func (w gangWorld) checkCosts(t *rapid.T, y worlds.Tally, cost evict.Cost, got evict.Choice, apart bool, fits func(gangWorld, []evict.Pick) bool) {
+func (w gangWorld) checkCosts(
+	t *rapid.T, y worlds.Tally, cost evict.Cost, got evict.Choice, apart bool, fits func(gangWorld, []evict.Pick) bool,
+) {
 	won := got.Considered[0]
 	if won.Cost != cost {
 		t.Fatalf("%+v won, not %+v\n%s", won, cost, w)
@@ -241,7 +247,9 @@ func (w gangWorld) checkCosts(t *rapid.T, y worlds.Tally, cost evict.Cost, got e
 		if i == 1 && c.Outcome == evict.Possible {
 			y.Count("two possible", true)
 			alike := compareCosts(won.Cost, c.Cost) == 0
-			if compareCosts(won.Cost, c.Cost) > 0 || alike == slices.Contains([]evict.Rule{evict.ByBudgets, evict.ByPods, evict.ByRequeued, evict.ByHighest, evict.BySum}, got.Rule) {
+			if compareCosts(won.Cost, c.Cost) > 0 || alike == slices.Contains([]evict.Rule{
+				evict.ByBudgets, evict.ByPods, evict.ByRequeued, evict.ByHighest, evict.BySum,
+			}, got.Rule) {
 				t.Fatalf("%+v won over %+v by %s\n%s", won, c, got.Rule, w)
 			}
 			y.Count("decided by the plan", alike)

@@ -46,7 +46,9 @@ func drawSharedWorld(t *rapid.T) gangWorld {
 }
 
 func drawGangs(t *rapid.T, budgets []evict.Budget) gangWorld {
-	w := gangWorld{world: world{World: plan.World{Tree: worlds.Draw(t, 2+worlds.Even(t, 5, "most")).Build()}, unit: 1 + worlds.Even(t, 2, "unit")}}
+	w := gangWorld{
+		world: world{World: plan.World{Tree: worlds.Draw(t, 2+worlds.Even(t, 5, "most")).Build()}, unit: 1 + worlds.Even(t, 2, "unit")},
+	}
 	n := w.Tree.NumNodes()
 	w.Bound, w.Attract = make([]offer.Slots, n), make([]offer.Slots, n)
 	if worlds.Chance(t, 8, "bound") {
@@ -60,7 +62,11 @@ func drawGangs(t *rapid.T, budgets []evict.Budget) gangWorld {
 		w.drawTree(t)
 	} else {
 		for range []int{1, 2, 2, 3}[worlds.Even(t, 4, "gangs")] {
-			w.gangs = append(w.gangs, evict.Gang{Gang: bundle.Gang{Group: min(1, worlds.Even(t, 4, "group")/2), Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")]}, Whole: !worlds.Chance(t, 4, "not whole")})
+			w.gangs = append(w.gangs,
+				evict.Gang{
+					Gang:  bundle.Gang{Group: min(1, worlds.Even(t, 4, "group")/2), Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")]},
+					Whole: !worlds.Chance(t, 4, "not whole"),
+				})
 		}
 		if worlds.Chance(t, 2, "not all gangs are needed") {
 			w.drawTree(t)
@@ -214,7 +220,9 @@ func (w *gangWorld) drawElsewhere(t *rapid.T, uniform bool) {
 			some = 1 + worlds.Even(t, 4-pods(g), "members elsewhere")
 		}
 		for range max(some, 2-pods(g)) {
-			v := evict.Victim{Priority: gangPriorities[worlds.Even(t, 3, "priority")], Violates: worlds.Chance(t, 5, "violates"), Budgets: w.drawBudgets(t)}
+			v := evict.Victim{
+				Priority: gangPriorities[worlds.Even(t, 3, "priority")], Violates: worlds.Chance(t, 5, "violates"), Budgets: w.drawBudgets(t),
+			}
 			w.wait(t, &v, i+1)
 			if uniform && pods(g) > 0 {
 				v.Priority = g.Cost.Highest
@@ -499,9 +507,11 @@ func (w gangWorld) here() gangWorld {
 // gangKinds are the kinds of worlds that compare counts.
 var gangKinds = []string{
 	"impossible", "refused", "no victims", "only pods without gangs are evicted", "a gang is evicted whole", "several gangs are evicted whole",
-	"gangs are evicted whole and in part", "a gang spares members", "a gang is avoided at a higher count", "members elsewhere decide", "with violations",
+	"gangs are evicted whole and in part", "a gang spares members", "a gang is avoided at a higher count", "members elsewhere decide",
+	"with violations",
 	"a gang is sent back", "evicted and sent back",
-	"equal costs", "a gang is evicted only with its group", "an optional gang is evicted", "levels between decide", "a group decides", "a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
+	"equal costs", "a gang is evicted only with its group", "an optional gang is evicted", "levels between decide", "a group decides",
+	"a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
 }
 
 // victims returns the chosen victims; none without an eviction.
@@ -577,7 +587,8 @@ func (w gangWorld) String() (out string) {
 	for i, h := range w.hosts {
 		out += fmt.Sprintf("%s has %d, bound %d", w.Tree.Path(w.Tree.Node(i)), h.free, w.Bound[i])
 		for v, victim := range h.victims {
-			out += fmt.Sprintf(", %d of gang %d at %d violates %v %v since %d", h.size[v], victim.Gang, victim.Priority, victim.Violates, victim.Budgets, victim.Started)
+			out += fmt.Sprintf(", %d of gang %d at %d violates %v %v since %d", h.size[v], victim.Gang, victim.Priority, victim.Violates,
+				victim.Budgets, victim.Started)
 		}
 		out += "\n"
 	}

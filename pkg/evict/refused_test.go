@@ -51,7 +51,8 @@ func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 			gangs = append(gangs, evict.Gang{})
 		}
 		for v := range 8 {
-			raw[i].Victims = append(raw[i].Victims, evict.Victim{Name: fmt.Sprint(v), Priority: int32((i + v) % 10), Shape: h.shape, Gang: len(gangs)})
+			raw[i].Victims = append(raw[i].Victims,
+				evict.Victim{Name: fmt.Sprint(v), Priority: int32((i + v) % 10), Shape: h.shape, Gang: len(gangs)})
 		}
 		raw[i].Slots = func(gone []int) offer.Slots { *asked++; return offer.Slots(len(gone)) }
 		nodes[i] = func(gone []int, load []offer.Slots, _ int) offer.Slots {
@@ -104,7 +105,9 @@ func (m hopelessMembers) Fits(gone []evict.Pick) (evict.Placed, bool) {
 	for _, p := range gone {
 		by[p.Node] = append(by[p.Node], p.Victim)
 	}
-	w := mixed.World{World: m.world, Take: func(node int, load []offer.Slots, kind int) offer.Slots { return m.takes[node](by[node], load, kind) }}
+	w := mixed.World{
+		World: m.world, Take: func(node int, load []offer.Slots, kind int) offer.Slots { return m.takes[node](by[node], load, kind) },
+	}
 	w.Free = make([]offer.Slots, len(m.takes))
 	for i := range w.Free {
 		w.Free[i] = offer.Slots(len(by[i]))

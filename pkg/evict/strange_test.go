@@ -39,7 +39,9 @@ var strangePriorities = [][]int32{
 //	Gangs: gangs of one; running members in several domains; budgets that two members share, or that allow all.
 //	Nodes and plans: nodes without a domain; pods that attract by number; preferences with other charges.
 func drawStrange(t *rapid.T) gangWorld {
-	w := gangWorld{world: world{World: plan.World{Tree: worlds.Draw(t, 1+worlds.Even(t, 6, "most")).Build()}, unit: 1 + worlds.Even(t, 4, "unit")}}
+	w := gangWorld{
+		world: world{World: plan.World{Tree: worlds.Draw(t, 1+worlds.Even(t, 6, "most")).Build()}, unit: 1 + worlds.Even(t, 4, "unit")},
+	}
 	n := w.Tree.NumNodes()
 	w.Bound, w.Attract = make([]offer.Slots, n), make([]offer.Slots, n)
 	for range max(0, worlds.Even(t, 6, "bound")-3) {
@@ -49,11 +51,14 @@ func drawStrange(t *rapid.T) gangWorld {
 		w.Attract[worlds.Even(t, n, "node")] += offer.Slots(1 + worlds.Even(t, 3, "pods"))
 	}
 	for i := range worlds.Even(t, 4, "budgets") {
-		w.budgets = append(w.budgets, evict.Budget{Name: fmt.Sprint("budget", i), Allowed: []int{0, 1, 2, 3, 1 << 30}[worlds.Even(t, 5, "allowed")]})
+		w.budgets = append(w.budgets,
+			evict.Budget{Name: fmt.Sprint("budget", i), Allowed: []int{0, 1, 2, 3, 1 << 30}[worlds.Even(t, 5, "allowed")]})
 	}
 	w.gangs = make([]evict.Gang, worlds.Even(t, 5, "gangs"))
 	for i := range w.gangs {
-		w.gangs[i] = evict.Gang{Gang: bundle.Gang{Group: worlds.Even(t, 3, "group"), Spare: worlds.Even(t, 3, "spare")}, Whole: !worlds.Chance(t, 5, "not whole")}
+		w.gangs[i] = evict.Gang{
+			Gang: bundle.Gang{Group: worlds.Even(t, 3, "group"), Spare: worlds.Even(t, 3, "spare")}, Whole: !worlds.Chance(t, 5, "not whole"),
+		}
 	}
 	if rapid.Bool().Draw(t, "tree") {
 		for i := range w.gangs {
@@ -73,7 +78,9 @@ func drawStrange(t *rapid.T) gangWorld {
 	draw := func(gang int) evict.Victim {
 		v := evict.Victim{
 			Gang: gang, Priority: priorities[worlds.Even(t, len(priorities), "priority")],
-			Started: []int64{0, 1, math.MaxInt64, math.MinInt64}[worlds.Even(t, 4, "started")], Violates: worlds.Chance(t, 6, "violates"), Budgets: w.drawBudgets(t),
+			Started: []int64{
+				0, 1, math.MaxInt64, math.MinInt64,
+			}[worlds.Even(t, 4, "started")], Violates: worlds.Chance(t, 6, "violates"), Budgets: w.drawBudgets(t),
 		}
 		if gang > 0 {
 			w.wait(t, &v, gang)

@@ -158,7 +158,9 @@ func TestDeletedGangsAreForgotten(t *testing.T) {
 		case 1:
 			s.book.Apply(reserved(name, pods[0]+"@n0", pods[1]+"@n1", pods[3]+"@n2"), s.now)
 		case 2:
-			for _, ev := range []gang.Event{planned(name, pods[0]+"@n0", pods[1]+"@n1", pods[3]+"@n2"), assumed(pods[0]), held(pods[0]), assumed(pods[1]), released(pods[1])} {
+			for _, ev := range []gang.Event{
+				planned(name, pods[0]+"@n0", pods[1]+"@n1", pods[3]+"@n2"), assumed(pods[0]), held(pods[0]), assumed(pods[1]), released(pods[1]),
+			} {
 				s.book.Apply(ev, s.now)
 			}
 		case 3:

@@ -59,8 +59,10 @@ type part struct {
 var (
 	come = []part{{"declared", (*throng).declare}, {"seen", (*throng).see}}
 	hold = slices.Concat(come, []part{{"admit", (*throng).admit}, {"planned", (*throng).plan}})
-	end  = slices.Concat(hold, []part{{"admit-planned", (*throng).admit}, {"held", (*throng).hold}, {"bound", (*throng).bind}, {"left", (*throng).leave}})
-	back = slices.Concat(come, []part{{"in-turn", (*throng).inTurn}, {"released", (*throng).release}, {"refused", (*throng).refuse}, {"left", (*throng).leave}})
+	end  = slices.Concat(hold,
+		[]part{{"admit-planned", (*throng).admit}, {"held", (*throng).hold}, {"bound", (*throng).bind}, {"left", (*throng).leave}})
+	back = slices.Concat(come,
+		[]part{{"in-turn", (*throng).inTurn}, {"released", (*throng).release}, {"refused", (*throng).refuse}, {"left", (*throng).leave}})
 )
 
 // begin takes a new book through parts.

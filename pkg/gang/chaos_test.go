@@ -29,7 +29,10 @@ func (c chaos) pod() string { return c.one("a-0 a-1 a-2 a-3 b-0 b-1 b-2 c-0") }
 
 func (c chaos) member() gang.Member {
 	pod := c.pod()
-	m := gang.Member{Gang: ref(pod[:1]), Pod: pod, UID: "1", Row: rapid.SampledFrom([]string{"", "r"}).Draw(c.T, "row"), Rank: rapid.IntRange(0, 2).Draw(c.T, "rank"), Gate: map[bool]string{true: "has a scheduling gate"}[c.sometimes()]}
+	m := gang.Member{
+		Gang: ref(pod[:1]), Pod: pod, UID: "1", Row: rapid.SampledFrom([]string{"", "r"}).Draw(c.T, "row"),
+		Rank: rapid.IntRange(0, 2).Draw(c.T, "rank"), Gate: map[bool]string{true: "has a scheduling gate"}[c.sometimes()],
+	}
 	if node, _ := c.book.Place(pod); c.sometimes() {
 		m.Node = node
 	}
@@ -42,7 +45,9 @@ func (c chaos) member() gang.Member {
 }
 
 func (c chaos) spec() gang.Spec {
-	s := gang.Spec{Ref: ref(c.one("a b c")), Min: rapid.IntRange(1, 3).Draw(c.T, "min"), NonStrict: c.sometimes(), Policy: gang.OnceSatisfied, Wait: wait}
+	s := gang.Spec{
+		Ref: ref(c.one("a b c")), Min: rapid.IntRange(1, 3).Draw(c.T, "min"), NonStrict: c.sometimes(), Policy: gang.OnceSatisfied, Wait: wait,
+	}
 	if c.sometimes() {
 		s.Group = refs(strings.Split(c.one("a,b b,c a,b,c"), ",")...)
 	}
@@ -73,7 +78,8 @@ func (c chaos) plan() gang.Planned {
 
 func (c chaos) event() gang.Event {
 	group := c.group()
-	switch c.one("Declared Removed Seen Seen Seen Left Planned Planned Confirmed Assumed Assumed Assumed Held Held Held Released Dropped Refused NodeGone NodeClosed Evicted Spared Tick") {
+	switch c.one("Declared Removed Seen Seen Seen Left Planned Planned Confirmed Assumed Assumed Assumed Held Held Held Released Dropped " +
+		"Refused NodeGone NodeClosed Evicted Spared Tick") {
 	case "Declared":
 		return gang.Declared{Spec: c.spec()}
 	case "Removed":

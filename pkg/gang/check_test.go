@@ -113,7 +113,8 @@ func (b *Book) sameNames(want map[string]bool, have []string) bool {
 
 // CheckEmpty returns what the book still holds although it knows no gang.
 func (b *Book) CheckEmpty() error {
-	if n := len(b.gangs) + len(b.pods) + len(b.groups) + len(b.listedBy) + len(b.unassumed) + len(b.resumed) + len(b.holders) + len(b.futures) + len(b.placeholders); n > 0 {
+	if n := len(b.gangs) + len(b.pods) + len(b.groups) + len(b.listedBy) + len(b.unassumed) + len(b.resumed) + len(b.holders) +
+		len(b.futures) + len(b.placeholders); n > 0 {
 		return fmt.Errorf("gangs %d, pods %d, groups %d, listed %d, places %d, resumed %d, savers %d",
 			len(b.gangs), len(b.pods), len(b.groups), len(b.listedBy), len(b.unassumed), len(b.resumed), len(b.holders))
 	}

@@ -74,7 +74,9 @@ func TestNodesAreReservedForFutureMembers(t *testing.T) {
 	})
 	t.Run("another process has kept them", func(t *testing.T) {
 		again := func(s *story, until time.Duration) {
-			s.do(gang.FutureRestored{Group: ref("g"), Places: []gang.Assignment{{Pod: "g-0~1", Node: "n1"}, {Pod: "g-0~2", Node: "n1"}}, Until: s.now.Add(until)})
+			s.do(gang.FutureRestored{
+				Group: ref("g"), Places: []gang.Assignment{{Pod: "g-0~1", Node: "n1"}, {Pod: "g-0~2", Node: "n1"}}, Until: s.now.Add(until),
+			})
 		}
 		s := newStory(t)
 		s.do(declared("g", 1), seen("g-0", 0, ""))

@@ -382,7 +382,8 @@ func TestNodeThatRejectedMemberIsAvoidedForAWhile(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""))
 	fail := func() {
-		s.do(planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"), assumed("ns/a-0"), held("ns/a-0"), assumed("ns/a-1"), released("ns/a-1"), released("ns/a-0"))
+		s.do(planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"), assumed("ns/a-0"), held("ns/a-0"), assumed("ns/a-1"), released("ns/a-1"),
+			released("ns/a-0"))
 	}
 	fail()
 	require.Equal(t, map[string]string{"n1": "test"}, mustGroup(t, s, "ns/a-0").Avoid, "n0 is not to blame")
@@ -463,7 +464,9 @@ func TestCapacityIsHeldForStarvingGroup(t *testing.T) {
 func TestCapacityHoldExpires(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 0, ""))
-	save := gang.CapacityHeld{Group: ref("ns/a"), Places: []gang.Assignment{{Pod: "ns/a-0", Node: "n0"}, {Pod: "ns/a-1", Node: "n1"}}, For: 2 * time.Second}
+	save := gang.CapacityHeld{
+		Group: ref("ns/a"), Places: []gang.Assignment{{Pod: "ns/a-0", Node: "n0"}, {Pod: "ns/a-1", Node: "n1"}}, For: 2 * time.Second,
+	}
 	s.do(save)
 	require.Equal(t, []string{"ns/a-1"}, s.book.PlacesOn("n1"))
 	s.after(time.Second)

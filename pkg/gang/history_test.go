@@ -285,7 +285,9 @@ func TestHistories(t *testing.T) {
 					return
 				}
 				w.apply(t, gang.Unschedulable{Group: g.Key, Refusal: gang.Obstacle{By: gang.Plan, Words: "test"}})
-				save := gang.CapacityHeld{Group: g.Key, Places: []gang.Assignment{{Pod: p.Pod, Node: fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "n"))}}}
+				save := gang.CapacityHeld{
+					Group: g.Key, Places: []gang.Assignment{{Pod: p.Pod, Node: fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "n"))}},
+				}
 				if !g.Starving && rapid.Bool().Draw(t, "for a moment") {
 					played["save for a moment"]++
 					save.For = time.Second
@@ -374,7 +376,8 @@ func TestHistories(t *testing.T) {
 					if nonStrict { // the barrier was open: the members that fit follow
 						w.least[p.Gang.String()+"/ran"] = 1
 					}
-					w.apply(t, gang.Released{Pod: p.Pod, Why: "bind failed", By: rapid.SampledFrom([]gang.ObstacleKind{gang.NoObstacle, gang.API}).Draw(t, "by")})
+					w.apply(t,
+						gang.Released{Pod: p.Pod, Why: "bind failed", By: rapid.SampledFrom([]gang.ObstacleKind{gang.NoObstacle, gang.API}).Draw(t, "by")})
 					return
 				}
 				p.Node, _ = w.book.Place(p.Pod)
@@ -407,7 +410,10 @@ func TestHistories(t *testing.T) {
 		}
 		t.Repeat(steps)
 	})
-	for _, name := range []string{"declare", "regroup", "consent", "regroup with places", "plan beside others", "remove", "come", "go", "plan", "plan for some", "refuse", "save", "confirm", "cycle", "drop", "evict", "spare", "unreserve", "bind", "time"} {
+	for _, name := range []string{
+		"declare", "regroup", "consent", "regroup with places", "plan beside others", "remove", "come", "go", "plan", "plan for some", "refuse",
+		"save", "confirm", "cycle", "drop", "evict", "spare", "unreserve", "bind", "time",
+	} {
 		least := 20
 		if name == "plan beside others" {
 			least = 10 // the histories are drawn anew each time; this is about 30

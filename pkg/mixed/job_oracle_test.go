@@ -816,7 +816,8 @@ func drawJobWorld(t *rapid.T, tree *topology.Tree, kinds int) (shop, mixed.World
 // member by member.
 func TestChooseJob(t *testing.T) {
 	kinds := []string{
-		"refused", "on one node", "in a domain", "across the cluster", "on eight nodes", "unlike members", "three kinds", "several gangs", "three gangs",
+		"refused", "on one node", "in a domain", "across the cluster", "on eight nodes", "unlike members", "three kinds", "several gangs",
+		"three gangs",
 		"each gang gathers", "in part", "some gangs only", "six members", "with bound members", "with multiples",
 		"with multiples and bound members", "decided by ranks", "decided by preferences of all", "decided by preferences of each",
 		"decided by attraction", "decided by soft preferences", "decided by room", "decided by names", "decided inside", "like members",
@@ -865,7 +866,8 @@ func TestJobSets(t *testing.T) {
 		}
 		for range 1 + worlds.Even(t, 3, "sets") {
 			who := rapid.Permutation([]int{0, 1, 2}[:len(j.Gangs)]).Draw(t, "who")
-			j.Sets = append(j.Sets, mixed.Set{Gangs: who[:1+worlds.Even(t, 2, "more")], Gather: plan.Gather{Must: 1 + worlds.Even(t, 3, "must"), Multiple: none}})
+			j.Sets = append(j.Sets,
+				mixed.Set{Gangs: who[:1+worlds.Even(t, 2, "more")], Gather: plan.Gather{Must: 1 + worlds.Even(t, 3, "must"), Multiple: none}})
 		}
 		newJobTwin(s, w, j).compare(t, y)
 	})

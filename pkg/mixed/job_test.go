@@ -320,11 +320,13 @@ func TestSplitSets(t *testing.T) {
 // TestRefusalNamesDeeperGangs: a refusal says how many gangs must gather where, as far as it knows them.
 func TestRefusalNamesDeeperGangs(t *testing.T) {
 	for want, sets := range map[string][]mixed.Set{
-		"; each gang in one domain of Rack":                   mixed.EachGang(3, plan.Gather{Must: 2}),
-		"; one of the gangs in one domain of Rack":            {{Gangs: []int{1}, Gather: plan.Gather{Must: 2}}},
-		"; 2 of the gangs, each in one domain of Rack":        mixed.EachGang(2, plan.Gather{Must: 2}),
-		"; 2 of the gangs together in one domain of Rack":     {{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}},
-		"; 2 sets of 2 gangs, each set in one domain of Rack": {{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}, {Gangs: []int{1, 2}, Gather: plan.Gather{Must: 2}}},
+		"; each gang in one domain of Rack":               mixed.EachGang(3, plan.Gather{Must: 2}),
+		"; one of the gangs in one domain of Rack":        {{Gangs: []int{1}, Gather: plan.Gather{Must: 2}}},
+		"; 2 of the gangs, each in one domain of Rack":    mixed.EachGang(2, plan.Gather{Must: 2}),
+		"; 2 of the gangs together in one domain of Rack": {{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}},
+		"; 2 sets of 2 gangs, each set in one domain of Rack": {
+			{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}, {Gangs: []int{1, 2}, Gather: plan.Gather{Must: 2}},
+		},
 	} {
 		j := mixed.Job{Sets: sets}
 		for g := range 3 {
@@ -359,7 +361,8 @@ func TestSetsTooLarge(t *testing.T) {
 			[]mixed.Set{{Gangs: []int{0, 1}, Gather: rack}},
 			[]offer.Slots{2, 2},
 			0,
-			"ClusterTopologyLayer/: 3; 2 of the gangs together in one domain of Rack; 2 of the gangs together need 4 in one domain of Rack, best is s/r2 with 3",
+			"ClusterTopologyLayer/: 3; 2 of the gangs together in one domain of Rack; 2 of the gangs together need 4 in one domain of Rack, best " +
+				"is s/r2 with 3",
 		},
 		"each would fit alone": {
 			mixed.EachGang(3, rack), []offer.Slots{3, 2, 1}, 0, "ClusterTopologyLayer/: 5; each gang in one domain of Rack",

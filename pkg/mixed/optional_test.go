@@ -170,7 +170,8 @@ func TestSomeGangs(t *testing.T) {
 		if is == nil {
 			t.Fatalf("refused: %v; the twin places %v of %+v, %+v", refusal, want, o.Job, o.Choice)
 		}
-		if fmt.Sprint(is.Domain, is.Puts) != fmt.Sprint(want.Domain, want.Puts) && (is.Domain != want.Domain || len(is.Puts) != len(want.Puts) || !slices.Equal(o.in(is), o.in(want))) {
+		if fmt.Sprint(is.Domain, is.Puts) != fmt.Sprint(want.Domain, want.Puts) && (is.Domain != want.Domain || len(is.Puts) != len(want.Puts) ||
+			!slices.Equal(o.in(is), o.in(want))) {
 			t.Fatalf("%v, %v: want %v of %v\n%+v\n%+v", is, o.in(is), want, of, o.Job, o.Choice)
 		}
 		y.Count("all", !slices.Contains(of, false))

@@ -18,14 +18,22 @@ var states = rapid.Custom(func(t *rapid.T) page.State {
 	name := rapid.SampledFrom([]string{"a/a", "a/b", "b/a", "b/b", "c/c"})
 	few := rapid.IntRange(0, 2)
 	place := rapid.Custom(func(t *rapid.T) page.Place {
-		return page.Place{Gang: name.Draw(t, "gang"), Kind: rapid.SampledFrom([]page.Kind{page.Runs, page.Terminating, page.Reserved}).Draw(t, "kind"), Pods: 1 + few.Draw(t, "pods")}
+		return page.Place{
+			Gang: name.Draw(t, "gang"), Kind: rapid.SampledFrom([]page.Kind{page.Runs, page.Terminating, page.Reserved}).Draw(t, "kind"),
+			Pods: 1 + few.Draw(t, "pods"),
+		}
 	})
 	node := rapid.Custom(func(t *rapid.T) page.Node {
-		return page.Node{Path: name.Draw(t, "path"), Free: few.Draw(t, "free"), Broken: few.Draw(t, "broken") == 0, Places: rapid.SliceOfN(place, 0, 2).Draw(t, "places")}
+		return page.Node{
+			Path: name.Draw(t, "path"), Free: few.Draw(t, "free"), Broken: few.Draw(t, "broken") == 0,
+			Places: rapid.SliceOfN(place, 0, 2).Draw(t, "places"),
+		}
 	})
 	one := rapid.Custom(func(t *rapid.T) page.Gang { return page.Gang{Name: name.Draw(t, "name"), Pods: few.Draw(t, "pods")} })
 	waiter := rapid.Custom(func(t *rapid.T) page.Waiter {
-		return page.Waiter{Gang: name.Draw(t, "gang"), Bound: few.Draw(t, "bound"), Reason: rapid.SampledFrom([]string{"", "no room"}).Draw(t, "reason")}
+		return page.Waiter{
+			Gang: name.Draw(t, "gang"), Bound: few.Draw(t, "bound"), Reason: rapid.SampledFrom([]string{"", "no room"}).Draw(t, "reason"),
+		}
 	})
 	return page.State{
 		At: time.Unix(int64(few.Draw(t, "at")), 0).UTC(), Problem: rapid.SampledFrom([]string{"", "it is broken"}).Draw(t, "problem"),

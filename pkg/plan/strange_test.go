@@ -45,7 +45,9 @@ func drawStrange(t *rapid.T) plan.World {
 	w := plan.World{Tree: topology.Build(layers, nodes)}
 	n := w.Tree.NumNodes()
 	w.Bound, w.Attract = make([]offer.Slots, n), make([]offer.Slots, n)
-	sizes := [][]offer.Slots{{0, 0, 0, 1}, {1}, {0, 1, 2}, {1, 1 << 40}, {0, 1 << 40, 5}, {0, 7, 8, 9}, {8}, {1, 2, 4, 8, 16, 32}, {3, 5}}[worlds.Even(t, 9, "sizes")]
+	sizes := [][]offer.Slots{
+		{0, 0, 0, 1}, {1}, {0, 1, 2}, {1, 1 << 40}, {0, 1 << 40, 5}, {0, 7, 8, 9}, {8}, {1, 2, 4, 8, 16, 32}, {3, 5},
+	}[worlds.Even(t, 9, "sizes")]
 	for range n {
 		w.Free = append(w.Free, sizes[worlds.Even(t, len(sizes), "slots")])
 	}
@@ -149,7 +151,10 @@ func TestStrange(t *testing.T) {
 
 // TestStrangeAndSmall is TestChoose for the same shapes, as far as the twin can try everything.
 func TestStrangeAndSmall(t *testing.T) {
-	kinds := []string{"refused", "in a domain", "with multiples", "with bound members", "decided by preferences", "decided by the second preference", "decided by attraction"}
+	kinds := []string{
+		"refused", "in a domain", "with multiples", "with bound members", "decided by preferences", "decided by the second preference",
+		"decided by attraction",
+	}
 	worlds.Check(t, 600, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawStrange(t)
 		ways := offer.Slots(200)

@@ -156,7 +156,10 @@ func TestFoundChoiceIsListed(t *testing.T) {
 	for _, k := range []struct {
 		count            int
 		cpu, gpu, memory int64
-	}{{2, 0, 0, 4}, {1, 4, 5, 11}, {4, 10, 0, 2}, {4, 3, 3, 1}, {3, 1, 1, 6}, {1, 4, 5, 7}, {1, 0, 4, 8}, {3, 9, 1, 10}, {3, 9, 0, 0}, {2, 0, 5, 7}} {
+	}{
+		{2, 0, 0, 4}, {1, 4, 5, 11}, {4, 10, 0, 2}, {4, 3, 3, 1}, {3, 1, 1, 6}, {1, 4, 5, 7}, {1, 0, 4, 8}, {3, 9, 1, 10}, {3, 9, 0, 0},
+		{2, 0, 5, 7},
+	} {
 		asks := quota.List{"cpu": k.cpu, "gpu": k.gpu, "memory": k.memory}
 		c.Kinds = append(c.Kinds, quota.Kind{Want: quota.Want{Quota: "q", Asks: asks, Count: k.count}})
 	}

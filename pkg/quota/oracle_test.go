@@ -579,7 +579,10 @@ func (p *plain) gang(name string) (is quota.Pod) {
 
 // drawWorld makes a small tree.
 func drawWorld(t *rapid.T) (*plain, *quota.Book) {
-	p := &plain{specs: map[string]quota.Spec{root: {Name: root, Inner: true}}, totals: quota.List{}, pods: map[string]quota.Pod{}, passed: map[string]bool{}, with: map[string][]string{}, since: map[string]int64{}}
+	p := &plain{
+		specs: map[string]quota.Spec{root: {Name: root, Inner: true}}, totals: quota.List{}, pods: map[string]quota.Pod{},
+		passed: map[string]bool{}, with: map[string][]string{}, since: map[string]int64{},
+	}
 	rich := rapid.Bool().Draw(t, "rich")
 	p.rich = rich
 	amounts := func(label string, odds int) quota.List {
@@ -657,7 +660,9 @@ func keysOf[V any](m map[string]V) func(yield func(string) bool) {
 
 // After any history a Book answers as its twin, which recomputes everything.
 func TestBook(t *testing.T) {
-	kinds := []string{"admitted", "max", "min", "runtime", "not next", "guaranteed", "borrows", "own", "by min", "by shares", "enough", "not enough", "leaving"}
+	kinds := []string{
+		"admitted", "max", "min", "runtime", "not next", "guaranteed", "borrows", "own", "by min", "by shares", "enough", "not enough", "leaving",
+	}
 	worlds.Check(t, 10000, kinds, func(t *rapid.T, y worlds.Tally) {
 		p, b := drawWorld(t)
 		var leaves []string

@@ -408,7 +408,8 @@ func (s *scene) may(b *quota.Book, names []string, more int, policy quota.Policy
 		var may []string
 		for _, other := range s.sorted() {
 			if right := r.Right(other.name); right != quota.None {
-				may = append(may, other.name+" "+map[quota.Right]string{quota.SameQuota: "own", quota.ByMin: "by min", quota.ByFairShare: "by shares"}[right])
+				may = append(may,
+					other.name+" "+map[quota.Right]string{quota.SameQuota: "own", quota.ByMin: "by min", quota.ByFairShare: "by shares"}[right])
 			}
 		}
 		fmt.Fprintf(&out, "%s: %s", name, strings.Join(may, ", "))

@@ -232,7 +232,9 @@ func TestCompareNames(t *testing.T) {
 			t.Fatalf("%q ≤ %q ≤ %q, but not %q ≤ %q", a, b, c, a, c)
 		}
 	})
-	sorted := []string{"", "1", "2", "010", "10", "n", "n-2", "n-10", "n2", "n2a", "n02b", "n2b", "n10", "n99999999999999999999", "n100000000000000000000", "x"}
+	sorted := []string{
+		"", "1", "2", "010", "10", "n", "n-2", "n-10", "n2", "n2a", "n02b", "n2b", "n10", "n99999999999999999999", "n100000000000000000000", "x",
+	}
 	for i, a := range sorted {
 		for _, b := range sorted[i+1:] {
 			if topology.CompareNames(a, b) >= 0 || topology.CompareNames(b, a) <= 0 {

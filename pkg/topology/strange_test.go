@@ -16,7 +16,10 @@ import (
 //	Names that equal domain names of other layers.
 //	Numbers beyond 64 bits.
 func TestChangeOfStrangeNames(t *testing.T) {
-	names := []string{"0", "00", "1", "01", "001", "1a", "01a", "1-0", "1-00", "a", "A", "a1", "a01", "a1b", "a01b", "a1b0", "18446744073709551616", "018446744073709551616", "é", "-"}
+	names := []string{
+		"0", "00", "1", "01", "001", "1a", "01a", "1-0", "1-00", "a", "A", "a1", "a01", "a1b", "a01b", "a1b0", "18446744073709551616",
+		"018446744073709551616", "é", "-",
+	}
 	worlds.Check(t, 500, []string{"alike but for zeros", "six layers", "no node is left"}, func(t *rapid.T, y worlds.Tally) {
 		layers := []string{"A", "B", "C", "D", "E", "F"}[:worlds.Even(t, 7, "layers")]
 		few := names[:2+worlds.Even(t, len(names)-1, "names")]

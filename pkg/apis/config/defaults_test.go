@@ -90,9 +90,11 @@ profiles:
 func TestDefaultsOrder(t *testing.T) {
 	const all = "PreEnqueue QueueSort PreFilter Filter PostFilter PreScore Score Reserve Permit PostBind"
 	for name, c := range map[string]struct{ profiles, without, behind string }{
-		"nothing":            {`[{schedulerName: a}]`, "", ""},
-		"two profiles":       {`[{schedulerName: a}, {schedulerName: b}]`, "", ""},
-		"other plugins":      {`[{schedulerName: a, plugins: {postFilter: {enabled: [{name: DefaultPreemption}]}, filter: {enabled: [{name: NodeName}]}}}]`, "", ""},
+		"nothing":      {`[{schedulerName: a}]`, "", ""},
+		"two profiles": {`[{schedulerName: a}, {schedulerName: b}]`, "", ""},
+		"other plugins": {
+			`[{schedulerName: a, plugins: {postFilter: {enabled: [{name: DefaultPreemption}]}, filter: {enabled: [{name: NodeName}]}}}]`, "", "",
+		},
 		"others off":         {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}}]`, "", ""},
 		"at MultiPoint":      {`[{schedulerName: a, plugins: {multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}}}]`, "", ""},
 		"at MultiPoint last": {`[{schedulerName: a, plugins: {multiPoint: {enabled: [{name: NodeName}, {name: Coscheduling}]}, postFilter: {enabled: [{name: DefaultPreemption}, {name: Coscheduling}]}}}]`, "", ""},
@@ -103,8 +105,11 @@ func TestDefaultsOrder(t *testing.T) {
 		"replaced at a point": {
 			`[{schedulerName: a, plugins: {postFilter: {disabled: [{name: "*"}], enabled: [{name: DefaultPreemption}]}}}]`, "PostFilter", "",
 		},
-		"off":        {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]`, all, ""},
-		"off in one": {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}, {schedulerName: b}]`, "a:PreEnqueue a:PreFilter a:Filter a:PostFilter a:PreScore a:Score a:Reserve a:Permit a:PostBind", ""},
+		"off": {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]`, all, ""},
+		"off in one": {
+			`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}, {schedulerName: b}]`,
+			"a:PreEnqueue a:PreFilter a:Filter a:PostFilter a:PreScore a:Score a:Reserve a:Permit a:PostBind", "",
+		},
 		"off, but at a point": {
 			`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}, permit: {enabled: [{name: Coscheduling}]}}}]`,
 			"PreEnqueue QueueSort PreFilter Filter PostFilter PreScore Score Reserve PostBind", "",
@@ -113,11 +118,14 @@ func TestDefaultsOrder(t *testing.T) {
 			`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}, bind: {enabled: [{name: DefaultBinder}]}, postFilter: {enabled: [{name: DefaultPreemption}, {name: Coscheduling}]}}}]`,
 			"PreEnqueue QueueSort PreFilter Filter PreScore Score Reserve Permit PostBind", "PostFilter",
 		},
-		"queue sorted by ours":     {`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: Coscheduling}]}}}]`, "", ""},
-		"queue not by priority":    {`[{schedulerName: a, plugins: {queueSort: {disabled: [{name: PrioritySort}]}}}]`, "", ""},
-		"queue by priority":        {`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: PrioritySort}]}}}]`, "QueueSort", ""},
-		"queue not by ours":        {`[{schedulerName: a, plugins: {queueSort: {disabled: [{name: Coscheduling}]}}}]`, "QueueSort", ""},
-		"queue by priority in one": {`[{schedulerName: a}, {schedulerName: b, plugins: {queueSort: {enabled: [{name: PrioritySort}], disabled: [{name: "*"}]}}}]`, "QueueSort", ""},
+		"queue sorted by ours":  {`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: Coscheduling}]}}}]`, "", ""},
+		"queue not by priority": {`[{schedulerName: a, plugins: {queueSort: {disabled: [{name: PrioritySort}]}}}]`, "", ""},
+		"queue by priority":     {`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: PrioritySort}]}}}]`, "QueueSort", ""},
+		"queue not by ours":     {`[{schedulerName: a, plugins: {queueSort: {disabled: [{name: Coscheduling}]}}}]`, "QueueSort", ""},
+		"queue by priority in one": {
+			`[{schedulerName: a}, {schedulerName: b, plugins: {queueSort: {enabled: [{name: PrioritySort}], disabled: [{name: "*"}]}}}]`,
+			"QueueSort", "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := load(t, "profiles: "+c.profiles)
@@ -133,12 +141,14 @@ func TestDefaultsWeight(t *testing.T) {
 		profile string
 		weight  int32
 	}{
-		"nothing":               {`{}`, 2000},
-		"weighed":               {`{multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}}`, 3},
-		"named, not weighed":    {`{multiPoint: {enabled: [{name: Coscheduling}]}}`, 2000},
-		"weighed at Score":      {`{score: {enabled: [{name: Coscheduling, weight: 4}]}}`, 4},
-		"named at Score":        {`{score: {enabled: [{name: Coscheduling}]}}`, 2000},
-		"weighed at both":       {`{multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}, score: {enabled: [{name: Coscheduling, weight: 4}]}}`, 4},
+		"nothing":            {`{}`, 2000},
+		"weighed":            {`{multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}}`, 3},
+		"named, not weighed": {`{multiPoint: {enabled: [{name: Coscheduling}]}}`, 2000},
+		"weighed at Score":   {`{score: {enabled: [{name: Coscheduling, weight: 4}]}}`, 4},
+		"named at Score":     {`{score: {enabled: [{name: Coscheduling}]}}`, 2000},
+		"weighed at both": {
+			`{multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}, score: {enabled: [{name: Coscheduling, weight: 4}]}}`, 4,
+		},
 		"off at Score":          {`{score: {disabled: [{name: Coscheduling}]}}`, 0},
 		"all off at Score":      {`{score: {disabled: [{name: "*"}]}}`, 0},
 		"off":                   {`{multiPoint: {disabled: [{name: Coscheduling}]}}`, 0},
@@ -258,7 +268,8 @@ func requireOrder(t *testing.T, cfg *kubeconfig.KubeSchedulerConfiguration, with
 		}
 		for point, set := range map[string]kubeconfig.PluginSet{
 			"PreEnqueue": runs.PreEnqueue, "QueueSort": runs.QueueSort, "PreFilter": runs.PreFilter, "Filter": runs.Filter,
-			"PostFilter": runs.PostFilter, "PreScore": runs.PreScore, "Score": runs.Score, "Reserve": runs.Reserve, "Permit": runs.Permit, "PostBind": runs.PostBind,
+			"PostFilter": runs.PostFilter, "PreScore": runs.PreScore, "Score": runs.Score, "Reserve": runs.Reserve, "Permit": runs.Permit,
+			"PostBind": runs.PostBind,
 		} {
 			at := slices.IndexFunc(set.Enabled, func(p kubeconfig.Plugin) bool { return p.Name == config.PluginName })
 			require.Equal(t, listed(without, point), at < 0, "%s of %s: %v", point, profile.SchedulerName, set.Enabled)

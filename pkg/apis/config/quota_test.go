@@ -13,7 +13,10 @@ import (
 )
 
 func quotaDefaults() config.QuotaArgs {
-	return config.QuotaArgs{Namespace: "koordinator-system", Runtime: true, ScaleMin: true, SpareDefault: true, Delay: 120 * time.Second, Every: time.Second, Reclaim: "Any"}
+	return config.QuotaArgs{
+		Namespace: "koordinator-system", Runtime: true, ScaleMin: true, SpareDefault: true, Delay: 120 * time.Second, Every: time.Second,
+		Reclaim: "Any",
+	}
 }
 
 func TestDecodeQuota(t *testing.T) {

@@ -70,7 +70,10 @@ func TestPods(t *testing.T) {
   {"op":"add","path":"/metadata/labels/pod-group.scheduling.sigs.k8s.io","value":"x-0-abc"},{"op":"add","path":"/spec/schedulingGates","value":[{"name":"scheduling.koordinator.sh/gang"}]}]`},
 		"no integration's":  {pod: `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {schedulerName: koord-scheduler}}`},
 		"of another source": {pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.k8s.io/group-name: g}}, spec: {schedulerName: koord-scheduler}}`},
-		"half of a gang":    {pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0}}, spec: {schedulerName: koord-scheduler}}`, warns: `"grove.io/podclique"`},
+		"half of a gang": {
+			pod:   `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0}}, spec: {schedulerName: koord-scheduler}}`,
+			warns: `"grove.io/podclique"`,
+		},
 		"it is not served": {
 			pod:   `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0, grove.io/podclique: a}}, spec: {schedulerName: kai-scheduler}}`,
 			warns: `no backend for schedulerName`,
@@ -88,7 +91,9 @@ func TestPods(t *testing.T) {
 			pod: strings.ReplaceAll(leader, "revision-hash: abc", "revision-hash: A_b"), gated: []podgang.Kind{podgang.LeaderWorkerSet},
 			warns: `label leaderworkerset.sigs.k8s.io/template-revision-hash: "A_b" is invalid; supported values: `,
 		},
-		"it has a node": {pod: strings.ReplaceAll(leader, "containers: []", "nodeName: n1, containers: []"), gated: []podgang.Kind{podgang.LeaderWorkerSet}},
+		"it has a node": {
+			pod: strings.ReplaceAll(leader, "containers: []", "nodeName: n1, containers: []"), gated: []podgang.Kind{podgang.LeaderWorkerSet},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := admissionOf(t, koordinatorOnly)
@@ -159,12 +164,14 @@ func TestValidate(t *testing.T) {
 		object, old  string
 		denied, warn string
 	}{
-		"a bad mode":            {object: set(lws, "strict", "1"), denied: `spec.networkTopology.mode: Unsupported value: "strict"`},
-		"a negative tier":       {object: set(lws, "hard", "-1"), denied: "must be greater than or equal to 0"},
-		"tier 0":                {object: set(lws, "hard", "0"), warn: "highestTierAllowed is 0: all pods of a group must run on the same node"},
-		"well":                  {object: set(lws, "soft", "1")},
-		"it was so before":      {object: set(lws, "strict", "1"), old: set(lws, "strict", "1")},
-		"a scaling group":       {object: pcs("koord-scheduler"), denied: `koord-scheduler backend does not support topologyConstraint on PodCliqueScalingGroup "prefill"`},
+		"a bad mode":       {object: set(lws, "strict", "1"), denied: `spec.networkTopology.mode: Unsupported value: "strict"`},
+		"a negative tier":  {object: set(lws, "hard", "-1"), denied: "must be greater than or equal to 0"},
+		"tier 0":           {object: set(lws, "hard", "0"), warn: "highestTierAllowed is 0: all pods of a group must run on the same node"},
+		"well":             {object: set(lws, "soft", "1")},
+		"it was so before": {object: set(lws, "strict", "1"), old: set(lws, "strict", "1")},
+		"a scaling group": {
+			object: pcs("koord-scheduler"), denied: `koord-scheduler backend does not support topologyConstraint on PodCliqueScalingGroup "prefill"`,
+		},
 		"of another scheduler":  {object: pcs("kai-scheduler")},
 		"Volcano, both tiers":   {object: `{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: x}, spec: {networkTopology: {highestTierAllowed: 1, highestTierName: rack}}}`, denied: "must not specify 'highestTierAllowed' and 'highestTierName'"},
 		"our PodGroup, no list": {object: `{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: x, annotations: {gang.scheduling.koordinator.sh/groups: "x"}}, spec: {minMember: 1}}`, denied: "groups"},

@@ -87,14 +87,16 @@ func TestFind(t *testing.T) {
 		found  bool
 		waits  bool
 	}{
-		"ours":                     {func(*resourceapi.ResourceClaim) {}, true, true, false},
-		"for a foreign pod":        {func(*resourceapi.ResourceClaim) {}, false, false, false},
-		"not marked":               {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, false, false},
-		"by a member's own cycle":  {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, true, true},
-		"not reserved":             {func(c *resourceapi.ResourceClaim) { c.Annotations, c.Status.ReservedFor = nil, nil }, true, false, true},
-		"taken back":               {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, true, false, false},
-		"allocated anew by others": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "other" }, true, false, false},
-		"reserved for no pod":      {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, true, false, false},
+		"ours":                    {func(*resourceapi.ResourceClaim) {}, true, true, false},
+		"for a foreign pod":       {func(*resourceapi.ResourceClaim) {}, false, false, false},
+		"not marked":              {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, false, false},
+		"by a member's own cycle": {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, true, true},
+		"not reserved":            {func(c *resourceapi.ResourceClaim) { c.Annotations, c.Status.ReservedFor = nil, nil }, true, false, true},
+		"taken back":              {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, true, false, false},
+		"allocated anew by others": {
+			func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "other" }, true, false, false,
+		},
+		"reserved for no pod": {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, true, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim, r := marked(t, "gpu", 1), &allot.Allocations{}
@@ -114,7 +116,8 @@ func marked(t *testing.T, name string, pods int) *resourceapi.ResourceClaim {
 	}}
 	for i := range pods {
 		user := string(rune('a' + i))
-		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: user, UID: types.UID(user)})
+		c.Status.ReservedFor = append(c.Status.ReservedFor,
+			resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: user, UID: types.UID(user)})
 	}
 	c.Annotations = map[string]string{scheduling.AnnotationAllocatedAhead: allot.MarkOf(c.Status.Allocation)}
 	require.True(t, allot.AllocatedByMuster(c))
@@ -193,7 +196,9 @@ func TestIdle(t *testing.T) {
 // TestLeftover: a claim for extended resources belongs to its pod, and blocks no other pod.
 func TestLeftover(t *testing.T) {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "a-extended-resources-x", UID: "x", Annotations: map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
+		Namespace: "ns", Name: "a-extended-resources-x", UID: "x", Annotations: map[string]string{
+			resourceapi.ExtendedResourceClaimAnnotation: "true",
+		},
 		OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", Name: "a", UID: "a", Controller: ptr.To(true)}},
 	}}
 	asks := v1.Container{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"x.io/gpu": resource.MustParse("1")}}}
@@ -206,7 +211,8 @@ func TestLeftover(t *testing.T) {
 		members []*v1.Pod
 		left    bool
 	}{
-		"its own": {[]*v1.Pod{b, a}, true}, "another's": {[]*v1.Pod{b}, false}, "made again": {[]*v1.Pod{again}, false}, "it asks for no such": {[]*v1.Pod{plain}, false},
+		"its own": {[]*v1.Pod{b, a}, true}, "another's": {[]*v1.Pod{b}, false}, "made again": {[]*v1.Pod{again}, false},
+		"it asks for no such": {[]*v1.Pod{plain}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &allot.Allocations{Claims: tracker{is: claim}}

@@ -160,7 +160,8 @@ func TestNoEarlyExplanationWithRival(t *testing.T) {
 				gangs["important"] = 9
 			}
 			for gang, priority := range gangs {
-				fmt.Fprintf(&out, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s}, spec: {minMember: 1}}\n", gang)
+				fmt.Fprintf(&out, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s}, spec: {minMember: 1}}\n",
+					gang)
 				writePod(&out, gang+"-0", gang, "", priority, 1)
 			}
 			text := out.String()
@@ -201,7 +202,9 @@ func drawWorld(t *rapid.T) (text string, gangs []string) {
 	priority := func(of ...int) int { return rapid.SampledFrom(of).Draw(t, "priority") }
 	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
 		cpu := rapid.IntRange(1, 4).Draw(t, "cpu")
-		fmt.Fprintf(&out, "---\n{apiVersion: v1, kind: Node, metadata: {name: m%d, labels: {spine: s%d, block: b%d}}, spec: {unschedulable: %t}, status: {capacity: {cpu: %d, memory: 8Gi}}}\n",
+		fmt.Fprintf(&out,
+			"---\n{apiVersion: v1, kind: Node, metadata: {name: m%d, labels: {spine: s%d, block: b%d}}, spec: {unschedulable: %t}, status: "+
+				"{capacity: {cpu: %d, memory: 8Gi}}}\n",
 			i, rapid.IntRange(0, 2).Draw(t, "spine"), rapid.IntRange(0, 1).Draw(t, "block"), rapid.IntRange(0, 7).Draw(t, "cordoned") == 0, cpu)
 		for j, free := 0, cpu; free > 0 && rapid.Bool().Draw(t, "runs"); j++ {
 			used := rapid.IntRange(1, free).Draw(t, "used")
@@ -242,6 +245,7 @@ func writePod(out *strings.Builder, name, gang, node string, priority, cpu int) 
 	if node != "" {
 		at = ", nodeName: " + node
 	}
-	fmt.Fprintf(out, "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s%s}, spec: {schedulerName: muster-scheduler, priorityClassName: p%d%s, "+
-		"containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]}}\n", name, label, priority, at, cpu)
+	fmt.Fprintf(out,
+		"---\n{apiVersion: v1, kind: Pod, metadata: {name: %s%s}, spec: {schedulerName: muster-scheduler, priorityClassName: p%d%s, "+
+			"containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]}}\n", name, label, priority, at, cpu)
 }

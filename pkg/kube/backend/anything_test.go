@@ -42,7 +42,8 @@ var whole = []string{
 // anything returns a value of any type that may stand in place of another.
 func anything(t *rapid.T) any {
 	return rapid.SampledFrom([]any{
-		nil, "", "a", "A b", strings.Repeat("a", 253), strings.Repeat("-", 70), int64(-1), int64(0), int64(1), int64(math.MaxInt32), int64(math.MaxInt64), 1.5, true,
+		nil, "", "a", "A b", strings.Repeat("a", 253), strings.Repeat("-", 70), int64(-1), int64(0), int64(1), int64(math.MaxInt32),
+		int64(math.MaxInt64), 1.5, true,
 		[]any{},
 		[]any{nil},
 		[]any{"a", "a"},
@@ -113,7 +114,11 @@ func TestAnything(t *testing.T) {
 			slices.SortFunc(all, func(a, b []any) int { return strings.Compare(fmt.Sprint(a...), fmt.Sprint(b...)) })
 			put(u.Object, rapid.SampledFrom(all).Draw(rt, "where"), anything(rt))
 		}
-		topology := podgang.Topology{Layers: []podgang.Layer{{Name: "SpineLayer", Keys: []string{"example.com/spine"}}, {Name: "BlockLayer", Keys: []string{"example.com/block"}}}}
+		topology := podgang.Topology{
+			Layers: []podgang.Layer{
+				{Name: "SpineLayer", Keys: []string{"example.com/spine"}}, {Name: "BlockLayer", Keys: []string{"example.com/block"}},
+			},
+		}
 		old := u.DeepCopy()
 		podgang.ValidateLeaderWorkerSet(u, old)
 		podgang.ValidateVolcano(u, old)
@@ -150,7 +155,8 @@ func legal(t require.TestingT, err error) {
 
 func tryBuild(u *unstructured.Unstructured) (out []*podgang.PodGangInfo, err error) {
 	pods := []metav1.Object{&metav1.ObjectMeta{Namespace: "default", Name: "x-0", Labels: map[string]string{
-		lws.SetNameLabelKey: "x", lws.GroupIndexLabelKey: "0", lws.RevisionKey: "r", workloads.JobSetName: "js", "jobset.sigs.k8s.io/replicatedjob-name": "a", "jobset.sigs.k8s.io/restart-attempt": "1",
+		lws.SetNameLabelKey: "x", lws.GroupIndexLabelKey: "0", lws.RevisionKey: "r", workloads.JobSetName: "js",
+		"jobset.sigs.k8s.io/replicatedjob-name": "a", "jobset.sigs.k8s.io/restart-attempt": "1",
 	}}}
 	one := func(info *podgang.PodGangInfo, err error) ([]*podgang.PodGangInfo, error) {
 		if err != nil {

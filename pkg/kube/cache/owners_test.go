@@ -210,7 +210,8 @@ func TestTiersFollowTheTopology(t *testing.T) {
 	pod := member("l", leaderOf("a", "0", "1"))
 	c.setOwner(ownedSet("a", 1, source.AnnotationVolcanoTier, "1"))
 	c.setPod(pod)
-	require.Equal(t, "rejected: volcano.sh/network-topology-highest-tier: tier 1 needs ClusterNetworkTopology default, which does not exist", c.why(t, pod))
+	require.Equal(t, "rejected: volcano.sh/network-topology-highest-tier: tier 1 needs ClusterNetworkTopology default, which does not exist",
+		c.why(t, pod))
 	c.setTopology(topologyOf(spineLayer, nodeLayer))
 	g, _ := c.Group(pod)
 	require.Equal(t, "SpineLayer", g.Gather.Rules[0].Layer)
@@ -258,7 +259,9 @@ func onNode(p *v1.Pod) { p.Spec.NodeName = "n" }
 // as a whole, and none is evicted alone.
 func TestOwnersThatAreGone(t *testing.T) {
 	owner := ownedJobSet("u", map[string]source.Part{"w": {Jobs: 1, Size: 3}}, scheduling.AnnotationTopologySpec, must)
-	pods := []*v1.Pod{member("w0", jobSetMember("w", "u"), onNode), member("w1", jobSetMember("w", "u"), onNode), member("w2", jobSetMember("w", "u"))}
+	pods := []*v1.Pod{
+		member("w0", jobSetMember("w", "u"), onNode), member("w1", jobSetMember("w", "u"), onNode), member("w2", jobSetMember("w", "u")),
+	}
 	for name, history := range map[string]func(*Cache){
 		"a process that knew it": func(c *Cache) {
 			c.setOwner(owner)
@@ -327,7 +330,9 @@ func TestJobSetsMadeAgain(t *testing.T) {
 	c.look("JobSet", true)
 	parts := map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 2}}
 	c.setOwner(ownedJobSet("1", parts))
-	for _, p := range []*v1.Pod{member("d0", jobSetMember("d", "1"), onNode), member("w0", jobSetMember("w", "1"), onNode), member("w1", jobSetMember("w", "1"), onNode)} {
+	for _, p := range []*v1.Pod{
+		member("d0", jobSetMember("d", "1"), onNode), member("w0", jobSetMember("w", "1"), onNode), member("w1", jobSetMember("w", "1"), onNode),
+	} {
 		c.setPod(p)
 	}
 	c.setOwner(ownedJobSet("2", parts))
@@ -406,7 +411,9 @@ func TestGroupsOfOtherAPIs(t *testing.T) {
 		for _, uid := range []string{"", "u"} {
 			c, _, _ := open(t)
 			c.look("Job", true)
-			c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "Job", Namespace: "ns", Name: "j"}, Size: 1, Object: &v1.ObjectReference{UID: types.UID(uid)}})
+			c.setOwner(&source.Owned{
+				Key: source.OwnerKey{Kind: "Job", Namespace: "ns", Name: "j"}, Size: 1, Object: &v1.ObjectReference{UID: types.UID(uid)},
+			})
 			object := func() {
 				pg := podGroup("1")
 				pg.Spec.MinMember = 1
@@ -440,7 +447,8 @@ func TestGroupsThatListOwners(t *testing.T) {
 	pg.Annotations = map[string]string{scheduling.AnnotationGroups: `["ns/a","ns/js","ns/other"]`}
 	c.setObject(ref("a"), pg, source.More{})
 	c.setPod(member("a-0"))
-	require.Contains(t, fmt.Sprint(*notes), scheduling.AnnotationGroups+`: "ns/js" is no gang; did you mean the gangs of JobSet ns/js: ns/js.d, ns/js.w?`)
+	require.Contains(t, fmt.Sprint(*notes),
+		scheduling.AnnotationGroups+`: "ns/js" is no gang; did you mean the gangs of JobSet ns/js: ns/js.d, ns/js.w?`)
 	require.NotContains(t, fmt.Sprint(*notes), `"ns/other" is no gang`, "it may still be made")
 }
 
@@ -484,7 +492,9 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 	c, _, notes := open(t)
 	worker := member("w0", jobSetMember("w", "u"))
 	c.setPod(worker)
-	require.Equal(t, "JobSet ns/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?", c.why(t, worker))
+	require.Equal(t,
+		"JobSet ns/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?",
+		c.why(t, worker))
 	c.deny(resource("JobSet"), true)
 	require.Equal(t, "JobSet ns/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", c.why(t, worker))
 	c.deny(resource("JobSet"), false)
@@ -508,7 +518,8 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 	c.setPod(leader)
 	c.deny(resource("LeaderWorkerSet"), true)
 	require.Empty(t, c.why(t, leader), "its pods say how large it is")
-	require.Contains(t, fmt.Sprint(*notes), "LeaderWorkerSet ns/a may not be read, and what it says of its gang is not heard: apply manifests/rbac/sources/leaderworkerset.yaml")
+	require.Contains(t, fmt.Sprint(*notes),
+		"LeaderWorkerSet ns/a may not be read, and what it says of its gang is not heard: apply manifests/rbac/sources/leaderworkerset.yaml")
 }
 
 // TestOwnersOfPodGroupsThatAreGone: without the rule that its owner may say a gang does not start,
@@ -554,7 +565,8 @@ func TestRulesApart(t *testing.T) {
 	require.Nil(t, all)
 
 	for i := range 2 {
-		c.setPod(member(fmt.Sprintf("w%d", i), jobSetMember("w", "u"), func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologySpec] = must }))
+		c.setPod(member(fmt.Sprintf("w%d", i), jobSetMember("w", "u"),
+			func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologySpec] = must }))
 	}
 	lines, all = own()
 	require.Equal(t, []string{"js.d BlockLayer"}, lines)
@@ -621,7 +633,9 @@ func TestRulesThatAreTakenBack(t *testing.T) {
 	c.setPod(member("p0"))
 	require.False(t, gathers(), "its annotations are gone")
 
-	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}, Values: map[string]string{scheduling.AnnotationTopologySpec: must}})
+	c.setOwner(&source.Owned{
+		Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}, Values: map[string]string{scheduling.AnnotationTopologySpec: must},
+	})
 	pg := podGroup("1")
 	pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "trainer.kubeflow.org/v1alpha1", Kind: "TrainJob", Name: "t"}}
 	c.setObject(ref("a"), pg, source.More{})
@@ -877,7 +891,8 @@ func TestInstalledLater(t *testing.T) {
 			c.laterServed = true
 			of := schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
 			is := false
-			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
+			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+				map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			w := &watcher{
@@ -907,7 +922,8 @@ func TestInstalledLater(t *testing.T) {
 // A CRD that is deleted while the process starts delays no gang, and is read when it is back.
 func TestGoneBeforeItIsRead(t *testing.T) {
 	of := schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
 	var served, readable atomic.Bool
 	client.PrependReactor("list", of.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 		return !readable.Load(), nil, apierrors.NewNotFound(of.GroupResource(), "")

@@ -45,7 +45,10 @@ func TestBoundByAnother(t *testing.T) {
 	clock.Step(10 * time.Second)
 	require.Empty(t, told("second", "muster-scheduler"), "once a minute")
 	clock.Step(time.Minute)
-	require.Equal(t, []string{"bound to n1 by another process than this scheduler, which serves schedulerName muster-scheduler (3 such pods so far): only one scheduler may serve a name"},
+	require.Equal(t, []string{
+		"bound to n1 by another process than this scheduler, which serves schedulerName muster-scheduler (3 such pods so far): only one " +
+			"scheduler may serve a name",
+	},
 		told("third", "muster-scheduler"))
 	require.Empty(t, c.rivals.binding)
 }

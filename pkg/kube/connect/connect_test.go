@@ -53,14 +53,24 @@ func TestPermissions(t *testing.T) {
 		err     error  // of every question
 		says    []string
 	}{
-		"all are there":                          {},
-		"one of a pod":                           {without: "create pods/binding", says: []string{`permission is missing: create pods/binding (API group "")`}},
-		"a custom one":                           {without: "list clusternetworktopologies.scheduling.koordinator.sh", says: []string{`permission is missing: list clusternetworktopologies (API group "scheduling.koordinator.sh")`}},
-		"a source's":                             {without: "watch podgroups.scheduling.sigs.k8s.io", says: []string{`permission is missing: watch podgroups (API group "scheduling.sigs.k8s.io")`}},
+		"all are there": {},
+		"one of a pod":  {without: "create pods/binding", says: []string{`permission is missing: create pods/binding (API group "")`}},
+		"a custom one": {
+			without: "list clusternetworktopologies.scheduling.koordinator.sh",
+			says:    []string{`permission is missing: list clusternetworktopologies (API group "scheduling.koordinator.sh")`},
+		},
+		"a source's": {
+			without: "watch podgroups.scheduling.sigs.k8s.io",
+			says:    []string{`permission is missing: watch podgroups (API group "scheduling.sigs.k8s.io")`},
+		},
 		"requests for permissions are forbidden": {err: forbidden},
-		"requests for permissions fail":          {err: errors.New("no route to host"), says: []string{"asking the API server for the scheduler's permissions: no route to host"}},
-		"several":                                {without: "delete pods|patch pods/status", says: []string{"delete pods", "patch pods/status", "apply manifests/rbac"}},
-		"an unneeded permission":                 {without: "get secrets"},
+		"requests for permissions fail": {
+			err: errors.New("no route to host"), says: []string{"asking the API server for the scheduler's permissions: no route to host"},
+		},
+		"several": {
+			without: "delete pods|patch pods/status", says: []string{"delete pods", "patch pods/status", "apply manifests/rbac"},
+		},
+		"an unneeded permission": {without: "get secrets"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, asked := answering(func(a string) (bool, error) { return !slices.Contains(strings.Split(c.without, "|"), a), c.err })
@@ -86,7 +96,8 @@ func TestPermissionsHaveAnEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	client := fake.NewClientset()
-	client.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, ctx.Err() })
+	client.PrependReactor("create", "selfsubjectaccessreviews",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, ctx.Err() })
 	require.ErrorIs(t, connect.CheckPermissions(ctx, client), context.Canceled)
 }
 
@@ -97,11 +108,26 @@ func TestServed(t *testing.T) {
 		err    error
 		served bool
 	}{
-		"no group":              {},
-		"another version":       {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "podgroups"}}}}},
-		"another resource":      {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "elasticquotas"}}}}},
-		"only a subresource":    {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "podgroups/status"}}}}},
-		"served":                {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "podgroups"}}}}, served: true},
+		"no group": {},
+		"another version": {
+			serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "podgroups"}}}},
+		},
+		"another resource": {
+			serves: []*metav1.APIResourceList{
+				{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "elasticquotas"}}},
+			},
+		},
+		"only a subresource": {
+			serves: []*metav1.APIResourceList{
+				{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "podgroups/status"}}},
+			},
+		},
+		"served": {
+			serves: []*metav1.APIResourceList{
+				{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "podgroups"}}},
+			},
+			served: true,
+		},
 		"the answer is unknown": {err: errors.New("etcd is slow")},
 		"not found, in words":   {err: apierrors.NewNotFound(schema.GroupResource{}, "")},
 	} {
@@ -220,7 +246,9 @@ func TestOthersMayBeLeftOut(t *testing.T) {
 				return c.without == "" || !strings.HasPrefix(asked, c.without+" leaderworkersets"), nil
 			})
 			if c.served {
-				client.Resources = []*metav1.APIResourceList{{GroupVersion: foreign.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: foreign.Resource}}}}
+				client.Resources = []*metav1.APIResourceList{
+					{GroupVersion: foreign.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: foreign.Resource}}},
+				}
 			}
 			src, err := connect.Cluster(t.Context(), newHandle(client))
 			require.NoError(t, err, "they are nothing that the scheduler must be permitted")

@@ -25,8 +25,9 @@ func gpuNode(i int) *v1.Node {
 		Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "nvidia.com/gpu", Value: "present", Effect: v1.TaintEffectNoSchedule}}},
 		Status: v1.NodeStatus{
 			NodeInfo: v1.NodeSystemInfo{
-				MachineID: fmt.Sprintf("%032d", i), KernelVersion: "6.8.0-1021-nvidia", OSImage: "Ubuntu 24.04.2 LTS", ContainerRuntimeVersion: "containerd://2.1.4",
-				KubeletVersion: "v1.37.0", OperatingSystem: "linux", Architecture: "amd64",
+				MachineID: fmt.Sprintf("%032d", i), KernelVersion: "6.8.0-1021-nvidia", OSImage: "Ubuntu 24.04.2 LTS",
+				ContainerRuntimeVersion: "containerd://2.1.4",
+				KubeletVersion:          "v1.37.0", OperatingSystem: "linux", Architecture: "amd64",
 			},
 			Conditions: []v1.NodeCondition{
 				{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"},
@@ -39,10 +40,14 @@ func gpuNode(i int) *v1.Node {
 	}
 	for k := range 50 {
 		n.Status.Images = append(n.Status.Images, v1.ContainerImage{
-			Names: []string{fmt.Sprintf("registry.example.com/team/image-%d@sha256:%064d", k, k), fmt.Sprintf("registry.example.com/team/image-%d:v1", k)}, SizeBytes: int64(k),
+			Names: []string{
+				fmt.Sprintf("registry.example.com/team/image-%d@sha256:%064d", k, k), fmt.Sprintf("registry.example.com/team/image-%d:v1", k),
+			}, SizeBytes: int64(k),
 		})
 	}
-	n.Status.Capacity = v1.ResourceList{v1.ResourceCPU: resource.MustParse("192"), v1.ResourceMemory: resource.MustParse("2Ti"), "nvidia.com/gpu": resource.MustParse("8")}
+	n.Status.Capacity = v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse("192"), v1.ResourceMemory: resource.MustParse("2Ti"), "nvidia.com/gpu": resource.MustParse("8"),
+	}
 	n.Status.Allocatable = n.Status.Capacity.DeepCopy()
 	return n
 }

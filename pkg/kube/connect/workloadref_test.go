@@ -26,7 +26,9 @@ var podResource = v1.SchemeGroupVersion.WithResource("pods")
 
 // written is a pod as an API server of 1.35 has it.
 func written(name, uid, workload string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "ns", "name": name, "uid": uid}}}
+	u := &unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "ns", "name": name, "uid": uid}},
+	}
 	if workload != "" {
 		u.Object["spec"] = map[string]any{"workloadRef": map[string]any{"name": workload, "podGroup": "g"}}
 	}
@@ -35,7 +37,11 @@ func written(name, uid, workload string) *unstructured.Unstructured {
 
 // read is the same pod as this scheduler's types have it.
 func read(name, uid string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid), ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}}}
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: name, UID: types.UID(uid), ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+		},
+	}
 }
 
 func serves(is bool, err error) func(schema.GroupVersionResource) (bool, error) {
@@ -45,7 +51,8 @@ func serves(is bool, err error) func(schema.GroupVersionResource) (bool, error) 
 // TestWorkloadRefs: no handler sees a pod before the field is known that its Go type lacks.
 func TestWorkloadRefs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{podResource: "PodList"}, written("old", "u-old", "train"))
+		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{podResource: "PodList"}, written("old", "u-old", "train"))
 		var away atomic.Bool // whether requests for one pod fail
 		client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return away.Load(), nil, errors.New("no route to host")
@@ -113,7 +120,8 @@ func TestWorkloadRefs(t *testing.T) {
 // Workloads their pods are members all the same, and report the missing permission.
 func TestWorkloadRefsOnlyWhereServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{podResource: "PodList"})
+		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{podResource: "PodList"})
 		fill, err := connect.WorkloadRefs(t.Context(), client, serves(false, nil))
 		require.NoError(t, err)
 		require.Nil(t, fill)

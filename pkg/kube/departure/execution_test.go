@@ -41,7 +41,8 @@ func TestEvictionEventsNamePreemptorAndVictim(t *testing.T) {
 	c.Run()
 	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
 	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
-	require.Equal(t, []string{"*v1.Pod/low Normal Preempted: Preempted by gang default/g on node n0, for places in s1/b1 [*v1.Pod/g-0]"}, c.WaitSaid(1, "Preempted"))
+	require.Equal(t, []string{"*v1.Pod/low Normal Preempted: Preempted by gang default/g on node n0, for places in s1/b1 [*v1.Pod/g-0]"},
+		c.WaitSaid(1, "Preempted"))
 	told := c.WaitSaid(2, " preempts ")
 	slices.Sort(told)
 	require.Equal(t, []string{
@@ -205,7 +206,9 @@ func TestPreemptorEvictsVictimsOfUnwrittenReservation(t *testing.T) {
 func TestEvictionCompletesDespiteAPIErrors(t *testing.T) {
 	pods := v1.Resource("pods")
 	status := func(code int32, reason metav1.StatusReason) error {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "the API server says so"}}
+		return &apierrors.StatusError{
+			ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "the API server says so"},
+		}
 	}
 	const again, instead = "low-0 low-1 low-2", "low-0 low-2 low-3"
 	for name, test := range map[string]struct {
@@ -216,19 +219,23 @@ func TestEvictionCompletesDespiteAPIErrors(t *testing.T) {
 		evicted string
 		warned  bool
 	}{
-		"a deletion times out":            {apierrors.NewTimeoutError("etcd is slow", 1), "delete", "low-1", false, again, true},
-		"a deletion meets 504":            {status(504, metav1.StatusReasonTimeout), "delete", "low-1", false, again, true},
-		"a deletion meets 500":            {apierrors.NewInternalError(errors.New("etcd is slow")), "delete", "low-1", false, again, true},
-		"a deletion meets 503":            {apierrors.NewServiceUnavailable("soon"), "delete", "low-1", false, again, true},
-		"a deletion meets a conflict":     {apierrors.NewConflict(pods, "low-1", errors.New("changed")), "delete", "low-1", false, again, true},
-		"a deletion is one too many":      {apierrors.NewTooManyRequests("later", 1), "delete", "low-1", false, again, true},
-		"a deletion needs another token":  {apierrors.NewUnauthorized("expired"), "delete", "low-1", false, again, true},
-		"there is no API server":          {errors.New("connection refused"), "delete", "low-1", false, again, true},
-		"a deletion is forbidden":         {apierrors.NewForbidden(pods, "low-1", errors.New("a webhook says no")), "delete", "low-1", true, instead, true},
-		"a deletion is invalid":           {status(422, metav1.StatusReasonInvalid), "delete", "low-1", true, instead, true},
-		"a victim's condition meets 504":  {status(504, metav1.StatusReasonTimeout), "status", "low-1", false, again, true},
-		"a victim's condition, conflict":  {apierrors.NewConflict(pods, "low-1", errors.New("changed")), "status", "low-1", false, again, false}, // the client itself writes again
-		"a nomination meets 504":          {status(504, metav1.StatusReasonTimeout), "status", "g-1", false, again, false},                       // the first writer of the pod's status gets it
+		"a deletion times out":           {apierrors.NewTimeoutError("etcd is slow", 1), "delete", "low-1", false, again, true},
+		"a deletion meets 504":           {status(504, metav1.StatusReasonTimeout), "delete", "low-1", false, again, true},
+		"a deletion meets 500":           {apierrors.NewInternalError(errors.New("etcd is slow")), "delete", "low-1", false, again, true},
+		"a deletion meets 503":           {apierrors.NewServiceUnavailable("soon"), "delete", "low-1", false, again, true},
+		"a deletion meets a conflict":    {apierrors.NewConflict(pods, "low-1", errors.New("changed")), "delete", "low-1", false, again, true},
+		"a deletion is one too many":     {apierrors.NewTooManyRequests("later", 1), "delete", "low-1", false, again, true},
+		"a deletion needs another token": {apierrors.NewUnauthorized("expired"), "delete", "low-1", false, again, true},
+		"there is no API server":         {errors.New("connection refused"), "delete", "low-1", false, again, true},
+		"a deletion is forbidden": {
+			apierrors.NewForbidden(pods, "low-1", errors.New("a webhook says no")), "delete", "low-1", true, instead, true,
+		},
+		"a deletion is invalid":          {status(422, metav1.StatusReasonInvalid), "delete", "low-1", true, instead, true},
+		"a victim's condition meets 504": {status(504, metav1.StatusReasonTimeout), "status", "low-1", false, again, true},
+		// the client itself writes again
+		"a victim's condition, conflict": {apierrors.NewConflict(pods, "low-1", errors.New("changed")), "status", "low-1", false, again, false},
+		// the first writer of the pod's status gets it
+		"a nomination meets 504":          {status(504, metav1.StatusReasonTimeout), "status", "g-1", false, again, false},
 		"a nomination meets a conflict":   {apierrors.NewConflict(pods, "g-1", errors.New("changed")), "status", "g-1", false, again, false},
 		"a nomination is always refused":  {apierrors.NewForbidden(pods, "g-1", errors.New("no")), "status", "g-1", true, again, false},
 		"a victim is gone at the API":     {apierrors.NewNotFound(pods, "low-1"), "delete", "low-1", false, "low-0 low-2", false},

@@ -53,7 +53,9 @@ func TestUnboundVictimIsNotDeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := false
-			evict := c.Plugin.Preemptor.Gently(func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string) (bool, error) {
+			evict := c.Plugin.Preemptor.Gently(func(
+				context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string,
+			) (bool, error) {
 				asked = true
 				return false, nil
 			})

@@ -75,7 +75,9 @@ func TestTerminatesFor(t *testing.T) {
 	_, done := v.turn(at("n0", "y"))
 	done(true)
 	delete(v.pending, "y") // it is not counted on, but was asked
-	for name, want := range map[string][2]bool{"x": {true, true}, "y": {true, false}, "z": {true, true}, "w": {false, false}, "w!": {true, true}} {
+	for name, want := range map[string][2]bool{
+		"x": {true, true}, "y": {true, false}, "z": {true, true}, "w": {false, false}, "w!": {true, true},
+	} {
 		pod := at("n0", name)
 		require.Equal(t, want, [2]bool{v.TerminatesFor(gangG, now)(pod), v.TerminatesFor(gangH, now)(pod)}, name)
 	}
@@ -98,12 +100,22 @@ func TestEvictionReasonIsReadFromCondition(t *testing.T) {
 		forQuota bool
 		revoked  string
 	}{
-		"less important":                   {by, 99, "muster: preempting to accommodate a higher priority pod", false, ""},
-		"less important than a gang":       {gangs, 99, "muster: preempting to accommodate a higher priority gang", false, ""},
-		"as important":                     {by, 100, "muster: preempting to accommodate pod " + convert.PodKey(by.pod) + ": its quota reclaims what the quota of this pod borrows", true, ""},
-		"more important":                   {gangs, 101, "muster: preempting to accommodate gang " + gangG.String() + ": its quota reclaims what the quota of this pod borrows", true, ""},
-		"of a quota that has too much":     {since, 99, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s"},
-		"and of whatever priority that is": {since, 101, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s"},
+		"less important":             {by, 99, "muster: preempting to accommodate a higher priority pod", false, ""},
+		"less important than a gang": {gangs, 99, "muster: preempting to accommodate a higher priority gang", false, ""},
+		"as important": {
+			by, 100, "muster: preempting to accommodate pod " + convert.PodKey(by.pod) + ": its quota reclaims what the quota of this pod borrows",
+			true, "",
+		},
+		"more important": {
+			gangs, 101, "muster: preempting to accommodate gang " + gangG.String() + ": its quota reclaims what the quota of this pod borrows", true,
+			"",
+		},
+		"of a quota that has too much": {
+			since, 99, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s",
+		},
+		"and of whatever priority that is": {
+			since, 101, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			victim := pod(test.priority)
@@ -226,18 +238,28 @@ func TestPartiallyEvictedBundles(t *testing.T) {
 		broken bool // the rest is evicted in any case
 		parted bool
 	}{
-		"no request was sent":                       {func(*Bundles, []*v1.Pod) {}, false, false},
-		"one has gone":                              {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil) }, true, true},
-		"one went back to the queue":                {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], true, nil) }, false, false},
-		"one may not be evicted":                    {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, apierrors.NewTooManyRequests("budget", 1)) }, false, false},
-		"one was deleted by others":                 {func(w *Bundles, g []*v1.Pod) { w.terminates(g[0]) }, false, false},
-		"one may have gone":                         {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, timeout) }, false, false},
-		"one may have gone, and terminates":         {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, timeout); w.terminates(g[0]) }, true, true},
-		"another pod terminates for another reason": {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, timeout); w.terminates(g[1]) }, false, false},
-		"a pod without a bundle terminates":         {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[2], false, nil); w.terminates(g[2]) }, false, false},
-		"the last one is awaited":                   {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.awaits(g[1:2]) }, true, true},
-		"no pod is awaited any more":                {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.awaits(nil) }, true, false},
-		"only a pod without a bundle is awaited":    {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.awaits(g[2:]) }, true, false},
+		"no request was sent":        {func(*Bundles, []*v1.Pod) {}, false, false},
+		"one has gone":               {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil) }, true, true},
+		"one went back to the queue": {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], true, nil) }, false, false},
+		"one may not be evicted": {
+			func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, apierrors.NewTooManyRequests("budget", 1)) }, false, false,
+		},
+		"one was deleted by others": {func(w *Bundles, g []*v1.Pod) { w.terminates(g[0]) }, false, false},
+		"one may have gone":         {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, timeout) }, false, false},
+		"one may have gone, and terminates": {
+			func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, timeout); w.terminates(g[0]) }, true, true,
+		},
+		"another pod terminates for another reason": {
+			func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, timeout); w.terminates(g[1]) }, false, false,
+		},
+		"a pod without a bundle terminates": {
+			func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[2], false, nil); w.terminates(g[2]) }, false, false,
+		},
+		"the last one is awaited":    {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.awaits(g[1:2]) }, true, true},
+		"no pod is awaited any more": {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.awaits(nil) }, true, false},
+		"only a pod without a bundle is awaited": {
+			func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.awaits(g[2:]) }, true, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, some := (&Evictor{Options: Options{Victims: &Victims{}}}).Single(), pods("n0/g-0 n0/g-1 n0/x")

@@ -55,7 +55,9 @@ func TestTerminatingPodsOnOtherNodes(t *testing.T) {
 		l := Terminating{own: make([][]*v1.Pod, len(a.Nodes))}
 		l = v.addElsewhere(a, l, v.remembered(gangG, now))
 		slices.Sort(at)
-		return strings.Join([]string{strings.Join(slices.Compact(at), " "), namesOf(slices.Concat(l.own...)), namesOf(slices.Concat(l.everywhere...))}, "|")
+		return strings.Join([]string{
+			strings.Join(slices.Compact(at), " "), namesOf(slices.Concat(l.own...)), namesOf(slices.Concat(l.everywhere...)),
+		}, "|")
 	}
 	a := attempting(gangG, "n0/x n1/y n2/z!")
 	watch(a)

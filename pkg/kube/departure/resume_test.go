@@ -30,12 +30,16 @@ func TestPartialEvictionIsResumedAfterRestart(t *testing.T) {
 		evicted   string
 		goes      string
 	}{
-		"it was evicted in part":                        {marked, 2, "n1", 100, false, false, "low-0", "n1"},
-		"for a pod without a gang":                      {marked, 2, "n1", 100, true, false, "low-0", "n1"},
-		"it is not marked":                              {v1.PodCondition{}, 2, "n1", 100, false, false, "", "n3"},
-		"the mark was removed":                          {mark(v1.ConditionFalse, v1.PodReasonPreemptionByScheduler, ours), 2, "n1", 100, false, false, "", "n3"},
-		"another scheduler has marked it":               {mark(v1.ConditionTrue, v1.PodReasonPreemptionByScheduler, "other: preempting"), 2, "n1", 100, false, false, "", "n3"},
-		"another API has marked it":                     {mark(v1.ConditionTrue, "EvictionByEvictionAPI", ours), 2, "n1", 100, false, false, "", "n3"},
+		"it was evicted in part":   {marked, 2, "n1", 100, false, false, "low-0", "n1"},
+		"for a pod without a gang": {marked, 2, "n1", 100, true, false, "low-0", "n1"},
+		"it is not marked":         {v1.PodCondition{}, 2, "n1", 100, false, false, "", "n3"},
+		"the mark was removed":     {mark(v1.ConditionFalse, v1.PodReasonPreemptionByScheduler, ours), 2, "n1", 100, false, false, "", "n3"},
+		"another scheduler has marked it": {
+			mark(v1.ConditionTrue, v1.PodReasonPreemptionByScheduler, "other: preempting"), 2, "n1", 100, false, false, "", "n3",
+		},
+		"another API has marked it": {
+			mark(v1.ConditionTrue, "EvictionByEvictionAPI", ours), 2, "n1", 100, false, false, "", "n3",
+		},
 		"it has its minMember":                          {marked, 1, "n1", 100, false, false, "", "n3"},
 		"no pod waits for its node":                     {marked, 2, "", 100, false, false, "", "n3"},
 		"the waiting pod is less important":             {marked, 2, "n1", 1, false, false, "", "n3"},

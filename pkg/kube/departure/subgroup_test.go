@@ -34,7 +34,8 @@ func TestSubGroupIsEvictedWhole(t *testing.T) {
 	for name, comes := range evictors {
 		t.Run(name, func(t *testing.T) {
 			c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
-			parts(c, 1, prefixed("0", a("", 20, "8", "n0")), prefixed("0", a("", 20, "8", "n1")), prefixed("1", a("", 10, "8", "n2")), prefixed("1", a("", 10, "8", "n3")))
+			parts(c, 1, prefixed("0", a("", 20, "8", "n0")), prefixed("0", a("", 20, "8", "n1")), prefixed("1", a("", 10, "8", "n2")),
+				prefixed("1", a("", 10, "8", "n3")))
 			c.Run()
 			w := &wrote{}
 			w.answering(c, func(string, int) error { return nil })

@@ -91,11 +91,15 @@ func TestVictimsCountAsTerminatingBeforeTheyAreSeen(t *testing.T) {
 		leave  string                  // as far as h knows
 		remain string                  // the remembered victims
 	}{
-		"not seen yet":              {there: "n0/x n1/y n1/z", leave: "x y", remain: "x y"},
-		"one is gone":               {there: "n1/y", leave: "y", remain: "y"},
-		"seen leaving":              {there: "n0/x n1/z", then: func(v *Victims, _ int) { v.addVictims(pods("n1/z!"), 7, time.Time{}) }, leave: "x", remain: "x"},
+		"not seen yet": {there: "n0/x n1/y n1/z", leave: "x y", remain: "x y"},
+		"one is gone":  {there: "n1/y", leave: "y", remain: "y"},
+		"seen leaving": {
+			there: "n0/x n1/z", then: func(v *Victims, _ int) { v.addVictims(pods("n1/z!"), 7, time.Time{}) }, leave: "x", remain: "x",
+		},
 		"a node to avoid says none": {there: "n0/x n1/y", avoid: true, leave: "x", remain: "x y"},
-		"one stays after all":       {there: "n0/x n1/y", then: func(v *Victims, e int) { v.Spare(pods("n0/x"), e, now) }, leave: "y", remain: "y"},
+		"one stays after all": {
+			there: "n0/x n1/y", then: func(v *Victims, e int) { v.Spare(pods("n0/x"), e, now) }, leave: "y", remain: "y",
+		},
 		"others have asked it since": {there: "n0/x n1/y", then: func(v *Victims, e int) {
 			v.Expect(pods("n0/x"), now.Add(time.Minute), v.next())
 			require.Empty(t, v.Spare(pods("n0/x"), e, now))
@@ -118,8 +122,10 @@ func TestVictimsCountAsTerminatingBeforeTheyAreSeen(t *testing.T) {
 			require.Empty(t, v.Spare(pods("n0/x"), e, now))
 			require.Len(t, v.Spare(pods("n0/x"), other, now), 1)
 		}, leave: "y", remain: "y"},
-		"the group has its places":  {there: "n0/x n1/y", then: func(v *Victims, _ int) { v.Forget(gangG) }, leave: "x y", remain: "x y"},
-		"not heard of, and in time": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(11*time.Second), other) }, leave: "w", remain: "w"},
+		"the group has its places": {there: "n0/x n1/y", then: func(v *Victims, _ int) { v.Forget(gangG) }, leave: "x y", remain: "x y"},
+		"not heard of, and in time": {
+			there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(11*time.Second), other) }, leave: "w", remain: "w",
+		},
 		"not heard of for too long": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(10*time.Second), other) }},
 		"a node that is gone":       {then: func(v *Victims, _ int) { v.addVictims(pods("n9/q"), 7, time.Time{}) }},
 	} {

@@ -29,7 +29,9 @@ func watched(t *testing.T) (w *world, at func(seconds int) (gone []string)) {
 	w.declare("a max=96", "b min=56 max=96")
 	for i, name := range []string{"old", "young"} {
 		w.setPod(&v1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"quota.scheduling.koordinator.sh/name": "a"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"quota.scheduling.koordinator.sh/name": "a"},
+			},
 			Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{
 				{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("32")}}},
 			}},
@@ -96,7 +98,8 @@ func TestRevoke(t *testing.T) {
 	require.Empty(t, at(1))
 	require.Empty(t, at(120))
 	require.Equal(t, []string{"young"}, at(121), "two minutes after a pod waits")
-	require.Contains(t, w.notes, "QuotaRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: default/young with 1 pod leave")
+	require.Contains(t, w.notes,
+		"QuotaRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: default/young with 1 pod leave")
 	w.dropPod(w.Manager.pods["default/young"].Pod)
 	require.Empty(t, at(300), "it may start")
 }
@@ -226,7 +229,8 @@ func TestRevokeWithinBudgets(t *testing.T) {
 	w.admitPod(w.pod("default/w", "b", "", "56"))
 	require.Empty(t, at(1))
 	require.Empty(t, at(121))
-	said := "QuotaNotRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: no pod is evicted as long as PodDisruptionBudgets do not allow it: default/all"
+	said := "QuotaNotRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: no pod is evicted " +
+		"as long as PodDisruptionBudgets do not allow it: default/all"
 	require.Contains(t, w.notes, said)
 	told := len(w.notes)
 	require.Empty(t, at(200))

@@ -212,12 +212,14 @@ func TestApart(t *testing.T) {
 		labels  map[string]string
 		want    string
 	}{
-		"no ledger is asked":               {nil, map[string]string{"volume": "v"}, ""},
-		"a ledger without differences":     {[]fit.Ledger{silent}, map[string]string{"volume": "v"}, ""},
-		"a member that has nothing":        {[]fit.Ledger{volume, device}, nil, ""},
-		"one that has its volume":          {[]fit.Ledger{silent, volume, device}, map[string]string{"volume": "v"}, " volume=v"},
-		"one that has something else":      {[]fit.Ledger{silent, volume, device}, map[string]string{"device": "v"}, " device=v"},
-		"one that has both":                {[]fit.Ledger{volume, silent, device}, map[string]string{"volume": "v", "device": "d"}, " volume=v device=d"},
+		"no ledger is asked":           {nil, map[string]string{"volume": "v"}, ""},
+		"a ledger without differences": {[]fit.Ledger{silent}, map[string]string{"volume": "v"}, ""},
+		"a member that has nothing":    {[]fit.Ledger{volume, device}, nil, ""},
+		"one that has its volume":      {[]fit.Ledger{silent, volume, device}, map[string]string{"volume": "v"}, " volume=v"},
+		"one that has something else":  {[]fit.Ledger{silent, volume, device}, map[string]string{"device": "v"}, " device=v"},
+		"one that has both": {
+			[]fit.Ledger{volume, silent, device}, map[string]string{"volume": "v", "device": "d"}, " volume=v device=d",
+		},
 		"what only ledgers not asked know": {[]fit.Ledger{volume}, map[string]string{"device": "d"}, ""},
 		"they are asked in their order":    {[]fit.Ledger{device, volume}, map[string]string{"volume": "v", "device": "d"}, " device=d volume=v"},
 	} {

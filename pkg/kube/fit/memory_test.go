@@ -122,7 +122,8 @@ func name[V any](h *history, of map[string]V) string {
 func has[V any](of map[string]V, name string) bool { _, ok := of[name]; return ok }
 
 func (h *history) newNode() {
-	h.setNode(node(fmt.Sprint("node-", h.made), []string{"4", "8"}[h.pick("size", 2)]).Label(rack, []string{"r0", "r1"}[h.pick("rack", 2)]).Obj())
+	h.setNode(node(fmt.Sprint("node-", h.made),
+		[]string{"4", "8"}[h.pick("size", 2)]).Label(rack, []string{"r0", "r1"}[h.pick("rack", 2)]).Obj())
 	h.made++
 }
 
@@ -284,7 +285,8 @@ func TestMemoryOfManyTemplates(t *testing.T) {
 	round := func() int64 {
 		before := fit.FilterRuns()
 		for i := range 200 {
-			counter, err := fit.NewCounter(t.Context(), c, pod("m").Req(map[v1.ResourceName]string{v1.ResourceCPU: fmt.Sprintf("%dm", 1000+i)}).Obj())
+			counter, err := fit.NewCounter(t.Context(), c,
+				pod("m").Req(map[v1.ResourceName]string{v1.ResourceCPU: fmt.Sprintf("%dm", 1000+i)}).Obj())
 			require.NoError(t, err)
 			m.Count(t.Context(), counter, nodes, nil)
 		}

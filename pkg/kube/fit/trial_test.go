@@ -125,14 +125,16 @@ func TestDependent(t *testing.T) {
 		alone bool
 		want  bool
 	}{
-		"nothing":                      {pod("m").Obj(), true, false},
-		"apart by rack":                {pod("m").PodAntiAffinity(rack, like("a"), st.PodAntiAffinityWithRequiredReq).Obj(), true, true},
-		"apart on hosts":               {pod("m").PodAntiAffinity(v1.LabelHostname, like("a"), st.PodAntiAffinityWithRequiredReq).Obj(), true, false},
-		"apart on hosts, beside other": {pod("m").PodAntiAffinity(v1.LabelHostname, like("a"), st.PodAntiAffinityWithRequiredReq).Obj(), false, true},
-		"near on hosts":                {pod("m").PodAffinity(v1.LabelHostname, like("a"), st.PodAffinityWithRequiredReq).Obj(), true, true},
-		"spread":                       {pod("m").SpreadConstraint(1, rack, v1.DoNotSchedule, like("a"), nil, nil, nil, nil).Obj(), true, true},
-		"spread if possible":           {pod("m").SpreadConstraint(1, rack, v1.ScheduleAnyway, like("a"), nil, nil, nil, nil).Obj(), true, false},
-		"host port":                    {pod("m").HostPort(80).Obj(), true, false},
+		"nothing":        {pod("m").Obj(), true, false},
+		"apart by rack":  {pod("m").PodAntiAffinity(rack, like("a"), st.PodAntiAffinityWithRequiredReq).Obj(), true, true},
+		"apart on hosts": {pod("m").PodAntiAffinity(v1.LabelHostname, like("a"), st.PodAntiAffinityWithRequiredReq).Obj(), true, false},
+		"apart on hosts, beside other": {
+			pod("m").PodAntiAffinity(v1.LabelHostname, like("a"), st.PodAntiAffinityWithRequiredReq).Obj(), false, true,
+		},
+		"near on hosts":      {pod("m").PodAffinity(v1.LabelHostname, like("a"), st.PodAffinityWithRequiredReq).Obj(), true, true},
+		"spread":             {pod("m").SpreadConstraint(1, rack, v1.DoNotSchedule, like("a"), nil, nil, nil, nil).Obj(), true, true},
+		"spread if possible": {pod("m").SpreadConstraint(1, rack, v1.ScheduleAnyway, like("a"), nil, nil, nil, nil).Obj(), true, false},
+		"host port":          {pod("m").HostPort(80).Obj(), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			counter, err := fit.NewCounter(t.Context(), f, c.pod)

@@ -96,7 +96,9 @@ func drawRequests(rt *rapid.T) []resourceapi.DeviceRequest {
 	case 1:
 		sub := func(name, kind string, n int64) resourceapi.DeviceSubRequest {
 			e := asks("", "gpu", n, kindIs(kind)).Exactly
-			return resourceapi.DeviceSubRequest{Name: name, DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode, Count: n}
+			return resourceapi.DeviceSubRequest{
+				Name: name, DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode, Count: n,
+			}
 		}
 		return []resourceapi.DeviceRequest{{Name: "gpu", FirstAvailable: []resourceapi.DeviceSubRequest{sub("x", "x", n), sub("y", "y", 1)}}}
 	}

@@ -72,7 +72,8 @@ func TestFailedBindingSaysWhetherNodeIsAtFault(t *testing.T) {
 		"a gateway gives up": {binds: running(apierrors.NewTimeoutError("later", 1)), want: true},
 		"too many requests":  {binds: running(apierrors.NewTooManyRequests("later", 1)), want: true},
 		"a webhook denies it": {binds: running(&apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: `admission webhook "nodes.example.com" denied the request: not here`,
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+			Message: `admission webhook "nodes.example.com" denied the request: not here`,
 		}})},
 		"a webhook does not answer":   {binds: running(apierrors.NewInternalError(errors.New("calling webhook"))), want: true},
 		"etcd is away":                {binds: running(apierrors.NewServiceUnavailable("etcd")), want: true},

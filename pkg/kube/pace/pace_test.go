@@ -191,7 +191,8 @@ func TestHigherPriorityBindsFirst(t *testing.T) {
 		come("d", 0)
 		come("critical", 2000001000)
 		come("e", 5)
-		require.Equal(t, []string{"1s bound a", "2s bound critical", "3s bound c", "4s bound e", "5s bound b", "6s bound d"}, w.after(10*time.Second))
+		require.Equal(t, []string{"1s bound a", "2s bound critical", "3s bound c", "4s bound e", "5s bound b", "6s bound d"},
+			w.after(10*time.Second))
 	})
 }
 

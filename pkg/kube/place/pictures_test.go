@@ -192,7 +192,9 @@ func (s *scene) reserve(gangName string, options map[string][]string) string {
 			return cmp.Compare(slices.Index(order, name(x.Pod)), slices.Index(order, name(y.Pod)))
 		})
 	}
-	s.cache.Handle(gang.Planned{Group: a.Group.Key, Places: places, Reserved: true, InOrder: inOrder, Until: s.cache.Clock.Now().Add(s.cache.Leave)})
+	s.cache.Handle(gang.Planned{
+		Group: a.Group.Key, Places: places, Reserved: true, InOrder: inOrder, Until: s.cache.Clock.Now().Add(s.cache.Leave),
+	})
 	return "ok"
 }
 

@@ -218,8 +218,10 @@ func (w *world) node(path string, words []string) {
 	names := strings.Split(path, "/")
 	list := v1.ResourceList{"cpu": resource.MustParse(words[0]), "pods": resource.MustParse("20")}
 	n := &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: names[2], UID: types.UID(names[2]), Labels: map[string]string{"spine": names[0], "block": names[1], v1.LabelHostname: names[2]}},
-		Status:     v1.NodeStatus{Capacity: list, Allocatable: list},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: names[2], UID: types.UID(names[2]), Labels: map[string]string{"spine": names[0], "block": names[1], v1.LabelHostname: names[2]},
+		},
+		Status: v1.NodeStatus{Capacity: list, Allocatable: list},
 	}
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")
@@ -296,7 +298,9 @@ func (w *world) word(p *v1.Pod, key, value string) {
 		return int32(n)
 	}
 	near := func(app string) []v1.PodAffinityTerm {
-		return []v1.PodAffinityTerm{{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}
+		return []v1.PodAffinityTerm{
+			{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+		}
 	}
 	switch key {
 	case "cpu":

@@ -27,7 +27,8 @@ func BenchmarkEvent(b *testing.B) {
 	} {
 		b.Run("kept out by "+c.by, func(b *testing.B) {
 			cluster := testcluster.New(b, "s/b/n=8")
-			cluster.Config = strings.Replace(testcluster.Config, "{preEnqueue: {enabled: [{name: Holder}]}, permit: {enabled: [{name: Holder}]}}", c.plugins, 1)
+			cluster.Config = strings.Replace(testcluster.Config, "{preEnqueue: {enabled: [{name: Holder}]}, permit: {enabled: [{name: Holder}]}}",
+				c.plugins, 1)
 			const waiting = 2000
 			var members []*v1.Pod
 			for i := range waiting {

@@ -106,7 +106,8 @@ func TestGangWithChoicesFollowsNoGang(t *testing.T) {
 			}
 			c.Gang("first", 1, ofQuota(quota, inBlock("b0", testcluster.A("", 1000, "8", ""))))
 			refused("first")
-			c.Gang("g", 1, ofQuota(quota, inBlock("b0", testcluster.A("", 1000, "8", ""))), ofQuota(quota, inBlock("b1", testcluster.A("", 1000, "8", ""))))
+			c.Gang("g", 1, ofQuota(quota, inBlock("b0", testcluster.A("", 1000, "8", ""))),
+				ofQuota(quota, inBlock("b1", testcluster.A("", 1000, "8", ""))))
 			refused("g")
 			c.Remove("x1")
 			c.Wait("g-1=n1", func() string { return c.Where("g-1") })

@@ -64,7 +64,9 @@ func TestEventsOfOtherPluginsRetryGang(t *testing.T) {
 	volumes := fwk.ClusterEvent{Resource: fwk.PersistentVolume, ActionType: fwk.Add}
 	slice := fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Add}
 	broken := errors.New("broken")
-	p := &Plugin{Shared: &Shared{Cache: cache.New(cache.Options{})}, planner: &place.Planner{}, profile: profileOf{plugins: []fwk.EnqueueExtensions{
+	p := &Plugin{Shared: &Shared{
+		Cache: cache.New(cache.Options{}),
+	}, planner: &place.Planner{}, profile: profileOf{plugins: []fwk.EnqueueExtensions{
 		hearing{name: "Always", events: []fwk.ClusterEventWithHint{{Event: volumes}}},
 		hearing{name: "Yes", events: []fwk.ClusterEventWithHint{{Event: slice, QueueingHintFn: saying(fwk.Queue, nil)}}},
 		hearing{name: "No", events: []fwk.ClusterEventWithHint{{Event: slice, QueueingHintFn: saying(fwk.QueueSkip, nil)}}},

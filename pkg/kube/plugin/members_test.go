@@ -27,7 +27,8 @@ func TestEveryMemberReportsUnschedulable(t *testing.T) {
 		var reasons []string
 		for i := range 4 {
 			if _, is := podutil.GetPodCondition(&c.Get(fmt.Sprint("g-", i)).Status, v1.PodScheduled); is != nil {
-				require.Contains(t, is.Message, "no candidate topology nodes can accommodate job, desiredOfferSlot: 4, topology topologyNode SpineLayer/s: 0")
+				require.Contains(t, is.Message,
+					"no candidate topology nodes can accommodate job, desiredOfferSlot: 4, topology topologyNode SpineLayer/s: 0")
 				reasons = append(reasons, is.Reason)
 			}
 		}

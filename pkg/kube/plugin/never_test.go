@@ -119,10 +119,13 @@ func TestNeverFits(t *testing.T) {
 func TestRecreatedMemberIsBoundToItsDomain(t *testing.T) {
 	t.Parallel()
 	c := testcluster.New(t, strings.Replace(t12, " s2/b4/node-9=8", "", 1))
-	c.GangWith(map[string]string{scheduling.AnnotationTopologySpec: `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`}, "a", 3,
+	c.GangWith(map[string]string{
+		scheduling.AnnotationTopologySpec: `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`,
+	}, "a", 3,
 		testcluster.A("", 1000, "8", ""), testcluster.A("", 1000, "8", "node-10"), testcluster.A("", 1000, "8", "node-11"))
 	c.Run()
-	const says = "a-1 and a-2 run in s2/b4, which has no room; the gang moves only as a whole: 1 place there would help, or recreating all its members."
+	const says = "a-1 and a-2 run in s2/b4, which has no room; the gang moves only as a whole: 1 place there would help, or recreating all " +
+		"its members."
 	c.Wait("Unschedulable: "+says, func() string { return saysGang(t, c, "a") })
 	c.Wait("", func() string {
 		for _, p := range c.Get("a-0").Status.Conditions {

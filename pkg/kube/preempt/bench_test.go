@@ -101,7 +101,8 @@ func ordinary(p *v1.Pod) *v1.Pod {
 	p.Labels = map[string]string{"app": "web", "pod-template-hash": "6b8d7c9f5"}
 	seconds := int64(300)
 	for _, key := range []string{v1.TaintNodeNotReady, v1.TaintNodeUnreachable} {
-		p.Spec.Tolerations = append(p.Spec.Tolerations, v1.Toleration{Key: key, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute, TolerationSeconds: &seconds})
+		p.Spec.Tolerations = append(p.Spec.Tolerations,
+			v1.Toleration{Key: key, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute, TolerationSeconds: &seconds})
 	}
 	p.Spec.Volumes = []v1.Volume{{Name: "kube-api-access", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}}}
 	return p

@@ -81,15 +81,19 @@ func TestInterdependentMembersPreemptAcrossNodes(t *testing.T) {
 			c.Pod(repels("want", "block", a("leader", 10, "1", "n2")))
 			c.Pod(a("x", 200, "3", "n2"))
 		}, "leader for want-0=n0 want-1=n1"},
-		"not the pod that members must be near": {"s/b/n0=4", want(1, "2", func(p *v1.Pod) *v1.Pod { return near("data", v1.LabelHostname, p) }), func(c *testcluster.Cluster) {
+		"not the pod that members must be near": {"s/b/n0=4", want(1, "2",
+			func(p *v1.Pod) *v1.Pod { return near("data", v1.LabelHostname, p) }), func(c *testcluster.Cluster) {
 			c.Pod(app(a("data", 10, "1", "n0"), "data"))
 			c.Pod(a("x", 10, "3", "n0"))
 		}, "x for want-0=n0"},
-		"all such pods but one": {"s/b/n0=4", want(1, "2", func(p *v1.Pod) *v1.Pod { return near("data", v1.LabelHostname, p) }), func(c *testcluster.Cluster) {
+		"all such pods but one": {"s/b/n0=4", want(1, "2",
+			func(p *v1.Pod) *v1.Pod { return near("data", v1.LabelHostname, p) }), func(c *testcluster.Cluster) {
 			c.Pod(app(a("small", 10, "1", "n0"), "data"))
 			c.Pod(app(a("large", 20, "3", "n0"), "data"))
 		}, "large for want-0=n0"},
-		"all such pods on two nodes but one": {"s/b/n0=8 s/c/n1=8", []*v1.Pod{app(a("", 100, "8", ""), "want"), seeks("4")}, func(c *testcluster.Cluster) {
+		"all such pods on two nodes but one": {"s/b/n0=8 s/c/n1=8", []*v1.Pod{
+			app(a("", 100, "8", ""), "want"), seeks("4"),
+		}, func(c *testcluster.Cluster) {
 			c.Pod(app(a("small", 10, "1", "n0"), "data"))
 			c.Pod(app(a("large", 20, "4", "n1"), "data"))
 		}, "small for want-0=n0 want-1=n1"},

@@ -57,7 +57,9 @@ func apart(p *v1.Pod) *v1.Pod {
 
 // The candidates for a gang of priority 100.
 func TestCandidates(t *testing.T) {
-	none := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Status: policy.PodDisruptionBudgetStatus{DisruptionsAllowed: 1}}
+	none := &policy.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"}, Status: policy.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
+	}
 	all := none.DeepCopy()
 	all.Name, all.Spec.Selector = "all", &metav1.LabelSelector{}
 	gone := budget("web", 1, "web")
@@ -102,7 +104,8 @@ func TestCandidates(t *testing.T) {
 		}, candidates: "n0: h-0[1]\nn1: g-0[2]\n[1]: spare 0, whole 1 pods up to 10\n[2]: spare 0, whole 1 pods up to 10"},
 		"a GangGroup, whole": {given: func(c *testcluster.Cluster) {
 			group(c, 1, a("", 10, "1", "n0"), a("", 20, "1", "n0"), a("", 20, "1", "n1"))
-		}, candidates: "n0: l-0[1] w-0[2]\nn1: w-1[2]\n[1]: spare 0, whole 1 pods up to 10, with [2]\n[2]: spare 1, whole 2 pods up to 20, with [1]"},
+		}, candidates: "n0: l-0[1] w-0[2]\nn1: w-1[2]\n[1]: spare 0, whole 1 pods up to 10, with [2]\n[2]: spare 1, whole 2 pods up to 20, " +
+			"with [1]"},
 		"a GangGroup that can spare no member": {given: func(c *testcluster.Cluster) {
 			group(c, 1, a("", 200, "1", "n0"), a("", 10, "1", "n1"))
 		}, candidates: ""},
@@ -236,14 +239,18 @@ func TestVictimChoice(t *testing.T) {
 		"whatever its match policy": {[]*v1.Pod{a("", 100, "4", "n0"), onlyWaiting(a("", 100, "4", ""))}, 1, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n1"))
 		}, nil, "not eligible: minMember is reached, further members do not evict"},
-		"heterogeneous members, too": {[]*v1.Pod{a("", 100, "4", "n0"), a("", 100, "4", ""), a("", 100, "3", "")}, 1, func(c *testcluster.Cluster) {
+		"heterogeneous members, too": {[]*v1.Pod{
+			a("", 100, "4", "n0"), a("", 100, "4", ""), a("", 100, "3", ""),
+		}, 1, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n1"))
 		}, nil, "not eligible: minMember is reached, further members do not evict"},
 		"members beyond minMember evict no pod": {pending(2, 100, "4"), 1, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n0"))
 			c.Pod(a("y", 20, "4", "n1"))
 		}, nil, "x for want-0=n0"},
-		"heterogeneous members beyond minMember evict no pod": {[]*v1.Pod{a("", 100, "4", ""), a("", 100, "3", ""), a("", 100, "4", "")}, 1, func(c *testcluster.Cluster) {
+		"heterogeneous members beyond minMember evict no pod": {[]*v1.Pod{
+			a("", 100, "4", ""), a("", 100, "3", ""), a("", 100, "4", ""),
+		}, 1, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n0"))
 			c.Pod(a("y", 20, "4", "n1"))
 		}, nil, "x for want-0=n0"},
@@ -251,7 +258,9 @@ func TestVictimChoice(t *testing.T) {
 			c.Pod(a("x", 10, "4", "n0"))
 			c.Pod(a("y", 20, "4", "n1"))
 		}, nil, "x for want-0=n0 want-1=n0"},
-		"the rest of minMember evicts": {[]*v1.Pod{a("", 100, "4", "n0"), a("", 100, "2", ""), a("", 100, "2", "")}, 2, func(c *testcluster.Cluster) {
+		"the rest of minMember evicts": {[]*v1.Pod{
+			a("", 100, "4", "n0"), a("", 100, "2", ""), a("", 100, "2", ""),
+		}, 2, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "2", "n1"))
 			c.Pod(a("y", 20, "2", "n1"))
 		}, nil, "x for want-1=n1"},
@@ -302,7 +311,9 @@ func TestVictimChoice(t *testing.T) {
 			group(c, 1, a("", 10, "4", "n0"), a("", 10, "2", "n1"), a("", 10, "0", "n0"))
 			c.Pod(a("x", 20, "2", "n1"))
 		}, nil, "w-0 x for want-0=n1"},
-		"a GangGroup is evicted whole for heterogeneous members": {[]*v1.Pod{a("", 100, "3", ""), a("", 100, "1", "")}, 2, func(c *testcluster.Cluster) {
+		"a GangGroup is evicted whole for heterogeneous members": {[]*v1.Pod{
+			a("", 100, "3", ""), a("", 100, "1", ""),
+		}, 2, func(c *testcluster.Cluster) {
 			group(c, 1, a("", 10, "4", "n0"), a("", 10, "4", "n1"))
 		}, nil, "l-0 w-0 for want-0=n0 want-1=n0"},
 		"heterogeneous members": {[]*v1.Pod{a("", 100, "3", ""), a("", 100, "2", "")}, 2, func(c *testcluster.Cluster) {
@@ -314,13 +325,17 @@ func TestVictimChoice(t *testing.T) {
 			c.Pod(a("x", 10, "4", "n0"))
 			c.Pod(a("y", 20, "4", "n1"))
 		}, nil, "x y for want-0=n0 want-1=n1"},
-		"members that keep apart, without needless victims": {[]*v1.Pod{apart(a("", 100, "1", "")), apart(a("", 100, "1", ""))}, 2, func(c *testcluster.Cluster) {
+		"members that keep apart, without needless victims": {[]*v1.Pod{
+			apart(a("", 100, "1", "")), apart(a("", 100, "1", "")),
+		}, 2, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "2", "n0"))
 			c.Pod(a("y", 20, "2", "n0"))
 			c.Pod(a("z", 20, "4", "n1"))
 			c.Gang("g", 1, a("", 10, "0", "n1"))
 		}, nil, "x z for want-0=n0 want-1=n1"},
-		"members that keep apart, on too few nodes": {[]*v1.Pod{apart(a("", 100, "1", "")), apart(a("", 100, "1", "")), apart(a("", 100, "1", ""))}, 3, func(c *testcluster.Cluster) {
+		"members that keep apart, on too few nodes": {[]*v1.Pod{
+			apart(a("", 100, "1", "")), apart(a("", 100, "1", "")), apart(a("", 100, "1", "")),
+		}, 3, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n0"))
 			c.Pod(a("y", 20, "4", "n1"))
 		}, nil, "preemption is not helpful for scheduling"},

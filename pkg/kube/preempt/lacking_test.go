@@ -212,7 +212,8 @@ func TestSubGroupsAsVictims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := wanting(t, "s/b/n0=4 s/b/n1=4 s/b/n2=4 s/b/n3=4", 1, pending(1, 100, "4"), func(c *testcluster.Cluster) {
-				parts(c, test.least, in("0", a("", test.first, "4", "n0")), in("0", a("", test.first, "4", "n1")), in("1", a("", 10, "4", "n2")), in("1", a("", 10, "4", "n3")))
+				parts(c, test.least, in("0", a("", test.first, "4", "n0")), in("0", a("", test.first, "4", "n1")), in("1", a("", 10, "4", "n2")),
+					in("1", a("", 10, "4", "n3")))
 			})
 			s.Wait(test.candidates, s.listCandidates)
 			s.Wait(test.evicts, func() string { return s.evicts() })

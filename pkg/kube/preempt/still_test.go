@@ -27,7 +27,9 @@ type still struct {
 
 // wanting returns a still cluster. wants are the members of the preemptor, and least is its minMember; given creates
 // the rest.
-func wanting(t testing.TB, nodes string, least int, wants []*v1.Pod, given func(c *testcluster.Cluster), budgets ...*policy.PodDisruptionBudget) *still {
+func wanting(
+	t testing.TB, nodes string, least int, wants []*v1.Pod, given func(c *testcluster.Cluster), budgets ...*policy.PodDisruptionBudget,
+) *still {
 	t.Helper()
 	c := testcluster.New(t, nodes)
 	for _, b := range budgets {
@@ -48,7 +50,8 @@ func wanting(t testing.TB, nodes string, least int, wants []*v1.Pod, given func(
 	c.Run()
 	s := &still{c, t}
 	c.Wait("seen", func() string {
-		if group, refusal := c.Plugin.Cache.Group(c.Get("want-0")); !refusal.Exists() && len(group.Pending)+len(group.Bound) == len(wants) && c.Plugin.Cache.Open() {
+		if group, refusal := c.Plugin.Cache.Group(c.Get("want-0")); !refusal.Exists() && len(group.Pending)+len(group.Bound) == len(wants) &&
+			c.Plugin.Cache.Open() {
 			return "seen"
 		}
 		return "not yet"

@@ -231,7 +231,9 @@ func TestFailedSearchIsNotRepeatedUntilQuotasChange(t *testing.T) {
 // A search for several attempts of a group is limited to a number of nodes, but tries at least two. The verdict says
 // that some attempts were not tried. They are tried next if nothing changes.
 func TestSearchOfManyAttemptsIsBounded(t *testing.T) {
-	l := last(wanting(t, "s/b/n0=4 s/b/n1=4", 1, []*v1.Pod{a("", 100, "4", ""), a("", 100, "3", ""), a("", 100, "2", "")}, func(c *testcluster.Cluster) {
+	l := last(wanting(t, "s/b/n0=4 s/b/n1=4", 1, []*v1.Pod{
+		a("", 100, "4", ""), a("", 100, "3", ""), a("", 100, "2", ""),
+	}, func(c *testcluster.Cluster) {
 		c.Pod(protected(a("p0", 10, "4", "n0")))
 		c.Pod(protected(a("p1", 10, "3", "n1")))
 		c.Pod(a("low", 10, "1", "n1"))

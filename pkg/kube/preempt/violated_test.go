@@ -37,7 +37,9 @@ var (
 func TestViolatedBudgets(t *testing.T) {
 	budgets := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	add := func(name string, allowed int32, selects *metav1.LabelSelector, left ...string) {
-		b := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: policy.PodDisruptionBudgetSpec{Selector: selects}}
+		b := &policy.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: policy.PodDisruptionBudgetSpec{Selector: selects},
+		}
 		b.Status.DisruptionsAllowed, b.Status.DisruptedPods = allowed, map[string]metav1.Time{}
 		for _, name := range left {
 			b.Status.DisruptedPods[name] = metav1.Now()

@@ -78,7 +78,9 @@ func (w *troubled) calm() {
 
 // meddles does one thing.
 func (w *troubled) meddles() {
-	switch what := rapid.SampledFrom([]string{"pod", "pods", "claim", "group", "cordon", "free", "gang", "again", "nothing"}).Draw(w.t, "what"); what {
+	switch what := rapid.SampledFrom([]string{
+		"pod", "pods", "claim", "group", "cordon", "free", "gang", "again", "nothing",
+	}).Draw(w.t, "what"); what {
 	case "pod":
 		if name := w.pod(); name != "" {
 			w.removes(pods, name)

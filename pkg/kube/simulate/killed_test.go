@@ -97,7 +97,9 @@ func (k *killing) gang() (text string) {
 			claim = "resourceClaimTemplateName: " + rapid.SampledFrom([]string{"any", "half"}).Draw(k.t, "claims")
 		}
 		pod := fmt.Sprint(name, "-", i)
-		k.texts[pod] = fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: %s}}, spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}], resourceClaims: [{name: gpu, %s}]}}\n", pod, name, claim)
+		k.texts[pod] = fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: %s}}, "+
+			"spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}], resourceClaims: [{name: "+
+			"gpu, %s}]}}\n", pod, name, claim)
 		text += k.texts[pod]
 	}
 	return text
@@ -129,11 +131,13 @@ func cards(name string, n int) string {
 	for i := range n {
 		sets = append(sets, fmt.Sprintf("{name: card-%d, counters: {halves: {value: '2'}}}", i))
 		part := func(device, half string, of int) string {
-			return fmt.Sprintf("{name: c%d-%s, attributes: {half: {bool: %s}}, consumesCounters: [{counterSet: card-%d, counters: {halves: {value: '%d'}}}]}", i, device, half, i, of)
+			return fmt.Sprintf("{name: c%d-%s, attributes: {half: {bool: %s}}, consumesCounters: [{counterSet: card-%d, counters: {halves: "+
+				"{value: '%d'}}}]}", i, device, half, i, of)
 		}
 		devices = append(devices, part("a-whole", "false", 2), part("half-0", "true", 1), part("half-1", "true", 1))
 	}
-	slice := "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: %s}, spec: {driver: d, nodeName: %s, pool: {name: %s, generation: 1, resourceSliceCount: 2}, %s: [%s]}}\n"
+	slice := "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: %s}, spec: {driver: d, nodeName: %s, pool: " +
+		"{name: %s, generation: 1, resourceSliceCount: 2}, %s: [%s]}}\n"
 	return fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {allocatable: {cpu: 8, pods: 20}}}\n", name) +
 		fmt.Sprintf(slice, name+"-cards", name, name, "sharedCounters", strings.Join(sets, ", ")) +
 		fmt.Sprintf(slice, name+"-parts", name, name, "devices", strings.Join(devices, ", "))
@@ -227,7 +231,9 @@ func (k *killing) forgotten(c *resourceapi.ResourceClaim) bool {
 // device is allocated twice, and no allocation is leaked.
 func TestKilled(t *testing.T) {
 	quietLogs(t)
-	kinds := []string{"at a binding", "at a claim", "at what a claim has", "written ahead when killed", "members deleted meanwhile", "some run", "some wait"}
+	kinds := []string{
+		"at a binding", "at a claim", "at what a claim has", "written ahead when killed", "members deleted meanwhile", "some run", "some wait",
+	}
 	worlds.Check(t, 60, kinds, func(rt *rapid.T, tally worlds.Tally) {
 		k := &killing{doom: &doom{left: -1}, t: rt, texts: map[string]string{}}
 		text := k.begins()
@@ -316,7 +322,9 @@ func TestPartlyBoundGangIsCompletedFirst(t *testing.T) {
 		text += fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {allocatable: {cpu: %d, pods: 20}}}\n", i, 2-used)
 	}
 	member := func(name, gang, node string, priority int) string {
-		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: %s, scheduling.koordinator.sh/disable-preemptible: 'true'}}, spec: {schedulerName: muster-scheduler, nodeName: '%s', priority: %d, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}}\n", name, gang, node, priority)
+		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: %s, "+
+			"scheduling.koordinator.sh/disable-preemptible: 'true'}}, spec: {schedulerName: muster-scheduler, nodeName: '%s', priority: %d, "+
+			"containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}}\n", name, gang, node, priority)
 	}
 	for i, node := range []string{"n0", "", "", "", ""} {
 		text += member(fmt.Sprint("part-", i), "part", node, 1)

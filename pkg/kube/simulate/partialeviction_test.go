@@ -61,7 +61,8 @@ func (w *world) half(name string) bool {
 // nodes that are not seen here. The group is one victim, since a part of it must not remain. So is a group
 // that had started and lost members, if no object says so and the scheduler process that knew it has ended.
 func (w *world) starts(name string) bool {
-	return w.members[name] != "" && slices.ContainsFunc(w.groupOf(w.members[name]), func(of string) bool { return w.gangs[of] != nil && !(w.whole[of] && w.reached[of]) })
+	return w.members[name] != "" && slices.ContainsFunc(w.groupOf(w.members[name]),
+		func(of string) bool { return w.gangs[of] != nil && !(w.whole[of] && w.reached[of]) })
 }
 
 // judgeHalves: when the world has settled, no member of a partly evicted gang remains, except pods whose
@@ -79,11 +80,17 @@ func (w *world) judgeHalves() error {
 
 // running are four nodes and a gang of four that fills them, and a gang that is more important.
 func running(grace int) (h history) {
-	h = history{{kind: gangPut, gang: &gangSpec{name: "r", min: 4, timeout: 30}}, {kind: gangPut, gang: &gangSpec{name: "hi", min: 1, timeout: 30}}}
+	h = history{
+		{kind: gangPut, gang: &gangSpec{name: "r", min: 4, timeout: 30}}, {kind: gangPut, gang: &gangSpec{name: "hi", min: 1, timeout: 30}},
+	}
 	for i := range 4 {
 		node := fmt.Sprint("n", i)
 		h = slices.Insert(h, i, event{kind: nodePut, node: &nodeSpec{name: node, spine: "s1", block: "b0", cpu: 4}})
-		h = append(h, event{kind: memberRuns, pod: &podSpec{name: fmt.Sprint("r-", i), gang: "r", room: room{cpu: 4}, priority: 1, rank: -1, node: node, grace: grace}})
+		h = append(h,
+			event{
+				kind: memberRuns,
+				pod:  &podSpec{name: fmt.Sprint("r-", i), gang: "r", room: room{cpu: 4}, priority: 1, rank: -1, node: node, grace: grace},
+			})
 	}
 	return h
 }

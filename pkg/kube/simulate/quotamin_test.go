@@ -226,17 +226,26 @@ func (w *minima) evicted(t *rapid.T) (set uint, bound bool) {
 func (w *minima) String() string {
 	var b strings.Builder
 	for i, cpus := range w.nodes {
-		fmt.Fprintf(&b, "---\n{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {capacity: {cpu: %d, memory: 80Gi, pods: 110}}}\n", i, cpus)
+		fmt.Fprintf(&b, "---\n{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {capacity: {cpu: %d, memory: 80Gi, pods: 110}}}\n", i,
+			cpus)
 	}
 	for q, least := range w.mins {
-		fmt.Fprintf(&b, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: q%d, namespace: default}, spec: {min: {cpu: %d}, max: {cpu: 100}}}\n", q, least)
+		fmt.Fprintf(&b,
+			"---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: q%d, namespace: default}, spec: {min: {cpu: "+
+				"%d}, max: {cpu: 100}}}\n",
+			q, least)
 	}
 	gang := func(name string, least int) {
-		fmt.Fprintf(&b, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s, namespace: default}, spec: {minMember: %d}}\n", name, least)
+		fmt.Fprintf(&b,
+			"---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s, namespace: default}, spec: {minMember: %d}}\n",
+			name, least)
 	}
 	pod := func(name, of string, quota, cpu, priority int, more string) {
-		fmt.Fprintf(&b, "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: default, labels: {pod-group.scheduling.sigs.k8s.io: %s, quota.scheduling.koordinator.sh/name: q%d}},"+
-			" spec: {schedulerName: muster-scheduler, priority: %d, containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]%s}\n", name, of, quota, priority, cpu, more)
+		fmt.Fprintf(&b,
+			"---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: default, labels: {pod-group.scheduling.sigs.k8s.io: %s, "+
+				"quota.scheduling.koordinator.sh/name: q%d}},"+
+				" spec: {schedulerName: muster-scheduler, priority: %d, containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]%s}\n", name,
+			of, quota, priority, cpu, more)
 	}
 	for g, of := range w.gangs {
 		if of.size > 0 {

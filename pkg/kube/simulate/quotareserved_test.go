@@ -20,13 +20,20 @@ func elsewhere() history {
 	for i := range 4 {
 		for priority, name := range []string{1: "low", 2: "more"} {
 			if name != "" {
-				h = append(h, event{kind: podPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), room: room{cpu: 1}, priority: priority, rank: -1, node: "n0", grace: 30, quota: "q"}})
+				h = append(h,
+					event{
+						kind: podPut,
+						pod:  &podSpec{name: fmt.Sprint(name, "-", i), room: room{cpu: 1}, priority: priority, rank: -1, node: "n0", grace: 30, quota: "q"},
+					})
 			}
 		}
 	}
 	h = append(h, event{kind: settledDown}, event{kind: gangPut, gang: &gangSpec{name: "g", min: 4, timeout: 600}})
 	for i := range 4 {
-		h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("g-", i), gang: "g", room: room{cpu: 1, gpu: 1}, priority: 5, rank: i, quota: "q"}})
+		h = append(h,
+			event{
+				kind: memberPut, pod: &podSpec{name: fmt.Sprint("g-", i), gang: "g", room: room{cpu: 1, gpu: 1}, priority: 5, rank: i, quota: "q"},
+			})
 	}
 	return append(h, event{kind: timePassed, n: 5})
 }
@@ -114,7 +121,9 @@ func TestNominatedPodKeepsItsQuota(t *testing.T) {
 		return event{kind: podPut, pod: &podSpec{name: name, room: room{cpu: cpu}, priority: 5, rank: -1, node: node, quota: quota}}
 	}
 	member := func(i int) event {
-		return event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("borrows-", i), gang: "borrows", room: room{cpu: 2}, priority: 5, rank: i, quota: "a"}}
+		return event{
+			kind: memberPut, pod: &podSpec{name: fmt.Sprint("borrows-", i), gang: "borrows", room: room{cpu: 2}, priority: 5, rank: i, quota: "a"},
+		}
 	}
 	for name, borrows := range map[string]history{
 		"a pod leaves":  {runs("borrows-0", "n1", "a", 4)},

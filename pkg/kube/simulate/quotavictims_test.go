@@ -108,7 +108,8 @@ func drawMarket(t *rapid.T) *quotaMarket {
 			w.gangs = append(w.gangs, g)
 		}
 	}
-	w.gangs = append(w.gangs, marketGang{quota: rapid.SampledFrom(leaves).Draw(t, "quota"), priority: 5, size: rapid.IntRange(1, 6).Draw(t, "size")})
+	w.gangs = append(w.gangs,
+		marketGang{quota: rapid.SampledFrom(leaves).Draw(t, "quota"), priority: 5, size: rapid.IntRange(1, 6).Draw(t, "size")})
 	return w
 }
 
@@ -159,7 +160,10 @@ func (w *quotaMarket) String() string {
 	i := 0
 	for s, nodes := range w.spines {
 		for _, cpus := range nodes {
-			fmt.Fprintf(&b, "---\n{apiVersion: v1, kind: Node, metadata: {name: n%d, labels: {spine: s%d}}, status: {capacity: {cpu: %d, memory: 80Gi, pods: 110}}}\n", i, s, cpus)
+			fmt.Fprintf(&b,
+				"---\n{apiVersion: v1, kind: Node, metadata: {name: n%d, labels: {spine: s%d}}, status: {capacity: {cpu: %d, memory: 80Gi, pods: "+
+					"110}}}\n",
+				i, s, cpus)
 			i++
 		}
 	}
@@ -168,8 +172,10 @@ func (w *quotaMarket) String() string {
 		if q.Parent != marketRoot {
 			parent = fmt.Sprintf("quota.scheduling.koordinator.sh/parent: %s, ", q.Parent)
 		}
-		fmt.Fprintf(&b, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: %s, namespace: default, creationTimestamp: '2026-01-01T00:00:%02dZ',"+
-			" labels: {%squota.scheduling.koordinator.sh/is-parent: '%t'}}, spec: {min: {cpu: %d}, max: {cpu: %d}}}\n",
+		fmt.Fprintf(&b,
+			"---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: %s, namespace: default, creationTimestamp: "+
+				"'2026-01-01T00:00:%02dZ',"+
+				" labels: {%squota.scheduling.koordinator.sh/is-parent: '%t'}}, spec: {min: {cpu: %d}, max: {cpu: %d}}}\n",
 			q.Name, i, parent, q.Inner, q.Min["cpu"]/1000, q.Max["cpu"]/1000)
 	}
 	for g := range w.gangs {
@@ -184,7 +190,9 @@ func (w *quotaMarket) write(b *strings.Builder, i int) {
 	if w.must && g.on == nil {
 		topology = `, annotations: {gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'}`
 	}
-	fmt.Fprintf(b, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g%d, namespace: default, creationTimestamp: '%s'%s}, spec: {minMember: %d}}\n",
+	fmt.Fprintf(b,
+		"---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g%d, namespace: default, creationTimestamp: "+
+			"'%s'%s}, spec: {minMember: %d}}\n",
 		i, began(i).Format(time.RFC3339), topology, g.size)
 	for m := range g.size {
 		node, status := "", ""
@@ -192,8 +200,11 @@ func (w *quotaMarket) write(b *strings.Builder, i int) {
 			node = fmt.Sprintf("nodeName: n%d, ", g.on[m])
 			status = fmt.Sprintf(", status: {phase: Running, startTime: '%s'}", began(i).Format(time.RFC3339))
 		}
-		fmt.Fprintf(b, "---\n{apiVersion: v1, kind: Pod, metadata: {name: g%d-%d, namespace: default, creationTimestamp: '%s', labels: {pod-group.scheduling.sigs.k8s.io: g%d, quota.scheduling.koordinator.sh/name: %s}},"+
-			" spec: {%sschedulerName: muster-scheduler, priorityClassName: p%d, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}%s}\n",
+		fmt.Fprintf(b,
+			"---\n{apiVersion: v1, kind: Pod, metadata: {name: g%d-%d, namespace: default, creationTimestamp: '%s', labels: "+
+				"{pod-group.scheduling.sigs.k8s.io: g%d, quota.scheduling.koordinator.sh/name: %s}},"+
+				" spec: {%sschedulerName: muster-scheduler, priorityClassName: p%d, containers: [{name: c, image: i, resources: {requests: {cpu: "+
+				"1}}}]}%s}\n",
 			i, m, began(i).Format(time.RFC3339), i, g.quota, node, g.priority, status)
 	}
 }
@@ -341,7 +352,9 @@ func (w *quotaMarket) admitted(set uint, first bool) bool {
 		}
 	}
 	g := w.gangs[last]
-	ask := quota.Request{Gang: fmt.Sprint("g", last), Priority: int32(g.priority), Need: []quota.Want{{Quota: g.quota, Asks: cpu, Count: g.size}}}
+	ask := quota.Request{
+		Gang: fmt.Sprint("g", last), Priority: int32(g.priority), Need: []quota.Want{{Quota: g.quota, Asks: cpu, Count: g.size}},
+	}
 	if set == 0 {
 		_, refusal := b.Admit(ask)
 		return refusal == nil

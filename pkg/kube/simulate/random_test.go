@@ -75,7 +75,8 @@ func drawCluster(t *rapid.T) *random {
 		name := fmt.Sprintf("m%d", i)
 		c.nodes[name] = rapid.IntRange(1, 4).Draw(t, "cpu")
 		c.spine[name] = fmt.Sprintf("s%d", rapid.IntRange(0, 2).Draw(t, "spine"))
-		fmt.Fprintf(&text, "---\n{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {spine: %s, block: b%d}}, status: {capacity: {cpu: %d, memory: 8Gi}}}\n",
+		fmt.Fprintf(&text,
+			"---\n{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {spine: %s, block: b%d}}, status: {capacity: {cpu: %d, memory: 8Gi}}}\n",
 			name, c.spine[name], rapid.IntRange(0, 1).Draw(t, "block"), c.nodes[name])
 		for j, free := 0, c.nodes[name]; free > 0 && rapid.Bool().Draw(t, "runs"); j++ {
 			p := randomPod{cpu: rapid.IntRange(1, free).Draw(t, "used"), priority: rapid.SampledFrom([]int{1, 5}).Draw(t, "priority"), node: name}
@@ -109,8 +110,9 @@ func (c *random) pod(text *strings.Builder, name, gang string, p randomPod) {
 	if p.node != "" {
 		node = ", nodeName: " + p.node
 	}
-	fmt.Fprintf(text, "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s%s}, spec: {schedulerName: muster-scheduler, priorityClassName: p%d%s, "+
-		"containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]}}\n", name, label, p.priority, node, p.cpu)
+	fmt.Fprintf(text,
+		"---\n{apiVersion: v1, kind: Pod, metadata: {name: %s%s}, spec: {schedulerName: muster-scheduler, priorityClassName: p%d%s, "+
+			"containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]}}\n", name, label, p.priority, node, p.cpu)
 }
 
 func (c *random) gang(t *rapid.T, text *strings.Builder, name string) {

@@ -25,7 +25,10 @@ func waiting() (h history) {
 	)
 	for _, name := range group {
 		for i := range 2 {
-			h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), gang: name, room: room{cpu: 3}, priority: 5, rank: i, never: true}})
+			h = append(h,
+				event{
+					kind: memberPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), gang: name, room: room{cpu: 3}, priority: 5, rank: i, never: true},
+				})
 		}
 	}
 	return append(h, event{kind: turnsGiven, n: 3})
@@ -49,7 +52,8 @@ func TestWaitingMembersAreRequeuedForHigherPriority(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := append(waiting(), event{kind: gangPut, gang: &gangSpec{name: "g", min: test.members, timeout: 60}})
 			for i := range test.members {
-				h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("g-", i), gang: "g", room: room{cpu: 3}, priority: test.priority, rank: i}})
+				h = append(h,
+					event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("g-", i), gang: "g", room: room{cpu: 3}, priority: test.priority, rank: i}})
 			}
 			w, err := playFor(t, append(h, event{kind: timePassed, n: 90}, event{kind: settledDown}))
 			require.NoError(t, err, "%v", w.trace)
@@ -57,7 +61,8 @@ func TestWaitingMembersAreRequeuedForHigherPriority(t *testing.T) {
 			for i := range test.members {
 				require.NotEmpty(t, w.pods[fmt.Sprint("default/g-", i)].Spec.NodeName, w.trace)
 			}
-			back := slices.ContainsFunc([]string{"wa-0", "wa-1", "wb-0", "wb-1"}, func(name string) bool { return w.pods["default/"+name].Spec.NodeName == "" })
+			back := slices.ContainsFunc([]string{"wa-0", "wa-1", "wb-0", "wb-1"},
+				func(name string) bool { return w.pods["default/"+name].Spec.NodeName == "" })
 			require.Equal(t, test.places == "back", back, w.trace)
 		})
 	}
@@ -159,7 +164,10 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		with string
 		why  string
 	}{
-		{7520, "", "of a group that needs one of two gangs the one that fits waits for its quota, beside one that fits nowhere, and is not tried again"},
+		{
+			7520, "",
+			"of a group that needs one of two gangs the one that fits waits for its quota, beside one that fits nowhere, and is not tried again",
+		},
 		{362, "", "a quota that has no more than its min loses a pod to another quota, since its min does not name all that is asked for"},
 		{207, "", "the same, to a group of several quotas"},
 		{881146, "", "the same, with a whole gang"},

@@ -193,8 +193,9 @@ func TestConfigErrors(t *testing.T) {
 		"apiVersion: v1\nkind: Pod": "no kind",
 		head + "profile: []":        `unknown field "profile"`,
 		head + "parallelism: 0":     "parallelism",
-		head + "extenders: [{urlPrefix: \"http://x\", filterVerb: f, weight: 1}]":                                   "a simulation calls no other process",
-		head + "profiles: [{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]":          "no profile runs the plugin Coscheduling",
+		head + "extenders: [{urlPrefix: \"http://x\", filterVerb: f, weight: 1}]": "a simulation calls no other process",
+		head +
+			"profiles: [{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]": "no profile runs the plugin Coscheduling",
 		head + "profiles: [{schedulerName: a, pluginConfig: [{name: Coscheduling, args: {defaultTimeout: soon}}]}]": "CoschedulingArgs",
 		head + "profiles: [{schedulerName: a, pluginConfig: [{name: ElasticQuotas}]}]":                              `profiles[0].pluginConfig[0].name: Unsupported value: "ElasticQuotas": supported values: "Coscheduling", "CoschedulingGate", "DeviceShare", "ElasticQuota"`,
 	} {

@@ -347,7 +347,8 @@ func (d *drawer) strangers() {
 		like := d.someRoom()
 		e := []event{{kind: strangerPut, gang: g}}
 		for k := range n {
-			e = append(e, event{kind: memberPut, pod: &podSpec{name: fmt.Sprintf("%s-%d", name, k), gang: name, room: like, priority: priority, rank: -1}})
+			e = append(e,
+				event{kind: memberPut, pod: &podSpec{name: fmt.Sprintf("%s-%d", name, k), gang: name, room: like, priority: priority, rank: -1}})
 		}
 		d.insert(at, e...)
 	}

@@ -115,9 +115,11 @@ func TestPodGangs(t *testing.T) {
 	require.NotEqual(t, source.GangOf(short), source.GangOf(other), "S004-02: names that could be joined to the same one")
 
 	require.Equal(t, "problem: PodGang default/demo-0, which its members name, is not known", drawn(groveDeclared(t, nil, "w")))
-	require.Equal(t, `problem: grove.io/podclique: "x" on default/demo-0-x-x names no podgroup of PodGang default/demo-0; supported values: one of [a b]`,
+	require.Equal(t,
+		`problem: grove.io/podclique: "x" on default/demo-0-x-x names no podgroup of PodGang default/demo-0; supported values: one of [a b]`,
 		drawn(groveDeclared(t, podGang(t, groups("a 1", "b 1")), "x")))
-	require.Equal(t, `problem: label grove.io/podclique is missing on default/demo-0--x; supported values: a podgroup of PodGang default/demo-0`,
+	require.Equal(t,
+		`problem: label grove.io/podclique is missing on default/demo-0--x; supported values: a podgroup of PodGang default/demo-0`,
 		drawn(groveDeclared(t, podGang(t, groups("a 1", "b 1")), "")), "S004-04")
 	require.Contains(t, drawn(groveDeclared(t, podGang(t, ""), "a")), "names no podgroup")
 	require.True(t, source.Foreign(sourceOwner(t, "PodGang").Resource), "it need not be served")

@@ -23,11 +23,13 @@ func TestUnheard(t *testing.T) {
 		},
 		"a minimum": {
 			"LeaderWorkerSet", scheduling.AnnotationMinAvailable + ": '2'", "",
-			scheduling.AnnotationMinAvailable + " has no effect on LeaderWorkerSet ns/a: how many pods start together is known from its spec, or from its PodGroup",
+			scheduling.AnnotationMinAvailable +
+				" has no effect on LeaderWorkerSet ns/a: how many pods start together is known from its spec, or from its PodGroup",
 		},
 		"a total": {
 			"TrainJob", scheduling.AnnotationTotalNumber + ": '2'", "",
-			scheduling.AnnotationTotalNumber + " has no effect on TrainJob ns/a: how many pods start together is known from its spec, or from its PodGroup",
+			scheduling.AnnotationTotalNumber +
+				" has no effect on TrainJob ns/a: how many pods start together is known from its spec, or from its PodGroup",
 		},
 		"a Job's minimum is heard": {"Job", scheduling.AnnotationMinAvailable + ": '2'", "", ""},
 	} {
@@ -139,12 +141,20 @@ func TestImpliedElsewhere(t *testing.T) {
 func TestWordsOnAJob(t *testing.T) {
 	for name, c := range map[string]struct{ object, want string }{
 		"nothing": {"{kind: Job, metadata: {namespace: ns, name: a}}", ""},
-		"a gang":  {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard}}, spec: {template: {metadata: {annotations: {" + scheduling.AnnotationMinAvailable + ": '1'}}}}}", ""},
+		"a gang": {
+			"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard}}, spec: {template: {metadata: " +
+				"{annotations: {" + scheduling.AnnotationMinAvailable + ": '1'}}}}}",
+			"",
+		},
 		"a rule": {
 			"{kind: Job, metadata: {namespace: ns, name: a, annotations: {" + scheduling.AnnotationTopologySpec + ": '{}'}}}",
 			scheduling.AnnotationTopologySpec,
 		},
-		"words of others": {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard, " + source.AnnotationKueueRequired + ": x}}}", "volcano.sh/network-topology-mode, " + source.AnnotationKueueRequired},
+		"words of others": {
+			"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard, " +
+				source.AnnotationKueueRequired + ": x}}}",
+			"volcano.sh/network-topology-mode, " + source.AnnotationKueueRequired,
+		},
 	} {
 		if c.want != "" {
 			c.want += ": no effect on a Job without a gang; supported values: in spec.template.metadata.annotations"

@@ -103,9 +103,11 @@ func TestNative(t *testing.T) {
 func TestBadNative(t *testing.T) {
 	const key = "spec.schedulingConstraints.topology[0].key: "
 	for name, c := range map[string]struct{ spec, want string }{
-		"no policy":         {"", "spec.schedulingPolicy: supported values: one of basic and gang"},
-		"a text":            {"schedulingPolicy: gang", `spec.schedulingPolicy: "gang" is invalid; supported values: an object`},
-		"both policies":     {"schedulingPolicy: {basic: {}, gang: {minCount: 2}}", "spec.schedulingPolicy: supported values: one of basic and gang"},
+		"no policy": {"", "spec.schedulingPolicy: supported values: one of basic and gang"},
+		"a text":    {"schedulingPolicy: gang", `spec.schedulingPolicy: "gang" is invalid; supported values: an object`},
+		"both policies": {
+			"schedulingPolicy: {basic: {}, gang: {minCount: 2}}", "spec.schedulingPolicy: supported values: one of basic and gang",
+		},
 		"an unknown policy": {"schedulingPolicy: {other: {}}", "spec.schedulingPolicy: supported values: one of basic and gang"},
 		"no minimum": {
 			"schedulingPolicy: {gang: {}}",
@@ -120,7 +122,8 @@ func TestBadNative(t *testing.T) {
 		},
 		"an unknown key": {
 			atLeast("2") + in("rack"),
-			key + `"rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+			key + `"rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " +
+				blockKey + "]",
 		},
 		"an empty key": {atLeast("2") + in(`""`), key + `"" is invalid; supported values: a label key of nodes`},
 		"no key": {
@@ -210,7 +213,8 @@ func TestNativeTrees(t *testing.T) {
 		"unlike, on their own": {basic, []string{atLeast("2") + in(blockKey), atLeast("3")}, "", "must BlockLayer PodGroup", ""},
 		"together, on their own": {
 			basic + in(spineKey), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, and minGroupCount from 1 to the number of its PodGroups, 2",
+			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, and " +
+				"minGroupCount from 1 to the number of its PodGroups, 2",
 		},
 		"any of them": {all("1"), two, "a b", "", ""},
 		"unlike ones": {
@@ -368,7 +372,8 @@ func TestDeepTrees(t *testing.T) {
 		"basic inside": {
 			[]string{"root: " + needs("1", ""), "p: " + basic + below("root"), "p/a: ", "p/b: "},
 			"a", "", "",
-			"CompositePodGroup ns/p: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, with minGroupCount from 1 to the number of its children, 2",
+			"CompositePodGroup ns/p: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, with minGroupCount " +
+				"from 1 to the number of its children, 2",
 		},
 		"four levels": {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "q: " + needs("1", in(blockKey)+below("p")), "q/a: "},
@@ -505,10 +510,17 @@ func TestNativeReached(t *testing.T) {
 		status string
 		want   bool
 	}{
-		"nothing":  {"{}", false},
-		"once":     {"{conditions: [{type: DisruptionTarget, status: 'False'}, {type: PodGroupInitiallyScheduled, status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z', reason: Scheduled, message: m}]}", true},
-		"not yet":  {"{conditions: [{type: PodGroupInitiallyScheduled, status: 'False'}]}", false},
-		"in 1.36":  {"{conditions: [{type: PodGroupScheduled, status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z', reason: Scheduled, message: m}]}", true},
+		"nothing": {"{}", false},
+		"once": {
+			"{conditions: [{type: DisruptionTarget, status: 'False'}, {type: PodGroupInitiallyScheduled, status: 'True', lastTransitionTime: " +
+				"'2026-01-02T03:04:05Z', reason: Scheduled, message: m}]}",
+			true,
+		},
+		"not yet": {"{conditions: [{type: PodGroupInitiallyScheduled, status: 'False'}]}", false},
+		"in 1.36": {
+			"{conditions: [{type: PodGroupScheduled, status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z', reason: Scheduled, message: m}]}",
+			true,
+		},
 		"a list":   {"[3]", false},
 		"nonsense": {"{conditions: [3]}", false},
 	} {

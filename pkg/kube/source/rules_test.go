@@ -158,7 +158,8 @@ func TestTiers(t *testing.T) {
 func nil2(t *testing.T, annotations string) *source.Owned {
 	return owned(t,
 		object(t,
-			"{kind: LeaderWorkerSet, metadata: {namespace: default, name: a, annotations: {"+annotations+"}}, spec: {leaderWorkerTemplate: {size: 2}}}"))
+			"{kind: LeaderWorkerSet, metadata: {namespace: default, name: a, annotations: {"+annotations+"}}, spec: {leaderWorkerTemplate: "+
+				"{size: 2}}}"))
 }
 
 // TestPrecedenceOfConstraints: of several that are said.

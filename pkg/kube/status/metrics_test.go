@@ -90,7 +90,8 @@ func TestGangsThatWait(t *testing.T) {
 		w.gang("half", 2)
 		w.pod("half", "half-0", "", made(101*time.Second))
 		w.pass(10 * time.Second)
-		require.Equal(t, []string{`gang_longest_wait_seconds{reason="Waiting"} 110`, `gangs_waiting{reason="Waiting"} 1`}, waiting(), "creation times are whole seconds")
+		require.Equal(t, []string{`gang_longest_wait_seconds{reason="Waiting"} 110`, `gangs_waiting{reason="Waiting"} 1`}, waiting(),
+			"creation times are whole seconds")
 
 		for _, name := range []string{"a", "b"} {
 			w.gang(name, 2)
@@ -107,7 +108,9 @@ func TestGangsThatWait(t *testing.T) {
 
 		w.bind("a-0")
 		w.bind("a-1")
-		w.cache.Handle(gang.Unschedulable{Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "b"}, Refusal: gang.Obstacle{By: gang.Plan, Words: "no room"}})
+		w.cache.Handle(gang.Unschedulable{
+			Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "b"}, Refusal: gang.Obstacle{By: gang.Plan, Words: "no room"},
+		})
 		w.remove("half-0")
 		w.pass(time.Second)
 		require.Equal(t, []string{`gang_longest_wait_seconds{reason="Unschedulable"} 7`, `gangs_waiting{reason="Unschedulable"} 1`}, waiting())
@@ -117,7 +120,8 @@ func TestGangsThatWait(t *testing.T) {
 		w.remove("b-1")
 		w.without("b")
 		w.pass(2 * time.Second)
-		require.Equal(t, []string{`gang_longest_wait_seconds{reason="Ready"} 2`, `gangs_waiting{reason="Ready"} 1`}, waiting(), "it has started before")
+		require.Equal(t, []string{`gang_longest_wait_seconds{reason="Ready"} 2`, `gangs_waiting{reason="Ready"} 1`}, waiting(),
+			"it has started before")
 	})
 }
 
@@ -145,7 +149,8 @@ func TestAStartIsMeasured(t *testing.T) {
 			w.runs.Add(40)
 			w.meter.Attempt(g, false, time.Second, before)
 		}
-		w.meter.Placed(attemptFor(g), nil, []place.Spread{{Layer: "SpineLayer", Touched: 1, Least: 1}, {Layer: "BlockLayer", Touched: 4, Least: 2}})
+		w.meter.Placed(attemptFor(g), nil,
+			[]place.Spread{{Layer: "SpineLayer", Touched: 1, Least: 1}, {Layer: "BlockLayer", Touched: 4, Least: 2}})
 		w.bind("g-0")
 		w.pass(time.Second)
 		require.Empty(t, measured(), "it needs another one")
@@ -222,7 +227,10 @@ func TestReservationsAreMeasured(t *testing.T) {
 		}
 		w.pass(time.Second)
 		for _, name := range []string{"a", "b", "c"} {
-			w.cache.Handle(gang.Planned{Group: refs[name], Places: []gang.Assignment{{Pod: "ns/" + name + "-0", Node: "n-" + name}}, Reserved: true, Until: time.Now().Add(time.Hour)})
+			w.cache.Handle(gang.Planned{
+				Group: refs[name], Places: []gang.Assignment{{Pod: "ns/" + name + "-0", Node: "n-" + name}}, Reserved: true,
+				Until: time.Now().Add(time.Hour),
+			})
 			w.pass(time.Second)
 		}
 		w.pass(7 * time.Second)
@@ -250,7 +258,10 @@ func TestReservationsAreMeasured(t *testing.T) {
 		w.join("b", "c")
 		w.pass(time.Second)
 		for range 2 {
-			require.Equal(t, append([]string{`reservation_duration_seconds_sum{end="given_up"} 20`, `reservation_duration_seconds_count{end="given_up"} 2`}, taken...), held())
+			require.Equal(t,
+				append([]string{`reservation_duration_seconds_sum{end="given_up"} 20`, `reservation_duration_seconds_count{end="given_up"} 2`},
+					taken...),
+				held())
 		}
 	})
 }

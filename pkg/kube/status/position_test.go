@@ -51,7 +51,8 @@ func TestPositions(t *testing.T) {
 		w.gang("half", 2)
 		w.pod("half", "half-0", "", priority(9))
 		w.pass(29 * time.Second)
-		require.Equal(t, [3]int64{}, [3]int64{w.position("first"), w.position("middle"), w.position("last")}, "gangs that start at once get no place")
+		require.Equal(t, [3]int64{}, [3]int64{w.position("first"), w.position("middle"), w.position("last")},
+			"gangs that start at once get no place")
 		w.written()
 		w.pass(2 * time.Second)
 		require.Equal(t, "first/status last/status middle/status", w.written())
@@ -70,7 +71,9 @@ func TestPositions(t *testing.T) {
 		require.Equal(t, "last/status middle/status", w.written())
 		require.Equal(t, [2]int64{1, 2}, [2]int64{w.position("middle"), w.position("last")})
 
-		w.cache.Handle(gang.Planned{Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "middle"}, Places: []gang.Assignment{{Pod: "ns/middle-0", Node: "n"}}})
+		w.cache.Handle(gang.Planned{
+			Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "middle"}, Places: []gang.Assignment{{Pod: "ns/middle-0", Node: "n"}},
+		})
 		w.pass(time.Second)
 		require.Equal(t, "Binding: a plan is being carried out", w.condition("middle"))
 		require.Zero(t, w.position("middle"))

@@ -29,7 +29,11 @@ func (w *world) score(name string) string {
 // racks are two spines of two racks, each of two nodes.
 func (w *world) racks() {
 	for i := range 8 {
-		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i), Labels: map[string]string{"spine": fmt.Sprint(i / 4), "rack": fmt.Sprint(i / 2)}}}
+		n := &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprint("n", i), Labels: map[string]string{"spine": fmt.Sprint(i / 4), "rack": fmt.Sprint(i / 2)},
+			},
+		}
 		_, err := w.client.CoreV1().Nodes().Create(w.t.Context(), n, metav1.CreateOptions{})
 		require.NoError(w.t, err)
 	}

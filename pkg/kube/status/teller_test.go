@@ -34,12 +34,14 @@ func TestAGangIsToldOnce(t *testing.T) {
 		w.pass(time.Second)
 		require.Equal(t, "g/status", w.written(), "one write for three changes")
 		require.Equal(t, "Waiting: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2", w.condition("g"))
-		require.Equal(t, []string{"g Warning Waiting: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2"}, w.said())
+		require.Equal(t,
+			[]string{"g Warning Waiting: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2"}, w.said())
 		require.Empty(t, w.scheduled("g-0"), "another one may come soon")
 
 		w.pass(10 * settle)
 		require.Equal(t, "g-0/status g-1/status", w.written())
-		require.Equal(t, "WaitingForGang: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2", w.scheduled("g-0"))
+		require.Equal(t, "WaitingForGang: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2",
+			w.scheduled("g-0"))
 		for range 20 {
 			w.teller.Report(g)
 			w.pass(time.Second)
@@ -204,7 +206,9 @@ func TestRefusalsAreFewEvents(t *testing.T) {
 			w.cache.Handle(gang.Unschedulable{Group: g, Refusal: gang.Obstacle{By: gang.Plan, Words: fmt.Sprint("no room, ", i)}})
 			w.pass(time.Second)
 		}
-		require.Equal(t, []string{"g Warning Unschedulable: no room, 0", "g Warning Unschedulable: no room, 60", "g Warning Unschedulable: no room, 120"}, w.said())
+		require.Equal(t,
+			[]string{"g Warning Unschedulable: no room, 0", "g Warning Unschedulable: no room, 60", "g Warning Unschedulable: no room, 120"},
+			w.said())
 		require.Equal(t, "Unschedulable: no room, 149", w.condition("g"))
 		w.pass(time.Minute)
 		w.teller.Expired(g, "waited too long")
@@ -234,10 +238,19 @@ func TestEventsAreNotRepeated(t *testing.T) {
 func TestWhereAndHowNear(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := w.gang("g", 1)
-		w.teller.Placed(g, []place.Spread{{Layer: "SpineLayer", Touched: 1, Least: 1}, {Layer: "BlockLayer", Touched: 3, Least: 2, Names: []string{"a", "b", "c"}}, {Layer: "NodeTopologyLayer", Touched: 4, Least: 4}})
+		w.teller.Placed(g,
+			[]place.Spread{
+				{Layer: "SpineLayer", Touched: 1, Least: 1}, {Layer: "BlockLayer", Touched: 3, Least: 2, Names: []string{"a", "b", "c"}},
+				{Layer: "NodeTopologyLayer", Touched: 4, Least: 4},
+			})
 		w.pod("g", "g-0", "n")
 		w.pass(time.Minute)
-		require.Equal(t, []string{"g Normal Scheduled: the gang is bound (domains touched: 3 of BlockLayer: a, b, c, least possible 2; 4 of NodeTopologyLayer, least possible 4)"}, w.said())
+		require.Equal(t,
+			[]string{
+				"g Normal Scheduled: the gang is bound (domains touched: 3 of BlockLayer: a, b, c, least possible 2; 4 of NodeTopologyLayer, least " +
+					"possible 4)",
+			},
+			w.said())
 		w.teller.Placed(g, nil)
 		w.teller.Report(g)
 		w.pass(time.Minute)
@@ -262,7 +275,9 @@ func TestAGangWithoutAPodGroup(t *testing.T) {
 // for, in the version that is served, and it stays; nothing else of the status is touched.
 func TestANativePodGroup(t *testing.T) {
 	inWorld(t, func(w *world) {
-		others := map[string]any{"type": "DisruptionTarget", "status": "False", "reason": "None", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+		others := map[string]any{
+			"type": "DisruptionTarget", "status": "False", "reason": "None", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z",
+		}
 		w.create(native, "ns", map[string]any{
 			"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "PodGroup", "metadata": map[string]any{"name": "g", "namespace": "ns"},
 			"spec":   map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(1)}}},
@@ -294,7 +309,8 @@ func TestANativePodGroup(t *testing.T) {
 // TestAStatefulSetThatMakesOnePodAtATime: a gang that waits for pods which are made when it has
 // started says so, and what to write.
 func TestAStatefulSetThatMakesOnePodAtATime(t *testing.T) {
-	const hint = "; StatefulSet train seems to create one pod after another, each when the one before it runs: members that start together need podManagementPolicy: Parallel"
+	const hint = "; StatefulSet train seems to create one pod after another, each when the one before it runs: members that start together " +
+		"need podManagementPolicy: Parallel"
 	of := func(kind string) func(*v1.Pod) {
 		return func(p *v1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "train", UID: "u", Controller: ptr.To(true)}}
@@ -323,9 +339,18 @@ func TestAStatefulSetThatMakesOnePodAtATime(t *testing.T) {
 			w.pod("g", "train-0", "", of("StatefulSet"))
 			w.pod("g", "train-1", "n", of("StatefulSet"))
 		}, "2 of 3 members exist; the gang starts when StatefulSet train has created 1 more pod, or with minMember 2"},
-		"of a Job":                 {func(w *world) { w.pod("g", "train-0", "", of("Job")) }, "1 of 3 members exist; the gang starts when Job train has created 2 more pods, or with minMember 1"},
-		"of a LeaderWorkerSet":     {func(w *world) { w.pod("g", "train-0", "", of("StatefulSet"), worker) }, "1 of 3 members exist; the gang starts when StatefulSet train has created 2 more pods, or with minMember 1"},
-		"no owner's":               {func(w *world) { w.pod("g", "train-0", "") }, "1 of 3 members exist; the gang starts after the creation of 2 more pods, or with minMember 1"},
+		"of a Job": {
+			func(w *world) { w.pod("g", "train-0", "", of("Job")) },
+			"1 of 3 members exist; the gang starts when Job train has created 2 more pods, or with minMember 1",
+		},
+		"of a LeaderWorkerSet": {
+			func(w *world) { w.pod("g", "train-0", "", of("StatefulSet"), worker) },
+			"1 of 3 members exist; the gang starts when StatefulSet train has created 2 more pods, or with minMember 1",
+		},
+		"no owner's": {
+			func(w *world) { w.pod("g", "train-0", "") },
+			"1 of 3 members exist; the gang starts after the creation of 2 more pods, or with minMember 1",
+		},
 		"none, which is no reason": {func(*world) {}, "0 of 3 members exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -368,7 +393,10 @@ func TestSiblings(t *testing.T) {
 		w.pass(time.Second)
 		require.Empty(t, w.written())
 
-		w.cache.Handle(gang.Planned{Group: g, Places: []gang.Assignment{{Pod: "ns/g-0", Node: "n0"}, {Pod: "ns/g-1", Node: "n1"}}, Reserved: true, Until: time.Now().Add(time.Hour)})
+		w.cache.Handle(gang.Planned{
+			Group: g, Places: []gang.Assignment{{Pod: "ns/g-0", Node: "n0"}, {Pod: "ns/g-1", Node: "n1"}}, Reserved: true,
+			Until: time.Now().Add(time.Hour),
+		})
 		w.teller.Siblings(speaker, status.Explained{Text: "no room"}, status.PreemptionEvicts)
 		w.pass(time.Second)
 		require.Equal(t, "g-1/status g/status", w.written())
@@ -440,7 +468,9 @@ func TestANominationIsWrittenAfterItWasCleared(t *testing.T) {
 				}
 				w.written()
 				w.cache.Handle(gang.Planned{
-					Group: w.cache.GroupKey(pod), Places: []gang.Assignment{{Pod: "ns/g-0", Node: "n1"}}, Reserved: true, Until: time.Now().Add(time.Minute),
+					Group: w.cache.GroupKey(pod), Places: []gang.Assignment{
+						{Pod: "ns/g-0", Node: "n1"},
+					}, Reserved: true, Until: time.Now().Add(time.Minute),
 				})
 				wrote := make(chan error, 1)
 				go func() { wrote <- w.teller.Nominate(w.t.Context(), pod, "ns/g-0") }()

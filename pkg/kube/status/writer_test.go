@@ -37,7 +37,8 @@ func TestStatusWithoutSubresource(t *testing.T) {
 		"the object is gone":           {gone, gone, []string{"status", ""}, gone},
 		"its status is not to be told": {forbidden, nil, []string{"status"}, forbidden},
 	} {
-		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{sigs.PodGroups: "PodGroupList"})
+		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{sigs.PodGroups: "PodGroupList"})
 		var asked []string
 		client.PrependReactor("patch", "podgroups", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			asked = append(asked, a.GetSubresource())
@@ -192,7 +193,9 @@ func TestNothingIsWrittenAgainAtTheEnd(t *testing.T) {
 // TestSpare: the condition that a pod is about to be evicted is removed only under two conditions. This scheduler set
 // it on this very pod, and the pod does not terminate yet.
 func TestSpare(t *testing.T) {
-	ours := v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler, Message: "muster: makes room"}
+	ours := v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler, Message: "muster: makes room",
+	}
 	but := func(change func(*v1.PodCondition)) func(*v1.Pod) {
 		return func(p *v1.Pod) { change(&p.Status.Conditions[0]) }
 	}

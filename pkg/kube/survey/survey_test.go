@@ -83,8 +83,14 @@ func TestReport(t *testing.T) {
 
 	r := report(c, served, "")
 	require.Equal(t, []Gang{
-		{Namespace: "ns", Name: "a", Way: "label pod-group.scheduling.sigs.k8s.io", Members: 2, Min: 2, Rule: "PodGroup ns/a annotation gang.scheduling.koordinator.sh/network-topology-spec"},
-		{Namespace: "ns", Name: "b", Way: "annotation scheduling.k8s.io/group-name", Members: 1, Problem: "nothing declares it: its object does not exist, or is not read", Elsewhere: true},
+		{
+			Namespace: "ns", Name: "a", Way: "label pod-group.scheduling.sigs.k8s.io", Members: 2, Min: 2,
+			Rule: "PodGroup ns/a annotation gang.scheduling.koordinator.sh/network-topology-spec",
+		},
+		{
+			Namespace: "ns", Name: "b", Way: "annotation scheduling.k8s.io/group-name", Members: 1,
+			Problem: "nothing declares it: its object does not exist, or is not read", Elsewhere: true,
+		},
 	}, r.Gangs)
 	states := map[string]string{}
 	for _, s := range r.Sources {
@@ -115,7 +121,8 @@ func TestWithoutRights(t *testing.T) {
 		says   []string
 	}{
 		"a user who may ask for permissions": {true, []string{
-			`permission is missing: list pods (API group "") in the whole cluster`, `permission is missing: watch pods (API group "") in the whole cluster`,
+			`permission is missing: list pods (API group "") in the whole cluster`,
+			`permission is missing: watch pods (API group "") in the whole cluster`,
 			"grant these permissions, or use --as with a user that has them",
 		}},
 		"a user who may not ask": {false, []string{`permission is missing: list pods (API group "") in the whole cluster`}},
@@ -125,7 +132,10 @@ func TestWithoutRights(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				forbid := func() {
 					w.WriteHeader(http.StatusForbidden)
-					_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden, Message: "forbidden"})
+					_ = json.NewEncoder(w).Encode(metav1.Status{
+						TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden,
+						Code: http.StatusForbidden, Message: "forbidden",
+					})
 				}
 				review := authorization.SelfSubjectAccessReview{}
 				switch {

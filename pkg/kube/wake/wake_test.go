@@ -18,7 +18,9 @@ import (
 
 func filing(group, class string, created int) Entry {
 	return Entry{
-		Group: gang.Ref{Namespace: "ns", Name: group}, Class: class, TriedPod: "ns/" + group + "-0", Created: time.Unix(int64(created), 0), Plugins: []string{},
+		Group: gang.Ref{
+			Namespace: "ns", Name: group,
+		}, Class: class, TriedPod: "ns/" + group + "-0", Created: time.Unix(int64(created), 0), Plugins: []string{},
 	}
 }
 
