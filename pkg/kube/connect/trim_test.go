@@ -61,7 +61,8 @@ func read(t testing.TB, n *v1.Node) *v1.Node {
 	return out
 }
 
-// TestNodesShareTheirWords: all but the history of its fields is as it was given, the given node is not changed, and equal words are kept once.
+// TestNodesShareTheirWords: nodes are kept unchanged except for their managed fields, and equal strings are kept
+// once. The given node is not changed.
 func TestNodesShareTheirWords(t *testing.T) {
 	w := &words{}
 	for i, node := range []*v1.Node{gpuNode(0), gpuNode(1), {}, {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}} {

@@ -37,7 +37,8 @@ func newCounter(t *testing.T) (c deviceclass.Counter, slices, classes cache.Inde
 	return deviceclass.New(resourcelisters.NewResourceSliceLister(slices), resourcelisters.NewDeviceClassLister(classes)), slices, classes
 }
 
-// TestQuotaCountsDevicesOfItsClass: devices count on nodes that count and beside nodes, of the newest generation of a pool, and not where they are parts of others.
+// TestQuotaCountsDevicesOfItsClass: devices count in the newest generation of a pool, on nodes that count or without
+// a node. Devices that are parts of others do not count.
 func TestQuotaCountsDevicesOfItsClass(t *testing.T) {
 	shared := true
 	whole, part, twice := resourceapi.Device{Name: "a"}, resourceapi.Device{

@@ -55,7 +55,8 @@ func (f *fails) RunPreBindPreFlights(_ context.Context, state fwk.CycleState, _ 
 	return nil
 }
 
-// TestFailedBindingSaysWhetherNodeIsAtFault: what the API server refuses it will refuse again; what it does not answer says nothing of the node.
+// TestFailedBindingSaysWhetherNodeIsAtFault: a binding that the API server rejects would be rejected again, so its
+// node is at fault. A request without an answer says nothing about the node.
 func TestFailedBindingSaysWhetherNodeIsAtFault(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	running := func(err error) *fwk.Status { // as the framework has it

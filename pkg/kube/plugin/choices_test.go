@@ -115,7 +115,8 @@ func TestGangWithChoicesFollowsNoGang(t *testing.T) {
 	}
 }
 
-// TestNeverFitsOnlyIfNoChoiceFits: a gang of which no node could take any choice never fits, and pods that come and go do not have it tried again.
+// TestNeverFitsOnlyIfNoChoiceFits: a gang never fits if no node can take any choice of its members. Changes of pods
+// do not retry it.
 func TestNeverFitsOnlyIfNoChoiceFits(t *testing.T) {
 	for _, quota := range []string{"", "a"} {
 		t.Run("quota "+quota, func(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// borrowed is two spines of four nodes. Quota a has two gangs of four, of which the younger one borrows, and a gang of b waits that stays within its min.
+// borrowed returns two spines of four nodes. Quota a has two gangs of four, and the younger one borrows. A waiting
+// gang of quota b is within its min.
 func borrowed() string {
 	text := `
 {apiVersion: scheduling.koordinator.sh/v1alpha1, kind: ClusterNetworkTopology, metadata: {name: default}, spec: {networkTopologySpec: [

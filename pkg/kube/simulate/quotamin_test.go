@@ -142,7 +142,8 @@ func (w *minima) units(set uint, gangs bool) (units map[int][]int, ok bool) {
 	return units, true
 }
 
-// allowed returns whether a set of pods may be evicted for the waiting gang, which fits then: each quota has more than its min before any of its pods, or gangs, is evicted.
+// allowed reports whether a set of pods may be evicted for the waiting gang, and makes it fit. Each quota must use
+// more than its min before each eviction of a pod or gang.
 func (w *minima) allowed(set uint, gangs bool) bool {
 	units, ok := w.units(set, gangs)
 	if !ok || !w.fits(set) {

@@ -116,8 +116,8 @@ func (q *quotaSpec) inTree() string {
 	return q.name
 }
 
-// withQuotas has some histories have quotas: a tree of Koordinator's, up to three deep, or the one of scheduler-plugins that a namespace may
-// have, or both. They come before everything else, and change.
+// withQuotas adds quotas to some histories. They are a tree of Koordinator's, up to three deep, or the quota of a
+// namespace for scheduler-plugins, or both. They are created before everything else, and change.
 func withQuotas(seed uint64, h history) history {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, nameHash("quotas"))), h: slices.Clone(h)}
 	if !on(quotaTrouble) || !d.chance(percentQuotas) {

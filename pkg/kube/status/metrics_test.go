@@ -266,9 +266,9 @@ func TestReservationsAreMeasured(t *testing.T) {
 	})
 }
 
-// TestEvictionsForAGangThatNobodyUsed: pods that have left nodes of which then no member is on one are counted when the
+// TestUnusedEvictionsForGang: pods that have left nodes of which then no member is on one are counted when the
 // gang has what it needs, or is gone.
-func TestEvictionsForAGangThatNobodyUsed(t *testing.T) {
+func TestUnusedEvictionsForGang(t *testing.T) {
 	for name, c := range map[string]struct {
 		from   []string // the nodes of the victims; members go to n
 		then   func(w *world)
