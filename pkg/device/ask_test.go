@@ -109,7 +109,11 @@ func TestAsk(t *testing.T) {
 			"rdma=1 rdma.strategy=All",
 			`scheduling.koordinator.sh/device-allocate-hint: rdma.allocateStrategy: "All": must be ApplyForAll or RequestsAsCount`,
 		},
-		{"gpu=100 gpu.strategy=ApplyForAll", `scheduling.koordinator.sh/device-allocate-hint: gpu.allocateStrategy: "ApplyForAll": must be left out: GPUs are counted by their resources`},
+		{
+			"gpu=100 gpu.strategy=ApplyForAll",
+			`scheduling.koordinator.sh/device-allocate-hint: gpu.allocateStrategy: "ApplyForAll": must be left out: ` +
+				`GPUs are counted by their resources`,
+		},
 		{
 			"gpu=100 rdma=1 joint=fpga+gpu",
 			`scheduling.koordinator.sh/device-joint-allocate: deviceTypes[0]: "fpga": must be a type of which the pod requests devices`,

@@ -81,7 +81,10 @@ func TestPatchSize(t *testing.T) {
 	now := old
 	now.Nodes = append([]page.Node{}, old.Nodes...)
 	now.Nodes[7] = page.Node{Path: "s/n-7", Places: []page.Place{{Gang: "a/a", Kind: page.Runs, Pods: 1}}}
-	sameJSON(t, json.RawMessage(`{"nodes": {"changed": [{"at": 7, "is": {"path": "s/n-7", "free": 0, "places": [{"gang": "a/a", "kind": "runs", "pods": 1}]}}]}}`), page.Diff(&old, &now))
+	sameJSON(t,
+		json.RawMessage(`{"nodes": {"changed": [{"at": 7, "is": {"path": "s/n-7", "free": 0, "places": [{"gang": "a/a", "kind": `+
+			`"runs", "pods": 1}]}}]}}`),
+		page.Diff(&old, &now))
 	now.Nodes = append([]page.Node{{Path: "s/n"}}, old.Nodes[1:]...)
 	sameJSON(t, json.RawMessage(`{"nodes": {"gone": [0], "came": [{"at": 0, "is": {"path": "s/n", "free": 0}}]}}`), page.Diff(&old, &now))
 }

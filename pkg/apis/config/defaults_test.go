@@ -95,9 +95,13 @@ func TestDefaultsOrder(t *testing.T) {
 		"other plugins": {
 			`[{schedulerName: a, plugins: {postFilter: {enabled: [{name: DefaultPreemption}]}, filter: {enabled: [{name: NodeName}]}}}]`, "", "",
 		},
-		"others off":         {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}}]`, "", ""},
-		"at MultiPoint":      {`[{schedulerName: a, plugins: {multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}}}]`, "", ""},
-		"at MultiPoint last": {`[{schedulerName: a, plugins: {multiPoint: {enabled: [{name: NodeName}, {name: Coscheduling}]}, postFilter: {enabled: [{name: DefaultPreemption}, {name: Coscheduling}]}}}]`, "", ""},
+		"others off":    {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}}]`, "", ""},
+		"at MultiPoint": {`[{schedulerName: a, plugins: {multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}}}]`, "", ""},
+		"at MultiPoint last": {
+			`[{schedulerName: a, plugins: {multiPoint: {enabled: [{name: NodeName}, {name: Coscheduling}]}, postFilter: {enabled: [{name: ` +
+				`DefaultPreemption}, {name: Coscheduling}]}}}]`,
+			"", "",
+		},
 		"at one point":       {`[{schedulerName: a, plugins: {postFilter: {enabled: [{name: Coscheduling}]}}}]`, "", ""},
 		"alone at one point": {`[{schedulerName: a, plugins: {postFilter: {enabled: [{name: Coscheduling}], disabled: [{name: "*"}]}}}]`, "", ""},
 		"off at one point":   {`[{schedulerName: a, plugins: {permit: {disabled: [{name: Coscheduling}]}}}]`, "Permit", ""},
@@ -115,7 +119,8 @@ func TestDefaultsOrder(t *testing.T) {
 			"PreEnqueue QueueSort PreFilter Filter PostFilter PreScore Score Reserve PostBind", "",
 		},
 		"everything by hand": {
-			`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}, bind: {enabled: [{name: DefaultBinder}]}, postFilter: {enabled: [{name: DefaultPreemption}, {name: Coscheduling}]}}}]`,
+			`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}, bind: {enabled: ` +
+				`[{name: DefaultBinder}]}, postFilter: {enabled: [{name: DefaultPreemption}, {name: Coscheduling}]}}}]`,
 			"PreEnqueue QueueSort PreFilter Filter PreScore Score Reserve Permit PostBind", "PostFilter",
 		},
 		"queue sorted by ours":  {`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: Coscheduling}]}}}]`, "", ""},
@@ -190,8 +195,10 @@ profiles:
 
 func TestDefaultsRefused(t *testing.T) {
 	for profiles, want := range map[string]string{
-		`[{schedulerName: a, pluginConfig: [{name: Coscheduling, args: {controllerWorkers: 2}}]}, {schedulerName: b, pluginConfig: [{name: Coscheduling, args: {controllerWorkers: 3}}]}]`: `queueSort must be the same for all profiles`,
-		`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: Coscheduling}]}}}, {schedulerName: b, plugins: {queueSort: {enabled: [{name: PrioritySort}]}}}]`:                       `must be the same for all profiles`,
+		`[{schedulerName: a, pluginConfig: [{name: Coscheduling, args: {controllerWorkers: 2}}]}, {schedulerName: b, pluginConfig: [{name: ` +
+			`Coscheduling, args: {controllerWorkers: 3}}]}]`: `queueSort must be the same for all profiles`,
+		`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: Coscheduling}]}}}, {schedulerName: b, plugins: {queueSort: {enabled: ` +
+			`[{name: PrioritySort}]}}}]`: `must be the same for all profiles`,
 		`[{schedulerName: a}, {}]`: `profiles[1].schedulerName: Required value`,
 	} {
 		_, err := tryLoad(t, "profiles: "+profiles)
@@ -354,7 +361,8 @@ func TestDefaultsQuota(t *testing.T) {
 	for plugins, want := range map[string]bool{
 		`{}`: true,
 		`{multiPoint: {disabled: [{name: ElasticQuota}]}}`: false,
-		`{preFilter: {enabled: [{name: ElasticQuota}]}, postFilter: {enabled: [{name: ElasticQuota}]}, reserve: {enabled: [{name: ElasticQuota}]}}`: true,
+		`{preFilter: {enabled: [{name: ElasticQuota}]}, postFilter: {enabled: [{name: ElasticQuota}]}, ` +
+			`reserve: {enabled: [{name: ElasticQuota}]}}`: true,
 		`{multiPoint: {enabled: [{name: ElasticQuota}]}}`:                                                                         true,
 		`{multiPoint: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}}`: false,
 	} {
@@ -367,16 +375,17 @@ func TestDefaultsQuota(t *testing.T) {
 
 // The plugin DeviceShare binds before other plugins, wherever a profile names it, unless the profile disables it.
 func TestDefaultsDevices(t *testing.T) {
+	const devicesFirst, binder = "DeviceShare DefaultBinder", "DefaultBinder"
 	for plugins, want := range map[string]string{
-		`{}`: "DeviceShare DefaultBinder",
-		`{multiPoint: {enabled: [{name: DeviceShare}, {name: Coscheduling}]}}`:                                                    "DeviceShare DefaultBinder",
-		`{multiPoint: {enabled: [{name: DefaultBinder}, {name: DeviceShare}]}}`:                                                   "DeviceShare DefaultBinder",
-		`{filter: {enabled: [{name: DeviceShare}]}, preBind: {enabled: [{name: DeviceShare}]}}`:                                   "DeviceShare DefaultBinder",
-		`{bind: {enabled: [{name: DefaultBinder}]}}`:                                                                              "DeviceShare DefaultBinder",
-		`{bind: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}}`:                                                     "DeviceShare DefaultBinder",
-		`{multiPoint: {disabled: [{name: DeviceShare}]}}`:                                                                         "DefaultBinder",
-		`{multiPoint: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}}`: "DefaultBinder",
-		`{multiPoint: {enabled: [{name: DefaultBinder}, {name: DeviceShare}], disabled: [{name: Coscheduling}]}}`:                 "DeviceShare DefaultBinder",
+		`{}`: devicesFirst,
+		`{multiPoint: {enabled: [{name: DeviceShare}, {name: Coscheduling}]}}`:                                                    devicesFirst,
+		`{multiPoint: {enabled: [{name: DefaultBinder}, {name: DeviceShare}]}}`:                                                   devicesFirst,
+		`{filter: {enabled: [{name: DeviceShare}]}, preBind: {enabled: [{name: DeviceShare}]}}`:                                   devicesFirst,
+		`{bind: {enabled: [{name: DefaultBinder}]}}`:                                                                              devicesFirst,
+		`{bind: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}}`:                                                     devicesFirst,
+		`{multiPoint: {disabled: [{name: DeviceShare}]}}`:                                                                         binder,
+		`{multiPoint: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}}`: binder,
+		`{multiPoint: {enabled: [{name: DefaultBinder}, {name: DeviceShare}], disabled: [{name: Coscheduling}]}}`:                 devicesFirst,
 	} {
 		cfg := load(t, `profiles: [{schedulerName: a, plugins: `+plugins+`}]`)
 		var names []string

@@ -49,13 +49,15 @@ func TestDecodeQuota(t *testing.T) {
 
 func TestDecodeQuotaErrors(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"kind":"CoschedulingArgs"}`:              `ElasticQuotaArgs.kind: "CoschedulingArgs" is invalid; supported values: ElasticQuotaArgs`,
-		`{"monitorAllQuota":true}`:                 `ElasticQuotaArgs.monitorAllQuota: unknown field; supported values: apiVersion, kind, quotaGroupNamespace,`,
-		`{"delayEvictTime":"-1s"}`:                 `ElasticQuotaArgs.delayEvictTime: "-1s" is invalid; supported values: a duration ≥ 0, such as 120s`,
-		`{"revokePodInterval":"0s"}`:               `ElasticQuotaArgs.revokePodInterval: "0s" is invalid; supported values: a duration > 0, such as 120s`,
-		`{"reclaimPolicy":"Lower"}`:                `ElasticQuotaArgs.reclaimPolicy: "Lower" is invalid; supported values: Any, LowerPriority, Never`,
-		`{"quotaGroupNamespace":""}`:               `ElasticQuotaArgs.quotaGroupNamespace: "" is invalid; supported values: a namespace`,
-		`{"defaultQuotaGroupMax":{"cpu":"many"}}`:  `ElasticQuotaArgs.defaultQuotaGroupMax: {"cpu":"many"} is invalid; supported values: amounts by resource, such as {"cpu":"16"}`,
+		`{"kind":"CoschedulingArgs"}`: `ElasticQuotaArgs.kind: "CoschedulingArgs" is invalid; supported values: ElasticQuotaArgs`,
+		`{"monitorAllQuota":true}`: `ElasticQuotaArgs.monitorAllQuota: unknown field; ` +
+			`supported values: apiVersion, kind, quotaGroupNamespace,`,
+		`{"delayEvictTime":"-1s"}`:   `ElasticQuotaArgs.delayEvictTime: "-1s" is invalid; supported values: a duration ≥ 0, such as 120s`,
+		`{"revokePodInterval":"0s"}`: `ElasticQuotaArgs.revokePodInterval: "0s" is invalid; supported values: a duration > 0, such as 120s`,
+		`{"reclaimPolicy":"Lower"}`:  `ElasticQuotaArgs.reclaimPolicy: "Lower" is invalid; supported values: Any, LowerPriority, Never`,
+		`{"quotaGroupNamespace":""}`: `ElasticQuotaArgs.quotaGroupNamespace: "" is invalid; supported values: a namespace`,
+		`{"defaultQuotaGroupMax":{"cpu":"many"}}`: `ElasticQuotaArgs.defaultQuotaGroupMax: {"cpu":"many"} is invalid; ` +
+			`supported values: amounts by resource, such as {"cpu":"16"}`,
 		`{"systemQuotaGroupMax":{"cpu":"-1"}}`:     `ElasticQuotaArgs.systemQuotaGroupMax.cpu: -1 is invalid; supported values: a quantity ≥ 0`,
 		`{"hookPlugins":[],"enableQueueHint":"x"}`: `ElasticQuotaArgs.enableQueueHint: "x" is invalid; supported values: true, false`,
 	} {

@@ -228,7 +228,8 @@ func drawWorld(t *rapid.T) (text string, gangs []string) {
 		layer := rapid.SampledFrom([]string{"SpineLayer", "BlockLayer"}).Draw(t, "layer")
 		strategy := rapid.SampledFrom([]string{"MustGather", "PreferGather"}).Draw(t, "strategy")
 		fmt.Fprintf(&out, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s, annotations: {"+
-			`gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"%s","strategy":"%s"}]}'}}, spec: {minMember: %d}}`+"\n",
+			`gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"%s","strategy":"%s"}]}'}}, `+
+			`spec: {minMember: %d}}`+"\n",
 			name, layer, strategy, max(1, n+missing-[]int{0, 0, 1, 2}[rapid.IntRange(0, 3).Draw(t, "beyond")]))
 		for i := range n {
 			writePod(&out, fmt.Sprintf("%s-%d", name, i), name, "", p, cpu)

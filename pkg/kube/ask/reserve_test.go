@@ -11,7 +11,8 @@ import (
 )
 
 // apartByBlock keeps a pod off blocks with pods of app want.
-const apartByBlock = `, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: block, labelSelector: {matchLabels: {app: want}}}]}}`
+const apartByBlock = `, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: ` +
+	`block, labelSelector: {matchLabels: {app: want}}}]}}`
 
 // TestGangWaitsOnlyForItsVictims: if members depend on one another and may wait for a pod on another node,
 // the gang does not wait for other terminating pods.

@@ -36,7 +36,8 @@ var whole = []string{
   {name: a, replicas: 2, dependsOn: [{name: b}], template: {metadata: {annotations: {a: b}}, spec: {parallelism: 2, completions: 3, template: {spec: {schedulerName: koord-scheduler, priorityClassName: high}}}}}]}}`,
 	`{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: v}, spec: {minMember: 2, minTaskMember: {a: 1}, minResources: {cpu: 1}, queue: q, priorityClassName: high, networkTopology: {mode: hard, highestTierAllowed: 1},
   subGroupPolicy: [{name: s, subGroupSize: 2, minSubGroups: 1, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [k], networkTopology: {mode: soft}}], tasks: [{name: t, partitionPolicy: {networkTopology: {mode: hard}}}]}}`,
-	`{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: o, annotations: {gang.scheduling.koordinator.sh/groups: '["default/o"]', gang.scheduling.koordinator.sh/total-number: "2"}}, spec: {minMember: 1}}`,
+	`{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: o, annotations: ` +
+		`{gang.scheduling.koordinator.sh/groups: '["default/o"]', gang.scheduling.koordinator.sh/total-number: "2"}}, spec: {minMember: 1}}`,
 }
 
 // anything returns a value of any type that may stand in place of another.

@@ -373,7 +373,8 @@ func TestPartsThatHaveFinished(t *testing.T) {
 
 // A gang that waits for a part whose pods name another gang says so, until they do not.
 func TestPodsThatNameOtherGangs(t *testing.T) {
-	const why = `gang ns/js.w of the group has no members: pods that JobSet ns/js means for it name another one (label pod-group.scheduling.sigs.k8s.io: "other")`
+	const why = `gang ns/js.w of the group has no members: pods that JobSet ns/js means for it name another one (label ` +
+		`pod-group.scheduling.sigs.k8s.io: "other")`
 	for _, first := range []string{"driver", "worker"} {
 		c, _, notes := open(t)
 		c.look("JobSet", true)

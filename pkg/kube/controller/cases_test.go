@@ -268,7 +268,8 @@ func TestUnknownScheduler(t *testing.T) {
 	require.ErrorIs(t, err, reconcile.TerminalError(nil))
 	require.Zero(t, w.writes)
 	require.Equal(t, `Warning NoBackend metadata.labels[grove.io/scheduler-name]: no backend for schedulerName "kai-scheduler"; `+
-		`supported values: "koord-scheduler", any that contains "koord" (backend koordinator), none (default koordinator); nothing is written for gang demo-0`, <-w.events.Events)
+		`supported values: "koord-scheduler", any that contains "koord" (backend koordinator), none (default koordinator); `+
+		`nothing is written for gang demo-0`, <-w.events.Events)
 	require.Error(t, w.handle("PodGang", "demo-0"))
 	require.Empty(t, w.events.Events, "it is said once")
 	for _, known := range []string{"", "default-scheduler", "my-koord"} {

@@ -167,12 +167,15 @@ func TestDeviceShareConfigured(t *testing.T) {
 	for profile, says := range map[string]string{
 		`{}`: "",
 		`{plugins: {multiPoint: {disabled: [{name: DeviceShare}]}}}`: "",
-		`{plugins: {filter: {enabled: [{name: DeviceShare}]}, reserve: {enabled: [{name: DeviceShare}]}, preBind: {enabled: [{name: DeviceShare}]}, score: {enabled: [{name: DeviceShare, weight: 3}]}}}`: "",
-		`{pluginConfig: [{name: DeviceShare, args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: DeviceShareArgs, scoringStrategy: {type: MostAllocated}}}]}`:                                        "",
-		`{pluginConfig: [{name: DeviceShare, args: {scoringStrategy: {type: Most}}}]}`:                                                                                                                    `DeviceShareArgs.scoringStrategy.type: "Most" is invalid`,
+		`{plugins: {filter: {enabled: [{name: DeviceShare}]}, reserve: {enabled: [{name: DeviceShare}]}, preBind: {enabled: [{name: ` +
+			`DeviceShare}]}, score: {enabled: [{name: DeviceShare, weight: 3}]}}}`: "",
+		`{pluginConfig: [{name: DeviceShare, args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: DeviceShareArgs, scoringStrategy: ` +
+			`{type: MostAllocated}}}]}`: "",
+		`{pluginConfig: [{name: DeviceShare, args: {scoringStrategy: {type: Most}}}]}`: `DeviceShareArgs.scoringStrategy.type: "Most" is invalid`,
 		`{plugins: {bind: {enabled: [{name: DefaultBinder}], disabled: [{name: DeviceShare}]}}}`: "plugin DeviceShare must be enabled at " +
 			"reserve, and at bind before DefaultBinder",
-		`{plugins: {reserve: {disabled: [{name: DeviceShare}]}}}`:                                                                     "plugin DeviceShare must be enabled at reserve",
+		`{plugins: {reserve: {disabled: [{name: DeviceShare}]}}}`: "plugin DeviceShare must be enabled at " +
+			"reserve",
 		`{schedulerName: a, pluginConfig: [{name: DeviceShare, args: {scoringStrategy: {type: MostAllocated}}}]}, {schedulerName: b}`: "DeviceShareArgs.scoringStrategy.type: it must be the same in all profiles",
 	} {
 		config := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [" + profile + "]\n"

@@ -33,8 +33,10 @@ func TestMessagesAreShort(t *testing.T) {
 		"an index that is no number":        member("p", keys+`name: g, `+keys+`min-available: "1", `+keys+`network-topology-index: "`+long+`"`),
 		"a group of many gangs": member("p",
 			keys+`name: gang-0, `+keys+`min-available: "1", `+keys+`groups: '[`+strings.Join(many, ",")+`]'`),
-		"many scheduling gates":         pod("p", ", schedulingGates: ["+strings.Join(gates, ", ")+"]"),
-		"a long selector":               pod("p", `, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: ["`+long+`"]}]}]}}}`),
+		"many scheduling gates": pod("p", ", schedulingGates: ["+strings.Join(gates, ", ")+"]"),
+		"a long selector": pod("p",
+			`, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: `+
+				`metadata.name, operator: In, values: ["`+long+`"]}]}]}}}`),
 		"a long name of a scheduler":    pod("p", `, schedulerName: "`+long+`"`),
 		"many claims that do not exist": pod("p", `, volumes: [{name: v, persistentVolumeClaim: {claimName: "`+long+`"}}]`),
 	} {

@@ -188,7 +188,8 @@ func (w *quotaMarket) write(b *strings.Builder, i int) {
 	g := w.gangs[i]
 	topology := ""
 	if w.must && g.on == nil {
-		topology = `, annotations: {gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'}`
+		topology = `, annotations: {gang.scheduling.koordinator.sh/network-topology-spec: ` +
+			`'{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'}`
 	}
 	fmt.Fprintf(b,
 		"---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g%d, namespace: default, creationTimestamp: "+

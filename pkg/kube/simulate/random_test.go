@@ -127,7 +127,8 @@ func (c *random) gang(t *rapid.T, text *strings.Builder, name string) {
 		strategy = "MustGather"
 	}
 	fmt.Fprintf(text, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s, annotations: {"+
-		`gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"SpineLayer","strategy":"%s"}]}'}}, spec: {minMember: %d}}`+"\n",
+		`gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"SpineLayer","strategy":"%s"}]}'}}, `+
+		`spec: {minMember: %d}}`+"\n",
 		name, strategy, g.min)
 	for i := range n {
 		member := fmt.Sprintf("%s-%d", name, i)

@@ -134,7 +134,8 @@ func TestImpliedElsewhere(t *testing.T) {
 	d, ok := source.Declare(g, source.Defaults{})
 	require.True(t, ok)
 	require.Equal(t,
-		`problem: gang default/js.w of the group has no members: pods that JobSet default/js means for it name another one (label a: "b"), TwoGangs`, drawn(d))
+		`problem: gang default/js.w of the group has no members: pods that JobSet default/js means for it name another one (label a: "b"), `+
+			`TwoGangs`, drawn(d))
 }
 
 // TestWordsOnAJob: a Job may have annotations of a gang although its pods are none.

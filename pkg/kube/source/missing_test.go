@@ -89,7 +89,8 @@ func TestMissing(t *testing.T) {
 	}{
 		"a JobSet that is not read": {
 			gangOf(worker("0")),
-			"problem: JobSet default/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?", 1,
+			"problem: JobSet default/js, which its members name, is not known: none is read; " +
+				"is that permitted (manifests/rbac/sources/jobset.yaml)?", 1,
 		},
 		"one that may not be read": {
 			deny(gangOf(worker("0"))),

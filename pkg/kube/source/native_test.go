@@ -257,7 +257,8 @@ func TestNativeTrees(t *testing.T) {
 		},
 		"an unknown key": {
 			all("2") + in("rack"), two, "a b", "",
-			`spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+			`spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; ` +
+				`supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
 		},
 		"its own comes first": {
 			basic,
@@ -385,7 +386,8 @@ func TestDeepTrees(t *testing.T) {
 				"r/a: ",
 			},
 			"a", "", "",
-			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; supported values: none, since a tree has at most 4 levels`,
+			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; ` +
+				`supported values: none, since a tree has at most 4 levels`,
 		},
 		"five, elsewhere": {
 			[]string{
@@ -393,7 +395,8 @@ func TestDeepTrees(t *testing.T) {
 				"r/a: ", "root/b: ",
 			},
 			"b", "", "",
-			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; supported values: none, since a tree has at most 4 levels`,
+			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; ` +
+				`supported values: none, since a tree has at most 4 levels`,
 		},
 		"a circle of two": {
 			[]string{"p: " + needs("1", below("q")), "q: " + needs("1", below("p")), "q/a: "},
@@ -406,7 +409,8 @@ func TestDeepTrees(t *testing.T) {
 		"an unknown key inside": {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", in("rack")+below("root")), "p/a: "},
 			"a", "", "",
-			`CompositePodGroup ns/p: spec.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+			`CompositePodGroup ns/p: spec.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; ` +
+				`supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -485,7 +489,8 @@ func TestNativeWins(t *testing.T) {
 	p.Annotations = map[string]string{scheduling.AnnotationMinAvailable: "2"}
 	require.Equal(t, "podgroup-native", source.GangOf(p).Source)
 	require.Equal(t,
-		`label pod-group.scheduling.sigs.k8s.io: "b": not the gang that field spec.schedulingGroup.podGroupName: "a" names; supported values: one gang a pod; field spec.schedulingGroup.podGroupName: "a" is used`, source.OtherGangs(p))
+		`label pod-group.scheduling.sigs.k8s.io: "b": not the gang that field spec.schedulingGroup.podGroupName: "a" names; `+
+			`supported values: one gang a pod; field spec.schedulingGroup.podGroupName: "a" is used`, source.OtherGangs(p))
 	delete(p.Labels, scheduling.LabelPodGroup)
 	require.Empty(t, source.OtherGangs(p), "what the Job implies is no second name")
 	require.False(t, source.Describes(p))

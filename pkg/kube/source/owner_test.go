@@ -463,13 +463,15 @@ func TestUnreadable(t *testing.T) {
 				"values: an object",
 		},
 		"JobSet": {
-			"{replicatedJobs: 7}":                                        "spec.replicatedJobs: 7 is invalid; supported values: a list",
-			"{replicatedJobs: [7]}":                                      "spec.replicatedJobs[0]: 7 is invalid; supported values: an object",
-			"{replicatedJobs: [{name: 7}]}":                              "spec.replicatedJobs[0].name: 7 is invalid; supported values: a text",
-			"{replicatedJobs: [{name: a}, {name: b, replicas: two}]}":    `spec.replicatedJobs[1].replicas: "two" is invalid; supported values: an integer ≥ 0`,
-			"{replicatedJobs: [{name: a, replicas: -1}]}":                "spec.replicatedJobs[0].replicas: -1 is invalid; supported values: an integer ≥ 0",
-			"{replicatedJobs: [{name: a, dependsOn: b}]}":                `spec.replicatedJobs[0].dependsOn: "b" is invalid; supported values: a list`,
-			"{replicatedJobs: [{template: {spec: {parallelism: two}}}]}": `spec.replicatedJobs[0].template.spec.parallelism: "two" is invalid; supported values: an integer ≥ 0`,
+			"{replicatedJobs: 7}":           "spec.replicatedJobs: 7 is invalid; supported values: a list",
+			"{replicatedJobs: [7]}":         "spec.replicatedJobs[0]: 7 is invalid; supported values: an object",
+			"{replicatedJobs: [{name: 7}]}": "spec.replicatedJobs[0].name: 7 is invalid; supported values: a text",
+			"{replicatedJobs: [{name: a}, {name: b, replicas: two}]}": `spec.replicatedJobs[1].replicas: "two" is invalid; ` +
+				`supported values: an integer ≥ 0`,
+			"{replicatedJobs: [{name: a, replicas: -1}]}": "spec.replicatedJobs[0].replicas: -1 is invalid; supported values: an integer ≥ 0",
+			"{replicatedJobs: [{name: a, dependsOn: b}]}": `spec.replicatedJobs[0].dependsOn: "b" is invalid; supported values: a list`,
+			"{replicatedJobs: [{template: {spec: {parallelism: two}}}]}": `spec.replicatedJobs[0].template.spec.parallelism: "two" is invalid; ` +
+				`supported values: an integer ≥ 0`,
 			"{replicatedJobs: [{template: {spec: {completions: 1.5}}}]}": "spec.replicatedJobs[0].template.spec.completions: 1.5 is invalid; " +
 				"supported values: an integer ≥ 0",
 			"{startupPolicy: {startupPolicyOrder: 7}}": "spec.startupPolicy.startupPolicyOrder: 7 is invalid; supported values: a text",

@@ -174,7 +174,10 @@ func TestRulesThatDiffer(t *testing.T) {
 	}
 	require.Empty(t, told(podGroup(2, nil), tier("b", "1"), tier("a", "1")))
 	require.Equal(t,
-		[]string{`volcano.sh/network-topology-highest-tier: "2" is not what counts; supported values: the same on all members; pod ns/a annotation volcano.sh/network-topology-highest-tier is used`},
+		[]string{
+			`volcano.sh/network-topology-highest-tier: "2" is not what counts; supported values: the same on all members; ` +
+				`pod ns/a annotation volcano.sh/network-topology-highest-tier is used`,
+		},
 		told(podGroup(2, nil), tier("b", "2"), tier("a", "1")))
 	require.Len(t, told(podGroup(2, words{source.AnnotationVolcanoTier, "1"}), tier("b", "2")), 1, "the PodGroup's own counts")
 	require.Empty(t, told(podGroup(2, words{scheduling.AnnotationTopologySpec, must}), tier("b", "2"), tier("a", "1")),

@@ -121,11 +121,13 @@ func TestTiers(t *testing.T) {
 		"VOL-03 a label key":       {"{mode: hard, highestTierName: network.topology.nvidia.com/block}", "must BlockLayer"},
 		"VOL-03 an unknown name": {
 			"{mode: hard, highestTierName: nosuch}",
-			`problem: spec.networkTopology.highestTierName: unknown topology tier name "nosuch"; supported values: a layer of the ClusterNetworkTopology or its label key: [NodeTopologyLayer BlockLayer SpineLayer]`,
+			`problem: spec.networkTopology.highestTierName: unknown topology tier name "nosuch"; ` +
+				`supported values: a layer of the ClusterNetworkTopology or its label key: [NodeTopologyLayer BlockLayer SpineLayer]`,
 		},
 		"VOL-02 both": {
 			"{mode: hard, highestTierAllowed: 1, highestTierName: BlockLayer}",
-			`problem: must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: spec.networkTopology.highestTierAllowed is "1", spec.networkTopology.highestTierName is "BlockLayer"`,
+			`problem: must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: ` +
+				`spec.networkTopology.highestTierAllowed is "1", spec.networkTopology.highestTierName is "BlockLayer"`,
 		},
 		"nothing": {"null", ""},
 	} {
@@ -219,7 +221,10 @@ func TestPrecedenceOfConstraints(t *testing.T) {
 		"Kueue's unknown level": {
 			"",
 			[]string{source.AnnotationKueueRequired, "rack"},
-			`problem: ` + source.AnnotationKueueRequired + `: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [network.topology.nvidia.com/spine network.topology.nvidia.com/block]`, "pod default/a-0-0 annotation " + source.AnnotationKueueRequired,
+			`problem: ` + source.AnnotationKueueRequired +
+				`: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: ` +
+				`[network.topology.nvidia.com/spine network.topology.nvidia.com/block]`, "pod default/a-0-0 annotation " +
+				source.AnnotationKueueRequired,
 		},
 		"Kueue's unknown wish": {
 			"",

@@ -15,7 +15,8 @@ import (
 func TestSubGroupPolicy(t *testing.T) {
 	const blocks = "networkTopology: {mode: hard, highestTierAllowed: 1}"
 	d := volcano(t,
-		"minMember: 4, networkTopology: {mode: hard, highestTierAllowed: 2}, subGroupPolicy: [{name: part, subGroupSize: 2, minSubGroups: 2, "+blocks+"}]")
+		"minMember: 4, networkTopology: {mode: hard, highestTierAllowed: 2}, "+
+			"subGroupPolicy: [{name: part, subGroupSize: 2, minSubGroups: 2, "+blocks+"}]")
 	require.Equal(t, "prefer BlockLayer, must SpineLayer, part: must BlockLayer, TopologyRule, TopologyRule", drawnEach(d))
 	require.True(t, d.ReadsLayers)
 	require.Equal(t, "part: must BlockLayer, TopologyRule", drawnEach(volcano(t, "minMember: 4, subGroupPolicy: [{name: part, "+blocks+"}]")))
@@ -29,10 +30,12 @@ func TestSubGroupPolicy(t *testing.T) {
 		"[{name: a, subGroupSize: 0}]":   "spec.subGroupPolicy[0].subGroupSize: 0 is invalid; supported values: an integer ≥ 1",
 		"[{name: a, minSubGroups: -1}]":  "spec.subGroupPolicy[0].minSubGroups: -1 is invalid; supported values: an integer ≥ 0",
 		"[{name: a, subGroupSize: two}]": `spec.subGroupPolicy[0].subGroupSize: "two" is invalid; supported values: an integer ≥ 1`,
-		"[{name: a, labelSelector: {matchExpressions: [{key: k, operator: Is}]}}]": `spec.subGroupPolicy[0].labelSelector: "Is" is not a valid label selector operator`,
-		"[{name: a, networkTopology: hard}]":                                       "spec.subGroupPolicy[0].networkTopology: \"hard\" is invalid",
-		"[{name: a, networkTopology: {mode: hard, highestTierName: nosuch}}]":      `spec.subGroupPolicy[0] "a": spec.networkTopology.highestTierName: unknown topology tier name "nosuch"`,
-		"[{name: a, networkTopology: {mode: hard, highestTierAllowed: -1}}]":       `must be greater than or equal to 0`,
+		"[{name: a, labelSelector: {matchExpressions: [{key: k, operator: Is}]}}]": `spec.subGroupPolicy[0].labelSelector: "Is" is not a ` +
+			`valid label selector operator`,
+		"[{name: a, networkTopology: hard}]": "spec.subGroupPolicy[0].networkTopology: \"hard\" is invalid",
+		"[{name: a, networkTopology: {mode: hard, highestTierName: nosuch}}]": `spec.subGroupPolicy[0] "a": ` +
+			`spec.networkTopology.highestTierName: unknown topology tier name "nosuch"`,
+		"[{name: a, networkTopology: {mode: hard, highestTierAllowed: -1}}]": `must be greater than or equal to 0`,
 		"[a]":         `spec.subGroupPolicy[0]: "a" is invalid; supported values: an object`,
 		"a":           `spec.subGroupPolicy: "a" is invalid; supported values: a list`,
 		"[{name: 7}]": "spec.subGroupPolicy[0].name: 7 is invalid; supported values: a text",

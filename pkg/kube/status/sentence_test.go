@@ -69,7 +69,14 @@ func TestSentence(t *testing.T) {
 		{ // which class it is stands in front
 			"Needs 2 in one BlockLayer domain; none has room for a single member (1 node says: class gpu.nvidia.com: selector #0 on device " +
 				"gpu.example.com/x0/gpu-0: CEL runtime error: no such key: memory).",
-			place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{`running "DynamicResources" filter plugin: class gpu.nvidia.com: selector #0 on device gpu.example.com/x0/gpu-0: CEL runtime error: no such key: memory. consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields`: 1}},
+			place.Shortage{
+				Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}},
+				Lacks: map[string]int{
+					`running "DynamicResources" filter plugin: class gpu.nvidia.com: selector #0 on device gpu.example.com/x0/gpu-0: ` +
+						`CEL runtime error: no such key: memory. consider using CEL optional chaining (.? followed by orValue()) or guarding the check ` +
+						`with has() for optional fields`: 1,
+				},
+			},
 		},
 		{ // of what is too long the middle is left out
 			"Needs 2 in one BlockLayer domain; none has room for a single member (1 node says: class " + strings.Repeat("a", 98) + " ... " +
@@ -123,7 +130,8 @@ func TestSentence(t *testing.T) {
 			place.Shortage{Plan: block, Never: &plan.Refusal{Want: 3, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0"}}}},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is b with 3; the members that run are in several domains of BlockLayer; not all ways were tried.",
+			"Needs 3 in one BlockLayer domain; best is b with 3; the members that run are in several domains of BlockLayer; " +
+				"not all ways were tried.",
 			place.Shortage{
 				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 3}}, Split: true, Incomplete: true},
 			},

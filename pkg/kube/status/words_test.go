@@ -115,7 +115,9 @@ func TestSiblingInWords(t *testing.T) {
 	require.Equal(t,
 		`GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 2.`,
 		status.Sibling(of, speaker, status.Explained{Text: "no room"}, "", 2))
-	require.Equal(t, `Needs 3. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0.`,
+	require.Equal(t,
+		`Needs 3. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", `+
+			`alreadyWaitForBound: 0.`,
 		status.Sibling(of, speaker, status.Explained{Sentence: "Needs 3.", Text: "no room"}, "", 0))
 	for _, n := range []int{1, 800, 900, 1024, 5000} {
 		says := status.Sibling(of, speaker, status.Explained{Text: strings.Repeat("x", n) + " at the end"}, "no potential victims", 0)
