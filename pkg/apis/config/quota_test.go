@@ -32,10 +32,12 @@ func TestDecodeQuota(t *testing.T) {
 			a.DefaultMax = map[string]resource.Quantity{"cpu": resource.MustParse("20"), "memory": resource.MustParse("40Gi")}
 			a.SystemMax = map[string]resource.Quantity{"cpu": resource.MustParse("20")}
 		},
-		`{"enableRuntimeQuota":false,"enableMinQuotaScale":false,"disableDefaultQuotaPreemption":false,"reclaimPolicy":"LowerPriority"}`: func(a *config.QuotaArgs) {
+		`{"enableRuntimeQuota":false,"enableMinQuotaScale":false,"disableDefaultQuotaPreemption":false,` +
+			`"reclaimPolicy":"LowerPriority"}`: func(a *config.QuotaArgs) {
 			a.Runtime, a.ScaleMin, a.SpareDefault, a.Reclaim = false, false, false, "LowerPriority"
 		},
-		`{"enableCheckParentQuota":false,"quotaSnapshotUpdateInterval":"60s","enableQueueHint":false,"hookPlugins":[{"key":"x"}]}`: func(a *config.QuotaArgs) {
+		`{"enableCheckParentQuota":false,"quotaSnapshotUpdateInterval":"60s","enableQueueHint":false,` +
+			`"hookPlugins":[{"key":"x"}]}`: func(a *config.QuotaArgs) {
 			a.Idle = []string{"enableCheckParentQuota: false", "quotaSnapshotUpdateInterval", "enableQueueHint: false", "hookPlugins"}
 		},
 	} {

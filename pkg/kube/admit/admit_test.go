@@ -65,7 +65,8 @@ func TestPods(t *testing.T) {
 		patches string
 		warns   string
 	}{
-		"Grove's": {pod: grove, patches: `[{"op":"add","path":"/metadata/labels/koordinator.sh~1qosClass","value":"LS"},{"op":"add","path":"/metadata/labels/pod-group.scheduling.sigs.k8s.io","value":"demo-0-a"}]`},
+		"Grove's": {pod: grove, patches: `[{"op":"add","path":"/metadata/labels/koordinator.sh~1qosClass","value":"LS"},` +
+			`{"op":"add","path":"/metadata/labels/pod-group.scheduling.sigs.k8s.io","value":"demo-0-a"}]`},
 		"a leader": {pod: leader, gated: []podgang.Kind{podgang.LeaderWorkerSet}, patches: `[{"op":"add","path":"/metadata/labels/koordinator.sh~1qosClass","value":"LS"},
   {"op":"add","path":"/metadata/labels/pod-group.scheduling.sigs.k8s.io","value":"x-0-abc"},{"op":"add","path":"/spec/schedulingGates","value":[{"name":"scheduling.koordinator.sh/gang"}]}]`},
 		"no integration's": {pod: `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {schedulerName: koord-scheduler}}`},

@@ -464,7 +464,8 @@ func TestWatcherSaysWhatIsDenied(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w := &watcher{cache: c, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{}, src: Source{
+	w := &watcher{cache: c, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{}}
+	w.src = Source{
 		Dynamic: client,
 		Served: func(r schema.GroupVersionResource) (bool, error) {
 			switch {
@@ -475,7 +476,7 @@ func TestWatcherSaysWhatIsDenied(t *testing.T) {
 			}
 			return true, nil
 		},
-	}}
+	}
 	w.discover(ctx, c.Clock.Now())
 	require.Equal(t, "JobSet ns/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", c.why(t, worker))
 	allowed = true
@@ -577,7 +578,8 @@ func TestRulesApart(t *testing.T) {
 // TestRulesOfEach: PodGroups of one group may have other rules for themselves, as scope PodGroup says; what all say of the
 // group counts for all, and if all say the same so do the rules for each.
 func TestRulesOfEach(t *testing.T) {
-	const both = `{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"},{"layer":"BlockLayer","strategy":"MustGather","scope":"PodGroup"}]}`
+	const both = `{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"},` +
+		`{"layer":"BlockLayer","strategy":"MustGather","scope":"PodGroup"}]}`
 	const other = `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`
 	for name, c := range map[string]struct {
 		a, b, own, all string

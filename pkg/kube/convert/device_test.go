@@ -187,8 +187,10 @@ func TestDeviceRequest(t *testing.T) {
 
 // TestDeviceAllocation: what is written is what is read, and as Koordinator's own agents read it.
 func TestDeviceAllocation(t *testing.T) {
-	const documented = `{"gpu":[{"minor":2,"resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory":"80Gi","koordinator.sh/gpu-memory-ratio":"100"},"id":"GPU-6a1c"}],` +
-		`"rdma":[{"minor":1,"resources":{"koordinator.sh/rdma":"1"},"id":"0000:1f:00.0","extension":{"vfs":[{"minor":3,"busID":"0000:1f:00.4"}]}}]}`
+	const documented = `{"gpu":[{"minor":2,"resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory":"80Gi","koordinator.sh/gpu-memory-ratio":"100"},` +
+		`"id":"GPU-6a1c"}],` +
+		`"rdma":[{"minor":1,"resources":{"koordinator.sh/rdma":"1"},"id":"0000:1f:00.0",` +
+		`"extension":{"vfs":[{"minor":3,"busID":"0000:1f:00.4"}]}}]}`
 	held, err := convert.DeviceAllocation(asks(nil, map[string]string{"device-allocated": documented}))
 	require.NoError(t, err)
 	require.Equal(t, device.Allocation{

@@ -192,9 +192,13 @@ func TestClaims(t *testing.T) {
 				Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": quantity("30Gi")}},
 			}}}, want: 2,
 		},
-		"whoever only looks": {slices: []*resourceapi.ResourceSlice{slice("n", "n", gpus(1)...)}, requests: []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
-			DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1, AdminAccess: new(true),
-		}}}, want: 6},
+		"admin access only": {
+			slices: []*resourceapi.ResourceSlice{slice("n", "n", gpus(1)...)},
+			requests: []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
+				DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1, AdminAccess: new(true),
+			}}},
+			want: 6,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			members, objects := claiming(6, c.requests...)
@@ -326,7 +330,7 @@ func TestDevicesOfSeveralNodes(t *testing.T) {
 		node("n"), node("other"), deviceClass("gpu"), slice("net", "", typed("a", "net"), typed("b", "net")), slice("n", "n", typed("c", "card")),
 	}, objects, more)...)
 	require.True(t, w.counter(members...).Dependent(true))
-	require.False(t, w.counter(others...).Dependent(true), "whoever needs nothing of it")
+	require.False(t, w.counter(others...).Dependent(true), "a member that needs nothing of it")
 
 	s, err := fit.NewTrial(t.Context(), w.profile, []*v1.Pod{members[0]}, []string{"n", "other"}, w.open(members...)...)
 	require.NoError(t, err)

@@ -91,11 +91,12 @@ func BenchmarkKeptOff(b *testing.B) {
 				p := testcluster.Held(testcluster.A("", 1000, "8", ""), "outside")
 				p.Labels["job"] = job
 				if exclusive {
-					p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+					terms := []v1.PodAffinityTerm{{
 						TopologyKey: "block", LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 							{Key: "job", Operator: metav1.LabelSelectorOpExists}, {Key: "job", Operator: metav1.LabelSelectorOpNotIn, Values: []string{job}},
 						}},
-					}}}}
+					}}
+					p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
 				}
 				return p
 			})

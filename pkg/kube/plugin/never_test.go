@@ -90,9 +90,10 @@ func TestNeverFits(t *testing.T) {
 			for _, p := range pods {
 				if test.apart {
 					metav1.SetMetaDataLabel(&p.ObjectMeta, "apart", "yes")
-					p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+					terms := []v1.PodAffinityTerm{{
 						TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"apart": "yes"}},
-					}}}}
+					}}
+					p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
 				}
 			}
 			c.Gang("g", test.members, pods...)

@@ -151,7 +151,8 @@ func TestVictimsAtPermitAreRequeued(t *testing.T) {
 		"a gang without running members": {func(c *testcluster.Cluster) {
 			c.Gang("g", 1, testcluster.Held(a("", 10, "4", ""), "inside"), testcluster.Held(a("", 10, "4", ""), "inside"))
 			c.Pod(a("x", 1, "4", "n2"))
-		}, []string{"g-0", "g-1"}, "n0: g-0[1] waits\nn1: g-1[1] waits\nn2: x+all=0\n[1]: spare 0, whole 0 pods and 2 back up to 10", "g-0 g-1 for want-0=n0"},
+		}, []string{"g-0", "g-1"}, "n0: g-0[1] waits\nn1: g-1[1] waits\nn2: x+all=0\n" +
+			"[1]: spare 0, whole 0 pods and 2 back up to 10", "g-0 g-1 for want-0=n0"},
 		"a running member and a joining member": {func(c *testcluster.Cluster) {
 			c.Gang("g", 1, a("", 10, "4", "n0"), testcluster.Held(a("", 10, "4", ""), "inside"))
 			c.Pod(a("x", 1, "4", "n2"))
@@ -161,7 +162,8 @@ func TestVictimsAtPermitAreRequeued(t *testing.T) {
 		}, []string{"g-2"}, "", preempt.NoVictims.Says(0, 0)},
 		"a running member below minMember": {func(c *testcluster.Cluster) {
 			c.Gang("g", 2, a("", 10, "4", "n0"), testcluster.Held(a("", 10, "4", ""), "inside"), testcluster.Held(a("", 10, "4", ""), "inside"))
-		}, []string{"g-1", "g-2"}, "n0: g-0[1]+all=0\nn1: g-1[1] waits\nn2: g-2[1] waits\n[1]: spare 0, whole 1 pods and 2 back up to 10", "g-0 g-1 g-2 for want-0=n0"},
+		}, []string{"g-1", "g-2"}, "n0: g-0[1]+all=0\nn1: g-1[1] waits\nn2: g-2[1] waits\n" +
+			"[1]: spare 0, whole 1 pods and 2 back up to 10", "g-0 g-1 g-2 for want-0=n0"},
 		"a pod without a gang": {func(c *testcluster.Cluster) {
 			c.Pod(testcluster.Held(a("y", 10, "4", ""), "inside"))
 			c.Pod(a("x", 1, "4", "n1"))

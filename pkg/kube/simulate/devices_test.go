@@ -174,9 +174,9 @@ func TestDeviceShareConfigured(t *testing.T) {
 		`{pluginConfig: [{name: DeviceShare, args: {scoringStrategy: {type: Most}}}]}`: `DeviceShareArgs.scoringStrategy.type: "Most" is invalid`,
 		`{plugins: {bind: {enabled: [{name: DefaultBinder}], disabled: [{name: DeviceShare}]}}}`: "plugin DeviceShare must be enabled at " +
 			"reserve, and at bind before DefaultBinder",
-		`{plugins: {reserve: {disabled: [{name: DeviceShare}]}}}`: "plugin DeviceShare must be enabled at " +
-			"reserve",
-		`{schedulerName: a, pluginConfig: [{name: DeviceShare, args: {scoringStrategy: {type: MostAllocated}}}]}, {schedulerName: b}`: "DeviceShareArgs.scoringStrategy.type: it must be the same in all profiles",
+		`{plugins: {reserve: {disabled: [{name: DeviceShare}]}}}`: "plugin DeviceShare must be enabled at reserve",
+		`{schedulerName: a, pluginConfig: [{name: DeviceShare, args: {scoringStrategy: {type: MostAllocated}}}]}, ` +
+			`{schedulerName: b}`: "DeviceShareArgs.scoringStrategy.type: it must be the same in all profiles",
 	} {
 		config := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [" + profile + "]\n"
 		w, err := Open(t.Context(), Options{Config: []byte(config)}, &Set{})

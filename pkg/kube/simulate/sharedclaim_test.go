@@ -364,7 +364,8 @@ func TestNeverBound(t *testing.T) {
 						return nil, apierrors.NewForbidden(pods.GroupResource(), "g", fmt.Errorf("never"))
 					}
 					return ask()
-				}}, gpuNode("n0", 2, 8), claimFor("one"), claimFor("two"), gangOf("g", 2), user("g-0", "g", "priority: 5,", kind), user("g-1", "g", "priority: 5,", kind), gangOf("h", 2))
+				}}, gpuNode("n0", 2, 8), claimFor("one"), claimFor("two"), gangOf("g", 2),
+					user("g-0", "g", "priority: 5,", kind), user("g-1", "g", "priority: 5,", kind), gangOf("h", 2))
 				require.NoError(t, s.Settle(s.ctx, func() bool { return strings.Contains(s.says(), "n0/gpu") }))
 				of := map[string]string{"one": "two", "any/": "any/"}[kind]
 				s.comes(user("h-0", "h", fmt.Sprintf("priority: %d,", p), of) + user("h-1", "h", fmt.Sprintf("priority: %d,", p), of))

@@ -164,7 +164,8 @@ func TestWordsOnAJob(t *testing.T) {
 	}
 	set := owned(t,
 		object(t,
-			"{kind: JobSet, metadata: {namespace: ns, name: a}, spec: {replicatedJobs: [{name: w, template: {metadata: {annotations: {"+source.AnnotationKueueRequired+": x}}}}]}}"))
+			"{kind: JobSet, metadata: {namespace: ns, name: a}, spec: {replicatedJobs: "+
+				"[{name: w, template: {metadata: {annotations: {"+source.AnnotationKueueRequired+": x}}}}]}}"))
 	require.Contains(t, set.Notes[0].Message,
 		"spec.replicatedJobs[0].template.metadata.annotations: "+source.AnnotationKueueRequired+": no effect")
 }

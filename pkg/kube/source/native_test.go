@@ -540,7 +540,8 @@ func TestNativeReached(t *testing.T) {
 		"v1beta1": "PodGroupInitiallyScheduled",
 	} {
 		pg, err := o.Read(object(t,
-			"{apiVersion: scheduling.k8s.io/"+version+", kind: PodGroup, metadata: {namespace: ns, name: a, generation: 3}, spec: {"+atLeast("1")+"}}"))
+			"{apiVersion: scheduling.k8s.io/"+version+", kind: PodGroup, "+
+				"metadata: {namespace: ns, name: a, generation: 3}, spec: {"+atLeast("1")+"}}"))
 		require.NoError(t, err)
 		require.Equal(t, want, o.Condition(pg))
 		require.EqualValues(t, 3, pg.Generation)

@@ -395,7 +395,8 @@ func TestOwnersOfPodGroups(t *testing.T) {
 	d, _ = source.Declare(g, source.Defaults{NetworkTopologyAware: true, Layers: topo12})
 	require.Equal(t, "must BlockLayer, InvalidAnnotation", drawn(d), "the PodGroup's own counts first, and that they differ is said")
 	require.Equal(t,
-		"TrainJob ns/ft annotation "+scheduling.AnnotationTopologySpec+" says something else than PodGroup ns/ft annotation "+scheduling.AnnotationTopologySpec+", which is used", d.Notes[0].Message)
+		"TrainJob ns/ft annotation "+scheduling.AnnotationTopologySpec+" says something else than "+
+			"PodGroup ns/ft annotation "+scheduling.AnnotationTopologySpec+", which is used", d.Notes[0].Message)
 	pg.OwnerReferences = nil
 	_, ok = source.OwnerOf(g)
 	require.False(t, ok)

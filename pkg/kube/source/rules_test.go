@@ -133,7 +133,8 @@ func TestTiers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lws := object(t,
-				"{kind: LeaderWorkerSet, metadata: {namespace: default, name: a}, spec: {leaderWorkerTemplate: {size: 2}, networkTopology: "+c.field+"}}")
+				"{kind: LeaderWorkerSet, metadata: {namespace: default, name: a}, "+
+					"spec: {leaderWorkerTemplate: {size: 2}, networkTopology: "+c.field+"}}")
 			d := declared(t, owned(t, lws), lwsPod("a", "0", "0", "2"), lwsPod("a", "0", "1", "2"))
 			require.Equal(t, c.want, drawn(d))
 			require.Equal(t, 2, d.Min)
