@@ -15,8 +15,8 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// host is a node as its pods see it: a member needs so many units, the victims take up
-// units, and what is free may not be a whole slot.
+// host is a node as its pods use it. A member and the victims take up units, and the free units may not fill a whole
+// slot.
 type host struct {
 	free    int
 	victims []evict.Victim
@@ -141,8 +141,8 @@ func compareCosts(a, b evict.Cost) int {
 	)
 }
 
-// rank puts the rules for plans in a row, as far as they tell domains apart; the
-// lower the better.
+// rank returns the values of the rules for plans, in their order and as far as they differ between domains. Lower is
+// better.
 func (w world) rank(after plan.World, p *plan.Plan) (row []int) {
 	row = append(row, -int(p.Count()), -w.Tree.Layer(p.Domain))
 	for _, preferred := range w.Prefer {

@@ -31,7 +31,7 @@ func TestPrices(t *testing.T) {
 			}
 			victims = append(victims, v)
 		}
-		all := victims // so many that they need more bits
+		all := victims // enough to need more bits
 		for len(all) < many {
 			all = append(all, all[:min(len(all), many-len(all))]...)
 		}

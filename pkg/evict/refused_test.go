@@ -18,7 +18,7 @@ type hopeless struct {
 	size    int
 	shape   string // of the victims
 	gangs   bool   // the victims are of gangs of 8 that may not be evicted
-	members int    // in one spine; 1024 would find room
+	members int    // in one spine; 1024 would fit
 	unlike  int    // of how many kinds the members are
 	threes  bool   // in multiples of three in a spine
 	search  bool   // there is capacity for each kind

@@ -18,9 +18,9 @@ type throng struct {
 	members []gang.Member   // gang by gang, in the order in which they speak
 	came    []gang.Member   // the same, in the order in which they come and go
 	plans   []gang.Planned  // one for each gang
-	book    *gang.Book      // nil before the way
+	book    *gang.Book      // nil before the first part
 	now     time.Time       // of the virtual clock
-	took    []time.Duration // by part of the way
+	took    []time.Duration // by part
 }
 
 // onNode is how many members the plans put on one node.

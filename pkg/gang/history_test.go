@@ -331,7 +331,7 @@ func TestHistories(t *testing.T) {
 					w.apply(t, gang.Dropped{Group: g.Key, Node: node, Why: "test", Learned: rapid.Bool().Draw(t, "learned")})
 				}
 			}),
-			"evict": act("evict", func(t *rapid.T) { // a group leaves whole, and is planned in the same moment
+			"evict": act("evict", func(t *rapid.T) { // a group is evicted whole, and planned at the same moment
 				p := w.draw(t, func(p *truth) bool { return p.Node != "" })
 				if p == nil || rapid.IntRange(0, 2).Draw(t, "rarely") > 0 {
 					return
@@ -360,7 +360,7 @@ func TestHistories(t *testing.T) {
 					w.apply(t, gang.Spared{Pods: []gang.Victim{{Pod: p.Pod, UID: p.UID}}})
 				}
 			}),
-			"unreserve": act("unreserve", func(t *rapid.T) { // a rejected member leaves its node
+			"unreserve": act("unreserve", func(t *rapid.T) { // a rejected member releases its node
 				if p := w.draw(t, func(p *truth) bool { return p.Node == "" && p.assumed && !p.held }); p != nil {
 					p.assumed, p.allowed = false, false
 					w.apply(t, gang.Released{Pod: p.Pod, Why: "rejected"})
@@ -416,7 +416,7 @@ func TestHistories(t *testing.T) {
 	} {
 		least := 20
 		if name == "plan beside others" {
-			least = 10 // the histories are drawn anew each time; this is about 30
+			least = 10 // each run draws other histories; this is about 30
 		}
 		if played[name] < least && !testing.Short() {
 			t.Errorf("all histories together have %d steps %q: they prove little", played[name], name)

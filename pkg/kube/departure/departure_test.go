@@ -88,7 +88,7 @@ func placed(c *testcluster.Cluster, name string) func() string {
 	}
 }
 
-// spared says whether pods that were to leave know that they stay.
+// spared reports whether the conditions of marked pods say that they stay.
 func spared(c *testcluster.Cluster, names ...string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool {
 		pod := c.Get(name)
@@ -179,7 +179,7 @@ func TestGangIsEvictedWholeDespiteAPIErrors(t *testing.T) {
 				if whole {
 					evicted = ""
 				}
-				c.Wait(evicted, c.Evicted) // the rest may leave when there is room already
+				c.Wait(evicted, c.Evicted) // the last victims may be evicted after the preemptor is placed
 				for _, r := range []string{"r-0", "r-1", "r-2", "r-3"} {
 					pod := c.Get(r)
 					if pod != nil && strings.Contains(evicted, r) {

@@ -358,7 +358,7 @@ func TestGangsPreemptTogether(t *testing.T) {
 		size    int
 		cpus    string
 		evicted string
-		room    int // for so many of the two gangs
+		room    int // the number of gangs that fit
 	}{
 		"room for both":            {"s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8", "a=n0 b=n1 c=n2 d=n3", 2, "8", "a b c d", 2},
 		"room for both on a node":  {"s/b/n0=8", "a=n0 b=n0", 1, "4", "a b", 2},

@@ -179,7 +179,7 @@ func TestByBundle(t *testing.T) {
 func TestSparedOf(t *testing.T) {
 	units := [][]*v1.Pod{pods("n0/a n0/b"), pods("n0/c"), pods("n0/d"), pods("n0/e")}
 	for name, test := range map[string]struct {
-		most  int    // so many pods may stay
+		most  int    // the number of pods that may stay
 		never string // and never this one
 		want  string
 	}{

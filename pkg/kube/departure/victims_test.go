@@ -85,10 +85,10 @@ var (
 func TestVictimsCountAsTerminatingBeforeTheyAreSeen(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
-		then   func(v *Victims, e int) // after x on n0 and y on n1 were asked to leave for g
+		then   func(v *Victims, e int) // after the eviction of x on n0 and y on n1 for g
 		there  string                  // when h looks, ten seconds later
 		avoid  bool                    // n1 is left out
-		leave  string                  // as far as h knows
+		leave  string                  // the pods that terminate for h
 		remain string                  // the remembered victims
 	}{
 		"not seen yet": {there: "n0/x n1/y n1/z", leave: "x y", remain: "x y"},

@@ -119,7 +119,7 @@ func (s *still) evicts(avoid ...string) string {
 	return strings.Join(gone, " ") + " for " + strings.Join(places, " ")
 }
 
-// budget allows so many of the pods with a label to be evicted.
+// budget returns a budget for the pods of an app with a number of allowed disruptions.
 func budget(name string, allowed int32, app string) *policy.PodDisruptionBudget {
 	return &policy.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
