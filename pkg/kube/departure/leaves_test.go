@@ -100,12 +100,24 @@ func TestEvictionReasonIsReadFromCondition(t *testing.T) {
 		forQuota bool
 		revoked  string
 	}{
-		"less important":                   {by, 99, "muster: preempting to accommodate a higher priority pod " + convert.PodKey(by.pod), false, ""},
-		"less important than a gang":       {gangs, 99, "muster: preempting to accommodate a higher priority gang " + gangG.String(), false, ""},
-		"as important":                     {by, 100, "muster: preempting to accommodate pod " + convert.PodKey(by.pod) + ": its quota reclaims what the quota of this pod borrows", true, ""},
-		"more important":                   {gangs, 101, "muster: preempting to accommodate gang " + gangG.String() + ": its quota reclaims what the quota of this pod borrows", true, ""},
-		"of a quota that has too much":     {since, 99, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s"},
-		"and of whatever priority that is": {since, 101, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s"},
+		"less important": {
+			by, 99, "muster: preempting to accommodate a higher priority pod " + convert.PodKey(by.pod), false, "",
+		},
+		"less important than a gang": {gangs, 99, "muster: preempting to accommodate a higher priority gang " + gangG.String(), false, ""},
+		"as important": {
+			by, 100, "muster: preempting to accommodate pod " + convert.PodKey(by.pod) + ": its quota reclaims what the quota of this pod borrows",
+			true, "",
+		},
+		"more important": {
+			gangs, 101, "muster: preempting to accommodate gang " + gangG.String() + ": its quota reclaims what the quota of this pod borrows", true,
+			"",
+		},
+		"of a quota that has too much": {
+			since, 99, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s",
+		},
+		"and of whatever priority that is": {
+			since, 101, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			victim := pod(test.priority)

@@ -81,8 +81,9 @@ func TestViolatedBudgets(t *testing.T) {
 	require.Empty(t, (&candidates{limits: p.listBudgets()}).violated([]*v1.Pod{elsewhere}))
 }
 
-// TestOldestVainIsForgotten: of what nobody was found for as much is kept as there is capacity for; what was not asked for longest goes.
-func TestOldestVainIsForgotten(t *testing.T) {
+// A bounded number of failed searches is remembered. The one that was not used for the longest time is forgotten
+// first.
+func TestOldestFailedSearchIsForgotten(t *testing.T) {
 	v := &searchMemory{byRequest: map[string]*failedSearch{}}
 	for i := range mostRemembered {
 		v.put(fmt.Sprint(i), map[string]failedDomain{"n0": {digest: uint64(i)}})

@@ -112,7 +112,9 @@ func TestKeptInWords(t *testing.T) {
 func TestSiblingInWords(t *testing.T) {
 	speaker := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-0"}}
 	of := gang.Ref{Namespace: "ns", Name: "g"}
-	require.Equal(t, `Gang ns/g is unschedulable: no room. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 2.`,
+	require.Equal(t,
+		`Gang ns/g is unschedulable: no room. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason `+
+			`"no room", alreadyWaitForBound: 2.`,
 		status.Sibling(of, speaker, status.Explained{Text: "no room"}, "", 2))
 	require.Equal(t,
 		`Needs 3. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", `+
@@ -123,7 +125,10 @@ func TestSiblingInWords(t *testing.T) {
 		require.LessOrEqual(t, len(says), status.Limit, n)
 		require.True(t, strings.HasPrefix(says, "Gang ns/g is unschedulable: x"), n)
 		require.Contains(t, says, ` Details: GangGroup "ns/g" gets`, n)
-		require.True(t, strings.HasSuffix(says, ` at the end", alreadyWaitForBound: 0. preemption: preemption already attempted by ns/g-0 with message no potential victims.`), n)
+		require.True(t,
+			strings.HasSuffix(says,
+				` at the end", alreadyWaitForBound: 0. preemption: preemption already attempted by ns/g-0 with message no potential victims.`),
+			n)
 		require.Equal(t, n >= 800, strings.Contains(says, "x ... x"), n)
 	}
 }
@@ -146,7 +151,9 @@ func TestTableShowsNoTextForTools(t *testing.T) {
 		require.Equal(t, want, status.Plain(status.Sibling(of, representative, ofGang, "", 0)))
 		require.Equal(t, want, status.Plain(status.Sibling(of, representative, needs, preemption.Says(0, 3), 0)))
 	}
-	for _, message := range []string{"", "2 of 3 members exist", "0/1 nodes are available: 1 Insufficient cpu. preemption: no potential victims."} {
+	for _, message := range []string{
+		"", "2 of 3 members exist", "0/1 nodes are available: 1 Insufficient cpu. preemption: no potential victims.",
+	} {
 		require.Equal(t, message, status.Plain(message))
 	}
 }
