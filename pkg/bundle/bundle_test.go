@@ -25,16 +25,26 @@ func TestEvictedAndApart(t *testing.T) {
 		evicted string
 		apart   string
 	}{
-		"no victim":                          {gangs: []bundle.Gang{gang(0)}},
-		"a gang without a group":             {gangs: []bundle.Gang{gang(0), gang(0)}, lose: "1", evicted: "1", apart: "1"},
-		"a member that the gang can spare":   {gangs: []bundle.Gang{{Spare: 1}}, lose: "0"},
-		"two gangs without a group":          {gangs: []bundle.Gang{gang(0), gang(0)}, lose: "0 1", evicted: "0 1", apart: "0, 1"},
-		"a group":                            {gangs: []bundle.Gang{gang(1), gang(0), gang(1)}, lose: "0", evicted: "0 2", apart: "0 2"},
-		"two groups":                         {gangs: []bundle.Gang{gang(1), gang(2), gang(1), gang(2)}, lose: "0 3", evicted: "0 1 2 3", apart: "0 2, 1 3"},
-		"one of three, two are needed":       {gangs: []bundle.Gang{gang(1, root(2)), gang(1, root(2)), gang(1, root(2))}, lose: "1", evicted: "1", apart: "1"},
-		"two of three, two are needed":       {gangs: []bundle.Gang{gang(1, root(2)), gang(1, root(2)), gang(1, root(2))}, lose: "0 1", evicted: "0 1 2", apart: "0 1 2"},
-		"two of four, two are needed":        {gangs: []bundle.Gang{gang(1, root(2)), gang(1, root(2)), gang(1, root(2)), gang(1, root(2))}, lose: "0 1", evicted: "0 1", apart: "0, 1"},
-		"a gang that is short is no support": {gangs: []bundle.Gang{gang(1, root(1)), {Group: 1, Above: []choice.Level{root(1)}, Short: true}}, lose: "0", evicted: "0 1", apart: "0 1"},
+		"no victim":                        {gangs: []bundle.Gang{gang(0)}},
+		"a gang without a group":           {gangs: []bundle.Gang{gang(0), gang(0)}, lose: "1", evicted: "1", apart: "1"},
+		"a member that the gang can spare": {gangs: []bundle.Gang{{Spare: 1}}, lose: "0"},
+		"two gangs without a group":        {gangs: []bundle.Gang{gang(0), gang(0)}, lose: "0 1", evicted: "0 1", apart: "0, 1"},
+		"a group":                          {gangs: []bundle.Gang{gang(1), gang(0), gang(1)}, lose: "0", evicted: "0 2", apart: "0 2"},
+		"two groups": {
+			gangs: []bundle.Gang{gang(1), gang(2), gang(1), gang(2)}, lose: "0 3", evicted: "0 1 2 3", apart: "0 2, 1 3",
+		},
+		"one of three, two are needed": {
+			gangs: []bundle.Gang{gang(1, root(2)), gang(1, root(2)), gang(1, root(2))}, lose: "1", evicted: "1", apart: "1",
+		},
+		"two of three, two are needed": {
+			gangs: []bundle.Gang{gang(1, root(2)), gang(1, root(2)), gang(1, root(2))}, lose: "0 1", evicted: "0 1 2", apart: "0 1 2",
+		},
+		"two of four, two are needed": {
+			gangs: []bundle.Gang{gang(1, root(2)), gang(1, root(2)), gang(1, root(2)), gang(1, root(2))}, lose: "0 1", evicted: "0 1", apart: "0, 1",
+		},
+		"a gang that is short is no support": {
+			gangs: []bundle.Gang{gang(1, root(1)), {Group: 1, Above: []choice.Level{root(1)}, Short: true}}, lose: "0", evicted: "0 1", apart: "0 1",
+		},
 		"a lower level": {
 			gangs: []bundle.Gang{gang(1, level("a", 2), root(1)), gang(1, level("a", 2), root(1)), gang(1, level("b", 1), root(1))},
 			lose:  "0", evicted: "0 1", apart: "0 1",

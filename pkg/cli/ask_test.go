@@ -19,15 +19,14 @@ import (
 
 // TestAsk runs the files of testdata/ask:
 //
-//	scenario dir=NAME [later]   takes the objects of a scenario, if one is named, that are there at first, or those that
-//	                            come later, too, and those of the input
-//	musterctl                   runs the command of the input, on these objects
+//	scenario dir=NAME [later]   loads the input and the first objects of a scenario; with later, also its later objects.
+//	musterctl                   runs the command of the input on these objects.
 //
-// Run with -rewrite to have the answers written; then read the diff.
+// Run with -rewrite to write the answers; then read the diff.
 func TestAsk(t *testing.T) { runCommands(t, "testdata/ask") }
 
-// TestAskCases says of each case that must hold what queue, topology and explain say of its cluster before anything
-// happens: the files are as those of TestAsk.
+// TestAskCases shows the answers of queue, topology and explain for each simulated case before anything happens. The
+// files have the format of TestAsk.
 func TestAskCases(t *testing.T) {
 	runCommands(t, "testdata/cases")
 	folders, err := filepath.Glob("../../test/scenarios/simulate/[0-9]*")
@@ -109,7 +108,9 @@ func TestAskRoundTrip(t *testing.T) {
 		fields []string
 	}{
 		{[]string{"explain", "podgroup", "g"}, &ask.Explanation{}, []string{"gang", "state", "since", "waitsFor", "cure", "domains", "queue"}},
-		{[]string{"topology", "--for", "podgroup/g"}, &ask.Topology{}, []string{"layer", "path", "nodes", "free", "used", "reserved", "children"}},
+		{
+			[]string{"topology", "--for", "podgroup/g"}, &ask.Topology{}, []string{"layer", "path", "nodes", "free", "used", "reserved", "children"},
+		},
 		{[]string{"queue"}, &[]ask.Waiter{}, []string{"gang", "priority", "since", "members", "reason"}},
 	} {
 		data := run(append(test.args, "-o", "json")...)

@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stuck is when a process of a test is given up. It is no measure of speed: builds may
-// come first on a new machine.
+// stuck is the time after which a test kills a process. Builds may come first on a new machine, so it is no measure
+// of speed.
 const stuck = 10 * time.Minute
 
 // startMain runs musterctl as a process. If it gets stuck, it says where its goroutines
@@ -52,19 +52,22 @@ func TestClusterUpRefuses(t *testing.T) {
 	pods := filepath.Join(t.TempDir(), "pods.yaml")
 	require.NoError(t, os.WriteFile(pods, []byte("apiVersion: v1\nkind: Pod\n"), 0o644))
 	for args, want := range map[string]string{
-		"--kubernetes-version 1.33":     `invalid argument "1.33" for "--kubernetes-version" flag: there is no Kubernetes "1.33" to run; supported values: 1.34.4, 1.35.4, 1.36.3, 1.37.0, or a minor version such as 1.37`,
-		"--spines 0":                    `invalid argument "0" for "--spines" flag: must be a whole number of at least 1`,
-		"--nodes-per-block many":        `invalid argument "many" for "--nodes-per-block" flag: must be a whole number of at least 1`,
-		"--leave-delay -1s":             `invalid argument "-1s" for "--leave-delay" flag: must be a duration of at least 0s, such as 5s or 1m30s`,
+		"--kubernetes-version 1.33": `invalid argument "1.33" for "--kubernetes-version" flag: there is no Kubernetes "1.33" to run; ` +
+			`supported values: 1.34.4, 1.35.4, 1.36.3, 1.37.0, or a minor version such as 1.37`,
+		"--spines 0":             `invalid argument "0" for "--spines" flag: must be a whole number of at least 1`,
+		"--nodes-per-block many": `invalid argument "many" for "--nodes-per-block" flag: must be a whole number of at least 1`,
+		"--leave-delay -1s": `invalid argument "-1s" for "--leave-delay" flag: ` +
+			`must be a duration of at least 0s, such as 5s or 1m30s`,
 		"--nodes n.yaml --spines 3":     `--nodes n.yaml and --spines 3: give either a file or the numbers`,
 		"--nodes no-such.yaml":          `--nodes: open no-such.yaml: no such file or directory`,
 		"--nodes " + pods:               `--nodes ` + pods + `: object 1 is v1 Pod, want v1 Node`,
 		"--api-feature-gates A=true,B":  `--api-feature-gates A=true,B: "B" is not Name=true or Name=false`,
 		"--api-feature-gates =true":     `--api-feature-gates =true: "=true" is not Name=true or Name=false`,
 		"--api-feature-gates A=perhaps": `--api-feature-gates A=perhaps: "A=perhaps" is not Name=true or Name=false`,
-		"--controller-manager=perhaps":  `invalid argument "perhaps" for "--controller-manager" flag: strconv.ParseBool: parsing "perhaps": invalid syntax`,
-		"--nodez 3":                     `unknown flag: --nodez`,
-		"more":                          `unknown command "more" for "musterctl cluster up"`,
+		"--controller-manager=perhaps": `invalid argument "perhaps" for "--controller-manager" flag: strconv.ParseBool: parsing "perhaps": ` +
+			`invalid syntax`,
+		"--nodez 3": `unknown flag: --nodez`,
+		"more":      `unknown command "more" for "musterctl cluster up"`,
 	} {
 		var stdout, stderr strings.Builder
 		code := Main(t.Context(), append([]string{"cluster", "up"}, strings.Fields(args)...), &stdout, &stderr)

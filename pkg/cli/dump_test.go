@@ -61,7 +61,9 @@ func TestDumpSaysTheSame(t *testing.T) {
 // TestDumpBook: a dump contains the state of a scheduler that takes over the cluster: reservations, waiting
 // gangs with their reasons, and the answers of the Filters. A reader of the file reads only the objects.
 func TestDumpBook(t *testing.T) {
-	place := map[string]string{"hp-training-pod-0": "node-5", "hp-training-pod-1": "node-6", "hp-training-pod-2": "node-7", "hp-training-pod-3": "node-8"}
+	place := map[string]string{
+		"hp-training-pod-0": "node-5", "hp-training-pod-1": "node-6", "hp-training-pod-2": "node-7", "hp-training-pod-3": "node-8",
+	}
 	objects := filepath.Join(t.TempDir(), "objects.yaml")
 	edit(t, objects, []string{
 		"clusternetworktopology.yaml", "example-nodes.yaml", "example2-priorityclasses.yaml", "example2-low-priority-pods.yaml",
@@ -105,10 +107,12 @@ spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resourc
 	require.NotEmpty(t, first.Versions["muster"])
 	book := first.Book
 	require.Equal(t, []ask.GroupReservation{{Group: "default/high-priority-training", Priority: 1000000, Places: []string{
-		"default/hp-training-pod-0 on node-5", "default/hp-training-pod-1 on node-6", "default/hp-training-pod-2 on node-7", "default/hp-training-pod-3 on node-8",
+		"default/hp-training-pod-0 on node-5", "default/hp-training-pod-1 on node-6", "default/hp-training-pod-2 on node-7",
+		"default/hp-training-pod-3 on node-8",
 	}}}, book.Reservations)
 	require.Len(t, book.Gangs, 2)
-	require.Equal(t, []any{"default/high-priority-training", 1, ask.Preempting}, []any{book.Gangs[0].Gang, book.Gangs[0].Position, book.Gangs[0].State})
+	require.Equal(t, []any{"default/high-priority-training", 1, ask.Preempting},
+		[]any{book.Gangs[0].Gang, book.Gangs[0].Position, book.Gangs[0].State})
 	require.Equal(t, []string{"default/low-priority-pod-5 on node-5"}, book.Gangs[0].Plan.Evicts)
 	require.Nil(t, book.Gangs[0].Refusal)
 	large := book.Gangs[1]
@@ -133,8 +137,8 @@ spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resourc
 	require.Equal(t, "Preempting", state.Waiting[0].State)
 }
 
-// TestDumpOfACluster: what is said of a cluster's age and of pods that leave counts from when the dump
-// was made, and simulate takes the status as it was then.
+// TestDumpOfACluster: ages in a dump, also of terminating pods, count from the time of the dump. simulate starts with
+// the status in the dump.
 func TestDumpOfACluster(t *testing.T) {
 	const cluster = `apiVersion: musterctl/v1
 kind: Dump
@@ -210,7 +214,10 @@ stringData: {token: geheim}
 	require.NoError(t, os.WriteFile(file, []byte(cluster), 0o600))
 	var dump, errs bytes.Buffer
 	require.Zero(t, cli.Main(t.Context(), []string{"dump", "-f", file}, &dump, &errs), errs.String())
-	for _, kept := range []string{"# As it was at 2026-01-01T12:00:00Z", "at: \"2026-01-01T12:00:00.5Z\"", "env: test", "mine: kept", "image: repository", "parameters: kept-label", "driver: kept.example.com", "cpu: \"4\"", "kept: \"yes\""} {
+	for _, kept := range []string{
+		"# As it was at 2026-01-01T12:00:00Z", "at: \"2026-01-01T12:00:00.5Z\"", "env: test", "mine: kept", "image: repository",
+		"parameters: kept-label", "driver: kept.example.com", "cpu: \"4\"", "kept: \"yes\"",
+	} {
 		require.Contains(t, dump.String(), kept)
 	}
 	for _, secret := range []string{"geheim", "managedFields", "TOKEN", "pytorchReplicaSpecs"} {
@@ -225,7 +232,8 @@ stringData: {token: geheim}
 	require.NoError(t, os.WriteFile(bad, []byte("apiVersion: musterctl/v1\nkind: Dump\nat: noon\n"), 0o600))
 	var out bytes.Buffer
 	require.Equal(t, 2, cli.Main(t.Context(), []string{"queue", "-f", bad}, &out, &out))
-	require.Contains(t, out.String(), `bad.yaml: document 1, line 1: Dump: at: "noon" is no time; supported values: such as 2026-01-01T00:00:00Z`)
+	require.Contains(t, out.String(),
+		`bad.yaml: document 1, line 1: Dump: at: "noon" is no time; supported values: such as 2026-01-01T00:00:00Z`)
 }
 
 // TestDumpOfAnotherConfiguration: by the configuration by which a dump was made it is read, unless another one is
@@ -265,11 +273,13 @@ profiles:
 	require.Contains(t, say(t, "explain", "podgroup", "g", "-f", cluster), "Gang default/g: Evicts")
 	require.Contains(t, say(t, "explain", "podgroup", "g", "-f", dump), "Gang default/g: Unschedulable")
 	require.Contains(t, say(t, "simulate", "-f", dump), "1 unschedulable")
-	require.Contains(t, say(t, "explain", "podgroup", "g", "-f", write("again.yaml", say(t, "dump", "-f", dump))), "Gang default/g: Unschedulable")
+	require.Contains(t, say(t, "explain", "podgroup", "g", "-f", write("again.yaml", say(t, "dump", "-f", dump))),
+		"Gang default/g: Unschedulable")
 	require.Contains(t, say(t, "explain", "podgroup", "g", "-f", dump, "--config", always), "Gang default/g: Evicts")
 	require.NotContains(t, say(t, "dump", "-f", cluster), "configuration:")
 	var out bytes.Buffer
-	require.Equal(t, 2, cli.Main(t.Context(), []string{"dump", "-f", cluster, "--config", cluster}, &out, &out), "what is no configuration is not put into a dump")
+	require.Equal(t, 2, cli.Main(t.Context(), []string{"dump", "-f", cluster, "--config", cluster}, &out, &out),
+		"what is no configuration is not put into a dump")
 }
 
 // TestDumpKeepsWhatFiltersRead: rules by which containers are restarted ask for a feature of nodes.

@@ -64,7 +64,10 @@ default/db-2  pod db-1
 func TestSimulateNotes(t *testing.T) {
 	code, stdout, stderr := simulate(t, "-f", "notes.yaml", "-o", "json")
 	require.Zero(t, code)
-	require.Equal(t, "Note: notes.yaml: document 1, line 1: skipped batch/v1 CronJob j: not read by a scheduler\nNote: notes.yaml: document 2, line 5: ignored in Pod default/p: unknown field \"spec.nodeNam\"\n", stderr)
+	require.Equal(t,
+		"Note: notes.yaml: document 1, line 1: skipped batch/v1 CronJob j: not read by a scheduler\nNote: notes.yaml: document 2, line 5: "+
+			"ignored in Pod default/p: unknown field \"spec.nodeNam\"\n",
+		stderr)
 	require.JSONEq(t, `{"pods": [{"namespace": "default", "name": "p", "node": "", "nominatedNode": "", "state": "Pending",
 		"message": "no profile serves schedulerName \"default-scheduler\" (served: koord-scheduler, muster-scheduler)"}],
 		"gangs": [], "evicted": []}`, stdout)
@@ -96,20 +99,39 @@ func TestSimulateExits(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"unsettled":      {[]string{"-f", "cluster.yaml", "--timeout", "0s"}, 1, "Error: the simulation has not settled; it waits for "},
-		"nothing":        {nil, 2, "Error: nothing to simulate: give at least one -f FILE, or --from-cluster"},
-		"no such file":   {[]string{"-f", "nowhere.yaml"}, 2, "Error: stat nowhere.yaml: no such file or directory"},
-		"empty folder":   {[]string{"-f", t.TempDir()}, 2, ": no *.yaml, *.yml or *.json in this folder"},
-		"bad document":   {[]string{"-f", "cluster.yaml", "-f", "bad.yaml"}, 2, "Error: bad.yaml: document 2, line 7: mapping values are not allowed in this context"},
-		"bad then":       {[]string{"-f", "cluster.yaml", "--then", "bad.yaml"}, 2, "Error: bad.yaml: document 2, line 7: "},
-		"refused":        {[]string{"-f", "refused.yaml"}, 2, `Error: refused.yaml: document 2, line 4: PodGroup.scheduling.sigs.k8s.io "b" is invalid: spec.minMember: Invalid value: 0: spec.minMember in body should be greater than or equal to 1`},
-		"not admitted":   {[]string{"-f", "class.yaml"}, 2, "Error: class.yaml: document 1, line 1: no PriorityClass with name none was found"},
-		"no config":      {[]string{"-f", "cluster.yaml", "--config", "nowhere.yaml"}, 2, "Error: --config: open nowhere.yaml: no such file or directory"},
-		"bad config":     {[]string{"-f", "cluster.yaml", "--config", "cluster.yaml"}, 2, "Error: --config cluster.yaml: scheduler configuration: "},
-		"two configs":    {[]string{"-f", "cluster.yaml", "--config", "configs.yaml"}, 2, "Error: --config configs.yaml: scheduler configuration: second document at line 7, kind KubeSchedulerConfiguration; supported values: one document, a KubeSchedulerConfiguration"},
-		"bad workload":   {[]string{"-f", "workload.yaml"}, 2, `Error: workload.yaml: document 1, line 1: Job.batch "j" is invalid: spec.parallelism: Invalid value: -2: must be greater than or equal to 0`},
+		"unsettled":    {[]string{"-f", "cluster.yaml", "--timeout", "0s"}, 1, "Error: the simulation has not settled; it waits for "},
+		"nothing":      {nil, 2, "Error: nothing to simulate: give at least one -f FILE, or --from-cluster"},
+		"no such file": {[]string{"-f", "nowhere.yaml"}, 2, "Error: stat nowhere.yaml: no such file or directory"},
+		"empty folder": {[]string{"-f", t.TempDir()}, 2, ": no *.yaml, *.yml or *.json in this folder"},
+		"bad document": {
+			[]string{"-f", "cluster.yaml", "-f", "bad.yaml"}, 2,
+			"Error: bad.yaml: document 2, line 7: mapping values are not allowed in this context",
+		},
+		"bad then": {[]string{"-f", "cluster.yaml", "--then", "bad.yaml"}, 2, "Error: bad.yaml: document 2, line 7: "},
+		"refused": {
+			[]string{"-f", "refused.yaml"}, 2,
+			`Error: refused.yaml: document 2, line 4: PodGroup.scheduling.sigs.k8s.io "b" is invalid: spec.minMember: Invalid value: 0: ` +
+				`spec.minMember in body should be greater than or equal to 1`,
+		},
+		"not admitted": {[]string{"-f", "class.yaml"}, 2, "Error: class.yaml: document 1, line 1: no PriorityClass with name none was found"},
+		"no config": {
+			[]string{"-f", "cluster.yaml", "--config", "nowhere.yaml"}, 2, "Error: --config: open nowhere.yaml: no such file or directory",
+		},
+		"bad config": {[]string{"-f", "cluster.yaml", "--config", "cluster.yaml"}, 2, "Error: --config cluster.yaml: scheduler configuration: "},
+		"two configs": {
+			[]string{"-f", "cluster.yaml", "--config", "configs.yaml"}, 2,
+			"Error: --config configs.yaml: scheduler configuration: second document at line 7, kind KubeSchedulerConfiguration; " +
+				"supported values: one document, a KubeSchedulerConfiguration",
+		},
+		"bad workload": {
+			[]string{"-f", "workload.yaml"}, 2,
+			`Error: workload.yaml: document 1, line 1: Job.batch "j" is invalid: spec.parallelism: Invalid value: -2: ` +
+				`must be greater than or equal to 0`,
+		},
 		"unknown output": {[]string{"-f", "cluster.yaml", "-o", "yaml"}, 2, "Error: --output yaml: supported values: table, wide, json"},
-		"bad timeout":    {[]string{"-f", "cluster.yaml", "--timeout", "soon"}, 2, "Error: invalid argument \"soon\" for \"--timeout\" flag: must be a duration"},
+		"bad timeout": {
+			[]string{"-f", "cluster.yaml", "--timeout", "soon"}, 2, "Error: invalid argument \"soon\" for \"--timeout\" flag: must be a duration",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := simulate(t, c.args...)

@@ -15,7 +15,12 @@ func TestSourcesTable(t *testing.T) {
 			{Way: "label a", Resource: "podgroups.v1.a", State: survey.Read, Gangs: 2, Members: 9},
 			{Way: "annotation b", State: survey.PodsOnly},
 		},
-		Owners: []survey.Owner{{Kind: "JobSet", Resource: "jobsets.v1.x", State: survey.Denied, Gangs: 1, Message: "permission is missing: apply manifests/rbac/sources/jobset.yaml"}},
+		Owners: []survey.Owner{
+			{
+				Kind: "JobSet", Resource: "jobsets.v1.x", State: survey.Denied, Gangs: 1,
+				Message: "permission is missing: apply manifests/rbac/sources/jobset.yaml",
+			},
+		},
 		Gangs: []survey.Gang{
 			{Namespace: "ns", Name: "a", Members: 4, Min: 4, Rule: "JobSet ns/a annotation k"},
 			{Namespace: "ns", Name: "b", Members: 5, Problem: "PodGroup ns/b does not exist"},

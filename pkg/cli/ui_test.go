@@ -86,7 +86,9 @@ func ui(t *testing.T, args ...string) (ask func(path string, status ...int) json
 // TestUIDocuments: what the page is given of the documents' clusters, before, during and after the
 // preemption. The tests of the page in a browser show these files.
 func TestUIDocuments(t *testing.T) {
-	place := map[string]string{"hp-training-pod-0": "node-5", "hp-training-pod-1": "node-6", "hp-training-pod-2": "node-7", "hp-training-pod-3": "node-8"}
+	place := map[string]string{
+		"hp-training-pod-0": "node-5", "hp-training-pod-1": "node-6", "hp-training-pod-2": "node-7", "hp-training-pod-3": "node-8",
+	}
 	same := func(_ string, o map[string]any) map[string]any { return o }
 	one := []string{"clusternetworktopology.yaml", "example-nodes.yaml", "example1-podgroup.yaml", "example1-pods.yaml"}
 	two := []string{
@@ -129,7 +131,9 @@ func TestUIDocuments(t *testing.T) {
 			var state map[string]any
 			require.NoError(t, json.Unmarshal(ask("/state"), &state))
 			state["source"] = "the documents' cluster"
-			document := map[string]any{"state": state, "explain": map[string]any{c.gang: ask("/explain?gang=" + c.gang)}, "fits": ask("/fits?domain=spine-1")}
+			document := map[string]any{
+				"state": state, "explain": map[string]any{c.gang: ask("/explain?gang=" + c.gang)}, "fits": ask("/fits?domain=spine-1"),
+			}
 			data, err := json.MarshalIndent(document, "", " ")
 			require.NoError(t, err)
 			kept := filepath.Join("..", "page", "testdata", "documents", c.name+".json")
@@ -146,7 +150,8 @@ func TestUIDocuments(t *testing.T) {
 // TestUIConcurrentRequests: a second request waits while the first one is answered, and does not disturb it:
 // the simulation is finished when nothing moves, and the waiting request must not seem to move.
 func TestUIConcurrentRequests(t *testing.T) {
-	ask := ui(t, "-f", "../../docs/examples/example-nodes.yaml", "-f", "../../docs/examples/example1-podgroup.yaml", "-f", "../../docs/examples/example1-pods.yaml", "--timeout", "10s")
+	ask := ui(t, "-f", "../../docs/examples/example-nodes.yaml", "-f", "../../docs/examples/example1-podgroup.yaml", "-f",
+		"../../docs/examples/example1-pods.yaml", "--timeout", "10s")
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() { ask("/explain?gang=default/topology-demo-job") })

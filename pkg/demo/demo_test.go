@@ -76,10 +76,12 @@ low-10   1/1     Running   1 (2s ago)    0s    10.64.0.2   node-0   <none>
 }
 
 func TestParseTable(t *testing.T) {
-	require.Equal(t, []string{"hp-0  <none>  node-5", "low-10  node-0  <none>"}, parseTable(wideOutput).rowsOf("NAME", "NODE", "NOMINATED NODE"))
+	require.Equal(t, []string{"hp-0  <none>  node-5", "low-10  node-0  <none>"},
+		parseTable(wideOutput).rowsOf("NAME", "NODE", "NOMINATED NODE"))
 	require.Equal(t, []string{"0", "1 (2s ago)"}, parseTable(wideOutput).rowsOf("RESTARTS"))
 	require.Equal(t, []string{"?", "?"}, parseTable(wideOutput).rowsOf("PHASE"))
-	require.Equal(t, []string{"a    Waiting"}, parseTable("NAME   COUNT   PHASE\na              Waiting\n").rowsOf("NAME", "COUNT", "PHASE"), "an empty cell")
+	require.Equal(t, []string{"a    Waiting"}, parseTable("NAME   COUNT   PHASE\na              Waiting\n").rowsOf("NAME", "COUNT", "PHASE"),
+		"an empty cell")
 	require.Empty(t, parseTable("").rowsOf("NAME"))
 
 	// What the documents show is read as it is meant.
@@ -213,7 +215,8 @@ func TestObjectsPicture(t *testing.T) {
 			object["status"].(map[string]any)["allocatable"].(map[string]any)["memory"] = "31Gi"
 		}
 	}
-	o, err := decodeObjects(asList(t, half, "clusternetworktopology.yaml", "example-nodes.yaml", "example2-low-priority-pods.yaml", "example2-pods.yaml"))
+	o, err := decodeObjects(asList(t, half, "clusternetworktopology.yaml", "example-nodes.yaml", "example2-low-priority-pods.yaml",
+		"example2-pods.yaml"))
 	require.NoError(t, err)
 	require.Len(t, o.nodes, 12)
 	require.Len(t, o.pods, 7)
@@ -277,7 +280,7 @@ func TestWhileTerminating(t *testing.T) {
 	results := whileTerminating(asList(t, say(sibling), "example2-low-priority-pods.yaml"))
 	require.False(t, results[0].ok, "no siblings")
 	results = whileTerminating(asList(t, func(map[string]any) {}, "example2-pods.yaml"))
-	require.False(t, results[1].ok, "nobody leaves")
+	require.False(t, results[1].ok, "no pod is evicted")
 	require.False(t, results[2].ok, "no messages")
 	require.False(t, whileTerminating("{")[0].ok)
 }
@@ -465,7 +468,9 @@ func TestConnectTo(t *testing.T) {
 func TestCopyExamples(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "docs", "examples")
 	require.NoError(t, copyExamples(dir))
-	for _, name := range []string{"example-nodes.yaml", "example1-pods.yaml", "example2-pods.yaml", "devices/gang.yaml", "quotas/second.yaml"} {
+	for _, name := range []string{
+		"example-nodes.yaml", "example1-pods.yaml", "example2-pods.yaml", "devices/gang.yaml", "quotas/second.yaml",
+	} {
 		copied, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		source, err := os.ReadFile(filepath.Join("../..", examplesPath, name))

@@ -39,32 +39,89 @@ func TestAsk(t *testing.T) {
 		{"rdma=3 rdma.strategy=ApplyForAll", `"rdma" {3 0 0} 0 false`},
 		{"rdma=200 rdma.strategy=ApplyForAll", `"rdma" {100 0 0} 2 false`},
 		{"gpu=100 rdma=1 joint=rdma+gpu", `"rdma" {1 0 0} 1 false 0 0 - vf -;"gpu" {100 0 100} 1 false`},
-		{"gpu=100 fpga=1 rdma=1 joint=rdma+gpu same", `"rdma" {1 0 0} 1 false 0 0 - vf -;"gpu" {100 0 100} 1 false 0 0 - vf -;"fpga" {1 0 0} 1 false 0 0 - vf -;1 true ""`},
+		{
+			"gpu=100 fpga=1 rdma=1 joint=rdma+gpu same",
+			`"rdma" {1 0 0} 1 false 0 0 - vf -;"gpu" {100 0 100} 1 false 0 0 - vf -;"fpga" {1 0 0} 1 false 0 0 - vf -;1 true ""`,
+		},
 		{"gpu=100 joint=rdma+gpu same", `"gpu" {100 0 100} 1 false 0 0 - vf -;0 false ""`},
 		{"gpu=100 rdma=1 joint=gpu+fpga", `"gpu" {100 0 100} 1 false 0 0 - vf -;"rdma" {1 0 0} 1 false 0 0 - vf -;0 false ""`},
 		{"gpu=100 rdma.scope=PCIe", `"gpu" {100 0 100} 1 false 0 0 - vf -;0 false ""`},
 		{"gpu=100 gpu.scope=NUMANode gpu.alone=PCIeLevel gpu.kind=fast", `"gpu" {100 0 100} 1 false 2 2 ["kind" In ["fast"]] vf -`},
-		{"gpu=100 partition=Restricted isolation=HAMi-core", `"gpu" {100 0 100} 1 false 0 0 - vf -;0 false "HAMi-core" {Policy:Restricted Bandwidth:0}`},
+		{
+			"gpu=100 partition=Restricted isolation=HAMi-core",
+			`"gpu" {100 0 100} 1 false 0 0 - vf -;0 false "HAMi-core" {Policy:Restricted Bandwidth:0}`,
+		},
 		// Refused.
 		{"gpu=150", "invalid resource unit koordinator.sh/gpu: 150: must be up to 100, or a multiple of 100"},
 		{"rdma=101", "invalid resource unit koordinator.sh/rdma: 101: must be up to 100, or a multiple of 100"},
 		{"rdma=-1", "invalid resource device requests: [koordinator.sh/rdma]: koordinator.sh/rdma=-1: must be a number that a node may have"},
 		{"gpu=-100", "invalid resource device requests: [koordinator.sh/gpu]: koordinator.sh/gpu=-100: must be a number that a node may have"},
-		{"gpu-memory-ratio=150", "invalid resource device requests: [koordinator.sh/gpu-memory-ratio]: koordinator.sh/gpu-memory-ratio=150: must be up to 100, or a multiple of 100"},
-		{"gpu-core=150 gpu-memory=1Gi", "invalid resource device requests: [koordinator.sh/gpu-core koordinator.sh/gpu-memory]: koordinator.sh/gpu-core=150: must be up to 100, or a multiple of 100"},
-		{"gpu-core=200 gpu-memory=1Gi", "invalid resource device requests: [koordinator.sh/gpu-core koordinator.sh/gpu-memory]: koordinator.sh/gpu-core=200: must be at most 100 for each GPU, and memory is asked of 1"},
-		{"gpu.shared=3 gpu-memory-ratio=100", "invalid resource device requests: [koordinator.sh/gpu-memory-ratio koordinator.sh/gpu.shared]: koordinator.sh/gpu-memory-ratio=100: must be the same for each of 3 GPUs, at most 100"},
-		{"gpu.shared=1 gpu-memory-ratio=200", "invalid resource device requests: [koordinator.sh/gpu-memory-ratio koordinator.sh/gpu.shared]: koordinator.sh/gpu-memory-ratio=200: must be the same for each of 1 GPUs, at most 100"},
-		{"gpu.shared=4 gpu-memory=3", "invalid resource device requests: [koordinator.sh/gpu-memory koordinator.sh/gpu.shared]: koordinator.sh/gpu-memory=3: must be at least 1 byte for each of 4 GPUs"},
-		{"gpu-core=30", "invalid resource device requests: [koordinator.sh/gpu-core]: must be one of nvidia.com/gpu, amd.com/gpu, dcu.com/gpu, gpu, gpu-memory, gpu-memory-ratio, gpu-core+gpu-memory, gpu-core+gpu-memory-ratio, gpu.shared+gpu-memory, gpu.shared+gpu-memory-ratio, gpu.shared+gpu-core+gpu-memory, gpu.shared+gpu-core+gpu-memory-ratio"},
+		{
+			"gpu-memory-ratio=150",
+			"invalid resource device requests: [koordinator.sh/gpu-memory-ratio]: koordinator.sh/gpu-memory-ratio=150: must be up to 100, or a " +
+				"multiple of 100",
+		},
+		{
+			"gpu-core=150 gpu-memory=1Gi",
+			"invalid resource device requests: [koordinator.sh/gpu-core koordinator.sh/gpu-memory]: koordinator.sh/gpu-core=150: must be up to " +
+				"100, or a multiple of 100",
+		},
+		{
+			"gpu-core=200 gpu-memory=1Gi",
+			"invalid resource device requests: [koordinator.sh/gpu-core koordinator.sh/gpu-memory]: koordinator.sh/gpu-core=200: must be at most " +
+				"100 for each GPU, and memory is asked of 1",
+		},
+		{
+			"gpu.shared=3 gpu-memory-ratio=100",
+			"invalid resource device requests: [koordinator.sh/gpu-memory-ratio koordinator.sh/gpu.shared]: koordinator.sh/gpu-memory-ratio=100: " +
+				"must be the same for each of 3 GPUs, at most 100",
+		},
+		{
+			"gpu.shared=1 gpu-memory-ratio=200",
+			"invalid resource device requests: [koordinator.sh/gpu-memory-ratio koordinator.sh/gpu.shared]: koordinator.sh/gpu-memory-ratio=200: " +
+				"must be the same for each of 1 GPUs, at most 100",
+		},
+		{
+			"gpu.shared=4 gpu-memory=3",
+			"invalid resource device requests: [koordinator.sh/gpu-memory koordinator.sh/gpu.shared]: koordinator.sh/gpu-memory=3: must be at " +
+				"least 1 byte for each of 4 GPUs",
+		},
+		{
+			"gpu-core=30",
+			"invalid resource device requests: [koordinator.sh/gpu-core]: must be one of nvidia.com/gpu, amd.com/gpu, dcu.com/gpu, gpu, " +
+				"gpu-memory, gpu-memory-ratio, gpu-core+gpu-memory, gpu-core+gpu-memory-ratio, gpu.shared+gpu-memory, gpu.shared+gpu-memory-ratio, " +
+				"gpu.shared+gpu-core+gpu-memory, gpu.shared+gpu-core+gpu-memory-ratio",
+		},
 		{"gpu=100 nvidia.com/gpu=1", "invalid resource device requests: [koordinator.sh/gpu nvidia.com/gpu]: must be one of"},
-		{"huawei.com/npu-core=4 gpu-memory-ratio=50", "invalid resource device requests: [huawei.com/npu-core]: huawei.com/npu-core=4: must be left out: templates of NPUs are not supported"},
-		{"gpu=100 gpu.scope=pcie", `scheduling.koordinator.sh/device-allocate-hint: gpu.requiredTopologyScope: "pcie": must be Device, PCIe, NUMANode or Node`},
-		{"gpu=100 rdma.alone=Card", `scheduling.koordinator.sh/device-allocate-hint: rdma.exclusivePolicy: "Card": must be DeviceLevel or PCIeLevel`},
-		{"rdma=1 rdma.strategy=All", `scheduling.koordinator.sh/device-allocate-hint: rdma.allocateStrategy: "All": must be ApplyForAll or RequestsAsCount`},
-		{"gpu=100 gpu.strategy=ApplyForAll", `scheduling.koordinator.sh/device-allocate-hint: gpu.allocateStrategy: "ApplyForAll": must be left out: GPUs are counted by their resources`},
-		{"gpu=100 rdma=1 joint=fpga+gpu", `scheduling.koordinator.sh/device-joint-allocate: deviceTypes[0]: "fpga": must be a type of which the pod requests devices`},
-		{"gpu=100 rdma=1 joint=gpu+rdma jointscope=SameNUMA", `scheduling.koordinator.sh/device-joint-allocate: requiredScope: "SameNUMA": must be SamePCIe`},
+		{
+			"huawei.com/npu-core=4 gpu-memory-ratio=50",
+			"invalid resource device requests: [huawei.com/npu-core]: huawei.com/npu-core=4: must be left out: templates of NPUs are not supported",
+		},
+		{
+			"gpu=100 gpu.scope=pcie",
+			`scheduling.koordinator.sh/device-allocate-hint: gpu.requiredTopologyScope: "pcie": must be Device, PCIe, NUMANode or Node`,
+		},
+		{
+			"gpu=100 rdma.alone=Card",
+			`scheduling.koordinator.sh/device-allocate-hint: rdma.exclusivePolicy: "Card": must be DeviceLevel or PCIeLevel`,
+		},
+		{
+			"rdma=1 rdma.strategy=All",
+			`scheduling.koordinator.sh/device-allocate-hint: rdma.allocateStrategy: "All": must be ApplyForAll or RequestsAsCount`,
+		},
+		{
+			"gpu=100 gpu.strategy=ApplyForAll",
+			`scheduling.koordinator.sh/device-allocate-hint: gpu.allocateStrategy: "ApplyForAll": must be left out: ` +
+				`GPUs are counted by their resources`,
+		},
+		{
+			"gpu=100 rdma=1 joint=fpga+gpu",
+			`scheduling.koordinator.sh/device-joint-allocate: deviceTypes[0]: "fpga": must be a type of which the pod requests devices`,
+		},
+		{
+			"gpu=100 rdma=1 joint=gpu+rdma jointscope=SameNUMA",
+			`scheduling.koordinator.sh/device-joint-allocate: requiredScope: "SameNUMA": must be SamePCIe`,
+		},
 		{"gpu=100 partition=Best", `scheduling.koordinator.sh/gpu-partition-spec: allocatePolicy: "Best": must be Restricted or BestEffort`},
 	} {
 		a, err := ask(strings.Fields(c.ask))

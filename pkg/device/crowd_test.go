@@ -111,8 +111,8 @@ func times(q *device.Request, n int) []*device.Request {
 	return out
 }
 
-// BenchmarkCrowd asks a node of which parts are taken how many of one kind it takes beside each number of another, as a plan
-// for unlike members does.
+// BenchmarkCrowd counts members of one kind on a partly used node beside each number of another kind, as a plan for
+// heterogeneous members does.
 func BenchmarkCrowd(b *testing.B) {
 	kinds := hard(b)
 	r := rand.New(rand.NewSource(1))

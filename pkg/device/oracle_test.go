@@ -251,7 +251,7 @@ func (w *twin) obeys(m *wish, a device.Allocation, exactly bool) string {
 			}
 			d := w.device(s.Type, s.Minor)
 			if t.part == nil {
-				return "nobody asked for " + string(t.of)
+				return "no pod asked for " + string(t.of)
 			}
 			if slices.Contains(got, d) {
 				return "a device twice"
@@ -530,7 +530,10 @@ func (w *twin) String() string {
 // TestSlots: as many as trying everything finds, and that many get devices that obey every rule; no member's order of asking
 // changes the state.
 func TestSlots(t *testing.T) {
-	kinds := []string{"none", "one", "several", "searched", "joint", "same switches", "partitioned", "alone", "VFs", "all NICs", "taken", "lost", "several kinds of VFs"}
+	kinds := []string{
+		"none", "one", "several", "searched", "joint", "same switches", "partitioned", "alone", "VFs", "all NICs", "taken", "lost",
+		"several kinds of VFs",
+	}
 	worlds.Check(t, 1000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawTwin(t)
 		m := drawWish(t)
@@ -762,11 +765,10 @@ func (w *twin) goneBack(solver *device.Solver, s *device.State, members []*wish)
 	return false
 }
 
-// TestCrowd: members that come one after the other, and go again, hear what those hear who are asked for all at once, and
-// as many more fit as come one by one. Those who were there and do not fit are in the way of those only who want something
-// of the same types.
+// TestCrowd: members added and removed one by one get the same answers as members that are asked for at once. Members
+// that do not fit only affect members with requests for the same device types.
 func TestCrowd(t *testing.T) {
-	kinds := []string{"no more", "some more", "as many as asked for", "one leaves", "those before do not fit", "enough of other types"}
+	kinds := []string{"no more", "some more", "as many as asked for", "one leaves", "earlier members do not fit", "enough of other types"}
 	worlds.Check(t, 1000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawTwin(t)
 		s := w.state(t)
@@ -813,6 +815,6 @@ func TestCrowd(t *testing.T) {
 		if len(c.Members()) != len(is) || s.Key() != before {
 			t.Fatalf("%d are there, not %d; the state has changed: %v", len(c.Members()), len(is), s.Key() != before)
 		}
-		y.Count("those before do not fit", full)
+		y.Count("earlier members do not fit", full)
 	})
 }

@@ -14,10 +14,10 @@ import (
 
 // TestPictures runs files of pictures. The commands:
 //
-//	node [word…]           reads a picture of a node, which holds until the next one
-//	slots ask…             how many such members it takes, at most most=…
-//	place ask… [n=…]       what members get; more lines ask for more members; keep leaves it taken
-//	free mark…             members free their devices
+//	node [word…]           reads a picture of a node for the commands up to the next picture.
+//	slots ask…             counts such members on the node, at most most=….
+//	place ask… [n=…]       returns the devices of members; more lines ask for more members; keep keeps them used.
+//	free mark…             frees the devices of members.
 //
 // Run with -rewrite to redraw the expected answers; then read the diff.
 func TestPictures(t *testing.T) {

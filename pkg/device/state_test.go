@@ -214,7 +214,9 @@ func TestGivenTwice(t *testing.T) {
 
 // TestHalfSaid: a holder of a part of a card holds the same part of each amount, though only one amount was written.
 func TestHalfSaid(t *testing.T) {
-	n, err := device.New(device.Inventory{Devices: []device.Device{{Type: device.GPU, Healthy: true, Has: device.Amount{Core: 100, Memory: 80 * gib, Ratio: 100}}}})
+	n, err := device.New(device.Inventory{
+		Devices: []device.Device{{Type: device.GPU, Healthy: true, Has: device.Amount{Core: 100, Memory: 80 * gib, Ratio: 100}}},
+	})
 	assert.NoError(t, err)
 	all, ratio, memory := device.NewState(n), device.NewState(n), device.NewState(n)
 	all.Take(device.Allocation{{Type: device.GPU, Amount: device.Amount{Memory: 40 * gib, Ratio: 50}}})
@@ -236,7 +238,9 @@ func TestMany(t *testing.T) {
 	n, err := device.New(inv)
 	assert.NoError(t, err)
 	var solver device.Solver
-	for asked, want := range map[string]int{"gpu=100": 64, "gpu=6400": 1, "gpu=200 gpu.scope=PCIe": 32, "gpu=3200 gpu.scope=NUMANode": 2, "gpu=50": 128, "gpu=6500": 0} {
+	for asked, want := range map[string]int{
+		"gpu=100": 64, "gpu=6400": 1, "gpu=200 gpu.scope=PCIe": 32, "gpu=3200 gpu.scope=NUMANode": 2, "gpu=50": 128, "gpu=6500": 0,
+	} {
 		a, err := ask(strings.Fields(asked))
 		assert.NoError(t, err)
 		r, bad := a.Request()
@@ -268,7 +272,10 @@ func TestInventory(t *testing.T) {
 		{device.Inventory{Devices: []device.Device{gpu(3), gpu(3)}}, "gpu: minor 3 is there twice"},
 		{device.Inventory{Devices: []device.Device{gpu(-1)}}, "gpu: minor -1 is below 0"},
 		{device.Inventory{Devices: []device.Device{{Minor: 2}}}, "device 2 has no type"},
-		{device.Inventory{Devices: []device.Device{{Type: device.GPU, Has: device.Amount{Core: -1}}}}, "gpu0: resources that cannot be: {Core:-1 Memory:0 Ratio:0}"},
+		{
+			device.Inventory{Devices: []device.Device{{Type: device.GPU, Has: device.Amount{Core: -1}}}},
+			"gpu0: resources that cannot be: {Core:-1 Memory:0 Ratio:0}",
+		},
 		{device.Inventory{Devices: many}, "more than 64 devices of type gpu"},
 		{device.Inventory{Table: map[int][]device.Partition{2: {{Minors: []int{0, 0}}}}}, "partition 0 of those of 2 GPUs has the minors [0 0]"},
 		{device.Inventory{Table: map[int][]device.Partition{2: {{Minors: []int{1}}}}}, "partition 0 of those of 2 GPUs has the minors [1]"},

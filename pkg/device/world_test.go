@@ -152,7 +152,9 @@ func (s *scene) cell(text string, place device.Place, memory int64, vfs int, wor
 	if err != nil {
 		return err
 	}
-	d := device.Device{Type: device.Type(m[1]), Minor: minor, ID: m[1] + "-" + m[2], Healthy: m[3] == "", Has: device.Amount{Core: 100}, Place: place}
+	d := device.Device{
+		Type: device.Type(m[1]), Minor: minor, ID: m[1] + "-" + m[2], Healthy: m[3] == "", Has: device.Amount{Core: 100}, Place: place,
+	}
 	if name, label, ok := strings.Cut(words["label"], ":"); ok && name == m[1]+m[2] {
 		d.Labels = map[string]string{"kind": label}
 	}

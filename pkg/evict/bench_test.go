@@ -12,8 +12,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// BenchmarkEvict makes room for 512 members on 5,000 nodes that are full of 8 victims
-// each: in one spine of 200 nodes, or anywhere.
+// BenchmarkEvict searches victims for 512 members on 5,000 nodes with 8 victims each: in one spine of 200 nodes, or
+// anywhere.
 func BenchmarkEvict(b *testing.B) {
 	var nodes []topology.Node
 	for i := range 5_000 {
@@ -79,14 +79,11 @@ func BenchmarkEvict(b *testing.B) {
 	}
 }
 
-// BenchmarkDomains makes room for 512 members on 5,000 nodes, in one of 1, 10 or 100
-// domains in which they must gather. Each node is full of 8 victims of ten priorities, and
-// two members fit into the place of one, so that a hundredth of the cluster has room for
-// all. Beside what is measured elsewhere, victims belong to running gangs of 8, which
-// leave whole.
+// BenchmarkDomains searches victims for 512 members on 5,000 nodes. All members must gather in one of 1, 10 or 100
+// domains. Each node has 8 victims of ten priorities. Two members fit in the place of one victim, so the gang fits
+// into a hundredth of the cluster. In some cases victims belong to running gangs of 8 that can only be evicted whole.
 //
-// choose is what the scheduler asks, questions to nodes included; consider is what it
-// takes to explain the answer.
+// choose measures the search with its questions to nodes. consider measures the explanation of the answer.
 func BenchmarkDomains(b *testing.B) {
 	const size, each = 5_000, 8
 	for _, c := range []struct {
@@ -147,7 +144,8 @@ func BenchmarkDomains(b *testing.B) {
 			b.ReportAllocs()
 			defer processor(b)()
 			for b.Loop() {
-				if choice := evict.Consider(evict.Problem{World: w, Request: r, Nodes: nodes, Gangs: gangs}, found, evict.Comparing{}); len(choice.Considered) != c.domains {
+				if choice := evict.Consider(evict.Problem{World: w, Request: r, Nodes: nodes, Gangs: gangs}, found,
+					evict.Comparing{}); len(choice.Considered) != c.domains {
 					b.Fatal(choice)
 				}
 			}
@@ -155,8 +153,7 @@ func BenchmarkDomains(b *testing.B) {
 	}
 }
 
-// processor reports what the processors spent on it, which does not depend on what else
-// runs on the machine.
+// processor reports the CPU time of the process, which does not depend on other processes.
 func processor(b *testing.B) func() {
 	spent := func() time.Duration {
 		var use syscall.Rusage

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// problem asks Cheapest about a world of like members.
+// problem returns the problem of a world with homogeneous members.
 func (w gangWorld) problem() evict.Problem {
 	return evict.Problem{World: w.World, Request: w.Request, Nodes: w.raw(), Gangs: w.gangs}
 }
@@ -32,7 +32,7 @@ func foundBy(e *evict.Eviction) evict.Found {
 	return evict.Found{Plan: e.Plan, Cost: e.Cost, Victims: e.Victims}
 }
 
-// TestCheapest compares with every set of victims there is.
+// Cheapest finds the same cost as a search over all sets of victims.
 func TestCheapest(t *testing.T) {
 	worlds.Check(t, 2000, gangKinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)
@@ -45,11 +45,11 @@ func TestCheapest(t *testing.T) {
 	})
 }
 
-// quality sums up how far from the least cost a search is.
+// quality counts how often and how far found costs exceed the least cost.
 type quality struct{ worlds, equal, pods, least int }
 
-// TestNearTheLeastCost: with the search over all sets switched off, what is found costs little more than the least.
-func TestNearTheLeastCost(t *testing.T) {
+// Without the exhaustive search, the victims cost little more than the cheapest set.
+func TestBoundedSearchIsNearLeastCost(t *testing.T) {
 	defer evict.WithoutExhausting()()
 	var like quality
 	worlds.Check(t, 2000, []string{"impossible", "the cheapest"}, func(t *rapid.T, y worlds.Tally) {
@@ -68,7 +68,8 @@ func TestNearTheLeastCost(t *testing.T) {
 		_, least := w.cheapest(func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) })
 		like.add(e.Cost, least)
 	})
-	t.Logf("%d worlds, %.1f %% at the least cost, %.4f pods per pod", like.worlds, 100*float64(like.equal)/float64(like.worlds), float64(like.pods)/float64(like.least))
+	t.Logf("%d worlds, %.1f %% at the least cost, %.4f pods per pod", like.worlds, 100*float64(like.equal)/float64(like.worlds),
+		float64(like.pods)/float64(like.least))
 	if like.worlds >= 500 && (float64(like.equal) < 0.97*float64(like.worlds) || float64(like.pods) > 1.02*float64(like.least)) {
 		t.Errorf("the search is further from the least cost than it should be")
 	}
@@ -83,7 +84,7 @@ func (q *quality) add(cost, least evict.Cost) {
 	q.least += least.Pods + least.Requeued
 }
 
-// members asks about a job as Placement does.
+// members is a job's placement check.
 type members struct {
 	j gangJob
 	w gangWorld
@@ -143,7 +144,7 @@ func (p placed) Holds(gone []evict.Pick, _ []int) bool {
 	return !slices.ContainsFunc(free, func(n offer.Slots) bool { return n < 0 })
 }
 
-// problem asks Cheapest about members of two kinds.
+// problem returns the problem of a job with members of two kinds.
 func (j gangJob) problem(w gangWorld) evict.Problem {
 	want := offer.Slots(0)
 	for _, g := range j.Gangs {
@@ -160,8 +161,8 @@ func (j gangJob) problem(w gangWorld) evict.Problem {
 	}
 }
 
-// TestCheapestOfAJob: the same for members of two kinds.
-func TestCheapestOfAJob(t *testing.T) {
+// The same for members of two kinds.
+func TestCheapestForTwoKindsOfMembers(t *testing.T) {
 	worlds.Check(t, 1000, gangKinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)
 		w.unit, w.Bound = 1, make([]offer.Slots, len(w.hosts))
@@ -171,8 +172,8 @@ func TestCheapestOfAJob(t *testing.T) {
 	})
 }
 
-// TestJobNearTheLeastCost: the same without trying all sets.
-func TestJobNearTheLeastCost(t *testing.T) {
+// The same for members of two kinds.
+func TestBoundedSearchForTwoKindsIsNearLeastCost(t *testing.T) {
 	defer evict.WithoutExhausting()()
 	var q quality
 	worlds.Check(t, 1000, []string{"impossible", "the cheapest"}, func(t *rapid.T, y worlds.Tally) {
@@ -192,5 +193,6 @@ func TestJobNearTheLeastCost(t *testing.T) {
 		_, least := w.cheapest(fits)
 		q.add(e.Cost, least)
 	})
-	t.Logf("%d worlds, %.1f %% at the least cost, %.4f pods per pod", q.worlds, 100*float64(q.equal)/float64(q.worlds), float64(q.pods)/float64(q.least))
+	t.Logf("%d worlds, %.1f %% at the least cost, %.4f pods per pod", q.worlds, 100*float64(q.equal)/float64(q.worlds),
+		float64(q.pods)/float64(q.least))
 }

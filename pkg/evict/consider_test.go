@@ -23,7 +23,7 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// only is the world in which there is nothing but one domain.
+// only returns the world without the nodes outside of a domain.
 func (w world) only(d topology.ID) world {
 	w.hosts = slices.Clone(w.hosts)
 	for i := range w.hosts {
@@ -54,14 +54,13 @@ func candidates(w plan.World, must int) (out []topology.ID) {
 	return out
 }
 
-// twin is what is considered, found by trying every set of victims.
+// twin is a considered domain, found by a search over all sets of victims.
 type twin struct {
 	evict.Considered
 	row []int // what decides between equal costs, as rank has it
 }
 
-// consider tries every set of victims in each candidate, and in the cluster if the
-// plan that was found is in none of them.
+// consider searches all sets of victims in each candidate domain, and in the cluster if the plan spans candidates.
 func (w world) consider(found *evict.Eviction) (out []twin) {
 	in := candidates(w.World, w.Must)
 	if !slices.ContainsFunc(in, func(d topology.ID) bool { return worlds.Holds(w.Tree, d, found.Plan.Domain) }) {
@@ -87,7 +86,7 @@ func (w world) consider(found *evict.Eviction) (out []twin) {
 	return out
 }
 
-// rule is by what the first of two is better.
+// rule returns the first rule by which a is better than b.
 func (w world) rule(a, b twin) evict.Rule {
 	switch {
 	case b.Outcome != evict.Possible:
@@ -120,12 +119,11 @@ func (w world) rule(a, b twin) evict.Rule {
 
 var ruleKinds = []string{
 	"alone", "budgets", "pods", "highestPriority", "members", "binpack",
-	"in the cluster", "with impossible domains", "with bound members", "nobody leaves",
+	"in the cluster", "with impossible domains", "with bound members", "no victims",
 }
 
-// TestConsider compares with every set of victims in each domain: each domain's cost is
-// the lowest there, the winner's is that of the search without limits, no other is
-// lower, and the rule is the first by which it is better.
+// The cost of each domain equals that of a search over all sets of victims. The chosen domain has the least cost, and
+// the named rule is the first one that decides.
 func TestConsider(t *testing.T) {
 	worlds.Check(t, 3000, ruleKinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawWorld(t, worlds.Draw(t, rapid.SampledFrom([]int{3, 5, 8}).Draw(t, "most")))
@@ -166,13 +164,14 @@ func (w world) checkChoice(t *rapid.T, y worlds.Tally, e *evict.Eviction, got ev
 	y.Count("in the cluster", won.Domain == topology.Root && len(want) > 1)
 	y.Count("with impossible domains", want[len(want)-1].Outcome == evict.Impossible)
 	y.Count("with bound members", slices.Max(w.Bound) > 0 && len(want) > 1)
-	y.Count("nobody leaves", e.Cost.Pods == 0)
+	y.Count("no victims", e.Cost.Pods == 0)
 }
 
-// TestConsiderTies: the same where many evictions cost the same, so that the last rules
-// have something to say.
+// The same for many evictions of equal cost, so that the last rules decide.
 func TestConsiderTies(t *testing.T) {
-	worlds.Check(t, 2000, []string{"highestPriority", "depth", "attraction", "softPreferences", "binpack", "names"}, func(t *rapid.T, y worlds.Tally) {
+	worlds.Check(t, 2000, []string{
+		"highestPriority", "depth", "attraction", "softPreferences", "binpack", "names",
+	}, func(t *rapid.T, y worlds.Tally) {
 		w := world{World: plan.World{Tree: worlds.Wide(t).Build()}, unit: 1}
 		w.hosts = make([]host, w.Tree.NumNodes())
 		w.Bound, w.Attract = make([]offer.Slots, len(w.hosts)), make([]offer.Slots, len(w.hosts))
@@ -192,7 +191,9 @@ func TestConsiderTies(t *testing.T) {
 				h.size = []int{1 + worlds.Even(t, 3, "size")}
 			}
 			if mirrored && i >= half {
-				*h, w.Attract[i] = host{free: w.hosts[i-half].free, victims: slices.Clone(w.hosts[i-half].victims), size: w.hosts[i-half].size}, w.Attract[i-half]
+				*h, w.Attract[i] = host{
+					free: w.hosts[i-half].free, victims: slices.Clone(w.hosts[i-half].victims), size: w.hosts[i-half].size,
+				}, w.Attract[i-half]
 			}
 			if !uniform && len(h.victims) > 0 && worlds.Chance(t, 2, "less important") {
 				h.victims[0].Priority = 1
@@ -208,7 +209,7 @@ func TestConsiderTies(t *testing.T) {
 	})
 }
 
-// onlyHere is the world in which there is nothing but one domain; gangs run on elsewhere.
+// onlyHere returns the world with one domain. Gangs keep their members elsewhere.
 func (w gangWorld) onlyHere(d topology.ID) gangWorld {
 	all := w.world
 	w.world = w.only(d)
@@ -226,8 +227,10 @@ func (w gangWorld) onlyHere(d topology.ID) gangWorld {
 	return w
 }
 
-// checkCosts: each domain's cost is the lowest there, and the winner's is the lowest.
-func (w gangWorld) checkCosts(t *rapid.T, y worlds.Tally, cost evict.Cost, got evict.Choice, apart bool, fits func(gangWorld, []evict.Pick) bool) {
+// checkCosts fails unless each domain has its least cost and the chosen domain has the least of all.
+func (w gangWorld) checkCosts(
+	t *rapid.T, y worlds.Tally, cost evict.Cost, got evict.Choice, apart bool, fits func(gangWorld, []evict.Pick) bool,
+) {
 	won := got.Considered[0]
 	if won.Cost != cost {
 		t.Fatalf("%+v won, not %+v\n%s", won, cost, w)
@@ -244,7 +247,9 @@ func (w gangWorld) checkCosts(t *rapid.T, y worlds.Tally, cost evict.Cost, got e
 		if i == 1 && c.Outcome == evict.Possible {
 			y.Count("two possible", true)
 			alike := compareCosts(won.Cost, c.Cost) == 0
-			if compareCosts(won.Cost, c.Cost) > 0 || alike == slices.Contains([]evict.Rule{evict.ByBudgets, evict.ByPods, evict.ByRequeued, evict.ByHighest, evict.BySum}, got.Rule) {
+			if compareCosts(won.Cost, c.Cost) > 0 || alike == slices.Contains([]evict.Rule{
+				evict.ByBudgets, evict.ByPods, evict.ByRequeued, evict.ByHighest, evict.BySum,
+			}, got.Rule) {
 				t.Fatalf("%+v won over %+v by %s\n%s", won, c, got.Rule, w)
 			}
 			y.Count("decided by the plan", alike)
@@ -253,14 +258,14 @@ func (w gangWorld) checkCosts(t *rapid.T, y worlds.Tally, cost evict.Cost, got e
 			t.Fatalf("%+v are not best first", got.Considered)
 		}
 	}
-	y.Count("several leave", won.Cost.Pods > 1)
+	y.Count("several victims", won.Cost.Pods > 1)
 	y.Count("with violations", won.Cost.Violations > 0)
 }
 
-var choiceKinds = []string{"two possible", "several leave", "with violations"}
+var choiceKinds = []string{"two possible", "several victims", "with violations"}
 
-// TestConsiderAmongGangs: the costs belong to sets in which gangs are evicted whole or lose at most their spare members,
-// wherever else they run, and budgets are shared.
+// The compared sets evict gangs whole or only their spare members, also with members elsewhere and with shared
+// budgets.
 func TestConsiderAmongGangs(t *testing.T) {
 	worlds.Check(t, 1000, choiceKinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)
@@ -285,7 +290,7 @@ func (w gangWorld) raw() []evict.RawNode {
 	return nodes
 }
 
-// together does all at the same time.
+// together calls do for each number concurrently.
 func together(n int, do func(i int)) {
 	var wait sync.WaitGroup
 	for i := range n {
@@ -294,7 +299,7 @@ func together(n int, do func(i int)) {
 	wait.Wait()
 }
 
-// TestConsiderJobAmongGangs: the same for members of two kinds.
+// The same for members of two kinds.
 func TestConsiderJobAmongGangs(t *testing.T) {
 	worlds.Check(t, 1000, choiceKinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)
@@ -313,8 +318,8 @@ func TestConsiderJobAmongGangs(t *testing.T) {
 	})
 }
 
-// TestRules has a pair of spines for each rule. The first that is named won.
-func TestRules(t *testing.T) {
+// Each case has two spines that differ by one rule. The explanation names that rule and the first spine.
+func TestExplanationNamesDecidingRule(t *testing.T) {
 	for _, c := range []struct{ rule, want, s1, s2, kinds string }{
 		{"alone", "want=2 must=SpineLayer: s2 2, s1 impossible", "n1 a#", "n2 bc", ""},
 		{"budgets", "want=2 must=SpineLayer: s2 2, s1 1", "n1 aa", "n2 bc", "a: pdb"},
@@ -354,7 +359,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// chosen explains an eviction on a picture; there must be one.
+// chosen returns the explanation of an eviction on a picture, and fails without an eviction.
 func chosen(t *testing.T, p *picture.Cluster, r plan.Request) evict.Choice {
 	t.Helper()
 	nodes, gangs := p.Running()
@@ -366,13 +371,13 @@ func chosen(t *testing.T, p *picture.Cluster, r plan.Request) evict.Choice {
 	return evict.Consider(problem, found, evict.Comparing{})
 }
 
-// TestConsiderLayers: which domains are looked at where a gang need not gather.
+// The considered domains of a gang without a required layer.
 func TestConsiderLayers(t *testing.T) {
 	for what, c := range map[string]struct{ picture, want string }{
 		"the topmost layer of several": {"s1\n  b1 n1 a\ns2\n  b2 n2 b", "s1 s2"},
 		"not one of a single domain":   {"s1\n  b1 n1 a\n  b2 n2 b", "s1/b1 s1/b2"},
 		"no nodes":                     {"s1\n  b1 n1 a n2 b", "the cluster"},
-		"only with those bound":        {"s1\n  b1 n1 a\ns2\n  b2 n2 b=", "s2"},
+		"only with bound members":      {"s1\n  b1 n1 a\ns2\n  b2 n2 b=", "s2"},
 		"the cluster for all":          {"s1\n  b1 n1 #=\ns2\n  b2 n2 b=", "the cluster"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -393,8 +398,8 @@ func TestConsiderLayers(t *testing.T) {
 	}
 }
 
-// TestPatience: domains for which there is no time are untried.
-func TestPatience(t *testing.T) {
+// Domains are reported as untried when the time is over.
+func TestDomainsBeyondTheTimeAreUntried(t *testing.T) {
 	p, err := picture.Parse("s1\n  b1 n1 aa\ns2\n  b2 n2 b\ns3\n  b3 n3 c\ns4\n  b4 n4 #")
 	if err != nil {
 		t.Fatal(err)
@@ -419,8 +424,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestConsiderJobRules: for members of two kinds the lowest highest priority comes before
-// the lowest sum, also on one node, and the plan is made as if the victims had left.
+// For members of two kinds the lowest highest priority comes before the lowest sum, also on one node. The plan uses
+// the capacity of terminated victims.
 func TestConsiderJobRules(t *testing.T) {
 	victims := func(priorities ...int32) (out []evict.Victim) {
 		for _, p := range priorities {
@@ -490,7 +495,7 @@ func TestConsiderJobRules(t *testing.T) {
 	}
 }
 
-// TestCompareCosts: budgets, then pods, then the highest priority, then the sum.
+// Costs compare by budgets, then pods, then the highest priority, then the sum of priorities.
 func TestCompareCosts(t *testing.T) {
 	rising := []evict.Cost{
 		{Pods: 2, Highest: 5, Sum: 10},

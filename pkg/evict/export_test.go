@@ -4,13 +4,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Prices returns how costs are priced where some nodes' victims may leave, and whether that is in one number.
+// Prices returns the price function for costs of some nodes' victims, and whether prices are single numbers.
 func Prices(nodes []Node) (price func(Cost) offer.Price, one bool) {
 	p := newPrices(nodes)
 	return func(c Cost) offer.Price { return p.add(nil, c) }, p.packed
 }
 
-// InSeveralNumbers has no price fit into one number, until back is called.
+// InSeveralNumbers makes all prices wide until back is called.
 func InSeveralNumbers() (back func()) {
 	before := mostBits
 	mostBits = 0
@@ -20,7 +20,7 @@ func InSeveralNumbers() (back func()) {
 // AskFirst is the order in which ceilings are tried.
 var AskFirst = askFirst
 
-// WithoutExhausting has no search try all sets of bundles, until back is called.
+// WithoutExhausting disables the search over all sets of bundles until back is called.
 func WithoutExhausting() (back func()) {
 	before := mostExhausted
 	mostExhausted = 0

@@ -29,11 +29,11 @@ type gangWorld struct {
 	budgets   []evict.Budget
 }
 
-// mostLeavers bounds the sets that the twin looks at.
+// mostLeavers limits the sets of victims that the twin searches.
 const mostLeavers = 10
 
-// drawSharedWorld draws up to ten victims, most of them in up to three gangs of two to four,
-// and in half of the worlds many of them in one budget or two.
+// drawSharedWorld draws up to ten victims. Most of them are in up to three gangs of two to four members. In half of
+// the worlds many victims share one or two budgets.
 func drawSharedWorld(t *rapid.T) gangWorld {
 	var budgets []evict.Budget
 	if rapid.Bool().Draw(t, "budgets") {
@@ -46,7 +46,9 @@ func drawSharedWorld(t *rapid.T) gangWorld {
 }
 
 func drawGangs(t *rapid.T, budgets []evict.Budget) gangWorld {
-	w := gangWorld{world: world{World: plan.World{Tree: worlds.Draw(t, 2+worlds.Even(t, 5, "most")).Build()}, unit: 1 + worlds.Even(t, 2, "unit")}}
+	w := gangWorld{
+		world: world{World: plan.World{Tree: worlds.Draw(t, 2+worlds.Even(t, 5, "most")).Build()}, unit: 1 + worlds.Even(t, 2, "unit")},
+	}
 	n := w.Tree.NumNodes()
 	w.Bound, w.Attract = make([]offer.Slots, n), make([]offer.Slots, n)
 	if worlds.Chance(t, 8, "bound") {
@@ -60,7 +62,11 @@ func drawGangs(t *rapid.T, budgets []evict.Budget) gangWorld {
 		w.drawTree(t)
 	} else {
 		for range []int{1, 2, 2, 3}[worlds.Even(t, 4, "gangs")] {
-			w.gangs = append(w.gangs, evict.Gang{Gang: bundle.Gang{Group: min(1, worlds.Even(t, 4, "group")/2), Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")]}, Whole: !worlds.Chance(t, 4, "not whole")})
+			w.gangs = append(w.gangs,
+				evict.Gang{
+					Gang:  bundle.Gang{Group: min(1, worlds.Even(t, 4, "group")/2), Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")]},
+					Whole: !worlds.Chance(t, 4, "not whole"),
+				})
 		}
 		if worlds.Chance(t, 2, "not all gangs are needed") {
 			w.drawTree(t)
@@ -137,13 +143,13 @@ func (w *gangWorld) drawWaits(t *rapid.T) {
 		return
 	}
 	for i := range w.gangs {
-		if w.waits[i] = worlds.Even(t, 3, "who waits"); w.waits[i] == allWait {
+		if w.waits[i] = worlds.Even(t, 3, "waiting members"); w.waits[i] == allWait {
 			w.gangs[i].Spare = 0
 		}
 	}
 }
 
-// wait has a victim wait where it may.
+// wait lets a victim wait at Permit if its gang allows it.
 func (w gangWorld) wait(t *rapid.T, v *evict.Victim, gang int) {
 	if w.waits[gang-1] == allWait || w.waits[gang-1] == anyMayWait && rapid.Bool().Draw(t, "waits") {
 		v.Pending, v.Violates, v.Budgets = true, false, nil
@@ -214,7 +220,9 @@ func (w *gangWorld) drawElsewhere(t *rapid.T, uniform bool) {
 			some = 1 + worlds.Even(t, 4-pods(g), "members elsewhere")
 		}
 		for range max(some, 2-pods(g)) {
-			v := evict.Victim{Priority: gangPriorities[worlds.Even(t, 3, "priority")], Violates: worlds.Chance(t, 5, "violates"), Budgets: w.drawBudgets(t)}
+			v := evict.Victim{
+				Priority: gangPriorities[worlds.Even(t, 3, "priority")], Violates: worlds.Chance(t, 5, "violates"), Budgets: w.drawBudgets(t),
+			}
 			w.wait(t, &v, i+1)
 			if uniform && pods(g) > 0 {
 				v.Priority = g.Cost.Highest
@@ -227,7 +235,7 @@ func (w *gangWorld) drawElsewhere(t *rapid.T, uniform bool) {
 
 func (w gangWorld) victim(p evict.Pick) evict.Victim { return w.hosts[p.Node].victims[p.Victim] }
 
-// leavers counts the members of each gang among some victims.
+// leavers counts the members of each gang among victims.
 func (w gangWorld) leavers(gone []evict.Pick) []int {
 	n := make([]int, len(w.gangs))
 	for _, p := range gone {
@@ -238,13 +246,14 @@ func (w gangWorld) leavers(gone []evict.Pick) []int {
 	return n
 }
 
-// together says whether two gangs leave together.
+// together reports whether two gangs are evicted together.
 func (w gangWorld) together(g, h int) bool {
 	return g == h || w.gangs[g].Group > 0 && w.gangs[g].Group == w.gangs[h].Group
 }
 
-// leavesWhole says of each gang whether more leave than it can spare, or whether it cannot run
-// without other evicted gangs. One level after the other is lost, until no more are.
+// leavesWhole reports for each gang whether it is evicted whole. That is the case for a gang with more victims than
+// spare members, and for a gang that needs an evicted gang. Levels fail one after the other until none is left that
+// fails.
 func (w gangWorld) leavesWhole(leave []int) []bool {
 	gone := make([]bool, len(w.gangs))
 	for g, n := range leave {
@@ -268,8 +277,8 @@ func (w gangWorld) leavesWhole(leave []int) []bool {
 	return gone
 }
 
-// runs says whether the k-th level above a gang does when some have gone; that above the topmost is
-// the group, in which all gangs without a level must run.
+// runs reports whether the k-th level above a gang runs without some gangs. The level above the topmost one is the
+// group, in which all gangs without a level must run.
 func (w gangWorld) runs(g, k int, gone []bool) bool {
 	above := w.gangs[g].Above
 	if k == len(above) {
@@ -295,13 +304,13 @@ func (w gangWorld) runs(g, k int, gone []bool) bool {
 	return len(children) >= above[k].Least
 }
 
-// below says whether a gang is below a level.
+// below reports whether a gang is below a level.
 func (w gangWorld) below(g int, level string) bool {
 	return slices.ContainsFunc(w.gangs[g].Above, func(l choice.Level) bool { return l.Name == level })
 }
 
-// costOf returns what a set costs in which no gang leaves in part, or by no more than it
-// can spare; ok is false of another set.
+// costOf returns the cost of a set of victims. ok is false if a gang is evicted in part and loses more than its spare
+// members.
 func (w gangWorld) costOf(gone []evict.Pick) (c evict.Cost, ok bool) {
 	c = w.cost(gone)
 	count := map[string]int{}
@@ -310,7 +319,7 @@ func (w gangWorld) costOf(gone []evict.Pick) (c evict.Cost, ok bool) {
 			count[b.Name]++
 		}
 	}
-	here, leave := w.leavers(w.everybody()), w.leavers(gone)
+	here, leave := w.leavers(w.allVictims()), w.leavers(gone)
 	whole := w.leavesWhole(leave)
 	for g, n := range leave {
 		if !whole[g] {
@@ -332,14 +341,14 @@ func (w gangWorld) costOf(gone []evict.Pick) (c evict.Cost, ok bool) {
 	return c, true
 }
 
-// cheapest tries every set of victims and returns the sets of the lowest cost, and that cost.
+// cheapest searches all sets of victims and returns the sets of the least cost, and that cost.
 func (w gangWorld) cheapest(fits func([]evict.Pick) bool) (out [][]evict.Pick, least evict.Cost) {
 	type set struct {
 		gone []evict.Pick
 		cost evict.Cost
 	}
 	var sets []set
-	all := w.everybody()
+	all := w.allVictims()
 	for mask := range 1 << len(all) {
 		var gone []evict.Pick
 		for i, p := range all {
@@ -363,11 +372,10 @@ func (w gangWorld) cheapest(fits func([]evict.Pick) bool) (out [][]evict.Pick, l
 	return out, least
 }
 
-// chooser is one of the functions that are compared with the twin; what it returns may
-// have no plan.
+// chooser is a function under test. Its result may have no plan.
 type chooser func(gangWorld) *evict.Eviction
 
-// compare says whether there is an eviction, and fails if it is not one of the cheapest.
+// compare reports whether there is an eviction, and fails if it is not one of the cheapest.
 func (w gangWorld) compare(t *rapid.T, y worlds.Tally, choose chooser, fits func([]evict.Pick) bool) bool {
 	e := choose(w)
 	sets, least := w.cheapest(fits)
@@ -392,8 +400,8 @@ func (w gangWorld) compare(t *rapid.T, y worlds.Tally, choose chooser, fits func
 	return true
 }
 
-// checkOrder: of all sets of the lowest cost, none leads to a better domain, and none to the
-// same plan with younger victims.
+// checkOrder fails if another set of the least cost leads to a better domain, or to the same plan with younger
+// victims.
 func (w gangWorld) checkOrder(t *rapid.T, y worlds.Tally, e *evict.Eviction) {
 	if p, _ := plan.Choose(w.after(e.Victims), w.Request); !reflect.DeepEqual(p, e.Plan) {
 		t.Fatalf("%+v, not %+v\n%s", e.Plan, p, w)
@@ -440,7 +448,7 @@ func (w gangWorld) byAge(gone []evict.Pick) (out []evict.Victim) {
 	return out
 }
 
-// alone is the world in which there are no gangs.
+// alone returns the world without gangs.
 func (w gangWorld) alone() gangWorld {
 	w.gangs, w.elsewhere, w.away = nil, nil, nil
 	w.hosts = slices.Clone(w.hosts)
@@ -453,7 +461,7 @@ func (w gangWorld) alone() gangWorld {
 	return w
 }
 
-// unshared is the world in which budgets that allow an eviction allow all.
+// unshared returns the world in which a budget that allows an eviction allows all.
 func (w gangWorld) unshared() gangWorld {
 	w.budgets = slices.Clone(w.budgets)
 	all := func(some []evict.Budget) []evict.Budget {
@@ -480,13 +488,13 @@ func (w gangWorld) unshared() gangWorld {
 	return w
 }
 
-// here is the world in which gangs have no members elsewhere.
+// here returns the world in which gangs have no members elsewhere.
 func (w gangWorld) here() gangWorld {
 	w.gangs = slices.Clone(w.gangs)
 	for g := range w.gangs {
 		w.gangs[g].Cost, w.gangs[g].Budgets = evict.Cost{}, nil
 	}
-	for _, p := range w.everybody() {
+	for _, p := range w.allVictims() {
 		if v := w.victim(p); v.Gang > 0 {
 			g := &w.gangs[v.Gang-1]
 			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), slices.Concat(g.Budgets, v.Budgets)
@@ -498,10 +506,12 @@ func (w gangWorld) here() gangWorld {
 
 // gangKinds are the kinds of worlds that compare counts.
 var gangKinds = []string{
-	"impossible", "refused", "nobody leaves", "only pods without gangs leave", "a gang leaves whole", "several gangs leave whole",
-	"gangs leave whole and in part", "a gang spares members", "a gang is avoided at a higher count", "members elsewhere decide", "with violations",
+	"impossible", "refused", "no victims", "only pods without gangs are evicted", "a gang is evicted whole", "several gangs are evicted whole",
+	"gangs are evicted whole and in part", "a gang spares members", "a gang is avoided at a higher count", "members elsewhere decide",
+	"with violations",
 	"a gang is sent back", "evicted and sent back",
-	"equal costs", "a gang leaves for its group alone", "a gang leaves that others can do without", "levels between decide", "a group decides", "a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
+	"equal costs", "a gang is evicted only with its group", "an optional gang is evicted", "levels between decide", "a group decides",
+	"a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
 }
 
 // victims returns the chosen victims; none without an eviction.
@@ -512,7 +522,7 @@ func (w gangWorld) victims(choose chooser) []evict.Pick {
 	return nil
 }
 
-// count says what the world was good for; alone is what is chosen where there are no gangs.
+// count counts the kinds of worlds; alone is the eviction in the world without gangs.
 func (w gangWorld) count(y worlds.Tally, e, alone *evict.Eviction, choose chooser) {
 	whole, spared, avoided, dragged := 0, 0, 0, 0
 	broken, leave := w.leavers(alone.Victims), w.leavers(e.Victims)
@@ -531,16 +541,16 @@ func (w gangWorld) count(y worlds.Tally, e, alone *evict.Eviction, choose choose
 			spared++
 		}
 	}
-	y.Count("nobody leaves", len(e.Victims) == 0)
+	y.Count("no victims", len(e.Victims) == 0)
 	y.Count("a gang is sent back", e.Cost.Pods == 0 && e.Cost.Requeued > 0)
 	y.Count("evicted and sent back", e.Cost.Pods > 0 && e.Cost.Requeued > 0)
-	y.Count("only pods without gangs leave", e.Cost.Pods > 0 && whole+spared == 0)
-	y.Count("a gang leaves whole", whole > 0)
-	y.Count("several gangs leave whole", whole > 1)
-	y.Count("gangs leave whole and in part", whole > 0 && spared > 0)
+	y.Count("only pods without gangs are evicted", e.Cost.Pods > 0 && whole+spared == 0)
+	y.Count("a gang is evicted whole", whole > 0)
+	y.Count("several gangs are evicted whole", whole > 1)
+	y.Count("gangs are evicted whole and in part", whole > 0 && spared > 0)
 	y.Count("a gang spares members", spared > 0)
 	y.Count("a gang is avoided at a higher count", avoided > 0 && e.Cost.Pods > alone.Cost.Pods)
-	y.Count("a gang leaves for its group alone", dragged > 0)
+	y.Count("a gang is evicted only with its group", dragged > 0)
 	single := w
 	single.gangs = slices.Clone(w.gangs)
 	for g := range single.gangs {
@@ -557,7 +567,7 @@ func (w gangWorld) count(y worlds.Tally, e, alone *evict.Eviction, choose choose
 		flat.gangs[g].Above = w.gangs[g].Above[max(0, len(w.gangs[g].Above)-1):]
 	}
 	y.Count("levels between decide", !slices.Equal(flat.victims(choose), e.Victims))
-	y.Count("a gang leaves that others can do without", !slices.Equal(all.victims(choose), e.Victims))
+	y.Count("an optional gang is evicted", !slices.Equal(all.victims(choose), e.Victims))
 	y.Count("a group decides", !slices.Equal(choose(single).Victims, e.Victims))
 	y.Count("with violations", e.Cost.Violations > 0)
 	if len(w.budgets) > 0 {
@@ -577,22 +587,23 @@ func (w gangWorld) String() (out string) {
 	for i, h := range w.hosts {
 		out += fmt.Sprintf("%s has %d, bound %d", w.Tree.Path(w.Tree.Node(i)), h.free, w.Bound[i])
 		for v, victim := range h.victims {
-			out += fmt.Sprintf(", %d of gang %d at %d violates %v %v since %d", h.size[v], victim.Gang, victim.Priority, victim.Violates, victim.Budgets, victim.Started)
+			out += fmt.Sprintf(", %d of gang %d at %d violates %v %v since %d", h.size[v], victim.Gang, victim.Priority, victim.Violates,
+				victim.Budgets, victim.Started)
 		}
 		out += "\n"
 	}
 	return out + fmt.Sprintf("a member needs %d, %+v\ngangs %+v", w.unit, w.Request, w.gangs)
 }
 
-// choose asks Cheapest.
+// choose returns the eviction that Cheapest finds.
 func (w gangWorld) choose() *evict.Eviction { return w.found(w.problem()) }
 
-// checkUse: no victim, and no gang that leaves whole, is evicted for nothing.
+// checkUse fails if a victim, or a gang that is evicted whole, is needless.
 func (w gangWorld) checkUse(t rapid.TB, gone []evict.Pick, fits func([]evict.Pick) bool) {
 	try := func(stays func(evict.Pick) bool) {
 		less := slices.DeleteFunc(slices.Clone(gone), stays)
 		if _, legal := w.costOf(less); legal && len(less) < len(gone) && fits(less) {
-			t.Fatalf("%v leave, but %v are enough\n%s", gone, less, w)
+			t.Fatalf("%v are evicted, but %v are enough\n%s", gone, less, w)
 		}
 	}
 	for _, p := range gone {
@@ -610,8 +621,8 @@ func (w gangWorld) checkUse(t rapid.TB, gone []evict.Pick, fits func([]evict.Pic
 	}
 }
 
-// checkFew compares what is found in a few branches: the set is valid, no victim is
-// needless, and it exists if any does. It may cost more.
+// checkFew checks a bounded search: the set is valid, has no needless victim, and exists if any set exists. It may
+// cost more.
 func (w gangWorld) checkFew(t *rapid.T, y worlds.Tally, e *evict.Eviction, fits func([]evict.Pick) bool) {
 	sets, least := w.cheapest(fits)
 	y.Count("impossible", len(sets) == 0)
@@ -632,8 +643,7 @@ func (w gangWorld) checkFew(t *rapid.T, y worlds.Tally, e *evict.Eviction, fits 
 	y.Count("more violations", e.Cost.Violations > least.Violations)
 }
 
-// TestGangThatMayNotBeEvictedRunsOn: the only victim belongs to a gang that can spare no member and must not
-// be evicted, so there is no eviction.
+// The only victim belongs to a gang that can spare no member and must not be evicted. There is no eviction.
 func TestGangThatMayNotBeEvictedRunsOn(t *testing.T) {
 	w := gangWorld{world: world{unit: 1, hosts: []host{{size: []int{1}, victims: []evict.Victim{{Name: "v", Gang: 1}}}}}}
 	w.Tree = topology.Build(nil, []topology.Node{{Name: "n1"}})
@@ -648,9 +658,8 @@ func TestGangThatMayNotBeEvictedRunsOn(t *testing.T) {
 	}
 }
 
-// TestManyBranches: three gangs on six nodes, of which many sets come before the cheapest in
-// which they leave whole.
-func TestManyBranches(t *testing.T) {
+// Three gangs run on six nodes. The cheapest set evicts them whole, and many other sets are searched earlier.
+func TestCheapestWholeGangsAreFoundAmongManySets(t *testing.T) {
 	var nodes []topology.Node
 	for i := range 6 {
 		nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i)})
@@ -676,8 +685,8 @@ func TestManyBranches(t *testing.T) {
 	}
 }
 
-// TestCrowdedBudget: the cheaper half of the victims share a budget that allows three.
-func TestCrowdedBudget(t *testing.T) {
+// The cheaper half of the victims share a budget that allows three evictions.
+func TestSharedBudgetLimitsCheapVictims(t *testing.T) {
 	var nodes []topology.Node
 	w := gangWorld{world: world{unit: 1}}
 	for i := range 60 {
@@ -704,8 +713,7 @@ func TestCrowdedBudget(t *testing.T) {
 	}
 }
 
-// TestGangOfHighPriority: if a gang is evicted in any case, lower priorities of other victims do
-// not matter, only their sum.
+// If a gang must be evicted, the highest priority of other victims does not matter. Their sum does.
 func TestGangOfHighPriority(t *testing.T) {
 	others := []evict.Victim{{Name: "a", Priority: 5}, {Name: "b", Priority: 5}, {Name: "c", Priority: 8}, {Name: "d", Priority: 1}}
 	w := gangWorld{world: world{unit: 4, hosts: []host{
@@ -752,7 +760,7 @@ func drawGangJob(t *rapid.T, w gangWorld) gangJob {
 	return j
 }
 
-// take is what so many units are enough for beside a load.
+// take returns how many members of a kind fit into units beside a load.
 func (j gangJob) take(units offer.Slots, load []offer.Slots, kind int) offer.Slots {
 	for k, n := range load {
 		units -= n * offer.Slots(j.units[k])
@@ -760,10 +768,10 @@ func (j gangJob) take(units offer.Slots, load []offer.Slots, kind int) offer.Slo
 	return max(units, 0) / offer.Slots(j.units[kind])
 }
 
-// on is the world that the job is placed on.
+// on returns the world in which the job is placed.
 func (j gangJob) on(w gangWorld) mixed.World {
 	out := mixed.World{World: plan.World{Tree: w.Tree}}
-	now, never := w.after(nil), w.after(w.everybody())
+	now, never := w.after(nil), w.after(w.allVictims())
 	for i := range w.hosts {
 		least := func(units offer.Slots) offer.Slots { return min(j.take(units, nil, 0), j.take(units, nil, 1)) }
 		out.Free = append(out.Free, least(now.Free[i]))
@@ -772,7 +780,7 @@ func (j gangJob) on(w gangWorld) mixed.World {
 	return out
 }
 
-// nodes are the nodes of a world as the job sees them.
+// nodes returns the capacity functions of a world's nodes.
 func (j gangJob) nodes(w gangWorld) []func(gone []int, load []offer.Slots, kind int) offer.Slots {
 	nodes := make([]func(gone []int, load []offer.Slots, kind int) offer.Slots, len(w.hosts))
 	for i, h := range w.hosts {
@@ -783,8 +791,8 @@ func (j gangJob) nodes(w gangWorld) []func(gone []int, load []offer.Slots, kind 
 	return nodes
 }
 
-// fits says whether every gang's members find a place when some have left: it lists how
-// many of each kind a domain can take together, child by child.
+// fits reports whether every gang's members fit after an eviction. It adds up, child by child, the numbers of each
+// kind that a domain can take together.
 func (j gangJob) fits(w gangWorld, gone []evict.Pick) bool {
 	free := w.after(gone).Free
 	for d := topology.Root; int(d) < w.Tree.Len(); d++ {
@@ -800,7 +808,7 @@ func (j gangJob) fits(w gangWorld, gone []evict.Pick) bool {
 	return false
 }
 
-// reach lists how many of each kind a domain takes.
+// reach returns the numbers of each kind that a domain takes.
 func (j gangJob) reach(w gangWorld, free []offer.Slots, d topology.ID) map[[2]int]bool {
 	out := map[[2]int]bool{{}: true}
 	if lo, _ := w.Tree.Nodes(d); w.Tree.IsNode(d) {
@@ -826,7 +834,7 @@ func (j gangJob) reach(w gangWorld, free []offer.Slots, d topology.ID) map[[2]in
 	return out
 }
 
-// legal says whether so many are multiples in all layers down to one.
+// legal reports whether the numbers are multiples in all layers down to one.
 func (j gangJob) legal(n [2]int, layer int) bool {
 	for l := range layer + 1 {
 		if (n[0]+n[1])%int(j.All.Multiple.At(l)) != 0 {
@@ -836,7 +844,7 @@ func (j gangJob) legal(n [2]int, layer int) bool {
 	return true
 }
 
-// enough says whether so many of each kind are what every gang needs.
+// enough reports whether the numbers of each kind meet the minimum of every gang.
 func (j gangJob) enough(n [2]int) bool {
 	have := make([]offer.Slots, len(j.Gangs))
 	for c, class := range j.Classes {

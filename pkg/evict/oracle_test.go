@@ -15,8 +15,8 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// host is a node as its pods see it: a member needs so many units, the victims take up
-// units, and what is free may not be a whole slot.
+// host is a node as its pods use it. A member and the victims take up units, and the free units may not fill a whole
+// slot.
 type host struct {
 	free    int
 	victims []evict.Victim
@@ -46,7 +46,7 @@ func (w world) nodes() []evict.Node {
 	return out
 }
 
-// after is the world without some victims.
+// after returns the world without some victims.
 func (w world) after(gone []evict.Pick) plan.World {
 	after := w.World
 	after.Free = make([]offer.Slots, len(w.hosts))
@@ -64,7 +64,7 @@ func (w world) after(gone []evict.Pick) plan.World {
 	return after
 }
 
-// fits says whether the members that the gang needs find a place below one domain.
+// fits reports whether the gang's minimum fits below one domain.
 func (w world) fits(gone []evict.Pick, below topology.ID) bool {
 	after := w.after(gone)
 	reach := worlds.Reaches(w.Tree, after.Free, w.Multiple)
@@ -107,7 +107,7 @@ func (w world) cost(gone []evict.Pick) (c evict.Cost) {
 	return c
 }
 
-// cheapest tries every set of victims and returns the sets of the lowest cost.
+// cheapest searches all sets of victims and returns the sets of the least cost.
 func (w world) cheapest() (out [][]evict.Pick) {
 	sets := [][]evict.Pick{nil}
 	for i, h := range w.hosts {
@@ -141,8 +141,8 @@ func compareCosts(a, b evict.Cost) int {
 	)
 }
 
-// rank puts the rules for plans in a row, as far as they tell domains apart; the
-// lower the better.
+// rank returns the values of the rules for plans, in their order and as far as they differ between domains. Lower is
+// better.
 func (w world) rank(after plan.World, p *plan.Plan) (row []int) {
 	row = append(row, -int(p.Count()), -w.Tree.Layer(p.Domain))
 	for _, preferred := range w.Prefer {
@@ -233,10 +233,10 @@ func (w *world) drawRequest(t *rapid.T) {
 	w.Multiple = worlds.Multiples(t, w.Tree)
 }
 
-// TestChoose compares with every set of victims there is.
+// The eviction is one of the cheapest of all sets of victims.
 func TestChoose(t *testing.T) {
 	kinds := []string{
-		"impossible", "nobody", "one victim", "several victims", "with multiples", "with bound members", "in part",
+		"impossible", "no victims", "one victim", "several victims", "with multiples", "with bound members", "in part",
 		"with violations", "decided by the highest", "decided by the sum", "decided by the plan", "decided by age",
 		"with multiples beyond any count", "sent back only", "evicted and sent back",
 	}
@@ -262,7 +262,7 @@ func TestChoose(t *testing.T) {
 	})
 }
 
-// checkPlan: the plan holds in the world that the victims have left.
+// checkPlan fails unless the plan fits after the victims have terminated.
 func (w world) checkPlan(t *rapid.T, e *evict.Eviction) {
 	after := w.after(e.Victims)
 	counts := make([]offer.Slots, len(w.hosts))
@@ -282,8 +282,7 @@ func (w world) checkPlan(t *rapid.T, e *evict.Eviction) {
 	}
 }
 
-// checkNeed: with any one victim back, the members that are needed do not fit into
-// the plan's domain.
+// checkNeed fails if the needed members fit into the plan's domain without evicting some victim.
 func (w world) checkNeed(t rapid.TB, e *evict.Eviction) {
 	for i, v := range e.Victims {
 		if w.fits(slices.Delete(slices.Clone(e.Victims), i, i+1), e.Plan.Domain) {
@@ -292,8 +291,8 @@ func (w world) checkNeed(t rapid.TB, e *evict.Eviction) {
 	}
 }
 
-// checkOrder: of all sets of the lowest cost, none leads to a better domain, and none
-// to the same plan with younger victims.
+// checkOrder fails if another set of the least cost leads to a better domain, or to the same plan with younger
+// victims.
 func (w world) checkOrder(t *rapid.T, y worlds.Tally, e *evict.Eviction, sets [][]evict.Pick) {
 	rank := w.rank(w.after(e.Victims), e.Plan)
 	ranks, older := false, false
@@ -341,9 +340,9 @@ func younger(a, b evict.Victim) int {
 	return cmp.Or(-cmp.Compare(a.Started, b.Started), cmp.Compare(a.Name, b.Name))
 }
 
-// count says what the world was good for.
+// count counts the kinds of worlds.
 func (w world) count(y worlds.Tally, e *evict.Eviction) {
-	y.Count("nobody", len(e.Victims) == 0)
+	y.Count("no victims", len(e.Victims) == 0)
 	y.Count("sent back only", e.Cost.Pods == 0 && e.Cost.Requeued > 0)
 	y.Count("evicted and sent back", e.Cost.Pods > 0 && e.Cost.Requeued > 0)
 	y.Count("one victim", e.Cost.Pods == 1)
@@ -368,9 +367,8 @@ func (w world) count(y worlds.Tally, e *evict.Eviction) {
 	y.Count("decided by the sum", differs(func(v *evict.Victim) { v.Priority = max(v.Priority, e.Cost.Highest) }))
 }
 
-// TestManyVictims: a node with more sets of victims than are tried. There is an
-// eviction if there is any, and no victim is needless; it is mostly, but not
-// always, the cheapest.
+// A node has more sets of victims than are searched. An eviction is found if there is any, and no victim is needless.
+// It is mostly, but not always, the cheapest.
 func TestManyVictims(t *testing.T) {
 	kinds := []string{"impossible", "several victims", "the cheapest"}
 	worlds.Check(t, 300, kinds, func(t *rapid.T, y worlds.Tally) {
@@ -393,7 +391,7 @@ func TestManyVictims(t *testing.T) {
 		}
 		w.drawRequest(t)
 		e := evict.Choose(w.World, w.Request, w.nodes())
-		if all := w.everybody(); (e != nil) != w.fits(all, topology.Root) {
+		if all := w.allVictims(); (e != nil) != w.fits(all, topology.Root) {
 			t.Fatalf("eviction %v, but it is possible: %v", e, w.fits(all, topology.Root))
 		}
 		y.Count("impossible", e == nil)
@@ -414,8 +412,7 @@ func TestManyVictims(t *testing.T) {
 	})
 }
 
-// TestPutBack: what is guessed for five slots may be cheaper than what is guessed for
-// four, and only four are of use.
+// The estimate for five slots may be cheaper than that for four, although only four are used.
 func TestPutBack(t *testing.T) {
 	w := world{unit: 4, hosts: []host{{}}}
 	w.Tree = topology.Build(nil, []topology.Node{{Name: "n1"}})
@@ -431,7 +428,7 @@ func TestPutBack(t *testing.T) {
 	w.checkNeed(t, e)
 }
 
-func (w world) everybody() (all []evict.Pick) {
+func (w world) allVictims() (all []evict.Pick) {
 	for i, h := range w.hosts {
 		for v := range h.victims {
 			all = append(all, evict.Pick{Node: i, Victim: v})
@@ -440,8 +437,8 @@ func (w world) everybody() (all []evict.Pick) {
 	return all
 }
 
-// TestOrderOfInput: neither the order of nodes nor that of their victims matters.
-func TestOrderOfInput(t *testing.T) {
+// The victims do not depend on the order of nodes or of the victims in the input.
+func TestInputOrderDoesNotChangeVictims(t *testing.T) {
 	worlds.Check(t, 500, []string{"evicted"}, func(t *rapid.T, y worlds.Tally) {
 		net := worlds.Draw(t, 8)
 		w := drawWorld(t, net)

@@ -31,7 +31,7 @@ func TestPrices(t *testing.T) {
 			}
 			victims = append(victims, v)
 		}
-		all := victims // so many that they need more bits
+		all := victims // enough to need more bits
 		for len(all) < many {
 			all = append(all, all[:min(len(all), many-len(all))]...)
 		}
@@ -66,10 +66,9 @@ func TestPrices(t *testing.T) {
 	})
 }
 
-// TestInSeveralNumbers: where prices do not fit into one number the eviction is the same, with running gangs and shared
-// budgets, too.
-func TestInSeveralNumbers(t *testing.T) {
-	worlds.Check(t, 1500, []string{"evicted", "with several preferences", "gangs leave"}, func(t *rapid.T, y worlds.Tally) {
+// The victims are the same with wide prices as with single numbers, also with running gangs and shared budgets.
+func TestWidePricesChooseTheSameVictims(t *testing.T) {
+	worlds.Check(t, 1500, []string{"evicted", "with several preferences", "gangs are evicted"}, func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)
 		w.drawGangRequest(t)
 		choose := func() (*evict.Eviction, bool) { return w.choose(), evict.Cheapest(w.problem()).Conclusive }
@@ -85,12 +84,12 @@ func TestInSeveralNumbers(t *testing.T) {
 		}
 		y.Count("evicted", len(e.Victims) > 0)
 		y.Count("with several preferences", len(e.Victims) > 0 && len(w.Prefer) > 1)
-		y.Count("gangs leave", len(e.Victims) > 1 && len(w.gangs) > 0)
+		y.Count("gangs are evicted", len(e.Victims) > 1 && len(w.gangs) > 0)
 	})
 }
 
-// TestAskFirst: a search that is told where to begin finds the same.
-func TestAskFirst(t *testing.T) {
+// The order in which ceilings are tried does not change the victims.
+func TestSearchOrderDoesNotChangeVictims(t *testing.T) {
 	worlds.Check(t, 500, []string{"there", "later", "nowhere"}, func(t *rapid.T, y worlds.Tally) {
 		n := rapid.IntRange(0, 20).Draw(t, "numbers")
 		answer := rapid.IntRange(0, n).Draw(t, "answer")

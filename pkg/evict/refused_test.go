@@ -11,14 +11,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// hopeless is a cluster of spines of 128 nodes, with 8 victims a node, each of which makes
-// room for one member, and what a gang asks of it that no eviction can give.
+// hopeless is a cluster of spines of 128 nodes, and a gang that does not fit with any eviction. Each node has 8
+// victims, and one member fits in the place of each.
 type hopeless struct {
 	name    string
 	size    int
 	shape   string // of the victims
-	gangs   bool   // the victims are of gangs of 8 that may not leave
-	members int    // in one spine; 1024 would find room
+	gangs   bool   // the victims are of gangs of 8 that may not be evicted
+	members int    // in one spine; 1024 would fit
 	unlike  int    // of how many kinds the members are
 	threes  bool   // in multiples of three in a spine
 	search  bool   // there is capacity for each kind
@@ -28,16 +28,15 @@ func hopelessCases(size int) []hopeless {
 	return []hopeless{
 		{name: "too many", size: size, shape: "pod", members: 1025, unlike: 1},
 		{name: "too many, unlike victims", size: size, members: 1025, unlike: 1},
-		{name: "gangs that may not leave", size: size, shape: "pod", gangs: true, members: 600, unlike: 1},
+		{name: "gangs that may not be evicted", size: size, shape: "pod", gangs: true, members: 600, unlike: 1},
 		{name: "too many unlike members", size: size, shape: "pod", members: 1100, unlike: 2},
 		{name: "one unlike member too many", size: size, shape: "pod", members: 1025, unlike: 2, search: true},
-		{name: "unlike members and gangs that may not leave", size: size, shape: "pod", gangs: true, members: 600, unlike: 2},
+		{name: "heterogeneous members and gangs that may not be evicted", size: size, shape: "pod", gangs: true, members: 600, unlike: 2},
 		{name: "no sum of threes", size: size, shape: "pod", members: 16, unlike: 16, threes: true},
 	}
 }
 
-// prepare returns how to look for an eviction. asked is counted up for each question to a
-// node.
+// prepare returns a search for an eviction. asked counts its questions to nodes.
 func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 	var leaves []topology.Node
 	for i := range h.size {
@@ -52,7 +51,8 @@ func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 			gangs = append(gangs, evict.Gang{})
 		}
 		for v := range 8 {
-			raw[i].Victims = append(raw[i].Victims, evict.Victim{Name: fmt.Sprint(v), Priority: int32((i + v) % 10), Shape: h.shape, Gang: len(gangs)})
+			raw[i].Victims = append(raw[i].Victims,
+				evict.Victim{Name: fmt.Sprint(v), Priority: int32((i + v) % 10), Shape: h.shape, Gang: len(gangs)})
 		}
 		raw[i].Slots = func(gone []int) offer.Slots { *asked++; return offer.Slots(len(gone)) }
 		nodes[i] = func(gone []int, load []offer.Slots, _ int) offer.Slots {
@@ -105,7 +105,9 @@ func (m hopelessMembers) Fits(gone []evict.Pick) (evict.Placed, bool) {
 	for _, p := range gone {
 		by[p.Node] = append(by[p.Node], p.Victim)
 	}
-	w := mixed.World{World: m.world, Take: func(node int, load []offer.Slots, kind int) offer.Slots { return m.takes[node](by[node], load, kind) }}
+	w := mixed.World{
+		World: m.world, Take: func(node int, load []offer.Slots, kind int) offer.Slots { return m.takes[node](by[node], load, kind) },
+	}
 	w.Free = make([]offer.Slots, len(m.takes))
 	for i := range w.Free {
 		w.Free[i] = offer.Slots(len(by[i]))
@@ -118,7 +120,7 @@ func (m hopelessMembers) Fits(gone []evict.Pick) (evict.Placed, bool) {
 	return hopelessPlaced{m, p}, true
 }
 
-// hopelessPlaced is a plan that is made anew for each smaller set.
+// hopelessPlaced is a plan that is searched again for each smaller set of victims.
 type hopelessPlaced struct {
 	hopelessMembers
 	plan *mixed.Plan
@@ -133,9 +135,9 @@ func (p hopelessPlaced) Holds(gone []evict.Pick, _ []int) bool {
 	return again != nil
 }
 
-// TestHopeless: what no eviction can help is refused without a search: nodes are asked what they take when all victims are
-// gone, and members that are not alike are planned once.
-func TestHopeless(t *testing.T) {
+// A gang that no eviction helps is reported without a search. Each node answers once with all its victims gone, and
+// heterogeneous members are planned once.
+func TestImpossibleEvictionIsFoundWithoutSearch(t *testing.T) {
 	for _, h := range hopelessCases(256) {
 		asked := 0
 		if h.prepare(&asked)() {
@@ -155,9 +157,8 @@ func TestHopeless(t *testing.T) {
 	}
 }
 
-// BenchmarkHopeless: what an event costs for each gang that waits, and that no eviction can
-// help.
-func BenchmarkHopeless(b *testing.B) {
+// BenchmarkImpossibleEviction measures a cluster event for a waiting gang that no eviction helps.
+func BenchmarkImpossibleEviction(b *testing.B) {
 	for _, h := range hopelessCases(2048) {
 		b.Run(h.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -17,10 +17,10 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// perPair is a custom preference: it charges for every two members of a domain.
+// perPair is a preference that charges for every two members of a domain.
 var perPair = plan.NewCharge(func(bound, n offer.Slots) int64 { return int64(n*(n-1)/2 + bound*n) })
 
-// strangePriorities are as far apart as can be, or share nothing but themselves.
+// strangePriorities have the largest distances, or are unique.
 var strangePriorities = [][]int32{
 	{math.MinInt32, math.MaxInt32},
 	{math.MinInt32, -1, 0, 1, math.MaxInt32},
@@ -33,11 +33,15 @@ var strangePriorities = [][]int32{
 	{math.MaxInt32 - 1, math.MaxInt32},
 }
 
-// drawStrange draws shapes that drawSharedWorld never does: priorities at both ends, victims that free nothing or as much as
-// several nodes, some with a shape and some without, gangs of one, budgets that two of a gang share and that allow more than there are,
-// members that run in several places, pods that attract by number, nodes without any place, preferences of other charges.
+// drawStrange draws shapes that drawSharedWorld never draws.
+//
+//	Victims: extreme priorities; victims that free nothing or as much as several nodes, with and without a shape.
+//	Gangs: gangs of one; running members in several domains; budgets that two members share, or that allow all.
+//	Nodes and plans: nodes without a domain; pods that attract by number; preferences with other charges.
 func drawStrange(t *rapid.T) gangWorld {
-	w := gangWorld{world: world{World: plan.World{Tree: worlds.Draw(t, 1+worlds.Even(t, 6, "most")).Build()}, unit: 1 + worlds.Even(t, 4, "unit")}}
+	w := gangWorld{
+		world: world{World: plan.World{Tree: worlds.Draw(t, 1+worlds.Even(t, 6, "most")).Build()}, unit: 1 + worlds.Even(t, 4, "unit")},
+	}
 	n := w.Tree.NumNodes()
 	w.Bound, w.Attract = make([]offer.Slots, n), make([]offer.Slots, n)
 	for range max(0, worlds.Even(t, 6, "bound")-3) {
@@ -47,11 +51,14 @@ func drawStrange(t *rapid.T) gangWorld {
 		w.Attract[worlds.Even(t, n, "node")] += offer.Slots(1 + worlds.Even(t, 3, "pods"))
 	}
 	for i := range worlds.Even(t, 4, "budgets") {
-		w.budgets = append(w.budgets, evict.Budget{Name: fmt.Sprint("budget", i), Allowed: []int{0, 1, 2, 3, 1 << 30}[worlds.Even(t, 5, "allowed")]})
+		w.budgets = append(w.budgets,
+			evict.Budget{Name: fmt.Sprint("budget", i), Allowed: []int{0, 1, 2, 3, 1 << 30}[worlds.Even(t, 5, "allowed")]})
 	}
 	w.gangs = make([]evict.Gang, worlds.Even(t, 5, "gangs"))
 	for i := range w.gangs {
-		w.gangs[i] = evict.Gang{Gang: bundle.Gang{Group: worlds.Even(t, 3, "group"), Spare: worlds.Even(t, 3, "spare")}, Whole: !worlds.Chance(t, 5, "not whole")}
+		w.gangs[i] = evict.Gang{
+			Gang: bundle.Gang{Group: worlds.Even(t, 3, "group"), Spare: worlds.Even(t, 3, "spare")}, Whole: !worlds.Chance(t, 5, "not whole"),
+		}
 	}
 	if rapid.Bool().Draw(t, "tree") {
 		for i := range w.gangs {
@@ -61,7 +68,7 @@ func drawStrange(t *rapid.T) gangWorld {
 	}
 	w.waits = make([]int, len(w.gangs))
 	for i := range w.gangs {
-		if w.waits[i] = max(0, worlds.Even(t, 6, "who waits")-3); w.waits[i] == allWait {
+		if w.waits[i] = max(0, worlds.Even(t, 6, "waiting members")-3); w.waits[i] == allWait {
 			w.gangs[i].Spare = 0
 		}
 	}
@@ -71,7 +78,9 @@ func drawStrange(t *rapid.T) gangWorld {
 	draw := func(gang int) evict.Victim {
 		v := evict.Victim{
 			Gang: gang, Priority: priorities[worlds.Even(t, len(priorities), "priority")],
-			Started: []int64{0, 1, math.MaxInt64, math.MinInt64}[worlds.Even(t, 4, "started")], Violates: worlds.Chance(t, 6, "violates"), Budgets: w.drawBudgets(t),
+			Started: []int64{
+				0, 1, math.MaxInt64, math.MinInt64,
+			}[worlds.Even(t, 4, "started")], Violates: worlds.Chance(t, 6, "violates"), Budgets: w.drawBudgets(t),
 		}
 		if gang > 0 {
 			w.wait(t, &v, gang)
@@ -105,10 +114,10 @@ func drawStrange(t *rapid.T) gangWorld {
 	return w
 }
 
-// TestStrange: in worlds of all shapes the eviction is the twin's, whether prices fit into one number or not, and one that is found in
-// few branches holds, and no victim is needless.
-func TestStrange(t *testing.T) {
-	worlds.Check(t, 1500, []string{"impossible", "equal costs", "a gang leaves whole"}, func(t *rapid.T, y worlds.Tally) {
+// In worlds of all shapes the victims are the twin's, with single and with wide prices. A bounded search
+// finds valid victims and no needless one.
+func TestUnusualWorldsEvictCheapestVictims(t *testing.T) {
+	worlds.Check(t, 1500, []string{"impossible", "equal costs", "a gang is evicted whole"}, func(t *rapid.T, y worlds.Tally) {
 		w := drawStrange(t)
 		fits := func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) }
 		if w.compare(t, y, gangWorld.choose, fits) {
@@ -133,8 +142,8 @@ func TestStrange(t *testing.T) {
 	})
 }
 
-// TestStrangePreferences: preferences with other charges never decide which pods are evicted, and prices in one number equal wide ones.
-func TestStrangePreferences(t *testing.T) {
+// Preferences with other charges never decide which pods are evicted. Single prices equal wide prices.
+func TestPreferencesDoNotChangeVictims(t *testing.T) {
 	worlds.Check(t, 1500, []string{"evicted", "other charges"}, func(t *rapid.T, y worlds.Tally) {
 		w := drawStrange(t)
 		for l := range w.Tree.Depth() + 1 {

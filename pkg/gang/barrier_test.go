@@ -11,9 +11,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// TestALateBinding: a pod that was deleted by force does not come back with the word that it
-// was bound, nor is another one of its name bound by it.
-func TestALateBinding(t *testing.T) {
+// A late binding event of a pod that was deleted by force is ignored, and does not bind a new pod of the same name.
+func TestBindingOfDeletedPodIsIgnored(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 2), seen("a-0", 0, ""), seen("a-1", 1, ""), left("a-0"))
 	require.Empty(t, s.do(gang.Bound{Pod: "a-0", UID: "a-0", Node: "n0"}))
@@ -29,9 +28,8 @@ func TestALateBinding(t *testing.T) {
 	require.Equal(t, "n0", mustGroup(t, s, "a-1").Bound[0].Node, "it was bound already")
 }
 
-// TestPlanInMultiplesIsGivenUpWhenANodeRefusesAMember: the rest would break a rule, so all members return, and are
-// planned again.
-func TestPlanInMultiplesIsGivenUpWhenANodeRefusesAMember(t *testing.T) {
+// The remaining members would violate the multiple, so all members are requeued and planned again.
+func TestPlanInMultiplesIsDroppedWhenNodeRejectsMember(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 1, inNumbers, func(s *gang.Spec) { s.NonStrict = true }), seen("a-0", 0, ""), seen("a-1", 1, ""), seen("a-2", 2, ""))
 	s.do(planned("a", "a-0@n0", "a-1@n1", "a-2@n2"), assumed("a-0"), held("a-0"))
@@ -42,12 +40,12 @@ func TestPlanInMultiplesIsGivenUpWhenANodeRefusesAMember(t *testing.T) {
 	require.Equal(t, []string{"wake a-0"}, s.after(time.Second))
 }
 
-// inNumbers: it matters how many members are where.
+// inNumbers lets members gather in multiples.
 func inNumbers(s *gang.Spec) { s.Multiples = true }
 
-// TestMembersInMultiplesWaitForEachOther: where it matters how many members go where, none binds before all have come,
-// and the plan is given up when one of them is deleted before that.
-func TestMembersInMultiplesWaitForEachOther(t *testing.T) {
+// With multiples no member binds before all have reached the barrier. The plan is dropped when a member is deleted
+// before that.
+func TestMembersInMultiplesWaitForAllMembers(t *testing.T) {
 	members := []gang.Event{seen("a-0", 0, ""), seen("a-1", 1, ""), seen("a-2", 2, ""), planned("a", "a-0@n0", "a-1@n1", "a-2@n2")}
 	begin := func(change ...func(*gang.Spec)) *story {
 		s := newStory(t)
@@ -70,7 +68,7 @@ func TestMembersInMultiplesWaitForEachOther(t *testing.T) {
 	require.Equal(t, 2, mustGroup(t, s, "a-0").InFlight, "it is planned again when both are back")
 }
 
-// TestLateRejectionSparesNextPlan: Step tells a late rejection from the next plan.
+// Step tells a late rejection from the next plan.
 func TestLateRejectionSparesNextPlan(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 2), seen("a-0", 0, ""), seen("a-1", 1, ""), planned("a", "a-0@n0", "a-1@n1"), assumed("a-0"), held("a-0"))
@@ -113,7 +111,7 @@ func TestDeletedMemberIsRejectedAtBarrier(t *testing.T) {
 }
 
 // Needed members come first by rank. The others are surplus: they neither evict nor use a reserved node.
-func TestSurplus(t *testing.T) {
+func TestSurplusMembersDoNotEvict(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 3), seen("a-0", 0, "n"), seen("a-1", 1, ""), seen("a-2", 2, ""), seen("a-3", 3, ""))
 	g := mustGroup(t, s, "a-1")
@@ -126,7 +124,7 @@ func TestSurplus(t *testing.T) {
 	s.do(declared("e", 2), seen("e-0", 0, "n"), seen("e-1", 1, "n"), left("e-1"), seen("e-2", 1, ""), seen("e-3", 3, ""))
 	g = mustGroup(t, s, "e-2")
 	require.Zero(t, g.Need(), "it has started")
-	require.Equal(t, []string{"e-2"}, pods(g.Needed()), "and takes the place of one whom it has lost")
+	require.Equal(t, []string{"e-2"}, pods(g.Needed()), "and replaces a lost member")
 	require.Equal(t, []string{"e-3"}, pods(g.Surplus()))
 
 	s.do(declared("b", 1), seen("b-0", 0, ""), declared("c", 1), seen("c-0", 0, ""))
@@ -141,7 +139,7 @@ func TestSurplus(t *testing.T) {
 }
 
 // The book forgets a thousand gangs of every kind once they are deleted.
-func TestEmptyBookKeepsNothing(t *testing.T) {
+func TestDeletedGangsAreForgotten(t *testing.T) {
 	s := newStory(t)
 	s.book.Starve = time.Minute
 	for i := range 1000 {
@@ -160,7 +158,9 @@ func TestEmptyBookKeepsNothing(t *testing.T) {
 		case 1:
 			s.book.Apply(reserved(name, pods[0]+"@n0", pods[1]+"@n1", pods[3]+"@n2"), s.now)
 		case 2:
-			for _, ev := range []gang.Event{planned(name, pods[0]+"@n0", pods[1]+"@n1", pods[3]+"@n2"), assumed(pods[0]), held(pods[0]), assumed(pods[1]), released(pods[1])} {
+			for _, ev := range []gang.Event{
+				planned(name, pods[0]+"@n0", pods[1]+"@n1", pods[3]+"@n2"), assumed(pods[0]), held(pods[0]), assumed(pods[1]), released(pods[1]),
+			} {
 				s.book.Apply(ev, s.now)
 			}
 		case 3:

@@ -18,9 +18,9 @@ type throng struct {
 	members []gang.Member   // gang by gang, in the order in which they speak
 	came    []gang.Member   // the same, in the order in which they come and go
 	plans   []gang.Planned  // one for each gang
-	book    *gang.Book      // nil before the way
+	book    *gang.Book      // nil before the first part
 	now     time.Time       // of the virtual clock
-	took    []time.Duration // by part of the way
+	took    []time.Duration // by part
 }
 
 // onNode is how many members the plans put on one node.
@@ -48,7 +48,7 @@ func (c *throng) size() int { return len(c.members) / len(c.gangs) }
 
 func (c *throng) apply(ev gang.Event) { c.book.Apply(ev, c.now) }
 
-// part is a part of the way that gangs go.
+// part is a step in the life of gangs.
 type part struct {
 	name string
 	do   func(*throng)
@@ -59,11 +59,13 @@ type part struct {
 var (
 	come = []part{{"declared", (*throng).declare}, {"seen", (*throng).see}}
 	hold = slices.Concat(come, []part{{"admit", (*throng).admit}, {"planned", (*throng).plan}})
-	end  = slices.Concat(hold, []part{{"admit-planned", (*throng).admit}, {"held", (*throng).hold}, {"bound", (*throng).bind}, {"left", (*throng).leave}})
-	back = slices.Concat(come, []part{{"in-turn", (*throng).inTurn}, {"released", (*throng).release}, {"refused", (*throng).refuse}, {"left", (*throng).leave}})
+	end  = slices.Concat(hold,
+		[]part{{"admit-planned", (*throng).admit}, {"held", (*throng).hold}, {"bound", (*throng).bind}, {"left", (*throng).leave}})
+	back = slices.Concat(come,
+		[]part{{"in-turn", (*throng).inTurn}, {"released", (*throng).release}, {"refused", (*throng).refuse}, {"left", (*throng).leave}})
 )
 
-// begin takes a new book along a way.
+// begin takes a new book through parts.
 func (c *throng) begin(way []part) {
 	c.book, c.took = gang.New(strings.Compare), append(c.took, make([]time.Duration, len(way)-len(c.took))...)
 	for i, part := range way {
@@ -104,7 +106,7 @@ func (c *throng) hold() {
 	}
 }
 
-// bind goes by the order of the members: each time another one would be the speaker.
+// bind binds members in their order, so that the representative changes with each one.
 func (c *throng) bind() {
 	for i, m := range c.members {
 		m.Node = c.plans[i/c.size()].Places[i%c.size()].Node
@@ -157,11 +159,10 @@ func each(b *testing.B, do func(*testing.B, *throng)) {
 	}
 }
 
-// BenchmarkEnd says what each part of the way costs per member. That must not grow with
-// the size of the gang.
+// BenchmarkEnd measures the cost of each part per member. That cost must not grow with the size of the gang.
 func BenchmarkEnd(b *testing.B) { perMember(b, end) }
 
-// BenchmarkBack is the same for gangs that do not get there.
+// BenchmarkBack is the same for gangs that do not bind.
 func BenchmarkBack(b *testing.B) { perMember(b, back) }
 
 func perMember(b *testing.B, way []part) {
@@ -180,7 +181,7 @@ func perMember(b *testing.B, way []part) {
 	})
 }
 
-// BenchmarkView reads what a planner and a reporter read of a gang.
+// BenchmarkView measures the reads of a planner and a reporter for a gang.
 func BenchmarkView(b *testing.B) {
 	for _, size := range []int{100, 1_000, 10_000} {
 		c := newThrong(1, size)
@@ -219,7 +220,7 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory is what the book keeps for a member of a gang with a plan.
+// BenchmarkMemory measures the memory of the book for each member of a gang with a plan.
 func BenchmarkMemory(b *testing.B) {
 	each(b, func(b *testing.B, c *throng) {
 		var before, after runtime.MemStats

@@ -13,8 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// chaos draws events that need not make sense: pods change their ranks, gates and gangs,
-// gangs their groups, and the scheduler says what it likes.
+// chaos draws events in senseless order: pods change their ranks, gates and gangs, and gangs change their groups.
 type chaos struct {
 	*rapid.T
 	book *gang.Book
@@ -30,7 +29,10 @@ func (c chaos) pod() string { return c.one("a-0 a-1 a-2 a-3 b-0 b-1 b-2 c-0") }
 
 func (c chaos) member() gang.Member {
 	pod := c.pod()
-	m := gang.Member{Gang: ref(pod[:1]), Pod: pod, UID: "1", Row: rapid.SampledFrom([]string{"", "r"}).Draw(c.T, "row"), Rank: rapid.IntRange(0, 2).Draw(c.T, "rank"), Gate: map[bool]string{true: "has a scheduling gate"}[c.sometimes()]}
+	m := gang.Member{
+		Gang: ref(pod[:1]), Pod: pod, UID: "1", Row: rapid.SampledFrom([]string{"", "r"}).Draw(c.T, "row"),
+		Rank: rapid.IntRange(0, 2).Draw(c.T, "rank"), Gate: map[bool]string{true: "has a scheduling gate"}[c.sometimes()],
+	}
 	if node, _ := c.book.Place(pod); c.sometimes() {
 		m.Node = node
 	}
@@ -43,14 +45,16 @@ func (c chaos) member() gang.Member {
 }
 
 func (c chaos) spec() gang.Spec {
-	s := gang.Spec{Ref: ref(c.one("a b c")), Min: rapid.IntRange(1, 3).Draw(c.T, "min"), NonStrict: c.sometimes(), Policy: gang.OnceSatisfied, Wait: wait}
+	s := gang.Spec{
+		Ref: ref(c.one("a b c")), Min: rapid.IntRange(1, 3).Draw(c.T, "min"), NonStrict: c.sometimes(), Policy: gang.OnceSatisfied, Wait: wait,
+	}
 	if c.sometimes() {
 		s.Group = refs(strings.Split(c.one("a,b b,c a,b,c"), ",")...)
 	}
 	return s
 }
 
-// group is mostly one that there is.
+// group returns mostly a known group.
 func (c chaos) group() gang.Ref {
 	if g, ok := c.book.Group(c.pod()); ok && !c.sometimes() {
 		return g.Key
@@ -58,7 +62,7 @@ func (c chaos) group() gang.Ref {
 	return ref(c.one("a b c"))
 }
 
-// plan is for some members of a group in some order.
+// plan returns a plan for some members of a group in some order.
 func (c chaos) plan() gang.Planned {
 	p := gang.Planned{Group: ref("a"), Reserved: c.sometimes(), InOrder: !c.sometimes()}
 	if g, ok := c.book.Group(c.pod()); ok {
@@ -74,7 +78,8 @@ func (c chaos) plan() gang.Planned {
 
 func (c chaos) event() gang.Event {
 	group := c.group()
-	switch c.one("Declared Removed Seen Seen Seen Left Planned Planned Confirmed Assumed Assumed Assumed Held Held Held Released Dropped Refused NodeGone NodeClosed Evicted Spared Tick") {
+	switch c.one("Declared Removed Seen Seen Seen Left Planned Planned Confirmed Assumed Assumed Assumed Held Held Held Released Dropped " +
+		"Refused NodeGone NodeClosed Evicted Spared Tick") {
 	case "Declared":
 		return gang.Declared{Spec: c.spec()}
 	case "Removed":
@@ -109,8 +114,7 @@ func (c chaos) event() gang.Event {
 	return gang.Tick{}
 }
 
-// TestDerivedStateMatchesRecount: whatever is said in whatever order, what the book keeps
-// up to date is what a slow count finds.
+// After any events in any order, the derived state of the book equals a full recount.
 func TestDerivedStateMatchesRecount(t *testing.T) {
 	said := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {

@@ -53,7 +53,7 @@ func (b *Book) Check() error {
 		standIns += len(a.nodes)
 		for pod, node := range a.nodes {
 			if b.pods[pod] != nil || b.placeholders[pod] != key {
-				return fmt.Errorf("a place is kept ahead for %s of %s, which is somebody else", pod, key)
+				return fmt.Errorf("a place is kept ahead for %s of %s, which is another pod", pod, key)
 			}
 			if want[node] == nil {
 				want[node] = map[string]bool{}
@@ -61,7 +61,7 @@ func (b *Book) Check() error {
 			want[node][pod] = true
 		}
 		if n := b.count(key); n.bound == 0 && (b.groups[key] == nil || len(b.groups[key].plan) == 0) {
-			return fmt.Errorf("places are kept ahead for %s, of which nobody is placed", key)
+			return fmt.Errorf("places are kept ahead for %s, which has no placed member", key)
 		}
 	}
 	if standIns != len(b.placeholders) {
@@ -90,7 +90,7 @@ func (b *Book) Check() error {
 			}
 		}
 		if g.satisfied && len(g.members) == 0 {
-			return fmt.Errorf("gang %s is satisfied by nobody", name)
+			return fmt.Errorf("gang %s is satisfied without members", name)
 		}
 	}
 	if members != len(b.pods) {
@@ -113,7 +113,8 @@ func (b *Book) sameNames(want map[string]bool, have []string) bool {
 
 // CheckEmpty returns what the book still holds although it knows no gang.
 func (b *Book) CheckEmpty() error {
-	if n := len(b.gangs) + len(b.pods) + len(b.groups) + len(b.listedBy) + len(b.unassumed) + len(b.resumed) + len(b.holders) + len(b.futures) + len(b.placeholders); n > 0 {
+	if n := len(b.gangs) + len(b.pods) + len(b.groups) + len(b.listedBy) + len(b.unassumed) + len(b.resumed) + len(b.holders) +
+		len(b.futures) + len(b.placeholders); n > 0 {
 		return fmt.Errorf("gangs %d, pods %d, groups %d, listed %d, places %d, resumed %d, savers %d",
 			len(b.gangs), len(b.pods), len(b.groups), len(b.listedBy), len(b.unassumed), len(b.resumed), len(b.holders))
 	}

@@ -18,7 +18,8 @@ func lists(names ...string) func(*gang.Spec) {
 // Case 41: a gang that lists a gang which does not list it waits. The listed gang does not.
 func TestForeignGangStartsThoughAnotherListsIt(t *testing.T) {
 	s := newStory(t)
-	require.Equal(t, []string{"wake victim/train-0"}, s.do(declared("victim/train", 2), seen("victim/train-0", 0, ""), seen("victim/train-1", 1, "")))
+	require.Equal(t, []string{"wake victim/train-0"},
+		s.do(declared("victim/train", 2), seen("victim/train-0", 0, ""), seen("victim/train-1", 1, "")))
 	require.Empty(t, s.do(declared("attacker/x", 1000, lists("attacker/x", "victim/train"))))
 	require.Equal(t, "yes", s.admits("victim/train-0"))
 	g := mustGroup(t, s, "victim/train-0")
@@ -29,7 +30,8 @@ func TestForeignGangStartsThoughAnotherListsIt(t *testing.T) {
 	require.Empty(t, s.do(seen("attacker/x-0", 0, "")))
 	require.Equal(t, "gang victim/train does not list attacker/x", s.admits("attacker/x-0"))
 
-	require.Equal(t, []string{"wake victim/train-0", "wake victim/train-1"}, s.do(planned("victim/train", "victim/train-0@n0", "victim/train-1@n1")))
+	require.Equal(t, []string{"wake victim/train-0", "wake victim/train-1"},
+		s.do(planned("victim/train", "victim/train-0@n0", "victim/train-1@n1")))
 	require.Empty(t, s.do(gang.Removed{Gang: ref("attacker/x")}), "its plan stays")
 	require.Empty(t, s.do(declared("attacker/x", 1, lists("attacker/x", "victim/train"))))
 	require.Equal(t, []string{"victim/train-0"}, s.book.PlacesOn("n0"))
@@ -67,11 +69,13 @@ func TestRegroupingLeavesNoNomination(t *testing.T) {
 		group  string
 		then   gang.Event
 	}{
-		"the first joins":   {[]gang.Event{declared("ns/a", 1), declared("ns/b", 1, both)}, "ns/a", declared("ns/a", 1, both)},
-		"the second joins":  {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1)}, "ns/b", declared("ns/b", 1, both)},
-		"the first leaves":  {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1, both)}, "ns/a", declared("ns/a", 1)},
-		"the second leaves": {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1, both)}, "ns/a", declared("ns/b", 1)},
-		"the second goes":   {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1, both)}, "ns/a", gang.Removed{Gang: ref("ns/b")}},
+		"the first joins":               {[]gang.Event{declared("ns/a", 1), declared("ns/b", 1, both)}, "ns/a", declared("ns/a", 1, both)},
+		"the second joins":              {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1)}, "ns/b", declared("ns/b", 1, both)},
+		"the first no longer lists it":  {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1, both)}, "ns/a", declared("ns/a", 1)},
+		"the second no longer lists it": {[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1, both)}, "ns/a", declared("ns/b", 1)},
+		"the second goes": {
+			[]gang.Event{declared("ns/a", 1, both), declared("ns/b", 1, both)}, "ns/a", gang.Removed{Gang: ref("ns/b")},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)

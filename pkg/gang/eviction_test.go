@@ -61,7 +61,7 @@ func TestEvictedGangGetsNoReplacementUntilItTerminates(t *testing.T) {
 		require.Empty(t, s.do(gang.Spared{Pods: victims("a-0", "a-9")}), "nothing is new")
 		require.Equal(t, "yes", s.admits("a-1"))
 	})
-	t.Run("who waits for them is tried", func(t *testing.T) {
+	t.Run("the gang that waits for them is tried", func(t *testing.T) {
 		s := begin(out)
 		s.do(declared("c", 1), seen("c-0", 9, ""), reserved("c", "c-0@n0"))
 		require.Equal(t, []string{"wake c-0"}, s.do(gang.Spared{Pods: victims("b-0")}))
@@ -74,13 +74,13 @@ func TestEvictedGangGetsNoReplacementUntilItTerminates(t *testing.T) {
 		done.Member.Done = true
 		require.Equal(t, []string{"wake a-1"}, s.do(done))
 	})
-	t.Run("the gang begins anew", func(t *testing.T) {
+	t.Run("the gang starts over", func(t *testing.T) {
 		s := newStory(t)
 		s.do(declared("a", 2), seen("a-0", 0, "n0"), seen("a-1", 1, "n1"), gang.Evicted{Pods: victims("a-0", "a-1")})
 		s.do(seen("a-2", 2, ""), left("a-0"), left("a-1"))
 		require.Equal(t, "1 of 2 members exist", s.admits("a-2"), "alone it is too few, though the gang was whole once")
 	})
-	t.Run("those who do not run", func(t *testing.T) {
+	t.Run("members at Permit", func(t *testing.T) {
 		s := begin(gang.Evicted{Pods: victims("a-1")})
 		require.Equal(t, "yes", s.admits("a-1"), "they go back to the queue, and are not deleted")
 		s.do(seen("a-1", 1, "n2"), seen("a-2", 2, ""))

@@ -65,7 +65,7 @@ func TestNodesAreReservedForFutureMembers(t *testing.T) {
 		s.do(seen("g-1", 1, ""), seen("g-2", 2, ""), planned("g", "g-1@n1", "g-2@n1"))
 		require.Equal(t, []string{"g-1", "g-2"}, s.book.PlacesOn("n1"))
 	})
-	t.Run("nobody comes in time", func(t *testing.T) {
+	t.Run("no worker is created in time", func(t *testing.T) {
 		s := runs(t)
 		s.after(9 * time.Second)
 		require.Len(t, s.book.PlacesOn("n1"), 2)
@@ -74,7 +74,9 @@ func TestNodesAreReservedForFutureMembers(t *testing.T) {
 	})
 	t.Run("another process has kept them", func(t *testing.T) {
 		again := func(s *story, until time.Duration) {
-			s.do(gang.FutureRestored{Group: ref("g"), Places: []gang.Assignment{{Pod: "g-0~1", Node: "n1"}, {Pod: "g-0~2", Node: "n1"}}, Until: s.now.Add(until)})
+			s.do(gang.FutureRestored{
+				Group: ref("g"), Places: []gang.Assignment{{Pod: "g-0~1", Node: "n1"}, {Pod: "g-0~2", Node: "n1"}}, Until: s.now.Add(until),
+			})
 		}
 		s := newStory(t)
 		s.do(declared("g", 1), seen("g-0", 0, ""))
@@ -95,12 +97,12 @@ func TestNodesAreReservedForFutureMembers(t *testing.T) {
 		s.after(10 * time.Second)
 		none(s, 1)
 	})
-	t.Run("the leader leaves", func(t *testing.T) {
+	t.Run("the leader is deleted", func(t *testing.T) {
 		s := runs(t)
 		s.do(left("g-0"))
 		none(s, 1)
 	})
-	t.Run("the leader leaves on its way", func(t *testing.T) {
+	t.Run("the leader is deleted before it is bound", func(t *testing.T) {
 		s := start(t)
 		s.do(left("g-0"))
 		none(s, 2)
@@ -111,13 +113,13 @@ func TestNodesAreReservedForFutureMembers(t *testing.T) {
 		s.do(declared("h", 1, together), declared("g", 1, together))
 		none(s, 1)
 	})
-	t.Run("victims leave for all of them", func(t *testing.T) {
+	t.Run("victims terminate for all of them", func(t *testing.T) {
 		s := newStory(t)
 		s.do(declared("g", 1), seen("g-0", 0, ""), planAhead(reserved("g", "g-0@n0"), "g-0~1@n1"))
 		s.do(gang.Confirmed{Group: ref("g")})
 		require.Equal(t, []string{"g-0~1"}, s.book.PlacesOn("n1"))
 	})
-	t.Run("a name is somebody's", func(t *testing.T) {
+	t.Run("a name is used by another pod", func(t *testing.T) {
 		s := newStory(t)
 		s.do(declared("g", 1), seen("g-0", 0, ""), planAhead(planned("g", "g-0@n0"), "g-0@n1", "g-0~1@n1", "g-0~1@n2"))
 		require.Equal(t, []string{"g-0~1"}, s.book.PlacesOn("n1"))

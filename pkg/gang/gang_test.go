@@ -12,7 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// story plays events to a book on a virtual clock and writes down the effects.
+// story applies events to a book on a virtual clock and records the effects.
 type story struct {
 	*testing.T
 	book  *gang.Book
@@ -42,7 +42,7 @@ func (s *story) do(events ...gang.Event) (out []string) {
 	return out
 }
 
-// ref names a gang as people do.
+// ref parses the name of a gang.
 func ref(name string) gang.Ref {
 	namespace, name, ok := strings.Cut(name, "/")
 	if !ok {
@@ -170,7 +170,7 @@ func TestReleasedNodesWakeOtherGroups(t *testing.T) {
 	require.Equal(t, 2, s.freed, "what was saved is not saved any longer")
 }
 
-func TestHoldingEndsInTime(t *testing.T) {
+func TestWaitAtBarrierTimesOut(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"))
 	s.do(assumed("ns/a-0"), held("ns/a-0"))
@@ -194,11 +194,11 @@ func TestFailedBindingRequestKeepsAssignment(t *testing.T) {
 			require.Empty(t, s.do(gang.Released{Pod: "ns/a-1", By: gang.API}))
 			require.Equal(t, gang.NotAssumed, s.book.Step("ns/a-1", ""))
 			require.Equal(t, "yes", s.admits("ns/a-1"))
-			require.Equal(t, []string{"ns/a-1"}, s.book.PlacesOn("n1"), "nobody else takes it")
+			require.Equal(t, []string{"ns/a-1"}, s.book.PlacesOn("n1"), "no other pod takes it")
 			require.Equal(t, []string{"allow ns/a-1"}, s.do(assumed("ns/a-1"), held("ns/a-1")), "the other is past the barrier")
 		}
 		require.Empty(t, s.do(gang.Released{Pod: "ns/a-0", By: gang.API}, gang.Released{Pod: "ns/a-1", By: gang.API}))
-		require.Empty(t, s.do(assumed("ns/a-0"), held("ns/a-0")), "nobody goes alone")
+		require.Empty(t, s.do(assumed("ns/a-0"), held("ns/a-0")), "no member binds alone")
 		require.Equal(t, []string{"allow ns/a-0", "allow ns/a-1"}, s.do(assumed("ns/a-1"), held("ns/a-1")))
 		require.Empty(t, mustGroup(t, s, "ns/a-1").Avoid)
 	}
@@ -219,8 +219,8 @@ func TestBindingFailureIsRetriedAFewTimes(t *testing.T) {
 	require.Empty(t, s.do(released("ns/a-0")), "another place is another matter")
 }
 
-// TestStep draws the way of a member.
-func TestStep(t *testing.T) {
+// The steps of a member from its plan to its binding.
+func TestStepsOfMember(t *testing.T) {
 	s := newStory(t)
 	at := func(want gang.Step) { t.Helper(); require.Equal(t, want, s.book.Step("ns/a-0", "")) }
 	at(gang.NotAssumed)
@@ -253,11 +253,11 @@ func TestBetterPlanIsSearchedAtOnce(t *testing.T) {
 		require.Equal(t, []string{"wake ns/a-0"}, s.do(released("ns/a-0")), "when the last is back")
 	}
 	s.do(reserved("ns/a", "ns/a-0@n0", "ns/a-1@n0", "ns/a-2@n0"), gang.Confirmed{Group: ref("ns/a")})
-	require.Equal(t, []string{"clear ns/a-0", "clear ns/a-1", "clear ns/a-2", "wake ns/a-0"}, s.do(learned), "nobody is away")
+	require.Equal(t, []string{"clear ns/a-0", "clear ns/a-1", "clear ns/a-2", "wake ns/a-0"}, s.do(learned), "no member is in flight")
 	require.False(t, s.book.AnyPlaces())
 }
 
-func TestAFailureReturnsAllAndIsTriedLater(t *testing.T) {
+func TestFailedGangIsRequeuedAndRetriedLater(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 3), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), seen("ns/a-2", 2, ""))
 	s.do(planned("ns/a", "ns/a-0@n0", "ns/a-1@n1", "ns/a-2@n2"), assumed("ns/a-0"), held("ns/a-0"), assumed("ns/a-1"), held("ns/a-1"))
@@ -267,7 +267,7 @@ func TestAFailureReturnsAllAndIsTriedLater(t *testing.T) {
 	require.Equal(t, []string{"wake ns/a-0"}, s.after(time.Millisecond))
 }
 
-func TestNonStrictKeepsTheOthers(t *testing.T) {
+func TestNonStrictGangBindsWithoutFailedMember(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 1, func(s *gang.Spec) { s.NonStrict = true }), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""))
 	s.do(planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"), assumed("ns/a-1"), assumed("ns/a-0"))
@@ -275,9 +275,8 @@ func TestNonStrictKeepsTheOthers(t *testing.T) {
 	require.Equal(t, []string{"allow ns/a-0"}, s.do(held("ns/a-0")))
 }
 
-// TestAReservedNodeVanishes: the reservation ends at once, and not in a cycle of the gang, which a
-// scheduler without any node does not have.
-func TestAReservedNodeVanishes(t *testing.T) {
+// The reservation ends at once when its node is deleted. A scheduler without nodes would have no cycle to end it.
+func TestReservationEndsWhenNodeIsDeleted(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), reserved("ns/a", "ns/a-0@n0", "ns/a-1@n1"))
 	require.Empty(t, s.do(gang.NodeGone{Node: "n2"}))
@@ -285,10 +284,10 @@ func TestAReservedNodeVanishes(t *testing.T) {
 	require.False(t, s.book.AnyPlaces())
 }
 
-func TestAReservationSurvivesAFailure(t *testing.T) {
+func TestReservationSurvivesFailedMember(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""))
-	require.Empty(t, s.do(reserved("ns/a", "ns/a-0@n0", "ns/a-1@n1")), "nobody enters while victims leave")
+	require.Empty(t, s.do(reserved("ns/a", "ns/a-0@n0", "ns/a-1@n1")), "no member enters while victims terminate")
 	require.Equal(t, []string{"ns/a-1"}, s.book.PlacesOn("n1"))
 	require.Equal(t, []string{"wake ns/a-0", "wake ns/a-1"}, s.do(gang.Confirmed{Group: ref("ns/a")}))
 	s.do(assumed("ns/a-0"), held("ns/a-0"), assumed("ns/a-1"))
@@ -299,7 +298,7 @@ func TestAReservationSurvivesAFailure(t *testing.T) {
 	require.Equal(t, []string{"ns/a-0"}, s.book.PlacesOn("n0"))
 }
 
-func TestAReservationEndsInTime(t *testing.T) {
+func TestReservationTimesOut(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 1), seen("ns/a-0", 0, ""))
 	r := reserved("ns/a", "ns/a-0@n0")
@@ -325,8 +324,8 @@ func TestAGroupWaitsForEveryGang(t *testing.T) {
 	require.Equal(t, []string{"allow ns/a-0", "allow ns/b-0", "allow ns/b-1"}, s.do(assumed("ns/b-1"), held("ns/b-1")))
 }
 
-// TestAGroupThatShrinks: gangs that list one another no longer need not wait for one another.
-func TestAGroupThatShrinks(t *testing.T) {
+// Gangs that no longer list one another do not wait for one another.
+func TestGangThatLeavesGroupIsNotAwaited(t *testing.T) {
 	s := newStory(t)
 	both := func(s *gang.Spec) { s.Group = refs("ns/a", "ns/b") }
 	s.do(declared("ns/a", 2, both), declared("ns/b", 1, both), seen("ns/a-0", 0, ""), seen("ns/b-0", 0, ""))
@@ -348,7 +347,7 @@ func TestMatchPolicies(t *testing.T) {
 	}
 }
 
-func TestOnceSatisfiedIsForgottenWithTheLastMember(t *testing.T) {
+func TestOnceSatisfiedEndsWithLastMember(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, "n0"), seen("ns/a-1", 1, "n1"), left("ns/a-1"))
 	require.Equal(t, []string{"wake ns/a-2"}, s.do(seen("ns/a-2", 2, "")), "a replacement need not wait")
@@ -379,11 +378,12 @@ func mustGroup(t *testing.T, s *story, pod string) *gang.Group {
 	return g
 }
 
-func TestANodeThatRefusedIsAvoidedForAWhile(t *testing.T) {
+func TestNodeThatRejectedMemberIsAvoidedForAWhile(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""))
 	fail := func() {
-		s.do(planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"), assumed("ns/a-0"), held("ns/a-0"), assumed("ns/a-1"), released("ns/a-1"), released("ns/a-0"))
+		s.do(planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"), assumed("ns/a-0"), held("ns/a-0"), assumed("ns/a-1"), released("ns/a-1"),
+			released("ns/a-0"))
 	}
 	fail()
 	require.Equal(t, map[string]string{"n1": "test"}, mustGroup(t, s, "ns/a-0").Avoid, "n0 is not to blame")
@@ -404,7 +404,7 @@ func TestANodeThatRefusedIsAvoidedForAWhile(t *testing.T) {
 	require.Empty(t, mustGroup(t, s, "ns/a-2").Avoid)
 }
 
-func TestMembersThatDependOnOneAnotherComeInTurn(t *testing.T) {
+func TestInterdependentMembersBindInOrder(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 3), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), seen("ns/a-2", 2, ""))
 	p := planned("ns/a", "ns/a-2@n2", "ns/a-0@n0", "ns/a-1@n1")
@@ -419,9 +419,9 @@ func TestMembersThatDependOnOneAnotherComeInTurn(t *testing.T) {
 	require.Contains(t, s.do(gang.MemberDeleted{Pod: "ns/a-0", UID: "ns/a-0"}), "reject ns/a-2", "two are too few")
 }
 
-// TestPlacesAreSavedForAStarvingGroup: one group at a time, the most important first, until it has a
-// plan or what is saved stands still.
-func TestPlacesAreSavedForAStarvingGroup(t *testing.T) {
+// Capacity is held for one group at a time, the most important first. The hold ends with a plan, or when the held
+// capacity no longer grows.
+func TestCapacityIsHeldForStarvingGroup(t *testing.T) {
 	s := newStory(t)
 	s.book.Starve = time.Minute
 	s.do(declared("ns/a", 1), seen("ns/a-0", 0, ""), declared("ns/b", 2))
@@ -461,10 +461,12 @@ func TestPlacesAreSavedForAStarvingGroup(t *testing.T) {
 }
 
 // The hold is for a group whose turn it is not, and may be renewed. A plan ends it.
-func TestPlacesAreSavedForAMoment(t *testing.T) {
+func TestCapacityHoldExpires(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 0, ""))
-	save := gang.CapacityHeld{Group: ref("ns/a"), Places: []gang.Assignment{{Pod: "ns/a-0", Node: "n0"}, {Pod: "ns/a-1", Node: "n1"}}, For: 2 * time.Second}
+	save := gang.CapacityHeld{
+		Group: ref("ns/a"), Places: []gang.Assignment{{Pod: "ns/a-0", Node: "n0"}, {Pod: "ns/a-1", Node: "n1"}}, For: 2 * time.Second,
+	}
 	s.do(save)
 	require.Equal(t, []string{"ns/a-1"}, s.book.PlacesOn("n1"))
 	s.after(time.Second)
@@ -482,7 +484,7 @@ func TestPlacesAreSavedForAMoment(t *testing.T) {
 }
 
 // A user with many groups holds no more capacity than a user with one.
-func TestPlacesAreSavedForOneInANamespace(t *testing.T) {
+func TestCapacityIsHeldForOneGroupOfNamespace(t *testing.T) {
 	s := newStory(t)
 	s.book.Starve = time.Minute
 	for _, name := range []string{"x/a", "x/b", "y/c"} {
@@ -495,19 +497,19 @@ func TestPlacesAreSavedForOneInANamespace(t *testing.T) {
 
 // After a restart each such group is tried once before all others. The others wait at most ten seconds, and not for
 // groups that cannot be tried.
-func TestPartiallyBoundGroupsComeFirstForAWhile(t *testing.T) {
+func TestPartiallyBoundGroupsAreTriedFirstAfterRestart(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 3), seen("ns/a-0", 0, "n0"), seen("ns/a-1", 1, ""), seen("ns/a-2", 2, ""))
 	s.do(declared("ns/b", 3), seen("ns/b-0", 0, "n1"), seen("ns/b-1", 1, ""))
 	s.do(declared("ns/c", 1), seen("ns/c-0", 0, ""))
 	s.book.Resume(s.now)
 	require.True(t, s.book.Resumed(ref("ns/a")))
-	require.False(t, s.book.Resumed(ref("ns/b")), "a member of it is missing: nobody can try it")
+	require.False(t, s.book.Resumed(ref("ns/b")), "a member of it is missing: it cannot be tried")
 	require.False(t, s.book.Resumed(ref("ns/c")))
 
 	require.NotContains(t, s.after(10*time.Second-1), "go on")
 	require.True(t, s.book.Resuming())
-	require.Contains(t, s.after(1), "go on", "nobody tried it in time")
+	require.Contains(t, s.after(1), "go on", "it was not tried in time")
 	require.False(t, s.book.Resuming())
 	require.NotContains(t, s.after(time.Minute), "go on")
 
@@ -518,7 +520,7 @@ func TestPartiallyBoundGroupsComeFirstForAWhile(t *testing.T) {
 }
 
 // A preemptor could take a node between the plan and the binding. The running members would wait for ever.
-func TestAPartiallyBoundGroupComesFirstUntilItIsPlaced(t *testing.T) {
+func TestPartiallyBoundGroupIsTriedFirstUntilItIsPlaced(t *testing.T) {
 	resumes := func(t *testing.T) *story {
 		s := newStory(t)
 		s.do(declared("ns/a", 3), seen("ns/a-0", 0, "n0"), seen("ns/a-1", 1, ""), seen("ns/a-2", 2, ""))
@@ -529,7 +531,7 @@ func TestAPartiallyBoundGroupComesFirstUntilItIsPlaced(t *testing.T) {
 		s := resumes(t)
 		require.NotContains(t, s.do(planned("ns/a", "ns/a-1@n1", "ns/a-2@n2")), "go on")
 		require.NotContains(t, s.do(assumed("ns/a-1"), held("ns/a-1")), "go on")
-		require.True(t, s.book.Resumed(ref("ns/a")), "the place of a-2 is free for those who are more important")
+		require.True(t, s.book.Resumed(ref("ns/a")), "more important pods may take the node of a-2")
 		require.Contains(t, s.do(assumed("ns/a-2")), "go on")
 		require.False(t, s.book.Resumed(ref("ns/a")))
 	})
@@ -553,7 +555,7 @@ func TestAPartiallyBoundGroupComesFirstUntilItIsPlaced(t *testing.T) {
 	})
 	t.Run("reserved", func(t *testing.T) {
 		s := resumes(t)
-		require.Contains(t, s.do(reserved("ns/a", "ns/a-1@n1", "ns/a-2@n2")), "go on", "it waits for those who leave, for long maybe")
+		require.Contains(t, s.do(reserved("ns/a", "ns/a-1@n1", "ns/a-2@n2")), "go on", "it waits for terminating victims, maybe for long")
 	})
 	t.Run("not in time", func(t *testing.T) {
 		s := resumes(t)
@@ -562,9 +564,9 @@ func TestAPartiallyBoundGroupComesFirstUntilItIsPlaced(t *testing.T) {
 	})
 }
 
-// TestARestoredReservationGetsItsTurnWhenItIsConfirmed: nominations do not say in which
-// order members depend on one another.
-func TestARestoredReservationGetsItsTurnWhenItIsConfirmed(t *testing.T) {
+// Nominated nodes do not say in which order interdependent members bind. The order is set when the reservation is
+// confirmed.
+func TestRestoredReservationGetsOrderWhenConfirmed(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""))
 	p := reserved("ns/a", "ns/a-0@n0", "ns/a-1@n0")
@@ -578,7 +580,7 @@ func TestARestoredReservationGetsItsTurnWhenItIsConfirmed(t *testing.T) {
 
 // The earlier process knew that gang a was complete once. This process does not, so no member may enter, and the
 // reservation would be useless.
-func TestAReservationOfAGroupThatCannotStartIsNotRestored(t *testing.T) {
+func TestReservationOfIncompleteGroupIsNotRestored(t *testing.T) {
 	s := newStory(t)
 	a, b := declared("ns/a", 2), declared("ns/b", 2)
 	a.Spec.Group, b.Spec.Group = []gang.Ref{ref("ns/a"), ref("ns/b")}, []gang.Ref{ref("ns/a"), ref("ns/b")}
@@ -587,7 +589,7 @@ func TestAReservationOfAGroupThatCannotStartIsNotRestored(t *testing.T) {
 	p.Restored, p.Until = true, s.now.Add(time.Minute)
 	s.do(p)
 	require.Equal(t, "1 of 2 members of gang ns/a exist", s.admits("ns/b-1"))
-	require.False(t, s.book.AnyPlaces(), "nobody takes them")
+	require.False(t, s.book.AnyPlaces(), "no pod takes them")
 	s.do(seen("ns/a-1", 1, ""), p)
 	require.True(t, s.book.AnyPlaces(), "it could start now")
 }

@@ -16,8 +16,8 @@ import (
 
 const wait = 10 * time.Second
 
-// world plays the scheduler and the API server to a book: it knows the truth about
-// pods, carries out effects and may deliver what it knows late, twice or never.
+// world simulates the scheduler and the API server for a book. It knows the true state of pods, carries out effects,
+// and delivers events late, twice or never.
 type world struct {
 	book  *gang.Book
 	now   time.Time
@@ -123,7 +123,7 @@ func (w *world) nominatedOrFatal(t *rapid.T) {
 	}
 }
 
-// ran says that the gang was whole before: single members may follow.
+// ran reports whether the gang was whole before, so that single members may follow.
 func (w *world) ran(name string) bool { return w.least[name+"/ran"] == 1 }
 
 func (w *world) noteRan(name string) {
@@ -154,8 +154,8 @@ func (w *world) draw(t *rapid.T, keep func(*truth) bool) *truth {
 	return w.pods[rapid.SampledFrom(keys).Draw(t, "pod")]
 }
 
-// TestHistories plays random histories. Whatever the order: no gang goes half, no hold
-// outlives its wait, and the book agrees with itself after every step.
+// In random histories no gang starts in part, no wait outlives its timeout, and the book is consistent after every
+// step.
 func TestHistories(t *testing.T) {
 	played := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -285,7 +285,9 @@ func TestHistories(t *testing.T) {
 					return
 				}
 				w.apply(t, gang.Unschedulable{Group: g.Key, Refusal: gang.Obstacle{By: gang.Plan, Words: "test"}})
-				save := gang.CapacityHeld{Group: g.Key, Places: []gang.Assignment{{Pod: p.Pod, Node: fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "n"))}}}
+				save := gang.CapacityHeld{
+					Group: g.Key, Places: []gang.Assignment{{Pod: p.Pod, Node: fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "n"))}},
+				}
 				if !g.Starving && rapid.Bool().Draw(t, "for a moment") {
 					played["save for a moment"]++
 					save.For = time.Second
@@ -329,7 +331,7 @@ func TestHistories(t *testing.T) {
 					w.apply(t, gang.Dropped{Group: g.Key, Node: node, Why: "test", Learned: rapid.Bool().Draw(t, "learned")})
 				}
 			}),
-			"evict": act("evict", func(t *rapid.T) { // a group leaves whole, and is planned in the same moment
+			"evict": act("evict", func(t *rapid.T) { // a group is evicted whole, and planned at the same moment
 				p := w.draw(t, func(p *truth) bool { return p.Node != "" })
 				if p == nil || rapid.IntRange(0, 2).Draw(t, "rarely") > 0 {
 					return
@@ -358,7 +360,7 @@ func TestHistories(t *testing.T) {
 					w.apply(t, gang.Spared{Pods: []gang.Victim{{Pod: p.Pod, UID: p.UID}}})
 				}
 			}),
-			"unreserve": act("unreserve", func(t *rapid.T) { // a rejected member leaves its node
+			"unreserve": act("unreserve", func(t *rapid.T) { // a rejected member releases its node
 				if p := w.draw(t, func(p *truth) bool { return p.Node == "" && p.assumed && !p.held }); p != nil {
 					p.assumed, p.allowed = false, false
 					w.apply(t, gang.Released{Pod: p.Pod, Why: "rejected"})
@@ -374,7 +376,8 @@ func TestHistories(t *testing.T) {
 					if nonStrict { // the barrier was open: the members that fit follow
 						w.least[p.Gang.String()+"/ran"] = 1
 					}
-					w.apply(t, gang.Released{Pod: p.Pod, Why: "bind failed", By: rapid.SampledFrom([]gang.ObstacleKind{gang.NoObstacle, gang.API}).Draw(t, "by")})
+					w.apply(t,
+						gang.Released{Pod: p.Pod, Why: "bind failed", By: rapid.SampledFrom([]gang.ObstacleKind{gang.NoObstacle, gang.API}).Draw(t, "by")})
 					return
 				}
 				p.Node, _ = w.book.Place(p.Pod)
@@ -407,10 +410,13 @@ func TestHistories(t *testing.T) {
 		}
 		t.Repeat(steps)
 	})
-	for _, name := range []string{"declare", "regroup", "consent", "regroup with places", "plan beside others", "remove", "come", "go", "plan", "plan for some", "refuse", "save", "confirm", "cycle", "drop", "evict", "spare", "unreserve", "bind", "time"} {
+	for _, name := range []string{
+		"declare", "regroup", "consent", "regroup with places", "plan beside others", "remove", "come", "go", "plan", "plan for some", "refuse",
+		"save", "confirm", "cycle", "drop", "evict", "spare", "unreserve", "bind", "time",
+	} {
 		least := 20
 		if name == "plan beside others" {
-			least = 10 // the histories are drawn anew each time; this is about 30
+			least = 10 // each run draws other histories; this is about 30
 		}
 		if played[name] < least && !testing.Short() {
 			t.Errorf("all histories together have %d steps %q: they prove little", played[name], name)
@@ -432,7 +438,7 @@ func (w *world) noReplacement(t *rapid.T) {
 	}
 }
 
-// oneSpeaks: of a group without a plan no more than one member is let in.
+// oneSpeaks fails if more than one member of a group without a plan is let in.
 func (w *world) oneSpeaks(t *rapid.T) {
 	in := map[gang.Ref]string{}
 	for key, p := range w.pods {
@@ -449,9 +455,8 @@ func (w *world) oneSpeaks(t *rapid.T) {
 	}
 }
 
-// TestAnyOrderOneState tells the same facts in random orders, some twice: the book
-// ends in the same state.
-func TestAnyOrderOneState(t *testing.T) {
+// The same events in random orders, some twice, lead to the same state.
+func TestEventOrderDoesNotChangeState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var facts []gang.Event
 		for _, name := range []string{"ns/a", "ns/b", "ns/c"} {

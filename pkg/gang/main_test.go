@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestMain plays more and longer histories than rapid does by default, unless the
-// command line says otherwise.
+// TestMain runs more and longer histories than rapid's default, unless flags say otherwise.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	said := map[string]bool{}

@@ -12,13 +12,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// some is a book with gangs of two members each, of which not all are needed.
+// some is a book with gangs of two members each, of which some are optional.
 type some struct {
 	*gang.Book
 	now time.Time
 }
 
-// newSome is a book with gangs; each is written with the levels above it: "a<p<root".
+// newSome returns a book with gangs. Each gang is written with the levels above it: "a<p<root".
 func newSome(least map[string]int, gangs ...string) *some {
 	s := &some{Book: gang.New(strings.Compare), now: time.Unix(0, 0)}
 	s.declare(least, gang.OnceSatisfied, gangs...)
@@ -49,7 +49,7 @@ func (s *some) apply(ev gang.Event) (out []string) {
 	return out
 }
 
-// come has members seen: "a0" is the first of gang a; with a node it is bound.
+// come creates members: "a0" is the first member of gang a. A member with a node is bound.
 func (s *some) come(node string, pods ...string) (out []string) {
 	for _, p := range pods {
 		m := gang.Member{Gang: ref("ns/" + p[:1]), Pod: p, UID: p, Rank: gang.NoRank, Node: node}
@@ -96,7 +96,7 @@ func (s *some) why(pod string) string {
 
 // Two of three gangs start while a member of the third is missing. The third starts later, complete, and the two do
 // not wait for it.
-func TestSomeGangs(t *testing.T) {
+func TestOptionalGangsStartWithoutIncompleteGang(t *testing.T) {
 	s := newSome(map[string]int{"root": 2}, "a<root", "b<root", "c<root")
 	s.come("", "c0", "b0", "b1", "a0")
 	require.Equal(t, "1 of 2 members of gang ns/a exist", s.why("b0"), "two gangs must be whole")
@@ -120,7 +120,7 @@ func TestSomeGangs(t *testing.T) {
 
 // A plan is dropped when a gang in it is incomplete, or when too few gangs remain. A gang outside of it does not
 // matter.
-func TestOneOfSomeGangsLeft(t *testing.T) {
+func TestPlanIsDroppedWhenItsGangIsIncomplete(t *testing.T) {
 	begin := func() *some {
 		s := newSome(map[string]int{"root": 1}, "a<root", "b<root", "c<root")
 		s.come("", "a0", "a1", "b0", "b1", "c0", "c1")
@@ -140,7 +140,7 @@ func TestOneOfSomeGangsLeft(t *testing.T) {
 }
 
 // A branch that cannot start does not delay the others. Its gangs report why they wait.
-func TestSomeBranches(t *testing.T) {
+func TestIncompleteBranchDoesNotDelayOthers(t *testing.T) {
 	s := newSome(map[string]int{"root": 1, "p": 2, "q": 1}, "a<p<root", "b<p<root", "c<q<root")
 	s.come("", "a0", "a1", "b0")
 	require.Equal(t, "1 of 2 members of gang ns/b exist", s.why("a0"), "nor is c whole")
@@ -180,7 +180,7 @@ func TestOptionalGangWithOnlyWaitingStarts(t *testing.T) {
 	s.declare(map[string]int{"root": 2}, gang.OnlyWaiting, "a<root", "b<root", "c<root")
 	s.come("n", "a0", "b0", "b1")
 	s.come("", "a1", "b2", "b3")
-	require.Equal(t, []string{"a?2/0", "b2/2", "c?2/0"}, s.open(t), "one of a waits, and who runs does not count")
+	require.Equal(t, []string{"a?2/0", "b2/2", "c?2/0"}, s.open(t), "one member of a waits, and running members do not count")
 	s.plan("b2", "b3")
 	require.Empty(t, s.arrive("b2"))
 	require.Equal(t, []string{"allow b2", "allow b3"}, s.arrive("b3"))
@@ -188,7 +188,7 @@ func TestOptionalGangWithOnlyWaitingStarts(t *testing.T) {
 
 // All running members of a group were deleted. A complete gang of it waits for as many gangs as before the first
 // start.
-func TestSomeGangsBeginAnew(t *testing.T) {
+func TestStoppedGroupNeedsItsMinimumAgain(t *testing.T) {
 	s := newSome(map[string]int{"root": 2}, "a<root", "b<root")
 	s.come("n", "a0", "a1", "b0", "b1")
 	s.come("", "b2", "b3")
@@ -201,7 +201,7 @@ func TestSomeGangsBeginAnew(t *testing.T) {
 
 // Two gangs run in part: one failed, the other lost its node. The group needs the pending member of each, so one
 // assignment alone is no plan.
-func TestSomeGangsBeginAnewTogether(t *testing.T) {
+func TestPartlyRunningGangsArePlannedTogether(t *testing.T) {
 	s := newSome(map[string]int{"root": 2}, "a<root", "b<root")
 	s.come("n", "a0", "a1", "b0", "b1")
 	s.come("", "b2", "b3", "a2", "a3")
@@ -213,8 +213,9 @@ func TestSomeGangsBeginAnewTogether(t *testing.T) {
 	require.Equal(t, 4, g.Need())
 }
 
-// TestSets: a tree that needs two of three gangs may start with any two, and once these run, with the third; gangs that are alike are told apart once.
-func TestSets(t *testing.T) {
+// A group that needs two of three gangs may start with any two, and later with the third. Gangs that are alike are
+// tried once.
+func TestStartableSetsOfOptionalGangs(t *testing.T) {
 	s := newSome(map[string]int{"root": 2}, "a<root", "b<root", "c<root", "d<root")
 	s.come("", "a0", "a1", "b0", "b1", "c0", "c1")
 	sets := func(like func(string) string) (out []string) {
@@ -247,7 +248,7 @@ func TestSets(t *testing.T) {
 	require.Equal(t, []string{"c0 c1"}, sets(same))
 }
 
-// TestGangWithTooFewMembersIsLeftOut: quotas admit one of the two members that gang b needs; the plan is for the other gangs.
+// Quotas admit one of the two members that gang b needs. The plan is for the other gangs.
 func TestGangWithTooFewMembersIsLeftOut(t *testing.T) {
 	a, b, c := gang.Ref{Name: "a"}, gang.Ref{Name: "b"}, gang.Ref{Name: "c"}
 	g := gang.Group{

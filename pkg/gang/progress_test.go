@@ -54,7 +54,9 @@ func TestFinishedMembersCountForGang(t *testing.T) {
 			[]gang.Event{seen("a-3", 0, ""), seen("a-1", 0, "n"), done("a-0", ""), seen("a-2", 0, "n"), declared("a", 4)}, "yes", 1,
 		},
 		"all but one have finished": {
-			[]gang.Event{declared("a", 4), done("a-0", "job"), done("a-1", "job"), done("a-2", "job"), ownerCounts(seen("a-3", 0, ""), "job", false)}, "yes", 1,
+			[]gang.Event{
+				declared("a", 4), done("a-0", "job"), done("a-1", "job"), done("a-2", "job"), ownerCounts(seen("a-3", 0, ""), "job", false),
+			}, "yes", 1,
 		},
 		"its PodGroup was made again (case 46)": {
 			[]gang.Event{
@@ -76,7 +78,8 @@ func TestFinishedMembersCountForGang(t *testing.T) {
 		},
 		"it was whole before its owner was away": {
 			[]gang.Event{
-				declared("a", 2), seen("a-0", 0, "n"), seen("a-1", 0, "n"), declared("a", 2, withoutMinMember), left("a-1"), declared("a", 4), seen("a-3", 0, ""),
+				declared("a", 2), seen("a-0", 0, "n"), seen("a-1", 0, "n"), declared("a", 2,
+					withoutMinMember), left("a-1"), declared("a", 4), seen("a-3", 0, ""),
 			}, "yes", 0,
 		},
 		"its PodGroup says that it was whole": {
@@ -95,17 +98,20 @@ func TestFinishedMembersCountForGang(t *testing.T) {
 		},
 		"a job that was made again starts whole": {
 			[]gang.Event{
-				declared("a", 4), done("a-0", "old"), done("a-1", "old"), done("a-2", "old"), done("a-4", "old"), ownerCounts(seen("a-3", 0, ""), "new", false),
+				declared("a", 4), done("a-0", "old"), done("a-1", "old"), done("a-2", "old"), done("a-4", "old"), ownerCounts(seen("a-3", 0, ""), "new",
+					false),
 			}, "1 of 4 members exist", 4,
 		},
 		"told in another order, too": {
 			[]gang.Event{
-				declared("a", 4), ownerCounts(seen("a-3", 0, ""), "new", false), done("a-0", "old"), done("a-1", "old"), done("a-2", "old"), done("a-4", "old"),
+				declared("a", 4), ownerCounts(seen("a-3", 0, ""), "new",
+					false), done("a-0", "old"), done("a-1", "old"), done("a-2", "old"), done("a-4", "old"),
 			}, "1 of 4 members exist", 4,
 		},
 		"once-satisfied is forgotten with the last, finished or not": {
 			[]gang.Event{
-				declared("a", 2), seen("a-0", 0, "n"), seen("a-1", 0, "n"), done("a-0", ""), done("a-1", ""), left("a-0"), left("a-1"), seen("a-3", 0, ""),
+				declared("a", 2), seen("a-0", 0,
+					"n"), seen("a-1", 0, "n"), done("a-0", ""), done("a-1", ""), left("a-0"), left("a-1"), seen("a-3", 0, ""),
 			}, "1 of 2 members exist", 2,
 		},
 		"it is remembered as long as one that finished is there": {
@@ -123,10 +129,14 @@ func TestFinishedMembersCountForGang(t *testing.T) {
 			[]gang.Event{declared("a", 2), succeeded("a-0", "job"), succeeded("a-1", "job"), again("a-3", "job")}, "1 of 2 members exist", 2,
 		},
 		"a second run of a gang that was whole": {
-			[]gang.Event{declared("a", 2), seen("a-0", 0, "n"), seen("a-1", 0, "n"), done("a-0", ""), done("a-1", ""), again("a-4", ""), again("a-3", "")}, "yes", 2,
+			[]gang.Event{
+				declared("a", 2), seen("a-0", 0, "n"), seen("a-1", 0, "n"), done("a-0", ""), done("a-1", ""), again("a-4", ""), again("a-3", ""),
+			}, "yes", 2,
 		},
 		"its PodGroup says that the run before was whole": {
-			[]gang.Event{declared("a", 2), done("a-0", ""), done("a-1", ""), again("a-3", ""), gang.WasComplete{Gang: ref("a")}}, "1 of 2 members exist", 2,
+			[]gang.Event{
+				declared("a", 2), done("a-0", ""), done("a-1", ""), again("a-3", ""), gang.WasComplete{Gang: ref("a")},
+			}, "1 of 2 members exist", 2,
 		},
 		"one has succeeded, and the other one was evicted": {
 			[]gang.Event{declared("a", 2), succeeded("a-0", "job"), again("a-3", "job")}, "yes", 1,
@@ -134,10 +144,12 @@ func TestFinishedMembersCountForGang(t *testing.T) {
 		"the only one that has failed is made again": {
 			[]gang.Event{declared("a", 3), succeeded("a-0", "job"), succeeded("a-1", "job"), done("a-2", "job"), again("a-3", "job")}, "yes", 1,
 		},
-		"the minimum leaves out those that have succeeded": {
-			[]gang.Event{declared("a", 2, completed(2)), succeeded("a-0", "job"), succeeded("a-1", "job"), done("a-2", "job"), again("a-3", "job")}, "1 of 2 members exist", 2,
+		"the minimum excludes succeeded members": {
+			[]gang.Event{
+				declared("a", 2, completed(2)), succeeded("a-0", "job"), succeeded("a-1", "job"), done("a-2", "job"), again("a-3", "job"),
+			}, "1 of 2 members exist", 2,
 		},
-		"the minimum leaves out more than are there": {
+		"the minimum excludes more members than exist": {
 			[]gang.Event{declared("a", 2, completed(9)), succeeded("a-0", ""), done("a-2", ""), seen("a-1", 0, "n"), seen("a-3", 0, "")}, "yes", 0,
 		},
 		"a late word does not bring one back that has finished": {
@@ -151,14 +163,14 @@ func TestFinishedMembersCountForGang(t *testing.T) {
 			g := mustGroup(t, s, "a-3")
 			require.Equal(t, c.need, g.Need())
 			for _, m := range g.Bound {
-				require.False(t, m.Done, "who has finished holds the gang nowhere")
+				require.False(t, m.Done, "a finished member holds no node for the gang")
 			}
 		})
 	}
 }
 
 // Case 47: a worker is replaced although no member of the launcher's gang runs any more.
-func TestAFinishedLauncher(t *testing.T) {
+func TestWorkerIsReplacedAfterLauncherFinishes(t *testing.T) {
 	for _, policy := range []gang.MatchPolicy{gang.OnceSatisfied, gang.WaitingAndRunning} {
 		s := newStory(t)
 		both := func(s *gang.Spec) { s.Group, s.Policy = refs("launcher", "worker"), policy }
@@ -183,7 +195,8 @@ func TestLastMemberFinishesAfterItsDeletion(t *testing.T) {
 		{"the gang is made anew", []gang.Event{seen("b-2", 0, "")}, "b-0", "1 of 2 members of gang b exist"},
 	} {
 		s := newStory(t)
-		s.do(declared("a", 1, lists("a", "b")), declared("b", 2, lists("a", "b")), seen("a-0", 0, "n0"), seen("b-0", 0, "n1"), seen("b-1", 0, "n2"))
+		s.do(declared("a", 1, lists("a", "b")), declared("b", 2, lists("a", "b")), seen("a-0", 0, "n0"), seen("b-0", 0, "n1"),
+			seen("b-1", 0, "n2"))
 		s.do(left("b-1"), left("b-0"))
 		s.do(c.between...)
 		finished := done("b-0", "job")
@@ -194,7 +207,7 @@ func TestLastMemberFinishesAfterItsDeletion(t *testing.T) {
 }
 
 // With policy OnlyWaiting, a gang whose members all run does not delay the others of its group.
-func TestOnlyWaitingAndBound(t *testing.T) {
+func TestBoundOnlyWaitingGangDoesNotDelayGroup(t *testing.T) {
 	s := newStory(t)
 	only := func(s *gang.Spec) { s.Policy = gang.OnlyWaiting }
 	s.do(declared("a", 1, lists("a", "b"), only), declared("b", 1, lists("a", "b"), only), seen("a-0", 0, "n0"), seen("b-0", 0, ""))
@@ -203,5 +216,5 @@ func TestOnlyWaitingAndBound(t *testing.T) {
 	require.Equal(t, []string{"b-0"}, pods(g.Pending))
 	require.Equal(t, []string{"allow b-0"}, s.do(planned("a", "b-0@n1"), assumed("b-0"), held("b-0"))[1:])
 	s.do(seen("b-0", 0, "n1"), seen("a-1", 1, ""))
-	require.Equal(t, 1, mustGroup(t, s, "a-1").Need(), "who waits is counted among those who wait")
+	require.Equal(t, 1, mustGroup(t, s, "a-1").Need(), "a waiting member counts among the waiting members")
 }

@@ -20,9 +20,8 @@ func withReservation(t *testing.T) *story {
 	return s
 }
 
-// TestVictimStays: a reservation ends at once when one of its victims stays; its node is
-// avoided for a while.
-func TestVictimStays(t *testing.T) {
+// A reservation ends at once when one of its victims stays. The victim's node is avoided for a while.
+func TestReservationEndsWhenVictimStays(t *testing.T) {
 	s := withReservation(t)
 	require.Equal(t, []string{"clear a-0", "clear a-1", "wake a-0"}, s.do(gang.VictimStays{Group: ref("a"), Node: "n1", Why: "forbidden"}))
 	require.False(t, s.book.Reserved(ref("a")))
@@ -36,7 +35,7 @@ func TestVictimStays(t *testing.T) {
 }
 
 // A group with a reservation on a cordoned node is tried, and no other group.
-func TestNodeCloses(t *testing.T) {
+func TestReservationOnCordonedNodeIsRetried(t *testing.T) {
 	s := withReservation(t)
 	s.do(declared("b", 1), seen("b-0", 0, ""), planned("b", "b-0@n1"))
 	require.Equal(t, []string{"again a-0"}, s.do(gang.NodeClosed{Node: "n1"}))
@@ -46,7 +45,7 @@ func TestNodeCloses(t *testing.T) {
 
 // When the tried member of a group with a reservation is deleted, the next one is woken: cluster events do not wake
 // it.
-func TestNextRepresentativeIsWokenWhenItIsDeleted(t *testing.T) {
+func TestNextRepresentativeIsWokenAfterDeletion(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 2), seen("a-0", 0, ""), seen("a-1", 1, ""), seen("a-2", 2, ""))
 	p := planned("a", "a-0@n0", "a-1@n1", "a-2@n2")

@@ -11,7 +11,7 @@ import (
 
 // Case 54: one member of a NonStrict gang loses its node and needs another. The others keep theirs, and the barrier
 // opens.
-func TestALostPlaceIsPlannedAgain(t *testing.T) {
+func TestMemberWithLostNodeIsPlannedAgain(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 3, func(s *gang.Spec) { s.NonStrict = true }), seen("a-0", 0, ""), seen("a-1", 1, ""), seen("a-2", 2, ""))
 	s.do(planned("a", "a-0@n0", "a-1@n1", "a-2@n2"), assumed("a-2"), released("a-2"))
@@ -26,7 +26,7 @@ func TestALostPlaceIsPlannedAgain(t *testing.T) {
 	require.Equal(t, []string{"a-2"}, pods(g.Pending))
 	require.Equal(t, []string{"a-0", "a-1"}, pods(g.Bound), "where they hold places counts for the rules")
 	require.Equal(t, "n1", g.Bound[1].Node)
-	require.True(t, g.Holding, "nobody is evicted while others hold")
+	require.True(t, g.Holding, "no pod is evicted while other members hold nodes")
 	require.Contains(t, g.Avoid, "n2")
 
 	require.Equal(t, []string{"wake a-2"}, s.do(planned("a", "a-2@n3")))
@@ -56,12 +56,12 @@ func pods(members []gang.Member) (out []string) {
 func TestLaterReservationCountsConfirmedPlan(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 1), seen("a-0", 0, ""), declared("b", 1), seen("b-0", 0, ""))
-	require.False(t, s.book.ReservedAfter("b-0", "a-0"), "nobody has a place")
+	require.False(t, s.book.ReservedAfter("b-0", "a-0"), "no pod has a node")
 	s.do(planned("a", "a-0@n0"), reserved("b", "b-0@n0"))
 	require.True(t, s.book.ReservedAfter("b-0", "a-0"))
 	require.False(t, s.book.ReservedAfter("a-0", "b-0"))
 	s.do(planned("a", "a-0@n0"))
 	require.False(t, s.book.ReservedAfter("b-0", "a-0"), "the new plan counted the reservation")
 	s.do(reserved("b", "b-0@n0"), gang.Confirmed{Group: ref("b")})
-	require.False(t, s.book.ReservedAfter("b-0", "a-0"), "nobody has to leave any more")
+	require.False(t, s.book.ReservedAfter("b-0", "a-0"), "no victim is awaited any more")
 }

@@ -13,15 +13,20 @@ import (
 
 func TestVersions(t *testing.T) {
 	want := map[Component]string{
-		Etcd: "v3.7.0", KWOK: "v0.8.0", APIServer: "v1.37.0", ControllerManager: "v1.37.0", Kubectl: "v1.37.0", Scheduler: "v1.37.0", LeaderWorkerSet: "v0.8.0", JobSet: "v0.10.1", Trainer: "v2.1.0", MPIOperator: "v0.6.0", KoordScheduler: "v1.8.0",
-		Kind: "v0.33.0", Kubeadm: "v1.37.0", Kubelet: "v1.37.0", KubeProxy: "v1.37.0", CoreDNS: "v1.14.6", Containerd: "v2.4.2", ContainerdShim: "v2.4.2", ContainerdCtl: "v2.4.2", CNIHostLocal: "v1.9.1", CNILoopback: "v1.9.1", CNIPointToPt: "v1.9.1", CNIPortMap: "v1.9.1",
+		Etcd: "v3.7.0", KWOK: "v0.8.0", APIServer: "v1.37.0", ControllerManager: "v1.37.0", Kubectl: "v1.37.0", Scheduler: "v1.37.0",
+		LeaderWorkerSet: "v0.8.0", JobSet: "v0.10.1", Trainer: "v2.1.0", MPIOperator: "v0.6.0", KoordScheduler: "v1.8.0",
+		Kind: "v0.33.0", Kubeadm: "v1.37.0", Kubelet: "v1.37.0", KubeProxy: "v1.37.0", CoreDNS: "v1.14.6", Containerd: "v2.4.2",
+		ContainerdShim: "v2.4.2", ContainerdCtl: "v2.4.2", CNIHostLocal: "v1.9.1", CNILoopback: "v1.9.1", CNIPointToPt: "v1.9.1",
+		CNIPortMap: "v1.9.1",
 	}
 	for component, version := range want {
 		require.Equal(t, version, sources[component].version(), component)
 		require.NotEmpty(t, sources[component].file(".sum"), component)
 	}
 	require.Len(t, sources, len(want))
-	require.Contains(t, sources[APIServer].ldflags(), " -X k8s.io/component-base/version.gitVersion=v1.37.0 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37 ")
+	require.Contains(t, sources[APIServer].ldflags(),
+		" -X k8s.io/component-base/version.gitVersion=v1.37.0 -X k8s.io/component-base/version.gitMajor=1 -X "+
+			"k8s.io/component-base/version.gitMinor=37 ")
 }
 
 // The API server must be the one that the scheduler in this repository is made for.
@@ -31,8 +36,8 @@ func TestVersionIsTheSchedulers(t *testing.T) {
 	require.Contains(t, string(ours), "\tk8s.io/kubernetes "+sources[APIServer].version()+"\n")
 }
 
-// fakeGo puts a script on PATH in the place of Go, with the folder of its calls as
-// $calls and go build's -o argument as $out.
+// fakeGo puts a script on PATH in place of Go. The script finds the folder of its calls in $calls, and the -o
+// argument of go build in $out.
 func fakeGo(t *testing.T, script string) (cache, calls string) {
 	bin, calls, cache := t.TempDir(), t.TempDir(), t.TempDir()
 	script = "#!/bin/sh\ncalls=" + calls + " out=$3\n" + script

@@ -294,7 +294,7 @@ func TestStartFails(t *testing.T) {
 		requireEmpty()
 	}
 
-	// After KWOK only the CRDs are left: too little time for somebody who watches files.
+	// After KWOK only the CRDs are left, for too short a time to see them in the files.
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = Start(ctx, Options{CRDs: endWhenRead{fstest.MapFS{}, cancel}})
 	require.ErrorIs(t, err, context.Canceled)
@@ -302,7 +302,7 @@ func TestStartFails(t *testing.T) {
 	requireEmpty()
 }
 
-// endWhenRead ends a context when somebody opens one of its files.
+// endWhenRead cancels a context when one of its files is opened.
 type endWhenRead struct {
 	fs.FS
 	end context.CancelFunc

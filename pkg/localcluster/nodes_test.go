@@ -60,8 +60,9 @@ func TestNodesAreTheDocuments(t *testing.T) {
 
 func TestReadNodesRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		documentsNode + "apiVersion: v1\nkind: Pod\n":         "object 2 is v1 Pod, want v1 Node",
-		"apiVersion: v1\nkind: Node\nmetadata: {nmae: n}\n":   `object 1: error unmarshaling JSON: while decoding JSON: json: unknown field "nmae"`,
+		documentsNode + "apiVersion: v1\nkind: Pod\n": "object 2 is v1 Pod, want v1 Node",
+		"apiVersion: v1\nkind: Node\nmetadata: {nmae: n}\n": `object 1: error unmarshaling JSON: while decoding JSON: json: unknown field ` +
+			`"nmae"`,
 		"apiVersion: v1\nkind: Node\nstatus: {capacity: 8}\n": "object 1: ",
 		"- a\n": "object 1: ",
 		"{":     "object 1: ",

@@ -14,7 +14,7 @@ func TestFreePort(t *testing.T) {
 		port, err := FreePort()
 		require.NoError(t, err)
 		require.False(t, taken[port])
-		require.Less(t, port, 32768, "Linux gives those above to outgoing connections")
+		require.Less(t, port, 32768, "Linux uses higher ports for outgoing connections")
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		require.NoError(t, err)
 		t.Cleanup(func() { l.Close() })

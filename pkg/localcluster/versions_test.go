@@ -7,14 +7,17 @@ import (
 )
 
 func TestKubernetesVersion(t *testing.T) {
-	for name, want := range map[string]string{"": "1.37.0", "1.34": "1.34.4", "v1.34": "1.34.4", "1.35.4": "1.35.4", "v1.36.3": "1.36.3", "1.37.0": "1.37.0"} {
+	for name, want := range map[string]string{
+		"": "1.37.0", "1.34": "1.34.4", "v1.34": "1.34.4", "1.35.4": "1.35.4", "v1.36.3": "1.36.3", "1.37.0": "1.37.0",
+	} {
 		version, err := KubernetesVersion(name)
 		require.NoError(t, err)
 		require.Equal(t, want, version, name)
 	}
 	for _, bad := range []string{"1.33", "1.34.5", "1", "latest", "1.3"} {
 		_, err := KubernetesVersion(bad)
-		require.EqualError(t, err, `there is no Kubernetes "`+bad+`" to run; supported values: 1.34.4, 1.35.4, 1.36.3, 1.37.0, or a minor version such as 1.37`)
+		require.EqualError(t, err,
+			`there is no Kubernetes "`+bad+`" to run; supported values: 1.34.4, 1.35.4, 1.36.3, 1.37.0, or a minor version such as 1.37`)
 	}
 }
 

@@ -69,7 +69,8 @@ func BenchmarkChoose(b *testing.B) {
 func BenchmarkChooseSome(b *testing.B) {
 	var nodes []topology.Node
 	for i := range 1024 {
-		nodes = append(nodes, topology.Node{Name: fmt.Sprint("node-", i), Path: []string{fmt.Sprint("spine-", i/128), fmt.Sprint("block-", i/16)}})
+		nodes = append(nodes,
+			topology.Node{Name: fmt.Sprint("node-", i), Path: []string{fmt.Sprint("spine-", i/128), fmt.Sprint("block-", i/16)}})
 	}
 	w := mixed.World{World: plan.World{Tree: topology.Build([]string{"Spine", "Block"}, nodes)}}
 	for i := range nodes {

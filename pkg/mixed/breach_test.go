@@ -41,23 +41,47 @@ func TestHolds(t *testing.T) {
 		places    []counts
 		want      string // and the domain
 	}{
-		{"nobody is needed, nobody is there", spine, plan.Gather{}, []mixed.Gang{{}}, []counts{at()}, ""},
+		{"no member is needed, none exists", spine, plan.Gather{}, []mixed.Gang{{}}, []counts{at()}, ""},
 		{"all of four", spine, twosInBlocks, []mixed.Gang{{Need: 4}}, []counts{at(0, 1, 2, 3)}, ""},
 		{"three of four", plan.Gather{}, plan.Gather{}, []mixed.Gang{{Need: 4}}, []counts{at(0, 1, 2)}, "3 members have places, 4 need one"},
-		{"three of four in twos", twosInBlocks, plan.Gather{}, []mixed.Gang{{Need: 3}}, []counts{at(0, 1, 2)}, "1 members in a domain of BlockLayer are no multiple of 2: s1/b2"},
+		{
+			"three of four in twos", twosInBlocks, plan.Gather{}, []mixed.Gang{{Need: 3}}, []counts{at(0, 1, 2)},
+			"1 members in a domain of BlockLayer are no multiple of 2: s1/b2",
+		},
 		{"two of four in twos", twosInBlocks, plan.Gather{}, []mixed.Gang{{Need: 2}}, []counts{at(0, 1)}, ""},
 		{"one beside one that runs, in twos", twosInBlocks, plan.Gather{}, []mixed.Gang{{Bound: at(2)}}, []counts{at(0, 1, 3)}, ""},
 		{"one that runs is asked for nothing", twosInBlocks, plan.Gather{}, []mixed.Gang{{Bound: at(2)}}, []counts{at(0, 1)}, ""},
-		{"two beside one that runs, in twos", twosInBlocks, plan.Gather{}, []mixed.Gang{{Bound: at(2)}}, []counts{at(3, 3)}, "3 members in a domain of BlockLayer are no multiple of 2: s1/b2"},
+		{
+			"two beside one that runs, in twos", twosInBlocks, plan.Gather{}, []mixed.Gang{{Bound: at(2)}}, []counts{at(3, 3)},
+			"3 members in a domain of BlockLayer are no multiple of 2: s1/b2",
+		},
 		{"in two spines", spine, plan.Gather{}, []mixed.Gang{{Need: 2}}, []counts{at(0, 4)}, "the places are not in one domain of SpineLayer: "},
-		{"away from those that run", spine, plan.Gather{}, []mixed.Gang{{Need: 1, Bound: at(0)}}, []counts{at(4)}, "the places are not in one domain of SpineLayer: "},
-		{"those that run are apart, and nobody comes", spine, plan.Gather{}, []mixed.Gang{{Bound: at(0, 5)}}, []counts{at()}, ""},
-		{"gangs together in a spine, each in a block", spine, plan.Gather{Must: 2}, []mixed.Gang{{Need: 2}, {Need: 2}}, []counts{at(0, 1), at(2, 3)}, ""},
-		{"the second in two blocks", spine, plan.Gather{Must: 2}, []mixed.Gang{{Need: 2}, {Need: 2}}, []counts{at(0, 1), at(1, 3)}, "gang 1: the places are not in one domain of BlockLayer: s1"},
-		{"the second is short", spine, plan.Gather{Must: 2}, []mixed.Gang{{Need: 2}, {Need: 2}}, []counts{at(0, 1), at(3)}, "gang 1: 1 members have places, 2 need one"},
-		{"twos together, but not each", plan.Gather{}, twosInBlocks, []mixed.Gang{{Need: 1}, {Need: 1}}, []counts{at(0), at(1)}, "1 members in a domain of BlockLayer are no multiple of 2: s1/b1"},
+		{
+			"away from running members", spine, plan.Gather{}, []mixed.Gang{{Need: 1, Bound: at(0)}}, []counts{at(4)},
+			"the places are not in one domain of SpineLayer: ",
+		},
+		{"running members are apart, and there are no new ones", spine, plan.Gather{}, []mixed.Gang{{Bound: at(0, 5)}}, []counts{at()}, ""},
+		{
+			"gangs together in a spine, each in a block", spine, plan.Gather{Must: 2}, []mixed.Gang{{Need: 2}, {Need: 2}},
+			[]counts{at(0, 1), at(2, 3)}, "",
+		},
+		{
+			"the second in two blocks", spine, plan.Gather{Must: 2}, []mixed.Gang{{Need: 2}, {Need: 2}}, []counts{at(0, 1), at(1, 3)},
+			"gang 1: the places are not in one domain of BlockLayer: s1",
+		},
+		{
+			"the second is short", spine, plan.Gather{Must: 2}, []mixed.Gang{{Need: 2}, {Need: 2}}, []counts{at(0, 1), at(3)},
+			"gang 1: 1 members have places, 2 need one",
+		},
+		{
+			"twos together, but not each", plan.Gather{}, twosInBlocks, []mixed.Gang{{Need: 1}, {Need: 1}}, []counts{at(0), at(1)},
+			"1 members in a domain of BlockLayer are no multiple of 2: s1/b1",
+		},
 		{"twos together", twosInBlocks, plan.Gather{}, []mixed.Gang{{Need: 1}, {Need: 1}}, []counts{at(0), at(1)}, ""},
-		{"a multiple beyond any count", plan.Gather{Multiple: offer.Multiples{1 << 62}}, plan.Gather{}, []mixed.Gang{{Need: 1}}, []counts{at(0)}, "1 members in a domain of ClusterTopologyLayer are no multiple of 4611686018427387904: "},
+		{
+			"a multiple beyond any count", plan.Gather{Multiple: offer.Multiples{1 << 62}}, plan.Gather{}, []mixed.Gang{{Need: 1}}, []counts{at(0)},
+			"1 members in a domain of ClusterTopologyLayer are no multiple of 4611686018427387904: ",
+		},
 	} {
 		j := mixed.Job{Gangs: c.gangs, All: c.all, Sets: mixed.EachGang(len(c.gangs), c.each)}
 		got := ""

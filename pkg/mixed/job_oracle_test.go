@@ -442,8 +442,9 @@ func (o *jobTwin) checkRefusal(t *rapid.T, r *plan.Refusal) {
 	}
 }
 
-// checkTooLarge: of the sets that must gather deeper than all the first three are named which no domain of
-// their layer takes, without any other members, with the first domain that takes most of them.
+// checkTooLarge: the refusal names the first three sets of gangs that fit in no domain of their layer even without
+// other members. Only sets with a deeper layer than the whole job count. Each is named with the first domain of the
+// largest capacity.
 func (o *jobTwin) checkTooLarge(t *rapid.T, y worlds.Tally, r *plan.Refusal) {
 	var want []plan.TooLarge
 	for i, set := range o.Sets {
@@ -524,8 +525,8 @@ func (o *jobTwin) within(at way) []offer.Slots {
 	return out
 }
 
-// gathered: in x, a domain in which sets gather below where all do, each set with new members has all its bound members
-// there, and no member elsewhere below d.
+// gathered checks the sets with new members in domain x that gather below the whole job. It reports whether x holds
+// all bound members of each such set, and no member of it is elsewhere below d.
 func (o *jobTwin) gathered(now [][]offer.Slots, x, d topology.ID) bool {
 	for i, set := range o.Sets {
 		row := o.row(i)
@@ -684,8 +685,8 @@ func drawShop(t *rapid.T, nodes, kinds int) shop {
 	return s
 }
 
-// drawJob draws up to six members of up to so many kinds in up to three gangs, and no
-// more than can be put on the nodes in so many ways.
+// drawJob draws up to six members of some kinds in up to three gangs. It limits the number of ways to place them on
+// the nodes.
 func drawJob(t *rapid.T, tree *topology.Tree, kinds, ways int) mixed.Job {
 	gangs := 1 + worlds.Even(t, 3, "gangs")
 	j := mixed.Job{All: drawGather(t, tree, 4)}
@@ -815,7 +816,8 @@ func drawJobWorld(t *rapid.T, tree *topology.Tree, kinds int) (shop, mixed.World
 // member by member.
 func TestChooseJob(t *testing.T) {
 	kinds := []string{
-		"refused", "on one node", "in a domain", "across the cluster", "on eight nodes", "unlike members", "three kinds", "several gangs", "three gangs",
+		"refused", "on one node", "in a domain", "across the cluster", "on eight nodes", "unlike members", "three kinds", "several gangs",
+		"three gangs",
 		"each gang gathers", "in part", "some gangs only", "six members", "with bound members", "with multiples",
 		"with multiples and bound members", "decided by ranks", "decided by preferences of all", "decided by preferences of each",
 		"decided by attraction", "decided by soft preferences", "decided by room", "decided by names", "decided inside", "like members",
@@ -864,7 +866,8 @@ func TestJobSets(t *testing.T) {
 		}
 		for range 1 + worlds.Even(t, 3, "sets") {
 			who := rapid.Permutation([]int{0, 1, 2}[:len(j.Gangs)]).Draw(t, "who")
-			j.Sets = append(j.Sets, mixed.Set{Gangs: who[:1+worlds.Even(t, 2, "more")], Gather: plan.Gather{Must: 1 + worlds.Even(t, 3, "must"), Multiple: none}})
+			j.Sets = append(j.Sets,
+				mixed.Set{Gangs: who[:1+worlds.Even(t, 2, "more")], Gather: plan.Gather{Must: 1 + worlds.Even(t, 3, "must"), Multiple: none}})
 		}
 		newJobTwin(s, w, j).compare(t, y)
 	})

@@ -202,7 +202,7 @@ func TestLargeJobs(t *testing.T) {
 		{name: "room for all", room: 8, job: job(1, members)},
 		{name: "room for some", room: 1, job: job(1, members), refused: true},
 		{name: "no room for the largest", room: 4, job: job(1, members), refused: true},
-		{name: "no room for the largest, who may stay away", room: 4, job: job(5, 0), away: 120},
+		{name: "no capacity for the largest, which is optional", room: 4, job: job(5, 0), away: 120},
 		{name: "each gang in a rack", room: 16, job: job(20, members), each: 2},
 		{name: "each gang in a rack that is too small", room: 5, job: job(4, members), each: 2, refused: true},
 		{name: "in a trial", room: 8, job: job(1, members), trials: true},
@@ -320,11 +320,13 @@ func TestSplitSets(t *testing.T) {
 // TestRefusalNamesDeeperGangs: a refusal says how many gangs must gather where, as far as it knows them.
 func TestRefusalNamesDeeperGangs(t *testing.T) {
 	for want, sets := range map[string][]mixed.Set{
-		"; each gang in one domain of Rack":                   mixed.EachGang(3, plan.Gather{Must: 2}),
-		"; one of the gangs in one domain of Rack":            {{Gangs: []int{1}, Gather: plan.Gather{Must: 2}}},
-		"; 2 of the gangs, each in one domain of Rack":        mixed.EachGang(2, plan.Gather{Must: 2}),
-		"; 2 of the gangs together in one domain of Rack":     {{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}},
-		"; 2 sets of 2 gangs, each set in one domain of Rack": {{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}, {Gangs: []int{1, 2}, Gather: plan.Gather{Must: 2}}},
+		"; each gang in one domain of Rack":               mixed.EachGang(3, plan.Gather{Must: 2}),
+		"; one of the gangs in one domain of Rack":        {{Gangs: []int{1}, Gather: plan.Gather{Must: 2}}},
+		"; 2 of the gangs, each in one domain of Rack":    mixed.EachGang(2, plan.Gather{Must: 2}),
+		"; 2 of the gangs together in one domain of Rack": {{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}},
+		"; 2 sets of 2 gangs, each set in one domain of Rack": {
+			{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}, {Gangs: []int{1, 2}, Gather: plan.Gather{Must: 2}},
+		},
 	} {
 		j := mixed.Job{Sets: sets}
 		for g := range 3 {
@@ -359,7 +361,8 @@ func TestSetsTooLarge(t *testing.T) {
 			[]mixed.Set{{Gangs: []int{0, 1}, Gather: rack}},
 			[]offer.Slots{2, 2},
 			0,
-			"ClusterTopologyLayer/: 3; 2 of the gangs together in one domain of Rack; 2 of the gangs together need 4 in one domain of Rack, best is s/r2 with 3",
+			"ClusterTopologyLayer/: 3; 2 of the gangs together in one domain of Rack; 2 of the gangs together need 4 in one domain of Rack, best " +
+				"is s/r2 with 3",
 		},
 		"each would fit alone": {
 			mixed.EachGang(3, rack), []offer.Slots{3, 2, 1}, 0, "ClusterTopologyLayer/: 5; each gang in one domain of Rack",

@@ -141,8 +141,8 @@ func drawChoice(t *rapid.T, w mixed.World, j mixed.Job) *chosen {
 	return o
 }
 
-// TestSomeGangs: where gangs may be left out the plan is the first of the plans for any set of
-// gangs, and there is none exactly if no set has one.
+// TestSomeGangs: with optional gangs the plan is the first of the plans for all sets of gangs. There is no plan only
+// if no set has one.
 func TestSomeGangs(t *testing.T) {
 	kinds := []string{"refused", "all", "not all", "branch left out", "with sets", "several sets", "like gangs", "some run"}
 	worlds.Check(t, 3000, kinds, func(t *rapid.T, y worlds.Tally) {
@@ -170,7 +170,8 @@ func TestSomeGangs(t *testing.T) {
 		if is == nil {
 			t.Fatalf("refused: %v; the twin places %v of %+v, %+v", refusal, want, o.Job, o.Choice)
 		}
-		if fmt.Sprint(is.Domain, is.Puts) != fmt.Sprint(want.Domain, want.Puts) && (is.Domain != want.Domain || len(is.Puts) != len(want.Puts) || !slices.Equal(o.in(is), o.in(want))) {
+		if fmt.Sprint(is.Domain, is.Puts) != fmt.Sprint(want.Domain, want.Puts) && (is.Domain != want.Domain || len(is.Puts) != len(want.Puts) ||
+			!slices.Equal(o.in(is), o.in(want))) {
 			t.Fatalf("%v, %v: want %v of %v\n%+v\n%+v", is, o.in(is), want, of, o.Job, o.Choice)
 		}
 		y.Count("all", !slices.Contains(of, false))

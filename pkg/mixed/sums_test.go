@@ -82,9 +82,18 @@ func TestPossible(t *testing.T) {
 		{"four on nodes that take three, in fours", job(4, func(j *mixed.Job) { j.All.Multiple = offer.Multiples{0, 0, 4} }), true, false},
 		{"seven in a block", job(7, func(j *mixed.Job) { j.All.Must = 1 }), true, false},
 		{"seven alike in a block", func() mixed.Job { j := gangs(7); j.All.Must = 1; return j }(), true, false},
-		{"two gangs of six, each in a block", func() mixed.Job { j := gangs(6, 6); j.Sets = mixed.EachGang(2, plan.Gather{Must: 1}); return j }(), true, true},
-		{"one of seven, the other of five", func() mixed.Job { j := gangs(7, 5); j.Sets = mixed.EachGang(2, plan.Gather{Must: 1}); return j }(), true, false},
-		{"too many to look at, one for half a block more than it has", func() mixed.Job { j := gangs(900, 300); j.Sets = mixed.EachGang(2, plan.Gather{Must: 1}); return j }(), true, false},
+		{
+			"two gangs of six, each in a block", func() mixed.Job { j := gangs(6, 6); j.Sets = mixed.EachGang(2, plan.Gather{Must: 1}); return j }(),
+			true, true,
+		},
+		{
+			"one of seven, the other of five", func() mixed.Job { j := gangs(7, 5); j.Sets = mixed.EachGang(2, plan.Gather{Must: 1}); return j }(),
+			true, false,
+		},
+		{
+			"too many to look at, one for half a block more than it has",
+			func() mixed.Job { j := gangs(900, 300); j.Sets = mixed.EachGang(2, plan.Gather{Must: 1}); return j }(), true, false,
+		},
 		{"each in threes", func() mixed.Job {
 			j := gangs(4, 5)
 			j.Sets = mixed.EachGang(2, plan.Gather{Multiple: offer.Multiples{0, 3}})
@@ -144,7 +153,8 @@ func TestRefusedByTheSums(t *testing.T) {
 	for _, trial := range []mixed.Trial{nil, noTrial{t}} {
 		asked, w.Trial = 0, trial
 		p, refusal := mixed.Choose(w, j)
-		if p != nil || refusal.Incomplete || refusal.Want != 16 || refusal.Domains[0].Slots != 15 || !strings.Contains(refusal.String(), "BlockLayer=3") {
+		if p != nil || refusal.Incomplete || refusal.Want != 16 || refusal.Domains[0].Slots != 15 || !strings.Contains(refusal.String(),
+			"BlockLayer=3") {
 			t.Fatalf("%+v, %v", p, refusal)
 		}
 		if asked > (16+4)*95+512 {
@@ -160,12 +170,15 @@ func TestRefusedByTheSums(t *testing.T) {
 // noTrial is a trial that fails the test when asked.
 type noTrial struct{ *testing.T }
 
-func (s noTrial) Fits(int, int) bool { s.Fatal("somebody was to fit"); return false }
-func (s noTrial) Put(int, int)       { s.Fatal("somebody was put") }
-func (s noTrial) Undo()              { s.Fatal("somebody was put") }
+func (s noTrial) Fits(int, int) bool {
+	s.Fatal("unexpected question whether a member fits")
+	return false
+}
+func (s noTrial) Put(int, int) { s.Fatal("unexpected placement of a member") }
+func (s noTrial) Undo()        { s.Fatal("unexpected placement of a member") }
 
-// TestSums: in small worlds there is a way exactly when the question whether there is one
-// says so, and counts alone refuse nothing for which there is one.
+// TestSums: in small worlds Possible is true exactly if a plan exists, and counts alone never reject a job that has a
+// plan.
 func TestSums(t *testing.T) {
 	kinds := []string{"refused by counts", "refused by slots", "possible", "bound members", "several gangs"}
 	worlds.Check(t, 3000, kinds, func(t *rapid.T, y worlds.Tally) {

@@ -247,12 +247,12 @@ func (o *jobTwin) checkPuts(t *rapid.T, p *mixed.Plan) {
 	}
 }
 
-// TestJobInTrial: where members depend on one another, a plan is found exactly when
-// there is one, passes in its order, and leaves no member in the trial.
+// TestJobInTrial: for interdependent members a plan is found exactly if one exists. The plan passes in its order and
+// leaves no member in the trial.
 func TestJobInTrial(t *testing.T) {
 	kinds := []string{
 		"refused", "refused by neighbours only", "placed", "unlike members", "several gangs", "in part", "with bound members",
-		"with multiples", "the order matters", "where nobody fits at first", "one wants no neighbours",
+		"with multiples", "the order matters", "where no member fits at first", "one wants no neighbours",
 	}
 	worlds.Check(t, 6000, kinds, func(t *rapid.T, y worlds.Tally) {
 		tree := worlds.Draw(t, 2+worlds.Even(t, 4, "most")).Build()
@@ -309,7 +309,7 @@ func TestJobInTrial(t *testing.T) {
 		y.Count("one wants no neighbours", len(p.Puts) > 1 && slices.ContainsFunc(p.Puts, func(x mixed.Put) bool {
 			return st.rules[j.Classes[x.Class].Kind].apart
 		}))
-		y.Count("where nobody fits at first", slices.ContainsFunc(p.Puts, func(x mixed.Put) bool {
+		y.Count("where no member fits at first", slices.ContainsFunc(p.Puts, func(x mixed.Put) bool {
 			return st.take(x.Node, make([]offer.Slots, kinds), j.Classes[x.Class].Kind) == 0
 		}))
 	})
@@ -366,7 +366,7 @@ func TestElasticInTrial(t *testing.T) {
 		rules []neighbours
 		want  []int // by class
 	}{
-		{"one of three who want a block each", []offer.Slots{1, 1, 2}, oneGang(5, 3, 4, 4), []neighbours{apart}, []int{1, 4, 4}},
+		{"one of three with a block each", []offer.Slots{1, 1, 2}, oneGang(5, 3, 4, 4), []neighbours{apart}, []int{1, 4, 4}},
 		{"twenty others", []offer.Slots{1, 1}, oneGang(20, 3, 20), []neighbours{apart}, []int{1, 20}},
 		{"others in five sizes", []offer.Slots{1, 1, 2, 3, 4}, oneGang(6, 3, 2, 2, 1, 1), []neighbours{apart}, []int{1, 2, 2, 1, 1}},
 		{"two kinds that want a block each", []offer.Slots{1, 1, 1, 2}, oneGang(6, 2, 2, 8, 8), []neighbours{apart, apart}, []int{1, 0, 8, 8}},
@@ -426,9 +426,9 @@ func TestRefusalsInTrial(t *testing.T) {
 		{"one a node on five nodes", 5, 2, 16, []offer.Slots{1, 1}, oneGang(8, 1, 7), []neighbours{plain, oneANode}, 800},
 		{"one a node, two kinds", 5, 2, 16, []offer.Slots{1, 1}, oneGang(8, 2, 6), []neighbours{oneANode, oneANode}, 2200},
 		{"too much for five nodes", 5, 2, 4, []offer.Slots{2, 3}, oneGang(8, 4, 4), []neighbours{even}, 2800},
-		{"three who want a block each", 4, 2, 16, []offer.Slots{1, 1, 2}, oneGang(11, 3, 4, 4), []neighbours{apart}, 4500},
-		{"elastic, two who want a block each", 4, 2, 16, []offer.Slots{1, 9}, oneGang(6, 2, 6), []neighbours{apart}, 300},
-		{"twelve who want one of ten blocks each", 100, 10, 16, []offer.Slots{1, 4}, oneGang(16, 12, 4), []neighbours{apart}, 4500},
+		{"three with a block each", 4, 2, 16, []offer.Slots{1, 1, 2}, oneGang(11, 3, 4, 4), []neighbours{apart}, 4500},
+		{"elastic, two with a block each", 4, 2, 16, []offer.Slots{1, 9}, oneGang(6, 2, 6), []neighbours{apart}, 300},
+		{"twelve with one of ten blocks each", 100, 10, 16, []offer.Slots{1, 4}, oneGang(16, 12, 4), []neighbours{apart}, 4500},
 		{"forty, one a node, on thirty nodes", 30, 3, 16, []offer.Slots{1, 2}, oneGang(40, 1, 39), []neighbours{plain, oneANode}, 4500},
 	} {
 		t.Run(c.name, func(t *testing.T) {

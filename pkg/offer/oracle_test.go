@@ -45,8 +45,8 @@ func reaches(t *topology.Tree, free []offer.Slots, m offer.Multiples) []worlds.R
 	}
 }
 
-// TestRoll: the offer is the largest total that can be reached, every multiple of the
-// step up to it can be reached, and no other total can.
+// TestRoll: the offer is the largest possible total. Every multiple of the step up to it is possible, and no other
+// total.
 func TestRoll(t *testing.T) {
 	kinds := []string{"multiples", "rounded", "steps above their multiple", "beyond any count"}
 	worlds.Check(t, 2000, kinds, func(t *rapid.T, y worlds.Tally) {

@@ -160,7 +160,9 @@ func (t *tab) size(width, height int64) { t.do(chromedp.EmulateViewport(width, h
 
 func (t *tab) focus(selector string) {
 	t.Helper()
-	require.True(t, is[bool](t, fmt.Sprintf("(document.querySelector(%[1]q).focus(), document.activeElement === document.querySelector(%[1]q))", selector)), selector)
+	require.True(t,
+		is[bool](t, fmt.Sprintf("(document.querySelector(%[1]q).focus(), document.activeElement === document.querySelector(%[1]q))", selector)),
+		selector)
 }
 
 func (t *tab) key(keys ...string) {
@@ -173,7 +175,9 @@ func (t *tab) key(keys ...string) {
 // click presses the mouse in the middle of what is there.
 func (t *tab) click(selector string) {
 	t.Helper()
-	at := is[[]float64](t, fmt.Sprintf("(() => { const e = document.querySelector(%q); e.scrollIntoView({ block: 'nearest' }); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()", selector))
+	at := is[[]float64](t,
+		fmt.Sprintf("(() => { const e = document.querySelector(%q); e.scrollIntoView({ block: 'nearest' }); const r = "+
+			"e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()", selector))
 	t.do(chromedp.MouseClickXY(at[0], at[1]))
 }
 
@@ -230,7 +234,7 @@ const contrast = `(() => {
   return { bad, texts };
 })()`
 
-// readable fails for text that is hard to read, and for what has no name for who cannot see it.
+// readable fails for text with low contrast, and for elements without a name for screen readers.
 func (t *tab) readable() {
 	t.Helper()
 	found := is[struct {
@@ -353,7 +357,9 @@ func TestBrowserKeys(t *testing.T) {
 	d := documents(t, "before")
 	b := open(t, d.State, &asked{explain: d.Explain, fits: d.Fits})
 	at := func() string {
-		return is[string](b, "document.activeElement.dataset.path ?? document.activeElement.parentElement.dataset.gang ?? (document.activeElement.id || document.activeElement.tagName)")
+		return is[string](b,
+			"document.activeElement.dataset.path ?? document.activeElement.parentElement.dataset.gang ?? (document.activeElement.id || "+
+				"document.activeElement.tagName)")
 	}
 	seen := func() {
 		t.Helper()
@@ -456,7 +462,8 @@ func TestBrowserPaper(t *testing.T) {
 		require.NoError(t, err)
 		b.keep("paper-"+c.name+".png", full)
 		require.True(t, is[bool](b, "canvas.clientHeight >= Math.floor(muster.plan().height)"), "all of the network is drawn")
-		require.Empty(t, is[string](b, "[...document.querySelectorAll('#theme, #print')].filter((e) => e.getClientRects().length).map((e) => e.id).join()"))
+		require.Empty(t,
+			is[string](b, "[...document.querySelectorAll('#theme, #print')].filter((e) => e.getClientRects().length).map((e) => e.id).join()"))
 		b.media("", "dark")
 		b.until("!document.documentElement.classList.contains('paper')")
 		pdf, err := chromedp.Run(b.ctx, chromedp.PrintToPDF(chromedp.PDFPrintBackground()))
@@ -517,7 +524,10 @@ func large(nodes int) page.State {
 		name := fmt.Sprintf("team-%d/training-%d", (i+1)%9, i+1)
 		s.Gangs = append(s.Gangs, page.Gang{Name: name, Pods: pods[name], Domain: fmt.Sprint("block-", i*10/one)})
 		if i%13 == 12 {
-			s.Waiting = append(s.Waiting, page.Waiter{Gang: name, Min: 32, State: "Unschedulable", Reason: "No SpineLayer has room for 32 members: the best, block-1/spine-12, has 17."})
+			s.Waiting = append(s.Waiting,
+				page.Waiter{
+					Gang: name, Min: 32, State: "Unschedulable", Reason: "No SpineLayer has room for 32 members: the best, block-1/spine-12, has 17.",
+				})
 		}
 	}
 	return s
@@ -532,7 +542,8 @@ func TestBrowserLarge(t *testing.T) {
 	s := large(nodes)
 	b := open(t, s, &asked{}, chromedp.EmulateViewport(1600, 1000))
 	painted := is[float64](b, "muster.timings().first")
-	t.Logf("%d nodes: all of it has arrived after %.0f ms, and is drawn in %.0f ms", nodes, is[float64](b, "muster.timings().arrived"), is[float64](b, "muster.timings().script"))
+	t.Logf("%d nodes: all of it has arrived after %.0f ms, and is drawn in %.0f ms", nodes, is[float64](b, "muster.timings().arrived"),
+		is[float64](b, "muster.timings().script"))
 	const updates = 20
 	for k := range updates {
 		next := s
@@ -555,7 +566,8 @@ func TestBrowserLarge(t *testing.T) {
 		const step = () => { m.scrollTop += 300; if (++n < 20) requestAnimationFrame(step); else done((performance.now() - began) / n); };
 		requestAnimationFrame(step); })`)
 	scripts := is[[]float64](b, "muster.timings().scripts.sort((a, b) => a - b)")
-	t.Logf("%d nodes: first paint %.0f ms after the address was opened; an update of 200 nodes is painted after %.0f ms (median; %.0f to %.0f ms), of which the script takes %.0f ms (median; %.0f to %.0f ms); %.0f ms a frame while scrolling",
+	t.Logf("%d nodes: first paint %.0f ms after the address was opened; an update of 200 nodes is painted after %.0f ms (median; %.0f to "+
+		"%.0f ms), of which the script takes %.0f ms (median; %.0f to %.0f ms); %.0f ms a frame while scrolling",
 		nodes, painted, all[updates/2], all[0], all[updates-1], scripts[updates/2], scripts[0], scripts[updates-1], scroll)
 	b.click(`[data-path="block-0/spine-1"] .name`)
 	b.key("z")

@@ -147,7 +147,9 @@ func TestForeign(t *testing.T) {
 }
 
 func TestAsked(t *testing.T) {
-	a := &asked{explain: map[string]any{"a/b": map[string]string{"waitsFor": "<room>"}}, fits: []page.DomainFit{{Gang: "a/b", Needs: 4, Slots: 3}}}
+	a := &asked{
+		explain: map[string]any{"a/b": map[string]string{"waitsFor": "<room>"}}, fits: []page.DomainFit{{Gang: "a/b", Needs: 4, Slots: 3}},
+	}
 	p := page.New(page.Options{Address: address, Queries: a})
 	w := get(t, p, "/explain?gang=a%2Fb")
 	require.Equal(t, http.StatusOK, w.Code)

@@ -18,14 +18,22 @@ var states = rapid.Custom(func(t *rapid.T) page.State {
 	name := rapid.SampledFrom([]string{"a/a", "a/b", "b/a", "b/b", "c/c"})
 	few := rapid.IntRange(0, 2)
 	place := rapid.Custom(func(t *rapid.T) page.Place {
-		return page.Place{Gang: name.Draw(t, "gang"), Kind: rapid.SampledFrom([]page.Kind{page.Runs, page.Terminating, page.Reserved}).Draw(t, "kind"), Pods: 1 + few.Draw(t, "pods")}
+		return page.Place{
+			Gang: name.Draw(t, "gang"), Kind: rapid.SampledFrom([]page.Kind{page.Runs, page.Terminating, page.Reserved}).Draw(t, "kind"),
+			Pods: 1 + few.Draw(t, "pods"),
+		}
 	})
 	node := rapid.Custom(func(t *rapid.T) page.Node {
-		return page.Node{Path: name.Draw(t, "path"), Free: few.Draw(t, "free"), Broken: few.Draw(t, "broken") == 0, Places: rapid.SliceOfN(place, 0, 2).Draw(t, "places")}
+		return page.Node{
+			Path: name.Draw(t, "path"), Free: few.Draw(t, "free"), Broken: few.Draw(t, "broken") == 0,
+			Places: rapid.SliceOfN(place, 0, 2).Draw(t, "places"),
+		}
 	})
 	one := rapid.Custom(func(t *rapid.T) page.Gang { return page.Gang{Name: name.Draw(t, "name"), Pods: few.Draw(t, "pods")} })
 	waiter := rapid.Custom(func(t *rapid.T) page.Waiter {
-		return page.Waiter{Gang: name.Draw(t, "gang"), Bound: few.Draw(t, "bound"), Reason: rapid.SampledFrom([]string{"", "no room"}).Draw(t, "reason")}
+		return page.Waiter{
+			Gang: name.Draw(t, "gang"), Bound: few.Draw(t, "bound"), Reason: rapid.SampledFrom([]string{"", "no room"}).Draw(t, "reason"),
+		}
 	})
 	return page.State{
 		At: time.Unix(int64(few.Draw(t, "at")), 0).UTC(), Problem: rapid.SampledFrom([]string{"", "it is broken"}).Draw(t, "problem"),
@@ -73,7 +81,10 @@ func TestPatchSize(t *testing.T) {
 	now := old
 	now.Nodes = append([]page.Node{}, old.Nodes...)
 	now.Nodes[7] = page.Node{Path: "s/n-7", Places: []page.Place{{Gang: "a/a", Kind: page.Runs, Pods: 1}}}
-	sameJSON(t, json.RawMessage(`{"nodes": {"changed": [{"at": 7, "is": {"path": "s/n-7", "free": 0, "places": [{"gang": "a/a", "kind": "runs", "pods": 1}]}}]}}`), page.Diff(&old, &now))
+	sameJSON(t,
+		json.RawMessage(`{"nodes": {"changed": [{"at": 7, "is": {"path": "s/n-7", "free": 0, "places": [{"gang": "a/a", "kind": `+
+			`"runs", "pods": 1}]}}]}}`),
+		page.Diff(&old, &now))
 	now.Nodes = append([]page.Node{{Path: "s/n"}}, old.Nodes[1:]...)
 	sameJSON(t, json.RawMessage(`{"nodes": {"gone": [0], "came": [{"at": 0, "is": {"path": "s/n", "free": 0}}]}}`), page.Diff(&old, &now))
 }

@@ -70,7 +70,8 @@ func TestReadWhatIsDrawn(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "declared") {
 			k := picture.PodKind{
-				Priority: rapid.Int32().Draw(t, "priority"), Started: rapid.Int64().Draw(t, "started"), Budget: rapid.Bool().Draw(t, "pdb"), Waits: rapid.Bool().Draw(t, "waits"),
+				Priority: rapid.Int32().Draw(t, "priority"), Started: rapid.Int64().Draw(t, "started"), Budget: rapid.Bool().Draw(t, "pdb"),
+				Waits: rapid.Bool().Draw(t, "waits"),
 			}
 			if rapid.Bool().Draw(t, "in a gang") {
 				k.Gang = picture.Gang{Name: "g", Min: rapid.IntRange(1, 9).Draw(t, "min")}

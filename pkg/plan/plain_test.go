@@ -48,7 +48,8 @@ func TestChooseForNothing(t *testing.T) {
 		preferences := len(slices.DeleteFunc(slices.Clone(r.Prefer), func(p plan.Preference) bool { return p.Layer <= layer }))
 		y.Count("several preferences", preferences > 1)
 		y.Count("as many digits as domains need", preferences > 1 && r.Want == 1<<40)
-		y.Count("preferences in more than one number", preferences > 1 && slices.ContainsFunc(r.Prefer, func(p plan.Preference) bool { return p.Charge == plan.PerPair }))
+		y.Count("preferences in more than one number",
+			preferences > 1 && slices.ContainsFunc(r.Prefer, func(p plan.Preference) bool { return p.Charge == plan.PerPair }))
 	})
 }
 
@@ -181,7 +182,9 @@ func drawManyNodes(t *rapid.T) plan.World {
 	w := plan.World{Tree: topology.Build(layers, nodes)}
 	n := w.Tree.NumNodes()
 	w.Bound = make([]offer.Slots, n)
-	sizes := rapid.SampledFrom([][]int{{0, 1}, {0, 1, 2, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8}, {1, 8}, {0, 3, 7}, {2, 50}, {1, 30}, {2, 70}}).Draw(t, "sizes")
+	sizes := rapid.SampledFrom([][]int{
+		{0, 1}, {0, 1, 2, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8}, {1, 8}, {0, 3, 7}, {2, 50}, {1, 30}, {2, 70},
+	}).Draw(t, "sizes")
 	for range n {
 		w.Free = append(w.Free, offer.Slots(rapid.SampledFrom(sizes).Draw(t, "slots")))
 	}

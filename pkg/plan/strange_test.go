@@ -16,8 +16,11 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// drawStrange draws unusual shapes: up to twelve children, nodes that name few of their domains or none, nodes that
-// take no member or more than there are, many running members, in one domain or several, and attracting pods by number.
+// drawStrange draws unusual shapes.
+//
+//	Domains: up to twelve children; nodes that name few of their domains or none.
+//	Nodes: capacity for no member, or for more than exist.
+//	Pods: many running members in one domain or several; attracting pods by number.
 func drawStrange(t *rapid.T) plan.World {
 	layers := []string{"Hall", "Spine", "Block", "Rack"}[:worlds.Even(t, 5, "layers")]
 	var nodes []topology.Node
@@ -42,7 +45,9 @@ func drawStrange(t *rapid.T) plan.World {
 	w := plan.World{Tree: topology.Build(layers, nodes)}
 	n := w.Tree.NumNodes()
 	w.Bound, w.Attract = make([]offer.Slots, n), make([]offer.Slots, n)
-	sizes := [][]offer.Slots{{0, 0, 0, 1}, {1}, {0, 1, 2}, {1, 1 << 40}, {0, 1 << 40, 5}, {0, 7, 8, 9}, {8}, {1, 2, 4, 8, 16, 32}, {3, 5}}[worlds.Even(t, 9, "sizes")]
+	sizes := [][]offer.Slots{
+		{0, 0, 0, 1}, {1}, {0, 1, 2}, {1, 1 << 40}, {0, 1 << 40, 5}, {0, 7, 8, 9}, {8}, {1, 2, 4, 8, 16, 32}, {3, 5},
+	}[worlds.Even(t, 9, "sizes")]
 	for range n {
 		w.Free = append(w.Free, sizes[worlds.Even(t, len(sizes), "slots")])
 	}
@@ -94,7 +99,7 @@ func drawStrangeRequest(t *rapid.T, w plan.World) (r plan.Request) {
 func TestStrange(t *testing.T) {
 	kinds := []string{
 		"across the cluster", "in a domain", "with multiples", "with bound members", "several preferences", "three preferences", "pairs, too",
-		"multiples beside members that run", "pods attract", "nodes that take everybody",
+		"multiples beside members that run", "pods attract", "nodes that take all members",
 	}
 	worlds.Check(t, 2000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawStrange(t)
@@ -138,7 +143,7 @@ func TestStrange(t *testing.T) {
 		y.Count("with bound members", slices.Max(w.Bound) > 0)
 		y.Count("multiples beside members that run", slices.Max(r.Multiple) > 1 && slices.Max(w.Bound) > 0)
 		y.Count("pods attract", slices.Max(w.Attract) > 0)
-		y.Count("nodes that take everybody", slices.Max(w.Free) == 1<<40)
+		y.Count("nodes that take all members", slices.Max(w.Free) == 1<<40)
 		y.Count("several preferences", len(layers) > 1)
 		y.Count("three preferences", len(layers) > 2)
 	})
@@ -146,7 +151,10 @@ func TestStrange(t *testing.T) {
 
 // TestStrangeAndSmall is TestChoose for the same shapes, as far as the twin can try everything.
 func TestStrangeAndSmall(t *testing.T) {
-	kinds := []string{"refused", "in a domain", "with multiples", "with bound members", "decided by preferences", "decided by the second preference", "decided by attraction"}
+	kinds := []string{
+		"refused", "in a domain", "with multiples", "with bound members", "decided by preferences", "decided by the second preference",
+		"decided by attraction",
+	}
 	worlds.Check(t, 600, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawStrange(t)
 		ways := offer.Slots(200)

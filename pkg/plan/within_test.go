@@ -58,7 +58,9 @@ func TestWithin(t *testing.T) {
 			return
 		}
 		want := s.Plan(n)
-		others := map[string]*plan.Search{"within": plan.NewSearch(w, r, 1, narrow), "all of it": plan.NewSearch(w, r, 1, narrow), "wide": plan.NewSearch(w, r, 2, wide)}
+		others := map[string]*plan.Search{
+			"within": plan.NewSearch(w, r, 1, narrow), "all of it": plan.NewSearch(w, r, 1, narrow), "wide": plan.NewSearch(w, r, 2, wide),
+		}
 		others["within"].Within(some)
 		others["all of it"].Within([]topology.ID{topology.Root})
 		for how, o := range others {

@@ -20,14 +20,14 @@ import (
 
 // TestPictures runs the files in testdata. The commands:
 //
-//	topology       the layers from the top down, each with its label keys; node-tier= is the tier of a node
-//	gangs          the gangs of objects, which are written as YAML; pods among them are those that exist, revision= is
-//	               that of a LeaderWorkerSet's leaders
-//	rules          a constraint in layers, label keys and tiers
-//	names          the name of the object of a gang and a group
-//	admit          what admission says of an object, and of an update if there are two: first what it was
+//	topology       reads layers from the top down, with their label keys; node-tier= is the tier of a node.
+//	gangs          returns the gangs of YAML objects; pods among the objects exist already.
+//	               revision= is the revision of a LeaderWorkerSet's leaders.
+//	rules          converts a constraint in layers, label keys and tiers.
+//	names          returns the object name of a gang and a group.
+//	admit          returns the answer of admission to an object, or to an update: first the old object, then the new.
 //
-// Run with -rewrite to write the answers anew; then read the diff.
+// Run with -rewrite to write new answers; then read the diff.
 func TestPictures(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)

@@ -15,9 +15,12 @@ import (
 func family(t *rapid.T) *quota.Book {
 	specs := []quota.Spec{{Name: "root", Inner: true}}
 	for _, above := range []string{"p", "q"} {
-		specs = append(specs, quota.Spec{Name: above, Parent: "root", Inner: true, Max: quota.List{"cpu": rapid.Int64Range(4, 20).Draw(t, above)}})
+		specs = append(specs,
+			quota.Spec{Name: above, Parent: "root", Inner: true, Max: quota.List{"cpu": rapid.Int64Range(4, 20).Draw(t, above)}})
 		for i := range 2 {
-			s := quota.Spec{Name: fmt.Sprint(above, i), Parent: above, Max: quota.List{"cpu": rapid.Int64Range(1, 16).Draw(t, "max")}, Min: quota.List{}}
+			s := quota.Spec{
+				Name: fmt.Sprint(above, i), Parent: above, Max: quota.List{"cpu": rapid.Int64Range(1, 16).Draw(t, "max")}, Min: quota.List{},
+			}
 			if n := rapid.Int64Range(0, 6).Draw(t, "min"); n > 0 {
 				s.Min["cpu"] = min(n, s.Max["cpu"])
 			}
@@ -32,7 +35,10 @@ func family(t *rapid.T) *quota.Book {
 
 // A gang may be evicted once its last protected pod is gone, even if that pod waits.
 func TestGangMayBeEvictedOnceProtectedPodIsGone(t *testing.T) {
-	tree, _ := quota.NewTree([]quota.Spec{{Name: "root", Inner: true}, {Name: "a", Parent: "root", Min: quota.List{"cpu": 4}}, {Name: "b", Parent: "root", Max: quota.List{"cpu": 1}}})
+	tree, _ := quota.NewTree([]quota.Spec{
+		{Name: "root", Inner: true}, {Name: "a", Parent: "root", Min: quota.List{"cpu": 4}},
+		{Name: "b", Parent: "root", Max: quota.List{"cpu": 1}},
+	})
 	b := quota.NewBook(tree)
 	b.Set(quota.Pod{Name: "runs", Gang: "g", Quota: "b", Asks: quota.List{"cpu": 1}, State: quota.Bound})
 	b.Set(quota.Pod{Name: "waits", Gang: "g", Quota: "b", Asks: quota.List{"cpu": 4}, Fixed: true})

@@ -38,7 +38,9 @@ func company() (b *quota.Book, asks []quota.Request) {
 			asks = append(asks, quota.Request{Gang: gang, Need: []quota.Want{{Quota: leaf, Asks: each, Count: 4}}})
 		}
 		for m := range 4 {
-			b.Set(quota.Pod{Name: fmt.Sprint(gang, "-", m), Gang: gang, Quota: leaf, Asks: each, State: state, Since: int64(i), Priority: int32(i % 3)})
+			b.Set(quota.Pod{
+				Name: fmt.Sprint(gang, "-", m), Gang: gang, Quota: leaf, Asks: each, State: state, Since: int64(i), Priority: int32(i % 3),
+			})
 		}
 	}
 	return b, asks

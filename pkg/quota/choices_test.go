@@ -10,7 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// The choices equal those of an exhaustive search, for two gangs with members of several kinds.
+// For two gangs with members of several kinds, the choices are the same as in an exhaustive search.
 func TestChoices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := func(most int, label string) int64 { return int64(rapid.IntRange(0, most).Draw(t, label)) }
@@ -156,7 +156,10 @@ func TestFoundChoiceIsListed(t *testing.T) {
 	for _, k := range []struct {
 		count            int
 		cpu, gpu, memory int64
-	}{{2, 0, 0, 4}, {1, 4, 5, 11}, {4, 10, 0, 2}, {4, 3, 3, 1}, {3, 1, 1, 6}, {1, 4, 5, 7}, {1, 0, 4, 8}, {3, 9, 1, 10}, {3, 9, 0, 0}, {2, 0, 5, 7}} {
+	}{
+		{2, 0, 0, 4}, {1, 4, 5, 11}, {4, 10, 0, 2}, {4, 3, 3, 1}, {3, 1, 1, 6}, {1, 4, 5, 7}, {1, 0, 4, 8}, {3, 9, 1, 10}, {3, 9, 0, 0},
+		{2, 0, 5, 7},
+	} {
 		asks := quota.List{"cpu": k.cpu, "gpu": k.gpu, "memory": k.memory}
 		c.Kinds = append(c.Kinds, quota.Kind{Want: quota.Want{Quota: "q", Asks: asks, Count: k.count}})
 	}

@@ -579,7 +579,10 @@ func (p *plain) gang(name string) (is quota.Pod) {
 
 // drawWorld makes a small tree.
 func drawWorld(t *rapid.T) (*plain, *quota.Book) {
-	p := &plain{specs: map[string]quota.Spec{root: {Name: root, Inner: true}}, totals: quota.List{}, pods: map[string]quota.Pod{}, passed: map[string]bool{}, with: map[string][]string{}, since: map[string]int64{}}
+	p := &plain{
+		specs: map[string]quota.Spec{root: {Name: root, Inner: true}}, totals: quota.List{}, pods: map[string]quota.Pod{},
+		passed: map[string]bool{}, with: map[string][]string{}, since: map[string]int64{},
+	}
 	rich := rapid.Bool().Draw(t, "rich")
 	p.rich = rich
 	amounts := func(label string, odds int) quota.List {
@@ -657,7 +660,9 @@ func keysOf[V any](m map[string]V) func(yield func(string) bool) {
 
 // After any history a Book answers as its twin, which recomputes everything.
 func TestBook(t *testing.T) {
-	kinds := []string{"admitted", "max", "min", "runtime", "not next", "guaranteed", "borrows", "own", "by min", "by shares", "enough", "not enough", "leaving"}
+	kinds := []string{
+		"admitted", "max", "min", "runtime", "not next", "guaranteed", "borrows", "own", "by min", "by shares", "enough", "not enough", "leaving",
+	}
 	worlds.Check(t, 10000, kinds, func(t *rapid.T, y worlds.Tally) {
 		p, b := drawWorld(t)
 		var leaves []string
@@ -673,7 +678,7 @@ func TestBook(t *testing.T) {
 			b = history(t, p, b, leaves, int64(step+1))
 		}
 		var leaving []string
-		if among(t, 0, 3, "somebody leaves") == 0 {
+		if among(t, 0, 3, "a gang ends") == 0 {
 			for _, name := range slices.Sorted(keysOf(p.pods)) {
 				if among(t, 0, 3, "leaves") == 0 {
 					leaving = append(leaving, name)
@@ -835,7 +840,7 @@ func compare(t *rapid.T, p *plain, b *quota.Book, y worlds.Tally) {
 		compareReclaim(t, p, b, ask, y)
 	}
 	if len(late) > 0 && len(next) == 0 {
-		t.Fatalf("%v wait for one another, and nobody is next", late)
+		t.Fatalf("%v wait for one another, and none is next", late)
 	}
 }
 

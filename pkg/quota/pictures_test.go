@@ -13,25 +13,24 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// TestPictures runs files of pictures. A quota is a line of its name, deeper than its parent's, and of what it declares;
-// amounts are of each resource, or of cpu alone. The commands:
+// TestPictures runs files of pictures. A quota is a line with its name, deeper than its parent's, and its
+// declaration. Amounts are of each resource, or of cpu alone. The commands:
 //
-//	quotas [total=…] [fixed-min] [max-only]  reads a tree, one line a quota
-//	gangs                    one line a gang: its quota (or several), n×amount, and what it has of that: waits, keeps or holds
-//	gone gang…               gangs leave
-//	passed gang…, fresh      gangs that cannot start now for other reasons, or may again
-//	together gang…           gangs that start together: who asks for one asks for all
-//	needs gang least=n       of the first members that are alike it needs so many
-//	claim gang…, unclaim     what a gang asks for is saved for it; claim-free: also of what is free in the tree
-//	admit gang… [more=n]     whether gangs that wait are admitted; of the last n members as many as may be
-//	beyond gang…             the limit of which a gang asks for more than there will ever be
-//	may gang… [policy=…] [more=n]  who may be evicted for a gang, for all but its last n members
-//	enough gang victim…      whether it is right to evict these, and enough
-//	                         both with leaving=gang: who leaves already, and counts as gone
-//	over                     the quotas that have more than they are entitled to
-//	fewest gang              who leaves for a gang, whole gangs, the fewest pods
-//	above                    who gives up what it keeps, since its quota may have less or cannot be used
-//	draw                     the tree as it is
+//	quotas [total=…] [fixed-min] [max-only]  reads a tree, one line a quota.
+//	gangs                    reads one line a gang: its quota (or several), n×amount, and its state: waits, keeps or holds.
+//	gone gang…               deletes gangs.
+//	passed gang…, fresh      marks gangs that cannot start now for other reasons, or clears the marks.
+//	together gang…           makes gangs start together: a request of one is a request of all.
+//	needs gang least=n       sets the minimum of the first kind of members.
+//	claim gang…, unclaim     holds the requested quota for gangs; claim-free: also quota that is free in the tree.
+//	admit gang… [more=n]     reports whether waiting gangs are admitted; the last n members are optional.
+//	beyond gang…             names the limit that a gang's request can never meet.
+//	may gang… [policy=…] [more=n]  lists the eligible victims for a gang, without its last n members.
+//	enough gang victim…      reports whether evicting these victims is allowed, and enough;
+//	                         leaving=gang: victims that terminate already and count as gone, as for may.
+//	over                     lists the quotas that use more than their fair share.
+//	above                    lists reservations that end, since their quota shrank or cannot be used.
+//	draw                     draws the tree.
 func TestPictures(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if filepath.Ext(path) != ".txt" {
@@ -409,7 +408,8 @@ func (s *scene) may(b *quota.Book, names []string, more int, policy quota.Policy
 		var may []string
 		for _, other := range s.sorted() {
 			if right := r.Right(other.name); right != quota.None {
-				may = append(may, other.name+" "+map[quota.Right]string{quota.SameQuota: "own", quota.ByMin: "by min", quota.ByFairShare: "by shares"}[right])
+				may = append(may,
+					other.name+" "+map[quota.Right]string{quota.SameQuota: "own", quota.ByMin: "by min", quota.ByFairShare: "by shares"}[right])
 			}
 		}
 		fmt.Fprintf(&out, "%s: %s", name, strings.Join(may, ", "))

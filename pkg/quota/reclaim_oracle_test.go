@@ -35,7 +35,8 @@ func (p *plain) running(gang string) (names []string) {
 	return names
 }
 
-// right is why one gang may be evicted for another, in words; "" if it may not. Fair shares and guarantees are those of the beginning.
+// right returns the reason why one gang may be evicted for another, or "". It uses the fair shares and guarantees
+// before any eviction.
 func (p *plain) right(asker, victim string, begin *plain) string {
 	g := begin.gang(victim)
 	worst := ""
@@ -239,7 +240,7 @@ func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Request, y wo
 		if want {
 			y["enough"]++
 			if !helps {
-				t.Fatalf("%s: nobody who leaves should help, but %v do", ask.Gang, gangs)
+				t.Fatalf("%s: no victims should help, but %v do", ask.Gang, gangs)
 			}
 			for _, short := range shorts {
 				for name, n := range short.Amount {

@@ -19,8 +19,8 @@ func grown(names ...string) *quota.Tree {
 	return tree
 }
 
-// A search for victims goes on when quotas are deleted meanwhile, also those of the preemptor and the victims; a later search sees the new
-// tree.
+// A search for victims goes on when quotas are deleted meanwhile, also the quotas of the preemptor and the victims. A
+// later search sees the new tree.
 func TestSearchOutlivesTree(t *testing.T) {
 	b := quota.NewBook(grown("a", "b", "c"))
 	b.Total("root", quota.List{"cpu": 8})

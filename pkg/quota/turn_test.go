@@ -11,7 +11,9 @@ import (
 // A gang with members of two quotas, one of which it can start without, does not wait for the turn of that quota.
 func TestGangDoesNotWaitForTurnOfItsOptionalQuota(t *testing.T) {
 	most := quota.List{"cpu": 8}
-	tree, problems := quota.NewTree([]quota.Spec{{Name: "r", Inner: true}, {Name: "a", Parent: "r", Max: most}, {Name: "b", Parent: "r", Max: most}})
+	tree, problems := quota.NewTree([]quota.Spec{
+		{Name: "r", Inner: true}, {Name: "a", Parent: "r", Max: most}, {Name: "b", Parent: "r", Max: most},
+	})
 	require.Empty(t, problems)
 	b := quota.NewBook(tree)
 	b.Total("r", most)

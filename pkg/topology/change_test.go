@@ -11,8 +11,8 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestChange: whatever becomes of nodes, one after the other or many at once, the tree that is changed each time is the
-// one that would be built of them, and the one before stays as it was.
+// TestChange: after any changes of nodes, one by one or many at once, the changed tree equals a newly built tree. The
+// earlier tree stays unchanged.
 func TestChange(t *testing.T) {
 	kinds := []string{"come", "gone", "moved", "renamed", "nothing", "empty", "unnamed domains", "namesakes", "many at once"}
 	worlds.Check(t, 1500, kinds, func(t *rapid.T, y worlds.Tally) {

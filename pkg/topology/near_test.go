@@ -19,7 +19,8 @@ func TestNear(t *testing.T) {
 		return topology.Node{Name: name, Path: []string{spine, rack}}
 	}
 	tree := topology.Build([]string{"spine", "rack"}, []topology.Node{
-		node("n1", "s1", "r1"), node("n2", "s1", "r1"), node("n3", "s1", "r2"), node("n4", "s1", "r2"), node("n5", "s2", "r3"), node("n6", "s2", "r3"),
+		node("n1", "s1",
+			"r1"), node("n2", "s1", "r1"), node("n3", "s1", "r2"), node("n4", "s1", "r2"), node("n5", "s2", "r3"), node("n6", "s2", "r3"),
 	})
 	for _, c := range []struct {
 		nodes []string
@@ -39,7 +40,7 @@ func TestNear(t *testing.T) {
 		require.InDelta(t, c.want, got, 1e-9, "%v", c.nodes)
 	}
 	_, ok := tree.Near(slices.Values([]int(nil)))
-	require.False(t, ok, "nobody is anywhere")
+	require.False(t, ok, "there are no pods")
 	_, ok = topology.Build(nil, []topology.Node{{Name: "n1"}}).Near(slices.Values([]int{0}))
 	require.False(t, ok, "there are no layers")
 }

@@ -89,7 +89,7 @@ func TestBuild(t *testing.T) {
 // TestEnclosing: of any nodes the deepest domain that holds them all, in whatever order and
 // however often they come, by index or by name.
 func TestEnclosing(t *testing.T) {
-	kinds := []string{"nobody", "one node", "in a domain", "across the cluster", "strangers"}
+	kinds := []string{"no pods", "one node", "in a domain", "across the cluster", "strangers"}
 	worlds.Check(t, 2000, kinds, func(t *rapid.T, y worlds.Tally) {
 		tree := worlds.Draw(t, 18).Build()
 		var some []int
@@ -106,7 +106,7 @@ func TestEnclosing(t *testing.T) {
 		if byName, known := tree.Enclosing(tree.Indexes(slices.Values(names))); byName != got || known != ok {
 			t.Fatalf("%v are in %d %v, %v in %d %v", some, got, ok, names, byName, known)
 		}
-		y.Count("nobody", !ok)
+		y.Count("no pods", !ok)
 		if ok != (len(some) > 0) {
 			t.Fatalf("%v are in a domain: %v", some, ok)
 		}
@@ -232,7 +232,9 @@ func TestCompareNames(t *testing.T) {
 			t.Fatalf("%q ≤ %q ≤ %q, but not %q ≤ %q", a, b, c, a, c)
 		}
 	})
-	sorted := []string{"", "1", "2", "010", "10", "n", "n-2", "n-10", "n2", "n2a", "n02b", "n2b", "n10", "n99999999999999999999", "n100000000000000000000", "x"}
+	sorted := []string{
+		"", "1", "2", "010", "10", "n", "n-2", "n-10", "n2", "n2a", "n02b", "n2b", "n10", "n99999999999999999999", "n100000000000000000000", "x",
+	}
 	for i, a := range sorted {
 		for _, b := range sorted[i+1:] {
 			if topology.CompareNames(a, b) >= 0 || topology.CompareNames(b, a) <= 0 {

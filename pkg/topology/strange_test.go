@@ -10,11 +10,17 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestChangeOfStrangeNames is TestChange for names that are equal but for zeros or for what follows a number, that equal names of
-// domains of other layers, or numbers beyond 64 bits; in up to six layers, of which nodes name any.
+// TestChangeOfStrangeNames is TestChange for unusual names, in up to six layers.
+//
+//	Names that differ only in zeros, or after a number.
+//	Names that equal domain names of other layers.
+//	Numbers beyond 64 bits.
 func TestChangeOfStrangeNames(t *testing.T) {
-	names := []string{"0", "00", "1", "01", "001", "1a", "01a", "1-0", "1-00", "a", "A", "a1", "a01", "a1b", "a01b", "a1b0", "18446744073709551616", "018446744073709551616", "é", "-"}
-	worlds.Check(t, 500, []string{"alike but for zeros", "six layers", "nobody is left"}, func(t *rapid.T, y worlds.Tally) {
+	names := []string{
+		"0", "00", "1", "01", "001", "1a", "01a", "1-0", "1-00", "a", "A", "a1", "a01", "a1b", "a01b", "a1b0", "18446744073709551616",
+		"018446744073709551616", "é", "-",
+	}
+	worlds.Check(t, 500, []string{"alike but for zeros", "six layers", "no node is left"}, func(t *rapid.T, y worlds.Tally) {
 		layers := []string{"A", "B", "C", "D", "E", "F"}[:worlds.Even(t, 7, "layers")]
 		few := names[:2+worlds.Even(t, len(names)-1, "names")]
 		draw := func(name string) topology.Node {
@@ -55,7 +61,7 @@ func TestChangeOfStrangeNames(t *testing.T) {
 					t.Fatalf("%q comes before %q", tree.NodeName(i-1), tree.NodeName(i))
 				}
 			}
-			y.Count("nobody is left", len(nodes) == 0 && len(gone) > 0)
+			y.Count("no node is left", len(nodes) == 0 && len(gone) > 0)
 		}
 		y.Count("six layers", len(layers) == 6)
 		y.Count("alike but for zeros", slices.Contains(few, "01a"))

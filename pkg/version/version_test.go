@@ -17,11 +17,11 @@ func TestFrom(t *testing.T) {
 		built                                   debug.BuildInfo
 		wantVersion, wantCommit, wantKubernetes string
 	}{
-		"linker":      {"v1", "def", debug.BuildInfo{Deps: kubernetes, Settings: vcs}, "v1", "def", "v1.37.0"},
-		"go build":    {"", "", debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: vcs}, "devel", "abc", "unknown"},
-		"changed":     {"", "", debug.BuildInfo{Settings: dirty}, "devel", "abc-dirty", "unknown"},
-		"go install":  {"", "", debug.BuildInfo{Main: debug.Module{Version: "v2"}}, "v2", "unknown", "unknown"},
-		"nobody says": {"", "", debug.BuildInfo{}, "devel", "unknown", "unknown"},
+		"linker":        {"v1", "def", debug.BuildInfo{Deps: kubernetes, Settings: vcs}, "v1", "def", "v1.37.0"},
+		"go build":      {"", "", debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: vcs}, "devel", "abc", "unknown"},
+		"changed":       {"", "", debug.BuildInfo{Settings: dirty}, "devel", "abc-dirty", "unknown"},
+		"go install":    {"", "", debug.BuildInfo{Main: debug.Module{Version: "v2"}}, "v2", "unknown", "unknown"},
+		"no build info": {"", "", debug.BuildInfo{}, "devel", "unknown", "unknown"},
 	} {
 		got := from(c.version, c.commit, &c.built)
 		require.Equal(t, Info{c.wantVersion, c.wantCommit, c.wantKubernetes, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}, got, name)

@@ -368,7 +368,7 @@ func isDigit`, "TestCompareNames"},
 	{"room now, not room as if all had gone", choose, `w.Capacity[i] = n.Capacity`, `w.Room[i] = n.free()`, "TestChoose TestPictures"},
 	{"all that are wanted are needed", choose, `offer.Up(max(r.Min, 1), `, `offer.Up(max(r.Want, 1), `, "TestChoose TestPictures"},
 	{"need rounded down", choose, `need, ok := offer.Up(max(r.Min, 1), r.Multiple.Steps(w.Tree.Depth() + 1)[0])`, `need, ok := max(r.Min, 1), true`, "TestChoose"},
-	{"the highest priority does not matter", choose, `	lowest := sort.Search(highest, `, `	lowest := highest + sort.Search(0, `, "TestRules TestPictures"},
+	{"the highest priority does not matter", choose, `	lowest := sort.Search(highest, `, `	lowest := highest + sort.Search(0, `, "TestExplanationNamesDecidingRule TestPictures"},
 	{"a lower ceiling at any price", choose, `if !ok || !slices.Equal(counts(price), counts(least)) {`, `if !ok {`, "TestChoose TestPictures"},
 	{"no more than are needed", choose, `found.Plan(found.Most(least))`, `found.Plan(s.need)`, "TestChoose TestPictures"},
 	{"the first draft is the plan", choose, `	p, _ = plan.Choose(world, s.request)
@@ -396,7 +396,7 @@ func isDigit`, "TestCompareNames"},
 `, ``, "TestChoose TestPictures"},
 
 	{"oldest first", options, `cmp.Compare(b.Started, a.Started)`, `cmp.Compare(a.Started, b.Started)`, "TestChoose TestPictures"},
-	{"names do not decide", options, `cmp.Compare(a.Name, b.Name))`, `0)`, "TestOrderOfInput"},
+	{"names do not decide", options, `cmp.Compare(a.Name, b.Name))`, `0)`, "TestInputOrderDoesNotChangeVictims"},
 	{"age does not decide", options, `cmp.Compare(a.Cost.Released, b.Cost.Released), slices.Compare(a.age, b.age))`, `cmp.Compare(a.Cost.Released, b.Cost.Released))`, "TestChoose"},
 	{"more slots beat everything", options, `return kept.Slots >= o.Slots &&
 			(`, `return kept.Slots >= o.Slots && (true ||
@@ -432,8 +432,8 @@ func isDigit`, "TestCompareNames"},
 	{"the runner-up is the first by name", consider, `if a.Outcome != b.Outcome || a.Outcome != Possible {`, `if true {`, "TestConsider"},
 	{"the winner is better by the first rule", consider, `		return rule
 	case o > 0`, `		return costRules[0].name
-	case o > 0`, "TestConsider TestRules"},
-	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestPatience"},
+	case o > 0`, "TestConsider TestExplanationNamesDecidingRule"},
+	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestDomainsBeyondTheTimeAreUntried"},
 
 	{"curves for too few nodes are kept", few, `		s.forgetCurves(d)
 `, ``, "TestPreferFewNodes"},
@@ -487,10 +487,10 @@ func isDigit`, "TestCompareNames"},
 	{"the first gang speaks", pending, `(first == nil || b.names.members(m, first) < 0)`, `first == nil`, "TestDerivedStateMatchesRecount"},
 	{"those who entered enter again", turn, ` && !m.assumed {
 			return`, ` {
-			return`, "TestDerivedStateMatchesRecount TestMembersThatDependOnOneAnotherComeInTurn"},
+			return`, "TestDerivedStateMatchesRecount TestInterdependentMembersBindInOrder"},
 	{"without a place it is their turn", turn, `m != nil && g.plan[pod] != "" && !m.assumed`, `m != nil && !m.assumed`, "TestDerivedStateMatchesRecount"},
-	{"nobody has a turn", turn, `next != m.Pod && !m.assumed`, `!m.assumed`, "TestMembersThatDependOnOneAnotherComeInTurn"},
-	{"nobody wakes the next", turn, `pod != "" && !g.unconfirmed`, `false`, "TestMembersThatDependOnOneAnotherComeInTurn"},
+	{"nobody has a turn", turn, `next != m.Pod && !m.assumed`, `!m.assumed`, "TestInterdependentMembersBindInOrder"},
+	{"nobody wakes the next", turn, `pod != "" && !g.unconfirmed`, `false`, "TestInterdependentMembersBindInOrder"},
 	{"listing is enough", together, `b.listedBy[x][y] && b.listedBy[y][x]`, `b.listedBy[y][x]`, "TestForeignGangStartsThoughAnotherListsIt"},
 	{"only who changed is in another group", together, `		for _, other := range group {
 `, `		for _, other := range []string{name} {
@@ -514,14 +514,14 @@ func isDigit`, "TestCompareNames"},
 	{"one gang is enough for the group", barrier, `if !b.satisfiesPolicy(ref) {`, `if ref == key && !b.satisfiesPolicy(ref) {`, "TestHistories TestAGroupWaitsForEveryGang"},
 	{"only the latest passes", barrier, `case n == 1 && latest`, `case latest`, "TestAGangFromFirstMemberToBound"},
 	{"those who run wait", barrier, `return n.held >= g.spec.Min ||`, `return n.held+n.bound >= g.spec.Min ||`, "TestMatchPolicies"},
-	{"a gang that runs waits for itself", barrier, `return n.held >= g.spec.Min || g.allStarted()`, `return n.held >= g.spec.Min`, "TestOnlyWaitingAndBound"},
-	{"the first go without the last", barrier, `return n.waiting == n.planned`, `return n.waiting <= n.planned`, "TestMembersInMultiplesWaitForEachOther TestHistories"},
-	{"a plan in multiples goes on without a member", barrier, `return len(g.plan) > 0 && !g.unconfirmed`, `return false && !g.unconfirmed`, "TestMembersInMultiplesWaitForEachOther"},
-	{"a NonStrict plan in multiples goes on without a member", barrier, `nonStrict() && !b.hasMultiples(key) {`, `nonStrict() {`, "TestPlanInMultiplesIsGivenUpWhenANodeRefusesAMember"},
+	{"a gang that runs waits for itself", barrier, `return n.held >= g.spec.Min || g.allStarted()`, `return n.held >= g.spec.Min`, "TestBoundOnlyWaitingGangDoesNotDelayGroup"},
+	{"the first go without the last", barrier, `return n.waiting == n.planned`, `return n.waiting <= n.planned`, "TestMembersInMultiplesWaitForAllMembers TestHistories"},
+	{"a plan in multiples goes on without a member", barrier, `return len(g.plan) > 0 && !g.unconfirmed`, `return false && !g.unconfirmed`, "TestMembersInMultiplesWaitForAllMembers"},
+	{"a NonStrict plan in multiples goes on without a member", barrier, `nonStrict() && !b.hasMultiples(key) {`, `nonStrict() {`, "TestPlanInMultiplesIsDroppedWhenNodeRejectsMember"},
 	{"those who arrived are on their way back", barrier, `return n.assumed - n.arrived`, `return n.assumed`, "TestDerivedStateMatchesRecount"},
 	{"nobody is on the way back to a reservation", barrier, `g.unconfirmed || len(g.plan) == 0 {`, `len(g.plan) == 0 {`, "TestDerivedStateMatchesRecount"},
 	{"who has entered is next", barrier, `			b.advance(g)
-`, ``, "TestDerivedStateMatchesRecount TestMembersThatDependOnOneAnotherComeInTurn"},
+`, ``, "TestDerivedStateMatchesRecount TestInterdependentMembersBindInOrder"},
 	{"who has entered is counted twice on its node", barrier, `			b.vacate(g.plan[m.Pod], m.Pod)
 `, ``, "TestHistories"},
 	{"who is sent back to the queue is waited for like who leaves", evicted, `m == nil || !m.runs()`, `m == nil`, "TestEvictedGangGetsNoReplacementUntilItTerminates"},
@@ -532,11 +532,11 @@ func isDigit`, "TestCompareNames"},
 `, ``, "TestEvictedGangGetsNoReplacementUntilItTerminates"},
 	{"who is to leave is not counted", counts, `	note(&c.evicted, m.evicted && m.runs())
 `, ``, "TestDerivedStateMatchesRecount"},
-	{"nobody comes later", tick, `passed(g.deadline, now) || passed(g.retryAt, now)`, `passed(g.deadline, now)`, "TestAFailureReturnsAllAndIsTriedLater"},
-	{"holding does not end", tick, `passed(g.deadline, now) || passed(g.retryAt, now)`, `passed(g.retryAt, now)`, "TestHoldingEndsInTime TestHistories"},
+	{"nobody comes later", tick, `passed(g.deadline, now) || passed(g.retryAt, now)`, `passed(g.deadline, now)`, "TestFailedGangIsRequeuedAndRetriedLater"},
+	{"holding does not end", tick, `passed(g.deadline, now) || passed(g.retryAt, now)`, `passed(g.retryAt, now)`, "TestWaitAtBarrierTimesOut TestHistories"},
 	{"nodes are avoided for ever", tick, `			a.until = time.Time{}
-`, ``, "TestANodeThatRefusedIsAvoidedForAWhile"},
-	{"time comes late", tick, `!t.IsZero() && !now.Before(t)`, `!t.IsZero() && now.After(t)`, "TestHoldingEndsInTime"},
+`, ``, "TestNodeThatRejectedMemberIsAvoidedForAWhile"},
+	{"time comes late", tick, `!t.IsZero() && !now.Before(t)`, `!t.IsZero() && now.After(t)`, "TestWaitAtBarrierTimesOut"},
 	{"a node is as it was", known, `case t.generation[i] != Generation(n), anyBeside`, `case t.generation[i] == 0, anyBeside`, "TestMemory"},
 	{"whoever is beside", known, `Generation(n), anyBeside && t.beside[i] != beside[i]:`, `n.GetGeneration(), anyBeside && false:`, "TestMemory"},
 	{"apart is known from others", known, `	if c.reads.apart {
@@ -557,16 +557,16 @@ func isDigit`, "TestCompareNames"},
 	{"all templates are one", known, `t := m.templates[c.reads.key]`, `c.reads.key = "x"
 	t := m.templates[c.reads.key]`, "TestMemory"},
 	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replaying || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
-	{"who leaves elsewhere is not waited for", leavingNow, `if l.everywhere = l.own; !a.Dependent() {`, `if l.everywhere = l.own; true {`, "preempt.TestWhoLeavesElsewhereTakesTime"},
-	{"whom members seek must not leave before a victim", leavingNow, `stillWhy != "" {`, `true || stillWhy != "" {`, "preempt.TestWhomMembersSeekLeaves"},
-	{"who has left elsewhere comes back", nominated, `len(reserved) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
-	{"who is kept off takes the others along", nominated, `if all {`, `if reservedFor[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
-	{"members that are kept off are like the others", attempts, `key := likeness{c.Key(), c.ClosedDomains().Key(), ""}`, `key := likeness{c.Key(), "", ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
+	{"who leaves elsewhere is not waited for", leavingNow, `if l.everywhere = l.own; !a.Dependent() {`, `if l.everywhere = l.own; true {`, "preempt.TestReservationWaitsForVictimOnOtherNode"},
+	{"whom members seek must not leave before a victim", leavingNow, `stillWhy != "" {`, `true || stillWhy != "" {`, "preempt.TestReservationSurvivesTerminationOfNearPod"},
+	{"who has left elsewhere comes back", nominated, `len(reserved) == 0 {`, `true {`, "preempt.TestRecreatedVictimStaysOffReservedDomains"},
+	{"who is kept off takes the others along", nominated, `if all {`, `if reservedFor[i] != "" {`, "preempt.TestWorkersUseFreeNodesWhenLauncherIsKeptOff"},
+	{"members that are kept off are like the others", attempts, `key := likeness{c.Key(), c.ClosedDomains().Key(), ""}`, `key := likeness{c.Key(), "", ""}`, "preempt.TestWorkersUseFreeNodesWhenLauncherIsKeptOff"},
 	{"who depends on others is not kept off", trials, `; closed {`, `; closed && false {`, "TestClosedDomainsAreNotCounted"},
 	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closedStatus(n) != nil {`, `if n != nil && false {`, "TestClosedDomainsAreNotCounted"},
 	{"attempts share nodes", attempt, `	a.Nodes = slices.Clone(a.Nodes)
-	for i, n := range states {`, `	for i, n := range states {`, "TestAttemptsAreValues departure.TestWhoLeavesForOneChoiceLeavesForTheNext"},
-	{"who is kept off speaks for others", classOf, `len(a.reservedFor) > 0 || `, ``, "preempt.TestWhoIsKeptOffSpeaksForNobodyElse"},
+	for i, n := range states {`, `	for i, n := range states {`, "TestAttemptsAreValues departure.TestVictimsAreRememberedAcrossChoices"},
+	{"who is kept off speaks for others", classOf, `len(a.reservedFor) > 0 || `, ``, "preempt.TestGangKeptOffByReservationDoesNotBlockSimilarGang"},
 	{"who is kept off from another node is remembered", reads, `return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())`, `return false`, "TestMemory"},
 	{"members with terms are remembered", reads, `hasNoTerms(c.member) && `, ``, "TestMemory"},
 	{"tolerations do not matter", reads, `, Tolerations: spec.Tolerations`, ``, "TestMemory"},
@@ -584,9 +584,9 @@ func isDigit`, "TestCompareNames"},
 	{"where a level goes down all leave", leave, `if !tree.Holds(lasting) {`, `if !tree.Holds(running) {`, "TestEvictedIsAClosure"},
 	{"who is below a level that goes down stays", leave, `if broken(i) || slices.ContainsFunc(`, `if broken(i) || false && slices.ContainsFunc(`, "TestEvictedIsAClosure"},
 	{"a level that was down before goes down", leave, `broken(i) && !alive[l.Name] && k`, `!alive[l.Name] && k`, "TestEvictedIsAClosure"},
-	{"the barrier waits for gangs without a place", barrier, `if hasOptional = true; !g.inPlan() {`, `if hasOptional = true; false {`, "TestSomeGangs"},
-	{"a plan goes on that is none for a gang in it", members, `b.obstacle(key).Exists() || b.planBroken(key)`, `b.obstacle(key).Exists()`, "TestOneOfSomeGangsLeft"},
-	{"a gang speaks that is not whole", pending, `g != nil && !b.excluded(g) {`, `g != nil {`, "TestSomeBranches"},
+	{"the barrier waits for gangs without a place", barrier, `if hasOptional = true; !g.inPlan() {`, `if hasOptional = true; false {`, "TestOptionalGangsStartWithoutIncompleteGang"},
+	{"a plan goes on that is none for a gang in it", members, `b.obstacle(key).Exists() || b.planBroken(key)`, `b.obstacle(key).Exists()`, "TestPlanIsDroppedWhenItsGangIsIncomplete"},
+	{"a gang speaks that is not whole", pending, `g != nil && !b.excluded(g) {`, `g != nil {`, "TestIncompleteBranchDoesNotDelayOthers"},
 	{"memory in bytes takes no percent of a card", devTypes, `a.Ratio = a.Memory * 100 / has.Memory`, `a.Ratio = 0`, "TestSlots TestFit"},
 	{"percent of memory take no bytes", devTypes, `a.Memory = a.Ratio * has.Memory / 100`, `a.Memory = 0`, "TestSlots TestFit"},
 	{"a member has a card twice", devSolver, `sum += min(caps[i], k)`, `sum += caps[i]`, "TestPictures"},
@@ -721,8 +721,8 @@ func isDigit`, "TestCompareNames"},
 	{"a choice that is found is not listed", quChoices, `minimal != nil {`, `minimal == nil {`, "TestFoundChoiceIsListed"},
 	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.check(pod))
 `, `			_ = pod
-`, "TestInVainIsNotRepeatedWithinQuotas"},
-	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+onAttempt > p.among`, `nodes < 0`, "TestManyAttemptsAreBounded"},
+`, "TestFailedSearchIsNotRepeatedUntilQuotasChange"},
+	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+onAttempt > p.among`, `nodes < 0`, "TestSearchOfManyAttemptsIsBounded"},
 	{"claims that are bound may be anybody's", roomChoose, `v.Spec.VolumeName == "" && `, ``, "TestOwnClaims"},
 	{"claims that are shared are one's own", roomChoose, `		if n == 1 {
 `, `		if n > 0 {
@@ -752,18 +752,18 @@ func isDigit`, "TestCompareNames"},
 	{"who has several choices follows others", pluEvents, `case c.alternatives != nil:`, `case false:`, "TestGangWithChoicesFollowsNoGang"},
 	{"who has several choices may always fit", pluChoices, `c.partial = c.partial || !all; !c.partial`, `c.partial = true; !c.partial`, "TestNeverFitsOnlyIfNoChoiceFits"},
 	{"quotas that change have tried who never fits", pluChoices, `c.alternatives.limits = limits`, `_ = limits`, "TestNeverFitsOnlyIfNoChoiceFits"},
-	{"what is remembered of one quota goes for several", vainly, ` || claim.SeveralQuotas())`, `)`, "TestInVainIsNotRememberedOfSeveralQuotas"},
+	{"what is remembered of one quota goes for several", vainly, ` || claim.SeveralQuotas())`, `)`, "TestFailedSearchOfSeveralQuotasIsRepeated"},
 	{"a gang bound in part is first until it is planned", gangPlan, `	case !ev.Reserved:
 		b.startResumed(ev.Group)
 `, `	case !ev.Reserved:
 		delete(b.resumed, ev.Group)
-`, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
+`, "TestPartiallyBoundGroupIsTriedFirstUntilItIsPlaced"},
 	{"a gang bound in part whose reservation is confirmed is not first", gangPlan, `	g.unconfirmed = false
 	b.startResumed(key)
 `, `	g.unconfirmed = false
 	delete(b.resumed, key)
-`, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
-	{"a gang bound in part that is placed is first for ever", gangResume, `progress == placing && n.planned == n.arrived`, `false && n.planned == n.arrived && progress == placing`, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
+`, "TestPartiallyBoundGroupIsTriedFirstUntilItIsPlaced"},
+	{"a gang bound in part that is placed is first for ever", gangResume, `progress == placing && n.planned == n.arrived`, `false && n.planned == n.arrived && progress == placing`, "TestPartiallyBoundGroupIsTriedFirstUntilItIsPlaced"},
 	{"a node that seems to be written is not written again", nominate, `blank.Status.NominatedNodeName = ""`, `_ = blank`, "TestANominationIsWrittenAfterItWasCleared"},
 	{"no trial is made", planAttempt, `if p != nil && !m.passesTrial(p) {`, `if false {`, "TestJobInTrial"},
 	{"members are left in the trial", planAttempt, `	for range order {
@@ -774,9 +774,9 @@ func isDigit`, "TestCompareNames"},
 	{"nobody makes room for others", planAttempt, `	case w.Trial != nil && len(p.Puts) < int(j.members()):`, `	case false:`, "TestJobInTrial"},
 	{"a refusal by tables is final", planAttempt, `	case p == nil && (m.impossible || exact && w.Trial == nil):`, `	case p == nil && (m.impossible || exact):`, "TestJobInTrial"},
 	{"the first domain is taken", cheapest, `s.stepsSpent || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0`, `best != nil`, "TestCheapest"},
-	{"nothing is put back", evPutBack, `	for changed := true; changed; {`, `	for changed := false; changed; {`, "TestCheapestOfAJob"},
+	{"nothing is put back", evPutBack, `	for changed := true; changed; {`, `	for changed := false; changed; {`, "TestCheapestForTwoKindsOfMembers"},
 	{"not all sets of few bundles are tried", evExhaust, `var mostExhausted = 12`, `var mostExhausted = 0`, "TestCheapest"},
 	{"gangs that may not be evicted are", evBundles, `if !b.gangs[g-1].Whole {`, `if false {`, "TestCheapest"},
 	{"shared budgets are never exceeded", evBundles, `sum.Violations += b.counts(picks, whole).violations()`, `sum.Violations += 0`, "TestCheapest"},
-	{"more of a quota is evicted than may be", evQuotas, `		d.surplus, d.blocked = surplus, blocked`, `		_ = blocked`, "kube/preempt.TestWhoLeavesWithin"},
+	{"more of a quota is evicted than may be", evQuotas, `		d.surplus, d.blocked = surplus, blocked`, `		_ = blocked`, "kube/preempt.TestVictimsFreeCapacityAndQuota"},
 }

@@ -51,20 +51,28 @@ func TestDecode(t *testing.T) {
 
 func TestDecodeErrors(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"kind":"NodeAffinityArgs"}`:                                `CoschedulingArgs.kind: "NodeAffinityArgs" is invalid; supported values: CoschedulingArgs`,
-		`{"apiVersion":"kubescheduler.config.k8s.io/v1beta3"}`:       `CoschedulingArgs.apiVersion: "kubescheduler.config.k8s.io/v1beta3" is invalid; supported values: kubescheduler.config.k8s.io/v1`,
-		`{"enablePremption":true}`:                                   `CoschedulingArgs.enablePremption: unknown field; supported values: apiVersion, kind, awareNetworkTopology, enablePreemption, defaultTimeout, preemptionTimeout, maxGrace, starvationTimeout, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
-		`{"enablePreemption":true,"enablePreemption":false}`:         `CoschedulingArgs: duplicate field "enablePreemption"; supported values: each field once`,
-		`{"enablePreemption":"yes"}`:                                 `CoschedulingArgs.enablePreemption: "yes" is invalid; supported values: true, false`,
-		`{"defaultTimeout":600}`:                                     `CoschedulingArgs.defaultTimeout: 600 is invalid; supported values: a duration > 0, such as 600s`,
-		`{"defaultTimeout":"0s"}`:                                    `CoschedulingArgs.defaultTimeout: "0s" is invalid; supported values: a duration > 0, such as 600s`,
-		`{"preemptionTimeout":"-1s"}`:                                `CoschedulingArgs.preemptionTimeout: "-1s" is invalid`,
-		`{"maxGrace":"0s"}`:                                          `CoschedulingArgs.maxGrace: "0s" is invalid; supported values: a duration > 0, such as 600s`,
-		`{"starvationTimeout":"-1s"}`:                                `CoschedulingArgs.starvationTimeout: "-1s" is invalid; supported values: a duration ≥ 0, such as 10m`,
-		`{"defaultMatchPolicy":"once"}`:                              `CoschedulingArgs.defaultMatchPolicy: "once" is invalid; supported values: only-waiting, waiting-and-running, once-satisfied`,
-		`{"controllerWorkers":0}`:                                    `CoschedulingArgs.controllerWorkers: 0 is invalid; supported values: an integer ≥ 1`,
-		`[]`:                                                         `CoschedulingArgs: [] is not an object`,
-		`{"controllerWorkers":0,"defaultMatchPolicy":"x","extra":1}`: "CoschedulingArgs.defaultMatchPolicy: \"x\" is invalid; supported values: only-waiting, waiting-and-running, once-satisfied\nCoschedulingArgs.controllerWorkers: 0 is invalid; supported values: an integer ≥ 1\nCoschedulingArgs.extra: unknown field",
+		`{"kind":"NodeAffinityArgs"}`: `CoschedulingArgs.kind: "NodeAffinityArgs" is invalid; supported values: CoschedulingArgs`,
+		`{"apiVersion":"kubescheduler.config.k8s.io/v1beta3"}`: `CoschedulingArgs.apiVersion: "kubescheduler.config.k8s.io/v1beta3" is ` +
+			`invalid; supported values: kubescheduler.config.k8s.io/v1`,
+		`{"enablePremption":true}`: `CoschedulingArgs.enablePremption: unknown field; ` +
+			`supported values: apiVersion, kind, awareNetworkTopology, enablePreemption, defaultTimeout, preemptionTimeout, maxGrace, ` +
+			`starvationTimeout, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
+		`{"enablePreemption":true,"enablePreemption":false}`: `CoschedulingArgs: duplicate field "enablePreemption"; ` +
+			`supported values: each field once`,
+		`{"enablePreemption":"yes"}`:  `CoschedulingArgs.enablePreemption: "yes" is invalid; supported values: true, false`,
+		`{"defaultTimeout":600}`:      `CoschedulingArgs.defaultTimeout: 600 is invalid; supported values: a duration > 0, such as 600s`,
+		`{"defaultTimeout":"0s"}`:     `CoschedulingArgs.defaultTimeout: "0s" is invalid; supported values: a duration > 0, such as 600s`,
+		`{"preemptionTimeout":"-1s"}`: `CoschedulingArgs.preemptionTimeout: "-1s" is invalid`,
+		`{"maxGrace":"0s"}`:           `CoschedulingArgs.maxGrace: "0s" is invalid; supported values: a duration > 0, such as 600s`,
+		`{"starvationTimeout":"-1s"}`: `CoschedulingArgs.starvationTimeout: "-1s" is invalid; ` +
+			`supported values: a duration ≥ 0, such as 10m`,
+		`{"defaultMatchPolicy":"once"}`: `CoschedulingArgs.defaultMatchPolicy: "once" is invalid; ` +
+			`supported values: only-waiting, waiting-and-running, once-satisfied`,
+		`{"controllerWorkers":0}`: `CoschedulingArgs.controllerWorkers: 0 is invalid; supported values: an integer ≥ 1`,
+		`[]`:                      `CoschedulingArgs: [] is not an object`,
+		`{"controllerWorkers":0,"defaultMatchPolicy":"x","extra":1}`: "CoschedulingArgs.defaultMatchPolicy: \"x\" is invalid; supported " +
+			"values: only-waiting, waiting-and-running, once-satisfied\nCoschedulingArgs.controllerWorkers: 0 is invalid; supported values: an " +
+			"integer ≥ 1\nCoschedulingArgs.extra: unknown field",
 	} {
 		args, err := config.Decode(&runtime.Unknown{Raw: []byte(raw)})
 		require.ErrorContains(t, err, want)

@@ -85,18 +85,23 @@ profiles:
 	requireOrder(t, cfg, "", "")
 }
 
-// TestDefaultsOrder builds the frameworks and looks at what they will run. Each case says
-// what the profiles say about plugins, and which extension points lack ours (without), or
-// have it but not first where it should be first (behind).
+// TestDefaultsOrder builds the frameworks and reads their plugins. Each case has profiles, the extension points
+// without Muster's plugin (without), and the points at which it should be first but is not (behind).
 func TestDefaultsOrder(t *testing.T) {
 	const all = "PreEnqueue QueueSort PreFilter Filter PostFilter PreScore Score Reserve Permit PostBind"
 	for name, c := range map[string]struct{ profiles, without, behind string }{
-		"nothing":            {`[{schedulerName: a}]`, "", ""},
-		"two profiles":       {`[{schedulerName: a}, {schedulerName: b}]`, "", ""},
-		"other plugins":      {`[{schedulerName: a, plugins: {postFilter: {enabled: [{name: DefaultPreemption}]}, filter: {enabled: [{name: NodeName}]}}}]`, "", ""},
-		"others off":         {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}}]`, "", ""},
-		"at MultiPoint":      {`[{schedulerName: a, plugins: {multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}}}]`, "", ""},
-		"at MultiPoint last": {`[{schedulerName: a, plugins: {multiPoint: {enabled: [{name: NodeName}, {name: Coscheduling}]}, postFilter: {enabled: [{name: DefaultPreemption}, {name: Coscheduling}]}}}]`, "", ""},
+		"nothing":      {`[{schedulerName: a}]`, "", ""},
+		"two profiles": {`[{schedulerName: a}, {schedulerName: b}]`, "", ""},
+		"other plugins": {
+			`[{schedulerName: a, plugins: {postFilter: {enabled: [{name: DefaultPreemption}]}, filter: {enabled: [{name: NodeName}]}}}]`, "", "",
+		},
+		"others off":    {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}}]`, "", ""},
+		"at MultiPoint": {`[{schedulerName: a, plugins: {multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}}}]`, "", ""},
+		"at MultiPoint last": {
+			`[{schedulerName: a, plugins: {multiPoint: {enabled: [{name: NodeName}, {name: Coscheduling}]}, postFilter: {enabled: [{name: ` +
+				`DefaultPreemption}, {name: Coscheduling}]}}}]`,
+			"", "",
+		},
 		"at one point":       {`[{schedulerName: a, plugins: {postFilter: {enabled: [{name: Coscheduling}]}}}]`, "", ""},
 		"alone at one point": {`[{schedulerName: a, plugins: {postFilter: {enabled: [{name: Coscheduling}], disabled: [{name: "*"}]}}}]`, "", ""},
 		"off at one point":   {`[{schedulerName: a, plugins: {permit: {disabled: [{name: Coscheduling}]}}}]`, "Permit", ""},
@@ -104,21 +109,28 @@ func TestDefaultsOrder(t *testing.T) {
 		"replaced at a point": {
 			`[{schedulerName: a, plugins: {postFilter: {disabled: [{name: "*"}], enabled: [{name: DefaultPreemption}]}}}]`, "PostFilter", "",
 		},
-		"off":        {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]`, all, ""},
-		"off in one": {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}, {schedulerName: b}]`, "a:PreEnqueue a:PreFilter a:Filter a:PostFilter a:PreScore a:Score a:Reserve a:Permit a:PostBind", ""},
+		"off": {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]`, all, ""},
+		"off in one": {
+			`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}, {schedulerName: b}]`,
+			"a:PreEnqueue a:PreFilter a:Filter a:PostFilter a:PreScore a:Score a:Reserve a:Permit a:PostBind", "",
+		},
 		"off, but at a point": {
 			`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}, permit: {enabled: [{name: Coscheduling}]}}}]`,
 			"PreEnqueue QueueSort PreFilter Filter PostFilter PreScore Score Reserve PostBind", "",
 		},
 		"everything by hand": {
-			`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}, bind: {enabled: [{name: DefaultBinder}]}, postFilter: {enabled: [{name: DefaultPreemption}, {name: Coscheduling}]}}}]`,
+			`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}, bind: {enabled: ` +
+				`[{name: DefaultBinder}]}, postFilter: {enabled: [{name: DefaultPreemption}, {name: Coscheduling}]}}}]`,
 			"PreEnqueue QueueSort PreFilter Filter PreScore Score Reserve Permit PostBind", "PostFilter",
 		},
-		"queue sorted by ours":     {`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: Coscheduling}]}}}]`, "", ""},
-		"queue not by priority":    {`[{schedulerName: a, plugins: {queueSort: {disabled: [{name: PrioritySort}]}}}]`, "", ""},
-		"queue by priority":        {`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: PrioritySort}]}}}]`, "QueueSort", ""},
-		"queue not by ours":        {`[{schedulerName: a, plugins: {queueSort: {disabled: [{name: Coscheduling}]}}}]`, "QueueSort", ""},
-		"queue by priority in one": {`[{schedulerName: a}, {schedulerName: b, plugins: {queueSort: {enabled: [{name: PrioritySort}], disabled: [{name: "*"}]}}}]`, "QueueSort", ""},
+		"queue sorted by ours":  {`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: Coscheduling}]}}}]`, "", ""},
+		"queue not by priority": {`[{schedulerName: a, plugins: {queueSort: {disabled: [{name: PrioritySort}]}}}]`, "", ""},
+		"queue by priority":     {`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: PrioritySort}]}}}]`, "QueueSort", ""},
+		"queue not by ours":     {`[{schedulerName: a, plugins: {queueSort: {disabled: [{name: Coscheduling}]}}}]`, "QueueSort", ""},
+		"queue by priority in one": {
+			`[{schedulerName: a}, {schedulerName: b, plugins: {queueSort: {enabled: [{name: PrioritySort}], disabled: [{name: "*"}]}}}]`,
+			"QueueSort", "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := load(t, "profiles: "+c.profiles)
@@ -134,12 +146,14 @@ func TestDefaultsWeight(t *testing.T) {
 		profile string
 		weight  int32
 	}{
-		"nothing":               {`{}`, 2000},
-		"weighed":               {`{multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}}`, 3},
-		"named, not weighed":    {`{multiPoint: {enabled: [{name: Coscheduling}]}}`, 2000},
-		"weighed at Score":      {`{score: {enabled: [{name: Coscheduling, weight: 4}]}}`, 4},
-		"named at Score":        {`{score: {enabled: [{name: Coscheduling}]}}`, 2000},
-		"weighed at both":       {`{multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}, score: {enabled: [{name: Coscheduling, weight: 4}]}}`, 4},
+		"nothing":            {`{}`, 2000},
+		"weighed":            {`{multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}}`, 3},
+		"named, not weighed": {`{multiPoint: {enabled: [{name: Coscheduling}]}}`, 2000},
+		"weighed at Score":   {`{score: {enabled: [{name: Coscheduling, weight: 4}]}}`, 4},
+		"named at Score":     {`{score: {enabled: [{name: Coscheduling}]}}`, 2000},
+		"weighed at both": {
+			`{multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}, score: {enabled: [{name: Coscheduling, weight: 4}]}}`, 4,
+		},
 		"off at Score":          {`{score: {disabled: [{name: Coscheduling}]}}`, 0},
 		"all off at Score":      {`{score: {disabled: [{name: "*"}]}}`, 0},
 		"off":                   {`{multiPoint: {disabled: [{name: Coscheduling}]}}`, 0},
@@ -164,7 +178,7 @@ func TestDefaultsWeight(t *testing.T) {
 	}
 }
 
-// Arguments that one profile has are those of all.
+// Arguments of one profile apply to all profiles.
 func TestDefaultsShareArgs(t *testing.T) {
 	cfg := load(t, `
 profiles:
@@ -181,8 +195,10 @@ profiles:
 
 func TestDefaultsRefused(t *testing.T) {
 	for profiles, want := range map[string]string{
-		`[{schedulerName: a, pluginConfig: [{name: Coscheduling, args: {controllerWorkers: 2}}]}, {schedulerName: b, pluginConfig: [{name: Coscheduling, args: {controllerWorkers: 3}}]}]`: `queueSort must be the same for all profiles`,
-		`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: Coscheduling}]}}}, {schedulerName: b, plugins: {queueSort: {enabled: [{name: PrioritySort}]}}}]`:                       `must be the same for all profiles`,
+		`[{schedulerName: a, pluginConfig: [{name: Coscheduling, args: {controllerWorkers: 2}}]}, {schedulerName: b, pluginConfig: [{name: ` +
+			`Coscheduling, args: {controllerWorkers: 3}}]}]`: `queueSort must be the same for all profiles`,
+		`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: Coscheduling}]}}}, {schedulerName: b, plugins: {queueSort: {enabled: ` +
+			`[{name: PrioritySort}]}}}]`: `must be the same for all profiles`,
 		`[{schedulerName: a}, {}]`: `profiles[1].schedulerName: Required value`,
 	} {
 		_, err := tryLoad(t, "profiles: "+profiles)
@@ -259,7 +275,8 @@ func requireOrder(t *testing.T, cfg *kubeconfig.KubeSchedulerConfiguration, with
 		}
 		for point, set := range map[string]kubeconfig.PluginSet{
 			"PreEnqueue": runs.PreEnqueue, "QueueSort": runs.QueueSort, "PreFilter": runs.PreFilter, "Filter": runs.Filter,
-			"PostFilter": runs.PostFilter, "PreScore": runs.PreScore, "Score": runs.Score, "Reserve": runs.Reserve, "Permit": runs.Permit, "PostBind": runs.PostBind,
+			"PostFilter": runs.PostFilter, "PreScore": runs.PreScore, "Score": runs.Score, "Reserve": runs.Reserve, "Permit": runs.Permit,
+			"PostBind": runs.PostBind,
 		} {
 			at := slices.IndexFunc(set.Enabled, func(p kubeconfig.Plugin) bool { return p.Name == config.PluginName })
 			require.Equal(t, listed(without, point), at < 0, "%s of %s: %v", point, profile.SchedulerName, set.Enabled)
@@ -344,7 +361,8 @@ func TestDefaultsQuota(t *testing.T) {
 	for plugins, want := range map[string]bool{
 		`{}`: true,
 		`{multiPoint: {disabled: [{name: ElasticQuota}]}}`: false,
-		`{preFilter: {enabled: [{name: ElasticQuota}]}, postFilter: {enabled: [{name: ElasticQuota}]}, reserve: {enabled: [{name: ElasticQuota}]}}`: true,
+		`{preFilter: {enabled: [{name: ElasticQuota}]}, postFilter: {enabled: [{name: ElasticQuota}]}, ` +
+			`reserve: {enabled: [{name: ElasticQuota}]}}`: true,
 		`{multiPoint: {enabled: [{name: ElasticQuota}]}}`:                                                                         true,
 		`{multiPoint: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}}`: false,
 	} {
@@ -355,18 +373,19 @@ func TestDefaultsQuota(t *testing.T) {
 	}
 }
 
-// Who gives pods devices binds before others do, wherever a profile names it, unless the profile does without.
+// The plugin DeviceShare binds before other plugins, wherever a profile names it, unless the profile disables it.
 func TestDefaultsDevices(t *testing.T) {
+	const devicesFirst, binder = "DeviceShare DefaultBinder", "DefaultBinder"
 	for plugins, want := range map[string]string{
-		`{}`: "DeviceShare DefaultBinder",
-		`{multiPoint: {enabled: [{name: DeviceShare}, {name: Coscheduling}]}}`:                                                    "DeviceShare DefaultBinder",
-		`{multiPoint: {enabled: [{name: DefaultBinder}, {name: DeviceShare}]}}`:                                                   "DeviceShare DefaultBinder",
-		`{filter: {enabled: [{name: DeviceShare}]}, preBind: {enabled: [{name: DeviceShare}]}}`:                                   "DeviceShare DefaultBinder",
-		`{bind: {enabled: [{name: DefaultBinder}]}}`:                                                                              "DeviceShare DefaultBinder",
-		`{bind: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}}`:                                                     "DeviceShare DefaultBinder",
-		`{multiPoint: {disabled: [{name: DeviceShare}]}}`:                                                                         "DefaultBinder",
-		`{multiPoint: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}}`: "DefaultBinder",
-		`{multiPoint: {enabled: [{name: DefaultBinder}, {name: DeviceShare}], disabled: [{name: Coscheduling}]}}`:                 "DeviceShare DefaultBinder",
+		`{}`: devicesFirst,
+		`{multiPoint: {enabled: [{name: DeviceShare}, {name: Coscheduling}]}}`:                                                    devicesFirst,
+		`{multiPoint: {enabled: [{name: DefaultBinder}, {name: DeviceShare}]}}`:                                                   devicesFirst,
+		`{filter: {enabled: [{name: DeviceShare}]}, preBind: {enabled: [{name: DeviceShare}]}}`:                                   devicesFirst,
+		`{bind: {enabled: [{name: DefaultBinder}]}}`:                                                                              devicesFirst,
+		`{bind: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}}`:                                                     devicesFirst,
+		`{multiPoint: {disabled: [{name: DeviceShare}]}}`:                                                                         binder,
+		`{multiPoint: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}}`: binder,
+		`{multiPoint: {enabled: [{name: DefaultBinder}, {name: DeviceShare}], disabled: [{name: Coscheduling}]}}`:                 devicesFirst,
 	} {
 		cfg := load(t, `profiles: [{schedulerName: a, plugins: `+plugins+`}]`)
 		var names []string

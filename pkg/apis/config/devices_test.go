@@ -22,7 +22,9 @@ func TestDeviceArgs(t *testing.T) {
 		`{"disableDeviceNUMATopologyAlignment":true,"gpuSharedResourceTemplatesConfig":{"configMapName":"n"}}`: {
 			want: DeviceArgs{Idle: []string{"disableDeviceNUMATopologyAlignment", "gpuSharedResourceTemplatesConfig"}},
 		},
-		`{"scoringStrategy":{"type":"Balanced"}}`: {says: []string{`DeviceShareArgs.scoringStrategy.type: "Balanced" is invalid; supported values: LeastAllocated, MostAllocated`}},
+		`{"scoringStrategy":{"type":"Balanced"}}`: {
+			says: []string{`DeviceShareArgs.scoringStrategy.type: "Balanced" is invalid; supported values: LeastAllocated, MostAllocated`},
+		},
 		`{"scoringStrategy":{"resources":[{"name":"a"},{"name":"b","weight":0}]}}`: {
 			says: []string{"DeviceShareArgs.scoringStrategy.resources[1].weight: 0 is invalid; supported values: an integer ≥ 1"},
 		},

@@ -13,7 +13,10 @@ import (
 )
 
 func quotaDefaults() config.QuotaArgs {
-	return config.QuotaArgs{Namespace: "koordinator-system", Runtime: true, ScaleMin: true, SpareDefault: true, Delay: 120 * time.Second, Every: time.Second, Reclaim: "Any"}
+	return config.QuotaArgs{
+		Namespace: "koordinator-system", Runtime: true, ScaleMin: true, SpareDefault: true, Delay: 120 * time.Second, Every: time.Second,
+		Reclaim: "Any",
+	}
 }
 
 func TestDecodeQuota(t *testing.T) {
@@ -29,10 +32,12 @@ func TestDecodeQuota(t *testing.T) {
 			a.DefaultMax = map[string]resource.Quantity{"cpu": resource.MustParse("20"), "memory": resource.MustParse("40Gi")}
 			a.SystemMax = map[string]resource.Quantity{"cpu": resource.MustParse("20")}
 		},
-		`{"enableRuntimeQuota":false,"enableMinQuotaScale":false,"disableDefaultQuotaPreemption":false,"reclaimPolicy":"LowerPriority"}`: func(a *config.QuotaArgs) {
+		`{"enableRuntimeQuota":false,"enableMinQuotaScale":false,"disableDefaultQuotaPreemption":false,` +
+			`"reclaimPolicy":"LowerPriority"}`: func(a *config.QuotaArgs) {
 			a.Runtime, a.ScaleMin, a.SpareDefault, a.Reclaim = false, false, false, "LowerPriority"
 		},
-		`{"enableCheckParentQuota":false,"quotaSnapshotUpdateInterval":"60s","enableQueueHint":false,"hookPlugins":[{"key":"x"}]}`: func(a *config.QuotaArgs) {
+		`{"enableCheckParentQuota":false,"quotaSnapshotUpdateInterval":"60s","enableQueueHint":false,` +
+			`"hookPlugins":[{"key":"x"}]}`: func(a *config.QuotaArgs) {
 			a.Idle = []string{"enableCheckParentQuota: false", "quotaSnapshotUpdateInterval", "enableQueueHint: false", "hookPlugins"}
 		},
 	} {
@@ -46,13 +51,15 @@ func TestDecodeQuota(t *testing.T) {
 
 func TestDecodeQuotaErrors(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"kind":"CoschedulingArgs"}`:              `ElasticQuotaArgs.kind: "CoschedulingArgs" is invalid; supported values: ElasticQuotaArgs`,
-		`{"monitorAllQuota":true}`:                 `ElasticQuotaArgs.monitorAllQuota: unknown field; supported values: apiVersion, kind, quotaGroupNamespace,`,
-		`{"delayEvictTime":"-1s"}`:                 `ElasticQuotaArgs.delayEvictTime: "-1s" is invalid; supported values: a duration ≥ 0, such as 120s`,
-		`{"revokePodInterval":"0s"}`:               `ElasticQuotaArgs.revokePodInterval: "0s" is invalid; supported values: a duration > 0, such as 120s`,
-		`{"reclaimPolicy":"Lower"}`:                `ElasticQuotaArgs.reclaimPolicy: "Lower" is invalid; supported values: Any, LowerPriority, Never`,
-		`{"quotaGroupNamespace":""}`:               `ElasticQuotaArgs.quotaGroupNamespace: "" is invalid; supported values: a namespace`,
-		`{"defaultQuotaGroupMax":{"cpu":"many"}}`:  `ElasticQuotaArgs.defaultQuotaGroupMax: {"cpu":"many"} is invalid; supported values: amounts by resource, such as {"cpu":"16"}`,
+		`{"kind":"CoschedulingArgs"}`: `ElasticQuotaArgs.kind: "CoschedulingArgs" is invalid; supported values: ElasticQuotaArgs`,
+		`{"monitorAllQuota":true}`: `ElasticQuotaArgs.monitorAllQuota: unknown field; ` +
+			`supported values: apiVersion, kind, quotaGroupNamespace,`,
+		`{"delayEvictTime":"-1s"}`:   `ElasticQuotaArgs.delayEvictTime: "-1s" is invalid; supported values: a duration ≥ 0, such as 120s`,
+		`{"revokePodInterval":"0s"}`: `ElasticQuotaArgs.revokePodInterval: "0s" is invalid; supported values: a duration > 0, such as 120s`,
+		`{"reclaimPolicy":"Lower"}`:  `ElasticQuotaArgs.reclaimPolicy: "Lower" is invalid; supported values: Any, LowerPriority, Never`,
+		`{"quotaGroupNamespace":""}`: `ElasticQuotaArgs.quotaGroupNamespace: "" is invalid; supported values: a namespace`,
+		`{"defaultQuotaGroupMax":{"cpu":"many"}}`: `ElasticQuotaArgs.defaultQuotaGroupMax: {"cpu":"many"} is invalid; ` +
+			`supported values: amounts by resource, such as {"cpu":"16"}`,
 		`{"systemQuotaGroupMax":{"cpu":"-1"}}`:     `ElasticQuotaArgs.systemQuotaGroupMax.cpu: -1 is invalid; supported values: a quantity ≥ 0`,
 		`{"hookPlugins":[],"enableQueueHint":"x"}`: `ElasticQuotaArgs.enableQueueHint: "x" is invalid; supported values: true, false`,
 	} {

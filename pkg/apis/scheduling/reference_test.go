@@ -38,7 +38,9 @@ func TestEveryKeyIsInTheReference(t *testing.T) {
 		for _, k := range chapter.Keys {
 			require.Contains(t, constants, key(k.Name, k.Label), "listed, and no constant")
 			delete(constants, key(k.Name, k.Label))
-			for what, text := range map[string]string{"on": k.On, "meaning": k.Meaning, "legal": k.Legal, "default": k.Default, "example": k.Example} {
+			for what, text := range map[string]string{
+				"on": k.On, "meaning": k.Meaning, "legal": k.Legal, "default": k.Default, "example": k.Example,
+			} {
 				require.NotEmpty(t, text, "%s has no %s", k.Name, what)
 			}
 		}
@@ -48,13 +50,12 @@ func TestEveryKeyIsInTheReference(t *testing.T) {
 
 func key(name string, label bool) string { return name + " " + strconv.FormatBool(label) }
 
-// TestExamplesAreLegal: the examples of the reference are what its parsers take, and a value
-// that has rules has a parser.
-func TestExamplesAreLegal(t *testing.T) {
+// TestExamplesAreValid: the parsers accept the examples of the reference. A value with rules has a parser.
+func TestExamplesAreValid(t *testing.T) {
 	for _, chapter := range scheduling.Keys() {
 		for _, k := range chapter.Keys {
 			if k.Check == nil {
-				require.Regexp(t, "name|any|no effect", k.Legal, "%s: nobody checks it", k.Name)
+				require.Regexp(t, "name|any|no effect", k.Legal, "%s: it has no check", k.Name)
 				continue
 			}
 			require.NoError(t, k.Check(k.Example), k.Name)
@@ -63,11 +64,12 @@ func TestExamplesAreLegal(t *testing.T) {
 	}
 }
 
-// TestUnknown: what is said of keys that nobody knows (case 59), and that nothing is said of
-// those that are known, or others'.
+// TestUnknown: unknown keys of Muster's domain are reported with suggestions (case 59). Known keys and keys of other
+// domains are not reported.
 func TestUnknown(t *testing.T) {
 	const domain = scheduling.GangDomain
-	const all = "supported values: annotations name, min-available, total-number, waiting-time, mode, match-policy, groups, network-topology-spec, network-topology-index"
+	const all = "supported values: annotations name, min-available, total-number, waiting-time, mode, match-policy, groups, " +
+		"network-topology-spec, network-topology-index"
 	for key, want := range map[string]string{
 		"network-topology-specs":  "did you mean network-topology-spec?",
 		"network-topolgy-index":   "did you mean network-topology-index?",
@@ -84,7 +86,10 @@ func TestUnknown(t *testing.T) {
 	} {
 		require.Equal(t, []string{domain + key + ": unknown; " + want}, scheduling.Unknown(map[string]string{domain + key: "x"}, nil), key)
 	}
-	known := map[string]string{domain + "timeout": "true", "scheduling.koordinator.sh/mode": "x", "gang.scheduling.koordinator.sh": "x", "pod-group.scheduling.sigs.k8s.io/total": "3"}
+	known := map[string]string{
+		domain + "timeout": "true", "scheduling.koordinator.sh/mode": "x", "gang.scheduling.koordinator.sh": "x",
+		"pod-group.scheduling.sigs.k8s.io/total": "3",
+	}
 	for _, chapter := range scheduling.Keys() {
 		for _, k := range chapter.Keys {
 			known[k.Name] = k.Example
@@ -93,7 +98,9 @@ func TestUnknown(t *testing.T) {
 	require.Empty(t, scheduling.Unknown(known, nil))
 	require.Empty(t, scheduling.Unknown(known, known), "labels to look for")
 	require.Equal(t, []string{
-		domain + "b: unknown; " + all, domain + "modes: unknown; did you mean mode?", "label " + domain + "name: unknown; did you mean annotation name?",
-	}, scheduling.Unknown(map[string]string{domain + "modes": "x", domain + "b": "x"}, map[string]string{domain + "name": "g", "app": "a", domain + "timeout": "x"}))
+		domain + "b: unknown; " + all, domain + "modes: unknown; did you mean mode?", "label " + domain +
+			"name: unknown; did you mean annotation name?",
+	}, scheduling.Unknown(map[string]string{domain + "modes": "x", domain + "b": "x"},
+		map[string]string{domain + "name": "g", "app": "a", domain + "timeout": "x"}))
 	require.Zero(t, testing.AllocsPerRun(100, func() { scheduling.Unknown(known, known) }), "most keys are known")
 }

@@ -65,30 +65,44 @@ func TestPods(t *testing.T) {
 		patches string
 		warns   string
 	}{
-		"Grove's": {pod: grove, patches: `[{"op":"add","path":"/metadata/labels/koordinator.sh~1qosClass","value":"LS"},{"op":"add","path":"/metadata/labels/pod-group.scheduling.sigs.k8s.io","value":"demo-0-a"}]`},
+		"Grove's": {pod: grove, patches: `[{"op":"add","path":"/metadata/labels/koordinator.sh~1qosClass","value":"LS"},` +
+			`{"op":"add","path":"/metadata/labels/pod-group.scheduling.sigs.k8s.io","value":"demo-0-a"}]`},
 		"a leader": {pod: leader, gated: []podgang.Kind{podgang.LeaderWorkerSet}, patches: `[{"op":"add","path":"/metadata/labels/koordinator.sh~1qosClass","value":"LS"},
   {"op":"add","path":"/metadata/labels/pod-group.scheduling.sigs.k8s.io","value":"x-0-abc"},{"op":"add","path":"/spec/schedulingGates","value":[{"name":"scheduling.koordinator.sh/gang"}]}]`},
-		"nobody's":          {pod: `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {schedulerName: koord-scheduler}}`},
-		"of another source": {pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.k8s.io/group-name: g}}, spec: {schedulerName: koord-scheduler}}`},
-		"half of a gang":    {pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0}}, spec: {schedulerName: koord-scheduler}}`, warns: `"grove.io/podclique"`},
-		"nobody serves it": {
-			pod:   `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0, grove.io/podclique: a}}, spec: {schedulerName: kai-scheduler}}`,
+		"no integration's": {pod: `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {schedulerName: koord-scheduler}}`},
+		"of another source": {
+			pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.k8s.io/group-name: g}}, ` +
+				`spec: {schedulerName: koord-scheduler}}`,
+		},
+		"half of a gang": {
+			pod:   `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0}}, spec: {schedulerName: koord-scheduler}}`,
+			warns: `"grove.io/podclique"`,
+		},
+		"it is not served": {
+			pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0, grove.io/podclique: a}}, spec: ` +
+				`{schedulerName: kai-scheduler}}`,
 			warns: `no backend for schedulerName`,
 		},
 		// Invalid values are not written: the API server would reject the pod without an explanation.
 		"a name that is none": {
-			volcano: true, pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.k8s.io/group-name: Team A}}, spec: {schedulerName: koord-scheduler}}`,
+			volcano: true,
+			pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.k8s.io/group-name: Team A}}, ` +
+				`spec: {schedulerName: koord-scheduler}}`,
 			warns: `annotation scheduling.k8s.io/group-name: "Team A" is invalid; supported values: `,
 		},
 		"a name of another space": {
-			volcano: true, pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.volcano.sh/group-name: default/job}}, spec: {schedulerName: koord-scheduler}}`,
+			volcano: true,
+			pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.volcano.sh/group-name: default/job}}, spec: ` +
+				`{schedulerName: koord-scheduler}}`,
 			warns: `annotation scheduling.volcano.sh/group-name: "default/job" is invalid; supported values: `,
 		},
 		"labels that make no name": {
 			pod: strings.ReplaceAll(leader, "revision-hash: abc", "revision-hash: A_b"), gated: []podgang.Kind{podgang.LeaderWorkerSet},
 			warns: `label leaderworkerset.sigs.k8s.io/template-revision-hash: "A_b" is invalid; supported values: `,
 		},
-		"it has a node": {pod: strings.ReplaceAll(leader, "containers: []", "nodeName: n1, containers: []"), gated: []podgang.Kind{podgang.LeaderWorkerSet}},
+		"it has a node": {
+			pod: strings.ReplaceAll(leader, "containers: []", "nodeName: n1, containers: []"), gated: []podgang.Kind{podgang.LeaderWorkerSet},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := admissionOf(t, koordinatorOnly)
@@ -121,11 +135,13 @@ func TestPods(t *testing.T) {
 // Ask knows the gang of a JobSet's pod. An error of Ask keeps no pod out, and pods that it does not know name their
 // gang themselves.
 func TestGangOfJobSetPodIsAsked(t *testing.T) {
-	const job = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {jobset.sigs.k8s.io/jobset-name: js}}, spec: {schedulerName: koord-scheduler}}`
-	const grove = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0, grove.io/podclique: demo-0-a}}, spec: {schedulerName: koord-scheduler}}`
+	const job = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {jobset.sigs.k8s.io/jobset-name: js}}, ` +
+		`spec: {schedulerName: koord-scheduler}}`
+	const grove = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0, grove.io/podclique: ` +
+		`demo-0-a}}, spec: {schedulerName: koord-scheduler}}`
 	a := admissionOf(t, koordinatorOnly)
 	answer := a.Pod(t.Context(), request(t, job, ""))
-	require.Empty(t, answer.Patches, "nobody is there to ask")
+	require.Empty(t, answer.Patches, "Ask is not set")
 	a.Kinds = append(a.Kinds, podgang.JobSet)
 	a.Ask = func(_ context.Context, pod *unstructured.Unstructured) (podgang.PodKey, bool, error) {
 		name := pod.GetLabels()[workloads.JobSetName]
@@ -150,7 +166,8 @@ func TestGangOfJobSetPodIsAsked(t *testing.T) {
 
 // TestValidate: the rules are podgang's and the backends'; here is that each kind is judged by its own.
 func TestValidate(t *testing.T) {
-	const lws = `{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: x}, spec: {leaderWorkerTemplate: {size: 2}, networkTopology: {mode: %MODE, highestTierAllowed: %TIER}}}`
+	const lws = `{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: x}, spec: {leaderWorkerTemplate: {size: ` +
+		`2}, networkTopology: {mode: %MODE, highestTierAllowed: %TIER}}}`
 	pcs := func(scheduler string) string {
 		return `{apiVersion: grove.io/v1alpha1, kind: PodCliqueSet, metadata: {name: x}, spec: {template: {cliques: [{name: p, spec: {podSpec: {schedulerName: ` + scheduler + `}}}],
   podCliqueScalingGroups: [{name: prefill, cliqueNames: [p], topologyConstraint: {packDomain: rack}}]}}}`
@@ -159,16 +176,26 @@ func TestValidate(t *testing.T) {
 		object, old  string
 		denied, warn string
 	}{
-		"a bad mode":            {object: set(lws, "strict", "1"), denied: `spec.networkTopology.mode: Unsupported value: "strict"`},
-		"a negative tier":       {object: set(lws, "hard", "-1"), denied: "must be greater than or equal to 0"},
-		"tier 0":                {object: set(lws, "hard", "0"), warn: "highestTierAllowed is 0: all pods of a group must run on the same node"},
-		"well":                  {object: set(lws, "soft", "1")},
-		"it was so before":      {object: set(lws, "strict", "1"), old: set(lws, "strict", "1")},
-		"a scaling group":       {object: pcs("koord-scheduler"), denied: `koord-scheduler backend does not support topologyConstraint on PodCliqueScalingGroup "prefill"`},
-		"of another scheduler":  {object: pcs("kai-scheduler")},
-		"Volcano, both tiers":   {object: `{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: x}, spec: {networkTopology: {highestTierAllowed: 1, highestTierName: rack}}}`, denied: "must not specify 'highestTierAllowed' and 'highestTierName'"},
-		"our PodGroup, no list": {object: `{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: x, annotations: {gang.scheduling.koordinator.sh/groups: "x"}}, spec: {minMember: 1}}`, denied: "groups"},
-		"a kind nobody knows":   {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}`},
+		"a bad mode":       {object: set(lws, "strict", "1"), denied: `spec.networkTopology.mode: Unsupported value: "strict"`},
+		"a negative tier":  {object: set(lws, "hard", "-1"), denied: "must be greater than or equal to 0"},
+		"tier 0":           {object: set(lws, "hard", "0"), warn: "highestTierAllowed is 0: all pods of a group must run on the same node"},
+		"well":             {object: set(lws, "soft", "1")},
+		"it was so before": {object: set(lws, "strict", "1"), old: set(lws, "strict", "1")},
+		"a scaling group": {
+			object: pcs("koord-scheduler"), denied: `koord-scheduler backend does not support topologyConstraint on PodCliqueScalingGroup "prefill"`,
+		},
+		"of another scheduler": {object: pcs("kai-scheduler")},
+		"Volcano, both tiers": {
+			object: `{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: x}, spec: {networkTopology: ` +
+				`{highestTierAllowed: 1, highestTierName: rack}}}`,
+			denied: "must not specify 'highestTierAllowed' and 'highestTierName'",
+		},
+		"our PodGroup, no list": {
+			object: `{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: x, annotations: ` +
+				`{gang.scheduling.koordinator.sh/groups: "x"}}, spec: {minMember: 1}}`,
+			denied: "groups",
+		},
+		"an unknown kind": {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := admissionOf(t, koordinatorOnly).Validate(t.Context(), request(t, c.object, c.old))

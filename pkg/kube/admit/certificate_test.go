@@ -42,7 +42,7 @@ func trusts(t require.TestingT, now time.Time, bundle []byte, served map[string]
 	return nil
 }
 
-// TestRenew: what is good stays; what is old, damaged, or of other names is made anew.
+// TestRenew: a good certificate stays. An old or damaged certificate, or one for other names, is replaced.
 func TestRenew(t *testing.T) {
 	first := renew(t, start, nil)
 	require.NoError(t, trusts(t, start, first["ca.crt"], first))
@@ -69,11 +69,11 @@ func TestRenew(t *testing.T) {
 	_, foreign := renew(t, start, nil), maps.Clone(first)
 	foreign["ca.key"] = renew(t, start, nil)["ca.key"]
 	mended := renew(t, start, foreign)
-	require.NoError(t, trusts(t, start, first["ca.crt"], mended), "who trusts the old authority goes on")
+	require.NoError(t, trusts(t, start, first["ca.crt"], mended), "clients with the old authority keep trust")
 }
 
-// A client that learned the authorities at the last look accepts the served certificate, as long as looks are
-// closer together than the lifetime of certificates.
+// A client that read the authorities at the last check accepts the served certificate. Checks must be closer together
+// than the lifetime of certificates.
 func TestRenewalKeepsClientsTrust(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := start

@@ -48,10 +48,16 @@ func secret(t *testing.T, client kubernetes.Interface) *corev1.Secret {
 func TestKeeper(t *testing.T) {
 	url := "https://127.0.0.1/x"
 	client := fake.NewClientset(
-		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "muster-controller"}, Webhooks: []admissionv1.MutatingWebhook{
-			{Name: "a", ClientConfig: admissionv1.WebhookClientConfig{URL: &url}}, {Name: "b", ClientConfig: admissionv1.WebhookClientConfig{URL: &url}},
+		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{
+			Name: "muster-controller",
+		}, Webhooks: []admissionv1.MutatingWebhook{
+			{
+				Name: "a", ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
+			}, {Name: "b", ClientConfig: admissionv1.WebhookClientConfig{URL: &url}},
 		}},
-		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "muster-controller"}, Webhooks: []admissionv1.ValidatingWebhook{
+		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{
+			Name: "muster-controller",
+		}, Webhooks: []admissionv1.ValidatingWebhook{
 			{Name: "c", ClientConfig: admissionv1.WebhookClientConfig{URL: &url}},
 		}},
 	)
@@ -90,7 +96,10 @@ func TestKeeper(t *testing.T) {
 
 // The keeper works without webhook configurations, and with an invalid Secret.
 func TestKeeperAlone(t *testing.T) {
-	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: "certs"}, Data: map[string][]byte{"tls.crt": []byte("rubbish"), "theirs": []byte("stays")}})
+	client := fake.NewClientset(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: "certs"},
+		Data:       map[string][]byte{"tls.crt": []byte("rubbish"), "theirs": []byte("stays")},
+	})
 	k := keeper(client, clocktesting.NewFakeClock(start))
 	require.NoError(t, k.Check(t.Context()))
 	require.NoError(t, k.Ready(nil))

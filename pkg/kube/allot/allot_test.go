@@ -17,22 +17,22 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/allot"
 )
 
-// TestReview: a claim stays while a user has a reserved node, is forgotten once its users are bound,
-// and is listed once if an unbound user has no node.
+// TestReview: a claim stays while a user has a reserved node, and is forgotten once its users are bound. It is listed
+// once if an unbound user has no node.
 func TestReview(t *testing.T) {
 	for name, c := range map[string]struct {
 		fates []allot.Fate
 		back  bool
 		known bool // afterwards
 	}{
-		"nobody was to use it":  {nil, true, true},
-		"one comes":             {[]allot.Fate{allot.Assigned}, false, true},
-		"the last one comes":    {[]allot.Fate{allot.Unassigned, allot.Unassigned, allot.Assigned}, false, true},
-		"one has it":            {[]allot.Fate{allot.Unassigned, allot.Bound}, true, true},
-		"one has it, one comes": {[]allot.Fate{allot.Unassigned, allot.Bound, allot.Assigned}, false, true},
-		"who is there has it":   {[]allot.Fate{allot.Deleted, allot.Bound}, false, false},
-		"nobody comes":          {[]allot.Fate{allot.Unassigned, allot.Unassigned}, true, true},
-		"nobody is there":       {[]allot.Fate{allot.Deleted, allot.Deleted}, true, true},
+		"no pod uses it":                {nil, true, true},
+		"one comes":                     {[]allot.Fate{allot.Assigned}, false, true},
+		"the last one comes":            {[]allot.Fate{allot.Unassigned, allot.Unassigned, allot.Assigned}, false, true},
+		"one has it":                    {[]allot.Fate{allot.Unassigned, allot.Bound}, true, true},
+		"one has it, one comes":         {[]allot.Fate{allot.Unassigned, allot.Bound, allot.Assigned}, false, true},
+		"the only existing user has it": {[]allot.Fate{allot.Deleted, allot.Bound}, false, false},
+		"no user is assigned":           {[]allot.Fate{allot.Unassigned, allot.Unassigned}, true, true},
+		"no user exists":                {[]allot.Fate{allot.Deleted, allot.Deleted}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim, r := marked(t, "gpu", len(c.fates)), &allot.Allocations{}
@@ -87,14 +87,16 @@ func TestFind(t *testing.T) {
 		found  bool
 		waits  bool
 	}{
-		"ours":                       {func(*resourceapi.ResourceClaim) {}, true, true, false},
-		"for a pod of somebody else": {func(*resourceapi.ResourceClaim) {}, false, false, false},
-		"not marked":                 {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, false, false},
-		"by a member's own cycle":    {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, true, true},
-		"reserved for nobody":        {func(c *resourceapi.ResourceClaim) { c.Annotations, c.Status.ReservedFor = nil, nil }, true, false, true},
-		"taken back":                 {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, true, false, false},
-		"allocated anew by others":   {func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "other" }, true, false, false},
-		"reserved for no pod":        {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, true, false, false},
+		"ours":                    {func(*resourceapi.ResourceClaim) {}, true, true, false},
+		"for a foreign pod":       {func(*resourceapi.ResourceClaim) {}, false, false, false},
+		"not marked":              {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, false, false},
+		"by a member's own cycle": {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, true, true},
+		"not reserved":            {func(c *resourceapi.ResourceClaim) { c.Annotations, c.Status.ReservedFor = nil, nil }, true, false, true},
+		"taken back":              {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, true, false, false},
+		"allocated anew by others": {
+			func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "other" }, true, false, false,
+		},
+		"reserved for no pod": {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, true, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim, r := marked(t, "gpu", 1), &allot.Allocations{}
@@ -114,7 +116,8 @@ func marked(t *testing.T, name string, pods int) *resourceapi.ResourceClaim {
 	}}
 	for i := range pods {
 		user := string(rune('a' + i))
-		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: user, UID: types.UID(user)})
+		c.Status.ReservedFor = append(c.Status.ReservedFor,
+			resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: user, UID: types.UID(user)})
 	}
 	c.Annotations = map[string]string{scheduling.AnnotationAllocatedAhead: allot.MarkOf(c.Status.Allocation)}
 	require.True(t, allot.AllocatedByMuster(c))
@@ -168,13 +171,13 @@ func TestIdle(t *testing.T) {
 		members []*v1.Pod
 		idle    bool
 	}{
-		"reserved for nobody":     {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil }, []*v1.Pod{a}, true},
-		"reserved for members":    {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{a, b}, true},
-		"reserved for another":    {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{a}, false},
-		"reserved for no pod":     {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, []*v1.Pod{a, b}, false},
-		"not allocated":           {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, []*v1.Pod{a, b}, false},
-		"to be used on any node":  {func(c *resourceapi.ResourceClaim) { c.Status.Allocation.NodeSelector = nil }, []*v1.Pod{a, b}, false},
-		"named by nobody of them": {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{naming("a", "other")}, false},
+		"not reserved":           {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil }, []*v1.Pod{a}, true},
+		"reserved for members":   {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{a, b}, true},
+		"reserved for another":   {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{a}, false},
+		"reserved for no pod":    {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, []*v1.Pod{a, b}, false},
+		"not allocated":          {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, []*v1.Pod{a, b}, false},
+		"to be used on any node": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation.NodeSelector = nil }, []*v1.Pod{a, b}, false},
+		"named by none of them":  {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{naming("a", "other")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim := marked(t, "gpu", 2)
@@ -193,7 +196,9 @@ func TestIdle(t *testing.T) {
 // TestLeftover: a claim for extended resources belongs to its pod, and blocks no other pod.
 func TestLeftover(t *testing.T) {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "a-extended-resources-x", UID: "x", Annotations: map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
+		Namespace: "ns", Name: "a-extended-resources-x", UID: "x", Annotations: map[string]string{
+			resourceapi.ExtendedResourceClaimAnnotation: "true",
+		},
 		OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", Name: "a", UID: "a", Controller: ptr.To(true)}},
 	}}
 	asks := v1.Container{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"x.io/gpu": resource.MustParse("1")}}}
@@ -206,7 +211,8 @@ func TestLeftover(t *testing.T) {
 		members []*v1.Pod
 		left    bool
 	}{
-		"its own": {[]*v1.Pod{b, a}, true}, "another's": {[]*v1.Pod{b}, false}, "made again": {[]*v1.Pod{again}, false}, "it asks for no such": {[]*v1.Pod{plain}, false},
+		"its own": {[]*v1.Pod{b, a}, true}, "another's": {[]*v1.Pod{b}, false}, "made again": {[]*v1.Pod{again}, false},
+		"it asks for no such": {[]*v1.Pod{plain}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &allot.Allocations{Claims: tracker{is: claim}}

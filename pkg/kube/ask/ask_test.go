@@ -65,8 +65,8 @@ func TestPredictedOutcomeHappens(t *testing.T) {
 			said[e.State]++
 			g := of[name]
 			if e.State == Evicts {
-				for _, who := range e.Next.Evicts {
-					require.Contains(t, left, who, "%s: %s\n%s", name, e.WaitsFor, text)
+				for _, victim := range e.Next.Evicts {
+					require.Contains(t, left, victim, "%s: %s\n%s", name, e.WaitsFor, text)
 				}
 				won := slices.IndexFunc(e.Next.Why.Considered, func(c status.ConsideredDomain) bool { return c.Domain == e.Next.Why.Won })
 				if won >= 0 {
@@ -74,7 +74,7 @@ func TestPredictedOutcomeHappens(t *testing.T) {
 				}
 			}
 			if slices.ContainsFunc([]string{"v0", "v1"}, func(v string) bool { return of[v].State == simulate.Waiting }) {
-				continue // the rest of a gang leaves its places to whoever comes; here at once, in a cluster after their grace
+				continue // the nodes of evicted members are free here at once, but in a cluster only after the grace period
 			}
 			switch e.State {
 			case Starts, Evicts, Preempting:
@@ -98,8 +98,8 @@ func TestPredictedOutcomeHappens(t *testing.T) {
 	}
 }
 
-// TestEarlyExplanationEqualsFinal: for each waiting gang of random clusters, the explanation before an
-// eviction is carried out equals the one afterwards, whether or not the status of gangs is written.
+// TestEarlyExplanationEqualsFinal: explanations of waiting gangs in random clusters are equal before and after an
+// eviction, with and without the status of gangs.
 func TestEarlyExplanationEqualsFinal(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		require.NoError(t, checks.Value.Set("25"))
@@ -144,9 +144,9 @@ func TestNoEarlyExplanationWithRival(t *testing.T) {
 		early  bool
 		takers []string
 	}{
-		"alone":                   {early: true},
-		"after somebody who may":  {rival: "preemptionPolicy: Never, ", takers: []string{"default/important"}},
-		"after somebody who must": {rival: "nodeSelector: {there: isNone}, "},
+		"alone":                          {early: true},
+		"behind a pod that may start":    {rival: "preemptionPolicy: Never, ", takers: []string{"default/important"}},
+		"behind a pod that fits nowhere": {rival: "nodeSelector: {there: isNone}, "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
@@ -160,7 +160,8 @@ func TestNoEarlyExplanationWithRival(t *testing.T) {
 				gangs["important"] = 9
 			}
 			for gang, priority := range gangs {
-				fmt.Fprintf(&out, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s}, spec: {minMember: 1}}\n", gang)
+				fmt.Fprintf(&out, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s}, spec: {minMember: 1}}\n",
+					gang)
 				writePod(&out, gang+"-0", gang, "", priority, 1)
 			}
 			text := out.String()
@@ -201,7 +202,9 @@ func drawWorld(t *rapid.T) (text string, gangs []string) {
 	priority := func(of ...int) int { return rapid.SampledFrom(of).Draw(t, "priority") }
 	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
 		cpu := rapid.IntRange(1, 4).Draw(t, "cpu")
-		fmt.Fprintf(&out, "---\n{apiVersion: v1, kind: Node, metadata: {name: m%d, labels: {spine: s%d, block: b%d}}, spec: {unschedulable: %t}, status: {capacity: {cpu: %d, memory: 8Gi}}}\n",
+		fmt.Fprintf(&out,
+			"---\n{apiVersion: v1, kind: Node, metadata: {name: m%d, labels: {spine: s%d, block: b%d}}, spec: {unschedulable: %t}, status: "+
+				"{capacity: {cpu: %d, memory: 8Gi}}}\n",
 			i, rapid.IntRange(0, 2).Draw(t, "spine"), rapid.IntRange(0, 1).Draw(t, "block"), rapid.IntRange(0, 7).Draw(t, "cordoned") == 0, cpu)
 		for j, free := 0, cpu; free > 0 && rapid.Bool().Draw(t, "runs"); j++ {
 			used := rapid.IntRange(1, free).Draw(t, "used")
@@ -225,7 +228,8 @@ func drawWorld(t *rapid.T) (text string, gangs []string) {
 		layer := rapid.SampledFrom([]string{"SpineLayer", "BlockLayer"}).Draw(t, "layer")
 		strategy := rapid.SampledFrom([]string{"MustGather", "PreferGather"}).Draw(t, "strategy")
 		fmt.Fprintf(&out, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s, annotations: {"+
-			`gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"%s","strategy":"%s"}]}'}}, spec: {minMember: %d}}`+"\n",
+			`gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"%s","strategy":"%s"}]}'}}, `+
+			`spec: {minMember: %d}}`+"\n",
 			name, layer, strategy, max(1, n+missing-[]int{0, 0, 1, 2}[rapid.IntRange(0, 3).Draw(t, "beyond")]))
 		for i := range n {
 			writePod(&out, fmt.Sprintf("%s-%d", name, i), name, "", p, cpu)
@@ -242,6 +246,7 @@ func writePod(out *strings.Builder, name, gang, node string, priority, cpu int) 
 	if node != "" {
 		at = ", nodeName: " + node
 	}
-	fmt.Fprintf(out, "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s%s}, spec: {schedulerName: muster-scheduler, priorityClassName: p%d%s, "+
-		"containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]}}\n", name, label, priority, at, cpu)
+	fmt.Fprintf(out,
+		"---\n{apiVersion: v1, kind: Pod, metadata: {name: %s%s}, spec: {schedulerName: muster-scheduler, priorityClassName: p%d%s, "+
+			"containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]}}\n", name, label, priority, at, cpu)
 }

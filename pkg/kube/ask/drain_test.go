@@ -14,9 +14,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// TestDrainInRandomWorlds: no evicted pod moves within the drained domain, all members of stopped gangs are
-// evicted, and a drain that fits has a node for every pod without further evictions. The emptied domain of a
-// layer is the first that fits, ordered by the number of evicted pods.
+// TestDrainInRandomWorlds: no evicted pod moves within the drained domain, and all members of stopped gangs are
+// evicted. A drain that fits has a node for every pod without further evictions. The emptied domain of a layer is the
+// first one that fits, in the order of evicted pods.
 func TestDrainInRandomWorlds(t *testing.T) {
 	moved, fits, full := 0, 0, 0
 	seen := func(t *rapid.T) {

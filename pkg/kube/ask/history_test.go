@@ -26,7 +26,9 @@ func TestReadEvent(t *testing.T) {
 			PastEvent{At: at, Reason: "Preempting", Times: 1},
 		},
 		"new form, a series": {
-			v1.Event{EventTime: metav1.NewMicroTime(at), Series: &v1.EventSeries{Count: 7, LastObservedTime: metav1.NewMicroTime(at.Add(time.Minute))}},
+			v1.Event{
+				EventTime: metav1.NewMicroTime(at), Series: &v1.EventSeries{Count: 7, LastObservedTime: metav1.NewMicroTime(at.Add(time.Minute))},
+			},
 			PastEvent{At: at.Add(time.Minute), Times: 7},
 		},
 	} {

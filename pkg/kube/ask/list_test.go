@@ -50,7 +50,9 @@ func TestOneListOfEachKind(t *testing.T) {
 		case r.URL.Path == "/apis":
 			answer = groupsOf(served)
 		case served[version] != nil:
-			answer = metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version, APIResources: served[version]}
+			answer = metav1.APIResourceList{
+				TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version, APIResources: served[version],
+			}
 		default:
 			http.NotFound(w, r)
 			return
@@ -97,7 +99,10 @@ func TestListWithoutPermission(t *testing.T) {
 		notes     []string
 		err       string
 	}{
-		"PodGroups": {"/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", []string{"podgroups.scheduling.sigs.k8s.io may not be listed in the whole cluster, and count as if there were none"}, ""},
+		"PodGroups": {
+			"/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
+			[]string{"podgroups.scheduling.sigs.k8s.io may not be listed in the whole cluster, and count as if there were none"}, "",
+		},
 		"nodes":     {"/api/v1/nodes", nil, "nodes must be readable in the whole cluster: "},
 		"discovery": {"/api", nil, "you may not read what the API server serves: "},
 	} {
@@ -109,13 +114,18 @@ func TestListWithoutPermission(t *testing.T) {
 				case r.URL.Path == c.forbidden:
 					w.Header().Set("Content-Type", "application/json")
 					w.WriteHeader(http.StatusForbidden)
-					answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden, Message: "forbidden"}
+					answer = metav1.Status{
+						TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden,
+						Code: http.StatusForbidden, Message: "forbidden",
+					}
 				case r.URL.Path == "/api":
 					answer = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
 				case r.URL.Path == "/apis":
 					answer = groupsOf(served)
 				case served[version] != nil:
-					answer = metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version, APIResources: served[version]}
+					answer = metav1.APIResourceList{
+						TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version, APIResources: served[version],
+					}
 				default:
 					answer = map[string]any{"kind": "NodeList", "apiVersion": "v1", "metadata": map[string]any{}, "items": []any{}}
 				}

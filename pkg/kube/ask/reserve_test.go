@@ -11,7 +11,8 @@ import (
 )
 
 // apartByBlock keeps a pod off blocks with pods of app want.
-const apartByBlock = `, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: block, labelSelector: {matchLabels: {app: want}}}]}}`
+const apartByBlock = `, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: ` +
+	`block, labelSelector: {matchLabels: {app: want}}}]}}`
 
 // TestGangWaitsOnlyForItsVictims: if members depend on one another and may wait for a pod on another node,
 // the gang does not wait for other terminating pods.
@@ -20,11 +21,17 @@ func TestGangWaitsOnlyForItsVictims(t *testing.T) {
 		leaves string // another pod: its node, and what more there is to it
 		says   string
 	}{
-		"nobody else leaves":                        {"m2", "Would evict default/run on m1; it starts in s when that pod has terminated."},
-		"somebody leaves a node of no use":          {"m2 leaves", "Would evict default/run on m1; it starts in s when that pod has terminated."},
-		"somebody leaves who keeps members off":     {"m3 leaves apart", "Would evict default/run on m1; default/bye on m3 terminates anyway; it starts in s when these have terminated."},
-		"somebody who does leaves another block":    {"m2 leaves apart", "Would evict default/run on m1; it starts in s when that pod has terminated."},
-		"somebody leaves a node that is taken, too": {"m0 leaves", "Would evict default/run on m1; default/bye on m0 terminates anyway; it starts in s when these have terminated."},
+		"no other pod terminates":            {"m2", "Would evict default/run on m1; it starts in s when that pod has terminated."},
+		"a pod terminates on a useless node": {"m2 leaves", "Would evict default/run on m1; it starts in s when that pod has terminated."},
+		"a pod that repels members terminates": {
+			"m3 leaves apart", "Would evict default/run on m1; default/bye on m3 terminates anyway; it starts in s when these have terminated.",
+		},
+		"such a pod terminates in another block": {
+			"m2 leaves apart", "Would evict default/run on m1; it starts in s when that pod has terminated.",
+		},
+		"a pod terminates on a used node": {
+			"m0 leaves", "Would evict default/run on m1; default/bye on m0 terminates anyway; it starts in s when these have terminated.",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
@@ -39,14 +46,20 @@ func TestGangWaitsOnlyForItsVictims(t *testing.T) {
 				fmt.Fprintf(&out, "---\n{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: p%d}, value: %d}\n", p, p)
 			}
 			for i, block := range []string{"b0", "b1", "b2", "b1"} {
-				fmt.Fprintf(&out, "---\n{apiVersion: v1, kind: Node, metadata: {name: m%d, labels: {spine: s, block: %s, kubernetes.io/hostname: m%[1]d}}, status: {capacity: {cpu: 4, pods: 110}, allocatable: {cpu: 4, pods: 110}}}\n", i, block)
+				fmt.Fprintf(&out,
+					"---\n{apiVersion: v1, kind: Node, metadata: {name: m%d, labels: {spine: s, block: %s, kubernetes.io/hostname: m%[1]d}}, status: "+
+						"{capacity: {cpu: 4, pods: 110}, allocatable: {cpu: 4, pods: 110}}}\n",
+					i, block)
 			}
 			pod := func(name, node string, priority, cpu int, labels, meta, spec string) {
 				phase := "Pending"
 				if node != "" {
 					node, phase = ", nodeName: "+node, "Running"
 				}
-				fmt.Fprintf(&out, "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: default, uid: %[1]s, labels: {%s}%s}, spec: {schedulerName: muster-scheduler, priorityClassName: p%d, containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]%s%s}, status: {phase: %s}}\n",
+				fmt.Fprintf(&out,
+					"---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: default, uid: %[1]s, labels: {%s}%s}, spec: {schedulerName: "+
+						"muster-scheduler, priorityClassName: p%d, containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]%s%s}, status: "+
+						"{phase: %s}}\n",
 					name, labels, meta, priority, cpu, node, spec, phase)
 			}
 			pod("run", "m1", 1, 4, "", "", "")

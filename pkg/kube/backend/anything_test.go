@@ -36,13 +36,15 @@ var whole = []string{
   {name: a, replicas: 2, dependsOn: [{name: b}], template: {metadata: {annotations: {a: b}}, spec: {parallelism: 2, completions: 3, template: {spec: {schedulerName: koord-scheduler, priorityClassName: high}}}}}]}}`,
 	`{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: v}, spec: {minMember: 2, minTaskMember: {a: 1}, minResources: {cpu: 1}, queue: q, priorityClassName: high, networkTopology: {mode: hard, highestTierAllowed: 1},
   subGroupPolicy: [{name: s, subGroupSize: 2, minSubGroups: 1, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [k], networkTopology: {mode: soft}}], tasks: [{name: t, partitionPolicy: {networkTopology: {mode: hard}}}]}}`,
-	`{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: o, annotations: {gang.scheduling.koordinator.sh/groups: '["default/o"]', gang.scheduling.koordinator.sh/total-number: "2"}}, spec: {minMember: 1}}`,
+	`{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: o, annotations: ` +
+		`{gang.scheduling.koordinator.sh/groups: '["default/o"]', gang.scheduling.koordinator.sh/total-number: "2"}}, spec: {minMember: 1}}`,
 }
 
-// anything is a value that somebody may write in place of another.
+// anything returns a value of any type that may stand in place of another.
 func anything(t *rapid.T) any {
 	return rapid.SampledFrom([]any{
-		nil, "", "a", "A b", strings.Repeat("a", 253), strings.Repeat("-", 70), int64(-1), int64(0), int64(1), int64(math.MaxInt32), int64(math.MaxInt64), 1.5, true,
+		nil, "", "a", "A b", strings.Repeat("a", 253), strings.Repeat("-", 70), int64(-1), int64(0), int64(1), int64(math.MaxInt32),
+		int64(math.MaxInt64), 1.5, true,
 		[]any{},
 		[]any{nil},
 		[]any{"a", "a"},
@@ -90,8 +92,8 @@ func below(value any, at any) any {
 	return value.(map[string]any)[at.(string)]
 }
 
-// TestAnything: whatever somebody writes in place of what an object should say, nobody panics, what is invalid is an
-// error that names the object's matter, and what is written has names that the API server takes.
+// TestAnything: no value in an object causes a panic. An invalid value is an error that names its field, and written
+// objects have names that the API server accepts.
 func TestAnything(t *testing.T) {
 	config, err := backend.ReadConfig([]byte("{}"))
 	require.NoError(t, err)
@@ -113,7 +115,11 @@ func TestAnything(t *testing.T) {
 			slices.SortFunc(all, func(a, b []any) int { return strings.Compare(fmt.Sprint(a...), fmt.Sprint(b...)) })
 			put(u.Object, rapid.SampledFrom(all).Draw(rt, "where"), anything(rt))
 		}
-		topology := podgang.Topology{Layers: []podgang.Layer{{Name: "SpineLayer", Keys: []string{"example.com/spine"}}, {Name: "BlockLayer", Keys: []string{"example.com/block"}}}}
+		topology := podgang.Topology{
+			Layers: []podgang.Layer{
+				{Name: "SpineLayer", Keys: []string{"example.com/spine"}}, {Name: "BlockLayer", Keys: []string{"example.com/block"}},
+			},
+		}
 		old := u.DeepCopy()
 		podgang.ValidateLeaderWorkerSet(u, old)
 		podgang.ValidateVolcano(u, old)
@@ -150,7 +156,8 @@ func legal(t require.TestingT, err error) {
 
 func tryBuild(u *unstructured.Unstructured) (out []*podgang.PodGangInfo, err error) {
 	pods := []metav1.Object{&metav1.ObjectMeta{Namespace: "default", Name: "x-0", Labels: map[string]string{
-		lws.SetNameLabelKey: "x", lws.GroupIndexLabelKey: "0", lws.RevisionKey: "r", workloads.JobSetName: "js", "jobset.sigs.k8s.io/replicatedjob-name": "a", "jobset.sigs.k8s.io/restart-attempt": "1",
+		lws.SetNameLabelKey: "x", lws.GroupIndexLabelKey: "0", lws.RevisionKey: "r", workloads.JobSetName: "js",
+		"jobset.sigs.k8s.io/replicatedjob-name": "a", "jobset.sigs.k8s.io/restart-attempt": "1",
 	}}}
 	one := func(info *podgang.PodGangInfo, err error) ([]*podgang.PodGangInfo, error) {
 		if err != nil {

@@ -50,7 +50,14 @@ func do(t *testing.T, d *datadriven.TestData, config *backend.Config) string {
 	var to, native string
 	d.ScanArgs(t, "to", &to)
 	d.MaybeScanArgs(t, "native", &native)
-	cluster := backend.Cluster{Native: native, Topology: podgang.Topology{Layers: []podgang.Layer{{Name: "SpineLayer", Keys: []string{"example.com/spine"}}, {Name: "BlockLayer", Keys: []string{"example.com/block"}}}}}
+	cluster := backend.Cluster{
+		Native: native,
+		Topology: podgang.Topology{
+			Layers: []podgang.Layer{
+				{Name: "SpineLayer", Keys: []string{"example.com/spine"}}, {Name: "BlockLayer", Keys: []string{"example.com/block"}},
+			},
+		},
+	}
 	for _, b := range all {
 		if b.Name() != to {
 			continue

@@ -123,7 +123,7 @@ func TestAPodGroupMadeAnew(t *testing.T) {
 	c.dropPod(member("p1", running))
 	c.dropPod(member("p2"))
 	c.setPod(member("p3"))
-	require.Equal(t, "1 of 3 members exist", c.why(t, member("p3")), "nobody of that time is left")
+	require.Equal(t, "1 of 3 members exist", c.why(t, member("p3")), "no member of that time is left")
 }
 
 // Case 45: what a gang has reached is read from its members, finished ones included, and from its PodGroup.
@@ -140,8 +140,10 @@ func TestRestartReadsProgressOfGangs(t *testing.T) {
 		group func(*sigs.PodGroup)
 		want  string
 	}{
-		"one has finished":             {[]*v1.Pod{member("p0", succeeded)}, []*v1.Pod{member("p1", running), member("p2", running)}, nil, ""},
-		"one never had a node":         {[]*v1.Pod{member("p0", rejected)}, []*v1.Pod{member("p1", running), member("p2", running)}, nil, "3 of 4 members exist"},
+		"one has finished": {[]*v1.Pod{member("p0", succeeded)}, []*v1.Pod{member("p1", running), member("p2", running)}, nil, ""},
+		"one never had a node": {
+			[]*v1.Pod{member("p0", rejected)}, []*v1.Pod{member("p1", running), member("p2", running)}, nil, "3 of 4 members exist",
+		},
 		"the PodGroup says so":         {nil, []*v1.Pod{member("p1", running)}, started, ""},
 		"the phase says so":            {nil, []*v1.Pod{member("p1", running)}, func(pg *sigs.PodGroup) { pg.Status.Phase = "Running" }, ""},
 		"the PodGroup says so of none": {nil, nil, started, "1 of 4 members exist"},
@@ -186,7 +188,7 @@ func TestFinishedMembers(t *testing.T) {
 		tell[1]()
 		c.dropPod(member("p1", running))
 		c.setPod(member("p2"))
-		require.Empty(t, c.why(t, member("p2")), "one of those who were whole is there")
+		require.Empty(t, c.why(t, member("p2")), "one member of the whole gang is left")
 		c.dropPod(member("p2"))
 		c.dropFinished(member("p0", succeeded))
 		c.setPod(member("p3"))
@@ -194,11 +196,13 @@ func TestFinishedMembers(t *testing.T) {
 
 		c.setPod(member("p4"))
 		c.dropFinished(member("p4"))
-		require.NotEqual(t, "1 of 2 members exist", c.why(t, member("p3")), "whoever has not finished is not gone for those who hear of the finished")
+		require.NotEqual(t, "1 of 2 members exist", c.why(t, member("p3")),
+			"an unfinished member is not gone after an event about finished members")
 		again := member("p4", succeeded)
 		again.UID = "another"
 		c.setFinished(again)
-		require.Equal(t, "waits for ns/p3, which is tried first for the whole gang", c.why(t, member("p4")), "one of its name that was there before does not take its place")
+		require.Equal(t, "waits for ns/p3, which is tried first for the whole gang", c.why(t, member("p4")),
+			"one of its name that was there before does not take its place")
 	}
 }
 
@@ -232,7 +236,7 @@ func TestEventsThatWakeGang(t *testing.T) {
 				verbs[e.Verb] = true
 			}
 			require.Equal(t, c.wakes, verbs[gang.Wake], *effects)
-			require.True(t, verbs[gang.Report], "whoever watches it is told")
+			require.True(t, verbs[gang.Report], "the change is reported")
 		})
 	}
 }
@@ -277,9 +281,13 @@ func TestMembersThatAreNotOurs(t *testing.T) {
 	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p0"))
 	c.setPod(member("p1", func(p *v1.Pod) { p.Spec.SchedulerName = "another" }))
-	require.Equal(t, "1 of 2 members exist, and 1 that cannot be placed yet: schedulerName is another, expected muster-scheduler", c.why(t, member("p0")))
+	require.Equal(t, "1 of 2 members exist, and 1 that cannot be placed yet: schedulerName is another, expected muster-scheduler",
+		c.why(t, member("p0")))
 	c.setPod(member("p2", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "quota"}} }))
-	require.Equal(t, "1 of 2 members exist, and 2 that cannot be placed yet (1: schedulerName is another, expected muster-scheduler; 1: spec.schedulingGates has quota)", c.why(t, member("p0")))
+	require.Equal(t,
+		"1 of 2 members exist, and 2 that cannot be placed yet (1: schedulerName is another, expected muster-scheduler; 1: "+
+			"spec.schedulingGates has quota)",
+		c.why(t, member("p0")))
 	template := "one-gpu"
 	c.setPod(member("p2", func(p *v1.Pod) {
 		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: &template}}
@@ -395,13 +403,14 @@ func TestAPodOfTwoGangs(t *testing.T) {
 	foreign := torn.DeepCopy()
 	foreign.Name, foreign.UID, foreign.Spec.SchedulerName = "p1", "p1", "other"
 	c.setPod(foreign)
-	require.Len(t, *notes, 1, "those of other schedulers are told nothing")
+	require.Len(t, *notes, 1, "pods of other schedulers get no events")
 }
 
 // TestUnknownKeys: they are named once, on the object that has them, also on a pod that names
 // no gang because of it.
 func TestUnknownKeys(t *testing.T) {
-	const specs, says = scheduling.GangDomain + "network-topology-specs", scheduling.GangDomain + "network-topology-specs: unknown; did you mean network-topology-spec?"
+	const specs, says = scheduling.GangDomain + "network-topology-specs", scheduling.GangDomain +
+		"network-topology-specs: unknown; did you mean network-topology-spec?"
 	with := func(key string) func(*v1.Pod) { return func(p *v1.Pod) { p.Annotations[key] = "x" } }
 	alone := func(p *v1.Pod) { p.Labels = nil }
 
@@ -437,7 +446,7 @@ func TestUnknownKeys(t *testing.T) {
 		require.Len(t, *notes, 4, name)
 		c.dropPod(member("p3", alone))
 	}
-	require.Empty(t, c.strays, "those who are gone are forgotten")
+	require.Empty(t, c.strays, "deleted pods are forgotten")
 }
 
 // TestUnknownKeysFromBefore: they are named when the cache opens.
@@ -604,7 +613,7 @@ func TestGangsOfOtherSchedulersAreNotWritten(t *testing.T) {
 		return r.Served
 	}
 	c.setObject(ref("a"), podGroup("1"), source.More{})
-	require.False(t, served(), "nobody knows whose it is")
+	require.False(t, served(), "its gang is unknown")
 	c.setPod(member("p0", other))
 	require.False(t, served())
 	for _, e := range *effects {
@@ -621,7 +630,7 @@ func TestGangsOfOtherSchedulersAreNotWritten(t *testing.T) {
 	require.Contains(t, (*notes)[0].Message, `"strict"`)
 	c.setPod(member("p1", func(p *v1.Pod) { p.Status.NominatedNodeName = "n0" }))
 	cleared := gang.Effect{Verb: gang.Clear, Pod: "ns/p1"}
-	require.NotContains(t, *effects, cleared, "somebody else has written that")
+	require.NotContains(t, *effects, cleared, "another scheduler has written that")
 	for _, node := range []string{"n1", "n2"} {
 		c.Handle(gang.Planned{Group: ref("a"), Places: []gang.Assignment{{Pod: "ns/p1", Node: node}}})
 		c.Forget(ref("a"), "test")
@@ -642,7 +651,9 @@ func TestPodGroupsWithoutMembers(t *testing.T) {
 		"says nothing":            {func(*sigs.PodGroup) {}, false},
 		"says how to gather":      {gathers, true},
 		"another gave it a phase": {func(pg *sigs.PodGroup) { gathers(pg); pg.Status.Phase = "Pending" }, false},
-		"we gave it a phase":      {func(pg *sigs.PodGroup) { pg.Status.Conditions, pg.Status.Phase = []metav1.Condition{told}, "Pending" }, true},
+		"we gave it a phase": {
+			func(pg *sigs.PodGroup) { pg.Status.Conditions, pg.Status.Phase = []metav1.Condition{told}, "Pending" }, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache, _, _ := open(t)
@@ -680,8 +691,10 @@ func TestLacks(t *testing.T) {
 		pods []*v1.Pod
 		want string
 	}{
-		"it does not exist":        {[]*v1.Pod{member("p0"), member("p1", asks)}, "member ns/p1 names ResourceClaim ns/gpu, which does not exist"},
-		"nobody names any":         {[]*v1.Pod{member("p0"), member("p1")}, ""},
+		"it does not exist": {
+			[]*v1.Pod{member("p0"), member("p1", asks)}, "member ns/p1 names ResourceClaim ns/gpu, which does not exist",
+		},
+		"no pod names any":         {[]*v1.Pod{member("p0"), member("p1")}, ""},
 		"members are missing, too": {[]*v1.Pod{member("p1", asks)}, "1 of 2 members exist"},
 	} {
 		c, _, _ := open(t)

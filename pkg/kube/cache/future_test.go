@@ -85,15 +85,17 @@ func TestStandInsForFutureMembers(t *testing.T) {
 		g, _ = c.GroupOf(key)
 		require.Empty(t, g.Future)
 	})
-	t.Run("who has finished was there", func(t *testing.T) {
+	t.Run("finished members existed", func(t *testing.T) {
 		c := start(t, nil)
 		c.setPod(member("a-0-1", leader, func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodSucceeded }))
 		g, _ := c.GroupOf(key)
 		require.Equal(t, []string{"ns/a-0~3", "ns/a-0~4"}, names(g))
 	})
-	t.Run("their places are respected by who does not matter more", func(t *testing.T) {
+	t.Run("less important pods respect their nodes", func(t *testing.T) {
 		c := start(t, nil)
-		c.Handle(gang.Planned{Group: key, Places: []gang.Assignment{{Pod: "ns/a-0", Node: "n0"}}, Future: []gang.Assignment{{Pod: "ns/a-0~2", Node: "n1"}}})
+		c.Handle(gang.Planned{
+			Group: key, Places: []gang.Assignment{{Pod: "ns/a-0", Node: "n0"}}, Future: []gang.Assignment{{Pod: "ns/a-0~2", Node: "n1"}},
+		})
 		other := func(priority int32) *v1.Pod {
 			return member("other", func(p *v1.Pod) { p.Labels, p.Spec.Priority = nil, ptr.To(priority) })
 		}
@@ -125,7 +127,8 @@ func TestLeadersWithoutMembersAreFoundAtStart(t *testing.T) {
 			p.Annotations["leaderworkerset.sigs.k8s.io/exclusive-topology"] = "rack"
 			p.Spec.NodeName = node
 			for _, at := range since {
-				p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)})
+				p.Status.Conditions = append(p.Status.Conditions,
+					v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)})
 			}
 		}
 	}
@@ -156,7 +159,9 @@ func TestLeadersWithoutMembersAreFoundAtStart(t *testing.T) {
 			require.Empty(t, c.TakeLostReservations("another"))
 			var want []LostReservation
 			if test.want > 0 {
-				want = []LostReservation{{Group: gang.Ref{Source: "lws", Namespace: "ns", Name: "a-0-r"}, Scheduler: "muster-scheduler", Until: now.Add(test.want)}}
+				want = []LostReservation{
+					{Group: gang.Ref{Source: "lws", Namespace: "ns", Name: "a-0-r"}, Scheduler: "muster-scheduler", Until: now.Add(test.want)},
+				}
 			}
 			require.Equal(t, want, c.TakeLostReservations("muster-scheduler"))
 			require.Empty(t, c.TakeLostReservations("muster-scheduler"), "once")

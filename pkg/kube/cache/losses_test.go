@@ -45,9 +45,11 @@ func TestEnding(t *testing.T) {
 			c.dropPod(member("p1", running))
 			c.Clock.(*clocktesting.FakeClock).Step(EndsWithin)
 		}, gone: []string{"p2"}},
-		"one of two not heard of is spare": {happens: func(c *Cache) { c.setPod(member("p3", running)) }, gone: []string{"p3"}, want: []types.UID{"p3"}},
-		"its own":                          {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, but: []gang.Ref{ref("a")}, want: p0},
-		"one waited":                       {happens: func(c *Cache) { c.dropPod(member("p2")) }},
+		"one of two not heard of is spare": {
+			happens: func(c *Cache) { c.setPod(member("p3", running)) }, gone: []string{"p3"}, want: []types.UID{"p3"},
+		},
+		"its own":    {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, but: []gang.Ref{ref("a")}, want: p0},
+		"one waited": {happens: func(c *Cache) { c.dropPod(member("p2")) }},
 		"a spare one": {happens: func(c *Cache) {
 			c.setPod(member("p3", running))
 			c.dropPod(member("p0", running))

@@ -41,7 +41,10 @@ func (c *Cache) fresh() *topology.Tree {
 func TestTheTreeKeepsUp(t *testing.T) {
 	kinds := []string{"come", "moved", "gone", "back before it was missed", "other layers", "no topology", "forgotten which"}
 	worlds.Check(t, 500, kinds, func(t *rapid.T, y worlds.Tally) {
-		c := New(Options{Aware: true, Leading: func() bool { return true }, Do: func([]gang.Effect) {}, Note: func(Note) {}, Clock: clocktesting.NewFakeClock(time.Unix(1000, 0))})
+		c := New(Options{
+			Aware: true, Leading: func() bool { return true }, Do: func([]gang.Effect) {}, Note: func(Note) {},
+			Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)),
+		})
 		draw := func(name string) *v1.Node {
 			n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 			for _, key := range []string{"spine", "block", "other"} {

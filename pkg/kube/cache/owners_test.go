@@ -210,7 +210,8 @@ func TestTiersFollowTheTopology(t *testing.T) {
 	pod := member("l", leaderOf("a", "0", "1"))
 	c.setOwner(ownedSet("a", 1, source.AnnotationVolcanoTier, "1"))
 	c.setPod(pod)
-	require.Equal(t, "rejected: volcano.sh/network-topology-highest-tier: tier 1 needs ClusterNetworkTopology default, which does not exist", c.why(t, pod))
+	require.Equal(t, "rejected: volcano.sh/network-topology-highest-tier: tier 1 needs ClusterNetworkTopology default, which does not exist",
+		c.why(t, pod))
 	c.setTopology(topologyOf(spineLayer, nodeLayer))
 	g, _ := c.Group(pod)
 	require.Equal(t, "SpineLayer", g.Gather.Rules[0].Layer)
@@ -253,12 +254,14 @@ func ownedJobSet(uid types.UID, parts map[string]source.Part, words ...string) *
 
 func onNode(p *v1.Pod) { p.Spec.NodeName = "n" }
 
-// It makes no difference whether a process knew the owner of a gang before its deletion. A user who deletes it
-// wants nothing new to start. A user who orphans the pods wants them to keep running as a gang: they count as a
-// whole, and none is evicted alone. Nothing new starts, since its constraint is unknown.
+// It makes no difference whether a process knew the owner of a gang before its deletion. After the deletion of an
+// owner nothing new starts, since the gang's constraint is unknown. Orphaned pods keep running as a gang: they count
+// as a whole, and none is evicted alone.
 func TestOwnersThatAreGone(t *testing.T) {
 	owner := ownedJobSet("u", map[string]source.Part{"w": {Jobs: 1, Size: 3}}, scheduling.AnnotationTopologySpec, must)
-	pods := []*v1.Pod{member("w0", jobSetMember("w", "u"), onNode), member("w1", jobSetMember("w", "u"), onNode), member("w2", jobSetMember("w", "u"))}
+	pods := []*v1.Pod{
+		member("w0", jobSetMember("w", "u"), onNode), member("w1", jobSetMember("w", "u"), onNode), member("w2", jobSetMember("w", "u")),
+	}
 	for name, history := range map[string]func(*Cache){
 		"a process that knew it": func(c *Cache) {
 			c.setOwner(owner)
@@ -327,7 +330,9 @@ func TestJobSetsMadeAgain(t *testing.T) {
 	c.look("JobSet", true)
 	parts := map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 2}}
 	c.setOwner(ownedJobSet("1", parts))
-	for _, p := range []*v1.Pod{member("d0", jobSetMember("d", "1"), onNode), member("w0", jobSetMember("w", "1"), onNode), member("w1", jobSetMember("w", "1"), onNode)} {
+	for _, p := range []*v1.Pod{
+		member("d0", jobSetMember("d", "1"), onNode), member("w0", jobSetMember("w", "1"), onNode), member("w1", jobSetMember("w", "1"), onNode),
+	} {
 		c.setPod(p)
 	}
 	c.setOwner(ownedJobSet("2", parts))
@@ -368,7 +373,8 @@ func TestPartsThatHaveFinished(t *testing.T) {
 
 // A gang that waits for a part whose pods name another gang says so, until they do not.
 func TestPodsThatNameOtherGangs(t *testing.T) {
-	const why = `gang ns/js.w of the group has no members: pods that JobSet ns/js means for it name another one (label pod-group.scheduling.sigs.k8s.io: "other")`
+	const why = `gang ns/js.w of the group has no members: pods that JobSet ns/js means for it name another one (label ` +
+		`pod-group.scheduling.sigs.k8s.io: "other")`
 	for _, first := range []string{"driver", "worker"} {
 		c, _, notes := open(t)
 		c.look("JobSet", true)
@@ -406,7 +412,9 @@ func TestGroupsOfOtherAPIs(t *testing.T) {
 		for _, uid := range []string{"", "u"} {
 			c, _, _ := open(t)
 			c.look("Job", true)
-			c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "Job", Namespace: "ns", Name: "j"}, Size: 1, Object: &v1.ObjectReference{UID: types.UID(uid)}})
+			c.setOwner(&source.Owned{
+				Key: source.OwnerKey{Kind: "Job", Namespace: "ns", Name: "j"}, Size: 1, Object: &v1.ObjectReference{UID: types.UID(uid)},
+			})
 			object := func() {
 				pg := podGroup("1")
 				pg.Spec.MinMember = 1
@@ -440,7 +448,8 @@ func TestGroupsThatListOwners(t *testing.T) {
 	pg.Annotations = map[string]string{scheduling.AnnotationGroups: `["ns/a","ns/js","ns/other"]`}
 	c.setObject(ref("a"), pg, source.More{})
 	c.setPod(member("a-0"))
-	require.Contains(t, fmt.Sprint(*notes), scheduling.AnnotationGroups+`: "ns/js" is no gang; did you mean the gangs of JobSet ns/js: ns/js.d, ns/js.w?`)
+	require.Contains(t, fmt.Sprint(*notes),
+		scheduling.AnnotationGroups+`: "ns/js" is no gang; did you mean the gangs of JobSet ns/js: ns/js.d, ns/js.w?`)
 	require.NotContains(t, fmt.Sprint(*notes), `"ns/other" is no gang`, "it may still be made")
 }
 
@@ -455,7 +464,8 @@ func TestWatcherSaysWhatIsDenied(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w := &watcher{cache: c, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{}, src: Source{
+	w := &watcher{cache: c, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{}}
+	w.src = Source{
 		Dynamic: client,
 		Served: func(r schema.GroupVersionResource) (bool, error) {
 			switch {
@@ -466,7 +476,7 @@ func TestWatcherSaysWhatIsDenied(t *testing.T) {
 			}
 			return true, nil
 		},
-	}}
+	}
 	w.discover(ctx, c.Clock.Now())
 	require.Equal(t, "JobSet ns/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", c.why(t, worker))
 	allowed = true
@@ -484,7 +494,9 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 	c, _, notes := open(t)
 	worker := member("w0", jobSetMember("w", "u"))
 	c.setPod(worker)
-	require.Equal(t, "JobSet ns/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?", c.why(t, worker))
+	require.Equal(t,
+		"JobSet ns/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?",
+		c.why(t, worker))
 	c.deny(resource("JobSet"), true)
 	require.Equal(t, "JobSet ns/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", c.why(t, worker))
 	c.deny(resource("JobSet"), false)
@@ -508,7 +520,8 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 	c.setPod(leader)
 	c.deny(resource("LeaderWorkerSet"), true)
 	require.Empty(t, c.why(t, leader), "its pods say how large it is")
-	require.Contains(t, fmt.Sprint(*notes), "LeaderWorkerSet ns/a may not be read, and what it says of its gang is not heard: apply manifests/rbac/sources/leaderworkerset.yaml")
+	require.Contains(t, fmt.Sprint(*notes),
+		"LeaderWorkerSet ns/a may not be read, and what it says of its gang is not heard: apply manifests/rbac/sources/leaderworkerset.yaml")
 }
 
 // TestOwnersOfPodGroupsThatAreGone: without the rule that its owner may say a gang does not start,
@@ -520,7 +533,7 @@ func TestOwnersOfPodGroupsThatAreGone(t *testing.T) {
 	pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "trainer.kubeflow.org/v1alpha1", Kind: "TrainJob", Name: "t"}}
 	c.setObject(ref("a"), pg, source.More{})
 	c.setPod(member("p0"))
-	require.Empty(t, c.why(t, member("p0")), "nobody reads TrainJobs")
+	require.Empty(t, c.why(t, member("p0")), "TrainJobs are not read")
 	c.look("TrainJob", true)
 	require.Equal(t, "TrainJob ns/t, which owns PodGroup ns/a, is not known", c.why(t, member("p0")))
 	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}})
@@ -554,7 +567,8 @@ func TestRulesApart(t *testing.T) {
 	require.Nil(t, all)
 
 	for i := range 2 {
-		c.setPod(member(fmt.Sprintf("w%d", i), jobSetMember("w", "u"), func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologySpec] = must }))
+		c.setPod(member(fmt.Sprintf("w%d", i), jobSetMember("w", "u"),
+			func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologySpec] = must }))
 	}
 	lines, all = own()
 	require.Equal(t, []string{"js.d BlockLayer"}, lines)
@@ -564,7 +578,8 @@ func TestRulesApart(t *testing.T) {
 // TestRulesOfEach: PodGroups of one group may have other rules for themselves, as scope PodGroup says; what all say of the
 // group counts for all, and if all say the same so do the rules for each.
 func TestRulesOfEach(t *testing.T) {
-	const both = `{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"},{"layer":"BlockLayer","strategy":"MustGather","scope":"PodGroup"}]}`
+	const both = `{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"},` +
+		`{"layer":"BlockLayer","strategy":"MustGather","scope":"PodGroup"}]}`
 	const other = `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`
 	for name, c := range map[string]struct {
 		a, b, own, all string
@@ -621,13 +636,15 @@ func TestRulesThatAreTakenBack(t *testing.T) {
 	c.setPod(member("p0"))
 	require.False(t, gathers(), "its annotations are gone")
 
-	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}, Values: map[string]string{scheduling.AnnotationTopologySpec: must}})
+	c.setOwner(&source.Owned{
+		Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}, Values: map[string]string{scheduling.AnnotationTopologySpec: must},
+	})
 	pg := podGroup("1")
 	pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "trainer.kubeflow.org/v1alpha1", Kind: "TrainJob", Name: "t"}}
 	c.setObject(ref("a"), pg, source.More{})
 	require.True(t, gathers())
 	c.setObject(ref("a"), podGroup("1"), source.More{})
-	require.False(t, gathers(), "nobody owns it")
+	require.False(t, gathers(), "it has no owner")
 }
 
 // A tree that becomes valid in one branch reaches all its PodGroups.
@@ -688,8 +705,8 @@ func TestTreeIsMended(t *testing.T) {
 	}
 }
 
-// TestFamily: the PodGroups of a CompositePodGroup are one group as soon as there are as many as
-// it needs, in whatever order they come, and no longer when one goes.
+// TestFamily: the PodGroups of a CompositePodGroup form one group as soon as its minimum of them exists, in any
+// order. The group ends when one is deleted.
 func TestFamily(t *testing.T) {
 	parent := source.OwnerKey{Kind: "CompositePodGroup", Namespace: "ns", Name: "all"}
 	ref := func(name string) gang.Ref {
@@ -877,7 +894,8 @@ func TestInstalledLater(t *testing.T) {
 			c.laterServed = true
 			of := schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
 			is := false
-			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
+			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+				map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			w := &watcher{
@@ -907,7 +925,8 @@ func TestInstalledLater(t *testing.T) {
 // A CRD that is deleted while the process starts delays no gang, and is read when it is back.
 func TestGoneBeforeItIsRead(t *testing.T) {
 	of := schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
 	var served, readable atomic.Bool
 	client.PrependReactor("list", of.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 		return !readable.Load(), nil, apierrors.NewNotFound(of.GroupResource(), "")

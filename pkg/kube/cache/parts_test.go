@@ -26,25 +26,27 @@ func TestSubGroups(t *testing.T) {
 		members string
 		want    string // part:need/min, then what all need; or what is missing
 	}{
-		"all of them":                         {pairs, 4, "0 0 1 1", "p 0:2/2? p 1:2/2? 2 of all, 4"},
-		"two of three":                        {pairs, 4, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
-		"three, for minMember":                {pairs, 6, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 6"},
-		"whole ones only":                     {pairs, 4, "0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
-		"too few whole ones":                  {pairs, 3, "0 1 1", `policy "p" needs 2 sub-groups of 2 members, and has 1`},
-		"nobody":                              {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members`},
-		"who is in none comes before more":    {pairs, 5, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 5"},
-		"and as far as they are":              {pairs, 6, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 6"},
-		"no least number, nobody comes first": {any, 4, "- 0 0 1 1", "p 0:2/2? p 1:2/2? :0/0 0 of all, 4"},
-		"more in one than its size":           {any, 3, "0 0 0", "p 0:2/2? 0 of all, 3"},
-		"too few in whole ones":               {any, 3, "0 0 1", "1 more members are needed than whole sub-groups and members without a sub-group have"},
-		"some run":                            {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:1/2? 2 of all, 1"},
-		"was whole, and needs nobody":         {pairs, 3, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/1"},
-		"was whole, and may evict for one":    {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/2"},
-		"was whole, and for those in none":    {any, 4, "0@n 0@n - - -", "p 0:0/2 :0/2"},
-		"was whole, and lacks a sub-group":    {any, 4, "0@n 0@n 1 1 2 2", "p 0:0/2 p 1:2/2? p 2:2/2? 0 of all, 1"},
-		"was whole, and first for who follow": {any, 4, "0@n 0@n 1@n 1 2 2", "p 0:0/2 p 1:0/2 p 2:2/2? 0 of all, 0"},
-		"nor does it start in part then":      {pairs, 4, "0@n 0@n 1@n 1@n 2 2", "p 0:0/2 p 1:0/2 p 2:2/2? 0 of all, 0"},
-		"who is not whole waits":              {pairs, 2, "0@n 0@n 1 2 2", "p 0:0/2 p 1:2/2? p 2:2/2? 0 of all, 0"},
+		"all of them":          {pairs, 4, "0 0 1 1", "p 0:2/2? p 1:2/2? 2 of all, 4"},
+		"two of three":         {pairs, 4, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
+		"three, for minMember": {pairs, 6, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 6"},
+		"whole ones only":      {pairs, 4, "0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
+		"too few whole ones":   {pairs, 3, "0 1 1", `policy "p" needs 2 sub-groups of 2 members, and has 1`},
+		"no sub-groups":        {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members`},
+		"members without a sub-group come before further ones": {pairs, 5, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 5"},
+		"and as far as they are":                               {pairs, 6, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 6"},
+		"without minSubGroups no sub-group comes first":        {any, 4, "- 0 0 1 1", "p 0:2/2? p 1:2/2? :0/0 0 of all, 4"},
+		"more in one than its size":                            {any, 3, "0 0 0", "p 0:2/2? 0 of all, 3"},
+		"too few in whole ones": {
+			any, 3, "0 0 1", "1 more members are needed than whole sub-groups and members without a sub-group have",
+		},
+		"some run":                                       {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:1/2? 2 of all, 1"},
+		"was whole, and needs no member":                 {pairs, 3, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/1"},
+		"was whole, and may evict for one":               {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/2"},
+		"was whole, and for members without a sub-group": {any, 4, "0@n 0@n - - -", "p 0:0/2 :0/2"},
+		"was whole, and lacks a sub-group":               {any, 4, "0@n 0@n 1 1 2 2", "p 0:0/2 p 1:2/2? p 2:2/2? 0 of all, 1"},
+		"was whole, and first for replacements":          {any, 4, "0@n 0@n 1@n 1 2 2", "p 0:0/2 p 1:0/2 p 2:2/2? 0 of all, 0"},
+		"nor does it start in part then":                 {pairs, 4, "0@n 0@n 1@n 1@n 2 2", "p 0:0/2 p 1:0/2 p 2:2/2? 0 of all, 0"},
+		"an incomplete sub-group waits":                  {pairs, 2, "0@n 0@n 1 2 2", "p 0:0/2 p 1:2/2? p 2:2/2? 0 of all, 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ca, _, _ := open(t)
@@ -105,13 +107,13 @@ func TestTasks(t *testing.T) {
 		members string
 		want    string // task:need/min
 	}{
-		"all are needed":            {map[string]int{"a": 1, "b": 2}, 3, "b b a", ":3/3"},
-		"one more":                  {map[string]int{"a": 1, "b": 2}, 3, "b b b a", "a:1/1 b:2/2"},
-		"two beyond the tasks' own": {map[string]int{"a": 1, "b": 1}, 4, "b b b a a", "a:2/2 b:2/2"},
-		"who is of no task":         {map[string]int{"a": 1}, 2, "- - a", ":1/1 a:1/1"},
-		"one task, and nobody else": {map[string]int{"a": 1}, 1, "a a", ":1/1"},
-		"some run":                  {map[string]int{"a": 1, "b": 2}, 3, "b@n b b a a", "a:1/1 b:1/2"},
-		"one runs for nothing":      {map[string]int{"a": 1, "b": 2}, 3, "b@n b@n a a b", "a:1/1 b:0/2"},
+		"all are needed":                {map[string]int{"a": 1, "b": 2}, 3, "b b a", ":3/3"},
+		"one more":                      {map[string]int{"a": 1, "b": 2}, 3, "b b b a", "a:1/1 b:2/2"},
+		"two beyond the tasks' own":     {map[string]int{"a": 1, "b": 1}, 4, "b b b a a", "a:2/2 b:2/2"},
+		"members without a task":        {map[string]int{"a": 1}, 2, "- - a", ":1/1 a:1/1"},
+		"one task, and no other member": {map[string]int{"a": 1}, 1, "a a", ":1/1"},
+		"some run":                      {map[string]int{"a": 1, "b": 2}, 3, "b@n b b a a", "a:1/1 b:1/2"},
+		"one runs for nothing":          {map[string]int{"a": 1, "b": 2}, 3, "b@n b@n a a b", "a:1/1 b:0/2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ca, _, _ := open(t)

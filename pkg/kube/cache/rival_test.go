@@ -9,8 +9,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// A pod of ours that another scheduler binds is reported at most once a minute. Our bindings, those of an earlier
-// leader and other schedulers' pods are not reported.
+// A pod of ours that another scheduler binds is reported at most once a minute. Bindings by this process or an
+// earlier leader are not reported, and neither are other schedulers' pods.
 func TestBoundByAnother(t *testing.T) {
 	c, _, notes := open(t)
 	clock := c.Clock.(*clocktesting.FakeClock)
@@ -45,7 +45,10 @@ func TestBoundByAnother(t *testing.T) {
 	clock.Step(10 * time.Second)
 	require.Empty(t, told("second", "muster-scheduler"), "once a minute")
 	clock.Step(time.Minute)
-	require.Equal(t, []string{"bound to n1 by another process than this scheduler, which serves schedulerName muster-scheduler (3 such pods so far): only one scheduler may serve a name"},
+	require.Equal(t, []string{
+		"bound to n1 by another process than this scheduler, which serves schedulerName muster-scheduler (3 such pods so far): only one " +
+			"scheduler may serve a name",
+	},
 		told("third", "muster-scheduler"))
 	require.Empty(t, c.rivals.binding)
 }

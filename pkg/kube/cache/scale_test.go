@@ -23,7 +23,9 @@ func large(t testing.TB, nodes int) (c *Cache, all []*v1.Node, effects *[]gang.E
 	c, effects, _ = open(t)
 	c.setTopology(topologyOf(spineLayer, nodeLayer))
 	for i := range nodes {
-		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%05d", i), Labels: map[string]string{"spine": fmt.Sprint("s", i/64), "other": "x"}}}
+		n := &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%05d", i), Labels: map[string]string{"spine": fmt.Sprint("s", i/64), "other": "x"}},
+		}
 		all = append(all, n)
 		c.setNode(n)
 		for j := range 2 {
@@ -55,7 +57,7 @@ func TestALabelThatIsNoLayers(t *testing.T) {
 	c.setNode(relabelled(nodes[9], "spine", "s77"))
 	require.NotSame(t, tree, c.Topology())
 	require.Contains(t, *effects, gang.Effect{Verb: gang.Report, Gang: ref("g2")}, "its domain may have another name")
-	require.Len(t, *effects, 2, "nobody else's, and the topology's")
+	require.Len(t, *effects, 2, "only its own, and the topology's")
 
 	// A label that becomes a layer's counts as it is now, not as it was last looked at.
 	c.setTopology(topologyOf(blockOf("other"), nodeLayer))
@@ -128,7 +130,9 @@ func BenchmarkLock(b *testing.B) {
 			stop.Store(true)
 			asks.Wait()
 			slices.Sort(waits)
-			for name, at := range map[string]int{"wait-p50-µs": len(waits) / 2, "wait-p99-µs": len(waits) * 99 / 100, "wait-max-µs": len(waits) - 1} {
+			for name, at := range map[string]int{
+				"wait-p50-µs": len(waits) / 2, "wait-p99-µs": len(waits) * 99 / 100, "wait-max-µs": len(waits) - 1,
+			} {
 				b.ReportMetric(float64(waits[at].Microseconds()), name)
 			}
 		})

@@ -23,7 +23,10 @@ import (
 func TestTemplatesAreKept(t *testing.T) {
 	kinds := []string{"changed", "bound", "gone", "in another gang", "another scheduler's"}
 	worlds.Check(t, 300, kinds, func(t *rapid.T, y worlds.Tally) {
-		c := New(Options{Leading: func() bool { return true }, Do: func([]gang.Effect) {}, Note: func(Note) {}, Clock: clocktesting.NewFakeClock(time.Unix(1000, 0))})
+		c := New(Options{
+			Leading: func() bool { return true }, Do: func([]gang.Effect) {}, Note: func(Note) {},
+			Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)),
+		})
 		c.Serve("muster-scheduler")
 		c.ready()
 		pods := map[string]*v1.Pod{}
@@ -31,7 +34,9 @@ func TestTemplatesAreKept(t *testing.T) {
 			"status": func(p *v1.Pod) { p.Status.Message += "x" },
 			"label":  func(p *v1.Pod) { p.Labels["role"] += "x" },
 			"resize": func(p *v1.Pod) {
-				p.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": *resource.NewQuantity(int64(worlds.Even(t, 3, "cpu")), "")}}}}
+				p.Spec.Containers = []v1.Container{
+					{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": *resource.NewQuantity(int64(worlds.Even(t, 3, "cpu")), "")}}},
+				}
 			},
 			"claim": func(p *v1.Pod) {
 				p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, v1.PodResourceClaim{Name: "gpu"})

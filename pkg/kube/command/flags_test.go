@@ -16,10 +16,19 @@ func TestBadFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--enable-network-topology-manager=maybe"}, `invalid argument "maybe" for "--enable-network-topology-manager" flag: strconv.ParseBool: parsing "maybe": invalid syntax`},
+		{
+			[]string{"--enable-network-topology-manager=maybe"},
+			`invalid argument "maybe" for "--enable-network-topology-manager" flag: strconv.ParseBool: parsing "maybe": invalid syntax`,
+		},
 		{[]string{"--enable-network-topology-managers"}, `unknown flag: --enable-network-topology-managers`},
-		{[]string{"--leader-elect=sometimes"}, `invalid argument "sometimes" for "--leader-elect" flag: strconv.ParseBool: parsing "sometimes": invalid syntax`},
-		{[]string{"--leader-elect-lease-duration=15"}, `invalid argument "15" for "--leader-elect-lease-duration" flag: time: missing unit in duration "15"`},
+		{
+			[]string{"--leader-elect=sometimes"},
+			`invalid argument "sometimes" for "--leader-elect" flag: strconv.ParseBool: parsing "sometimes": invalid syntax`,
+		},
+		{
+			[]string{"--leader-elect-lease-duration=15"},
+			`invalid argument "15" for "--leader-elect-lease-duration" flag: time: missing unit in duration "15"`,
+		},
 		{[]string{"--secure-port=70000"}, `--secure-port 70000 must be between 1 and 65535, inclusive. It cannot be turned off with 0`},
 		{[]string{"serve"}, `"muster-scheduler" does not take any arguments, got ["serve"]`},
 		// The last one: gates are kept for the whole process.
@@ -44,5 +53,6 @@ func TestTwoConfigurations(t *testing.T) {
 	cmd.SetOut(io.Discard)
 	cmd.SetErr(io.Discard)
 	require.EqualError(t, cmd.ExecuteContext(t.Context()),
-		"--config="+file+": second document at line 4, kind KubeSchedulerConfiguration; supported values: one document, a KubeSchedulerConfiguration")
+		"--config="+file+": second document at line 4, kind KubeSchedulerConfiguration; supported values: one document, a "+
+			"KubeSchedulerConfiguration")
 }

@@ -41,7 +41,8 @@ func TestSimulatedGates(t *testing.T) {
 	require.Contains(t, scheduler, "1.37 SchedulerPreQueueingHints true")
 	require.Contains(t, scheduler, "1.37 NominatedNodeNameForExpectation false")
 	simulated := gates("simulate")
-	require.Empty(t, slices.DeleteFunc(simulated, func(gate string) bool { return slices.Contains(scheduler, gate) }), "not so in the scheduler")
+	require.Empty(t, slices.DeleteFunc(simulated, func(gate string) bool { return slices.Contains(scheduler, gate) }),
+		"not so in the scheduler")
 	require.Len(t, simulated, len(scheduler))
 }
 

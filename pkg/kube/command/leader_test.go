@@ -41,18 +41,18 @@ func TestDeposedLeaderEnds(t *testing.T) {
 		return resourcelock.LeaderElectionRecord{HolderIdentity: holder}
 	}
 	for name, c := range map[string]struct {
-		made, writes []string // who holds it by what this process writes
+		made, writes []string // the holders that this process writes
 		is           string
 		fails        bool
 		want         string
 	}{
-		"it has made the Lease":   {made: []string{"me"}, is: "other", want: "other"},
-		"it has got the Lease":    {writes: []string{"me", "me"}, is: "other", want: "other"},
-		"it has it":               {writes: []string{"me"}, is: "me"},
-		"nobody has it":           {writes: []string{"me"}, is: ""},
-		"it never had it":         {is: "other"},
-		"it has given it up":      {writes: []string{"me", ""}, is: "other"},
-		"it is not said who does": {writes: []string{"me"}, is: "other", fails: true},
+		"it has made the Lease":     {made: []string{"me"}, is: "other", want: "other"},
+		"it has got the Lease":      {writes: []string{"me", "me"}, is: "other", want: "other"},
+		"it has it":                 {writes: []string{"me"}, is: "me"},
+		"it has no holder":          {writes: []string{"me"}, is: ""},
+		"it never had it":           {is: "other"},
+		"it has given it up":        {writes: []string{"me", ""}, is: "other"},
+		"the holder cannot be read": {writes: []string{"me"}, is: "other", fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, is := "", &lease{}

@@ -53,14 +53,24 @@ func TestPermissions(t *testing.T) {
 		err     error  // of every question
 		says    []string
 	}{
-		"all are there":    {},
-		"one of a pod":     {without: "create pods/binding", says: []string{`permission is missing: create pods/binding (API group "")`}},
-		"a custom one":     {without: "list clusternetworktopologies.scheduling.koordinator.sh", says: []string{`permission is missing: list clusternetworktopologies (API group "scheduling.koordinator.sh")`}},
-		"a source's":       {without: "watch podgroups.scheduling.sigs.k8s.io", says: []string{`permission is missing: watch podgroups (API group "scheduling.sigs.k8s.io")`}},
-		"nobody may ask":   {err: forbidden},
-		"nobody can ask":   {err: errors.New("no route to host"), says: []string{"asking the API server for the scheduler's permissions: no route to host"}},
-		"several":          {without: "delete pods|patch pods/status", says: []string{"delete pods", "patch pods/status", "apply manifests/rbac"}},
-		"what nobody asks": {without: "get secrets"},
+		"all are there": {},
+		"one of a pod":  {without: "create pods/binding", says: []string{`permission is missing: create pods/binding (API group "")`}},
+		"a custom one": {
+			without: "list clusternetworktopologies.scheduling.koordinator.sh",
+			says:    []string{`permission is missing: list clusternetworktopologies (API group "scheduling.koordinator.sh")`},
+		},
+		"a source's": {
+			without: "watch podgroups.scheduling.sigs.k8s.io",
+			says:    []string{`permission is missing: watch podgroups (API group "scheduling.sigs.k8s.io")`},
+		},
+		"requests for permissions are forbidden": {err: forbidden},
+		"requests for permissions fail": {
+			err: errors.New("no route to host"), says: []string{"asking the API server for the scheduler's permissions: no route to host"},
+		},
+		"several": {
+			without: "delete pods|patch pods/status", says: []string{"delete pods", "patch pods/status", "apply manifests/rbac"},
+		},
+		"an unneeded permission": {without: "get secrets"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, asked := answering(func(a string) (bool, error) { return !slices.Contains(strings.Split(c.without, "|"), a), c.err })
@@ -86,7 +96,8 @@ func TestPermissionsHaveAnEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	client := fake.NewClientset()
-	client.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, ctx.Err() })
+	client.PrependReactor("create", "selfsubjectaccessreviews",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, ctx.Err() })
 	require.ErrorIs(t, connect.CheckPermissions(ctx, client), context.Canceled)
 }
 
@@ -97,13 +108,28 @@ func TestServed(t *testing.T) {
 		err    error
 		served bool
 	}{
-		"no group":            {},
-		"another version":     {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "podgroups"}}}}},
-		"another resource":    {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "elasticquotas"}}}}},
-		"only a subresource":  {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "podgroups/status"}}}}},
-		"served":              {serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "podgroups"}}}}, served: true},
-		"nobody knows":        {err: errors.New("etcd is slow")},
-		"not found, in words": {err: apierrors.NewNotFound(schema.GroupResource{}, "")},
+		"no group": {},
+		"another version": {
+			serves: []*metav1.APIResourceList{{GroupVersion: "scheduling.sigs.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "podgroups"}}}},
+		},
+		"another resource": {
+			serves: []*metav1.APIResourceList{
+				{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "elasticquotas"}}},
+			},
+		},
+		"only a subresource": {
+			serves: []*metav1.APIResourceList{
+				{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "podgroups/status"}}},
+			},
+		},
+		"served": {
+			serves: []*metav1.APIResourceList{
+				{GroupVersion: "scheduling.sigs.k8s.io/v1alpha1", APIResources: []metav1.APIResource{{Name: "podgroups"}}},
+			},
+			served: true,
+		},
+		"the answer is unknown": {err: errors.New("etcd is slow")},
+		"not found, in words":   {err: apierrors.NewNotFound(schema.GroupResource{}, "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset()
@@ -145,8 +171,7 @@ func newHandle(client kubernetes.Interface) handle {
 	return handle{factory: informers.NewSharedInformerFactory(client, 0), client: client, config: &rest.Config{Host: "https://localhost:1"}}
 }
 
-// TestGivenTrimsNodes: nobody keeps who wrote which field of a node, and a node that others
-// hold is not changed.
+// TestGivenTrimsNodes: nodes are kept without managed fields, and the given node objects are not changed.
 func TestGivenTrimsNodes(t *testing.T) {
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: "n", Labels: map[string]string{"spine": "s"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
@@ -171,8 +196,8 @@ func TestGivenTrimsNodes(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestClusterAsksFirst: who may not do what the scheduler must gets no objects. Where all is
-// permitted, only what is served is watched; of what is given, everything.
+// TestClusterAsksFirst: without the scheduler's permissions no objects are watched. With them only served resources
+// are watched.
 func TestClusterAsksFirst(t *testing.T) {
 	for name, may := range map[string]bool{"permitted": true, "not permitted": false} {
 		client, asked := answering(func(string) (bool, error) { return may, nil })
@@ -201,8 +226,8 @@ func TestClusterAsksFirst(t *testing.T) {
 	}
 }
 
-// TestOthersMayBeLeftOut: what the objects of other projects say is not heard where that is not
-// permitted, and nobody waits for it.
+// TestOthersMayBeLeftOut: without permission for the objects of other projects they are not watched, and no informer
+// waits for them.
 func TestOthersMayBeLeftOut(t *testing.T) {
 	foreign := source.Owners[0].Resource
 	for name, c := range map[string]struct {
@@ -221,7 +246,9 @@ func TestOthersMayBeLeftOut(t *testing.T) {
 				return c.without == "" || !strings.HasPrefix(asked, c.without+" leaderworkersets"), nil
 			})
 			if c.served {
-				client.Resources = []*metav1.APIResourceList{{GroupVersion: foreign.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: foreign.Resource}}}}
+				client.Resources = []*metav1.APIResourceList{
+					{GroupVersion: foreign.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: foreign.Resource}}},
+				}
 			}
 			src, err := connect.Cluster(t.Context(), newHandle(client))
 			require.NoError(t, err, "they are nothing that the scheduler must be permitted")

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// TestSlim: of a member that has finished enough is kept to know its gang, whoever says which it is.
+// TestSlim: a finished member keeps the fields that name its gang, for every integration.
 func TestSlim(t *testing.T) {
 	group, controller := "g", true
 	ways := map[string]func(*v1.Pod){
@@ -63,5 +63,5 @@ func TestSlim(t *testing.T) {
 	for _, s := range source.All {
 		require.True(t, known[s.Space], "a pod of %s is missing here", s.Way)
 	}
-	require.Nil(t, slim(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}).Labels, "of nobody's")
+	require.Nil(t, slim(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}).Labels, "without a gang")
 }

@@ -25,8 +25,9 @@ func gpuNode(i int) *v1.Node {
 		Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "nvidia.com/gpu", Value: "present", Effect: v1.TaintEffectNoSchedule}}},
 		Status: v1.NodeStatus{
 			NodeInfo: v1.NodeSystemInfo{
-				MachineID: fmt.Sprintf("%032d", i), KernelVersion: "6.8.0-1021-nvidia", OSImage: "Ubuntu 24.04.2 LTS", ContainerRuntimeVersion: "containerd://2.1.4",
-				KubeletVersion: "v1.37.0", OperatingSystem: "linux", Architecture: "amd64",
+				MachineID: fmt.Sprintf("%032d", i), KernelVersion: "6.8.0-1021-nvidia", OSImage: "Ubuntu 24.04.2 LTS",
+				ContainerRuntimeVersion: "containerd://2.1.4",
+				KubeletVersion:          "v1.37.0", OperatingSystem: "linux", Architecture: "amd64",
 			},
 			Conditions: []v1.NodeCondition{
 				{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"},
@@ -39,10 +40,14 @@ func gpuNode(i int) *v1.Node {
 	}
 	for k := range 50 {
 		n.Status.Images = append(n.Status.Images, v1.ContainerImage{
-			Names: []string{fmt.Sprintf("registry.example.com/team/image-%d@sha256:%064d", k, k), fmt.Sprintf("registry.example.com/team/image-%d:v1", k)}, SizeBytes: int64(k),
+			Names: []string{
+				fmt.Sprintf("registry.example.com/team/image-%d@sha256:%064d", k, k), fmt.Sprintf("registry.example.com/team/image-%d:v1", k),
+			}, SizeBytes: int64(k),
 		})
 	}
-	n.Status.Capacity = v1.ResourceList{v1.ResourceCPU: resource.MustParse("192"), v1.ResourceMemory: resource.MustParse("2Ti"), "nvidia.com/gpu": resource.MustParse("8")}
+	n.Status.Capacity = v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse("192"), v1.ResourceMemory: resource.MustParse("2Ti"), "nvidia.com/gpu": resource.MustParse("8"),
+	}
 	n.Status.Allocatable = n.Status.Capacity.DeepCopy()
 	return n
 }
@@ -56,12 +61,13 @@ func read(t testing.TB, n *v1.Node) *v1.Node {
 	return out
 }
 
-// TestNodesShareTheirWords: all but the history of its fields is as it was given, the given node is not changed, and equal words are kept once.
+// TestNodesShareTheirWords: nodes are kept unchanged except for their managed fields, and equal strings are kept
+// once. The given node is not changed.
 func TestNodesShareTheirWords(t *testing.T) {
 	w := &words{}
 	for i, node := range []*v1.Node{gpuNode(0), gpuNode(1), {}, {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}} {
 		given := node.DeepCopy()
-		var was []*byte // who reads the given node at the same time must not see it written
+		var was []*byte // concurrent readers of the given node must not see a write
 		for _, image := range given.Status.Images {
 			was = append(was, unsafe.StringData(image.Names[0]))
 		}

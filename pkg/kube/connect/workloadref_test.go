@@ -26,7 +26,9 @@ var podResource = v1.SchemeGroupVersion.WithResource("pods")
 
 // written is a pod as an API server of 1.35 has it.
 func written(name, uid, workload string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "ns", "name": name, "uid": uid}}}
+	u := &unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "ns", "name": name, "uid": uid}},
+	}
 	if workload != "" {
 		u.Object["spec"] = map[string]any{"workloadRef": map[string]any{"name": workload, "podGroup": "g"}}
 	}
@@ -35,18 +37,23 @@ func written(name, uid, workload string) *unstructured.Unstructured {
 
 // read is the same pod as this scheduler's types have it.
 func read(name, uid string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid), ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}}}
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: name, UID: types.UID(uid), ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+		},
+	}
 }
 
 func serves(is bool, err error) func(schema.GroupVersionResource) (bool, error) {
 	return func(schema.GroupVersionResource) (bool, error) { return is, err }
 }
 
-// TestWorkloadRefs: nobody sees a pod before it is known what it says in a field that the types lack.
+// TestWorkloadRefs: no handler sees a pod before the field is known that its Go type lacks.
 func TestWorkloadRefs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{podResource: "PodList"}, written("old", "u-old", "train"))
-		var away atomic.Bool // from who asks for one pod
+		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{podResource: "PodList"}, written("old", "u-old", "train"))
+		var away atomic.Bool // whether requests for one pod fail
 		client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return away.Load(), nil, errors.New("no route to host")
 		})
@@ -77,7 +84,7 @@ func TestWorkloadRefs(t *testing.T) {
 			require.Equal(t, map[string]string{"train": "train/g", "": ""}[workload], <-saw)
 			require.NoError(t, pods.Delete(t.Context(), "new", metav1.DeleteOptions{}))
 		}
-		require.Equal(t, "train/g", gang(read("new", "u-train")), "who is gone is still heard of")
+		require.Equal(t, "train/g", gang(read("new", "u-train")), "a deleted pod is still known")
 		time.Sleep(2 * time.Minute)
 		require.Empty(t, gang(read("new", "u-train")), "not for ever: it is asked for, and there is none")
 
@@ -89,7 +96,7 @@ func TestWorkloadRefs(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-saw:
-			require.Fail(t, "nobody has answered")
+			require.Fail(t, "there was no answer")
 		default:
 		}
 		away.Store(false)
@@ -109,11 +116,12 @@ func TestWorkloadRefs(t *testing.T) {
 	})
 }
 
-// TestWorkloadRefsOnlyWhereServed: other versions cost nothing; where Workloads may not be read their pods
-// are members all the same, who then say what is missing.
+// TestWorkloadRefsOnlyWhereServed: API versions without Workloads cost no requests. Without permission to read
+// Workloads their pods are members all the same, and report the missing permission.
 func TestWorkloadRefsOnlyWhereServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{podResource: "PodList"})
+		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{podResource: "PodList"})
 		fill, err := connect.WorkloadRefs(t.Context(), client, serves(false, nil))
 		require.NoError(t, err)
 		require.Nil(t, fill)

@@ -174,8 +174,8 @@ func TestCreateThenPrune(t *testing.T) {
 // controller.
 func TestForeignPodGroupStays(t *testing.T) {
 	for name, owners := range map[string][]metav1.OwnerReference{
-		"another's": {{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u9", Controller: new(bool)}},
-		"nobody's":  nil,
+		"another's":       {{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u9", Controller: new(bool)}},
+		"no controller's": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range owners {
@@ -268,7 +268,8 @@ func TestUnknownScheduler(t *testing.T) {
 	require.ErrorIs(t, err, reconcile.TerminalError(nil))
 	require.Zero(t, w.writes)
 	require.Equal(t, `Warning NoBackend metadata.labels[grove.io/scheduler-name]: no backend for schedulerName "kai-scheduler"; `+
-		`supported values: "koord-scheduler", any that contains "koord" (backend koordinator), none (default koordinator); nothing is written for gang demo-0`, <-w.events.Events)
+		`supported values: "koord-scheduler", any that contains "koord" (backend koordinator), none (default koordinator); `+
+		`nothing is written for gang demo-0`, <-w.events.Events)
 	require.Error(t, w.handle("PodGang", "demo-0"))
 	require.Empty(t, w.events.Events, "it is said once")
 	for _, known := range []string{"", "default-scheduler", "my-koord"} {

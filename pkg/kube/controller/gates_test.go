@@ -85,7 +85,7 @@ func TestGateThatStays(t *testing.T) {
 	require.Empty(t, w.gates("x-1-0"))
 }
 
-// TestGateOfAnotherPod: a pod that is made again under its name while its gate is taken is another one, which keeps its own
+// TestGateOfAnotherPod: a pod is recreated under its name while its gate is removed. The new pod keeps its own gate
 // until its gang is ready.
 func TestGateOfAnotherPod(t *testing.T) {
 	w := newGating(t)

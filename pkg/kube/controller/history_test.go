@@ -398,13 +398,13 @@ func (w *world) removePods(set string, which func(corev1.Pod) bool) {
 func (w *world) settle(history *[]string) {
 	w.left = -1
 	if w.look() {
-		panic("it died though nobody killed it")
+		panic("it ended without being killed")
 	}
 	*history = append(*history, "  settled")
 }
 
-// TestKilled: a controller that is killed at any of its writes, before or after it, and started again, also after
-// things have happened of which it has seen nothing, leaves what one leaves that lives on.
+// TestKilled: a controller is killed before or after any of its writes and started again, also after changes that it
+// has not seen. It leaves the same objects as a controller that is never killed.
 func TestKilled(t *testing.T) {
 	kills := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -290,12 +290,12 @@ func TestAsk(t *testing.T) {
 	require.False(t, ok)
 	pod.SetLabels(map[string]string{lws.SetNameLabelKey: "x"})
 	_, ok, err = ask(never, pod)
-	require.NoError(t, err, "nobody is asked of other pods")
+	require.NoError(t, err, "other pods cause no request")
 	require.False(t, ok)
 }
 
-// TestCannotBePrepared: what can only be set at creation is reported on the object that owns the gang of the pods, with the
-// field and what is legal; such pods are not changed.
+// TestCannotBePrepared: an invalid field that can only be set at creation is reported on the owner of the gang, with
+// the supported values. The pods are not changed.
 func TestCannotBePrepared(t *testing.T) {
 	for name, c := range map[string]struct {
 		config, scheduler string
@@ -304,17 +304,22 @@ func TestCannotBePrepared(t *testing.T) {
 	}{
 		"another scheduler": {
 			config: koordinatorLS, scheduler: "koord-scheduler", pod: "default-scheduler",
-			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: spec.schedulerName is "default-scheduler", which cannot be changed any more; ` +
-				`supported values: "koord-scheduler", any that contains "koord" (backend koordinator); delete them; the pods that replace them are prepared`,
+			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: ` +
+				`spec.schedulerName is "default-scheduler", which cannot be changed any more; ` +
+				`supported values: "koord-scheduler", any that contains "koord" (backend koordinator); delete them; ` +
+				`the pods that replace them are prepared`,
 		},
 		"no scheduler, where the default is another's": {
 			config: koordinatorLS, scheduler: "", pod: "default-scheduler",
-			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: spec.schedulerName is "default-scheduler", which cannot be changed any more; ` +
-				`supported values: "koord-scheduler", any that contains "koord" (backend koordinator); delete them; the pods that replace them are prepared`,
+			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: ` +
+				`spec.schedulerName is "default-scheduler", which cannot be changed any more; ` +
+				`supported values: "koord-scheduler", any that contains "koord" (backend koordinator); delete them; ` +
+				`the pods that replace them are prepared`,
 		},
 		"a field": {
 			config: "backends: [{name: workload}]", scheduler: "default-scheduler", pod: "default-scheduler",
-			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: spec.schedulingGroup can only be set when a pod is created; ` +
+			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: ` +
+				`spec.schedulingGroup can only be set when a pod is created; ` +
 				`supported values: what the webhook of muster-controller sets there; delete them; the pods that replace them are prepared`,
 		},
 	} {
@@ -349,7 +354,8 @@ func TestMissedGate(t *testing.T) {
 	w.settle(&[]string{})
 	require.Equal(t, "x-0-aaaa", w.thePod("x-0").Labels[labelPodGroup])
 	require.Equal(t,
-		[]string{`Warning PodNotPrepared gang x-0-aaaa, pods x-0: spec.schedulingGates can only have scheduling.koordinator.sh/gang from when a pod is created: ` +
+		[]string{`Warning PodNotPrepared gang x-0-aaaa, pods x-0: ` +
+			`spec.schedulingGates can only have scheduling.koordinator.sh/gang from when a pod is created: ` +
 			`it does not wait for its gang to be written; delete them; the pods that replace them are prepared`}, w.said())
 }
 

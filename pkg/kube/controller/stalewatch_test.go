@@ -25,8 +25,8 @@ func (b behind) Get(ctx context.Context, key client.ObjectKey, o client.Object, 
 	return err
 }
 
-// TestYoung: an object of a kind that an overlay has given a field is read from the API server while it is young, and looked at
-// once more when the field is seen by all.
+// TestYoung: an object with a field from an overlay is read from the API server while the object is young. It is
+// reconciled once more when all caches have the field.
 func TestYoung(t *testing.T) {
 	for name, test := range map[string]struct {
 		age   time.Duration

@@ -133,7 +133,8 @@ func TestEqualNames(t *testing.T) {
 	require.ErrorContains(t, w.handle("JobSet", "js"), `two gangs of one name, "js-a-0"`)
 	require.Empty(t, w.names())
 	require.Contains(t, w.said(),
-		`Warning InvalidGang JobSet default/js: two gangs of one name, "js-a-0"; supported values: names that differ; nothing is written for them`)
+		`Warning InvalidGang JobSet default/js: two gangs of one name, "js-a-0"; supported values: names that differ; `+
+			`nothing is written for them`)
 	w.jobSet("js", jobs("a", 1, 2, map[string]any{"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}), jobs("b", 1, 3, nil, "a"))
 	require.NoError(t, w.handle("JobSet", "js"))
 	require.Equal(t, []string{"js-a-0", "js-b"}, w.names())
@@ -188,9 +189,9 @@ func TestNoGroups(t *testing.T) {
 	}
 }
 
-// TestTopologyNotLegal: a ClusterNetworkTopology that is invalid is the matter of the gangs that need its layers: these say
-// so. The other gangs are written, deleted, and their pods are labelled.
-func TestTopologyNotLegal(t *testing.T) {
+// TestTopologyIsInvalid: an invalid ClusterNetworkTopology is reported by the gangs that need its layers. Other gangs
+// are written and deleted, and their pods are labelled.
+func TestTopologyIsInvalid(t *testing.T) {
 	w := newPreparing(t, "default: koordinator\nbackends: [{name: koordinator}]\n")
 	w.cluster.Topology = podgang.Topology{NotLegal: errors.New("ClusterNetworkTopology default: layer a is its own parent")}
 	w.lws("x", 1, 2, "aaaa")
@@ -208,7 +209,8 @@ func TestTopologyNotLegal(t *testing.T) {
 	w.put(setKind, "near", "set-near", map[string]string{lws.SetNameLabelKey: "near", lws.RevisionKey: "aaaa"}, map[string]any{})
 	require.ErrorContains(t, w.handle("LeaderWorkerSet", "near"), "layer a is its own parent")
 	require.Contains(t, strings.Join(w.said(), "\n"),
-		"Warning TopologyNotLegal spec.networkTopology: ClusterNetworkTopology default: layer a is its own parent; nothing is written for the gang")
+		"Warning TopologyNotLegal spec.networkTopology: ClusterNetworkTopology default: layer a is its own parent; nothing is written for the "+
+			"gang")
 	w.remove(lwsKind, "x")
 	w.remove(setKind, "x")
 	for _, o := range w.list(podGroupKind) {

@@ -40,7 +40,10 @@ func pod(change ...func(*v1.Pod)) *v1.Pod {
 }
 
 func claim(name string, readOnly bool) v1.Volume {
-	return v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name, ReadOnly: readOnly}}}
+	return v1.Volume{
+		Name:         "data",
+		VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name, ReadOnly: readOnly}},
+	}
 }
 
 // TestTemplateOfDevices: what a pod says of the devices that it wants makes another template, if it wants any. What it
@@ -71,8 +74,8 @@ func TestTemplateOfDevices(t *testing.T) {
 	}
 }
 
-// TestTemplate: whatever a Filter may read of a pod makes another template, and what it may
-// not does not. Shapes do not tell apart, besides, who names which claim.
+// TestTemplate: pods that differ in a field that Filters read have different templates; other fields do not count.
+// Pods that only use different claims have one shape.
 func TestTemplate(t *testing.T) {
 	const differ, shape, same = "differ", "one shape", "same"
 	for name, c := range map[string]struct {
@@ -119,7 +122,9 @@ func TestTemplate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			base := pod()
 			if c.want == shape || name == "read only" || name == "claims by class" {
-				base.Spec.Volumes, base.Spec.ResourceClaims = []v1.Volume{claim("a", false)}, []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("a")}}
+				base.Spec.Volumes, base.Spec.ResourceClaims = []v1.Volume{claim("a", false)}, []v1.PodResourceClaim{
+					{Name: "gpu", ResourceClaimName: ptr.To("a")},
+				}
 			}
 			other := base.DeepCopy()
 			c.change(other)
@@ -143,10 +148,15 @@ func TestMember(t *testing.T) {
 		"plain":      {pod(), func(*gang.Member) {}, ""},
 		"ranked":     {pod(func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologyIndex] = "3" }), func(m *gang.Member) { m.Rank = 3 }, ""},
 		"a bad rank": {pod(func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologyIndex] = "-3" }), func(*gang.Member) {}, `"-3"`},
-		"gated":      {pod(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a/b"}} }), func(m *gang.Member) { m.Gate = "spec.schedulingGates has a/b" }, ""},
-		"important":  {pod(func(p *v1.Pod) { p.Spec.Priority = ptr.To(int32(9)) }), func(m *gang.Member) { m.Priority = 9 }, ""},
-		"running":    {pod(func(p *v1.Pod) { p.Spec.NodeName = "n" }), func(m *gang.Member) { m.Node = "n" }, ""},
-		"finished":   {pod(func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodFailed }), func(m *gang.Member) { m.Node, m.Done = "n", true }, ""},
+		"gated": {
+			pod(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a/b"}} }),
+			func(m *gang.Member) { m.Gate = "spec.schedulingGates has a/b" }, "",
+		},
+		"important": {pod(func(p *v1.Pod) { p.Spec.Priority = ptr.To(int32(9)) }), func(m *gang.Member) { m.Priority = 9 }, ""},
+		"running":   {pod(func(p *v1.Pod) { p.Spec.NodeName = "n" }), func(m *gang.Member) { m.Node = "n" }, ""},
+		"finished": {
+			pod(func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodFailed }), func(m *gang.Member) { m.Node, m.Done = "n", true }, "",
+		},
 		"succeeded": {pod(func(p *v1.Pod) {
 			p.Spec.NodeName, p.Status.Phase = "n", v1.PodSucceeded
 			for _, at := range []int64{8, 9, 1} {
@@ -155,8 +165,11 @@ func TestMember(t *testing.T) {
 				})
 			}
 		}), func(m *gang.Member) { m.Node, m.Done, m.Succeeded, m.Ended = "n", true, true, 9 }, ""},
-		"never started":  {pod(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), func(*gang.Member) {}, ""},
-		"of a job":       {pod(func(p *v1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "j", Controller: ptr.To(true)}} }), func(m *gang.Member) { m.Owner = "j" }, ""},
+		"never started": {pod(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), func(*gang.Member) {}, ""},
+		"of a job": {
+			pod(func(p *v1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "j", Controller: ptr.To(true)}} }),
+			func(m *gang.Member) { m.Owner = "j" }, "",
+		},
 		"owned, no more": {pod(func(p *v1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "j"}} }), func(*gang.Member) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +185,7 @@ func TestMember(t *testing.T) {
 	}
 }
 
-// TestWhatPodsSay: single questions about a pod, each with who says yes.
+// TestWhatPodsSay: the answers to single questions about pods.
 func TestWhatPodsSay(t *testing.T) {
 	finished := func(phase v1.PodPhase) *v1.Pod { return pod(func(p *v1.Pod) { p.Status.Phase = phase }) }
 	labelled := func(key, value string) *v1.Pod { return pod(func(p *v1.Pod) { p.Labels[key] = value }) }
@@ -202,7 +215,7 @@ func tree(nodes ...topology.Node) *topology.Tree {
 	return topology.Build([]string{"Spine", "Block"}, nodes)
 }
 
-// TestGather: what a spec asks of all members together, and of those of each gang.
+// TestGather: the constraints of a spec for all members together, and for the members of each gang.
 func TestGather(t *testing.T) {
 	must, prefer, own := scheduling.MustGather, scheduling.PreferGather, scheduling.ScopePodGroup
 	for name, c := range map[string]struct {
@@ -212,15 +225,37 @@ func TestGather(t *testing.T) {
 		prefer, preferEach  []plan.Preference
 		multiple, blockEach offer.Slots // of the blocks
 	}{
-		"nothing":                     {gangs: 1, multiple: 1, blockEach: 1},
-		"the deepest rule holds":      {rules: []scheduling.GatherRule{{Layer: "Block", Strategy: must}, {Layer: "Spine", Strategy: must}}, gangs: 1, must: 2, multiple: 1, blockEach: 1},
-		"preferences in their order":  {rules: []scheduling.GatherRule{{Layer: "Block", Strategy: prefer}, {Layer: "Spine", Strategy: prefer}}, gangs: 1, prefer: []plan.Preference{{Layer: 2}, {Layer: 1}}, multiple: 1, blockEach: 1},
-		"each gang":                   {rules: []scheduling.GatherRule{{Layer: "Spine", Strategy: must}, {Layer: "Block", Strategy: must, Scope: own}}, gangs: 2, must: 1, mustEach: 2, multiple: 1, blockEach: 1},
-		"each of one is all":          {rules: []scheduling.GatherRule{{Layer: "Block", Strategy: must, Scope: own}}, gangs: 1, must: 2, multiple: 1, blockEach: 1},
-		"each gang prefers":           {rules: []scheduling.GatherRule{{Layer: "Block", Strategy: prefer, Scope: own}}, gangs: 2, preferEach: []plan.Preference{{Layer: 2}}, multiple: 1, blockEach: 1},
-		"multiples have a common one": {rules: []scheduling.GatherRule{{Layer: "Block", Strategy: prefer, PodCountMultiple: 4}, {Layer: "Block", Strategy: prefer, PodCountMultiple: 6}}, gangs: 1, prefer: []plan.Preference{{Layer: 2}}, multiple: 12, blockEach: 1},
-		"a multiple of each gang":     {rules: []scheduling.GatherRule{{Layer: "Block", Strategy: must, PodCountMultiple: 4, Scope: own}}, gangs: 2, mustEach: 2, multiple: 1, blockEach: 4},
-		"layers that there are not":   {rules: []scheduling.GatherRule{{Layer: "Hall", Strategy: must}}, gangs: 1, multiple: 1, blockEach: 1},
+		"nothing": {gangs: 1, multiple: 1, blockEach: 1},
+		"the deepest rule holds": {
+			rules: []scheduling.GatherRule{{Layer: "Block", Strategy: must}, {Layer: "Spine", Strategy: must}}, gangs: 1, must: 2, multiple: 1,
+			blockEach: 1,
+		},
+		"preferences in their order": {
+			rules: []scheduling.GatherRule{{Layer: "Block", Strategy: prefer}, {Layer: "Spine", Strategy: prefer}}, gangs: 1,
+			prefer: []plan.Preference{{Layer: 2}, {Layer: 1}}, multiple: 1, blockEach: 1,
+		},
+		"each gang": {
+			rules: []scheduling.GatherRule{{Layer: "Spine", Strategy: must}, {Layer: "Block", Strategy: must, Scope: own}}, gangs: 2, must: 1,
+			mustEach: 2, multiple: 1, blockEach: 1,
+		},
+		"each of one is all": {
+			rules: []scheduling.GatherRule{{Layer: "Block", Strategy: must, Scope: own}}, gangs: 1, must: 2, multiple: 1, blockEach: 1,
+		},
+		"each gang prefers": {
+			rules: []scheduling.GatherRule{{Layer: "Block", Strategy: prefer, Scope: own}}, gangs: 2, preferEach: []plan.Preference{{Layer: 2}},
+			multiple: 1, blockEach: 1,
+		},
+		"multiples have a common one": {
+			rules: []scheduling.GatherRule{
+				{Layer: "Block", Strategy: prefer, PodCountMultiple: 4}, {Layer: "Block", Strategy: prefer, PodCountMultiple: 6},
+			},
+			gangs: 1, prefer: []plan.Preference{{Layer: 2}}, multiple: 12, blockEach: 1,
+		},
+		"a multiple of each gang": {
+			rules: []scheduling.GatherRule{{Layer: "Block", Strategy: must, PodCountMultiple: 4, Scope: own}}, gangs: 2, mustEach: 2, multiple: 1,
+			blockEach: 4,
+		},
+		"layers that there are not": {rules: []scheduling.GatherRule{{Layer: "Hall", Strategy: must}}, gangs: 1, multiple: 1, blockEach: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all, sets := convert.Gather(&scheduling.GatherSpec{Rules: c.rules}, nil, tree(), gangs(c.gangs))
@@ -272,14 +307,26 @@ func TestGatherOwn(t *testing.T) {
 		own   []convert.Own
 		want  string
 	}{
-		"one of three":            {three, spine, []convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}}, "all 1, [1] 2"},
-		"two of three, and one":   {three, nil, []convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("g2")}, Gather: spine}, {Gangs: []gang.Ref{ref("g2")}, Gather: block}}, "all 0, [0 2] 1, [2] 2"},
-		"those that are there":    {three, nil, []convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("gone")}, Gather: spine}, {Gangs: []gang.Ref{ref("gone")}, Gather: block}}, "all 0, [0] 1"},
-		"all of them":             {three, nil, []convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("g2"), ref("g1")}, Gather: spine}}, "all 1"},
-		"one that is alone":       {three[:1], spine, []convert.Own{{Gangs: []gang.Ref{ref("g0")}, Gather: block}}, "all 2"},
-		"each, and one deeper":    {three[:2], spec(rule("Spine", scheduling.ScopePodGroup)), []convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}}, "all 0, [0] 1, [1] 2"},
-		"each of which has parts": {parted, spec(rule("Spine", scheduling.ScopePodGroup)), []convert.Own{{Gangs: []gang.Ref{ref("g1").Part("b")}, Gather: block}}, "all 0, [0] 1, [1 2] 1, [2] 2"},
-		"one with parts":          {parted, nil, []convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}}, "all 0, [1 2] 2"},
+		"one of three": {three, spine, []convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}}, "all 1, [1] 2"},
+		"two of three, and one": {
+			three, nil, []convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("g2")}, Gather: spine}, {Gangs: []gang.Ref{ref("g2")}, Gather: block}},
+			"all 0, [0 2] 1, [2] 2",
+		},
+		"existing ones": {
+			three, nil, []convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("gone")}, Gather: spine}, {Gangs: []gang.Ref{ref("gone")}, Gather: block}},
+			"all 0, [0] 1",
+		},
+		"all of them":       {three, nil, []convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("g2"), ref("g1")}, Gather: spine}}, "all 1"},
+		"one that is alone": {three[:1], spine, []convert.Own{{Gangs: []gang.Ref{ref("g0")}, Gather: block}}, "all 2"},
+		"each, and one deeper": {
+			three[:2], spec(rule("Spine", scheduling.ScopePodGroup)), []convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}},
+			"all 0, [0] 1, [1] 2",
+		},
+		"each of which has parts": {
+			parted, spec(rule("Spine", scheduling.ScopePodGroup)), []convert.Own{{Gangs: []gang.Ref{ref("g1").Part("b")}, Gather: block}},
+			"all 0, [0] 1, [1 2] 1, [2] 2",
+		},
+		"one with parts": {parted, nil, []convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}}, "all 0, [1 2] 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all, sets := convert.Gather(c.all, c.own, tree(), c.gangs)
@@ -297,7 +344,9 @@ func TestNode(t *testing.T) {
 	layers := []convert.Layer{{Name: "Spine", Keys: []string{"spine", "old-spine"}}, {Name: "Block", Keys: []string{"block"}}}
 	require.Equal(t, []string{"Spine", "Block"}, convert.LayerNames(layers))
 	for _, c := range []struct{ labels, path string }{
-		{"", "/"}, {"spine=s block=b", "s/b"}, {"old-spine=o block=b", "o/b"}, {"spine= old-spine=o", "o/"}, {"spine=s old-spine=o", "s/"}, {"block=b", "/b"},
+		{"", "/"}, {"spine=s block=b", "s/b"}, {
+			"old-spine=o block=b", "o/b",
+		}, {"spine= old-spine=o", "o/"}, {"spine=s old-spine=o", "s/"}, {"block=b", "/b"},
 	} {
 		labels := map[string]string{}
 		for word := range strings.FieldsSeq(c.labels) {
@@ -326,7 +375,11 @@ func TestDetailStatus(t *testing.T) {
 		if d.ParentTopologyInfo != nil {
 			parent = *d.ParentTopologyInfo
 		}
-		got = append(got, strings.Join([]string{d.TopologyInfo.TopologyLayer, d.TopologyInfo.TopologyName, "in", parent.TopologyLayer, parent.TopologyName, "over", d.ChildTopologyLayer, strings.Join(d.ChildTopologyNames, ",")}, " "))
+		got = append(got,
+			strings.Join([]string{
+				d.TopologyInfo.TopologyLayer, d.TopologyInfo.TopologyName, "in", parent.TopologyLayer, parent.TopologyName, "over",
+				d.ChildTopologyLayer, strings.Join(d.ChildTopologyNames, ","),
+			}, " "))
 	}
 	require.Equal(t, []string{
 		"ClusterTopologyLayer  in   over Spine s-2,s-10",

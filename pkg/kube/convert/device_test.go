@@ -58,14 +58,39 @@ numa0
 	}{
 		{"healthy ones", map[string]string{"nvidia.com/gpu": "1"}, nil, 2},
 		{"memory", map[string]string{"koordinator.sh/gpu-memory": "30Gi"}, nil, 4},
-		{"by label", map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": `{"gpu": {"selector": {"matchLabels": {"kind": "fast"}}}}`}, 1},
-		{"by expression", map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": `{"gpu": {"selector": {"matchExpressions": [{"key": "kind", "operator": "DoesNotExist"}]}}}`}, 1},
-		{"VFs", map[string]string{"koordinator.sh/rdma": "1"}, map[string]string{"device-allocate-hint": `{"rdma": {"vfSelector": {"matchLabels": {"type": "general"}}}}`}, 2},
-		{"other VFs", map[string]string{"koordinator.sh/rdma": "1"}, map[string]string{"device-allocate-hint": `{"rdma": {"vfSelector": {"matchLabels": {"type": "other"}}}}`}, 0},
-		{"a scope", map[string]string{"koordinator.sh/gpu": "200"}, map[string]string{"device-allocate-hint": `{"gpu": {"requiredTopologyScope": "PCIe"}}`}, 1},
-		{"a partition", map[string]string{"koordinator.sh/gpu": "200"}, map[string]string{"gpu-partition-spec": `{"allocatePolicy": "Restricted", "ringBusBandwidth": "300Gi"}`}, 1},
-		{"more bandwidth", map[string]string{"koordinator.sh/gpu": "200"}, map[string]string{"gpu-partition-spec": `{"ringBusBandwidth": "500Gi"}`}, 0},
-		{"joint", map[string]string{"koordinator.sh/gpu": "100", "koordinator.sh/rdma": "60"}, map[string]string{"device-joint-allocate": `{"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}`}, 1},
+		{
+			"by label", map[string]string{"koordinator.sh/gpu": "100"},
+			map[string]string{"device-allocate-hint": `{"gpu": {"selector": {"matchLabels": {"kind": "fast"}}}}`}, 1,
+		},
+		{
+			"by expression", map[string]string{"koordinator.sh/gpu": "100"},
+			map[string]string{"device-allocate-hint": `{"gpu": {"selector": {"matchExpressions": [{"key": "kind", "operator": "DoesNotExist"}]}}}`},
+			1,
+		},
+		{
+			"VFs", map[string]string{"koordinator.sh/rdma": "1"},
+			map[string]string{"device-allocate-hint": `{"rdma": {"vfSelector": {"matchLabels": {"type": "general"}}}}`}, 2,
+		},
+		{
+			"other VFs", map[string]string{"koordinator.sh/rdma": "1"},
+			map[string]string{"device-allocate-hint": `{"rdma": {"vfSelector": {"matchLabels": {"type": "other"}}}}`}, 0,
+		},
+		{
+			"a scope", map[string]string{"koordinator.sh/gpu": "200"},
+			map[string]string{"device-allocate-hint": `{"gpu": {"requiredTopologyScope": "PCIe"}}`}, 1,
+		},
+		{
+			"a partition", map[string]string{"koordinator.sh/gpu": "200"},
+			map[string]string{"gpu-partition-spec": `{"allocatePolicy": "Restricted", "ringBusBandwidth": "300Gi"}`}, 1,
+		},
+		{
+			"more bandwidth", map[string]string{"koordinator.sh/gpu": "200"},
+			map[string]string{"gpu-partition-spec": `{"ringBusBandwidth": "500Gi"}`}, 0,
+		},
+		{
+			"joint", map[string]string{"koordinator.sh/gpu": "100", "koordinator.sh/rdma": "60"},
+			map[string]string{"device-joint-allocate": `{"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}`}, 1,
+		},
 	} {
 		r, err := convert.DeviceRequest(asks(c.requests, c.hints))
 		require.NoError(t, err, c.name)
@@ -86,7 +111,9 @@ func TestDeviceNodeBad(t *testing.T) {
 	}
 	for want, change := range map[string]func(map[string]any){
 		"devices of node node-0: gpu: minor 1 is there twice": func(o map[string]any) { first(o)["minor"] = int64(1) },
-		"devices of node node-0: quantities must match":       func(o map[string]any) { first(o)["resources"] = map[string]any{"koordinator.sh/gpu-core": "many"} },
+		"devices of node node-0: quantities must match": func(o map[string]any) {
+			first(o)["resources"] = map[string]any{"koordinator.sh/gpu-core": "many"}
+		},
 		"devices of node node-0: scheduling.koordinator.sh/gpu-partitions: ": func(o map[string]any) {
 			o["metadata"].(map[string]any)["annotations"] = map[string]any{"scheduling.koordinator.sh/gpu-partitions": "{"}
 		},
@@ -106,16 +133,47 @@ func TestDeviceRequest(t *testing.T) {
 		want                  string
 	}{
 		{map[string]string{"cpu": "3"}, map[string]string{"device-allocate-hint": "not even JSON"}, ""},
-		{map[string]string{"koordinator.sh/gpu-memory-ratio": "150"}, nil, "invalid resource device requests: [koordinator.sh/gpu-memory-ratio]: koordinator.sh/gpu-memory-ratio=150: must be up to 100, or a multiple of 100"},
-		{map[string]string{"koordinator.sh/gpu-memory": "100000Ei"}, nil, "koordinator.sh/gpu-memory=9223372036854775807: must be a number that a node may have"},
-		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": `{"gpu": {"requiredTopologyScop": "PCIe"}}`}, `scheduling.koordinator.sh/device-allocate-hint: json: unknown field "requiredTopologyScop"`},
-		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": `{} {}`}, `scheduling.koordinator.sh/device-allocate-hint: more than one JSON value`},
-		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": ""}, `scheduling.koordinator.sh/device-allocate-hint: "": must be JSON, and it ends too early`},
-		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": `{"GPU": {"requiredTopologyScope": "PCIe"}}`}, `scheduling.koordinator.sh/device-allocate-hint: "GPU": must be gpu, rdma or fpga`},
-		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-joint-allocate": `{"deviceTypes": ["gpu", "nic"]}`}, `scheduling.koordinator.sh/device-joint-allocate: deviceTypes: "nic": must be gpu, rdma or fpga`},
-		{map[string]string{"koordinator.sh/gpu-core": "30", "koordinator.sh/gpu-memory-ratio": "400"}, nil, `koordinator.sh/gpu-core=30: must be the same for each of 4 GPUs`},
-		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"gpu-partition-spec": `{"allocatePolicy": "Strict"}`}, `scheduling.koordinator.sh/gpu-partition-spec: allocatePolicy: "Strict": must be Restricted or BestEffort`},
-		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-joint-allocate": `["gpu"]`}, `scheduling.koordinator.sh/device-joint-allocate: json: cannot unmarshal array`},
+		{
+			map[string]string{"koordinator.sh/gpu-memory-ratio": "150"}, nil,
+			"invalid resource device requests: [koordinator.sh/gpu-memory-ratio]: koordinator.sh/gpu-memory-ratio=150: must be up to 100, or a " +
+				"multiple of 100",
+		},
+		{
+			map[string]string{"koordinator.sh/gpu-memory": "100000Ei"}, nil,
+			"koordinator.sh/gpu-memory=9223372036854775807: must be a number that a node may have",
+		},
+		{
+			map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": `{"gpu": {"requiredTopologyScop": "PCIe"}}`},
+			`scheduling.koordinator.sh/device-allocate-hint: json: unknown field "requiredTopologyScop"`,
+		},
+		{
+			map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": `{} {}`},
+			`scheduling.koordinator.sh/device-allocate-hint: more than one JSON value`,
+		},
+		{
+			map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": ""},
+			`scheduling.koordinator.sh/device-allocate-hint: "": must be JSON, and it ends too early`,
+		},
+		{
+			map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": `{"GPU": {"requiredTopologyScope": "PCIe"}}`},
+			`scheduling.koordinator.sh/device-allocate-hint: "GPU": must be gpu, rdma or fpga`,
+		},
+		{
+			map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-joint-allocate": `{"deviceTypes": ["gpu", "nic"]}`},
+			`scheduling.koordinator.sh/device-joint-allocate: deviceTypes: "nic": must be gpu, rdma or fpga`,
+		},
+		{
+			map[string]string{"koordinator.sh/gpu-core": "30", "koordinator.sh/gpu-memory-ratio": "400"}, nil,
+			`koordinator.sh/gpu-core=30: must be the same for each of 4 GPUs`,
+		},
+		{
+			map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"gpu-partition-spec": `{"allocatePolicy": "Strict"}`},
+			`scheduling.koordinator.sh/gpu-partition-spec: allocatePolicy: "Strict": must be Restricted or BestEffort`,
+		},
+		{
+			map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-joint-allocate": `["gpu"]`},
+			`scheduling.koordinator.sh/device-joint-allocate: json: cannot unmarshal array`,
+		},
 	} {
 		r, err := convert.DeviceRequest(asks(c.requests, c.annotations))
 		if c.want == "" {
@@ -129,8 +187,10 @@ func TestDeviceRequest(t *testing.T) {
 
 // TestDeviceAllocation: what is written is what is read, and as Koordinator's own agents read it.
 func TestDeviceAllocation(t *testing.T) {
-	const documented = `{"gpu":[{"minor":2,"resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory":"80Gi","koordinator.sh/gpu-memory-ratio":"100"},"id":"GPU-6a1c"}],` +
-		`"rdma":[{"minor":1,"resources":{"koordinator.sh/rdma":"1"},"id":"0000:1f:00.0","extension":{"vfs":[{"minor":3,"busID":"0000:1f:00.4"}]}}]}`
+	const documented = `{"gpu":[{"minor":2,"resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory":"80Gi","koordinator.sh/gpu-memory-ratio":"100"},` +
+		`"id":"GPU-6a1c"}],` +
+		`"rdma":[{"minor":1,"resources":{"koordinator.sh/rdma":"1"},"id":"0000:1f:00.0",` +
+		`"extension":{"vfs":[{"minor":3,"busID":"0000:1f:00.4"}]}}]}`
 	held, err := convert.DeviceAllocation(asks(nil, map[string]string{"device-allocated": documented}))
 	require.NoError(t, err)
 	require.Equal(t, device.Allocation{
@@ -146,16 +206,19 @@ func TestDeviceAllocation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, device.Allocation{{Type: device.RDMA, Minor: 1, Amount: device.Amount{Core: 1}, Exclusive: device.PCIeLevel}}, alone)
 
-	wrong, err := convert.DeviceAllocation(asks(map[string]string{"koordinator.sh/gpu": "150"}, map[string]string{"device-allocated": `{"gpu":[{"minor":1,"resources":{"koordinator.sh/gpu-core":"100"}}]}`}))
+	wrong, err := convert.DeviceAllocation(asks(map[string]string{"koordinator.sh/gpu": "150"},
+		map[string]string{"device-allocated": `{"gpu":[{"minor":1,"resources":{"koordinator.sh/gpu-core":"100"}}]}`}))
 	require.NoError(t, err, "it holds what it holds, whatever it asks for")
 	require.Len(t, wrong, 1)
 
 	nothing, err := convert.DeviceAllocation(asks(nil, nil))
 	require.NoError(t, err)
 	require.Nil(t, nothing)
-	_, err = convert.DeviceAllocation(asks(nil, map[string]string{"device-allocated": `{"gpu":[{"minor":2,"resources":{"koordinator.sh/gpu-core":"-100"}}]}`}))
+	_, err = convert.DeviceAllocation(asks(nil,
+		map[string]string{"device-allocated": `{"gpu":[{"minor":2,"resources":{"koordinator.sh/gpu-core":"-100"}}]}`}))
 	require.EqualError(t, err, "scheduling.koordinator.sh/device-allocated: gpu 2: resources that cannot be: {Core:-1 Memory:0 Ratio:0}")
-	_, err = convert.DeviceAllocation(asks(nil, map[string]string{"device-allocated": `{"gpu":[{"minor":2,"resources":{"koordinator.sh/gpu-memory":"100000Ei"}}]}`}))
+	_, err = convert.DeviceAllocation(asks(nil,
+		map[string]string{"device-allocated": `{"gpu":[{"minor":2,"resources":{"koordinator.sh/gpu-memory":"100000Ei"}}]}`}))
 	require.ErrorContains(t, err, "resources that cannot be")
 	_, err = convert.DeviceAllocation(asks(nil, map[string]string{"device-allocated": "[]"}))
 	require.ErrorContains(t, err, "scheduling.koordinator.sh/device-allocated: json: cannot unmarshal array")

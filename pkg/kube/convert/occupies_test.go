@@ -11,8 +11,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// TestVictimsThatLeaveTheSameRoomAreAlike: of pods of a node which leave the same room the cheapest is evicted, and not every set of them is tried.
-func TestVictimsThatLeaveTheSameRoomAreAlike(t *testing.T) {
+// TestVictimsOfEqualSizeAreAlike: of pods that free the same capacity on a node the cheapest is evicted, without a
+// search over all sets of them.
+func TestVictimsOfEqualSizeAreAlike(t *testing.T) {
 	occupies := func(change func(*v1.Pod)) string {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default", Labels: map[string]string{"app": "web"}}}
 		p.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1")}}}}

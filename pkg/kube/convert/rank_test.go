@@ -15,7 +15,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// by is who makes a pod.
+// by sets the owner of a pod.
 func by(kind, name string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: ptr.To(true)}}
@@ -59,29 +59,38 @@ func TestRank(t *testing.T) {
 		rank int
 		bad  string
 	}{
-		"nobody numbers it":             {nil, "", gang.NoRank, ""},
-		"our annotation":                {of(ours), "", 9, ""},
-		"our annotation before others":  {of(ours, lws, jobSet, label(index, "5"), by("Job", "j")), "", 9, ""},
-		"a worker":                      {of(lws, by("StatefulSet", "vllm-2")), "vllm-2", 1, ""},
-		"a leader, which has an index":  {of(lws, label(worker, "0", index, "2"), by("StatefulSet", "vllm")), "vllm-2", 0, ""},
-		"a worker before a completion":  {of(lws, label(completion, "7")), "vllm-2", 1, ""},
-		"of an Indexed Job":             {of(label(completion, "7"), by("Job", "j")), "j", 7, ""},
-		"by the Job's annotation":       {of(annotation(completion, "7"), by("Job", "j")), "j", 7, ""},
-		"the Job's label counts":        {of(label(completion, "7"), annotation(completion, "8"), by("Job", "j")), "j", 7, ""},
-		"of a JobSet":                   {of(jobSet, by("Job", "train-workers-1")), "train-4", 3, ""},
-		"of an older JobSet":            {of(label(completion, "3", scheduling.LabelJobSet, "train"), by("Job", "train-workers-1")), "train-workers-1", 3, ""},
-		"a completion before an index":  {of(label(completion, "7", index, "8"), by("Job", "j")), "j", 7, ""},
-		"of a StatefulSet":              {of(label(index, "10", podName, "web-11"), by("StatefulSet", "web")), "web", 10, ""},
-		"of an older StatefulSet":       {of(label(podName, "web-11"), by("StatefulSet", "web")), "web", 11, ""},
-		"of nobody":                     {of(label(index, "0")), "", 0, ""},
-		"a bad rank of ours":            {of(annotation(scheduling.AnnotationTopologyIndex, "x"), jobSet), "", gang.NoRank, scheduling.AnnotationTopologyIndex + `: "x"` + integer},
-		"a bad worker":                  {of(label(worker, "-1", index, "2")), "", gang.NoRank, worker + `: "-1"` + integer},
-		"a bad completion":              {of(label(completion, "")), "", gang.NoRank, completion + `: ""` + integer},
-		"a bad completion, annotated":   {of(annotation(completion, "1.5")), "", gang.NoRank, completion + `: "1.5"` + integer},
-		"a bad index":                   {of(label(index, "99999999999", podName, "web-1")), "", gang.NoRank, index + `: "99999999999"` + integer},
-		"a pod name without an ordinal": {of(label(podName, "7")), "", gang.NoRank, podName + `: "7" is invalid; supported values: a name that ends in a hyphen and an integer ≥ 0`},
+		"no rank":                      {nil, "", gang.NoRank, ""},
+		"our annotation":               {of(ours), "", 9, ""},
+		"our annotation before others": {of(ours, lws, jobSet, label(index, "5"), by("Job", "j")), "", 9, ""},
+		"a worker":                     {of(lws, by("StatefulSet", "vllm-2")), "vllm-2", 1, ""},
+		"a leader, which has an index": {of(lws, label(worker, "0", index, "2"), by("StatefulSet", "vllm")), "vllm-2", 0, ""},
+		"a worker before a completion": {of(lws, label(completion, "7")), "vllm-2", 1, ""},
+		"of an Indexed Job":            {of(label(completion, "7"), by("Job", "j")), "j", 7, ""},
+		"by the Job's annotation":      {of(annotation(completion, "7"), by("Job", "j")), "j", 7, ""},
+		"the Job's label counts":       {of(label(completion, "7"), annotation(completion, "8"), by("Job", "j")), "j", 7, ""},
+		"of a JobSet":                  {of(jobSet, by("Job", "train-workers-1")), "train-4", 3, ""},
+		"of an older JobSet": {
+			of(label(completion, "3", scheduling.LabelJobSet, "train"), by("Job", "train-workers-1")), "train-workers-1", 3, "",
+		},
+		"a completion before an index": {of(label(completion, "7", index, "8"), by("Job", "j")), "j", 7, ""},
+		"of a StatefulSet":             {of(label(index, "10", podName, "web-11"), by("StatefulSet", "web")), "web", 10, ""},
+		"of an older StatefulSet":      {of(label(podName, "web-11"), by("StatefulSet", "web")), "web", 11, ""},
+		"of no owner":                  {of(label(index, "0")), "", 0, ""},
+		"a bad rank of ours": {
+			of(annotation(scheduling.AnnotationTopologyIndex, "x"), jobSet), "", gang.NoRank, scheduling.AnnotationTopologyIndex + `: "x"` + integer,
+		},
+		"a bad worker":                {of(label(worker, "-1", index, "2")), "", gang.NoRank, worker + `: "-1"` + integer},
+		"a bad completion":            {of(label(completion, "")), "", gang.NoRank, completion + `: ""` + integer},
+		"a bad completion, annotated": {of(annotation(completion, "1.5")), "", gang.NoRank, completion + `: "1.5"` + integer},
+		"a bad index":                 {of(label(index, "99999999999", podName, "web-1")), "", gang.NoRank, index + `: "99999999999"` + integer},
+		"a pod name without an ordinal": {
+			of(label(podName, "7")), "", gang.NoRank,
+			podName + `: "7" is invalid; supported values: a name that ends in a hyphen and an integer ≥ 0`,
+		},
 		"a pod name with a bad ordinal": {of(label(podName, "web-x")), "", gang.NoRank, podName + `: "web-x" is invalid`},
-		"a bad number of a Job":         {of(jobSet, label(global, "x"), by("Job", "train-workers-1")), "train-workers-1", 3, global + `: "x"` + integer},
+		"a bad number of a Job": {
+			of(jobSet, label(global, "x"), by("Job", "train-workers-1")), "train-workers-1", 3, global + `: "x"` + integer,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := convert.Member(pod(c.pod...), gang.Ref{})
@@ -121,7 +130,8 @@ func TestRanksCountInTheOrderOfTheReference(t *testing.T) {
 // TestRanksOfOneGang: in which order the pods of one gang come that several hands have made.
 func TestRanksOfOneGang(t *testing.T) {
 	jobSet := func(name, job, global, index string) *v1.Pod {
-		return pod(by("Job", job), label(scheduling.LabelJobSet, "train", scheduling.LabelGlobalIndex, global, scheduling.LabelCompletionIndex, index),
+		return pod(by("Job", job), label(scheduling.LabelJobSet, "train", scheduling.LabelGlobalIndex, global, scheduling.LabelCompletionIndex,
+			index),
 			func(p *v1.Pod) { p.Name = name })
 	}
 	named := func(name string, change ...func(*v1.Pod)) *v1.Pod {
@@ -133,15 +143,18 @@ func TestRanksOfOneGang(t *testing.T) {
 			jobSet("b-0-10", "train-b-0", "2", "10"), jobSet("a-0-0", "train-a-0", "10", "0"),
 		},
 		"StatefulSets: one after the other": {
-			named("q", by("StatefulSet", "ps"), label(scheduling.LabelPodIndex, "0")), named("p", by("StatefulSet", "ps"), label(scheduling.LabelPodIndex, "1")),
-			named("c", by("StatefulSet", "worker"), label(scheduling.LabelPodIndex, "0")), named("b", by("StatefulSet", "worker"), label(scheduling.LabelPodIndex, "2")),
+			named("q", by("StatefulSet", "ps"),
+				label(scheduling.LabelPodIndex, "0")), named("p", by("StatefulSet", "ps"), label(scheduling.LabelPodIndex, "1")),
+			named("c", by("StatefulSet", "worker"),
+				label(scheduling.LabelPodIndex, "0")), named("b", by("StatefulSet", "worker"), label(scheduling.LabelPodIndex, "2")),
 		},
 		"ranks of the gang, then others', then names": {
 			named("d", annotation(scheduling.AnnotationTopologyIndex, "8")), named("c", by("Job", "a"), label(scheduling.LabelCompletionIndex, "3")),
 			named("b-2", by("Job", "a")), named("b-10", by("Job", "a")),
 		},
 		"names where two are equal": {
-			named("w-2", by("Job", "j"), label(scheduling.LabelCompletionIndex, "0")), named("w-10", by("Job", "j"), label(scheduling.LabelCompletionIndex, "0")),
+			named("w-2", by("Job", "j"), label(scheduling.LabelCompletionIndex, "0")), named("w-10", by("Job", "j"),
+				label(scheduling.LabelCompletionIndex, "0")),
 			named("w-1", by("Job", "j"), label(scheduling.LabelCompletionIndex, "1")),
 		},
 	} {
@@ -168,8 +181,7 @@ func TestRanksOfOneGang(t *testing.T) {
 	}
 }
 
-// TestRanksCostNothing: a member that nobody numbers costs its name and nothing else, and so
-// does one of a StatefulSet.
+// TestRanksCostNothing: a member without a rank costs one allocation, its name. So does a member of a StatefulSet.
 func TestRanksCostNothing(t *testing.T) {
 	for name, p := range map[string]*v1.Pod{
 		"no keys":       pod(by("ReplicaSet", "r")),
@@ -180,8 +192,7 @@ func TestRanksCostNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkMember: reading a pod that nobody numbers, and one that is numbered in the last
-// way that is asked for.
+// BenchmarkMember reads a pod without a rank, and pods with a rank from the first and the last supported field.
 func BenchmarkMember(b *testing.B) {
 	for name, p := range map[string]*v1.Pod{
 		"plain":  pod(by("ReplicaSet", "r")),

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestDetailStatusEnds: what is listed takes no more room than there is, is the whole list without the entries of some
-// lowest layers and without their names in the entries above, and no layer is left out for which there was room.
+// TestDetailStatusEnds: the list of domains never exceeds its size limit. A shortened list lacks the entries of some
+// lowest layers and their names in the entries above. No layer that fits is left out.
 func TestDetailStatusEnds(t *testing.T) {
 	kinds := []string{"all listed", "the lowest left out", "only the root", "unnamed domains"}
 	worlds.Check(t, 1000, kinds, func(t *rapid.T, y worlds.Tally) {

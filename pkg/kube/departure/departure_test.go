@@ -18,7 +18,7 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// evictors are those for whom a gang leaves whole: each needs a node of 8 CPUs.
+// evictors create a preemptor for which a gang is evicted whole. Each preemptor needs a node of 8 CPUs.
 var evictors = map[string]func(c *testcluster.Cluster) (name string){
 	"a gang": func(c *testcluster.Cluster) string {
 		c.Gang("big", 1, testcluster.Pending(1, 100, "8")...)
@@ -35,7 +35,7 @@ func filled(t *testing.T) *testcluster.Cluster {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
 	c.Gang("r", 4, a("", 10, "8", "n0"), a("", 10, "8", "n1"), a("", 10, "8", "n2"), a("", 10, "8", "n3"))
 	c.Run()
-	// A test that asks the preemptor itself has nobody who waits until everything was seen.
+	// A test that calls the preemptor directly does not wait for the cache.
 	c.Wait("known", func() string {
 		running, least := c.Plugin.Cache.Running(source.GangOf(c.Get("r-0")))
 		if c.Plugin.Cache.Open() && len(running) == 4 && least == 4 {
@@ -88,7 +88,7 @@ func placed(c *testcluster.Cluster, name string) func() string {
 	}
 }
 
-// spared says whether pods that were to leave know that they stay.
+// spared reports whether the conditions of marked pods say that they stay.
 func spared(c *testcluster.Cluster, names ...string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool {
 		pod := c.Get(name)
@@ -100,9 +100,9 @@ func spared(c *testcluster.Cluster, names ...string) bool {
 	})
 }
 
-// TestAGangLeavesInSteps: all of it is marked before anybody leaves, and who makes room leaves
-// last. Nothing is written twice.
-func TestAGangLeavesInSteps(t *testing.T) {
+// Every member is marked before the first eviction request. The member on the needed node is evicted last. No request
+// is sent twice.
+func TestGangIsMarkedBeforeFirstEviction(t *testing.T) {
 	for name, comes := range evictors {
 		t.Run(name, func(t *testing.T) {
 			c := filled(t)
@@ -128,9 +128,8 @@ func TestAGangLeavesInSteps(t *testing.T) {
 	}
 }
 
-// TestAGangLeavesToTheLast: what the API server answers once, or always, about members of a
-// gang that leaves whole.
-func TestAGangLeavesToTheLast(t *testing.T) {
+// A gang is evicted whole although the API server rejects a request about a member once or always.
+func TestGangIsEvictedWholeDespiteAPIErrors(t *testing.T) {
 	forbidden := apierrors.NewForbidden(v1.Resource("pods"), "r-1", errors.New("a webhook says no"))
 	down := apierrors.NewServiceUnavailable("soon")
 	const all = "r-0 r-1 r-2 r-3"
@@ -140,11 +139,11 @@ func TestAGangLeavesToTheLast(t *testing.T) {
 		answer  error
 		evicted string
 	}{
-		"a deletion fails once":                {"delete r-1", 1, down, all},
-		"that of who makes room fails once":    {"delete r-0", 1, down, all},
-		"a mark fails for long":                {"status r-2", 5, down, all}, // the client itself writes again
-		"a deletion is always forbidden":       {"delete r-1", 1000, forbidden, "r-0 r-2 r-3"},
-		"marks are always forbidden: all stay": {"status r-1", 1000, forbidden, ""},
+		"a deletion fails once":                    {"delete r-1", 1, down, all},
+		"a deletion on the needed node fails once": {"delete r-0", 1, down, all},
+		"a mark fails for long":                    {"status r-2", 5, down, all}, // the client itself writes again
+		"a deletion is always forbidden":           {"delete r-1", 1000, forbidden, "r-0 r-2 r-3"},
+		"marks are always forbidden: all stay":     {"status r-1", 1000, forbidden, ""},
 	} {
 		for name, comes := range evictors {
 			t.Run(what+", for "+name, func(t *testing.T) {
@@ -165,11 +164,11 @@ func TestAGangLeavesToTheLast(t *testing.T) {
 						return ""
 					})
 					c.Never(func() bool { return c.Evicted() != "" })
-					require.Less(t, len(w.list()), 20, "nobody asks the same again and again: %v", w.list())
+					require.Less(t, len(w.list()), 20, "too many requests for the same pods: %v", w.list())
 					w.answering(c, func(string, int) error { return nil })
 					return
 				}
-				whole := false // who is forbidden was asked first: the gang stays
+				whole := false // the API server rejected the first request: the gang stays
 				c.Wait("placed", func() string {
 					if whole = test.answer == forbidden && c.Evicted() == "" && spared(c, "r-0", "r-1", "r-2", "r-3"); whole {
 						return "placed"
@@ -180,7 +179,7 @@ func TestAGangLeavesToTheLast(t *testing.T) {
 				if whole {
 					evicted = ""
 				}
-				c.Wait(evicted, c.Evicted) // the rest may leave when there is room already
+				c.Wait(evicted, c.Evicted) // the last victims may be evicted after the preemptor is placed
 				for _, r := range []string{"r-0", "r-1", "r-2", "r-3"} {
 					pod := c.Get(r)
 					if pod != nil && strings.Contains(evicted, r) {
@@ -206,9 +205,9 @@ func TestAGangLeavesToTheLast(t *testing.T) {
 	}
 }
 
-// TestNobodyLeavesWhenRoomComes: requests to evict a gang for a pod fail, and then there is room
-// without that. (A gang keeps the places that it has: TestVictimsThatNeedNotLeave.)
-func TestNobodyLeavesWhenRoomComes(t *testing.T) {
+// Requests to evict a gang for a pod fail. Then another node becomes free, and the gang is not evicted. (A preempting
+// gang keeps its reserved nodes: TestVictimsThatNeedNotLeave.)
+func TestVictimsAreSparedWhenCapacityAppears(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
 	c.Gang("r", 2, a("", 10, "8", "n0"), a("", 10, "8", "n1"))
 	c.Pod(a("other", 200, "8", "n2"))
@@ -241,9 +240,9 @@ func TestNobodyLeavesWhenRoomComes(t *testing.T) {
 	})
 }
 
-// TestNobodyJoinsAGangThatLeaves: a member of a gang is made again while requests to evict the
-// gang fail. It waits until the others have left, or until they need not.
-func TestNobodyJoinsAGangThatLeaves(t *testing.T) {
+// A member is recreated while requests to evict its gang fail. It waits until the gang is gone, or until the gang is
+// spared.
+func TestRecreatedMemberWaitsWhileGangIsEvicted(t *testing.T) {
 	down := apierrors.NewServiceUnavailable("soon")
 	for name, comes := range evictors {
 		for _, spared := range []bool{false, true} {
@@ -284,10 +283,9 @@ func TestNobodyJoinsAGangThatLeaves(t *testing.T) {
 	}
 }
 
-// TestWhoWasAskedAloneLeavesWithTheRest: a gang can spare one of three, who is asked to leave, and
-// requests fail. Then somebody else evicts the gang, which cannot spare two. The first one need not
-// leave any more for whom it was to leave, and would be what is left.
-func TestWhoWasAskedAloneLeavesWithTheRest(t *testing.T) {
+// A gang can spare one of three members. A preemptor marks that member, but its eviction requests fail. Then a second
+// preemptor evicts the gang whole. When the first preemptor is deleted, the marked member must not remain alone.
+func TestSpareVictimIsEvictedWithItsGang(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
 	c.Gang("r", 2, a("", 10, "8", "n0"), a("", 10, "8", "n1"), a("", 10, "8", "n2"))
 	c.Run()
@@ -323,8 +321,8 @@ func TestWhoWasAskedAloneLeavesWithTheRest(t *testing.T) {
 	c.Wait("r-0 r-1 r-2", c.Evicted)
 }
 
-// TestNothingIsKept: of gangs that are gone, or have their places, nothing is remembered.
-func TestNothingIsKept(t *testing.T) {
+// The evictions of a gang that was deleted or is bound are forgotten.
+func TestEvictionsAreForgottenWithTheirPreemptor(t *testing.T) {
 	kept := func(c *testcluster.Cluster) func() string {
 		return func() string {
 			asked, stuck := c.Plugin.Preemptor.Victims.Kept()
@@ -358,7 +356,7 @@ func TestNothingIsKept(t *testing.T) {
 			c.Wait("0 asked, 0 stuck", kept(c))
 		})
 	}
-	t.Run("a reservation is given up", func(t *testing.T) {
+	t.Run("a reservation ends", func(t *testing.T) {
 		c := testcluster.New(t, "s/b/n0=8")
 		c.Pod(a("low", 10, "8", "n0"))
 		c.Stay()

@@ -33,15 +33,16 @@ func full(t *testing.T) *testcluster.Cluster {
 	return c.Run()
 }
 
-// TestEvictionIsTold: the victim, the speaker and the PodGroup read of each other, and
-// where the places are, once.
-func TestEvictionIsTold(t *testing.T) {
+// The victim, the representative and the PodGroup each get one event. The event names the preemptor or the victim,
+// and the reserved domain.
+func TestEvictionEventsNamePreemptorAndVictim(t *testing.T) {
 	c := testcluster.New(t, "s1/b1/n0=8 s1/b1/n1=8")
 	c.Pod(testcluster.A("low", 10, "8", "n0"))
 	c.Run()
 	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
 	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
-	require.Equal(t, []string{"*v1.Pod/low Normal Preempted: Preempted by gang default/g on node n0, for places in s1/b1 [*v1.Pod/g-0]"}, c.WaitSaid(1, "Preempted"))
+	require.Equal(t, []string{"*v1.Pod/low Normal Preempted: Preempted by gang default/g on node n0, for places in s1/b1 [*v1.Pod/g-0]"},
+		c.WaitSaid(1, "Preempted"))
 	told := c.WaitSaid(2, " preempts ")
 	slices.Sort(told)
 	require.Equal(t, []string{
@@ -50,9 +51,9 @@ func TestEvictionIsTold(t *testing.T) {
 	}, told)
 }
 
-// TestRefusedEviction: nobody may evict one of three victims. The other two have left, which
-// counts: one more leaves instead of it, and the one that stays is told so.
-func TestRefusedEviction(t *testing.T) {
+// A webhook forbids the eviction of one of three victims after the other two were evicted. Another pod is evicted
+// instead, and the spared pod gets a condition.
+func TestForbiddenEvictionIsReplacedByAnother(t *testing.T) {
 	c := full(t)
 	c.Refusing(func(pod string) error {
 		if pod == "low-1" {
@@ -74,9 +75,8 @@ func TestRefusedEviction(t *testing.T) {
 	c.WaitSaid(1, "PodGroup/g Warning EvictionFailed: cannot evict default/low-1 on n1: ")
 }
 
-// TestEvictionTriedAgain: an API server that cannot for a while is asked again, and nobody
-// is evicted twice or instead.
-func TestEvictionTriedAgain(t *testing.T) {
+// An eviction that fails with a server error is retried. No other pod is evicted, and none twice.
+func TestFailedEvictionIsRetried(t *testing.T) {
 	c := full(t)
 	c.Stay()
 	failures := 0
@@ -97,9 +97,9 @@ func TestEvictionTriedAgain(t *testing.T) {
 	require.Len(t, strings.Fields(c.Evicted()), 3)
 }
 
-// TestASpareMemberIsNeeded: the API server does not take an eviction, and the gang whose spare member that was
-// loses another one meanwhile. It is not left in part: it leaves whole.
-func TestASpareMemberIsNeeded(t *testing.T) {
+// The eviction of a spare member fails, and its gang loses another member meanwhile. The gang is then evicted whole,
+// not in part.
+func TestGangIsEvictedWholeWhenSpareMemberIsNeeded(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=16")
 	var low []*v1.Pod
 	for i := range 3 {
@@ -126,9 +126,8 @@ func TestASpareMemberIsNeeded(t *testing.T) {
 	require.Equal(t, "low-1 low-2", c.Evicted(), c.Describe())
 }
 
-// TestPlacesAreWrittenAgain: the places of a gang that evicts nobody, since whoever is there
-// leaves already, are written as often as it takes, too.
-func TestPlacesAreWrittenAgain(t *testing.T) {
+// Nominated nodes are written again after errors, also for a gang without victims of its own.
+func TestNominationIsRetriedWithoutVictims(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8")
 	low := testcluster.A("low", 10, "8", "n0")
 	low.DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -150,9 +149,9 @@ func TestPlacesAreWrittenAgain(t *testing.T) {
 	require.Empty(t, c.Evicted())
 }
 
-// TestALostReservationIsPlannedAnew: places cannot be written, so nobody is asked to leave yet, and a
-// more important pod takes one of them. The next plan does not count on the victims of the first.
-func TestALostReservationIsPlannedAnew(t *testing.T) {
+// The nominated nodes cannot be written, so no victim is evicted yet. Then a pod of higher priority takes a reserved
+// node. The next plan does not count on the first plan's victims.
+func TestLostReservationIsPlannedAgain(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
 	c.Pod(testcluster.A("low-0", 10, "8", "n0"))
 	c.Pod(testcluster.A("low-1", 10, "8", "n1"))
@@ -177,9 +176,9 @@ func TestALostReservationIsPlannedAnew(t *testing.T) {
 	}
 }
 
-// TestWhoIsCountedOnIsAsked: a gang is to have somebody leave, and cannot write where its members will be. A
-// more important one counts on that, and takes its place: it evicts all whose room it needs at once.
-func TestWhoIsCountedOnIsAsked(t *testing.T) {
+// Gang g has a victim, but its nominated nodes cannot be written. A gang of higher priority counts on that victim and
+// takes the node. It must evict all victims itself, in one eviction.
+func TestPreemptorEvictsVictimsOfUnwrittenReservation(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
 	c.Pod(testcluster.A("low-0", 10, "8", "n0"))
 	c.Pod(testcluster.A("low-1", 20, "8", "n1"))
@@ -201,13 +200,15 @@ func TestWhoIsCountedOnIsAsked(t *testing.T) {
 	}
 }
 
-// TestAnswers: what comes of what the API server answers to the first request of a kind about
-// a pod, or to all of them (5.11, case 42). Three of four nodes of a spine are taken; low-0,
-// low-1 and low-2 are the cheapest victims.
-func TestAnswers(t *testing.T) {
+// An eviction completes whatever the API server answers to the first request of a kind about a pod, or to all such
+// requests (5.11, case 42). Three of four nodes of a spine are needed; low-0, low-1 and low-2 are the cheapest
+// victims.
+func TestEvictionCompletesDespiteAPIErrors(t *testing.T) {
 	pods := v1.Resource("pods")
 	status := func(code int32, reason metav1.StatusReason) error {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "the API server says so"}}
+		return &apierrors.StatusError{
+			ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "the API server says so"},
+		}
 	}
 	const again, instead = "low-0 low-1 low-2", "low-0 low-2 low-3"
 	for name, test := range map[string]struct {
@@ -218,19 +219,23 @@ func TestAnswers(t *testing.T) {
 		evicted string
 		warned  bool
 	}{
-		"a deletion times out":            {apierrors.NewTimeoutError("etcd is slow", 1), "delete", "low-1", false, again, true},
-		"a deletion meets 504":            {status(504, metav1.StatusReasonTimeout), "delete", "low-1", false, again, true},
-		"a deletion meets 500":            {apierrors.NewInternalError(errors.New("etcd is slow")), "delete", "low-1", false, again, true},
-		"a deletion meets 503":            {apierrors.NewServiceUnavailable("soon"), "delete", "low-1", false, again, true},
-		"a deletion meets a conflict":     {apierrors.NewConflict(pods, "low-1", errors.New("changed")), "delete", "low-1", false, again, true},
-		"a deletion is one too many":      {apierrors.NewTooManyRequests("later", 1), "delete", "low-1", false, again, true},
-		"a deletion needs another token":  {apierrors.NewUnauthorized("expired"), "delete", "low-1", false, again, true},
-		"there is no API server":          {errors.New("connection refused"), "delete", "low-1", false, again, true},
-		"a deletion is forbidden":         {apierrors.NewForbidden(pods, "low-1", errors.New("a webhook says no")), "delete", "low-1", true, instead, true},
-		"a deletion is invalid":           {status(422, metav1.StatusReasonInvalid), "delete", "low-1", true, instead, true},
-		"a victim's condition meets 504":  {status(504, metav1.StatusReasonTimeout), "status", "low-1", false, again, true},
-		"a victim's condition, conflict":  {apierrors.NewConflict(pods, "low-1", errors.New("changed")), "status", "low-1", false, again, false}, // the client itself writes again
-		"a nomination meets 504":          {status(504, metav1.StatusReasonTimeout), "status", "g-1", false, again, false},                       // whoever writes the pod's status first meets it
+		"a deletion times out":           {apierrors.NewTimeoutError("etcd is slow", 1), "delete", "low-1", false, again, true},
+		"a deletion meets 504":           {status(504, metav1.StatusReasonTimeout), "delete", "low-1", false, again, true},
+		"a deletion meets 500":           {apierrors.NewInternalError(errors.New("etcd is slow")), "delete", "low-1", false, again, true},
+		"a deletion meets 503":           {apierrors.NewServiceUnavailable("soon"), "delete", "low-1", false, again, true},
+		"a deletion meets a conflict":    {apierrors.NewConflict(pods, "low-1", errors.New("changed")), "delete", "low-1", false, again, true},
+		"a deletion is one too many":     {apierrors.NewTooManyRequests("later", 1), "delete", "low-1", false, again, true},
+		"a deletion needs another token": {apierrors.NewUnauthorized("expired"), "delete", "low-1", false, again, true},
+		"there is no API server":         {errors.New("connection refused"), "delete", "low-1", false, again, true},
+		"a deletion is forbidden": {
+			apierrors.NewForbidden(pods, "low-1", errors.New("a webhook says no")), "delete", "low-1", true, instead, true,
+		},
+		"a deletion is invalid":          {status(422, metav1.StatusReasonInvalid), "delete", "low-1", true, instead, true},
+		"a victim's condition meets 504": {status(504, metav1.StatusReasonTimeout), "status", "low-1", false, again, true},
+		// the client itself writes again
+		"a victim's condition, conflict": {apierrors.NewConflict(pods, "low-1", errors.New("changed")), "status", "low-1", false, again, false},
+		// the first writer of the pod's status gets it
+		"a nomination meets 504":          {status(504, metav1.StatusReasonTimeout), "status", "g-1", false, again, false},
 		"a nomination meets a conflict":   {apierrors.NewConflict(pods, "g-1", errors.New("changed")), "status", "g-1", false, again, false},
 		"a nomination is always refused":  {apierrors.NewForbidden(pods, "g-1", errors.New("no")), "status", "g-1", true, again, false},
 		"a victim is gone at the API":     {apierrors.NewNotFound(pods, "low-1"), "delete", "low-1", false, "low-0 low-2", false},
@@ -272,14 +277,14 @@ func TestAnswers(t *testing.T) {
 			}
 			nodes := map[string]string{again: "g-0=n0 g-1=n1 g-2=n2", instead: "g-0=n2 g-1=n3 g-2=n0"}[test.evicted]
 			c.Wait(cmp.Or(nodes, "g-0=n0 g-1=n1 g-2=n2"), func() string { return c.Where("g-0", "g-1", "g-2") })
-			require.Equal(t, test.evicted, c.Evicted(), "nobody else")
+			require.Equal(t, test.evicted, c.Evicted(), "no other pod is evicted")
 			if test.what == "delete" {
 				require.Equal(t, test.warned, len(c.Said("Warning EvictionFailed: ")) > 0, c.Describe())
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			require.True(t, failed)
-			require.False(t, early, "victims leave only when it is written for whom")
+			require.False(t, early, "victims are evicted only after the nominated nodes are written")
 			for pod, n := range asked {
 				require.LessOrEqual(t, n, 2, pod)
 			}
@@ -287,9 +292,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestAReplacementEvicts: a gang that was whole and has lost a member evicts for the next, and
-// not for one more than that.
-func TestAReplacementEvicts(t *testing.T) {
+// A gang that was whole and lost a member evicts for one replacement, and not for a further member.
+func TestReplacementEvictsForMissingMemberOnly(t *testing.T) {
 	c := testcluster.New(t, "s1/b1/n0=8 s1/b1/n1=8 s1/b1/n2=8")
 	c.Gang("g", 2, a("", 100, "8", "n0"), a("", 100, "8", "n1"))
 	c.Run()
@@ -317,9 +321,8 @@ func TestAReplacementEvicts(t *testing.T) {
 	c.Never(func() bool { return c.Evicted() != "x" })
 }
 
-// TestWaitingVictim: a victim that waits in Permit goes back to the queue and is not
-// deleted.
-func TestWaitingVictim(t *testing.T) {
+// A victim that waits at Permit is requeued and not deleted.
+func TestVictimAtPermitIsRequeued(t *testing.T) {
 	c := testcluster.New(t, "s1/b1/n0=8")
 	c.Run()
 	c.Pod(testcluster.Held(testcluster.A("low", 10, "8", ""), "inside"))
@@ -330,8 +333,8 @@ func TestWaitingVictim(t *testing.T) {
 	c.WaitSaid(1, "(in kube-scheduler memory)")
 }
 
-// TestWaitingGang: members that wait at Permit go back to the queue, and none is deleted.
-func TestWaitingGang(t *testing.T) {
+// Members that wait at Permit are requeued, and none is deleted.
+func TestGangAtPermitIsRequeued(t *testing.T) {
 	c := testcluster.New(t, "s1/b1/n0=8 s1/b1/n1=8")
 	c.Run()
 	c.Gang("low", 2, testcluster.Held(testcluster.A("", 10, "8", ""), "inside"), testcluster.Held(testcluster.A("", 10, "8", ""), "inside"))
@@ -346,8 +349,8 @@ func TestWaitingGang(t *testing.T) {
 	c.WaitSaid(1, "(in kube-scheduler memory)")
 }
 
-// TestGangsPreemptTogether: two gangs of equal priority look for victims before anybody is
-// seen leaving. They choose neither the same victims nor the same places.
+// Two gangs of equal priority search for victims before any victim is seen terminating. They choose different victims
+// and different nodes.
 func TestGangsPreemptTogether(t *testing.T) {
 	for name, test := range map[string]struct {
 		nodes   string
@@ -355,7 +358,7 @@ func TestGangsPreemptTogether(t *testing.T) {
 		size    int
 		cpus    string
 		evicted string
-		room    int // for so many of the two gangs
+		room    int // the number of gangs that fit
 	}{
 		"room for both":            {"s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8", "a=n0 b=n1 c=n2 d=n3", 2, "8", "a b c d", 2},
 		"room for both on a node":  {"s/b/n0=8", "a=n0 b=n0", 1, "4", "a b", 2},
@@ -413,8 +416,8 @@ func TestGangsPreemptTogether(t *testing.T) {
 	}
 }
 
-// TestNamesOfAGroup: an event names a group in few words, however many gangs it has.
-func TestNamesOfAGroup(t *testing.T) {
+// An event names at most three gangs of a large gang group.
+func TestLargeGangGroupIsAbbreviatedInEvents(t *testing.T) {
 	for n, want := range map[int]string{
 		1:  "ns/g0",
 		4:  "ns/g0, ns/g1, ns/g2, ns/g3",
@@ -425,9 +428,9 @@ func TestNamesOfAGroup(t *testing.T) {
 	}
 }
 
-// TestAReplacementThatJoinsIsSentBack: a gang that was whole has lost two of three; who comes for one
-// of them waits at Permit. To send it back is enough: who runs stays, since it lacked others before.
-func TestAReplacementThatJoinsIsSentBack(t *testing.T) {
+// A gang that was whole has lost two of three members, and a replacement waits at Permit. A preemptor needs only the
+// replacement's node. The replacement is requeued, and the running member is not evicted.
+func TestReplacementAtPermitIsRequeuedAndGangStays(t *testing.T) {
 	for name, comes := range evictors {
 		t.Run(name, func(t *testing.T) {
 			c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")

@@ -17,20 +17,20 @@ func (v *Victims) Kept() (asked, stuck int) {
 	return len(v.evictions), len(v.stuck)
 }
 
-// Held is for how many departures pods are held.
+// Held returns how many departures hold a pod.
 func (v *Victims) Held() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return len(v.unreserved)
 }
 
-// Late has the victims of a group's reservation have had their time.
+// Late lets the victims of a group's reservation be overdue.
 func (v *Victims) Late(group gang.Ref, pod *v1.Pod) {
 	v.recordAccepted(group, v.set(group, []*v1.Pod{pod}), pod)
 	v.Overdue(group)
 }
 
-// LeaveFor has what is left of a bundle evicted for a pod.
+// LeaveFor evicts the rest of a bundle for a pod.
 func (p *Evictor) LeaveFor(ctx context.Context, pod *v1.Pod, victims []*v1.Pod, evict PreemptPod) {
 	d := p.NewDeparture(preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}}, p.BundlesOf(victims))
 	d.Evict = evict
@@ -39,7 +39,7 @@ func (p *Evictor) LeaveFor(ctx context.Context, pod *v1.Pod, victims []*v1.Pod, 
 	d.EvictRest(ctx, victims)
 }
 
-// Names is what events call a group of so many gangs that evict together.
+// Names returns the name of a group of that many gangs in events.
 func Names(gangs int) string {
 	p := preemptor{}
 	for i := range gangs {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// someone is who evicts, and where.
+// someone is a preemptor with a candidate node.
 type someone struct{ *v1.Pod }
 
 func (s someone) UID() types.UID               { return "someone" }
@@ -27,8 +27,8 @@ func (s someone) Name() string                 { return "n0" }
 func (s someone) Victims() *extenderv1.Victims { return nil }
 func (s someone) NumPodGroupDisruptions() int  { return 0 }
 
-// TestGently: an executor has nobody deleted who is not there yet.
-func TestGently(t *testing.T) {
+// A victim that is not bound yet is requeued and not deleted.
+func TestUnboundVictimIsNotDeleted(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
 	c.Pod(a("single", 10, "1", "n0"))
 	c.Run()
@@ -53,7 +53,9 @@ func TestGently(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := false
-			evict := c.Plugin.Preemptor.Gently(func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string) (bool, error) {
+			evict := c.Plugin.Preemptor.Gently(func(
+				context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string,
+			) (bool, error) {
 				asked = true
 				return false, nil
 			})

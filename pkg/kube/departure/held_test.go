@@ -11,13 +11,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 )
 
-// TestWhoIsHeld: a pod for which a gang leaves goes nowhere from when the first has left until nobody is waited for.
-func TestWhoIsHeld(t *testing.T) {
+// The preemptor of a bundle is not placed from the first successful deletion until every deletion has succeeded.
+func TestPreemptorIsHeldDuringBundleEviction(t *testing.T) {
 	c := filled(t)
 	p := c.Plugin.Preemptor
 	big := a("big", 100, "8", "")
 	var mu sync.Mutex
-	asked, held := map[string]int{}, map[string]bool{} // by who is asked for the last time
+	asked, held := map[string]int{}, map[string]bool{} // by victim, at its last request
 	fails := func(_ context.Context, _ preemption.Candidate, _ preemption.ExecutorPreemptor, victim *v1.Pod, _ string) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -33,7 +33,7 @@ func TestWhoIsHeld(t *testing.T) {
 	p.LeaveFor(t.Context(), big, victims, fails)
 	require.Equal(t, map[string]int{"r-1": 2, "r-0": 3}, asked)
 	require.Equal(t, map[string]bool{"r-1": false, "r-0": true}, held)
-	require.False(t, p.Victims.Holds(big), "all have left")
+	require.False(t, p.Victims.Holds(big), "all victims are deleted")
 	require.False(t, p.Victims.Holds(a("other", 100, "8", "")))
 	require.Zero(t, p.Victims.Held())
 }

@@ -24,8 +24,8 @@ func (n looked) GetPods() []fwk.PodInfo {
 	return n.NodeInfo.GetPods()
 }
 
-// TestLeavingHoldsNobodyUp: who goes through the pods of nodes to see who leaves does not keep others from noting who is to.
-func TestLeavingHoldsNobodyUp(t *testing.T) {
+// Listing the terminating pods of nodes does not hold the lock, so that other evictions can be recorded meanwhile.
+func TestListingTerminatingPodsDoesNotHoldLock(t *testing.T) {
 	v := &Victims{}
 	v.set(gangG, pods("n0/x"))
 	a := attempting(gangG, "n0/x n0/y", "n0")
@@ -39,9 +39,9 @@ func TestLeavingHoldsNobodyUp(t *testing.T) {
 	require.Positive(t, looks)
 }
 
-// TestLeavingElsewhere: on other nodes than the reserved ones pods are looked at again only if somebody leaves there, or was asked to,
-// or the node has changed.
-func TestLeavingElsewhere(t *testing.T) {
+// Pods on nodes that are not reserved are listed again only if the node changed, or if a pod there terminates or was
+// requested to.
+func TestTerminatingPodsOnOtherNodes(t *testing.T) {
 	now := time.Unix(1000, 0)
 	v := &Victims{}
 	var at []string
@@ -55,7 +55,9 @@ func TestLeavingElsewhere(t *testing.T) {
 		l := Terminating{own: make([][]*v1.Pod, len(a.Nodes))}
 		l = v.addElsewhere(a, l, v.remembered(gangG, now))
 		slices.Sort(at)
-		return strings.Join([]string{strings.Join(slices.Compact(at), " "), namesOf(slices.Concat(l.own...)), namesOf(slices.Concat(l.everywhere...))}, "|")
+		return strings.Join([]string{
+			strings.Join(slices.Compact(at), " "), namesOf(slices.Concat(l.own...)), namesOf(slices.Concat(l.everywhere...)),
+		}, "|")
 	}
 	a := attempting(gangG, "n0/x n1/y n2/z!")
 	watch(a)
@@ -65,7 +67,7 @@ func TestLeavingElsewhere(t *testing.T) {
 	v.set(gangH, pods("n1/y"))
 	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a))
 	delete(v.pending, "x")
-	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a), "he was asked, though he is not counted on")
+	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a), "its eviction was requested, though it is not counted on")
 	v.Spare(pods("n0/x"), n, now)
 	v.Abandon(gangG)
 	v.Abandon(gangH)

@@ -11,10 +11,10 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// TestResume: a process before this one has begun to evict. Gang low had two members, of which
-// low-0 is left on n1; somebody is nominated for n1, and n3 has room as well, but for pods without a
-// gang. The rest of low leaves if all says that it was to leave, and stays if anything does not.
-func TestResume(t *testing.T) {
+// An earlier process began to evict gang low. Of two members low-0 is left on n1. A pod waits with n1 as its
+// nominated node; only gangs may also use n3. The rest of low is evicted if every sign says that it was a victim, and
+// stays otherwise.
+func TestPartialEvictionIsResumedAfterRestart(t *testing.T) {
 	const ours = "muster-scheduler: preempting to accommodate a higher priority gang"
 	mark := func(is v1.ConditionStatus, reason, message string) v1.PodCondition {
 		return v1.PodCondition{Type: v1.DisruptionTarget, Status: is, Reason: reason, Message: message}
@@ -23,24 +23,28 @@ func TestResume(t *testing.T) {
 	for name, test := range map[string]struct {
 		mark      v1.PodCondition
 		least     int    // of low
-		nominated string // who waits, for that node
-		priority  int32  // its
-		alone     bool   // it is no gang's
+		nominated string // the nominated node of the waiting pod
+		priority  int32  // of the waiting pod
+		alone     bool   // the waiting pod has no gang
 		other     bool   // low has another member, which is not marked
 		evicted   string
 		goes      string
 	}{
-		"it was evicted in part":         {marked, 2, "n1", 100, false, false, "low-0", "n1"},
-		"for a pod without a gang":       {marked, 2, "n1", 100, true, false, "low-0", "n1"},
-		"nobody said that it leaves":     {v1.PodCondition{}, 2, "n1", 100, false, false, "", "n3"},
-		"that was taken back":            {mark(v1.ConditionFalse, v1.PodReasonPreemptionByScheduler, ours), 2, "n1", 100, false, false, "", "n3"},
-		"another scheduler has said so":  {mark(v1.ConditionTrue, v1.PodReasonPreemptionByScheduler, "other: preempting"), 2, "n1", 100, false, false, "", "n3"},
-		"somebody else has said so":      {mark(v1.ConditionTrue, "EvictionByEvictionAPI", ours), 2, "n1", 100, false, false, "", "n3"},
-		"it has its minMember":           {marked, 1, "n1", 100, false, false, "", "n3"},
-		"nobody waits for its node":      {marked, 2, "", 100, false, false, "", "n3"},
-		"who waits is less important":    {marked, 2, "n1", 1, false, false, "", "n3"},
-		"not all of it were marked yet":  {marked, 3, "n1", 100, false, true, "", "n3"},
-		"who waits does for another one": {marked, 2, "n3", 100, false, false, "", "n3"},
+		"it was evicted in part":   {marked, 2, "n1", 100, false, false, "low-0", "n1"},
+		"for a pod without a gang": {marked, 2, "n1", 100, true, false, "low-0", "n1"},
+		"it is not marked":         {v1.PodCondition{}, 2, "n1", 100, false, false, "", "n3"},
+		"the mark was removed":     {mark(v1.ConditionFalse, v1.PodReasonPreemptionByScheduler, ours), 2, "n1", 100, false, false, "", "n3"},
+		"another scheduler has marked it": {
+			mark(v1.ConditionTrue, v1.PodReasonPreemptionByScheduler, "other: preempting"), 2, "n1", 100, false, false, "", "n3",
+		},
+		"another API has marked it": {
+			mark(v1.ConditionTrue, "EvictionByEvictionAPI", ours), 2, "n1", 100, false, false, "", "n3",
+		},
+		"it has its minMember":                          {marked, 1, "n1", 100, false, false, "", "n3"},
+		"no pod waits for its node":                     {marked, 2, "", 100, false, false, "", "n3"},
+		"the waiting pod is less important":             {marked, 2, "n1", 1, false, false, "", "n3"},
+		"not all of it were marked yet":                 {marked, 3, "n1", 100, false, true, "", "n3"},
+		"the waiting pod is nominated for another node": {marked, 2, "n3", 100, false, false, "", "n3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,18 +79,18 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeOfAGroup: of a group of which not all are marked nobody has left, though a gang of it that
-// has nobody left to mark is short.
-func TestResumeOfAGroup(t *testing.T) {
+// A gang group with an unmarked member is not partially evicted, although a gang of the group has too few members and
+// none to mark.
+func TestPartialEvictionOfGangGroupIsResumed(t *testing.T) {
 	for name, test := range map[string]struct {
 		all           bool // are marked
-		unknown       bool // its members declare the other gang: nobody knows of it any more
+		unknown       bool // only labels of its members name the other gang
 		evicted, goes string
 	}{
-		"one is not marked":                {false, false, "", "n3"},
-		"all are marked":                   {true, false, "low-0 low-1", "n1"},
-		"all of those who are left":        {true, true, "low-0 low-1", "n1"},
-		"one of those who are left is not": {false, true, "", "n3"},
+		"one is not marked":                  {false, false, "", "n3"},
+		"all are marked":                     {true, false, "low-0 low-1", "n1"},
+		"all remaining members are marked":   {true, true, "low-0 low-1", "n1"},
+		"one remaining member is not marked": {false, true, "", "n3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,16 +117,16 @@ func TestResumeOfAGroup(t *testing.T) {
 	}
 }
 
-// TestResumeOfASubGroup: a process before this one has begun to evict a sub-group of two, of which one is left, on n4.
-// Its gang runs on with another sub-group. The rest leaves if it was marked.
-func TestResumeOfASubGroup(t *testing.T) {
+// An earlier process began to evict a sub-group of two. One member is left, on n4, and its gang runs on with another
+// sub-group. The rest of the sub-group is evicted if it was marked.
+func TestPartialEvictionOfSubGroupIsResumed(t *testing.T) {
 	for name, test := range map[string]struct {
 		marked        []int // members that are
 		evicted, goes string
 	}{
-		"the rest is marked": {[]int{4}, "low-4", "n4"},
-		"nobody is marked":   {nil, "", "n5"},
-		"of another sub-group some are, but it is whole": {[]int{2, 3}, "", "n5"},
+		"the rest is marked":                     {[]int{4}, "low-4", "n4"},
+		"no pod is marked":                       {nil, "", "n5"},
+		"another sub-group is marked, but whole": {[]int{2, 3}, "", "n5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// parts makes a gang of two sub-groups of two at the least, of which it needs so many, and of members that are in none.
+// parts creates a gang of sub-groups with at least two members each. The gang needs least of these sub-groups.
 func parts(c *testcluster.Cluster, least int64, members ...*v1.Pod) {
 	for _, p := range members {
 		p.Labels["app"] = "low"
@@ -22,19 +22,20 @@ func parts(c *testcluster.Cluster, least int64, members ...*v1.Pod) {
 	}}}, members...)
 }
 
-// in puts a pod into a sub-group.
+// prefixed puts a pod into a sub-group.
 func prefixed(part string, p *v1.Pod) *v1.Pod {
 	p.Labels = map[string]string{"part": part}
 	return p
 }
 
-// TestASubGroupLeavesWhole: a sub-group of a gang that runs on with another sub-group is evicted whole, for a gang and for a pod:
-// its members are marked before the first of them is deleted.
-func TestASubGroupLeavesWhole(t *testing.T) {
+// A sub-group is evicted whole for a gang or a pod, while the gang runs on with another sub-group. Both of its
+// members are marked before the first deletion.
+func TestSubGroupIsEvictedWhole(t *testing.T) {
 	for name, comes := range evictors {
 		t.Run(name, func(t *testing.T) {
 			c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
-			parts(c, 1, prefixed("0", a("", 20, "8", "n0")), prefixed("0", a("", 20, "8", "n1")), prefixed("1", a("", 10, "8", "n2")), prefixed("1", a("", 10, "8", "n3")))
+			parts(c, 1, prefixed("0", a("", 20, "8", "n0")), prefixed("0", a("", 20, "8", "n1")), prefixed("1", a("", 10, "8", "n2")),
+				prefixed("1", a("", 10, "8", "n3")))
 			c.Run()
 			w := &wrote{}
 			w.answering(c, func(string, int) error { return nil })

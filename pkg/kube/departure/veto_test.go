@@ -10,9 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestVetoes: who may not be evicted is no victim for a while, longer each time, and nothing is
-// kept of pods that nobody asks for any more.
-func TestVetoes(t *testing.T) {
+// A pod with a forbidden eviction is no victim for a while, longer each time. Old vetoes are forgotten.
+func TestForbiddenVictimIsAvoidedForAWhile(t *testing.T) {
 	var v Victims
 	pod := func(uid string) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}} }
 	now := time.Unix(0, 0)

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// at makes a pod on a node, its name for a UID; one whose name ends in "!" is seen leaving.
+// at returns a pod on a node, with its name as UID. A pod whose name ends in "!" is terminating.
 func at(node, name string) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: v1.PodSpec{NodeName: node}}
 	if strings.HasSuffix(name, "!") {
@@ -60,7 +60,7 @@ func attempting(group gang.Ref, there string, places ...string) *place.Attempt {
 	return a
 }
 
-// leave lists who leaves as far as an attempt knows.
+// leave lists the pods that an attempt counts as terminating.
 func leave(a *place.Attempt) string {
 	var out []string
 	for _, n := range a.Nodes {
@@ -81,22 +81,25 @@ var (
 	gangH = gang.Ref{Source: "podgroup", Namespace: "ns", Name: "h"}
 )
 
-// TestVictimsDepart: who was asked to leave leaves, for every group that looks, until they
-// are seen leaving or gone, or it turns out that they stay.
-func TestVictimsDepart(t *testing.T) {
+// A victim counts as terminating in every attempt until it is seen terminating, is gone, or is spared.
+func TestVictimsCountAsTerminatingBeforeTheyAreSeen(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
-		then   func(v *Victims, e int) // after x on n0 and y on n1 were asked to leave for g
+		then   func(v *Victims, e int) // after the eviction of x on n0 and y on n1 for g
 		there  string                  // when h looks, ten seconds later
 		avoid  bool                    // n1 is left out
-		leave  string                  // as far as h knows
-		remain string                  // who is remembered
+		leave  string                  // the pods that terminate for h
+		remain string                  // the remembered victims
 	}{
-		"not seen yet":              {there: "n0/x n1/y n1/z", leave: "x y", remain: "x y"},
-		"one is gone":               {there: "n1/y", leave: "y", remain: "y"},
-		"seen leaving":              {there: "n0/x n1/z", then: func(v *Victims, _ int) { v.addVictims(pods("n1/z!"), 7, time.Time{}) }, leave: "x", remain: "x"},
+		"not seen yet": {there: "n0/x n1/y n1/z", leave: "x y", remain: "x y"},
+		"one is gone":  {there: "n1/y", leave: "y", remain: "y"},
+		"seen leaving": {
+			there: "n0/x n1/z", then: func(v *Victims, _ int) { v.addVictims(pods("n1/z!"), 7, time.Time{}) }, leave: "x", remain: "x",
+		},
 		"a node to avoid says none": {there: "n0/x n1/y", avoid: true, leave: "x", remain: "x y"},
-		"one stays after all":       {there: "n0/x n1/y", then: func(v *Victims, e int) { v.Spare(pods("n0/x"), e, now) }, leave: "y", remain: "y"},
+		"one stays after all": {
+			there: "n0/x n1/y", then: func(v *Victims, e int) { v.Spare(pods("n0/x"), e, now) }, leave: "y", remain: "y",
+		},
 		"others have asked it since": {there: "n0/x n1/y", then: func(v *Victims, e int) {
 			v.Expect(pods("n0/x"), now.Add(time.Minute), v.next())
 			require.Empty(t, v.Spare(pods("n0/x"), e, now))
@@ -119,8 +122,10 @@ func TestVictimsDepart(t *testing.T) {
 			require.Empty(t, v.Spare(pods("n0/x"), e, now))
 			require.Len(t, v.Spare(pods("n0/x"), other, now), 1)
 		}, leave: "y", remain: "y"},
-		"the group has its places":  {there: "n0/x n1/y", then: func(v *Victims, _ int) { v.Forget(gangG) }, leave: "x y", remain: "x y"},
-		"not heard of, and in time": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(11*time.Second), other) }, leave: "w", remain: "w"},
+		"the group has its places": {there: "n0/x n1/y", then: func(v *Victims, _ int) { v.Forget(gangG) }, leave: "x y", remain: "x y"},
+		"not heard of, and in time": {
+			there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(11*time.Second), other) }, leave: "w", remain: "w",
+		},
 		"not heard of for too long": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(10*time.Second), other) }},
 		"a node that is gone":       {then: func(v *Victims, _ int) { v.addVictims(pods("n9/q"), 7, time.Time{}) }},
 	} {
@@ -146,9 +151,9 @@ func TestVictimsDepart(t *testing.T) {
 	}
 }
 
-// TestWhoLeavesForOneChoiceLeavesForTheNext: attempts for several choices of a gang are brought up to date one after the other, also where
-// nodes are left out. What one of them knows by that is not what the scheduler has seen: whoever was asked to leave is remembered.
-func TestWhoLeavesForOneChoiceLeavesForTheNext(t *testing.T) {
+// Several choices of a gang are searched one after the other, also with nodes left out. The victims of one choice
+// stay remembered for the next choice and for later attempts.
+func TestVictimsAreRememberedAcrossChoices(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, out := range map[string]map[int]fwk.NodeInfo{"no node is left out": nil, "one is": {2: nil}} {
 		t.Run(name, func(t *testing.T) {
@@ -168,8 +173,8 @@ func TestWhoLeavesForOneChoiceLeavesForTheNext(t *testing.T) {
 	}
 }
 
-// TestVictimsLeaving: for whom a group waits on its reserved nodes.
-func TestVictimsLeaving(t *testing.T) {
+// A gang waits for the victims on its reserved nodes, and for no other pods.
+func TestGangWaitsForVictimsOnReservedNodes(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
 		asked, by string
@@ -180,7 +185,7 @@ func TestVictimsLeaving(t *testing.T) {
 		"asked, not seen":       {asked: "n0/x", there: "n0/x n0/other", places: []string{"n0"}, waits: "x"},
 		"seen leaving":          {there: "n0/x!", places: []string{"n0"}, waits: "x!"},
 		"on another node":       {asked: "n1/x", there: "n1/x", places: []string{"n0"}},
-		"nobody":                {there: "n0/x", places: []string{"n0"}},
+		"no victims":            {there: "n0/x", places: []string{"n0"}},
 		"asked by another gang": {asked: "n0/x", by: "h", there: "n0/x", places: []string{"n0"}, waits: "x"},
 		"two places on a node":  {asked: "n0/x", there: "n0/x", places: []string{"n0", "n0"}, waits: "x"},
 		"a place that is gone":  {asked: "n9/x", there: "n0/y", places: []string{"n9"}},
@@ -204,9 +209,8 @@ func TestVictimsLeaving(t *testing.T) {
 	}
 }
 
-// TestVictimsAbandoned: whom an eviction has named and nobody has asked does not leave, when its places
-// are lost.
-func TestVictimsAbandoned(t *testing.T) {
+// When a reservation is lost, victims without an eviction request do not count as terminating any more.
+func TestVictimsAreSparedWhenReservationIsLost(t *testing.T) {
 	group := gang.Ref{Name: "g"}
 	pod := func(uid types.UID) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
 	one, other, now := pod("one"), pod("other"), time.Now()
@@ -217,20 +221,20 @@ func TestVictimsAbandoned(t *testing.T) {
 	require.True(t, v.Terminates(one, now))
 	v.Abandon(group)
 	require.False(t, v.Terminates(one, now))
-	require.True(t, v.Terminates(other, now), "somebody else has asked it since")
+	require.True(t, v.Terminates(other, now), "another eviction has requested it since")
 	require.False(t, v.current(group, n))
 	v.Abandon(group)
 
 	n = v.set(group, []*v1.Pod{one})
 	v.recordAccepted(group, n, one)
 	v.Abandon(group)
-	require.True(t, v.Terminates(one, now), "the API server has taken it")
+	require.True(t, v.Terminates(one, now), "the API server has accepted its eviction")
 	require.True(t, v.current(group, n))
 }
 
-// TestVictimsOverdue: a victim that had its time and is still there makes its node one to
-// avoid, for the group that waited. One that the API server never let go had no time.
-func TestVictimsOverdue(t *testing.T) {
+// A victim that does not terminate in time makes the waiting gang avoid its node. A victim without an accepted
+// eviction does not.
+func TestNodeOfOverdueVictimIsAvoided(t *testing.T) {
 	v := &Victims{}
 	e := v.set(gangG, pods("n0/x n1/y"))
 	v.recordAccepted(gangG, e, at("n0", "x"))
@@ -257,9 +261,8 @@ func TestVictimsOverdue(t *testing.T) {
 	require.Empty(t, avoided(gangG))
 }
 
-// TestEvictionsHaveNumbers: what is heard of an eviction that another one has replaced
-// does not count.
-func TestEvictionsHaveNumbers(t *testing.T) {
+// An answer to an eviction that another eviction has replaced is ignored.
+func TestReplacedEvictionIsIgnored(t *testing.T) {
 	v := &Victims{}
 	now := time.Unix(1000, 0)
 	first := v.set(gangG, pods("n0/x"))
@@ -276,8 +279,8 @@ func TestEvictionsHaveNumbers(t *testing.T) {
 	require.False(t, v.Terminates(at("n0", "z"), now))
 }
 
-// TestOneAsksForAPodAtATime: whoever is second waits, and asks only if the first could not have the pod leave.
-func TestOneAsksForAPodAtATime(t *testing.T) {
+// Two preemptors have the same victim. The second waits, and requests the eviction only if the first one failed.
+func TestVictimIsRequestedByOnePreemptorAtATime(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		v := &Victims{}
 		victim := pods("n0/x")

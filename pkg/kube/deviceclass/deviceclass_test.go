@@ -37,22 +37,31 @@ func newCounter(t *testing.T) (c deviceclass.Counter, slices, classes cache.Inde
 	return deviceclass.New(resourcelisters.NewResourceSliceLister(slices), resourcelisters.NewDeviceClassLister(classes)), slices, classes
 }
 
-// TestQuotaCountsDevicesOfItsClass: devices count on nodes that count and beside nodes, of the newest generation of a pool, and not where they are parts of others.
+// TestQuotaCountsDevicesOfItsClass: devices count in the newest generation of a pool, on nodes that count or without
+// a node. Devices that are parts of others do not count.
 func TestQuotaCountsDevicesOfItsClass(t *testing.T) {
 	shared := true
-	whole, part, twice := resourceapi.Device{Name: "a"}, resourceapi.Device{Name: "p", ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "c"}}},
+	whole, part, twice := resourceapi.Device{Name: "a"}, resourceapi.Device{
+		Name: "p", ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "c"}},
+	},
 		resourceapi.Device{Name: "t", AllowMultipleAllocations: &shared}
 	for name, test := range map[string]struct {
 		expression string
 		slices     []*resourceapi.ResourceSlice
 		total      map[string]int64
 	}{
-		"nodes that count":      {"true", []*resourceapi.ResourceSlice{slice("1", "ready", 1, whole, whole), slice("2", "other", 1, whole)}, map[string]int64{resource: 2}},
-		"beside nodes":          {"true", []*resourceapi.ResourceSlice{slice("1", "", 1, whole)}, map[string]int64{resource: 1}},
-		"the newest generation": {"true", []*resourceapi.ResourceSlice{slice("1", "ready", 1, whole, whole), slice("2", "ready", 2, whole)}, map[string]int64{resource: 1}},
-		"another class":         {`device.driver == "other"`, []*resourceapi.ResourceSlice{slice("1", "ready", 1, whole, part)}, map[string]int64{resource: 0}},
-		"parts of others":       {"true", []*resourceapi.ResourceSlice{slice("1", "ready", 1, whole, part)}, map[string]int64{}},
-		"given twice":           {"true", []*resourceapi.ResourceSlice{slice("1", "ready", 1, whole, twice)}, map[string]int64{}},
+		"nodes that count": {
+			"true", []*resourceapi.ResourceSlice{slice("1", "ready", 1, whole, whole), slice("2", "other", 1, whole)}, map[string]int64{resource: 2},
+		},
+		"beside nodes": {"true", []*resourceapi.ResourceSlice{slice("1", "", 1, whole)}, map[string]int64{resource: 1}},
+		"the newest generation": {
+			"true", []*resourceapi.ResourceSlice{slice("1", "ready", 1, whole, whole), slice("2", "ready", 2, whole)}, map[string]int64{resource: 1},
+		},
+		"another class": {
+			`device.driver == "other"`, []*resourceapi.ResourceSlice{slice("1", "ready", 1, whole, part)}, map[string]int64{resource: 0},
+		},
+		"parts of others": {"true", []*resourceapi.ResourceSlice{slice("1", "ready", 1, whole, part)}, map[string]int64{}},
+		"given twice":     {"true", []*resourceapi.ResourceSlice{slice("1", "ready", 1, whole, twice)}, map[string]int64{}},
 	} {
 		c, slices, classes := newCounter(t)
 		require.NoError(t, classes.Add(class("gpu", test.expression, 0, nil)))

@@ -112,28 +112,28 @@ func TestFilter(t *testing.T) {
 		code   fwk.Code
 		says   string
 	}{
-		"no devices wanted":         {nil, nil, wanting("p", "cpu=1", nil), fwk.Skip, ""},
-		"nobody says what there is": {nil, nil, four, fwk.UnschedulableAndUnresolvable, "node(s) missing Device"},
-		"a vendor's are counted":    {nil, nil, vendor, fwk.Skip, ""},
-		"another's are counted":     {nil, nil, wanting("p", "huawei.com/npu-core=1", nil), fwk.Skip, ""},
-		"free":                      {d8(), nil, four, fwk.Success, ""},
-		"a vendor's are chosen":     {d8(), []*v1.Pod{has("a", 0, 1, 2, 3, 4, 5, 6, 7)}, vendor, fwk.Unschedulable, "Insufficient"},
-		"others hold some":          {d8(), []*v1.Pod{has("a", 0, 1, 2)}, four, fwk.Success, ""},
-		"others hold too many":      {d8(), []*v1.Pod{has("a", 0, 1, 2, 3, 4)}, four, fwk.Unschedulable, "Insufficient"},
-		"others will choose":        {d8(), []*v1.Pod{has("a", 0, 1), four}, two, fwk.Success, ""},
-		"too many others will":      {d8(), []*v1.Pod{has("a", 0, 1, 2), four}, two, fwk.Unschedulable, "Insufficient"},
-		"too few are healthy":       {d8(0, 1, 2, 3, 4), nil, four, fwk.UnschedulableAndUnresolvable, "Insufficient"},
+		"no devices wanted":      {nil, nil, wanting("p", "cpu=1", nil), fwk.Skip, ""},
+		"no Device object":       {nil, nil, four, fwk.UnschedulableAndUnresolvable, "node(s) missing Device"},
+		"a vendor's are counted": {nil, nil, vendor, fwk.Skip, ""},
+		"another's are counted":  {nil, nil, wanting("p", "huawei.com/npu-core=1", nil), fwk.Skip, ""},
+		"free":                   {d8(), nil, four, fwk.Success, ""},
+		"a vendor's are chosen":  {d8(), []*v1.Pod{has("a", 0, 1, 2, 3, 4, 5, 6, 7)}, vendor, fwk.Unschedulable, "Insufficient"},
+		"others hold some":       {d8(), []*v1.Pod{has("a", 0, 1, 2)}, four, fwk.Success, ""},
+		"others hold too many":   {d8(), []*v1.Pod{has("a", 0, 1, 2, 3, 4)}, four, fwk.Unschedulable, "Insufficient"},
+		"others will choose":     {d8(), []*v1.Pod{has("a", 0, 1), four}, two, fwk.Success, ""},
+		"too many others will":   {d8(), []*v1.Pod{has("a", 0, 1, 2), four}, two, fwk.Unschedulable, "Insufficient"},
+		"too few are healthy":    {d8(0, 1, 2, 3, 4), nil, four, fwk.UnschedulableAndUnresolvable, "Insufficient"},
 		"it cannot be meant": {
 			d8(), nil, wanting("p", "koordinator.sh/gpu-memory-ratio=150", nil),
 			fwk.UnschedulableAndUnresolvable, "invalid resource device requests",
 		},
-		"two who may leave have not said": {
+		"two victims with unknown devices": {
 			d8(),
 			[]*v1.Pod{bound("a", "nvidia.com/gpu=4", "{}"), bound("b", "nvidia.com/gpu=4", "{}")},
 			four,
 			fwk.Unschedulable, "Insufficient GPU Devices",
 		},
-		"who came needs more than there is": {
+		"a bound pod needs more than exists": {
 			d8(0),
 			[]*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")},
 			four, fwk.Unschedulable,
@@ -144,23 +144,23 @@ func TestFilter(t *testing.T) {
 			[]*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")},
 			wanting("p", "koordinator.sh/rdma=50", nil), fwk.Success, "",
 		},
-		"unless somebody wants both": {
+		"unless a pod needs both": {
 			d8(0),
 			[]*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}"), bound("b", "nvidia.com/gpu=1 koordinator.sh/rdma=1", "{}")},
 			wanting("p", "koordinator.sh/rdma=50", nil), fwk.Unschedulable, "node(s) have devices for each of several pods, but not for all",
 		},
-		"who came cannot be meant": {
+		"a bound pod has an invalid annotation": {
 			d8(),
 			[]*v1.Pod{bound("a", "nvidia.com/gpu=5", "{")},
 			four, fwk.Unschedulable,
 			"Insufficient GPU Devices",
 		},
-		"nobody can read what there is": {misread, nil, four, fwk.UnschedulableAndUnresolvable, "node(s) have a Device that cannot be read"},
+		"an unreadable Device object": {misread, nil, four, fwk.UnschedulableAndUnresolvable, "node(s) have a Device that cannot be read"},
 		"nor a vendor's": {
 			misread, nil, vendor, fwk.UnschedulableAndUnresolvable,
 			"node(s) have a Device that cannot be read",
 		},
-		"an annotation that nobody can read": {
+		"an unreadable annotation": {
 			d8(), nil, wanting("p", "koordinator.sh/gpu=100", map[string]string{device.HintField: "{"}),
 			fwk.UnschedulableAndUnresolvable, device.HintField,
 		},
@@ -177,8 +177,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestDeviceIsGone: without its Device object a node takes no pods with a vendor's GPUs as long as a pod there holds GPUs that
-// no other plugin counts.
+// TestDeviceIsGone: a node without its Device object takes no pods with a vendor's GPUs while a pod there holds GPUs
+// that no other plugin counts.
 func TestDeviceIsGone(t *testing.T) {
 	p := &Plugin{Room: &Room{}}
 	p.devices.set(d8())
@@ -301,8 +301,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestLedgerAgreesWithFilter: as many as the ledger says, at once or one after the other, pass the Filter one after the other
-// with the earlier ones in place.
+// TestLedgerAgreesWithFilter: as many pods as the ledger counts pass the Filter, each with the earlier pods on the
+// node. The count is the same for all at once and for one by one.
 func TestLedgerAgreesWithFilter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Plugin{Room: &Room{}}
@@ -318,7 +318,7 @@ func TestLedgerAgreesWithFilter(t *testing.T) {
 		node := nodeWith(t, on...)
 		page := page{p.Room}
 		rehearsal := page.Rehearse().(*rehearsal)
-		leaves := len(on) > 0 && rapid.Bool().Draw(t, "somebody leaves")
+		leaves := len(on) > 0 && rapid.Bool().Draw(t, "a pod terminates")
 		if leaves {
 			rehearsal.Release(on[0])
 		}

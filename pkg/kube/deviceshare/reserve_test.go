@@ -132,19 +132,19 @@ func TestHints(t *testing.T) {
 		before, now any
 		queues      bool
 	}{
-		"who had devices leaves":         {p.devicesFreed, waits, has("a", 0), nil, true},
-		"who wanted some leaves":         {p.devicesFreed, waits, wanting("a", "koordinator.sh/gpu=100", nil), nil, true},
-		"who had none leaves":            {p.devicesFreed, waits, wanting("a", "cpu=1", nil), nil, false},
-		"nothing helps what is wrong":    {p.devicesFreed, wrong, has("a", 0), nil, false},
-		"a node comes":                   {p.nodeChanged, waits, nil, node("a", "0"), true},
-		"another model":                  {p.nodeChanged, waits, node("a", "0"), node("b", "0"), true},
-		"the same model":                 {p.nodeChanged, waits, node("a", "0"), node("a", "8"), false},
-		"a node begins to count":         {p.countsItself, waits, node("a", "0"), node("a", "8"), true},
-		"it has counted already":         {p.countsItself, waits, node("a", "4"), node("a", "8"), false},
-		"it counts what is not wanted":   {p.countsItself, wanting("p", "amd.com/gpu=1", nil), node("a", "0"), node("a", "8"), false},
-		"a class changes":                {p.classChanged, waits, nil, nil, true},
-		"for one who wants no devices":   {p.classChanged, wanting("p", "cpu=1", nil), nil, nil, false},
-		"or for one who is wrong anyway": {p.classChanged, wrong, nil, nil, false},
+		"a pod with devices is gone":        {p.devicesFreed, waits, has("a", 0), nil, true},
+		"a pod that wanted devices is gone": {p.devicesFreed, waits, wanting("a", "koordinator.sh/gpu=100", nil), nil, true},
+		"a pod without devices is gone":     {p.devicesFreed, waits, wanting("a", "cpu=1", nil), nil, false},
+		"nothing helps what is wrong":       {p.devicesFreed, wrong, has("a", 0), nil, false},
+		"a node comes":                      {p.nodeChanged, waits, nil, node("a", "0"), true},
+		"another model":                     {p.nodeChanged, waits, node("a", "0"), node("b", "0"), true},
+		"the same model":                    {p.nodeChanged, waits, node("a", "0"), node("a", "8"), false},
+		"a node begins to count":            {p.countsItself, waits, node("a", "0"), node("a", "8"), true},
+		"it has counted already":            {p.countsItself, waits, node("a", "4"), node("a", "8"), false},
+		"it counts what is not wanted":      {p.countsItself, wanting("p", "amd.com/gpu=1", nil), node("a", "0"), node("a", "8"), false},
+		"a class changes":                   {p.classChanged, waits, nil, nil, true},
+		"for a pod without device requests": {p.classChanged, wanting("p", "cpu=1", nil), nil, nil, false},
+		"or for an invalid pod":             {p.classChanged, wrong, nil, nil, false},
 	} {
 		hint, err := c.hint(klog.Background(), c.pod, c.before, c.now)
 		require.NoError(t, err)

@@ -56,14 +56,31 @@ func TestChosenMembers(t *testing.T) {
 		says      string
 		never     bool
 	}{
-		"not those of the lowest ranks": {max: "8", used: "0", need: 2, cpu: []string{"6", "6", "2"}, want: []string{"02"}, fewest: []string{"02"}},
-		"whoever they are":              {max: "16", used: "4", need: 2, cpu: []string{"6", "6", "2"}, want: []string{"01", "02"}, fewest: []string{"01", "02"}},
-		"more of others":                {max: "12", used: "0", need: 1, cpu: []string{"8", "8", "4", "4", "4"}, want: []string{"02", "234"}, fewest: []string{"0", "2"}},
-		"as many as are alike":          {max: "12", used: "0", need: 1, cpu: []string{"4", "4", "4", "4"}, want: []string{"012"}, fewest: []string{"0"}},
-		"all":                           {max: "14", used: "0", need: 2, cpu: []string{"6", "6", "2"}, want: []string{"012"}, fewest: []string{"01", "02"}},
-		"all are needed":                {max: "8", used: "0", need: 3, cpu: []string{"6", "6", "2"}, fewest: []string{"012"}, says: "Quota q: requested 14 cpu, max 8 cpu, used 0 cpu. This never starts: raise max by 6 cpu, or use fewer or smaller pods.", never: true},
-		"when others have left":         {max: "8", used: "2", need: 2, cpu: []string{"6", "6", "2"}, fewest: []string{"02"}, says: "Quota q: requested 8 cpu, max 8 cpu, used 2 cpu. Wait until 2 cpu of the quota are free, or raise max."},
-		"never":                         {max: "7", used: "1", need: 2, cpu: []string{"6", "6", "2"}, says: "Quota q: requested 8 cpu, max 7 cpu, used 1 cpu. This never starts: raise max by 2 cpu, or use fewer or smaller pods.", never: true},
+		"not the lowest ranks": {max: "8", used: "0", need: 2, cpu: []string{"6", "6", "2"}, want: []string{"02"}, fewest: []string{"02"}},
+		"any of them": {
+			max: "16", used: "4", need: 2, cpu: []string{"6", "6", "2"}, want: []string{"01", "02"}, fewest: []string{"01", "02"},
+		},
+		"more of others": {
+			max: "12", used: "0", need: 1, cpu: []string{"8", "8", "4", "4", "4"}, want: []string{"02", "234"}, fewest: []string{"0", "2"},
+		},
+		"as many as are alike": {max: "12", used: "0", need: 1, cpu: []string{"4", "4", "4", "4"}, want: []string{"012"}, fewest: []string{"0"}},
+		"all": {
+			max: "14", used: "0", need: 2, cpu: []string{"6", "6", "2"}, want: []string{"012"}, fewest: []string{"01", "02"},
+		},
+		"all are needed": {
+			max: "8", used: "0", need: 3, cpu: []string{"6", "6", "2"}, fewest: []string{"012"},
+			says:  "Quota q: requested 14 cpu, max 8 cpu, used 0 cpu. This never starts: raise max by 6 cpu, or use fewer or smaller pods.",
+			never: true,
+		},
+		"when others have left": {
+			max: "8", used: "2", need: 2, cpu: []string{"6", "6", "2"}, fewest: []string{"02"},
+			says: "Quota q: requested 8 cpu, max 8 cpu, used 2 cpu. Wait until 2 cpu of the quota are free, or raise max.",
+		},
+		"never": {
+			max: "7", used: "1", need: 2, cpu: []string{"6", "6", "2"},
+			says:  "Quota q: requested 8 cpu, max 7 cpu, used 1 cpu. This never starts: raise max by 2 cpu, or use fewer or smaller pods.",
+			never: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -90,7 +107,8 @@ func TestChosenMembers(t *testing.T) {
 // One member requests too much of one resource and another member too much of another one; a third one may start after evictions.
 func TestChosenMembersOfTwoResources(t *testing.T) {
 	w := newWorld(t, nil)
-	w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: 4, memory: 4}}")
+	w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: " +
+		"4, memory: 4}}")
 	w.pod("default/runs", "q", "n1", "1")
 	g := w.unlike(1, "8", "1", "4")
 	for i, memory := range []string{"1", "8", "4"} {
@@ -110,7 +128,8 @@ func TestChosenMembersOfTwoResources(t *testing.T) {
 // of a quota.
 func TestGangThatWouldBeAdmittedIsAdmitted(t *testing.T) {
 	w := newWorld(t, nil)
-	w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: 36, memory: 20}}")
+	w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: " +
+		"36, memory: 20}}")
 	g := w.unlike(7, strings.Fields("7 4 5 7 6 3 6 4 4 3 4 9 11 8 7 7 6 4 3")...)
 	for i, memory := range strings.Fields("10 5 4 1 10 3 11 1 11 12 4 9 1 9 6 2 2 12 12") {
 		p := g.Pods[fmt.Sprint("default/g-", i)].DeepCopy()
@@ -132,11 +151,15 @@ func TestOwnClaims(t *testing.T) {
 		want    []string
 	}{
 		"bound to nothing": {want: []string{"012"}},
-		"a volume":         {volume: func(v *v1.PersistentVolumeClaim, _ int) { v.Spec.VolumeName = "pv" }, want: []string{"012", "013", "023", "123"}},
+		"a volume": {
+			volume: func(v *v1.PersistentVolumeClaim, _ int) { v.Spec.VolumeName = "pv" }, want: []string{"012", "013", "023", "123"},
+		},
 		"one that is made": {volume: func(v *v1.PersistentVolumeClaim, _ int) {
 			v.Annotations = map[string]string{volume.AnnSelectedNode: "n1"}
 		}, want: []string{"012", "013", "023", "123"}},
-		"volumes of two sizes": {volume: func(v *v1.PersistentVolumeClaim, i int) { v.Spec.StorageClassName = ptr.To(fmt.Sprint(i % 2)) }, want: []string{"012", "013"}},
+		"volumes of two sizes": {
+			volume: func(v *v1.PersistentVolumeClaim, i int) { v.Spec.StorageClassName = ptr.To(fmt.Sprint(i % 2)) }, want: []string{"012", "013"},
+		},
 		"volumes of two classes, as they were written once": {volume: func(v *v1.PersistentVolumeClaim, i int) {
 			v.Annotations = map[string]string{v1.BetaStorageClassAnnotation: fmt.Sprint(i % 2)}
 		}, want: []string{"012", "013"}},
@@ -175,7 +198,9 @@ func TestOwnClaims(t *testing.T) {
 				if test.shared && i < 2 {
 					of = "v-g-0"
 				}
-				p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: of}}}}
+				p.Spec.Volumes = []v1.Volume{
+					{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: of}}},
+				}
 				c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c-" + p.Name}}
 				if c.Spec.Devices.Requests = exactly(1); test.devices != nil {
 					test.devices(c, i)

@@ -42,11 +42,14 @@ func TestOwnPodsAreEvictedBeforeBorrowers(t *testing.T) {
 	}
 }
 
-// Evicting some pods of the own quota makes another quota exceed its fair share, evicting all of them does not: some is enough.
+// Another quota exceeds its fair share if some pods of the own quota are evicted, but not if all are evicted. Some is
+// enough.
 //
-//	8 CPU, 4 for each; q has 3 of less important pods, o 5; a gang of q asks for 3     3 + 3 is above 4
-//	two of q have left                                                                 1 + 3 is not, and o has more than 4
-//	all of q have left                                                                 q asks for 3 alone: o is entitled to 5
+// Both quotas share 8 CPU. Quota q uses 3 with less important pods, o uses 5, and a gang of q requests 3.
+//
+//	3 + 3 exceeds the fair share of q, which is 4.
+//	Without two pods of q, 1 + 3 does not, and o uses more than its fair share of 4.
+//	Without all pods of q, q requests only 3, and the fair share of o is 5.
 func TestSomeOwnPodsAreEvictedBeforeBorrowers(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)

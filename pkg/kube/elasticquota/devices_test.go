@@ -29,16 +29,19 @@ type claimed struct {
 func newClaimed(t *testing.T) *claimed {
 	w := &claimed{world: newWorld(t, nil)}
 	w.claims, w.templates = store(), store()
-	w.devices.claims, w.devices.templates = resourcelisters.NewResourceClaimLister(w.claims), resourcelisters.NewResourceClaimTemplateLister(w.templates)
+	w.devices.claims, w.devices.templates = resourcelisters.NewResourceClaimLister(w.claims),
+		resourcelisters.NewResourceClaimTemplateLister(w.templates)
 	for _, name := range []string{"q", "r"} {
-		w.quota(fmt.Sprintf("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: %s, namespace: default}\nspec: {max: {%s: 100}}", name, gpus))
+		w.quota(fmt.Sprintf("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: %s, namespace: default}\nspec: "+
+			"{max: {%s: 100}}", name, gpus))
 	}
 	w.node("n1", "8", v1.ConditionTrue)
 	return w
 }
 
 func store() toolscache.Indexer {
-	return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc,
+		toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 }
 
 func exactly(n int64) []resourceapi.DeviceRequest {
@@ -133,7 +136,7 @@ func TestClaimFromTemplate(t *testing.T) {
 	w := newClaimed(t)
 	w.draw(drawer{name: "a", of: "q", node: "n1", template: "two"})
 	u, _ := w.has("q")
-	require.Equal(t, "0", u, "nobody knows what it wants")
+	require.Equal(t, "0", u, "its request is unknown")
 	w.template("two", 2)
 	u, _ = w.has("q")
 	require.Equal(t, "2", u)
@@ -180,7 +183,8 @@ func TestClaimCountsOncePerQuotaInEveryEventOrder(t *testing.T) {
 				}
 			default:
 				d := drawer{
-					name: names.Draw(r, "pod"), of: rapid.SampledFrom([]string{"q", "r"}).Draw(r, "quota"), gated: rapid.IntRange(0, 4).Draw(r, "gated") == 0,
+					name: names.Draw(r, "pod"), of: rapid.SampledFrom([]string{"q", "r"}).Draw(r, "quota"), gated: rapid.IntRange(0, 4).Draw(r,
+						"gated") == 0,
 					node:   rapid.SampledFrom([]string{"", "n1"}).Draw(r, "node"),
 					claims: rapid.SampledFrom([][]string{nil, {"x"}, {"y"}, {"x", "y"}}).Draw(r, "claims"), uid: rapid.IntRange(0, 1).Draw(r, "uid"),
 					template: rapid.SampledFrom([]string{"", "t"}).Draw(r, "template"),
@@ -234,7 +238,9 @@ func TestTotalOfAClass(t *testing.T) {
 			s.Spec.NodeName = &node
 		}
 		for i, kind := range kinds {
-			d := resourceapi.Device{Name: fmt.Sprint(i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"kind": {StringValue: &kind}}}
+			d := resourceapi.Device{
+				Name: fmt.Sprint(i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"kind": {StringValue: &kind}},
+			}
 			if kind == "part" {
 				d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "c"}}
 			}
@@ -255,7 +261,9 @@ func TestTotalOfAClass(t *testing.T) {
 	put("s1", "n1", 1, "gpu", "gpu", "other")
 	expect(0, false) // the class is not declared
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.example.com"}}
-	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].kind != "other"`}}}
+	class.Spec.Selectors = []resourceapi.DeviceSelector{
+		{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].kind != "other"`}},
+	}
 	require.NoError(t, classes.Add(class))
 	expect(2, true)
 	put("s2", "n2", 1, "gpu")
@@ -272,8 +280,8 @@ func TestTotalOfAClass(t *testing.T) {
 	expect(0, false)
 }
 
-// The free amount of a class is unknown while a pod has all devices of a node, one of several kinds, admin access, or a claim that another
-// quota shares.
+// The free amount of a device class is not always known. It is unknown while a pod has all devices of a node, one of
+// several kinds, admin access, or a claim that another quota shares.
 func TestDeviceClassWithUnknownFreeAmountIsNotLimited(t *testing.T) {
 	w := newClaimed(t)
 	slices, classes := store(), store()
@@ -324,7 +332,7 @@ func TestDeviceClassWithUnknownFreeAmountIsNotLimited(t *testing.T) {
 			for _, name := range []string{"a", "b"} {
 				w.dropPod(w.deadPod(drawer{name: name}))
 			}
-			require.False(t, entitled(), "he has gone")
+			require.False(t, entitled(), "it is gone")
 			w.dropPod(w.deadPod(asksForThree))
 			require.NoError(t, w.claims.Delete(claim))
 		})

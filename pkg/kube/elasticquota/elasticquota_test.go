@@ -182,7 +182,10 @@ func (w *world) declare(lines ...string) {
 		}
 		u := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "spec": spec,
-			"metadata": map[string]any{"name": words[0], "namespace": ns, "labels": labels, "annotations": notes, "creationTimestamp": fmt.Sprintf("2026-01-01T00:00:%02dZ", i)},
+			"metadata": map[string]any{
+				"name": words[0], "namespace": ns, "labels": labels, "annotations": notes,
+				"creationTimestamp": fmt.Sprintf("2026-01-01T00:00:%02dZ", i),
+			},
 		}}
 		w.setObject(u, false)
 	}
@@ -193,7 +196,10 @@ func (w *world) pod(name, of, node, cpu string) *v1.Pod {
 	ns, n, _ := strings.Cut(name, "/")
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: n, UID: types.UID(name)},
-		Spec:       v1.PodSpec{NodeName: node, Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse(cpu)}}}}},
+		Spec: v1.PodSpec{
+			NodeName:   node,
+			Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse(cpu)}}}},
+		},
 	}
 	if of != "" {
 		p.Labels = map[string]string{"quota.scheduling.koordinator.sh/name": of}
@@ -214,7 +220,9 @@ func (w *world) node(name, cpu string, ready v1.ConditionStatus) {
 // tree is the quotas and their use, in short.
 func (w *world) tree() (out []string) {
 	for _, q := range w.Quotas() {
-		out = append(out, fmt.Sprintf("%s used %s reserved %s request %s runtime %s", q.Name, FormatQuantities(q.Used), FormatQuantities(q.Reserved), FormatQuantities(q.Request), FormatQuantities(q.Runtime)))
+		out = append(out,
+			fmt.Sprintf("%s used %s reserved %s request %s runtime %s", q.Name, FormatQuantities(q.Used), FormatQuantities(q.Reserved),
+				FormatQuantities(q.Request), FormatQuantities(q.Runtime)))
 	}
 	return out
 }
@@ -314,7 +322,8 @@ func TestChangedPodFreesQuota(t *testing.T) {
 func TestNoQuota(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
-	w.quota("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: x, namespace: plain}\nspec: {min: {cpu: 2}, max: {cpu: 4}}")
+	w.quota("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: x, namespace: plain}\nspec: {min: {cpu: 2}, " +
+		"max: {cpu: 4}}")
 	runs, limited := w.pod("default/runs", "", "n1", "2"), w.pod("plain/runs", "", "n1", "2")
 	g := w.group("default/g", "", 2)
 	choices, why := w.Admit(g)
@@ -430,7 +439,8 @@ func TestWhichQuota(t *testing.T) {
 	w.dropObject(w.objects["scheduling.sigs.k8s.io/team/team"].raw, false)
 	got, _ := w.quotaOf(w.pod("team/p", "", "", "1"))
 	require.Equal(t, "listed", got)
-	w.quota("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: x, namespace: plain}\nspec: {min: {cpu: 2}, max: {cpu: 4}}")
+	w.quota("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: x, namespace: plain}\nspec: {min: {cpu: 2}, " +
+		"max: {cpu: 4}}")
 	got, _ = w.quotaOf(w.pod("plain/p", "", "", "1"))
 	require.Equal(t, "plain/x", got)
 	require.Equal(t, []string{SchedulerPluginsRoot, "plain/x"}, w.book.Tree().Path("plain/x"))
@@ -486,7 +496,7 @@ func TestNotes(t *testing.T) {
 	w.Open = func() bool { return open }
 	w.declare("bad max=many", "lost parent=nobody", "fine max=8", "fine ns=other max=9")
 	w.pod("default/p", "typo", "", "1")
-	require.Empty(t, w.notes, "nobody hears it")
+	require.Empty(t, w.notes, "it is not reported")
 	open = true
 	w.Resume()
 	require.ElementsMatch(t, []string{
@@ -526,7 +536,8 @@ func TestStarving(t *testing.T) {
 	single := w.pod("default/later", "c", "", "8")
 	_, said := w.Admit(group)
 	require.Contains(t, said.Text, "max: cpu:64, used: cpu:40")
-	require.Equal(t, "Quota c: requested 64 cpu, max 64 cpu, used 40 cpu. Wait until 40 cpu of the quota are free, or raise max.", said.Sentence)
+	require.Equal(t, "Quota c: requested 64 cpu, max 64 cpu, used 40 cpu. Wait until 40 cpu of the quota are free, or raise max.",
+		said.Sentence)
 	why := w.admitPod(single)
 	require.Empty(t, why, "it overtakes the gang as long as that does not starve")
 	group.Starving = true
@@ -556,8 +567,8 @@ func TestStarving(t *testing.T) {
 	require.Empty(t, why, "the gang has its places now, or will ask again")
 }
 
-// The capacity to borrow is held for a gang that starves for it, but not against gangs within their min, and not for a gang larger than the
-// total.
+// The capacity to borrow is held for a starving gang. It is not held against gangs within their min, nor for a gang
+// that is larger than the total.
 func TestStarvingToBorrow(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
@@ -660,8 +671,10 @@ func TestStatusIsWrittenWhenChanged(t *testing.T) {
 		return nil
 	}
 	w.node("n1", "8", v1.ConditionTrue)
-	u := w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: 4}}")
-	w.quota("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: x, namespace: plain}\nspec: {min: {cpu: 2}, max: {cpu: 4}}")
+	u := w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: " +
+		"{cpu: 4}}")
+	w.quota("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: x, namespace: plain}\nspec: {min: {cpu: 2}, " +
+		"max: {cpu: 4}}")
 	w.pod("default/p", "q", "n1", "2")
 	w.pod("plain/p", "", "n1", "1500m")
 	run := func() {
@@ -732,7 +745,7 @@ func TestManyQuotasBuildOneTree(t *testing.T) {
 		w.declare(fmt.Sprintf("q%d max=9 parent=%s", i, map[bool]string{true: "nobody", false: "koordinator-root-quota"}[i == 5]))
 		w.pod(fmt.Sprintf("default/p%d", i), fmt.Sprintf("q%d", i), "n1", "1")
 	}
-	require.Same(t, was, w.book, "nobody has asked")
+	require.Same(t, was, w.book, "no request since")
 	require.Empty(t, w.notes[min(1, len(w.notes)):], "but for the pod whose quota there was not")
 	for _, do := range jobs {
 		require.NoError(t, do(t.Context()))
@@ -763,16 +776,20 @@ func TestArgumentsOfProfiles(t *testing.T) {
 // Messages show names.
 func TestNames(t *testing.T) {
 	ref := gang.Ref{Source: "JobSet", Namespace: "default", Name: "j", UID: "1-2-3"}
-	require.Equal(t, []string{"default/j", "default/g", "default/p"}, shortNames([]string{"gang " + ref.ID(), "gang " + gang.Ref{Namespace: "default", Name: "g"}.ID(), "pod default/p"}))
+	require.Equal(t, []string{"default/j", "default/g", "default/p"},
+		shortNames([]string{"gang " + ref.ID(), "gang " + gang.Ref{Namespace: "default", Name: "g"}.ID(), "pod default/p"}))
 }
 
 func TestWords(t *testing.T) {
 	r := &quota.Refusal{
-		Cause: quota.OverMax, Quota: "p", Path: []string{"root", "p", "q"}, Limit: quota.List{"cpu": 24000, "memory": 64 << 30}, Used: quota.List{"cpu": 500, "memory": 0},
+		Cause: quota.OverMax, Quota: "p", Path: []string{"root", "p", "q"}, Limit: quota.List{"cpu": 24000, "memory": 64 << 30},
+		Used:     quota.List{"cpu": 500, "memory": 0},
 		Reserved: quota.List{"cpu": 0, "memory": 0}, Request: quota.List{"cpu": 32000, "memory": 1 << 30}, Pods: 4, Exceeds: []string{"cpu"},
 	}
-	require.Equal(t, "Insufficient quotas, quotaName: p, max: cpu:24,memory:64Gi, used: cpu:500m,memory:0, reserved: cpu:0,memory:0, gang's request: cpu:32,memory:1Gi (4 pods), "+
-		"exceedDimensions: [cpu]; path: root/p/q", Message(r, "gang's"))
+	require.Equal(t,
+		"Insufficient quotas, quotaName: p, max: cpu:24,memory:64Gi, used: cpu:500m,memory:0, reserved: cpu:0,memory:0, gang's request: "+
+			"cpu:32,memory:1Gi (4 pods), "+
+			"exceedDimensions: [cpu]; path: root/p/q", Message(r, "gang's"))
 	r.Cause, r.Holder = quota.Held, "g"
 	require.Contains(t, Message(r, "pod's"), "pod's request: cpu:32,memory:1Gi, exceedDimensions: [cpu]; path: root/p/q; quota claimed by g")
 	require.Equal(t, "quota q cannot be used: why", Message(&quota.Refusal{Cause: quota.Broken, Quota: "q", Message: "why"}, "gang's"))
@@ -842,7 +859,8 @@ func TestGangWaitsForTurnIfOnlyTheTurnIsMissing(t *testing.T) {
 		tried := 0
 		w.Next = func() { tried++ }
 		w.node("n1", "12", v1.ConditionTrue)
-		w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: 8, memory: 4}}")
+		w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: " +
+			"8, memory: 4}}")
 		w.declare(`b max=12 namespaces=["other"]`)
 		w.pod("default/runs", "q", "n1", "6")
 		runs := w.pod("default/more", "q", "n1", "2")
@@ -928,22 +946,22 @@ func TestTerminatingPodsCountAsGone(t *testing.T) {
 	taken, others = nil, []*v1.Pod{mine}
 	c := w.SearchVictims(g, time.Minute)
 	require.Equal(t, quota.Admitted, c.Check(nil), "the gang is more important")
-	require.True(t, c.May(mine, true), "and might evict him")
+	require.True(t, c.May(mine, true), "and may evict it")
 	require.Equal(t, quota.Admitted, c.Check([]*v1.Pod{mine}), "as if it did")
 	require.Equal(t, []*v1.Pod{mine}, c.CountedAsGone())
 	others = []*v1.Pod{theirs}
-	require.Empty(t, w.SearchVictims(g, time.Minute).CountedAsGone(), "he is guaranteed what he has")
+	require.Empty(t, w.SearchVictims(g, time.Minute).CountedAsGone(), "its use is guaranteed")
 
 	others = nil
 	mine = mine.DeepCopy()
 	mine.DeletionTimestamp = &metav1.Time{Time: w.clock.Now().Add(30 * time.Second)}
 	w.setPod(mine)
-	require.False(t, enough(), "nobody says how long he takes")
+	require.False(t, enough(), "its time to terminate is unknown")
 	w.hooks.Terminates = func(p *v1.Pod, within time.Duration) bool { return p.DeletionTimestamp.Sub(w.clock.Now()) <= within }
 	require.True(t, enough())
 	require.NotEqual(t, quota.Admitted, w.SearchVictims(g, time.Second).Check(nil))
 	_, said := w.Admit(g)
-	require.Contains(t, said.Text, "max: cpu:4, used: cpu:4", "he has it until he is gone")
+	require.Contains(t, said.Text, "max: cpu:4, used: cpu:4", "it uses its quota until it is gone")
 	w.dropPod(mine)
 	_, said = w.Admit(g)
 	require.Nil(t, said)
@@ -964,7 +982,8 @@ func TestPodWaitingForTurnEvictsNoPod(t *testing.T) {
 	w.RecordPassed(a1, false)
 	b2 := w.pod("default/b2", "b", "", "1")
 	searches := func() bool {
-		return !w.WaitsForTurn(group.Alone(b2, "")) && w.SearchVictims(group.Alone(b2, ""), unlimited).May(w.Manager.pods["default/c1"].Pod, false)
+		return !w.WaitsForTurn(group.Alone(b2, "")) && w.SearchVictims(group.Alone(b2, ""), unlimited).May(w.Manager.pods["default/c1"].Pod,
+			false)
 	}
 	require.Contains(t, w.admitPod(b2), "quota a is served first")
 	require.False(t, searches())
@@ -999,7 +1018,7 @@ func TestQuotasBeforeTheirPlugin(t *testing.T) {
 		h := early{informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
 		require.NoError(t, w.start(w.args, false, h))
 		require.Equal(t, quotas != nil, w.Active())
-		require.Equal(t, len(quotas), w.calls, "who was refused is tried")
+		require.Equal(t, len(quotas), w.calls, "rejected pods are retried")
 		require.NoError(t, w.start(w.args, false, h), "of another profile")
 		require.Equal(t, len(quotas), w.calls)
 		w.declare("b max=8")

@@ -21,8 +21,10 @@ func TestMetrics(t *testing.T) {
 	all := collected(t, w.Manager)
 	require.Contains(t, all, `scheduler_elastic_quota_spec{field="min",is_parent="false",name="q",parent="top",resource="cpu",tree="t"} 0.5`)
 	require.Contains(t, all, `scheduler_elastic_quota_spec{field="max",is_parent="true",name="top",parent="",resource="cpu",tree="t"} 8`)
-	require.Contains(t, all, `scheduler_elastic_quota_status{field="used",is_parent="false",name="q",parent="top",resource="cpu",tree="t"} 1.5`)
-	require.Contains(t, all, `scheduler_elastic_quota_status{field="runtime",is_parent="false",name="q",parent="top",resource="cpu",tree="t"} 1.5`)
+	require.Contains(t, all,
+		`scheduler_elastic_quota_status{field="used",is_parent="false",name="q",parent="top",resource="cpu",tree="t"} 1.5`)
+	require.Contains(t, all,
+		`scheduler_elastic_quota_status{field="runtime",is_parent="false",name="q",parent="top",resource="cpu",tree="t"} 1.5`)
 
 	w.Open = func() bool { return false }
 	require.Empty(t, collected(t, w.Manager), "another process tells them")

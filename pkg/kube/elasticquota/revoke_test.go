@@ -29,7 +29,9 @@ func watched(t *testing.T) (w *world, at func(seconds int) (gone []string)) {
 	w.declare("a max=96", "b min=56 max=96")
 	for i, name := range []string{"old", "young"} {
 		w.setPod(&v1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"quota.scheduling.koordinator.sh/name": "a"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"quota.scheduling.koordinator.sh/name": "a"},
+			},
 			Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{
 				{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("32")}}},
 			}},
@@ -89,20 +91,21 @@ func (w *world) revokeFor(p *v1.Pod) []*v1.Pod {
 // A quota above its fair share for delayEvictTime without a pause gives back another quota's fair share, once for each waiting pod.
 func TestRevoke(t *testing.T) {
 	w, at := watched(t)
-	require.Empty(t, at(0), "nobody waits")
+	require.Empty(t, at(0), "no pod waits")
 	p := w.pod("default/w", "b", "", "56")
 	why := w.admitPod(p)
 	require.Empty(t, why, "it is within what b is entitled to, and there is no room")
 	require.Empty(t, at(1))
 	require.Empty(t, at(120))
-	require.Equal(t, []string{"young"}, at(121), "two minutes after somebody waits")
-	require.Contains(t, w.notes, "QuotaRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: default/young with 1 pod leave")
+	require.Equal(t, []string{"young"}, at(121), "two minutes after a pod waits")
+	require.Contains(t, w.notes,
+		"QuotaRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: default/young with 1 pod leave")
 	w.dropPod(w.Manager.pods["default/young"].Pod)
 	require.Empty(t, at(300), "it may start")
 }
 
-// The capacity of victims stays reserved for the first pod in the queue until the pod is placed, deleted, or could have been placed for
-// delayEvictTime.
+// The capacity of victims stays reserved for the first pod in the queue. The reservation ends when the pod is placed
+// or deleted, or could have been placed for delayEvictTime.
 func TestRevokedQuotaIsReservedForFirstInQueue(t *testing.T) {
 	w, at := watched(t)
 	admits := w.admitPod
@@ -125,7 +128,7 @@ func TestRevokedQuotaIsReservedForFirstInQueue(t *testing.T) {
 	// A pod outside the quotas takes its node; then more pods are evicted for it.
 	w.setPod(w.pod("default/other", "a", "n1", "32"))
 	require.Empty(t, at(181))
-	require.Equal(t, []string{"old"}, at(301), "the pod that nobody knows the start of is the oldest")
+	require.Equal(t, []string{"old"}, at(301), "a pod with an unknown start is the oldest")
 
 	// The pod is placed.
 	w.dropPod(w.Manager.pods["default/old"].Pod)
@@ -226,7 +229,8 @@ func TestRevokeWithinBudgets(t *testing.T) {
 	w.admitPod(w.pod("default/w", "b", "", "56"))
 	require.Empty(t, at(1))
 	require.Empty(t, at(121))
-	said := "QuotaNotRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: no pod is evicted as long as PodDisruptionBudgets do not allow it: default/all"
+	said := "QuotaNotRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: no pod is evicted " +
+		"as long as PodDisruptionBudgets do not allow it: default/all"
 	require.Contains(t, w.notes, said)
 	told := len(w.notes)
 	require.Empty(t, at(200))

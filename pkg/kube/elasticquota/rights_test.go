@@ -43,7 +43,7 @@ func TestGangIsRetriedWhenVictimsGrow(t *testing.T) {
 	look("less of b may leave")
 	w.dropPod(second)
 	w.pod("nb/third", "", "n1", "1")
-	look("as much, but of somebody else", its)
+	look("as much, but of another pod", its)
 	w.pod("na/more", "", "", "2")
 	look("b is entitled to less, since a asks for more", its)
 	for _, p := range g.Pods {

@@ -35,7 +35,8 @@ func TestSizes(t *testing.T) {
 	} {
 		require.Equal(t, c.size, sizes.Of(convert.Requests(c.pod)), name)
 	}
-	require.Zero(t, SizesFor([]*v1.Pod{requesting("1", "")}).Of(convert.Requests(requesting("0", "8"))), "what no member requests is not released for one")
+	require.Zero(t, SizesFor([]*v1.Pod{requesting("1", "")}).Of(convert.Requests(requesting("0", "8"))),
+		"what no member requests is not released for one")
 }
 
 func member(name, owner string, day int, labels map[string]string) *v1.Pod {
@@ -49,7 +50,8 @@ func member(name, owner string, day int, labels map[string]string) *v1.Pod {
 
 func TestStanding(t *testing.T) {
 	pods := []*v1.Pod{
-		member("executor", "driver", 3, nil), member("driver", "", 2, nil), member("launcher", "", 1, map[string]string{"mpi-job-role": "Launcher"}),
+		member("executor", "driver", 3, nil), member("driver", "", 2, nil), member("launcher", "", 1,
+			map[string]string{"mpi-job-role": "Launcher"}),
 		member("rank-0", "job", 5, map[string]string{"batch.kubernetes.io/job-completion-index": "0"}),
 		member("rank-7", "job", 4, map[string]string{"batch.kubernetes.io/job-completion-index": "7"}),
 	}

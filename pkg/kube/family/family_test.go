@@ -25,7 +25,8 @@ func (e extender) IsFilter() bool { return e.filters }
 func TestUnaskedExtenders(t *testing.T) {
 	require.Empty(t, extenderNote(nil))
 	require.Empty(t, extenderNote([]fwk.Extender{extender{name: "http://scores"}}))
-	require.Contains(t, extenderNote([]fwk.Extender{extender{name: "http://scores"}, extender{name: "http://filters", filters: true}}), "planned anew: http://filters")
+	require.Contains(t, extenderNote([]fwk.Extender{extender{name: "http://scores"}, extender{name: "http://filters", filters: true}}),
+		"planned anew: http://filters")
 }
 
 // handle is a profile's that is not kube-scheduler's.

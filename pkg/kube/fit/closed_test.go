@@ -27,21 +27,28 @@ func TestOff(t *testing.T) {
 	}
 	nodes, _ := racks()
 	core := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Namespaces()
-	require.NoError(t, core.Informer().GetStore().Add(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{"team": "a"}}}))
+	require.NoError(t,
+		core.Informer().GetStore().Add(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{"team": "a"}}}))
 	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		come map[int]*v1.Pod // by node index
 		off  fit.ClosedDomains
 	}{
-		"nobody comes":                {pod: apart("x", "y", rack)},
-		"nobody minds":                {pod: plain("x"), come: map[int]*v1.Pod{0: plain("y")}},
-		"the pod does":                {pod: apart("x", "y", rack), come: map[int]*v1.Pod{0: plain("y"), 4: plain("x")}, off: fit.ClosedDomains{rack: {"a": "n0"}}},
-		"the others do":               {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "x", rack)}, off: fit.ClosedDomains{rack: {"b": "n2"}}},
-		"both do":                     {pod: apart("x", "y", rack), come: map[int]*v1.Pod{2: apart("y", "x", rack)}, off: fit.ClosedDomains{rack: {"b": "n2"}}},
-		"they mean somebody else":     {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "z", rack)}},
-		"on the same node":            {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "x", v1.LabelHostname)}},
-		"of a layer without a name":   {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "x", "row")}},
-		"several, and one is told of": {pod: plain("x"), come: map[int]*v1.Pod{3: apart("y", "x", rack), 2: apart("y", "x", rack)}, off: fit.ClosedDomains{rack: {"b": "n2"}}},
+		"no pod is added": {pod: apart("x", "y", rack)},
+		"no pod objects":  {pod: plain("x"), come: map[int]*v1.Pod{0: plain("y")}},
+		"the pod does": {
+			pod: apart("x", "y", rack), come: map[int]*v1.Pod{0: plain("y"), 4: plain("x")}, off: fit.ClosedDomains{rack: {"a": "n0"}},
+		},
+		"the others do": {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "x", rack)}, off: fit.ClosedDomains{rack: {"b": "n2"}}},
+		"both do": {
+			pod: apart("x", "y", rack), come: map[int]*v1.Pod{2: apart("y", "x", rack)}, off: fit.ClosedDomains{rack: {"b": "n2"}},
+		},
+		"the term is about other pods": {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "z", rack)}},
+		"on the same node":             {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "x", v1.LabelHostname)}},
+		"of a layer without a name":    {pod: plain("x"), come: map[int]*v1.Pod{2: apart("y", "x", "row")}},
+		"several, and one is told of": {
+			pod: plain("x"), come: map[int]*v1.Pod{3: apart("y", "x", rack), 2: apart("y", "x", rack)}, off: fit.ClosedDomains{rack: {"b": "n2"}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			comers := fit.NewReservedMembers(core.Lister())

@@ -86,14 +86,26 @@ func TestCount(t *testing.T) {
 		"no remainder":           {node: node("n", "8").Obj(), template: pod("m").Req(cpu("3")).Obj(), want: 2},
 		"no request: pods count": {node: node("n", "8").Obj(), template: pod("m").Obj(), want: 20},
 		"beside a running pod":   {node: node("n", "8").Obj(), there: []*v1.Pod{low}, template: pod("m").Req(cpu("2")).Obj(), want: 2},
-		"as if it had gone":      {node: node("n", "8").Obj(), there: []*v1.Pod{low}, gone: []*v1.Pod{low}, template: pod("m").Req(cpu("2")).Obj(), want: 4},
-		"beside a planned one":   {node: node("n", "8").Obj(), others: []*v1.Pod{pod("o").Req(cpu("6")).Obj()}, template: pod("m").Req(cpu("2")).Obj(), want: 1},
-		"full":                   {node: node("n", "4").Obj(), there: []*v1.Pod{low}, template: pod("m").Req(cpu("2")).Obj(), want: 0, why: "Insufficient cpu"},
-		"host port: one":         {node: node("n", "8").Obj(), template: pod("m").Req(cpu("1")).HostPort(80).Obj(), want: 1},
+		"as if it had gone": {
+			node: node("n", "8").Obj(), there: []*v1.Pod{low}, gone: []*v1.Pod{low}, template: pod("m").Req(cpu("2")).Obj(), want: 4,
+		},
+		"beside a planned one": {
+			node: node("n", "8").Obj(), others: []*v1.Pod{pod("o").Req(cpu("6")).Obj()}, template: pod("m").Req(cpu("2")).Obj(), want: 1,
+		},
+		"full": {
+			node: node("n", "4").Obj(), there: []*v1.Pod{low}, template: pod("m").Req(cpu("2")).Obj(), want: 0, why: "Insufficient cpu",
+		},
+		"host port: one": {node: node("n", "8").Obj(), template: pod("m").Req(cpu("1")).HostPort(80).Obj(), want: 1},
 		"against its own kind": {node: node("n", "8").Obj(), template: pod("m").Req(cpu("1")).PodAntiAffinity("kubernetes.io/hostname",
 			st.MakeLabelSelector().In("app", []string{"a"}).Obj(), st.PodAntiAffinityWithRequiredReq).Obj(), want: 1},
-		"taint":                    {node: node("n", "8").Taints([]v1.Taint{{Key: "gpu", Effect: v1.TaintEffectNoSchedule}}).Obj(), template: pod("m").Req(cpu("1")).Obj(), want: 0, why: "node(s) had untolerated taint(s)"},
-		"selector of another node": {node: node("n", "8").Obj(), template: pod("m").NodeSelector(map[string]string{"kubernetes.io/hostname": "x"}).Obj(), want: 0, why: "node(s) didn't match Pod's node affinity/selector"},
+		"taint": {
+			node: node("n", "8").Taints([]v1.Taint{{Key: "gpu", Effect: v1.TaintEffectNoSchedule}}).Obj(), template: pod("m").Req(cpu("1")).Obj(),
+			want: 0, why: "node(s) had untolerated taint(s)",
+		},
+		"selector of another node": {
+			node: node("n", "8").Obj(), template: pod("m").NodeSelector(map[string]string{"kubernetes.io/hostname": "x"}).Obj(), want: 0,
+			why: "node(s) didn't match Pod's node affinity/selector",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := profile(t, []*v1.Node{c.node}, c.there...)

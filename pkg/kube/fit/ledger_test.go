@@ -91,13 +91,13 @@ func TestLedger(t *testing.T) {
 		want   offer.Slots
 		why    []string
 	}{
-		"the ledger has less":     {free: 2, want: 2},
-		"the ledger has more":     {free: 9, want: 6},
-		"nothing":                 {free: 0, want: 0, why: []string{"nothing is left"}},
-		"others take first":       {free: 3, others: []*v1.Pod{wanting("a"), pod("b").Obj()}, want: 2},
-		"who leaves gives back":   {free: 2, gone: []*v1.Pod{low}, want: 3},
-		"others, and who leaves":  {free: 2, gone: []*v1.Pod{low}, others: []*v1.Pod{wanting("a")}, want: 2},
-		"nobody is beside others": {free: 1, others: []*v1.Pod{wanting("a"), wanting("b")}, want: 0, why: []string{"nothing is left"}},
+		"the ledger has less":          {free: 2, want: 2},
+		"the ledger has more":          {free: 9, want: 6},
+		"nothing":                      {free: 0, want: 0, why: []string{"nothing is left"}},
+		"others take first":            {free: 3, others: []*v1.Pod{wanting("a"), pod("b").Obj()}, want: 2},
+		"victims release":              {free: 2, gone: []*v1.Pod{low}, want: 3},
+		"other members and victims":    {free: 2, gone: []*v1.Pod{low}, others: []*v1.Pod{wanting("a")}, want: 2},
+		"no member fits beside others": {free: 1, others: []*v1.Pod{wanting("a"), wanting("b")}, want: 0, why: []string{"nothing is left"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &things{free: map[string]int{"n": c.free}, lent: map[types.UID]string{low.UID: "n"}}
@@ -182,7 +182,7 @@ func TestLedgerOnTrial(t *testing.T) {
 	require.True(t, s.Fits(0, 1), "it has one of its own")
 	s.Put(0, 1)
 	require.False(t, s.Fits(0, 1))
-	require.True(t, s.Fits(1, 1), "whoever wants nothing")
+	require.True(t, s.Fits(1, 1), "a member without requests")
 	s.Undo()
 	require.True(t, s.Fits(0, 1))
 	s.Undo()
@@ -212,12 +212,14 @@ func TestApart(t *testing.T) {
 		labels  map[string]string
 		want    string
 	}{
-		"nobody is asked":                  {nil, map[string]string{"volume": "v"}, ""},
-		"a ledger that tells nobody apart": {[]fit.Ledger{silent}, map[string]string{"volume": "v"}, ""},
-		"a member that has nothing":        {[]fit.Ledger{volume, device}, nil, ""},
-		"one that has its volume":          {[]fit.Ledger{silent, volume, device}, map[string]string{"volume": "v"}, " volume=v"},
-		"one that has something else":      {[]fit.Ledger{silent, volume, device}, map[string]string{"device": "v"}, " device=v"},
-		"one that has both":                {[]fit.Ledger{volume, silent, device}, map[string]string{"volume": "v", "device": "d"}, " volume=v device=d"},
+		"no ledger is asked":           {nil, map[string]string{"volume": "v"}, ""},
+		"a ledger without differences": {[]fit.Ledger{silent}, map[string]string{"volume": "v"}, ""},
+		"a member that has nothing":    {[]fit.Ledger{volume, device}, nil, ""},
+		"one that has its volume":      {[]fit.Ledger{silent, volume, device}, map[string]string{"volume": "v"}, " volume=v"},
+		"one that has something else":  {[]fit.Ledger{silent, volume, device}, map[string]string{"device": "v"}, " device=v"},
+		"one that has both": {
+			[]fit.Ledger{volume, silent, device}, map[string]string{"volume": "v", "device": "d"}, " volume=v device=d",
+		},
 		"what only ledgers not asked know": {[]fit.Ledger{volume}, map[string]string{"device": "d"}, ""},
 		"they are asked in their order":    {[]fit.Ledger{device, volume}, map[string]string{"volume": "v", "device": "d"}, " device=d volume=v"},
 	} {

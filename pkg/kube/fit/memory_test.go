@@ -79,7 +79,7 @@ func (c *cluster) list() []fwk.NodeInfo {
 
 // TestMemory: after any change of a cluster, remembered answers equal the current answers of the Filters.
 func TestMemory(t *testing.T) {
-	kinds := []string{"known from before", "moved", "beside somebody", "apart", "kept off a rack", "not to be remembered", "left out"}
+	kinds := []string{"known from before", "moved", "beside other pods", "apart", "kept off a rack", "not to be remembered", "left out"}
 	worlds.Check(t, 600, kinds, func(rt *rapid.T, tally worlds.Tally) {
 		h := &history{cluster: newCluster(t), T: rt, Tally: tally}
 		h.memory = fit.NewMemory(h.cluster)
@@ -122,7 +122,8 @@ func name[V any](h *history, of map[string]V) string {
 func has[V any](of map[string]V, name string) bool { _, ok := of[name]; return ok }
 
 func (h *history) newNode() {
-	h.setNode(node(fmt.Sprint("node-", h.made), []string{"4", "8"}[h.pick("size", 2)]).Label(rack, []string{"r0", "r1"}[h.pick("rack", 2)]).Obj())
+	h.setNode(node(fmt.Sprint("node-", h.made),
+		[]string{"4", "8"}[h.pick("size", 2)]).Label(rack, []string{"r0", "r1"}[h.pick("rack", 2)]).Obj())
 	h.made++
 }
 
@@ -210,7 +211,7 @@ func (h *history) compare() {
 		require.ElementsMatch(h, why, got.Why(i).All(), n.Node().Name)
 	}
 	h.Count("known from before", asked < int64(len(nodes)))
-	h.Count("beside somebody", len(beside) > 0)
+	h.Count("beside other pods", len(beside) > 0)
 	h.Count("apart", counter.Remembered() && counter.Apart())
 	h.Count("kept off a rack", slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool { return n != nil && keptOffFrom(counter, n) }))
 	h.Count("not to be remembered", !counter.Remembered())
@@ -284,7 +285,8 @@ func TestMemoryOfManyTemplates(t *testing.T) {
 	round := func() int64 {
 		before := fit.FilterRuns()
 		for i := range 200 {
-			counter, err := fit.NewCounter(t.Context(), c, pod("m").Req(map[v1.ResourceName]string{v1.ResourceCPU: fmt.Sprintf("%dm", 1000+i)}).Obj())
+			counter, err := fit.NewCounter(t.Context(), c,
+				pod("m").Req(map[v1.ResourceName]string{v1.ResourceCPU: fmt.Sprintf("%dm", 1000+i)}).Obj())
 			require.NoError(t, err)
 			m.Count(t.Context(), counter, nodes, nil)
 		}

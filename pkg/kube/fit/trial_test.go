@@ -27,9 +27,8 @@ func like(app string) *metav1.LabelSelector {
 	return st.MakeLabelSelector().In("app", []string{app}).Obj()
 }
 
-// perform plays a script of "+a1" (a member of the first kind goes to a1 if it fits),
-// "1+a1" (of the second kind) and "-" (the last one goes back), and returns what did not
-// fit.
+// perform runs a script and returns the steps that did not fit. "+a1" places a member of the first kind on a1, "1+a1"
+// a member of the second kind, and "-" undoes the last placement.
 func perform(t *testing.T, f framework.Framework, kinds []*v1.Pod, script ...string) (refused []string) {
 	t.Helper()
 	_, names := racks()
@@ -75,12 +74,12 @@ func TestTrial(t *testing.T) {
 		script []string
 		want   []string
 	}{
-		"apart":                     {[]*v1.Pod{apart.Obj()}, []string{"+a1", "+a2", "+b1", "+a1"}, []string{"+a2", "+a1"}},
-		"back again":                {[]*v1.Pod{apart.Obj()}, []string{"+a1", "-", "+a2", "+a1"}, []string{"+a1"}},
-		"apart from another kind":   {[]*v1.Pod{plain.Obj(), apart.Obj()}, []string{"+a1", "1+a2", "1+b1", "+b2"}, []string{"+a2", "+b2"}},
-		"spread over three racks":   {[]*v1.Pod{spread.Obj()}, []string{"+a1", "+a2", "+b1", "+b2", "+c1", "+a2"}, []string{"+a2", "+b2"}},
-		"near one who is not there": {[]*v1.Pod{near.Obj(), launcher.Obj()}, []string{"+a1", "1+a2", "+b1", "+a1"}, []string{"+a1", "+b1"}},
-		"full":                      {[]*v1.Pod{pod("m").Req(cpu("8")).Obj()}, []string{"+a1", "+a1"}, []string{"+a1"}},
+		"apart":                          {[]*v1.Pod{apart.Obj()}, []string{"+a1", "+a2", "+b1", "+a1"}, []string{"+a2", "+a1"}},
+		"back again":                     {[]*v1.Pod{apart.Obj()}, []string{"+a1", "-", "+a2", "+a1"}, []string{"+a1"}},
+		"apart from another kind":        {[]*v1.Pod{plain.Obj(), apart.Obj()}, []string{"+a1", "1+a2", "1+b1", "+b2"}, []string{"+a2", "+b2"}},
+		"spread over three racks":        {[]*v1.Pod{spread.Obj()}, []string{"+a1", "+a2", "+b1", "+b2", "+c1", "+a2"}, []string{"+a2", "+b2"}},
+		"near a pod that does not exist": {[]*v1.Pod{near.Obj(), launcher.Obj()}, []string{"+a1", "1+a2", "+b1", "+a1"}, []string{"+a1", "+b1"}},
+		"full":                           {[]*v1.Pod{pod("m").Req(cpu("8")).Obj()}, []string{"+a1", "+a1"}, []string{"+a1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes, _ := racks()
@@ -126,14 +125,16 @@ func TestDependent(t *testing.T) {
 		alone bool
 		want  bool
 	}{
-		"nothing":                      {pod("m").Obj(), true, false},
-		"apart by rack":                {pod("m").PodAntiAffinity(rack, like("a"), st.PodAntiAffinityWithRequiredReq).Obj(), true, true},
-		"apart on hosts":               {pod("m").PodAntiAffinity(v1.LabelHostname, like("a"), st.PodAntiAffinityWithRequiredReq).Obj(), true, false},
-		"apart on hosts, beside other": {pod("m").PodAntiAffinity(v1.LabelHostname, like("a"), st.PodAntiAffinityWithRequiredReq).Obj(), false, true},
-		"near on hosts":                {pod("m").PodAffinity(v1.LabelHostname, like("a"), st.PodAffinityWithRequiredReq).Obj(), true, true},
-		"spread":                       {pod("m").SpreadConstraint(1, rack, v1.DoNotSchedule, like("a"), nil, nil, nil, nil).Obj(), true, true},
-		"spread if possible":           {pod("m").SpreadConstraint(1, rack, v1.ScheduleAnyway, like("a"), nil, nil, nil, nil).Obj(), true, false},
-		"host port":                    {pod("m").HostPort(80).Obj(), true, false},
+		"nothing":        {pod("m").Obj(), true, false},
+		"apart by rack":  {pod("m").PodAntiAffinity(rack, like("a"), st.PodAntiAffinityWithRequiredReq).Obj(), true, true},
+		"apart on hosts": {pod("m").PodAntiAffinity(v1.LabelHostname, like("a"), st.PodAntiAffinityWithRequiredReq).Obj(), true, false},
+		"apart on hosts, beside other": {
+			pod("m").PodAntiAffinity(v1.LabelHostname, like("a"), st.PodAntiAffinityWithRequiredReq).Obj(), false, true,
+		},
+		"near on hosts":      {pod("m").PodAffinity(v1.LabelHostname, like("a"), st.PodAffinityWithRequiredReq).Obj(), true, true},
+		"spread":             {pod("m").SpreadConstraint(1, rack, v1.DoNotSchedule, like("a"), nil, nil, nil, nil).Obj(), true, true},
+		"spread if possible": {pod("m").SpreadConstraint(1, rack, v1.ScheduleAnyway, like("a"), nil, nil, nil, nil).Obj(), true, false},
+		"host port":          {pod("m").HostPort(80).Obj(), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			counter, err := fit.NewCounter(t.Context(), f, c.pod)

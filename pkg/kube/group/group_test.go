@@ -31,7 +31,8 @@ func made(says ...*source.Declaration) (*group.Group, gang.Obstacle) {
 	return group.New(of, records, nil)
 }
 
-// TestGangsOfOneGroupGatherAlike: what one gang says goes for the group, gangs that differ are rejected, and rules about each gang by itself are that gang's.
+// TestGangsOfOneGroupGatherAlike: the constraint of one gang holds for its group, and different constraints are
+// rejected. Constraints for each gang by itself hold only for that gang.
 func TestGangsOfOneGroupGatherAlike(t *testing.T) {
 	must, prefer := gather(scheduling.MustGather, ""), gather(scheduling.PreferGather, "")
 	mustEach, preferEach := gather(scheduling.MustGather, scheduling.ScopePodGroup), gather(scheduling.PreferGather, scheduling.ScopePodGroup)

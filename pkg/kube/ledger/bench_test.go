@@ -70,8 +70,8 @@ func BenchmarkClaims(b *testing.B) {
 	})
 }
 
-// BenchmarkVolumes counts members with a claim each on 30 nodes of three zones, where there are 1,000 volumes as large as one another
-// for whole zones, made by hand.
+// BenchmarkVolumes counts members with a claim each on 30 nodes of three zones. There are 1,000 volumes of equal size
+// for whole zones, created by hand.
 func BenchmarkVolumes(b *testing.B) {
 	members, objects := each(2, "c", "1Gi")
 	objects = append(objects, class("c", ""))

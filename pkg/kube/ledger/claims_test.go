@@ -107,7 +107,8 @@ func given(c *resourceapi.ResourceClaim, pool string, devices []string, users ..
 			resourceapi.DeviceRequestAllocationResult{Request: "gpu", Driver: driverName, Pool: pool, Device: d})
 	}
 	for _, u := range users {
-		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: u.Name, UID: u.UID})
+		c.Status.ReservedFor = append(c.Status.ReservedFor,
+			resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: u.Name, UID: u.UID})
 	}
 	return c
 }
@@ -128,37 +129,76 @@ func TestClaims(t *testing.T) {
 		want     offer.Slots
 		why      string
 	}{
-		"one each":            {slices: []*resourceapi.ResourceSlice{slice("n", "n", gpus(4)...)}, requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 1)}, want: 4},
-		"two each":            {slices: []*resourceapi.ResourceSlice{slice("n", "n", gpus(5)...)}, requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 2)}, want: 2},
-		"elsewhere":           {slices: []*resourceapi.ResourceSlice{slice("o", "other", gpus(5)...)}, requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 2)}, why: "cannot allocate all claims"},
-		"two slices":          {slices: []*resourceapi.ResourceSlice{slice("n", "n", gpus(1)...), slice("m", "n", gpus(2)...)}, requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 1)}, want: 3},
-		"a tainted one":       {slices: []*resourceapi.ResourceSlice{slice("n", "n", gpus(1)[0], tainted(typed("gpu-1", "")))}, requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 1)}, want: 1},
-		"some of them match":  {slices: []*resourceapi.ResourceSlice{slice("n", "n", typed("a", "x"), typed("b", "y"), typed("c", "x"))}, requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 1, kindIs("x"))}, want: 2},
-		"all of the same":     {slices: []*resourceapi.ResourceSlice{slice("n", "n", typed("a", "x"), typed("b", "y"), typed("c", "x"), typed("d", "y"), typed("e", "y"))}, requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 2)}, match: driverName + "/kind", want: 2},
-		"a pool is not whole": {slices: []*resourceapi.ResourceSlice{halfSeen(slice("n", "n", gpus(4)...))}, requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 1)}, why: "cannot allocate all claims"},
+		"one each": {
+			slices: []*resourceapi.ResourceSlice{slice("n", "n", gpus(4)...)}, requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 1)}, want: 4,
+		},
+		"two each": {
+			slices: []*resourceapi.ResourceSlice{slice("n", "n", gpus(5)...)}, requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 2)}, want: 2,
+		},
+		"elsewhere": {
+			slices: []*resourceapi.ResourceSlice{slice("o", "other", gpus(5)...)}, requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 2)},
+			why: "cannot allocate all claims",
+		},
+		"two slices": {
+			slices:   []*resourceapi.ResourceSlice{slice("n", "n", gpus(1)...), slice("m", "n", gpus(2)...)},
+			requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 1)}, want: 3,
+		},
+		"a tainted one": {
+			slices:   []*resourceapi.ResourceSlice{slice("n", "n", gpus(1)[0], tainted(typed("gpu-1", "")))},
+			requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 1)}, want: 1,
+		},
+		"some of them match": {
+			slices:   []*resourceapi.ResourceSlice{slice("n", "n", typed("a", "x"), typed("b", "y"), typed("c", "x"))},
+			requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 1, kindIs("x"))}, want: 2,
+		},
+		"all of the same": {
+			slices: []*resourceapi.ResourceSlice{
+				slice("n", "n", typed("a", "x"), typed("b", "y"), typed("c", "x"), typed("d", "y"), typed("e", "y")),
+			},
+			requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 2)}, match: driverName + "/kind", want: 2,
+		},
+		"a pool is not whole": {
+			slices:   []*resourceapi.ResourceSlice{halfSeen(slice("n", "n", gpus(4)...))},
+			requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 1)}, why: "cannot allocate all claims",
+		},
 		"the first, or the other": {
 			slices: []*resourceapi.ResourceSlice{slice("n", "n", typed("a", "x"), typed("b", "y"), typed("c", "y"))},
 			requests: []resourceapi.DeviceRequest{{Name: "gpu", FirstAvailable: []resourceapi.DeviceSubRequest{
-				{Name: "x", DeviceClassName: "gpu", Selectors: asks("", "", 1, kindIs("x")).Exactly.Selectors, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
-				{Name: "y", DeviceClassName: "gpu", Selectors: asks("", "", 1, kindIs("y")).Exactly.Selectors, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 2},
+				{
+					Name: "x", DeviceClassName: "gpu", Selectors: asks("", "", 1, kindIs("x")).Exactly.Selectors,
+					AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
+				},
+				{
+					Name: "y", DeviceClassName: "gpu", Selectors: asks("", "", 1, kindIs("y")).Exactly.Selectors,
+					AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 2,
+				},
 			}}}, want: 2,
 		},
 		"parts of a card": {
-			slices:   []*resourceapi.ResourceSlice{counters("n-cards", "n", 1), partOf(slice("n", "n"), "whole", 2), partOf(slice("n2", "n"), "half-0", 1), partOf(slice("n3", "n"), "half-1", 1)},
+			slices: []*resourceapi.ResourceSlice{
+				counters("n-cards", "n", 1), partOf(slice("n", "n"), "whole", 2), partOf(slice("n2", "n"), "half-0", 1),
+				partOf(slice("n3", "n"), "half-1", 1),
+			},
 			requests: []resourceapi.DeviceRequest{asks("gpu", "gpu", 1, kindIs("half-0")+" || "+kindIs("half-1"))}, want: 2,
 		},
 		"a share of a device": {
 			slices: []*resourceapi.ResourceSlice{slice("n", "n", resourceapi.Device{
-				Name: "big", AllowMultipleAllocations: new(true), Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: quantity("80Gi")}},
+				Name: "big", AllowMultipleAllocations: new(true), Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
+					"memory": {Value: quantity("80Gi")},
+				},
 			})},
 			requests: []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
 				DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
 				Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": quantity("30Gi")}},
 			}}}, want: 2,
 		},
-		"whoever only looks": {slices: []*resourceapi.ResourceSlice{slice("n", "n", gpus(1)...)}, requests: []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
-			DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1, AdminAccess: new(true),
-		}}}, want: 6},
+		"admin access only": {
+			slices: []*resourceapi.ResourceSlice{slice("n", "n", gpus(1)...)},
+			requests: []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
+				DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1, AdminAccess: new(true),
+			}}},
+			want: 6,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			members, objects := claiming(6, c.requests...)
@@ -208,7 +248,9 @@ func counters(name, node string, cards int) *resourceapi.ResourceSlice {
 func partOf(s *resourceapi.ResourceSlice, name string, halves int) *resourceapi.ResourceSlice {
 	d := typed(name, name)
 	d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{
-		CounterSet: "card-0", Counters: map[string]resourceapi.Counter{"halves": {Value: *resource.NewQuantity(int64(halves), resource.DecimalSI)}},
+		CounterSet: "card-0", Counters: map[string]resourceapi.Counter{
+			"halves": {Value: *resource.NewQuantity(int64(halves), resource.DecimalSI)},
+		},
 	}}
 	s.Spec.Devices = append(s.Spec.Devices, d)
 	return s
@@ -263,9 +305,11 @@ func TestExtendedResources(t *testing.T) {
 func TestVictimsGiveDevicesBack(t *testing.T) {
 	low, mate := pod("low").Node("n").Obj(), pod("mate").Node("n").Obj()
 	own := given(claimOf(low, asks("gpu", "gpu", 2)), "n", []string{"gpu-0", "gpu-1"}, low)
-	both := given(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "both", UID: "both"}}, "n", []string{"gpu-2"}, low, mate)
+	both := given(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "both", UID: "both"}}, "n",
+		[]string{"gpu-2"}, low, mate)
 	members, objects := claiming(4, asks("gpu", "gpu", 1))
-	w := newCluster(t, slices.Concat([]runtime.Object{node("n"), deviceClass("gpu"), slice("n", "n", gpus(4)...), own, both, low, mate}, objects)...)
+	w := newCluster(t,
+		slices.Concat([]runtime.Object{node("n"), deviceClass("gpu"), slice("n", "n", gpus(4)...), own, both, low, mate}, objects)...)
 	counter := w.counter(members...)
 	n := w.nodes()["n"]
 	count := func(gone ...*v1.Pod) int {
@@ -286,7 +330,7 @@ func TestDevicesOfSeveralNodes(t *testing.T) {
 		node("n"), node("other"), deviceClass("gpu"), slice("net", "", typed("a", "net"), typed("b", "net")), slice("n", "n", typed("c", "card")),
 	}, objects, more)...)
 	require.True(t, w.counter(members...).Dependent(true))
-	require.False(t, w.counter(others...).Dependent(true), "whoever needs nothing of it")
+	require.False(t, w.counter(others...).Dependent(true), "a member that needs nothing of it")
 
 	s, err := fit.NewTrial(t.Context(), w.profile, []*v1.Pod{members[0]}, []string{"n", "other"}, w.open(members...)...)
 	require.NoError(t, err)

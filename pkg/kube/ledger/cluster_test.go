@@ -76,7 +76,7 @@ func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 	return c
 }
 
-// nodes are those of a snapshot as things are now, by name.
+// nodes returns the nodes of a new snapshot, by name.
 func (c *cluster) nodes() map[string]fwk.NodeInfo {
 	snapshot, _ := c.profile.SnapshotSharedLister().(*internalcache.Snapshot)
 	require.NoError(c.t, c.sched.Cache.UpdateSnapshot(klog.Background(), snapshot))

@@ -75,21 +75,23 @@ func TestJoint(t *testing.T) {
 	require.Equal(t, "n/gpu-0 for 2", c.joint(nil, members, "n", "n"))
 	require.Equal(t, "m/gpu-0 for 2", c.joint(nil, members, "m", "m"))
 	require.Equal(t, "resourceclaim not available on the node", c.joint(nil, members, "n", "m"))
-	require.Equal(t, "n/gpu-1 for 2", c.joint(other, members, "n", "n"), "gpu-0 is planned for somebody else")
-	require.Empty(t, c.joint(nil, members[:1], "n"), "who has it alone allocates it in its own cycle")
+	require.Equal(t, "n/gpu-1 for 2", c.joint(other, members, "n", "n"), "gpu-0 is planned for another pod")
+	require.Empty(t, c.joint(nil, members[:1], "n"), "its only user allocates it in its own cycle")
 	require.Empty(t, c.joint(nil, other, "n"))
 }
 
 // TestJointFar: devices that several nodes reach are taken before a node's own, so that members can go to several nodes.
 func TestJointFar(t *testing.T) {
 	members, objects := sharers(2, asks("gpu", "gpu", 1))
-	c := newCluster(t, slices.Concat(objects, []runtime.Object{node("n"), node("m"), slice("a", "n", gpus(1)...), slice("far", "", gpus(1)...)})...)
+	c := newCluster(t,
+		slices.Concat(objects, []runtime.Object{node("n"), node("m"), slice("a", "n", gpus(1)...), slice("far", "", gpus(1)...)})...)
 	require.Equal(t, "far/gpu-0 for 2", c.joint(nil, members, "n", "m"))
 
 	own, claims := claimingAs("m", 2, asks("gpu", "gpu", 1))
 	claims = slices.DeleteFunc(claims, func(o runtime.Object) bool { _, is := o.(*v1.Pod); return is }) // which are there
 	for i, p := range members {
-		p.Spec.ResourceClaims = append(own[i].Spec.ResourceClaims, v1.PodResourceClaim{Name: "too", ResourceClaimName: p.Spec.ResourceClaims[0].ResourceClaimName})
+		p.Spec.ResourceClaims = append(own[i].Spec.ResourceClaims,
+			v1.PodResourceClaim{Name: "too", ResourceClaimName: p.Spec.ResourceClaims[0].ResourceClaimName})
 		p.Status.ResourceClaimStatuses = own[i].Status.ResourceClaimStatuses
 	}
 	c = newCluster(t, slices.Concat(objects, claims, []runtime.Object{
@@ -121,8 +123,10 @@ func TestAtOnce(t *testing.T) {
 		fit         int
 		gets        string
 	}{
-		"who takes any takes what another needs": {anyone, picky, []resourceapi.Device{typed("a", "y"), typed("b", "x")}, 2, "n/b for 1 n/a for 1"},
-		"there is enough for both":               {anyone, picky, []resourceapi.Device{typed("a", "x"), typed("b", "y")}, 2, ""},
+		"a claim for any device takes the needed one": {
+			anyone, picky, []resourceapi.Device{typed("a", "y"), typed("b", "x")}, 2, "n/b for 1 n/a for 1",
+		},
+		"there is enough for both": {anyone, picky, []resourceapi.Device{typed("a", "x"), typed("b", "y")}, 2, ""},
 		"alike, with two requests": {
 			pickyAndAny, pickyAndAny,
 			[]resourceapi.Device{typed("a", "y"), typed("b", "y"), typed("c", "x"), typed("d", "x"), typed("e", "x"), typed("f", "x")},
@@ -135,7 +139,8 @@ func TestAtOnce(t *testing.T) {
 			members, objects := claimingAs("a", 1, test.first...)
 			rest, more := claimingAs("m", 2, test.then...)
 			members = append(members, rest...)
-			c := newCluster(t, slices.Concat(objects, more, []runtime.Object{node("n"), node("m"), deviceClass("gpu"), slice("n", "n", test.devices...)})...)
+			c := newCluster(t,
+				slices.Concat(objects, more, []runtime.Object{node("n"), node("m"), deviceClass("gpu"), slice("n", "n", test.devices...)})...)
 			_, why := c.jointly(nil, members, "n", "n", "n")
 			require.Equal(t, "cannot allocate all claims", why)
 			says, why := c.jointly(nil, members[:test.fit], "n", "n")
@@ -149,7 +154,8 @@ func TestAtOnce(t *testing.T) {
 func TestAtOnceUndone(t *testing.T) {
 	anyone, objects := claimingAs("a", 1, asks("gpu", "gpu", 1))
 	picky, more := claimingAs("m", 1, asks("gpu", "gpu", 1, kindIs("y")))
-	c := newCluster(t, slices.Concat(objects, more, []runtime.Object{node("n"), deviceClass("gpu"), slice("n", "n", typed("a", "y"), typed("b", "x"))})...)
+	c := newCluster(t,
+		slices.Concat(objects, more, []runtime.Object{node("n"), deviceClass("gpu"), slice("n", "n", typed("a", "y"), typed("b", "x"))})...)
 	n := c.nodes()["n"]
 	for _, page := range c.open(anyone[0], picky[0]) {
 		r := page.Rehearse()

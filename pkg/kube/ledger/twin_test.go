@@ -96,17 +96,21 @@ func drawRequests(rt *rapid.T) []resourceapi.DeviceRequest {
 	case 1:
 		sub := func(name, kind string, n int64) resourceapi.DeviceSubRequest {
 			e := asks("", "gpu", n, kindIs(kind)).Exactly
-			return resourceapi.DeviceSubRequest{Name: name, DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode, Count: n}
+			return resourceapi.DeviceSubRequest{
+				Name: name, DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode, Count: n,
+			}
 		}
 		return []resourceapi.DeviceRequest{{Name: "gpu", FirstAvailable: []resourceapi.DeviceSubRequest{sub("x", "x", n), sub("y", "y", 1)}}}
 	}
 	return []resourceapi.DeviceRequest{asks("gpu", class, n)}
 }
 
-// TestTwin: on every node as many members fit as pass their own cycles with the real plugins, and where more do, as many pass
-// when what they get is written ahead; two kinds in turn, too, and on several nodes where devices are shared; and when pods are
-// evicted, as many as in a cluster in which these never were. One member more does not fit, though the allocator is asked for
-// all of them at once.
+// TestTwin compares the ledgers with scheduling cycles of the real plugins.
+//
+//	On every node as many members fit as pass their own cycles, with one kind of members and with two in turn.
+//	Where more fit, as many pass when their results are written ahead.
+//	The counts also hold for several nodes that share devices, and after evictions.
+//	One member more does not fit, though the allocator is asked for all members at once.
 func TestTwin(t *testing.T) {
 	kinds := []string{"none", "some", "all five", "shared", "two kinds", "victims help", "on several nodes", "written ahead"}
 	worlds.Check(t, 80, kinds, func(rt *rapid.T, tally worlds.Tally) {

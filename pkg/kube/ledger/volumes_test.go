@@ -49,10 +49,16 @@ func TestVolumes(t *testing.T) {
 		"local volumes": {objects: []runtime.Object{
 			disk("a", "c", "1Gi", "n"), disk("b", "c", "1Gi", "n"), disk("o", "c", "1Gi", "other"),
 		}, want: 2},
-		"none is large enough": {size: "2Gi", objects: []runtime.Object{disk("a", "c", "1Gi", "n")}, why: "node(s) didn't find available persistent volumes to bind"},
-		"of several sizes":     {size: "2Gi", objects: []runtime.Object{disk("a", "c", "1Gi", "n"), disk("b", "c", "2Gi", "n"), disk("d", "c", "3Gi", "n")}, want: 2},
-		"of another class":     {objects: []runtime.Object{disk("a", "d", "1Gi", "n")}, why: "node(s) didn't find available persistent volumes to bind"},
-		"made when needed":     {class: class("c", "csi"), want: 64, cycles: 5},
+		"none is large enough": {
+			size: "2Gi", objects: []runtime.Object{disk("a", "c", "1Gi", "n")}, why: "node(s) didn't find available persistent volumes to bind",
+		},
+		"of several sizes": {
+			size: "2Gi", objects: []runtime.Object{disk("a", "c", "1Gi", "n"), disk("b", "c", "2Gi", "n"), disk("d", "c", "3Gi", "n")}, want: 2,
+		},
+		"of another class": {
+			objects: []runtime.Object{disk("a", "d", "1Gi", "n")}, why: "node(s) didn't find available persistent volumes to bind",
+		},
+		"made when needed": {class: class("c", "csi"), want: 64, cycles: 5},
 		"as many as there is capacity for": {
 			class: class("c", "csi"), objects: []runtime.Object{driver("csi"), capacity("n", "c", "3Gi", onN)}, want: 3, cycles: 5,
 		},
@@ -93,7 +99,8 @@ func TestVolumes(t *testing.T) {
 func TestMembersWithClaimsAreAlike(t *testing.T) {
 	members, claims := each(3, "c", "1Gi")
 	large, same := using("large", "large"), using("same", "data-0")
-	w := newCluster(t, slices.Concat(claims, []runtime.Object{node("n"), class("c", ""), disk("d", "c", "2Gi", "n"), volumeClaim("large", "c", "2Gi")})...)
+	w := newCluster(t,
+		slices.Concat(claims, []runtime.Object{node("n"), class("c", ""), disk("d", "c", "2Gi", "n"), volumeClaim("large", "c", "2Gi")})...)
 	key := func(of *v1.Pod, members ...*v1.Pod) string {
 		return w.counter(slices.Concat([]*v1.Pod{of}, members)...).Key()
 	}
@@ -153,9 +160,11 @@ func TestVolumesOfWhichEitherMayBeTaken(t *testing.T) {
 		first            string // the node that is taken first; then the other one
 		holds, different bool
 	}{
-		"the one that both reach may be taken": {[]runtime.Object{disk("a", "c", "1Gi", "n"), disk("b", "c", "1Gi", "n", "other")}, "n", false, true},
-		"it is the only one there":             {[]runtime.Object{disk("a", "c", "1Gi", "n"), disk("b", "c", "1Gi", "n", "other")}, "other", true, false},
-		"the smaller one is taken":             {[]runtime.Object{disk("a", "c", "1Gi", "n"), disk("b", "c", "2Gi", "n", "other")}, "n", true, false},
+		"the one that both reach may be taken": {
+			[]runtime.Object{disk("a", "c", "1Gi", "n"), disk("b", "c", "1Gi", "n", "other")}, "n", false, true,
+		},
+		"it is the only one there": {[]runtime.Object{disk("a", "c", "1Gi", "n"), disk("b", "c", "1Gi", "n", "other")}, "other", true, false},
+		"the smaller one is taken": {[]runtime.Object{disk("a", "c", "1Gi", "n"), disk("b", "c", "2Gi", "n", "other")}, "n", true, false},
 		"one for each": {[]runtime.Object{
 			disk("a", "c", "1Gi", "n", "other"), disk("b", "c", "1Gi", "other", "n", "more"), disk("d", "c", "1Gi", "other"),
 		}, "n", true, true},

@@ -55,7 +55,8 @@ func (f *fails) RunPreBindPreFlights(_ context.Context, state fwk.CycleState, _ 
 	return nil
 }
 
-// TestFailedBindingSaysWhetherNodeIsAtFault: what the API server refuses it will refuse again; what it does not answer says nothing of the node.
+// TestFailedBindingSaysWhetherNodeIsAtFault: a binding that the API server rejects would be rejected again, so its
+// node is at fault. A request without an answer says nothing about the node.
 func TestFailedBindingSaysWhetherNodeIsAtFault(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	running := func(err error) *fwk.Status { // as the framework has it
@@ -67,22 +68,23 @@ func TestFailedBindingSaysWhetherNodeIsAtFault(t *testing.T) {
 		want  bool
 	}{
 		"it is bound":        {},
-		"nobody answers":     {binds: running(&url.Error{Op: "Post", URL: "https://api", Err: io.EOF}), want: true},
+		"no answer":          {binds: running(&url.Error{Op: "Post", URL: "https://api", Err: io.EOF}), want: true},
 		"the process ends":   {binds: running(context.Canceled), want: true},
 		"a gateway gives up": {binds: running(apierrors.NewTimeoutError("later", 1)), want: true},
 		"too many requests":  {binds: running(apierrors.NewTooManyRequests("later", 1)), want: true},
 		"a webhook denies it": {binds: running(&apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: `admission webhook "nodes.example.com" denied the request: not here`,
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+			Message: `admission webhook "nodes.example.com" denied the request: not here`,
 		}})},
-		"a webhook does not answer": {binds: running(apierrors.NewInternalError(errors.New("calling webhook"))), want: true},
-		"etcd is away":              {binds: running(apierrors.NewServiceUnavailable("etcd")), want: true},
-		"a token has run out":       {binds: running(apierrors.NewUnauthorized("no")), want: true},
-		"a policy denies it":        {binds: running(apierrors.NewForbidden(pods, "a", errors.New("node-6 takes nobody")))},
-		"the pod has gone":          {binds: running(apierrors.NewNotFound(pods, "a")), want: true},
-		"it is bound already":       {binds: running(apierrors.NewConflict(pods, "a", errors.New("pod a is already assigned"))), want: true},
-		"the binding is wrong":      {binds: running(apierrors.NewBadRequest("no"))},
-		"a plugin refuses":          {binds: fwk.NewStatus(fwk.Unschedulable, "no")},
-		"a plugin of somebody else": {binds: running(io.EOF), bare: true},
+		"a webhook does not answer":   {binds: running(apierrors.NewInternalError(errors.New("calling webhook"))), want: true},
+		"etcd is away":                {binds: running(apierrors.NewServiceUnavailable("etcd")), want: true},
+		"a token has run out":         {binds: running(apierrors.NewUnauthorized("no")), want: true},
+		"a policy denies it":          {binds: running(apierrors.NewForbidden(pods, "a", errors.New("node-6 takes nobody")))},
+		"the pod has gone":            {binds: running(apierrors.NewNotFound(pods, "a")), want: true},
+		"it is bound already":         {binds: running(apierrors.NewConflict(pods, "a", errors.New("pod a is already assigned"))), want: true},
+		"the binding is wrong":        {binds: running(apierrors.NewBadRequest("no"))},
+		"a plugin refuses":            {binds: fwk.NewStatus(fwk.Unschedulable, "no")},
+		"a plugin of another project": {binds: running(io.EOF), bare: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := New(Options{})
@@ -104,11 +106,11 @@ func TestFailedBindingSaysWhetherNodeIsAtFault(t *testing.T) {
 		bare bool
 		done bool
 	}{
-		"it has its node":                           {is: pod("1", "node"), done: true},
-		"it has none yet":                           {is: pod("1", "")},
-		"it has another one":                        {is: pod("1", "node-2")},
-		"it was made anew":                          {is: pod("2", "node")},
-		"it has its node, by somebody's own plugin": {is: pod("1", "node"), bare: true},
+		"it has its node":    {is: pod("1", "node"), done: true},
+		"it has none yet":    {is: pod("1", "")},
+		"it has another one": {is: pod("1", "node-2")},
+		"it was made anew":   {is: pod("2", "node")},
+		"it has its node, by another project's plugin": {is: pod("1", "node"), bare: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lost := running(apierrors.NewTimeoutError("later", 1))
@@ -142,13 +144,13 @@ func TestOnlyPluginsWithWorkRunBeforeBind(t *testing.T) {
 		ran     int
 		asks    int
 	}{
-		"nobody":                   {profile: fails{idle: true}, asks: 1},
-		"nobody, with claims":      {profile: fails{idle: true}, claims: 1, asks: 1},
-		"somebody":                 {asks: 1, ran: 1},
-		"somebody, with claims":    {claims: 1, asks: 1, ran: 1},
-		"one of them fails":        {profile: fails{asked: broken}, want: broken, asks: 1},
-		"they have been asked":     {known: true, ran: 1},
-		"nobody where others bind": {profile: fails{idle: true}, bare: true, asks: 1},
+		"idle":                   {profile: fails{idle: true}, asks: 1},
+		"idle, with claims":      {profile: fails{idle: true}, claims: 1, asks: 1},
+		"busy":                   {asks: 1, ran: 1},
+		"busy, with claims":      {claims: 1, asks: 1, ran: 1},
+		"one of them fails":      {profile: fails{asked: broken}, want: broken, asks: 1},
+		"they have been asked":   {known: true, ran: 1},
+		"idle where others bind": {profile: fails{idle: true}, bare: true, asks: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := New(Options{})

@@ -22,8 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// world is a profile that binds in no time but its own, and writes down what it is asked
-// to do, with the time since the start.
+// world is a profile with a fixed binding time. It records its calls with the time since the start.
 type world struct {
 	framework.Framework
 	took  time.Duration
@@ -174,7 +173,7 @@ func requireIdle(t *testing.T, l *Lane, n int) {
 	require.Zero(t, l.queue.length)
 }
 
-// A critical pod waits for the bindings in progress, and for none of those that wait.
+// A critical pod waits for the bindings in progress, and for no waiting pod.
 func TestHigherPriorityBindsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -192,7 +191,8 @@ func TestHigherPriorityBindsFirst(t *testing.T) {
 		come("d", 0)
 		come("critical", 2000001000)
 		come("e", 5)
-		require.Equal(t, []string{"1s bound a", "2s bound critical", "3s bound c", "4s bound e", "5s bound b", "6s bound d"}, w.after(10*time.Second))
+		require.Equal(t, []string{"1s bound a", "2s bound critical", "3s bound c", "4s bound e", "5s bound b", "6s bound d"},
+			w.after(10*time.Second))
 	})
 }
 

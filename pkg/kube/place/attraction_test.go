@@ -46,7 +46,7 @@ func network(t *testing.T, nodes string) (*topology.Tree, []offer.Slots) {
 // TestNearest: what each node scores. Nodes that are not feasible are in brackets.
 func TestNearest(t *testing.T) {
 	for _, c := range []struct{ name, nodes, scores string }{
-		{"nobody attracts", "s1/b1/n1 s1/b2/n2 s2/b3/n3", ""},
+		{"no pod attracts", "s1/b1/n1 s1/b2/n2 s2/b3/n3", ""},
 		{"one node", "s1/b1/n1=3", ""},
 		{"no node", "", ""},
 		{"all alike", "s1/b1/n1=1 s1/b2/n2=1 s2/b3/n3=1 s2/b4/n4=1", ""},
@@ -56,7 +56,7 @@ func TestNearest(t *testing.T) {
 		{"the block before the spine", "s1/b1/[n1]=1 s1/b1/n2 s2/b2/[n3]=2 s2/b3/n4", "n2=100 n4=0"},
 		{"equal blocks: the spine", "s1/b1/[n1]=1 s1/b1/n2 s2/b2/[n3]=1 s2/b2/n4 s2/b3/[n5]=1", "n2=0 n4=100"},
 		{"equals have equal scores", "s1/b1/[n1]=1 s1/b1/n2 s1/b1/n3 s2/b2/n4", "n2=100 n3=100 n4=0"},
-		{"a node without names is near nobody", "//n1=1 //n2 s1/b1/n3", "n1=100 n2=0 n3=0"},
+		{"a node without names is near no pod", "//n1=1 //n2 s1/b1/n3", "n1=100 n2=0 n3=0"},
 		{"a block without a spine", "/b1/n1=1 /b1/n2 /b2/n3", "n1=100 n2=50 n3=0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

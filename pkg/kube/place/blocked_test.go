@@ -43,13 +43,23 @@ func TestStay(t *testing.T) {
 		spares bool // the gang evicts no pod
 		want   string
 	}{
-		"all of them may leave":            {lines: "pod x cpu=4 on=n1 priority=1\npod y cpu=4 on=n2 priority=1", want: "0 stay, 2 Insufficient cpu"},
-		"one matters more":                 {lines: "pod x cpu=4 on=n1 priority=9\npod y cpu=4 on=n2 priority=1", want: "1 stay, 1 Insufficient cpu"},
-		"one matters as much":              {lines: "pod x cpu=4 on=n1 priority=5\npod y cpu=4 on=n2 priority=1", want: "1 stay, 1 Insufficient cpu"},
-		"both stay":                        {lines: "pod x cpu=4 on=n1 priority=9\npod y cpu=4 on=n2 priority=9", want: "2 stay"},
-		"nobody may be evicted":            {lines: "pod x cpu=4 on=n1 priority=9\npod y cpu=4 on=n2 priority=9", spares: true, want: "0 stay, 2 Insufficient cpu"},
-		"enough leave beside who stays":    {lines: "pod x cpu=1 on=n1 priority=9\npod z cpu=3 on=n1 priority=1\npod y cpu=4 on=n2 priority=9", want: "1 stay, 1 Insufficient cpu"},
-		"too few leave beside who stays":   {lines: "pod x cpu=2 on=n1 priority=9\npod z cpu=2 on=n1 priority=1\npod y cpu=4 on=n2 priority=1", want: "1 stay, 1 Insufficient cpu"},
+		"all of them may leave": {
+			lines: "pod x cpu=4 on=n1 priority=1\npod y cpu=4 on=n2 priority=1", want: "0 stay, 2 Insufficient cpu",
+		},
+		"one matters more": {lines: "pod x cpu=4 on=n1 priority=9\npod y cpu=4 on=n2 priority=1", want: "1 stay, 1 Insufficient cpu"},
+		"one matters as much": {
+			lines: "pod x cpu=4 on=n1 priority=5\npod y cpu=4 on=n2 priority=1", want: "1 stay, 1 Insufficient cpu",
+		},
+		"both stay": {lines: "pod x cpu=4 on=n1 priority=9\npod y cpu=4 on=n2 priority=9", want: "2 stay"},
+		"no pod may be evicted": {
+			lines: "pod x cpu=4 on=n1 priority=9\npod y cpu=4 on=n2 priority=9", spares: true, want: "0 stay, 2 Insufficient cpu",
+		},
+		"enough victims beside a pod that stays": {
+			lines: "pod x cpu=1 on=n1 priority=9\npod z cpu=3 on=n1 priority=1\npod y cpu=4 on=n2 priority=9", want: "1 stay, 1 Insufficient cpu",
+		},
+		"too few victims beside a pod that stays": {
+			lines: "pod x cpu=2 on=n1 priority=9\npod z cpu=2 on=n1 priority=1\npod y cpu=4 on=n2 priority=1", want: "1 stay, 1 Insufficient cpu",
+		},
 		"a node that has room has no stay": {lines: "pod x cpu=1 on=n1 priority=9\npod y cpu=4 on=n2 priority=9", want: "1 stay"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,5 +115,5 @@ func TestOdd(t *testing.T) {
 	r := &plan.Refusal{Want: 6}
 	r.Multiple = []plan.Multiple{{Layer: "BlockLayer", Count: 4}, {Layer: "SpineLayer", Count: 3}}
 	require.Equal(t, r.Multiple[:1], place.Shortage{Fresh: true}.UnreachableMultiples(r))
-	require.Empty(t, place.Shortage{}.UnreachableMultiples(r), "some run, who make up the rest")
+	require.Empty(t, place.Shortage{}.UnreachableMultiples(r), "running members make up the rest")
 }

@@ -47,15 +47,15 @@ func TestNever(t *testing.T) {
 			node s1/b1/n2 4
 			gang a min=2
 			pods a 2 cpu=5 apart=a app=a`, "Needs 2, at most 0 with every pod gone, 2 nodes lack cpu"},
-		"larger than any node, and near others who are not there": {`
+		"larger than any node, and near pods that do not exist": {`
 			node s1/b1/n1 4
 			gang a min=2
 			pods a 2 cpu=5 near=x`, "Needs 2, at most 0 with every pod gone, 1 nodes lack cpu"},
-		"near others who are not there": {`
+		"near pods that do not exist": {`
 			node s1/b1/n1 4
 			gang a min=2
 			pods a 2 cpu=2 near=x`, ""},
-		"apart from one another, and too few nodes: nobody knows": {`
+		"apart from one another, and too few nodes: unknown": {`
 			node s1/b1/n1 4
 			gang a min=2
 			pods a 2 cpu=2 apart=a app=a`, ""},
@@ -75,7 +75,7 @@ func TestNever(t *testing.T) {
 			node s1/b1/n2 8
 			gang a min=1
 			pods a 1 cpu=5 wants=gpu near=x`, "Needs 1, at most 0 with every pod gone, 1 nodes lack cpu, 1 nodes node(s) didn't match Pod's node affinity/selector"},
-		"those that wait are too many, and nothing binds them to one that runs": {`
+		"too many pending members, with none bound to a running one": {`
 			node s1/b1/n1 4
 			node s1/b1/n2 4
 			gang a min=4
@@ -99,7 +99,7 @@ func TestNever(t *testing.T) {
 			pods a 2-3 cpu=3 on=n1
 			gang b min=1 groups=a,b each=BlockLayer
 			pods b 1 cpu=1`, ""},
-		"those that run are in two domains": {`
+		"running members are in two domains": {`
 			node s1/b1/n1 4
 			node s1/b2/n2 4
 			node s1/b3/n3 12

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Bare is how many members each node takes, by node index, with no pod on any node, and the number of that state of the nodes.
+// Bare returns the capacity of each node without any pods, by node index, and the number of node changes.
 func (a *Attempt) Bare(ctx context.Context) (slots []offer.Slots, changes int) {
 	b, changes := a.onEmpty(ctx)
 	if b == nil {

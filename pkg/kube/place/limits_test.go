@@ -14,8 +14,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// TestLimitEnds: a limit ends when a pod of another group appears on the node or leaves it, at an event of the plugin,
-// or after a time.
+// TestLimitEnds: a limit ends when pods of another group change on the node, at an event of the plugin, or after a
+// time.
 func TestLimitEnds(t *testing.T) {
 	now := time.Unix(1000, 0)
 	at := limitKey{group: gang.Ref{Name: "g"}, shape: "s", node: "n"}
@@ -27,8 +27,8 @@ func TestLimitEnds(t *testing.T) {
 		holds  bool
 	}{
 		{"nothing happens", nil, "n1 a b", time.Minute, true},
-		{"somebody leaves", nil, "n1 a", 0, false},
-		{"somebody comes", nil, "n1 a b c", 0, false},
+		{"a pod is gone", nil, "n1 a", 0, false},
+		{"a pod is added", nil, "n1 a b c", 0, false},
 		{"the node changes", nil, "n2 a b", 0, false},
 		{"it is long ago", nil, "n1 a b", longestLimit, false},
 		{"its plugin has heard something", func(l *limits) { l.forget("VolumeBinding") }, "n1 a b", 0, false},

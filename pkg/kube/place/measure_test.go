@@ -21,7 +21,9 @@ func TestFewest(t *testing.T) {
 		for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
 			nodes = append(nodes, topology.Node{
 				Name: fmt.Sprint("n", i),
-				Path: []string{rapid.SampledFrom([]string{"s0", "s1", ""}).Draw(t, "spine"), rapid.SampledFrom([]string{"b0", "b1", "b2", ""}).Draw(t, "block")},
+				Path: []string{
+					rapid.SampledFrom([]string{"s0", "s1", ""}).Draw(t, "spine"), rapid.SampledFrom([]string{"b0", "b1", "b2", ""}).Draw(t, "block"),
+				},
 			})
 		}
 		tree := topology.Build([]string{"Spine", "Block"}, nodes)

@@ -18,11 +18,11 @@ func TestSees(t *testing.T) {
 		then func(w *world)
 		sees bool
 	}{
-		"nobody has come":                   {},
-		"somebody has come":                 {also: "pod x cpu=1 priority=1", then: func(w *world) { w.bind("x", "n1") }, sees: true},
-		"somebody has come elsewhere":       {also: "pod x cpu=1 priority=1", then: func(w *world) { w.bind("x", "n2") }},
-		"somebody more important will come": {also: "pod x cpu=1 priority=9 nominated=n1", sees: true},
-		"somebody less important will come": {also: "pod x cpu=1 priority=1 nominated=n1"},
+		"no pod was added":                  {},
+		"a pod was added":                   {also: "pod x cpu=1 priority=1", then: func(w *world) { w.bind("x", "n1") }, sees: true},
+		"a pod was added elsewhere":         {also: "pod x cpu=1 priority=1", then: func(w *world) { w.bind("x", "n2") }},
+		"a more important pod is nominated": {also: "pod x cpu=1 priority=9 nominated=n1", sees: true},
+		"a less important pod is nominated": {also: "pod x cpu=1 priority=1 nominated=n1"},
 		"one of them has come": {then: func(w *world) {
 			p := w.get("a-0").DeepCopy()
 			p.Spec.NodeName = "n1"
@@ -46,7 +46,7 @@ func TestSees(t *testing.T) {
 			group, refusal := w.cache.Group(w.get("a-0"))
 			require.False(t, refusal.Exists())
 			require.Equal(t, test.sees, w.planner.DetectsMisfit(t.Context(), group, "n1"))
-			require.False(t, w.planner.DetectsMisfit(t.Context(), group, "n2"), "the plan has nobody there")
+			require.False(t, w.planner.DetectsMisfit(t.Context(), group, "n2"), "the plan has no member there")
 			require.False(t, w.planner.DetectsMisfit(t.Context(), group, "n9"), "it is gone")
 		})
 	}

@@ -22,20 +22,19 @@ import (
 
 // TestPictures runs the files in testdata. The commands:
 //
-//	cluster                 a new one, as newWorld reads it
-//	try a avoid=n1,n2       what comes of an attempt for the gang a
-//	plan a                  the same, and the book keeps the places
-//	reserve a a-0=n1        reserved nodes with terminating victims; order= is the order
-//	                        in which members must bind
-//	fits a gone=x           whether the reserved nodes fit once pod x has terminated
-//	limit a-0 n1 Plugin     a plugin has refused a member on its node in its own cycle
-//	cured Plugin            it has heard of something that may make room
-//	hindered a avoid=n1     whether only what is remembered of nodes is in the way
-//	capable a kept=n1       the free places in a domain that can take all of it one day
-//	alike a b               whether the gangs are of one class
-//	bind p n1, leave p      a pod is bound to a node, or deleted
+//	cluster                 creates a cluster; newWorld describes the input.
+//	try a avoid=n1,n2       plans gang a without some nodes.
+//	plan a                  plans gang a, and the book keeps the node assignment.
+//	reserve a a-0=n1        reserves nodes with terminating victims; order= is the binding order of members.
+//	fits a gone=x           reports whether the reserved nodes fit once pod x has terminated.
+//	limit a-0 n1 Plugin     lets a plugin reject a member on its node in its own cycle.
+//	cured Plugin            sends an event to a plugin that may free capacity.
+//	hindered a avoid=n1     reports whether only remembered limits of nodes prevent a plan.
+//	capable a kept=n1       returns the free capacity in a domain that is large enough for the whole gang.
+//	alike a b               reports whether the gangs are of one class.
+//	bind p n1, leave p      binds a pod to a node, or deletes it.
 //
-// Run with -rewrite to write the answers anew; then read the diff.
+// Run with -rewrite to write new answers; then read the diff.
 func TestPictures(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -193,7 +192,9 @@ func (s *scene) reserve(gangName string, options map[string][]string) string {
 			return cmp.Compare(slices.Index(order, name(x.Pod)), slices.Index(order, name(y.Pod)))
 		})
 	}
-	s.cache.Handle(gang.Planned{Group: a.Group.Key, Places: places, Reserved: true, InOrder: inOrder, Until: s.cache.Clock.Now().Add(s.cache.Leave)})
+	s.cache.Handle(gang.Planned{
+		Group: a.Group.Key, Places: places, Reserved: true, InOrder: inOrder, Until: s.cache.Clock.Now().Add(s.cache.Leave),
+	})
 	return "ok"
 }
 
@@ -243,7 +244,7 @@ func (s *scene) alike(gangs []string) string {
 	var classes []string
 	for _, g := range gangs {
 		a := s.attempt(g)
-		require.Empty(s.t, a.Class(), "before its members are counted nobody knows")
+		require.Empty(s.t, a.Class(), "the class is unknown before its members are counted")
 		_, _, err := a.Plan(s.t.Context())
 		require.NoError(s.t, err)
 		classes = append(classes, a.Class())

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPin: if running members bind the rest to a domain without capacity, the report names them, the domain and the capacity needed,
-// for the smallest such domain.
+// TestPin: running members may bind the rest of a gang to a domain without capacity. The report then names them, the
+// smallest such domain, and the needed capacity.
 func TestPin(t *testing.T) {
 	const nodes = `
 		node s1/b1/n1 4
@@ -43,12 +43,12 @@ func TestPin(t *testing.T) {
 			pods a 1 cpu=3 on=n1
 			gang b min=3 groups=a,b must=SpineLayer each=BlockLayer
 			pods b 3 cpu=3`, "a-0 in s1: 3 of 2 in one BlockLayer"},
-		"a gang that runs whole binds nobody": {`
+		"a gang that runs whole binds no member": {`
 			gang a min=1 groups=a,b each=BlockLayer
 			pods a 1 cpu=3 on=n1
 			gang b min=4 groups=a,b each=BlockLayer
 			pods b 4 cpu=3`, ""},
-		"those that run are in two domains": {`
+		"running members are in two domains": {`
 			gang a min=3 groups=a,b each=BlockLayer
 			pods a 1 cpu=3 on=n1
 			pods a 1-2 cpu=3 on=n2

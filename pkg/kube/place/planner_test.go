@@ -81,7 +81,8 @@ func TestLayouts(t *testing.T) {
 	was := w.cache.Topology()
 	w.layers("SpineLayer")
 	w.wait(func() bool { return w.cache.Topology() != was && len(w.cache.Topology().Tree.LayerNames()) == 3 })
-	require.Equal(t, "s1/n2", w.attempt("a").Net.Tree.Path(w.attempt("a").Enclosing([]gang.Assignment{{Node: "n2"}})), "the layers have changed, and no node")
+	require.Equal(t, "s1/n2", w.attempt("a").Net.Tree.Path(w.attempt("a").Enclosing([]gang.Assignment{{Node: "n2"}})),
+		"the layers have changed, and no node")
 }
 
 // TestAttemptsAreValues: what is done to one attempt, another does not see.
@@ -128,7 +129,8 @@ func TestLowest(t *testing.T) {
 	require.Equal(t, "b-0", w.attempt("a").Lowest().Name)
 	require.Equal(t, "c-0", w.attempt("c").Lowest().Name)
 	a := w.attempt("a")
-	require.Equal(t, "a-0", a.For(slices.DeleteFunc(slices.Clone(a.Group.Pending), func(m gang.Member) bool { return m.Gang.Name == "b" })).Lowest().Name)
+	require.Equal(t, "a-0",
+		a.For(slices.DeleteFunc(slices.Clone(a.Group.Pending), func(m gang.Member) bool { return m.Gang.Name == "b" })).Lowest().Name)
 	require.Nil(t, a.For(nil).Lowest())
 }
 

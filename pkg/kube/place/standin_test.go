@@ -39,10 +39,10 @@ func TestLeader(t *testing.T) {
 		ahead      int
 		own, other string
 	}{
-		"nobody follows": {0, "n1", ""},
-		"one follows":    {1, "n1", "n1"},
-		"three follow":   {3, "n2", "n2 n3 n3"},
-		"too many":       {4, "", ""},
+		"no group follows": {0, "n1", ""},
+		"one follows":      {1, "n1", "n1"},
+		"three follow":     {3, "n2", "n2 n3 n3"},
+		"too many":         {4, "", ""},
 	} {
 		t.Run(about, func(t *testing.T) {
 			a := newWorld(t, nodes).led("a", c.ahead)

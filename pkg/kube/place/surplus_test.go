@@ -20,13 +20,25 @@ func on(found place.Outcome) string {
 // may use it, surplus members may not.
 func TestModestly(t *testing.T) {
 	for about, test := range map[string]struct{ lines, want string }{
-		"all are needed":              {"node s/b/n1 4\ngang a min=4\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1 nominated=n1", "n1: a-0 a-1 a-2 a-3"},
-		"there is room elsewhere":     {"node s/b/n1 4\nnode s/b/n2 3\ngang a min=2\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1 nominated=n1", "n1: a-3; n2: a-0 a-1 a-2"},
-		"fewer have room beside":      {"node s/b/n1 4\ngang a min=2\npods a 4 cpu=1 priority=5\npod x cpu=1 priority=1 nominated=n1", "n1: a-0 a-1 a-2"},
-		"those needed have none":      {"node s/b/n1 4\ngang a min=2\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1 nominated=n1", "n1: a-0 a-1"},
-		"nobody is nominated there":   {"node s/b/n1 4\ngang a min=2\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1", "n1: a-0 a-1 a-2 a-3"},
-		"others are needed as others": {"node s/b/n1 4\ngang a min=2\npods a 2 cpu=1 priority=5\npods a 2-4 cpu=2 priority=5\npod x cpu=3 priority=1 nominated=n1", "n1: a-0 a-1"},
-		"the first do not fit":        {"node s/b/n1 3\ngang a min=2\npods a 2 cpu=2 priority=5\npods a 2-5 cpu=1 priority=5\npod x cpu=2 priority=1 nominated=n1", "n1: a-2 a-3"},
+		"all are needed": {"node s/b/n1 4\ngang a min=4\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1 nominated=n1", "n1: a-0 a-1 a-2 a-3"},
+		"there is room elsewhere": {
+			"node s/b/n1 4\nnode s/b/n2 3\ngang a min=2\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1 nominated=n1", "n1: a-3; n2: a-0 a-1 a-2",
+		},
+		"fewer have room beside": {
+			"node s/b/n1 4\ngang a min=2\npods a 4 cpu=1 priority=5\npod x cpu=1 priority=1 nominated=n1", "n1: a-0 a-1 a-2",
+		},
+		"needed members have none": {
+			"node s/b/n1 4\ngang a min=2\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1 nominated=n1", "n1: a-0 a-1",
+		},
+		"no pod is nominated there": {"node s/b/n1 4\ngang a min=2\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1", "n1: a-0 a-1 a-2 a-3"},
+		"others are needed as others": {
+			"node s/b/n1 4\ngang a min=2\npods a 2 cpu=1 priority=5\npods a 2-4 cpu=2 priority=5\npod x cpu=3 priority=1 nominated=n1",
+			"n1: a-0 a-1",
+		},
+		"the first do not fit": {
+			"node s/b/n1 3\ngang a min=2\npods a 2 cpu=2 priority=5\npods a 2-5 cpu=1 priority=5\npod x cpu=2 priority=1 nominated=n1",
+			"n1: a-2 a-3",
+		},
 	} {
 		t.Run(about, func(t *testing.T) {
 			a := newWorld(t, test.lines).attempt("a")
@@ -132,14 +144,17 @@ func TestInMultiples(t *testing.T) {
 		lines string
 		want  []int
 	}{
-		"no multiples":        {"gang a min=3\npods a 5 cpu=1", []int{3}},
-		"a multiple already":  {"gang a min=4 multiple=BlockLayer:2\npods a 5 cpu=1", []int{4}},
-		"the next one":        {"gang a min=3 multiple=BlockLayer:2\npods a 5 cpu=1", []int{4}},
-		"of two layers":       {"gang a min=3 multiple=BlockLayer:2 multiple=SpineLayer:3\npods a 7 cpu=1", []int{6}},
-		"too few wait":        {"gang a min=3 multiple=BlockLayer:4\npods a 3 cpu=1", []int{3}},
-		"of two gangs":        {"gang a min=2 multiple=BlockLayer:4 groups=a,c\ngang c min=1 multiple=BlockLayer:4 groups=a,c\npods a 2 cpu=1\npods c 3 cpu=1", []int{2, 2}},
-		"with those who run":  {"gang a min=4 multiple=BlockLayer:3\npods a 1 cpu=1\npods a 1-3 cpu=1 on=n1\npods a 3-6 cpu=1", []int{4}},
-		"enough have started": {"gang a min=1 multiple=BlockLayer:2\npods a 1 cpu=1\npods a 1-2 cpu=1 on=n1", []int{0}},
+		"no multiples":       {"gang a min=3\npods a 5 cpu=1", []int{3}},
+		"a multiple already": {"gang a min=4 multiple=BlockLayer:2\npods a 5 cpu=1", []int{4}},
+		"the next one":       {"gang a min=3 multiple=BlockLayer:2\npods a 5 cpu=1", []int{4}},
+		"of two layers":      {"gang a min=3 multiple=BlockLayer:2 multiple=SpineLayer:3\npods a 7 cpu=1", []int{6}},
+		"too few wait":       {"gang a min=3 multiple=BlockLayer:4\npods a 3 cpu=1", []int{3}},
+		"of two gangs": {
+			"gang a min=2 multiple=BlockLayer:4 groups=a,c\ngang c min=1 multiple=BlockLayer:4 groups=a,c\npods a 2 cpu=1\npods c 3 cpu=1",
+			[]int{2, 2},
+		},
+		"with running members": {"gang a min=4 multiple=BlockLayer:3\npods a 1 cpu=1\npods a 1-3 cpu=1 on=n1\npods a 3-6 cpu=1", []int{4}},
+		"enough have started":  {"gang a min=1 multiple=BlockLayer:2\npods a 1 cpu=1\npods a 1-2 cpu=1 on=n1", []int{0}},
 	} {
 		t.Run(about, func(t *testing.T) {
 			a := newWorld(t, "node s/b/n1 9\n"+test.lines).attempt("a")

@@ -115,8 +115,10 @@ func (s *small) inCluster(w *world) (group *cache.Group, remove func()) {
 		list := v1.ResourceList{"cpu": resource.MustParse("8"), "pods": resource.MustParse("20")}
 		name := fmt.Sprint("n", i)
 		nodes = append(nodes, &v1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{"spine": fmt.Sprint("s", block/2), "block": fmt.Sprint("b", block)}},
-			Status:     v1.NodeStatus{Capacity: list, Allocatable: list},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, UID: types.UID(name), Labels: map[string]string{"spine": fmt.Sprint("s", block/2), "block": fmt.Sprint("b", block)},
+			},
+			Status: v1.NodeStatus{Capacity: list, Allocatable: list},
 		})
 		if s.taints[i] {
 			nodes[i].Spec.Taints = []v1.Taint{{Key: "suspect", Effect: v1.TaintEffectPreferNoSchedule}}
@@ -160,7 +162,9 @@ func sized(name string, cpus int) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
 		Spec: v1.PodSpec{SchedulerName: scheduling.SchedulerName, Containers: []v1.Container{{
-			Name: "main", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": *resource.NewQuantity(int64(cpus), resource.DecimalSI)}},
+			Name: "main", Resources: v1.ResourceRequirements{
+				Requests: v1.ResourceList{"cpu": *resource.NewQuantity(int64(cpus), resource.DecimalSI)},
+			},
 		}}},
 	}
 }
@@ -170,7 +174,9 @@ func sized(name string, cpus int) *v1.Pod {
 // remembers what it can from one to the next.
 func TestTwin(t *testing.T) {
 	w := newWorld(t, "")
-	kinds := []string{"placed", "refused", "some of them", "unlike", "beside one that runs", "but for a node", "beside tainted nodes", "on tainted nodes"}
+	kinds := []string{
+		"placed", "refused", "some of them", "unlike", "beside one that runs", "but for a node", "beside tainted nodes", "on tainted nodes",
+	}
 	worlds.Check(t, 3000, kinds, func(rt *rapid.T, tally worlds.Tally) {
 		s := drawSmall(rt)
 		group, remove := s.inCluster(w)

@@ -66,11 +66,11 @@ func (nominations) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo)        
 
 // newWorld reads a cluster, a line for each thing:
 //
-//	node s1/b1/n1 4 gpu=yes         a node with so many CPUs, and labels
-//	gang a min=3 must=SpineLayer    a PodGroup; each= and multiple= are rules, too
-//	pods a 3 cpu=2 priority=5       its members a-0, a-1 and a-2, which wait
-//	pods a 3-5 cpu=1                further members, a-3 and a-4
-//	pod x cpu=2 on=n1               a pod without a gang, which runs
+//	node s1/b1/n1 4 gpu=yes         a node with 4 CPUs, and labels.
+//	gang a min=3 must=SpineLayer    a PodGroup; each= and multiple= are further constraints.
+//	pods a 3 cpu=2 priority=5       its pending members a-0, a-1 and a-2.
+//	pods a 3-5 cpu=1                further members, a-3 and a-4.
+//	pod x cpu=2 on=n1               a running pod without a gang.
 func newWorld(t testing.TB, lines string) *world {
 	t.Helper()
 	w := &world{t: t, client: fake.NewClientset(), snapshot: internalcache.NewEmptySnapshot(), nominated: nominations{}}
@@ -218,8 +218,10 @@ func (w *world) node(path string, words []string) {
 	names := strings.Split(path, "/")
 	list := v1.ResourceList{"cpu": resource.MustParse(words[0]), "pods": resource.MustParse("20")}
 	n := &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: names[2], UID: types.UID(names[2]), Labels: map[string]string{"spine": names[0], "block": names[1], v1.LabelHostname: names[2]}},
-		Status:     v1.NodeStatus{Capacity: list, Allocatable: list},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: names[2], UID: types.UID(names[2]), Labels: map[string]string{"spine": names[0], "block": names[1], v1.LabelHostname: names[2]},
+		},
+		Status: v1.NodeStatus{Capacity: list, Allocatable: list},
 	}
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")
@@ -296,7 +298,9 @@ func (w *world) word(p *v1.Pod, key, value string) {
 		return int32(n)
 	}
 	near := func(app string) []v1.PodAffinityTerm {
-		return []v1.PodAffinityTerm{{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}
+		return []v1.PodAffinityTerm{
+			{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+		}
 	}
 	switch key {
 	case "cpu":

@@ -54,8 +54,8 @@ func withPlugin(config, name string) string {
 	return strings.Replace(config, "plugins: {", "plugins: {multiPoint: {enabled: [{name: "+name+"}]}, ", 1)
 }
 
-// TestEventOfAddedFilterRetriesGang is case 53: what a plugin wants to hear of wakes the gang that it
-// has refused, if the plugin says so, and nothing else of that kind does.
+// TestEventOfAddedFilterRetriesGang is case 53: a plugin rejected a gang and registered for an event kind. An event
+// of that kind retries the gang only if the plugin's hint says so.
 func TestEventOfAddedFilterRetriesGang(t *testing.T) {
 	d := &door{}
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")

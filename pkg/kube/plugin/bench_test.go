@@ -18,8 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// BenchmarkEvent has the scheduler's queue hear that a pod was bound while 2,000 members
-// wait that are kept out, by the Gate and by the plugin itself.
+// BenchmarkEvent sends a binding event to the scheduler's queue with 2,000 members that the Gate or the plugin itself
+// holds back.
 func BenchmarkEvent(b *testing.B) {
 	for _, c := range []struct{ by, plugins string }{
 		{"gate", "{}"},
@@ -27,7 +27,8 @@ func BenchmarkEvent(b *testing.B) {
 	} {
 		b.Run("kept out by "+c.by, func(b *testing.B) {
 			cluster := testcluster.New(b, "s/b/n=8")
-			cluster.Config = strings.Replace(testcluster.Config, "{preEnqueue: {enabled: [{name: Holder}]}, permit: {enabled: [{name: Holder}]}}", c.plugins, 1)
+			cluster.Config = strings.Replace(testcluster.Config, "{preEnqueue: {enabled: [{name: Holder}]}, permit: {enabled: [{name: Holder}]}}",
+				c.plugins, 1)
 			const waiting = 2000
 			var members []*v1.Pod
 			for i := range waiting {
@@ -74,8 +75,9 @@ func BenchmarkReport(b *testing.B) {
 	}
 }
 
-// BenchmarkKeptOff begins an attempt for a gang of 500 members, and finds out which of them need the same and where they may not be, while a gang of 500 has its places reserved, on 1,000 nodes:
-// each must be alone in its blocks, as JobSet's exclusive placement has it, or they do not mind each other.
+// BenchmarkKeptOff starts an attempt for a gang of 500 members on 1,000 nodes while another gang of 500 has reserved
+// nodes. It finds members with equal requirements and the nodes that the reservation keeps them off. In one case both
+// gangs need blocks of their own, as with JobSet's exclusive placement.
 func BenchmarkKeptOff(b *testing.B) {
 	const members, nodes = 500, 1000
 	for _, exclusive := range []bool{false, true} {
@@ -89,11 +91,12 @@ func BenchmarkKeptOff(b *testing.B) {
 				p := testcluster.Held(testcluster.A("", 1000, "8", ""), "outside")
 				p.Labels["job"] = job
 				if exclusive {
-					p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+					terms := []v1.PodAffinityTerm{{
 						TopologyKey: "block", LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 							{Key: "job", Operator: metav1.LabelSelectorOpExists}, {Key: "job", Operator: metav1.LabelSelectorOpNotIn, Values: []string{job}},
 						}},
-					}}}}
+					}}
+					p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
 				}
 				return p
 			})

@@ -37,10 +37,10 @@ func begin(c *testcluster.Cluster, quota, used string) {
 	}
 }
 
-// A gang that its quota rejects is retried when a victim appears for any choice of its members, even if the members
-// of lowest rank never pass.
+// A gang that its quota rejects is retried when a victim appears for any choice of its members. That holds even if
+// the members of lowest rank never pass.
 func TestVictimsOfAnyChoiceRetryGang(t *testing.T) {
-	for name, cpu := range map[string][]string{"like members": {"4", "4", "4"}, "others than those of the lowest ranks": {"6", "6", "2"}} {
+	for name, cpu := range map[string][]string{"like members": {"4", "4", "4"}, "others than the lowest ranks": {"6", "6", "2"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := testcluster.New(t, t12)
@@ -106,7 +106,8 @@ func TestGangWithChoicesFollowsNoGang(t *testing.T) {
 			}
 			c.Gang("first", 1, ofQuota(quota, inBlock("b0", testcluster.A("", 1000, "8", ""))))
 			refused("first")
-			c.Gang("g", 1, ofQuota(quota, inBlock("b0", testcluster.A("", 1000, "8", ""))), ofQuota(quota, inBlock("b1", testcluster.A("", 1000, "8", ""))))
+			c.Gang("g", 1, ofQuota(quota, inBlock("b0", testcluster.A("", 1000, "8", ""))),
+				ofQuota(quota, inBlock("b1", testcluster.A("", 1000, "8", ""))))
 			refused("g")
 			c.Remove("x1")
 			c.Wait("g-1=n1", func() string { return c.Where("g-1") })
@@ -114,7 +115,8 @@ func TestGangWithChoicesFollowsNoGang(t *testing.T) {
 	}
 }
 
-// TestNeverFitsOnlyIfNoChoiceFits: a gang of which no node could take any choice never fits, and pods that come and go do not have it tried again.
+// TestNeverFitsOnlyIfNoChoiceFits: a gang never fits if no node can take any choice of its members. Changes of pods
+// do not retry it.
 func TestNeverFitsOnlyIfNoChoiceFits(t *testing.T) {
 	for _, quota := range []string{"", "a"} {
 		t.Run("quota "+quota, func(t *testing.T) {

@@ -32,8 +32,8 @@ func (m *meanwhile) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ 
 
 func (*meanwhile) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}
 
-// TestDeletedMemberReleasesItsNode keeps no node, and its gang goes on as if it had never been there,
-// also when a pod of its name is made at once.
+// TestDeletedMemberReleasesItsNode: a member is deleted during its cycle. It keeps no node, and its gang continues
+// without it, also if a pod of its name is created at once.
 func TestDeletedMemberReleasesItsNode(t *testing.T) {
 	for name, again := range map[string]bool{"deleted": false, "made again": true} {
 		t.Run(name, func(t *testing.T) {

@@ -37,8 +37,10 @@ func deviceOf(name string, healthy int) *unstructured.Unstructured {
 	for i := range 8 {
 		gpus = append(gpus, map[string]any{
 			"type": "gpu", "minor": int64(i), "id": fmt.Sprint(name, "-", i), "health": i < healthy,
-			"resources": map[string]any{"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "80Gi", "koordinator.sh/gpu-memory-ratio": "100"},
-			"topology":  map[string]any{"nodeID": int64(i / 4), "pcieID": fmt.Sprint("p", i/2)},
+			"resources": map[string]any{
+				"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "80Gi", "koordinator.sh/gpu-memory-ratio": "100",
+			},
+			"topology": map[string]any{"nodeID": int64(i / 4), "pcieID": fmt.Sprint("p", i/2)},
 		})
 	}
 	return &unstructured.Unstructured{Object: map[string]any{
@@ -139,7 +141,9 @@ func TestInvalidDeviceRequestIsRetriedOnlyWhenChanged(t *testing.T) {
 	c.Pod(holding(wanting(testcluster.A("old", 0, "1", "n0"), "100"), 7))
 	c.Run()
 	says := func(p *v1.Pod, scope string) {
-		p.Annotations = map[string]string{"scheduling.koordinator.sh/device-allocate-hint": fmt.Sprintf(`{"gpu":{"requiredTopologyScope":%q}}`, scope)}
+		p.Annotations = map[string]string{
+			"scheduling.koordinator.sh/device-allocate-hint": fmt.Sprintf(`{"gpu":{"requiredTopologyScope":%q}}`, scope),
+		}
 	}
 	members := testcluster.Pending(2, 0, "1")
 	for _, p := range members {

@@ -64,7 +64,9 @@ func TestEventsOfOtherPluginsRetryGang(t *testing.T) {
 	volumes := fwk.ClusterEvent{Resource: fwk.PersistentVolume, ActionType: fwk.Add}
 	slice := fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Add}
 	broken := errors.New("broken")
-	p := &Plugin{Shared: &Shared{Cache: cache.New(cache.Options{})}, planner: &place.Planner{}, profile: profileOf{plugins: []fwk.EnqueueExtensions{
+	p := &Plugin{Shared: &Shared{
+		Cache: cache.New(cache.Options{}),
+	}, planner: &place.Planner{}, profile: profileOf{plugins: []fwk.EnqueueExtensions{
 		hearing{name: "Always", events: []fwk.ClusterEventWithHint{{Event: volumes}}},
 		hearing{name: "Yes", events: []fwk.ClusterEventWithHint{{Event: slice, QueueingHintFn: saying(fwk.Queue, nil)}}},
 		hearing{name: "No", events: []fwk.ClusterEventWithHint{{Event: slice, QueueingHintFn: saying(fwk.QueueSkip, nil)}}},
@@ -74,7 +76,7 @@ func TestEventsOfOtherPluginsRetryGang(t *testing.T) {
 	}}}
 	events, err := p.pluginEvents(t.Context(), false)
 	require.NoError(t, err)
-	require.Len(t, events, 4, "neither its own nor of those that refuse nobody")
+	require.Len(t, events, 4, "neither its own nor those of plugins that reject no pod")
 	of := []string{"Always", "Yes", "No", "Fails"}
 	for _, c := range []struct {
 		refusedBy []string

@@ -97,7 +97,9 @@ func TestFollowingGangIsRetriedInTime(t *testing.T) {
 // may keep pods out, the queue asks every pod.
 func TestOnlyTriedMembersReceiveEvents(t *testing.T) {
 	require.NoError(t, connect.SetGates())
-	for _, config := range []string{testcluster.Config, strings.ReplaceAll(testcluster.Config, "preEnqueue: {enabled: [{name: Holder}]}, ", "")} {
+	for _, config := range []string{
+		testcluster.Config, strings.ReplaceAll(testcluster.Config, "preEnqueue: {enabled: [{name: Holder}]}, ", ""),
+	} {
 		c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
 		c.Config = config
 		c.Pod(testcluster.A("x", 0, "8", "n0"))

@@ -36,7 +36,7 @@ func TestQueueIsAheadOfBook(t *testing.T) {
 	older.UID = "older"
 	require.Equal(t, "the pod was deleted and made again meanwhile", tried(older))
 	s, _ := c.Plugin.Permit(t.Context(), framework.NewCycleState(), older, "n-2")
-	require.Equal(t, fwk.Unschedulable, s.Code(), "nobody would send it back")
+	require.Equal(t, fwk.Unschedulable, s.Code(), "nothing would requeue it")
 
 	c.Edit("g-2", func(p *v1.Pod) { p.Spec.SchedulingGates = nil })
 	c.Wait("g-0=n-0 g-1=n-1 g-2=n-2", func() string { return c.Where("g-0", "g-1", "g-2") })

@@ -132,8 +132,8 @@ func TestPluginsWithLedgers(t *testing.T) {
 	}
 }
 
-// TestWhenLimitsEnd: what a refusal has told of a node is true until the node changes, or the
-// plugin hears of what it waits for, which the node need not show.
+// TestWhenLimitsEnd: a rejection of a node holds until the node changes or the plugin receives its event, which need
+// not change the node.
 func TestWhenLimitsEnd(t *testing.T) {
 	for name, change := range map[string]func(c *testcluster.Cluster){
 		"the node changes": func(c *testcluster.Cluster) {

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// TestEveryMemberReportsUnschedulable is case 58: four members of a gang on a full cluster are
-// Unschedulable, with a sentence, and none of them is written again at 100 changes that do not help.
+// TestEveryMemberReportsUnschedulable is case 58: each of four members of a gang on a full cluster is Unschedulable,
+// with a message. No member is written again at 100 changes that do not help.
 func TestEveryMemberReportsUnschedulable(t *testing.T) {
 	t.Parallel()
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
@@ -27,7 +27,8 @@ func TestEveryMemberReportsUnschedulable(t *testing.T) {
 		var reasons []string
 		for i := range 4 {
 			if _, is := podutil.GetPodCondition(&c.Get(fmt.Sprint("g-", i)).Status, v1.PodScheduled); is != nil {
-				require.Contains(t, is.Message, "no candidate topology nodes can accommodate job, desiredOfferSlot: 4, topology topologyNode SpineLayer/s: 0")
+				require.Contains(t, is.Message,
+					"no candidate topology nodes can accommodate job, desiredOfferSlot: 4, topology topologyNode SpineLayer/s: 0")
 				reasons = append(reasons, is.Reason)
 			}
 		}

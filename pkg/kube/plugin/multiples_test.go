@@ -55,5 +55,5 @@ func TestPlanInMultiplesLosesAMember(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	require.Len(t, f.seen, 1)
-	require.NotContains(t, f.seen[0], "=", "nobody had gone before the last came")
+	require.NotContains(t, f.seen[0], "=", "no member was bound before the last arrived")
 }

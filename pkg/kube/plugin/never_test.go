@@ -33,8 +33,8 @@ func saysGang(t *testing.T, c *testcluster.Cluster, name string) string {
 	return is.Reason + ": " + sentence
 }
 
-// TestNeverFits is case 57: a gang that no domain could take with every pod gone says so, and what the largest
-// could take, and pods that come and go do not have it tried again. Nodes and the gang itself do.
+// TestNeverFits is case 57: a gang that fits in no domain even without any pods says so, with the largest capacity.
+// Changes of pods do not retry it. Changes of nodes and of the gang do.
 func TestNeverFits(t *testing.T) {
 	for name, test := range map[string]struct {
 		members int
@@ -90,9 +90,10 @@ func TestNeverFits(t *testing.T) {
 			for _, p := range pods {
 				if test.apart {
 					metav1.SetMetaDataLabel(&p.ObjectMeta, "apart", "yes")
-					p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+					terms := []v1.PodAffinityTerm{{
 						TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"apart": "yes"}},
-					}}}}
+					}}
+					p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
 				}
 			}
 			c.Gang("g", test.members, pods...)
@@ -119,10 +120,13 @@ func TestNeverFits(t *testing.T) {
 func TestRecreatedMemberIsBoundToItsDomain(t *testing.T) {
 	t.Parallel()
 	c := testcluster.New(t, strings.Replace(t12, " s2/b4/node-9=8", "", 1))
-	c.GangWith(map[string]string{scheduling.AnnotationTopologySpec: `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`}, "a", 3,
+	c.GangWith(map[string]string{
+		scheduling.AnnotationTopologySpec: `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`,
+	}, "a", 3,
 		testcluster.A("", 1000, "8", ""), testcluster.A("", 1000, "8", "node-10"), testcluster.A("", 1000, "8", "node-11"))
 	c.Run()
-	const says = "a-1 and a-2 run in s2/b4, which has no room; the gang moves only as a whole: 1 place there would help, or recreating all its members."
+	const says = "a-1 and a-2 run in s2/b4, which has no room; the gang moves only as a whole: 1 place there would help, or recreating all " +
+		"its members."
 	c.Wait("Unschedulable: "+says, func() string { return saysGang(t, c, "a") })
 	c.Wait("", func() string {
 		for _, p := range c.Get("a-0").Status.Conditions {

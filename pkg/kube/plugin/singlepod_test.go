@@ -48,7 +48,7 @@ func TestOrdinaryPreemption(t *testing.T) {
 				c.Pod(testcluster.A("single", 10, "8", "n1")) // over the node's size, but it runs
 			}, "8", "g-2 single", "n1",
 		},
-		"where nobody else is, the whole gang leaves": {
+		"without another victim the whole gang is evicted": {
 			"s/b/n0=8 s/b/n1=8", func(c *testcluster.Cluster) {
 				c.Gang("g", 2, on(10, "8", "n0", "n1")...)
 			}, "8", "g-0 g-1", "",
@@ -73,7 +73,7 @@ func TestOrdinaryPreemption(t *testing.T) {
 				c.Pod(testcluster.A("single", 11, "8", "n2"))
 			}, "8", "g-0 g-1", "",
 		},
-		"with those who terminate anyway nobody else need": {
+		"with terminating pods no other victim is needed": {
 			"s/b/n0=8", func(c *testcluster.Cluster) {
 				c.Gang("g", 2, on(10, "2", "n0", "n0", "n0")...)
 				c.Pod(testcluster.A("x", 9, "2", "n0"))
@@ -101,7 +101,7 @@ func TestOrdinaryPreemption(t *testing.T) {
 				group(c, 2, on(10, "8", "n0")[0], on(10, "8", "n1", "n2", "n3")...)
 			}, "8", "w-0", "n1",
 		},
-		"a GangGroup with one who is too important stays": {
+		"a GangGroup with a too important member stays": {
 			"s/b/n0=8 s/b/n1=8", func(c *testcluster.Cluster) {
 				group(c, 1, on(100, "8", "n0")[0], on(10, "8", "n1")...)
 			}, "8", "", "",
@@ -112,7 +112,7 @@ func TestOrdinaryPreemption(t *testing.T) {
 				c.Pod(testcluster.A("x", 100, "4", "n1"))
 			}, "8", "l-0 w-0 w-1", "n0",
 		},
-		"nobody evicts a protected pod": {
+		"a protected pod is not evicted": {
 			"s/b/n0=8", func(c *testcluster.Cluster) {
 				p := testcluster.A("single", 10, "8", "n0")
 				p.Labels = map[string]string{scheduling.LabelDisablePreemptible: "true"}
@@ -140,8 +140,8 @@ func TestOrdinaryPreemption(t *testing.T) {
 	}
 }
 
-// TestOrdinaryPreemptionTwice: a gang can spare one, and two pods look for victims before
-// anybody is seen leaving.
+// TestOrdinaryPreemptionTwice: two pods search for victims before the first victim is seen terminating. A gang with
+// one spare member loses only that one.
 func TestOrdinaryPreemptionTwice(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
 	c.Gang("g", 2, testcluster.A("", 10, "8", "n0"), testcluster.A("", 10, "8", "n1"), testcluster.Younger(testcluster.A("", 10, "8", "n2")))

@@ -24,7 +24,9 @@ func TestALostPlace(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8").Run()
 	members := testcluster.Pending(4, 100, "4")
 	testcluster.Held(members[3], "outside")
-	c.GangWith(map[string]string{scheduling.AnnotationMode: string(scheduling.ModeNonStrict), scheduling.AnnotationTopologySpec: testcluster.InOneSpine}, "g", 4, members...)
+	c.GangWith(map[string]string{
+		scheduling.AnnotationMode: string(scheduling.ModeNonStrict), scheduling.AnnotationTopologySpec: testcluster.InOneSpine,
+	}, "g", 4, members...)
 	c.WaitHeld("g-0", "g-1", "g-2")
 	waits := func(name string) fwk.WaitingPod { return c.Profile().GetWaitingPod(types.UID(name)) }
 	waits("g-2").Reject("Holder", "somebody wants the place back")
@@ -90,7 +92,8 @@ func TestLaterSiblingsDoNotBlockMember(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.Client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), &v1.PersistentVolumeClaim{
 		ObjectMeta: meta, Spec: v1.PersistentVolumeClaimSpec{
-			StorageClassName: &local, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, Resources: v1.VolumeResourceRequirements{Requests: size},
+			StorageClassName: &local, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			Resources: v1.VolumeResourceRequirements{Requests: size},
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -105,7 +108,9 @@ func TestLaterSiblingsDoNotBlockMember(t *testing.T) {
 		MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.DoNotSchedule, NodeAffinityPolicy: &ignore,
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"role": "x"}},
 	}}
-	members[2].Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
+	members[2].Spec.Volumes = []v1.Volume{
+		{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}},
+	}
 	c.Gang("g", 3, members...)
 	c.Wait("g-0=n0 g-1=n0 low gone", func() string { return c.Where("g-0", "g-1", "low") }) // g-2 waits for the claim, which is never bound
 	require.Empty(t, c.Said("left out for this attempt"))

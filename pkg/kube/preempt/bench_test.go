@@ -20,8 +20,9 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// BenchmarkPodPreemption has a pod without a gang look for victims on 1,000 full nodes: 19 pods on each of three priorities, like or of three sizes,
-// or the members of gangs that can spare none. stock is DefaultPreemption's dry run of the same pod, to compare with.
+// BenchmarkPodPreemption searches victims for a pod without a gang on 1,000 full nodes. Each node has 19 pods of
+// three priorities, of one size or three, or members of gangs that can spare none. For comparison, stock is
+// DefaultPreemption's dry run of the same pod.
 func BenchmarkPodPreemption(b *testing.B) {
 	const nodes, perNode = 1000, 19
 	var list strings.Builder
@@ -52,7 +53,7 @@ func BenchmarkPodPreemption(b *testing.B) {
 		c := testcluster.New(b, list.String())
 		given(c)
 		c.Run()
-		c.Pod(a("first", 0, "0", "")) // with it the scheduler takes its snapshot
+		c.Pod(a("first", 0, "0", "")) // the scheduler takes its snapshot for it
 		c.Wait("bound", func() string {
 			if c.Get("first").Spec.NodeName != "" {
 				return "bound"
@@ -70,7 +71,7 @@ func BenchmarkPodPreemption(b *testing.B) {
 				attempt := planner.NewAttempt(kubegroup.Alone(pod, ""), infos, nil)
 				_, _, err := attempt.Plan(b.Context())
 				require.NoError(b, err)
-				c.Plugin.Preemptor.ForgetVain()
+				c.Plugin.Preemptor.ForgetFailedSearches()
 				_, _, verdict := c.Plugin.Preemptor.Asked(b.Context(), attempt)
 				require.Equal(b, preempt.Evicts, verdict)
 			}
@@ -100,16 +101,17 @@ func ordinary(p *v1.Pod) *v1.Pod {
 	p.Labels = map[string]string{"app": "web", "pod-template-hash": "6b8d7c9f5"}
 	seconds := int64(300)
 	for _, key := range []string{v1.TaintNodeNotReady, v1.TaintNodeUnreachable} {
-		p.Spec.Tolerations = append(p.Spec.Tolerations, v1.Toleration{Key: key, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute, TolerationSeconds: &seconds})
+		p.Spec.Tolerations = append(p.Spec.Tolerations,
+			v1.Toleration{Key: key, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute, TolerationSeconds: &seconds})
 	}
 	p.Spec.Volumes = []v1.Volume{{Name: "kube-api-access", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}}}
 	return p
 }
 
-// BenchmarkUnlikeMembers evicts from a full cluster for a gang of 96 members of three sizes, whose ways are
-// too many to look at all of them: single pods of unlike sizes, or gangs for a smaller gang. What it
-// costs must not grow with the number of ways.
-func BenchmarkUnlikeMembers(b *testing.B) {
+// BenchmarkHeterogeneousMembers evicts from a full cluster for a gang of 96 members of three sizes. The victims are
+// single pods of different sizes, or gangs for a smaller gang. There are too many victim sets to try all, and the
+// cost must not grow with their number.
+func BenchmarkHeterogeneousMembers(b *testing.B) {
 	for _, c := range []struct {
 		name           string
 		nodes, members int
@@ -154,8 +156,7 @@ func BenchmarkUnlikeMembers(b *testing.B) {
 	}
 }
 
-// spent is what the processors have spent on the process, which does not depend on what else runs on the
-// machine.
+// spent returns the CPU time of the process, which does not depend on other processes.
 func spent(b *testing.B) time.Duration {
 	var use syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &use))

@@ -15,48 +15,48 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// terms are one term about pods of an app.
+// terms returns one term about pods of an app.
 func terms(of, layer string) []v1.PodAffinityTerm {
 	return []v1.PodAffinityTerm{{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": of}}, TopologyKey: layer}}
 }
 
-// repels makes a pod one that has nobody of an app in its domain of a layer.
+// repels keeps pods of an app out of the pod's domain of a layer.
 func repels(of, layer string, p *v1.Pod) *v1.Pod {
 	p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(of, layer)}}
 	return p
 }
 
-// near makes a pod one that must be in one domain of a layer with somebody of an app.
+// near requires a pod of an app in the pod's domain of a layer.
 func near(of, layer string, p *v1.Pod) *v1.Pod {
 	p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(of, layer)}}
 	return p
 }
 
-// want are so many pending members of one app.
+// want returns n pending members of one app.
 func want(n int, cpus string, are func(*v1.Pod) *v1.Pod) []*v1.Pod {
 	return testcluster.Of(n, func() *v1.Pod { return are(app(a("", 100, cpus, ""), "want")) })
 }
 
-// TestWhoLeavesElsewhere: whom a gang evicts where what a node takes depends on who is on others.
-func TestWhoLeavesElsewhere(t *testing.T) {
+// Pod affinity makes the capacity of a node depend on pods on other nodes. The test shows the victims of such a gang.
+func TestInterdependentMembersPreemptAcrossNodes(t *testing.T) {
 	plain := func(p *v1.Pod) *v1.Pod { return p }
 	apart := func(p *v1.Pod) *v1.Pod { return repels("want", "block", p) }
 	seeks := func(cpus string) *v1.Pod { return near("data", v1.LabelHostname, app(a("", 100, cpus, ""), "want")) }
-	const noHelp, untried, nobody = "preemption is not helpful for scheduling", "search limit reached", "no potential victims"
+	const noHelp, untried, noVictims = "preemption is not helpful for scheduling", "search limit reached", "no potential victims"
 	for name, test := range map[string]struct {
 		nodes  string
 		wants  []*v1.Pod
 		given  func(c *testcluster.Cluster)
 		evicts string
 	}{
-		"one who keeps all off his block": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
+		"a pod that repels all members from its block": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
 			c.Pod(repels("want", "block", a("guard", 10, "1", "n0")))
 		}, untried},
-		"he matters more": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
+		"that pod is more important": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
 			c.Pod(repels("want", "block", a("guard", 200, "1", "n0")))
 			c.Pod(a("x", 10, "1", "n1"))
 		}, noHelp},
-		"he keeps off others": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
+		"that pod repels other pods": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
 			c.Pod(repels("others", "block", a("guard", 10, "1", "n0")))
 			c.Pod(a("x", 10, "1", "n1"))
 		}, "guard x for want-0=n0 want-1=n1"},
@@ -67,41 +67,45 @@ func TestWhoLeavesElsewhere(t *testing.T) {
 			c.Gang("g", 2, a("", 10, "1", "n1"), a("", 10, "1", "n1"))
 			c.Pod(a("x", 20, "1", "n2"))
 		}, "x for want-0=n0 want-1=n2"},
-		"not a gang of which one matters more": {"s/b/n0=4 s/c/n1=4", want(2, "4", apart), func(c *testcluster.Cluster) {
+		"not a gang with a more important member": {"s/b/n0=4 s/c/n1=4", want(2, "4", apart), func(c *testcluster.Cluster) {
 			c.Gang("g", 2, a("", 10, "1", "n1"), a("", 200, "1", "n0"))
-		}, nobody},
-		"the one whom a gang can spare": {"s/b/n0=4 s/c/n1=4", want(2, "4", apart), func(c *testcluster.Cluster) {
+		}, noVictims},
+		"the spare member of a gang": {"s/b/n0=4 s/c/n1=4", want(2, "4", apart), func(c *testcluster.Cluster) {
 			c.Gang("g", 1, a("", 10, "4", "n0"), a("", 10, "0", "n1"))
 		}, "g-0 for want-0=n0 want-1=n1"},
-		"one of a gang that can spare him, where he is in the way": {"s/b/n0=4 s/c/n1=4 s/d/n2=4", want(2, "4", apart), func(c *testcluster.Cluster) {
+		"the spare member of a gang that is in the way": {"s/b/n0=4 s/c/n1=4 s/d/n2=4", want(2, "4", apart), func(c *testcluster.Cluster) {
 			c.Pod(a("x", 200, "3", "n2"))
 			c.Gang("g", 1, a("", 10, "1", "n2"), a("", 10, "4", "n1"), a("", 10, "0", "n2"))
 		}, "g-1 for want-0=n0 want-1=n1"},
-		"one who is on none of the nodes": {"s/b/n0=4 s/c/n1=4 s/c/n2=4", want(2, "4", apart), func(c *testcluster.Cluster) {
+		"a pod on none of the nodes": {"s/b/n0=4 s/c/n1=4 s/c/n2=4", want(2, "4", apart), func(c *testcluster.Cluster) {
 			c.Pod(repels("want", "block", a("leader", 10, "1", "n2")))
 			c.Pod(a("x", 200, "3", "n2"))
 		}, "leader for want-0=n0 want-1=n1"},
-		"not the one whom members must be near": {"s/b/n0=4", want(1, "2", func(p *v1.Pod) *v1.Pod { return near("data", v1.LabelHostname, p) }), func(c *testcluster.Cluster) {
+		"not the pod that members must be near": {"s/b/n0=4", want(1, "2",
+			func(p *v1.Pod) *v1.Pod { return near("data", v1.LabelHostname, p) }), func(c *testcluster.Cluster) {
 			c.Pod(app(a("data", 10, "1", "n0"), "data"))
 			c.Pod(a("x", 10, "3", "n0"))
 		}, "x for want-0=n0"},
-		"all of those but one": {"s/b/n0=4", want(1, "2", func(p *v1.Pod) *v1.Pod { return near("data", v1.LabelHostname, p) }), func(c *testcluster.Cluster) {
+		"all such pods but one": {"s/b/n0=4", want(1, "2",
+			func(p *v1.Pod) *v1.Pod { return near("data", v1.LabelHostname, p) }), func(c *testcluster.Cluster) {
 			c.Pod(app(a("small", 10, "1", "n0"), "data"))
 			c.Pod(app(a("large", 20, "3", "n0"), "data"))
 		}, "large for want-0=n0"},
-		"all of those on two nodes but one": {"s/b/n0=8 s/c/n1=8", []*v1.Pod{app(a("", 100, "8", ""), "want"), seeks("4")}, func(c *testcluster.Cluster) {
+		"all such pods on two nodes but one": {"s/b/n0=8 s/c/n1=8", []*v1.Pod{
+			app(a("", 100, "8", ""), "want"), seeks("4"),
+		}, func(c *testcluster.Cluster) {
 			c.Pod(app(a("small", 10, "1", "n0"), "data"))
 			c.Pod(app(a("large", 20, "4", "n1"), "data"))
 		}, "small for want-0=n0 want-1=n1"},
-		"not the gang of which one is sought": {"s/b/n0=8 s/c/n1=8", []*v1.Pod{seeks("6")}, func(c *testcluster.Cluster) {
+		"not the gang with a pod that members must be near": {"s/b/n0=8 s/c/n1=8", []*v1.Pod{seeks("6")}, func(c *testcluster.Cluster) {
 			c.Gang("g", 2, app(a("", 10, "1", "n0"), "data"), a("", 10, "1", "n1"))
 			c.Pod(a("x", 20, "6", "n0"))
 		}, "x for want-0=n0"},
-		"one of the gang of which one is sought": {"s/b/n0=12 s/c/n1=8", []*v1.Pod{seeks("8")}, func(c *testcluster.Cluster) {
+		"a spare pod of such a gang": {"s/b/n0=12 s/c/n1=8", []*v1.Pod{seeks("8")}, func(c *testcluster.Cluster) {
 			data := func(node string) *v1.Pod { return app(a("", 10, "4", node), "data") }
 			c.Gang("g", 3, data("n1"), data("n1"), data("n0"), data("n0"))
 		}, "g-2 for want-0=n0"},
-		"those of a gang that can spare them": {"s/b/n0=8 s/c/n1=4", []*v1.Pod{seeks("4"), app(a("", 100, "4", ""), "data")}, func(c *testcluster.Cluster) {
+		"spare members of a gang": {"s/b/n0=8 s/c/n1=4", []*v1.Pod{seeks("4"), app(a("", 100, "4", ""), "data")}, func(c *testcluster.Cluster) {
 			c.Gang("g", 1, a("", 10, "4", "n1"), a("", 10, "4", "n0"), a("", 10, "4", "n0"))
 		}, "g-1 g-2 for want-0=n0 want-1=n0"},
 	} {
@@ -126,8 +130,8 @@ func TestWhoLeavesElsewhere(t *testing.T) {
 	}
 }
 
-// TestWhoLeavesElsewhereTakesTime: a reservation waits for somebody who is on none of its nodes, and is not given up.
-func TestWhoLeavesElsewhereTakesTime(t *testing.T) {
+// A reservation waits for a victim that is on none of its nodes, and does not end.
+func TestReservationWaitsForVictimOnOtherNode(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=4 s/c/n1=4 s/c/n2=4")
 	c.Stay()
 	c.Pod(repels("want", "block", a("leader", 10, "1", "n2")))
@@ -137,7 +141,7 @@ func TestWhoLeavesElsewhereTakesTime(t *testing.T) {
 	c.Run()
 	c.Wait("want-0>n0 want-1>n1", func() string { return c.Where("want-0", "want-1") })
 	c.Wait("leader", c.Evicted)
-	for i := range 3 { // each has whoever waits be looked at again
+	for i := range 3 { // each new node makes the scheduler check the waiting gang
 		c.Node(fmt.Sprintf("s/d/more%d=1", i))
 		c.Never(func() bool { return len(c.Said("given up")) > 0 })
 	}
@@ -146,9 +150,9 @@ func TestWhoLeavesElsewhereTakesTime(t *testing.T) {
 	require.Equal(t, "leader", c.Evicted())
 }
 
-// TestNobodyLeavesNeedlessly: workers that must be in one block with their leader make room for themselves on full nodes, however many
-// ways there are. Of those who leave nobody could stay where he was.
-func TestNobodyLeavesNeedlessly(t *testing.T) {
+// Workers must be in one block with their leader and evict pods from full nodes. There are many victim sets, and no
+// victim of the chosen set could have stayed on its node.
+func TestInterdependentMembersEvictNoNeedlessVictim(t *testing.T) {
 	for seed := range 4 {
 		t.Run(fmt.Sprint(seed+2), func(t *testing.T) {
 			r := rand.New(rand.NewSource(int64(seed + 2)))
@@ -192,21 +196,21 @@ func TestNobodyLeavesNeedlessly(t *testing.T) {
 	}
 }
 
-// fromLow makes a member one that has neither another one nor a pod of app low in its block.
+// fromLow keeps other members and pods of app low out of the member's block.
 func fromLow(p *v1.Pod) *v1.Pod {
 	required := &repels("want", "block", p).Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	*required = append(*required, terms("low", "block")...)
 	return p
 }
 
-// TestWhoHasLeftElsewhereStaysAway: who has left for members that must be apart from him, and is made again, does not come back to another
-// node beside their places; nor does another one. He is evicted once.
-func TestWhoHasLeftElsewhereStaysAway(t *testing.T) {
+// A victim that members must be apart from is recreated. It is not placed on another node next to the reserved nodes,
+// and is evicted only once.
+func TestRecreatedVictimStaysOffReservedDomains(t *testing.T) {
 	apart := func(p *v1.Pod) *v1.Pod { return repels("want", "block", p) }
 	for name, test := range map[string]struct {
 		wants []*v1.Pod
-		comes func(c *testcluster.Cluster, name string) // once "low" has been evicted, and at first
-		which string                                    // its pod
+		comes func(c *testcluster.Cluster, name string) // first as "low", and again once "low" was evicted
+		which string                                    // the suffix of its pod
 	}{
 		"a pod that keeps them off": {want(2, "4", apart), func(c *testcluster.Cluster, name string) {
 			c.Pod(apart(a(name, 10, "1", map[bool]string{true: "n2"}[name == "low"])))
@@ -235,9 +239,9 @@ func TestWhoHasLeftElsewhereStaysAway(t *testing.T) {
 	}
 }
 
-// TestWhoIsKeptOffSpeaksForNobodyElse: a gang that a reservation keeps off its domain says nothing of another one that asks for the same
-// and is not kept off.
-func TestWhoIsKeptOffSpeaksForNobodyElse(t *testing.T) {
+// A gang that a reservation keeps off a domain does not block another gang with the same requirements that the
+// reservation does not keep off.
+func TestGangKeptOffByReservationDoesNotBlockSimilarGang(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=4 s/c/n1=4 s/c/n2=4 s/c/n3=1")
 	c.Stay()
 	c.Pod(app(a("low", 10, "0", "n2"), "low"))
@@ -254,9 +258,9 @@ func TestWhoIsKeptOffSpeaksForNobodyElse(t *testing.T) {
 	c.Wait("other-0=n3", func() string { return c.Where("other-0") })
 }
 
-// TestWhoIsKeptOffTakesNobodyAlong: a reservation keeps the launcher of a gang off its block. The workers, who are not kept off, take what is
-// free there, and nobody leaves for them elsewhere.
-func TestWhoIsKeptOffTakesNobodyAlong(t *testing.T) {
+// A reservation keeps the launcher of a gang off its block. The workers use the free nodes of that block, and no pod
+// is evicted elsewhere for them.
+func TestWorkersUseFreeNodesWhenLauncherIsKeptOff(t *testing.T) {
 	plain := func(p *v1.Pod) *v1.Pod { return p }
 	by := func(of string) func(*v1.Pod) *v1.Pod { return func(p *v1.Pod) *v1.Pod { return near(of, "spine", p) } }
 	for name, are := range map[string]struct{ launcher, worker func(*v1.Pod) *v1.Pod }{

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// stopped is a clock of which the timers run, but it is always the same time.
+// stopped is a clock with running timers and a constant time.
 type stopped struct {
 	clock.RealClock
 	now time.Time
@@ -22,7 +22,7 @@ type stopped struct {
 
 func (s stopped) Now() time.Time { return s.now }
 
-// running are members of a gang, each with a node of its own.
+// running returns members of a gang, each with a node of its own.
 func running(name string, n int) (pods []*v1.Pod) {
 	for i := range n {
 		pods = append(pods, testcluster.A(fmt.Sprint(name, "-", i), 100, "8", fmt.Sprint("n", i)))
@@ -30,13 +30,13 @@ func running(name string, n int) (pods []*v1.Pod) {
 	return pods
 }
 
-// holding counts the members of a pod's gang that have a place, as far as the cache has heard.
+// holding counts the members of a pod's gang that have a node in the cache.
 func holding(c *testcluster.Cluster, of *v1.Pod) func() string {
 	return func() string { pods, _ := c.Plugin.Cache.Placed(source.GangOf(of)); return fmt.Sprint(len(pods)) }
 }
 
-// ends is a cluster on which a gang of two has run, of which nobody may leave for g, and one pod that may. It has lost its first
-// member, which the cache has heard of, and then g has come.
+// ends is a cluster with a gang of two that g may not evict, and a pod that g may evict. The first member of the gang
+// was deleted, and the cache has seen that. Then g is created.
 func ends(t *testing.T, by clock.WithTicker) *testcluster.Cluster {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
 	c.Clock = by
@@ -52,19 +52,19 @@ func ends(t *testing.T, by clock.WithTicker) *testcluster.Cluster {
 	return c
 }
 
-// TestNobodyLeavesForAnEnd: of a gang that ends the first pod has gone, and with somebody's eviction that would be enough. The second one follows:
-// nobody is evicted.
-func TestNobodyLeavesForAnEnd(t *testing.T) {
-	c := ends(t, stopped{now: time.Now()}) // however long it takes until the second one goes
+// The first pod of a finishing gang is deleted, and an eviction would let g start. The second pod follows: no pod is
+// evicted.
+func TestNoEvictionWhileGangFinishes(t *testing.T) {
+	c := ends(t, stopped{now: time.Now()}) // the wait for the second deletion does not time out
 	c.WaitSaid(1, "a gang is finishing")
 	c.Remove("end-1")
 	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
 	require.Empty(t, c.Evicted())
 }
 
-// TestNotHeardOfYet: the informer knows that a member has gone, and has told nobody. That is enough for an end; and one that was made again under
-// its name has gone, too.
-func TestNotHeardOfYet(t *testing.T) {
+// The informer's store lacks a member, but its handlers have not run yet. The gang already counts as finishing. A
+// member recreated under the same name counts as gone, too.
+func TestFinishingGangIsKnownBeforeItsEvents(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
 	c.Clock = stopped{now: time.Now()}
 	end := running("end", 2)
@@ -90,9 +90,9 @@ func TestNotHeardOfYet(t *testing.T) {
 	require.Empty(t, c.Evicted())
 }
 
-// TestGoneButForTheSnapshot: all members of a gang have gone, and who is tried is tried with a snapshot that has them still. Nobody is evicted for
-// room that is free.
-func TestGoneButForTheSnapshot(t *testing.T) {
+// All members of a gang are deleted, but the scheduler's snapshot still has them. No pod is evicted for capacity that
+// is free already.
+func TestNoEvictionForPodsDeletedSinceSnapshot(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=4")
 	c.Clock = stopped{now: time.Now()}
 	end := running("end", 2)
@@ -106,9 +106,9 @@ func TestGoneButForTheSnapshot(t *testing.T) {
 	require.Empty(t, c.Evicted())
 }
 
-// TestWhoWaitsKeepsNoVictims: a gang waits for an end, and what it would get without it is kept for it only where nobody would leave: one that needs
-// little evicts the pod that matters least, or sends it back that is on its way there.
-func TestWhoWaitsKeepsNoVictims(t *testing.T) {
+// A gang that waits for a finishing gang reserves only nodes without victims. A small gang may therefore evict the
+// least important pod, or requeue such a pod at Permit.
+func TestGangThatWaitsForFinishReservesNoVictims(t *testing.T) {
 	on := func(p *v1.Pod, nodes ...string) *v1.Pod {
 		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
 			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
@@ -149,15 +149,15 @@ func TestWhoWaitsKeepsNoVictims(t *testing.T) {
 	}
 }
 
-// TestNoEnd: nobody follows. It is waited for a moment, and no longer.
-func TestNoEnd(t *testing.T) {
+// The second member of the gang is not deleted. After a short wait g evicts a pod.
+func TestPreemptionContinuesWhenGangDoesNotFinish(t *testing.T) {
 	c := ends(t, nil)
 	c.Wait("low", c.Evicted)
 	c.Wait("g-0=n0 g-1=n2", func() string { return c.Where("g-0", "g-1") })
 }
 
-// TestASpareOneIsNoEnd: a gang that has lost one, and needs no more than are left, does not end: nobody waits for that.
-func TestASpareOneIsNoEnd(t *testing.T) {
+// A gang that lost only a spare member does not finish, and no gang waits for it.
+func TestLostSpareMemberDoesNotDelayPreemption(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
 	runs := running("runs", 3)
 	c.Gang("runs", 2, runs...)
@@ -170,9 +170,9 @@ func TestASpareOneIsNoEnd(t *testing.T) {
 	require.Empty(t, c.Said("a gang is finishing"))
 }
 
-// TestOwnSubGroupsAreNoEnd: a gang of one sub-group has lost a member, and another one waits. It does not wait for those of its own who run,
-// though planners see them as a gang of another name.
-func TestOwnSubGroupsAreNoEnd(t *testing.T) {
+// A gang of one sub-group lost a member, and its replacement waits. The gang does not wait for its own running
+// members to finish, though planners see them as another gang.
+func TestGangDoesNotWaitForItsOwnSubGroup(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
 	member := func(cpus, node string) *v1.Pod {
 		p := testcluster.A("", 100, cpus, node)
@@ -193,8 +193,8 @@ func TestOwnSubGroupsAreNoEnd(t *testing.T) {
 	require.Empty(t, c.Said("a gang is finishing"))
 }
 
-// TestOvertaken: who came later and needs less does not take the room of who waits for an end.
-func TestOvertaken(t *testing.T) {
+// A later and smaller pod does not take the capacity of a gang that waits for a finishing gang.
+func TestLaterPodDoesNotTakeCapacityOfWaitingGang(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
 	end := running("end", 2)
 	c.Gang("end", 2, end...)

@@ -25,9 +25,11 @@ func TestExplanation(t *testing.T) {
 		{Domain: 5, Outcome: evict.Untried},
 		{Domain: 5, Outcome: evict.Impossible},
 	}})
-	require.Equal(t, "evicts in the cluster: lowest sum of priorities. the cluster: 3 pods of priority up to 7, 9 in sum, 2 against a budget; "+
-		"s1: 1 pod of priority -7, 1 against a budget; s1: none, but 2 waiting pods are requeued, of priority up to 7; s1: 1 pod, and 2 waiting pods are requeued, of priority up to 7; "+
-		"s2: no pods; and 2 more",
+	require.Equal(t,
+		"evicts in the cluster: lowest sum of priorities. the cluster: 3 pods of priority up to 7, 9 in sum, 2 against a budget; "+
+			"s1: 1 pod of priority -7, 1 against a budget; s1: none, but 2 waiting pods are requeued, of priority up to 7; s1: 1 pod, and 2 "+
+			"waiting pods are requeued, of priority up to 7; "+
+			"s2: no pods; and 2 more",
 		got.String())
 	data, err := json.Marshal(got)
 	require.NoError(t, err)

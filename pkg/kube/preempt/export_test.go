@@ -12,9 +12,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Who lists the candidates for an attempt, a line for each node that has any ("n0: who of
-// gang 1, who counts towards budgets, and (who terminates anyway)"), and one for each gang.
-func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) {
+// ListCandidates returns a line for each node that has candidates, and a line for each gang. In "n0: x[1] y+b=2 (z)"
+// x is of gang 1, y counts towards budget b, and z terminates anyway.
+func (p *Preemptor) ListCandidates(ctx context.Context, a *place.Attempt) (lines []string) {
 	name := func(key string) string { _, n := convert.SplitKey(key); return n }
 	c := p.candidates(ctx, a, p.Limits().MaxGrace, extent{}, nil)
 	for i, here := range c.byNode {
@@ -58,7 +58,7 @@ func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) 
 	return lines
 }
 
-// Asked is what Evict would ask to leave, and where the members would be.
+// Asked returns the victims that Evict would evict, and the nodes of the members.
 func (p *Preemptor) Asked(ctx context.Context, a *place.Attempt) (gone, places []string, verdict Verdict) {
 	_, found, verdict := p.overGangSets(ctx, a)
 	if found == nil {
@@ -74,10 +74,10 @@ func (p *Preemptor) Asked(ctx context.Context, a *place.Attempt) (gone, places [
 	return gone, places, verdict
 }
 
-// Searched is on how many nodes victims were looked for so far.
+// Searched returns the number of nodes on which victims were searched so far.
 func (p *Preemptor) Searched() int64 { return p.searched.Load() }
 
-// AskedAmong says what comes of several attempts, if victims are looked for on so many nodes at most.
+// AskedAmong returns the verdict for several attempts, with victims searched on at most that many nodes.
 func (p *Preemptor) AskedAmong(ctx context.Context, nodes int64, some ...*place.Attempt) Verdict {
 	defer func(was int64) { p.among = was }(p.among)
 	p.among = nodes
@@ -85,13 +85,13 @@ func (p *Preemptor) AskedAmong(ctx context.Context, nodes int64, some ...*place.
 	return verdict
 }
 
-// ForgetVain forgets where nobody was found.
-func (p *Preemptor) ForgetVain() {
+// ForgetFailedSearches forgets the searches that found no victims.
+func (p *Preemptor) ForgetFailedSearches() {
 	clear(p.memory.byRequest)
 }
 
-// GoesBy has it look there which pods are gone.
+// GoesBy sets the store that shows which pods are gone.
 func (p *Preemptor) GoesBy(there toolscache.Store) { p.podStore = there }
 
-// Gone is gone.
+// Gone reports whether a pod is gone.
 func (p *Preemptor) Gone(pod *v1.Pod) bool { return p.isGone(convert.PodKey(pod), pod.UID) }

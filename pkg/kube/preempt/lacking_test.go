@@ -18,15 +18,14 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// of makes a pod one of a quota.
+// of puts a pod into a quota.
 func of(quota string, p *v1.Pod) *v1.Pod {
 	metav1.SetMetaDataLabel(&p.ObjectMeta, "quota", quota)
 	return p
 }
 
-// TestWhoLeavesWithin: whom a gang that needs a node of 4 CPUs evicts where something is lacking in quotas as well. Others of
-// quota "theirs" are nobody's victims.
-func TestWhoLeavesWithin(t *testing.T) {
+// A gang needs a node of 4 CPUs, and victims must also free quota. Pods of quota "theirs" are no victims.
+func TestVictimsFreeCapacityAndQuota(t *testing.T) {
 	const noHelp = "preemption is not helpful for scheduling"
 	for name, test := range map[string]struct {
 		given  func(c *testcluster.Cluster)
@@ -38,20 +37,20 @@ func TestWhoLeavesWithin(t *testing.T) {
 			c.Pod(a("x", 10, "4", "n0"))
 			c.Pod(of("b", a("y", 20, "4", "n1")))
 		}, evicts: "x for want-0=n0"},
-		"who makes room is of the quota": {given: func(c *testcluster.Cluster) {
+		"the victim that frees a node is of the quota": {given: func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n0"))
 			c.Pod(of("b", a("y", 20, "4", "n1")))
 		}, lack: "b", evicts: "y for want-0=n1"},
-		"one for room, and one for the quota": {given: func(c *testcluster.Cluster) {
+		"one for the node and one for the quota": {given: func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n0"))
 			c.Pod(of("b", a("y", 20, "1", "n1")))
 			c.Pod(a("important", 200, "3", "n1"))
 		}, lack: "b", evicts: "x y for want-0=n0"},
-		"there is room, and the quota needs one to leave": {given: func(c *testcluster.Cluster) {
+		"there is capacity, but no quota": {given: func(c *testcluster.Cluster) {
 			c.Pod(of("b", a("x", 20, "4", "n0")))
 			c.Pod(of("b", a("y", 10, "1", "n0")))
 		}, lack: "b", evicts: "y for want-0=n1"},
-		"it would help nobody": {given: func(c *testcluster.Cluster) {
+		"no victim is of the quota": {given: func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n0"))
 			c.Pod(a("y", 20, "4", "n1"))
 		}, lack: "b", evicts: noHelp},
@@ -64,15 +63,15 @@ func TestWhoLeavesWithin(t *testing.T) {
 			c.Pod(a("important", 200, "2", "n0"))
 			c.Pod(a("y", 200, "4", "n1"))
 		}, lack: "b", evicts: noHelp},
-		"nobody whom the quotas protect": {given: func(c *testcluster.Cluster) {
+		"no pod that the quotas protect": {given: func(c *testcluster.Cluster) {
 			c.Pod(of("theirs", a("x", 10, "4", "n0")))
 			c.Pod(a("y", 20, "4", "n1"))
 		}, evicts: "y for want-0=n1"},
-		"nobody but those": {given: func(c *testcluster.Cluster) {
+		"only pods that the quotas protect": {given: func(c *testcluster.Cluster) {
 			c.Pod(of("theirs", a("x", 10, "4", "n0")))
 			c.Pod(of("theirs", a("y", 20, "4", "n1")))
 		}, lack: "b", evicts: "no potential victims"},
-		"first one for the quota, who leaves room for less": {given: func(c *testcluster.Cluster) {
+		"a victim for the quota makes a smaller victim enough": {given: func(c *testcluster.Cluster) {
 			c.Pod(a("x", 20, "4", "n0"))
 			c.Pod(of("b", a("y", 10, "2", "n1")))
 			c.Pod(a("z", 10, "2", "n1"))
@@ -83,7 +82,7 @@ func TestWhoLeavesWithin(t *testing.T) {
 			c.Pod(of("c", a("w", 10, "1", "n1")))
 			c.Pod(a("z", 10, "2", "n1"))
 		}, lack: "b c", evicts: "w y z for want-0=n1"},
-		"first one whom a gang can spare, then what is left of it": {given: func(c *testcluster.Cluster) {
+		"a spare member for the quota, then the rest of its gang": {given: func(c *testcluster.Cluster) {
 			c.Pod(a("x", 20, "4", "n0"))
 			c.Gang("g", 1, of("b", a("", 10, "2", "n1")), a("", 15, "2", "n1"))
 		}, lack: "b", evicts: "g-0 g-1 for want-0=n1"},
@@ -96,7 +95,7 @@ func TestWhoLeavesWithin(t *testing.T) {
 			c.Gang("g", 2, of("b", a("", 10, "4", "n0")), of("b", a("", 10, "1", "n1")))
 			c.Pod(a("important", 200, "3", "n1"))
 		}, lack: "b b", evicts: "g-0 g-1 for want-0=n0"},
-		"no more of one quota than may leave": {given: func(c *testcluster.Cluster) {
+		"at most so many of one quota": {given: func(c *testcluster.Cluster) {
 			for i := range 10 {
 				c.Pod(of("b", a(fmt.Sprint("x", i), 10, "400m", "n0")))
 			}
@@ -105,7 +104,7 @@ func TestWhoLeavesWithin(t *testing.T) {
 				c.Pod(of("c", a(fmt.Sprint("z", i), 20, "333m", "n1")))
 			}
 		}, lack: "b<6", evicts: "y0 y1 y2 y3 y4 y5 z0 z1 z2 z3 z4 z5 for want-0=n1"},
-		"of one node no more of one quota than may leave": {given: func(c *testcluster.Cluster) {
+		"at most so many of one quota on one node": {given: func(c *testcluster.Cluster) {
 			for i := range 10 {
 				c.Pod(of("b", a(fmt.Sprint("x", i), 10, "200m", "n0")))
 				c.Pod(of("c", a(fmt.Sprint("z", i), 20, "200m", "n0")))
@@ -124,22 +123,22 @@ func TestWhoLeavesWithin(t *testing.T) {
 	}
 }
 
-// TestManyUnlikeMembers: of more kinds of members than all ways can be tried for it is tried who may stay, the dearest
+// With many kinds of members not all victim sets are tried. Single victims are spared instead, the most important
 // first.
-func TestManyUnlikeMembers(t *testing.T) {
+func TestManyKindsOfMembersSpareNeedlessVictims(t *testing.T) {
 	for name, test := range map[string]struct {
 		given func(c *testcluster.Cluster)
 		gone  string
 	}{
-		"who need not leave stays": {func(c *testcluster.Cluster) {
+		"no needless victim": {func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "3", "n0"))
 			c.Pod(a("y", 5, "1", "n0"))
 		}, "x"},
-		"the dearer one": {func(c *testcluster.Cluster) {
+		"the more important pod stays": {func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "2", "n0"))
 			c.Pod(a("y", 20, "2", "n0"))
 		}, "x"},
-		"two leave, of three": {func(c *testcluster.Cluster) {
+		"two of three": {func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "1", "n0"))
 			c.Pod(a("y", 30, "1", "n0"))
 			c.Pod(a("z", 20, "1", "n0"))
@@ -149,7 +148,7 @@ func TestManyUnlikeMembers(t *testing.T) {
 			c.Gang("g", 1, a("", 1, "2", "n0"))
 			c.Pod(a("x", 10, "2", "n0"))
 		}, "g-0"},
-		"nobody of a gang that would leave whole": {func(c *testcluster.Cluster) {
+		"no member of a gang that would be evicted whole": {func(c *testcluster.Cluster) {
 			c.Gang("g", 2, a("", 1, "1", "n0"), a("", 1, "1", "n0"))
 			c.Pod(a("x", 10, "2", "n0"))
 		}, "x"},
@@ -157,10 +156,10 @@ func TestManyUnlikeMembers(t *testing.T) {
 			c.Gang("g", 2, a("", 1, "1", "n0"), a("", 1, "1", "n0"))
 			c.Pod(a("x", 200, "2", "n0"))
 		}, "g-0 g-1"},
-		"whom a gang can spare": {func(c *testcluster.Cluster) {
+		"a spare member": {func(c *testcluster.Cluster) {
 			c.Gang("g", 1, a("", 10, "2", "n0"), a("", 200, "2", "n0"))
 		}, "g-0"},
-		"who terminates anyway has left": {func(c *testcluster.Cluster) {
+		"terminating pods count as gone": {func(c *testcluster.Cluster) {
 			c.Pod(leaving(a("x", 10, "2", "n0")))
 			c.Pod(a("y", 5, "2", "n0"))
 		}, ""},
@@ -179,7 +178,7 @@ func TestManyUnlikeMembers(t *testing.T) {
 	}
 }
 
-// parts makes a gang of two sub-groups of two at the least, of which it needs so many, and of members that are in none.
+// parts creates a gang of sub-groups with at least two members each. The gang needs least of these sub-groups.
 func parts(c *testcluster.Cluster, least int64, members ...*v1.Pod) {
 	for _, p := range members {
 		p.Labels["app"] = "low"
@@ -196,12 +195,12 @@ func in(part string, p *v1.Pod) *v1.Pod {
 	return p
 }
 
-// TestSubGroupsLeave: whom a gang that needs a node evicts of one whose members form sub-groups on n0 and n1, n2 and n3.
-func TestSubGroupsLeave(t *testing.T) {
+// A gang needs a node, and the victims are members of sub-groups: one on n0 and n1, one on n2 and n3.
+func TestSubGroupsAsVictims(t *testing.T) {
 	for name, test := range map[string]struct {
-		least       int64
-		first       int32 // priority of the first sub-group
-		who, evicts string
+		least              int64
+		first              int32 // priority of the first sub-group
+		candidates, evicts string
 	}{
 		"one that is not needed": {1, 20, "n0: low-0[1]\nn1: low-1[1]\nn2: low-2[2]\nn3: low-3[2]\n" +
 			"[1]: spare 0, whole 2 pods up to 20, with [2]\n[2]: spare 0, whole 2 pods up to 10, with [1]", "low-2 low-3 for want-0=n2"},
@@ -213,17 +212,18 @@ func TestSubGroupsLeave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := wanting(t, "s/b/n0=4 s/b/n1=4 s/b/n2=4 s/b/n3=4", 1, pending(1, 100, "4"), func(c *testcluster.Cluster) {
-				parts(c, test.least, in("0", a("", test.first, "4", "n0")), in("0", a("", test.first, "4", "n1")), in("1", a("", 10, "4", "n2")), in("1", a("", 10, "4", "n3")))
+				parts(c, test.least, in("0", a("", test.first, "4", "n0")), in("0", a("", test.first, "4", "n1")), in("1", a("", 10, "4", "n2")),
+					in("1", a("", 10, "4", "n3")))
 			})
-			s.Wait(test.who, s.who)
+			s.Wait(test.candidates, s.listCandidates)
 			s.Wait(test.evicts, func() string { return s.evicts() })
 		})
 	}
 }
 
-// TestWholeGangs: which gangs leave whole when some pods do. Of one that runs on without a sub-group that is said when all its
-// sub-groups leave.
-func TestWholeGangs(t *testing.T) {
+// The gangs that are evicted whole with a set of pods. A gang that can spare a sub-group counts once all its
+// sub-groups are victims.
+func TestGangsEvictedWholeAreListed(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8")
 	parts(c, 1, in("0", a("", 10, "1", "n0")), in("0", a("", 10, "1", "n0")), in("1", a("", 10, "1", "n0")), in("1", a("", 10, "1", "n0")))
 	c.Gang("g", 1, a("", 10, "1", "n0"), a("", 10, "1", "n0"))
@@ -260,28 +260,28 @@ func TestWholeGangs(t *testing.T) {
 	}
 }
 
-// TestLeavers: who may leave however long that takes, and who does anyway.
-func TestLeavers(t *testing.T) {
+// The possible victims of each node with any grace period, and the terminating pods.
+func TestPossibleVictimsOfEachNode(t *testing.T) {
 	for name, test := range map[string]struct {
-		given  func(c *testcluster.Cluster)
-		want   string
-		nobody bool
+		given func(c *testcluster.Cluster)
+		want  string
+		none  bool
 	}{
 		"all that may": {func(c *testcluster.Cluster) {
 			c.Pod(slow(a("x", 10, "1", "n0")))
 			c.Pod(a("high", 200, "1", "n0"))
 			c.Gang("g", 1, a("", 10, "1", "n1"))
 		}, "x | g-0", false},
-		"who terminates anyway": {func(c *testcluster.Cluster) {
+		"terminating pods": {func(c *testcluster.Cluster) {
 			c.Pod(tomorrow(a("x", 10, "1", "n0")))
 			c.Pod(a("y", 10, "1", "n0"))
 		}, "x y | ", false},
-		"nobody": {func(c *testcluster.Cluster) { c.Pod(a("high", 200, "1", "n0")) }, " | ", true},
+		"no candidates": {func(c *testcluster.Cluster) { c.Pod(a("high", 200, "1", "n0")) }, " | ", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := wanting(t, "s/b/n0=4 s/b/n1=4", 1, pending(1, 100, "4"), test.given)
 			at := s.attempt()
-			gone, nobody := s.Plugin.Preemptor.Candidates(t.Context(), at)
+			gone, none := s.Plugin.Preemptor.Candidates(t.Context(), at)
 			var nodes []string
 			for _, here := range gone {
 				var names []string
@@ -292,14 +292,14 @@ func TestLeavers(t *testing.T) {
 				nodes = append(nodes, strings.Join(names, " "))
 			}
 			require.Equal(t, test.want, strings.Join(nodes, " | "))
-			require.Equal(t, test.nobody, nobody)
+			require.Equal(t, test.none, none)
 			require.Equal(t, preempt.Evicts, s.Plugin.Preemptor.May(at))
 		})
 	}
 }
 
-// TestMay: whether victims are looked for at all.
-func TestMay(t *testing.T) {
+// Victims are searched only if the gang may preempt and preemption is enabled.
+func TestPreemptionIsAllowed(t *testing.T) {
 	s := wanting(t, "s/b/n0=4", 1, pending(1, 100, "4"), func(c *testcluster.Cluster) { c.Pod(a("x", 10, "4", "n0")) })
 	p, at := s.Plugin.Preemptor, s.attempt()
 	require.Equal(t, preempt.Evicts, p.May(at))
@@ -307,13 +307,13 @@ func TestMay(t *testing.T) {
 	require.Equal(t, preempt.Never, p.May(at))
 	at.Group.Pods["default/want-0"].Spec.PreemptionPolicy = nil
 	at.Group.Holding = true
-	require.Equal(t, preempt.NoHelp, p.May(at), "it has places that it holds on to")
-	o := p.Options // another one: what a process before has begun may be looked for just now
+	require.Equal(t, preempt.NoHelp, p.May(at), "it keeps its reserved nodes")
+	o := p.Options // another preemptor: this one may still read evictions of an earlier process
 	o.Limits = func() preempt.Limits { l := p.Limits(); l.Enabled = false; return l }
 	require.Equal(t, preempt.Off, preempt.New(o).May(at))
 }
 
-// asked is Lacking that counts of how many it is asked whether they are enough.
+// asked is Lacking that counts the pods of all quota checks.
 type asked struct {
 	preempt.Lacking
 	pods *int
@@ -326,15 +326,15 @@ func (a asked) Enough(gone []*v1.Pod) bool {
 	return a.Lacking.Enough(gone)
 }
 
-// TestQuotasAreNotAskedForEver: where many must leave for room, and as many others for the quotas, of whom there are many, the search for those who cost
-// less ends soon. All gangs wait for it.
-func TestQuotasAreNotAskedForEver(t *testing.T) {
+// Many victims are needed for nodes, and as many for quotas with many candidates. The search for cheaper victims ends
+// soon, because all gangs wait for it.
+func TestQuotaSearchIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		may     string
 		verdict preempt.Verdict
 	}{
-		"some are found":  {"", preempt.Evicts},
-		"nobody is found": {" b<19", preempt.NoHelp},
+		"some are found":       {"", preempt.Evicts},
+		"no victims are found": {" b<19", preempt.NoHelp},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var nodes []string

@@ -7,8 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPatient: a group waits for five seconds from the first time on, and may do so again when it has not waited for as long. Others are others.
-func TestPatient(t *testing.T) {
+// A group waits for a finishing gang for five seconds, counted separately for each group. It may wait again after
+// five seconds without a wait.
+func TestGangWaitsForFinishAtMostFiveSeconds(t *testing.T) {
 	var p patient
 	may := func(ms int) bool { return p.mayWait(gangG, time.Unix(1000, 0).Add(time.Duration(ms)*time.Millisecond)) }
 	require.True(t, may(0) && may(1000) && may(4999))

@@ -25,14 +25,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Lacking is Quotas, and what they say: so many pods must leave of each before it has enough, "*" of any, and no more of those that are in Most. A pod's label
-// "quota" is its quota; nobody of quota "theirs" may be evicted, and who is in Gone counts as gone already.
+// Lacking is Quotas with a number of pods that must be evicted from each quota; "*" is any quota. Most limits how
+// many pods of a quota may be evicted. A pod's label "quota" is its quota. Pods of quota "theirs" may not be evicted,
+// and pods in Gone count as gone already.
 type Lacking struct {
 	Pods, Most map[string]int
 	Gone       []*v1.Pod
 }
 
-// Lack reads what is lacking: "b c c * d<2" is one pod of quota b, two of c and one more, and no more than two may leave of d.
+// Lack parses Lacking: "b c c * d<2" is one pod of quota b, two of c, one of any quota, and at most two of d.
 func Lack(words string) Lacking {
 	l := Lacking{Pods: map[string]int{}, Most: map[string]int{}}
 	for word := range strings.FieldsSeq(words) {
@@ -79,7 +80,7 @@ func (l Lacking) Enough(gone []*v1.Pod) bool {
 	return l.Right(gone) && !slices.ContainsFunc(slices.Collect(maps.Values(left)), func(n int) bool { return n > 0 })
 }
 
-// count is how many pods leave of each quota.
+// count returns the number of evicted pods of each quota.
 func (l Lacking) count(gone []*v1.Pod) map[string]int {
 	of, known := map[string]int{}, map[types.UID]bool{}
 	for _, pod := range gone {
@@ -100,7 +101,7 @@ func (l Lacking) Right(gone []*v1.Pod) bool {
 	return true
 }
 
-// Check says Admitted of those who are enough, and Exceeds of those of whom more leave than may.
+// Check returns Admitted for enough victims, and Exceeds for too many victims of one quota.
 func (l Lacking) Check(gone []*v1.Pod) quota.Verdict {
 	switch {
 	case l.Enough(gone):
@@ -117,17 +118,21 @@ func (l Lacking) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod)) {
 	return may, func(pods []*v1.Pod) { gone = append(gone, pods...) }
 }
 
-// Fits has enough when as many have left, whoever asks.
+// Fits does not depend on the quota of the pods.
 func (l Lacking) Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool {
 	return l.Enough(slices.DeleteFunc(slices.Collect(maps.Values(group.Pods)), func(p *v1.Pod) bool { return !leaves(p) }))
 }
 
 var candidateWord = regexp.MustCompile(`^((\w+)(-\d)?)=(\d+)(:\w+)?(@\d+)?$`)
 
-// candidatesOf reads who may leave, node by node: "x=10:b@5 g-0=20 | y=30" is x of priority 10 and quota b, which began at
-// second 5, on the first node with a member of gang g, and y on the second one. Each gang is listed with how many it can spare, "!" if not all
-// of it may leave; those in one word are of one group: "g=1+h=0!". The members of a gang that are known are
-// other objects than those that the scheduler counts on a node, as they may be in a cluster.
+// candidatesOf parses the candidates of each node.
+//
+//	In "x=10:b@5 g-0=20 | y=30" the first node has x and a member of gang g, the second node has y.
+//	The pod x has priority 10 and quota b, and started at second 5.
+//
+// Gangs are listed with their number of spare members, and "!" for a gang that may not be evicted whole. Gangs in one
+// word are a gang group: "g=1+h=0!". As in a cluster, the running pods of gangs are other objects than the pods on
+// nodes.
 func candidatesOf(t rapid.TB, there, gangs, lack string) *candidates {
 	t.Helper()
 	c, number := &candidates{claim: Lack(lack)}, map[string]int{}
@@ -178,36 +183,40 @@ func namesOf(pods []*v1.Pod) string {
 func TestQuotaNeedsMoreVictims(t *testing.T) {
 	for name, test := range map[string]struct {
 		there, gangs string
-		room         string // the pods in whose place the member fits
+		room         string // the pods that the member replaces
 		lack         string // what the quotas need
-		want         string // the victims; "nobody" if no set is enough
+		want         string // the victims; "none" if no set is enough
 	}{
-		"they have enough":                            {"x=10:a y=1:b", "", "x", "a", "x"},
-		"nothing is lacking":                          {"x=10:a y=1:b", "", "x", "", "x"},
-		"one more":                                    {"x=10:a y=20:b z=10:b", "", "x", "b", "x z"},
-		"anywhere":                                    {"x=10:a | y=20:b | z=10:b", "", "x", "b", "x z"},
-		"nobody can":                                  {"x=10:a y=20:c", "", "x", "b", "nobody"},
-		"not as many":                                 {"x=10:a y=20:b", "", "x", "b b", "nobody"},
-		"two for one quota":                           {"x=10:a y=20:b z=10:b w=30:b", "", "x", "b b", "x z y"},
-		"one for each of two quotas":                  {"x=10:a y=20:b z=10:b w=30:c", "", "x", "b c", "x z w"},
-		"who makes room is one of those":              {"x=10:b y=20:b z=10:b", "", "x", "b b", "x z"},
-		"three, and nobody who need not":              {"x=10:a v=5:c y=20:b z=10:b w=30:b", "", "x", "b b b", "x z y w"},
-		"three, of whom one quota needs one":          {"x=10:a v=5:c u=6:c y=20:b z=10:b", "", "x", "c b b", "x v z y"},
-		"one dear one rather than two":                {"x=10:a g-0=1:b g-1=1:b y=90:b", "g=0", "x", "b", "x y"},
-		"a gang whole rather than three":              {"x=10:a g-0=10:b g-1=10:b g-2=10:b y=20:b w=20:b v=20:b", "g=0", "x", "b b b", "x g-0 g-1 g-2"},
-		"one whom a gang can spare":                   {"x=10:a g-0=10:b g-1=10:b", "g=1", "x", "b", "x g-0"},
-		"the gang then, if that is not enough":        {"x=10:a g-0=10:b g-1=10:b", "g=1", "x", "b b", "x g-0 g-1"},
-		"who makes room is the one to spare":          {"g-0=10:a g-1=10:b y=50:b", "g=1!", "g-0", "b", "g-0 y"},
-		"one may be spared, and leaves with its gang": {"x=10:a g-0=1:b g-1=10:b h-0=30:b h-1=30:b", "g=1 h=0", "x", "b b b b", "x g-0 g-1 h-0 h-1"},
-		"no more of one quota than may leave":         {"x=10:a y=10:b z=10:b w=10:b v=20:c u=20:c", "", "x", "* * * * b<2", "x y w u"},
-		"nobody, if those who may are too few":        {"x=10:a y=10:b z=10:b w=10:b v=20:c", "", "x", "* * * * * b<2", "nobody"},
-		"nobody, if too many make room":               {"x=10:b y=10:b z=10:b w=10:c", "", "x y", "* * * b<1", "nobody"},
-		"two who can be spared":                       {"x=10:a g-0=10:b g-1=20:b h-0=5:b", "g=1! h=1!", "x", "b b", "x h-0 g-0"},
+		"they have enough":                      {"x=10:a y=1:b", "", "x", "a", "x"},
+		"nothing is lacking":                    {"x=10:a y=1:b", "", "x", "", "x"},
+		"one more":                              {"x=10:a y=20:b z=10:b", "", "x", "b", "x z"},
+		"anywhere":                              {"x=10:a | y=20:b | z=10:b", "", "x", "b", "x z"},
+		"no victim of the quota":                {"x=10:a y=20:c", "", "x", "b", "none"},
+		"not as many":                           {"x=10:a y=20:b", "", "x", "b b", "none"},
+		"two for one quota":                     {"x=10:a y=20:b z=10:b w=30:b", "", "x", "b b", "x z y"},
+		"one for each of two quotas":            {"x=10:a y=20:b z=10:b w=30:c", "", "x", "b c", "x z w"},
+		"the victim that frees the node counts": {"x=10:b y=20:b z=10:b", "", "x", "b b", "x z"},
+		"three, without needless victims":       {"x=10:a v=5:c y=20:b z=10:b w=30:b", "", "x", "b b b", "x z y w"},
+		"three, one of another quota":           {"x=10:a v=5:c u=6:c y=20:b z=10:b", "", "x", "c b b", "x v z y"},
+		"one important pod rather than two":     {"x=10:a g-0=1:b g-1=1:b y=90:b", "g=0", "x", "b", "x y"},
+		"a gang whole rather than three": {
+			"x=10:a g-0=10:b g-1=10:b g-2=10:b y=20:b w=20:b v=20:b", "g=0", "x", "b b b", "x g-0 g-1 g-2",
+		},
+		"a spare member":                                     {"x=10:a g-0=10:b g-1=10:b", "g=1", "x", "b", "x g-0"},
+		"the whole gang if that is not enough":               {"x=10:a g-0=10:b g-1=10:b", "g=1", "x", "b b", "x g-0 g-1"},
+		"the victim that frees the node is the spare member": {"g-0=10:a g-1=10:b y=50:b", "g=1!", "g-0", "b", "g-0 y"},
+		"a spare member is evicted with its gang": {
+			"x=10:a g-0=1:b g-1=10:b h-0=30:b h-1=30:b", "g=1 h=0", "x", "b b b b", "x g-0 g-1 h-0 h-1",
+		},
+		"at most so many of one quota":                  {"x=10:a y=10:b z=10:b w=10:b v=20:c u=20:c", "", "x", "* * * * b<2", "x y w u"},
+		"none, if too few may be evicted":               {"x=10:a y=10:b z=10:b w=10:b v=20:c", "", "x", "* * * * * b<2", "none"},
+		"none, if the node needs too many of one quota": {"x=10:b y=10:b z=10:b w=10:c", "", "x y", "* * * b<1", "none"},
+		"two spare members":                             {"x=10:a g-0=10:b g-1=20:b h-0=5:b", "g=1! h=1!", "x", "b b", "x h-0 g-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := candidatesOf(t, test.there, test.gangs, test.lack)
 			found := evict.Cheapest(c.needing(test.room))
-			if test.want == "nobody" {
+			if test.want == "none" {
 				require.Empty(t, found.Victims)
 				require.True(t, found.Freeable)
 				return

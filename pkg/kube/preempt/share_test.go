@@ -14,8 +14,8 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// TestPodComparesVictimsOnAShareOfTheNodes: for a pod without a gang victims are compared on as many nodes as DefaultPreemption's arguments say, and on all
-// nodes where those give no room, or only against a disruption budget or after a long grace period.
+// A pod without a gang compares victims on as many nodes as DefaultPreemption's arguments say. All nodes are compared
+// if these have no victims, or only against a disruption budget or with a long grace period.
 func TestPodComparesVictimsOnAShareOfTheNodes(t *testing.T) {
 	none := func(*testcluster.Cluster) {}
 	for name, c := range map[string]struct {
@@ -24,11 +24,13 @@ func TestPodComparesVictimsOnAShareOfTheNodes(t *testing.T) {
 		budgets []*policy.PodDisruptionBudget
 		evicts  string
 	}{
-		"all":                     {4, func(c *testcluster.Cluster) { c.Pod(a("v0", 20, "4", "n0")) }, nil, "v3"},
-		"one":                     {1, func(c *testcluster.Cluster) { c.Pod(a("v0", 20, "4", "n0")) }, nil, "v0"},
-		"two, evenly spread":      {2, func(c *testcluster.Cluster) { c.Pod(a("v0", 20, "4", "n0")) }, nil, "v2"},
-		"no pod may be evicted":   {1, func(c *testcluster.Cluster) { c.Pod(a("v0", 200, "4", "n0")) }, nil, "v3"},
-		"a budget is violated":    {1, func(c *testcluster.Cluster) { c.Pod(app(a("v0", 1, "4", "n0"), "db")) }, []*policy.PodDisruptionBudget{budget("b", 0, "db")}, "v3"},
+		"all":                   {4, func(c *testcluster.Cluster) { c.Pod(a("v0", 20, "4", "n0")) }, nil, "v3"},
+		"one":                   {1, func(c *testcluster.Cluster) { c.Pod(a("v0", 20, "4", "n0")) }, nil, "v0"},
+		"two, evenly spread":    {2, func(c *testcluster.Cluster) { c.Pod(a("v0", 20, "4", "n0")) }, nil, "v2"},
+		"no pod may be evicted": {1, func(c *testcluster.Cluster) { c.Pod(a("v0", 200, "4", "n0")) }, nil, "v3"},
+		"a budget is violated": {
+			1, func(c *testcluster.Cluster) { c.Pod(app(a("v0", 1, "4", "n0"), "db")) }, []*policy.PodDisruptionBudget{budget("b", 0, "db")}, "v3",
+		},
 		"it may take a day":       {1, func(c *testcluster.Cluster) { c.Pod(slow(a("v0", 1, "4", "n0"))) }, nil, "v3"},
 		"there is room elsewhere": {1, none, nil, ""},
 	} {

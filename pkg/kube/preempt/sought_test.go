@@ -12,9 +12,9 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// TestWhomMembersSeekLeaves: a reservation is not given up because somebody leaves elsewhere whom members must be near: its own victim
-// may be gone before.
-func TestWhomMembersSeekLeaves(t *testing.T) {
+// A pod that members must be near terminates on another node. The reservation does not end, because its own victim
+// may be gone earlier.
+func TestReservationSurvivesTerminationOfNearPod(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=4 s/c/n1=4 s/d/n2=4")
 	c.Stay()
 	c.Pod(a("x", 10, "4", "n1"))
@@ -25,7 +25,7 @@ func TestWhomMembersSeekLeaves(t *testing.T) {
 	c.Wait("want-0>n0 want-1>n1", func() string { return c.Where("want-0", "want-1") })
 	c.Wait("x", c.Evicted)
 	c.Edit("data", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: metav1.Now().Time} })
-	for i := range 3 { // each has whoever waits be looked at again
+	for i := range 3 { // each new node makes the scheduler check the waiting gang
 		c.Node(fmt.Sprintf("s/d/more%d=1", i))
 		c.Never(func() bool { return len(c.Said("given up")) > 0 })
 	}

@@ -19,16 +19,17 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// still is a cluster in which nobody is scheduled: the gang "want" is kept out, and tests
-// ask what would come of an attempt.
+// still is a cluster in which no pod is scheduled. The gang "want" is held back, and tests search victims for it.
 type still struct {
 	*testcluster.Cluster
 	t testing.TB
 }
 
-// wanting returns a cluster that stands still. wants are the members of the gang that wants
-// room, at least so many; given makes the rest.
-func wanting(t testing.TB, nodes string, least int, wants []*v1.Pod, given func(c *testcluster.Cluster), budgets ...*policy.PodDisruptionBudget) *still {
+// wanting returns a still cluster. wants are the members of the preemptor, and least is its minMember; given creates
+// the rest.
+func wanting(
+	t testing.TB, nodes string, least int, wants []*v1.Pod, given func(c *testcluster.Cluster), budgets ...*policy.PodDisruptionBudget,
+) *still {
 	t.Helper()
 	c := testcluster.New(t, nodes)
 	for _, b := range budgets {
@@ -49,7 +50,8 @@ func wanting(t testing.TB, nodes string, least int, wants []*v1.Pod, given func(
 	c.Run()
 	s := &still{c, t}
 	c.Wait("seen", func() string {
-		if group, refusal := c.Plugin.Cache.Group(c.Get("want-0")); !refusal.Exists() && len(group.Pending)+len(group.Bound) == len(wants) && c.Plugin.Cache.Open() {
+		if group, refusal := c.Plugin.Cache.Group(c.Get("want-0")); !refusal.Exists() && len(group.Pending)+len(group.Bound) == len(wants) &&
+			c.Plugin.Cache.Open() {
 			return "seen"
 		}
 		return "not yet"
@@ -57,7 +59,7 @@ func wanting(t testing.TB, nodes string, least int, wants []*v1.Pod, given func(
 	return s
 }
 
-// attempt begins one for the gang that wants room, but for some nodes.
+// attempt plans the preemptor, without some nodes.
 func (s *still) attempt(avoid ...string) *place.Attempt {
 	s.t.Helper()
 	pods, err := s.Client.CoreV1().Pods("default").List(s.t.Context(), metav1.ListOptions{})
@@ -66,7 +68,7 @@ func (s *still) attempt(avoid ...string) *place.Attempt {
 	return s.try(&pods.Items[pending], place.NewPlanner(s.Profile(), s.Plugin.Cache), s.infos(), avoid...)
 }
 
-// try is an attempt for a pod's gang, which was refused.
+// try plans a pod's gang, without some nodes.
 func (s *still) try(pod *v1.Pod, planner *place.Planner, infos []fwk.NodeInfo, avoid ...string) *place.Attempt {
 	s.t.Helper()
 	group, refusal := s.Plugin.Cache.Group(pod)
@@ -77,7 +79,7 @@ func (s *still) try(pod *v1.Pod, planner *place.Planner, infos []fwk.NodeInfo, a
 	return a
 }
 
-// infos are the nodes with the pods on them, as the scheduler would see them.
+// infos returns the nodes with their pods, as in the scheduler's snapshot.
 func (s *still) infos() []fwk.NodeInfo {
 	s.t.Helper()
 	pods, err := s.Client.CoreV1().Pods("default").List(s.t.Context(), metav1.ListOptions{})
@@ -102,12 +104,12 @@ func (s *still) infos() []fwk.NodeInfo {
 	return infos
 }
 
-// who lists the candidates.
-func (s *still) who() string {
-	return strings.Join(s.Plugin.Preemptor.Who(s.t.Context(), s.attempt()), "\n")
+// listCandidates returns the candidates.
+func (s *still) listCandidates() string {
+	return strings.Join(s.Plugin.Preemptor.ListCandidates(s.t.Context(), s.attempt()), "\n")
 }
 
-// evicts says who would be evicted for which places, or why nobody is.
+// evicts returns the victims and the nodes of the members, or why there are none.
 func (s *still) evicts(avoid ...string) string {
 	gone, places, verdict := s.Plugin.Preemptor.Asked(s.t.Context(), s.attempt(avoid...))
 	if verdict != preempt.Evicts {
@@ -117,7 +119,7 @@ func (s *still) evicts(avoid ...string) string {
 	return strings.Join(gone, " ") + " for " + strings.Join(places, " ")
 }
 
-// budget allows so many of the pods with a label to be evicted.
+// budget returns a budget for the pods of an app with a number of allowed disruptions.
 func budget(name string, allowed int32, app string) *policy.PodDisruptionBudget {
 	return &policy.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -132,7 +134,7 @@ func app(p *v1.Pod, name string) *v1.Pod {
 	return p
 }
 
-// onlyWaiting has the gang of a pod count nobody who runs already.
+// onlyWaiting sets a match policy that does not count running members.
 func onlyWaiting(p *v1.Pod) *v1.Pod {
 	metav1.SetMetaDataAnnotation(&p.ObjectMeta, scheduling.AnnotationMatchPolicy, "only-waiting")
 	return p

@@ -23,7 +23,7 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// lasting is a still cluster of which the scheduler keeps the state of each node.
+// lasting is a still cluster with one snapshot that tests change.
 type lasting struct {
 	*still
 	planner *place.Planner
@@ -34,7 +34,7 @@ func last(s *still) *lasting {
 	return &lasting{still: s, planner: place.NewPlanner(s.Profile(), s.Plugin.Cache), known: s.infos()}
 }
 
-// put has a pod on its node as far as the scheduler knows, in the place of one of that name.
+// put adds a pod to its node in the snapshot, in place of a pod of the same name.
 func (l *lasting) put(pod *v1.Pod) {
 	pod.Namespace = "default"
 	i := slices.IndexFunc(l.known, func(n fwk.NodeInfo) bool { return n.Node().Name == pod.Spec.NodeName })
@@ -50,7 +50,7 @@ func (l *lasting) put(pod *v1.Pod) {
 	l.known[i].AddPodInfo(info)
 }
 
-// given has a further member of a gang run, of which the scheduler itself has not heard yet.
+// given adds a running member to a gang in the cache, but not in the snapshot.
 func (l *lasting) given(name string) {
 	p := a(name, 10, "0", "n0")
 	gang, _, _ := strings.Cut(name, "-")
@@ -64,7 +64,7 @@ func (l *lasting) given(name string) {
 	})
 }
 
-// asks says what comes of an attempt for a gang, and on how many nodes victims were looked for.
+// asks returns the victims for a gang or the reason for none, and the number of searched nodes.
 func (l *lasting) asks(gang string) (evicts string, searched int64) {
 	l.t.Helper()
 	a := l.try(l.Get(gang+"-0"), l.planner, l.known)
@@ -78,9 +78,8 @@ func (l *lasting) asks(gang string) (evicts string, searched int64) {
 	return evicts, l.Plugin.Preemptor.Searched() - before
 }
 
-// TestInVainIsNotRepeated: where nobody was found victims are looked for again when something
-// has changed there, and then they are found.
-func TestInVainIsNotRepeated(t *testing.T) {
+// A failed search for victims is repeated only on nodes that have changed. It then finds the victims there.
+func TestFailedSearchIsNotRepeatedUntilNodesChange(t *testing.T) {
 	const noHelp = "preemption is not helpful for scheduling"
 	for name, do := range map[string]struct {
 		what     func(l *lasting)
@@ -171,9 +170,9 @@ func quotaWith(c *testcluster.Cluster, name, least string) {
 	}
 }
 
-// TestInVainIsNotRepeatedWithinQuotas: who has enough of his quotas looks for victims again where quotas say something else of who may leave,
-// although nothing has changed on nodes, and not where they were only told of others.
-func TestInVainIsNotRepeatedWithinQuotas(t *testing.T) {
+// A failed search is repeated when quotas allow other victims, although no node has changed. It is not repeated after
+// quota changes that allow no other victims.
+func TestFailedSearchIsNotRepeatedUntilQuotasChange(t *testing.T) {
 	least := func(l *lasting, name, is string) func() string {
 		return func() string {
 			for _, q := range l.Plugin.Quotas() {
@@ -190,7 +189,7 @@ func TestInVainIsNotRepeatedWithinQuotas(t *testing.T) {
 		searched int64
 	}{
 		"nothing": {func(*lasting) {}, "", 0},
-		"somebody else asks for something": {func(l *lasting) {
+		"another quota has a new pod": {func(l *lasting) {
 			told := l.Plugin.Preemptor.Quotas.Revision()
 			l.Pod(inQuota("o", testcluster.Held(a("other", 50, "1", ""), "outside")))
 			l.Pod(inQuota("o", a("more", 50, "1", "")))
@@ -229,10 +228,12 @@ func TestInVainIsNotRepeatedWithinQuotas(t *testing.T) {
 	}
 }
 
-// TestManyAttemptsAreBounded: of several attempts for a group as many are tried as the nodes allow, two at least, and it is said if some were not. As
-// long as nothing changes the others are tried next.
-func TestManyAttemptsAreBounded(t *testing.T) {
-	l := last(wanting(t, "s/b/n0=4 s/b/n1=4", 1, []*v1.Pod{a("", 100, "4", ""), a("", 100, "3", ""), a("", 100, "2", "")}, func(c *testcluster.Cluster) {
+// A search for several attempts of a group is limited to a number of nodes, but tries at least two. The verdict says
+// that some attempts were not tried. They are tried next if nothing changes.
+func TestSearchOfManyAttemptsIsBounded(t *testing.T) {
+	l := last(wanting(t, "s/b/n0=4 s/b/n1=4", 1, []*v1.Pod{
+		a("", 100, "4", ""), a("", 100, "3", ""), a("", 100, "2", ""),
+	}, func(c *testcluster.Cluster) {
 		c.Pod(protected(a("p0", 10, "4", "n0")))
 		c.Pod(protected(a("p1", 10, "3", "n1")))
 		c.Pod(a("low", 10, "1", "n1"))
@@ -258,7 +259,7 @@ func TestManyAttemptsAreBounded(t *testing.T) {
 		require.Equal(t, want.verdict, verdict)
 		require.Equal(t, want.searched, searched)
 	}
-	l.Plugin.Preemptor.ForgetVain()
+	l.Plugin.Preemptor.ForgetFailedSearches()
 	verdict, searched := among(6)
 	require.Equal(t, preempt.NoHelp, verdict)
 	require.EqualValues(t, 6, searched)
@@ -270,9 +271,9 @@ func inQuota(quota string, p *v1.Pod) *v1.Pod {
 	return p
 }
 
-// BenchmarkInVain is what it costs that no eviction helps a gang: the first time, when one pod
-// in the cluster has changed, and when nothing has.
-func BenchmarkInVain(b *testing.B) {
+// BenchmarkFailedSearch measures a search without victims: the first time, after a change of one pod, and without a
+// change.
+func BenchmarkFailedSearch(b *testing.B) {
 	const spines, size = 16, 128
 	var nodes strings.Builder
 	for i := range spines * size {
@@ -297,7 +298,7 @@ func BenchmarkInVain(b *testing.B) {
 			var took time.Duration
 			for b.Loop() {
 				if c.forget {
-					l.Plugin.Preemptor.ForgetVain()
+					l.Plugin.Preemptor.ForgetFailedSearches()
 				}
 				if c.move {
 					l.put(a("p-5-1", 1, "1", "n5"))
@@ -313,9 +314,9 @@ func BenchmarkInVain(b *testing.B) {
 	}
 }
 
-// TestInVainIsNotRememberedOfSeveralQuotas: whoever may leave for members of one quota may not for those of another one, and a search that found
-// nobody is made anew when these get the right, too.
-func TestInVainIsNotRememberedOfSeveralQuotas(t *testing.T) {
+// A gang has members of two quotas with different eligible victims. Its failed search is repeated when the second
+// quota may evict more.
+func TestFailedSearchOfSeveralQuotasIsRepeated(t *testing.T) {
 	wants := pending(2, 100, "4")
 	inQuota("b", wants[0])
 	inQuota("c", wants[1])

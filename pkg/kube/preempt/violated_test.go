@@ -18,7 +18,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// at makes a pod on a node, its name for a UID; one whose name ends in "!" is seen leaving.
+// at returns a pod on a node, with its name as UID. A pod whose name ends in "!" is terminating.
 func at(node, name string) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: v1.PodSpec{NodeName: node}}
 	if strings.HasSuffix(name, "!") {
@@ -32,12 +32,14 @@ var (
 	gangH = gang.Ref{Source: "podgroup", Namespace: "ns", Name: "h"}
 )
 
-// TestViolated: which budgets do not allow all of some pods to leave, by name. As policy/v1 has it an empty selector selects
-// everybody.
-func TestViolated(t *testing.T) {
+// The names of the budgets that do not allow the eviction of all pods of a set. As in policy/v1, an empty selector
+// selects all pods.
+func TestViolatedBudgets(t *testing.T) {
 	budgets := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	add := func(name string, allowed int32, selects *metav1.LabelSelector, left ...string) {
-		b := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: policy.PodDisruptionBudgetSpec{Selector: selects}}
+		b := &policy.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: policy.PodDisruptionBudgetSpec{Selector: selects},
+		}
 		b.Status.DisruptionsAllowed, b.Status.DisruptedPods = allowed, map[string]metav1.Time{}
 		for _, name := range left {
 			b.Status.DisruptedPods[name] = metav1.Now()
@@ -52,7 +54,7 @@ func TestViolated(t *testing.T) {
 	add("web", 1, app("web"), "w2")
 	add("db", -1, app("db"))
 	add("all", 3, &metav1.LabelSelector{})
-	add("nobody", 0, nil)
+	add("none", 0, nil)
 	add("unreadable", 0, wrong)
 	p := &Preemptor{budgets: policylisters.NewPodDisruptionBudgetLister(budgets)}
 	for leave, want := range map[string]string{
@@ -79,8 +81,9 @@ func TestViolated(t *testing.T) {
 	require.Empty(t, (&candidates{limits: p.listBudgets()}).violated([]*v1.Pod{elsewhere}))
 }
 
-// TestOldestVainIsForgotten: of what nobody was found for as much is kept as there is capacity for; what was not asked for longest goes.
-func TestOldestVainIsForgotten(t *testing.T) {
+// A bounded number of failed searches is remembered. The one that was not used for the longest time is forgotten
+// first.
+func TestOldestFailedSearchIsForgotten(t *testing.T) {
 	v := &searchMemory{byRequest: map[string]*failedSearch{}}
 	for i := range mostRemembered {
 		v.put(fmt.Sprint(i), map[string]failedDomain{"n0": {digest: uint64(i)}})

@@ -21,7 +21,7 @@ func written(args, more string) string {
 		"profiles:\n- schedulerName: muster-scheduler\n  pluginConfig:\n  - name: Coscheduling\n    args: {" + args + "}\n"
 }
 
-// watched is a file that somebody edits, and what came of it.
+// watched is a configuration file and the results of its changes.
 type watched struct {
 	*reload.File
 	t    *testing.T
@@ -71,16 +71,34 @@ func TestLook(t *testing.T) {
 		want []string // parts of what is said
 		wait time.Duration
 	}{
-		"nothing":             {edit: usual, wait: time.Minute},
-		"other words for it":  {edit: written("defaultTimeout: 1m", "# the same\n"), wait: time.Minute},
-		"an argument":         {edit: written("defaultTimeout: 90s", ""), wait: 90 * time.Second, want: []string{"Normal ConfigurationApplied: ", "defaultTimeout is 1m30s (muster-scheduler)"}},
-		"an illegal value":    {edit: written("defaultTimeout: -5s", ""), wait: time.Minute, want: []string{"Warning ConfigurationRefused: ", "defaultTimeout", "-5s", "supported values: a duration > 0"}},
-		"an unknown argument": {edit: written("defaultTimeOut: 5s", ""), wait: time.Minute, want: []string{"Warning ConfigurationRefused: ", "defaultTimeOut", "supported values: "}},
-		"an unknown field":    {edit: written("defaultTimeout: 90s", "paralelism: 3\n"), wait: time.Minute, want: []string{"Warning ConfigurationRefused: ", "paralelism"}},
-		"an illegal field":    {edit: written("defaultTimeout: 90s", "parallelism: -3\n"), wait: time.Minute, want: []string{"Warning ConfigurationRefused: ", "parallelism", "-3"}},
-		"no YAML":             {edit: "profiles: [", wait: time.Minute, want: []string{"Warning ConfigurationRefused: "}},
-		"another kind":        {edit: "apiVersion: v1\nkind: Pod\n", wait: time.Minute, want: []string{"Warning ConfigurationRefused: ", "Pod"}},
-		"a second document":   {edit: written("defaultTimeout: 90s", "") + "---\n" + usual, wait: time.Minute, want: []string{"Warning ConfigurationRefused: ", "second document at line 9, kind KubeSchedulerConfiguration"}},
+		"nothing":            {edit: usual, wait: time.Minute},
+		"other words for it": {edit: written("defaultTimeout: 1m", "# the same\n"), wait: time.Minute},
+		"an argument": {
+			edit: written("defaultTimeout: 90s", ""), wait: 90 * time.Second,
+			want: []string{"Normal ConfigurationApplied: ", "defaultTimeout is 1m30s (muster-scheduler)"},
+		},
+		"an illegal value": {
+			edit: written("defaultTimeout: -5s", ""), wait: time.Minute,
+			want: []string{"Warning ConfigurationRefused: ", "defaultTimeout", "-5s", "supported values: a duration > 0"},
+		},
+		"an unknown argument": {
+			edit: written("defaultTimeOut: 5s", ""), wait: time.Minute,
+			want: []string{"Warning ConfigurationRefused: ", "defaultTimeOut", "supported values: "},
+		},
+		"an unknown field": {
+			edit: written("defaultTimeout: 90s", "paralelism: 3\n"), wait: time.Minute,
+			want: []string{"Warning ConfigurationRefused: ", "paralelism"},
+		},
+		"an illegal field": {
+			edit: written("defaultTimeout: 90s", "parallelism: -3\n"), wait: time.Minute,
+			want: []string{"Warning ConfigurationRefused: ", "parallelism", "-3"},
+		},
+		"no YAML":      {edit: "profiles: [", wait: time.Minute, want: []string{"Warning ConfigurationRefused: "}},
+		"another kind": {edit: "apiVersion: v1\nkind: Pod\n", wait: time.Minute, want: []string{"Warning ConfigurationRefused: ", "Pod"}},
+		"a second document": {
+			edit: written("defaultTimeout: 90s", "") + "---\n" + usual, wait: time.Minute,
+			want: []string{"Warning ConfigurationRefused: ", "second document at line 9, kind KubeSchedulerConfiguration"},
+		},
 		"what needs a restart": {
 			edit: written("defaultTimeout: 1m, controllerWorkers: 4", "parallelism: 3\n"), wait: time.Minute,
 			want: []string{"Warning ConfigurationNeedsRestart: ", "must be started again for parallelism, controllerWorkers (muster-scheduler)"},
@@ -118,7 +136,8 @@ func TestBothAtOnce(t *testing.T) {
 	require.Equal(t, 8*time.Second, w.args.MaxGrace)
 }
 
-// TestAFileThatGoes: who replaces a file may delete it first.
+// TestAFileThatGoes: the last configuration stays valid while the file is missing, since some editors delete a file
+// before they replace it.
 func TestAFileThatGoes(t *testing.T) {
 	w := watch(t, written("", ""))
 	require.NoError(t, os.Remove(w.Path))
@@ -150,7 +169,9 @@ func TestTake(t *testing.T) {
 	was, _ := config.Decode(nil)
 	is := config.Args{DefaultMatchPolicy: "only-waiting", SkipCheckScheduleCycle: true}
 	now, changed, stay := was.Take(is)
-	require.Equal(t, "[enablePreemption defaultTimeout preemptionTimeout maxGrace starvationTimeout defaultMatchPolicy skipCheckScheduleCycle]", fmt.Sprint(changed))
+	require.Equal(t,
+		"[enablePreemption defaultTimeout preemptionTimeout maxGrace starvationTimeout defaultMatchPolicy skipCheckScheduleCycle]",
+		fmt.Sprint(changed))
 	require.Equal(t, "[awareNetworkTopology controllerWorkers]", fmt.Sprint(stay))
 	is.AwareNetworkTopology, is.ControllerWorkers = was.AwareNetworkTopology, was.ControllerWorkers
 	require.Equal(t, is, now)

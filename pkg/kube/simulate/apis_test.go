@@ -50,7 +50,9 @@ var apis = map[string]*gangAPI{
 		spec: func(g *gangSpec) map[string]any {
 			spec := map[string]any{"minMember": g.min}
 			if g.part > 0 {
-				spec["subGroupPolicy"] = []any{map[string]any{"name": "p", "subGroupSize": g.part, "minSubGroups": g.least, "matchLabelKeys": []any{"part"}}}
+				spec["subGroupPolicy"] = []any{
+					map[string]any{"name": "p", "subGroupSize": g.part, "minSubGroups": g.least, "matchLabelKeys": []any{"part"}},
+				}
 			}
 			return spec
 		},

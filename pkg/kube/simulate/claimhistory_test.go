@@ -78,7 +78,9 @@ func (w *troubled) calm() {
 
 // meddles does one thing.
 func (w *troubled) meddles() {
-	switch what := rapid.SampledFrom([]string{"pod", "pods", "claim", "group", "cordon", "free", "gang", "again", "nothing"}).Draw(w.t, "what"); what {
+	switch what := rapid.SampledFrom([]string{
+		"pod", "pods", "claim", "group", "cordon", "free", "gang", "again", "nothing",
+	}).Draw(w.t, "what"); what {
 	case "pod":
 		if name := w.pod(); name != "" {
 			w.removes(pods, name)
@@ -137,7 +139,7 @@ func TestClaimSeedsThatBroke(t *testing.T) {
 
 func playClaims(t *testing.T) {
 	quietLogs(t)
-	kinds := []string{"killed", "somebody meddles", "a claim goes", "somebody runs", "somebody waits"}
+	kinds := []string{"killed", "a user interferes", "a claim goes", "some run", "some wait"}
 	worlds.Check(t, 60, kinds, func(rt *rapid.T, tally worlds.Tally) {
 		w := &troubled{killing: killing{doom: &doom{left: -1}, t: rt, texts: map[string]string{}, wild: map[string]bool{}}, tally: tally}
 		text := w.begins()
@@ -156,7 +158,7 @@ func playClaims(t *testing.T) {
 				w.kills++
 				restart(t, ctx, w.World, func() { w.meddles(); w.set(-1, false) })
 			} else {
-				tally.Count("somebody meddles", true)
+				tally.Count("a user interferes", true)
 				w.meddles()
 				if rapid.IntRange(0, 3).Draw(rt, "killed next") == 0 {
 					w.set(rapid.IntRange(0, 10).Draw(rt, "requests"), rapid.Bool().Draw(rt, "done"))
@@ -172,13 +174,13 @@ func playClaims(t *testing.T) {
 		require.NoError(rt, w.Settle(ctx, nil))
 		w.audit()
 		for _, p := range w.Pods() {
-			tally.Count("somebody runs", p.Spec.NodeName != "")
-			tally.Count("somebody waits", p.Spec.NodeName == "")
+			tally.Count("some run", p.Spec.NodeName != "")
+			tally.Count("some wait", p.Spec.NodeName == "")
 		}
 	})
 }
 
-// removes deletes an object if it exists, as a user who removes its finalizers.
+// removes deletes an object if it exists, as after the removal of its finalizers.
 func (k *killing) removes(of schema.GroupVersionResource, name string) {
 	err := k.cluster.delete(of, key{"default", name}, metav1.DeleteOptions{})
 	if !apierrors.IsNotFound(err) {

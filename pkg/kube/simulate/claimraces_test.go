@@ -26,9 +26,13 @@ func sharing(t *testing.T) *Set {
 	b.WriteString("{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}, spec: {}}\n")
 	for _, n := range []string{"n0", "n1"} {
 		fmt.Fprintf(&b, "---\n{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {allocatable: {cpu: 8, pods: 20}}}\n", n)
-		fmt.Fprintf(&b, "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: %s}, spec: {driver: d, nodeName: %s, pool: {name: %s, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu}]}}\n", n, n, n)
+		fmt.Fprintf(&b,
+			"---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: %s}, spec: {driver: d, nodeName: %s, pool: {name: %s, "+
+				"generation: 1, resourceSliceCount: 1}, devices: [{name: gpu}]}}\n",
+			n, n, n)
 	}
-	b.WriteString("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: one, uid: one}, spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu, count: 1}}]}}}\n")
+	b.WriteString("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: one, uid: one}, spec: {devices: {requests: " +
+		"[{name: gpu, exactly: {deviceClassName: gpu, count: 1}}]}}}\n")
 	b.WriteString("---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g}, spec: {minMember: 3}}\n")
 	for i := range 3 {
 		b.WriteString(sharer(i))
@@ -37,7 +41,9 @@ func sharing(t *testing.T) *Set {
 }
 
 func sharer(i int) string {
-	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: g-%d, labels: {pod-group.scheduling.sigs.k8s.io: g}}, spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}], resourceClaims: [{name: gpu, resourceClaimName: one}]}}\n", i)
+	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: g-%d, labels: {pod-group.scheduling.sigs.k8s.io: g}}, spec: "+
+		"{schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}], resourceClaims: [{name: gpu, "+
+		"resourceClaimName: one}]}}\n", i)
 }
 
 func setOf(t *testing.T, text string) *Set {
@@ -167,7 +173,7 @@ func TestSharedClaimIsFound(t *testing.T) {
 		s.restarts(func() {})
 		s.settled(allTogether)
 	})
-	t.Run("somebody else has allocated it since", func(t *testing.T) {
+	t.Run("another client has allocated it since", func(t *testing.T) {
 		s := openShared(t, Options{})
 		s.written()
 		s.restarts(func() {
@@ -184,7 +190,9 @@ func TestSharedClaimIsFound(t *testing.T) {
 		s.written()
 		s.restarts(func() {
 			s.deletes("g-2")
-			come, err := s.cluster.apply(setOf(t, strings.NewReplacer("g-2", "other", "muster-scheduler", "another", "labels: {pod-group.scheduling.sigs.k8s.io: g}", "labels: {}").Replace(sharer(2))))
+			come, err := s.cluster.apply(setOf(t,
+				strings.NewReplacer("g-2", "other", "muster-scheduler", "another", "labels: {pod-group.scheduling.sigs.k8s.io: g}",
+					"labels: {}").Replace(sharer(2))))
 			require.NoError(t, err)
 			for _, o := range come {
 				require.NoError(t, s.cluster.put(o))
@@ -192,7 +200,8 @@ func TestSharedClaimIsFound(t *testing.T) {
 			o, err := s.cluster.get(pods, key{"default", "other"})
 			require.NoError(t, err)
 			s.edit(func(c *resourceapi.ResourceClaim) {
-				c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "other", UID: o.(*v1.Pod).UID})
+				c.Status.ReservedFor = append(c.Status.ReservedFor,
+					resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "other", UID: o.(*v1.Pod).UID})
 			})
 		})
 		s.settled("g-0= g-1= other= allocated true for 1")
@@ -218,17 +227,18 @@ func TestSharedClaimIsNotWritten(t *testing.T) {
 		err         error
 		times       int
 	}{
-		"its mark is refused":           {"", false, apierrors.NewInternalError(context.DeadlineExceeded), 3},
-		"its status is refused":         {"status", false, apierrors.NewInternalError(context.DeadlineExceeded), 3},
-		"somebody was faster":           {"status", false, apierrors.NewConflict(gvr, "one", context.DeadlineExceeded), 3},
-		"the answer is lost":            {"status", true, apierrors.NewTimeoutError("lost", 1), 3},
-		"the answer to a mark is lost":  {"", true, apierrors.NewTimeoutError("lost", 1), 1},
-		"nobody may write it, as it is": {"status", false, apierrors.NewForbidden(gvr, "one", context.DeadlineExceeded), 3},
+		"its mark is refused":          {"", false, apierrors.NewInternalError(context.DeadlineExceeded), 3},
+		"its status is refused":        {"status", false, apierrors.NewInternalError(context.DeadlineExceeded), 3},
+		"another client was faster":    {"status", false, apierrors.NewConflict(gvr, "one", context.DeadlineExceeded), 3},
+		"the answer is lost":           {"status", true, apierrors.NewTimeoutError("lost", 1), 3},
+		"the answer to a mark is lost": {"", true, apierrors.NewTimeoutError("lost", 1), 1},
+		"writing it is forbidden":      {"status", false, apierrors.NewForbidden(gvr, "one", context.DeadlineExceeded), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			failed := 0
 			s := openShared(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
-				if action.GetVerb() != "update" || action.GetResource().Resource != "resourceclaims" || action.GetSubresource() != how.subresource || failed >= how.times {
+				if action.GetVerb() != "update" || action.GetResource().Resource != "resourceclaims" || action.GetSubresource() != how.subresource ||
+					failed >= how.times {
 					return ask()
 				}
 				failed++
@@ -283,7 +293,9 @@ spec:
 }
 
 func partner(of string) string {
-	return "---\n{apiVersion: v1, kind: Pod, metadata: {name: g-" + of + ", labels: {pod-group.scheduling.sigs.k8s.io: g}}, spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}], resourceClaims: [{name: gpu, resourceClaimTemplateName: " + of + "}]}}\n"
+	return "---\n{apiVersion: v1, kind: Pod, metadata: {name: g-" + of +
+		", labels: {pod-group.scheduling.sigs.k8s.io: g}}, spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, " +
+		"resources: {requests: {cpu: 1}}}], resourceClaims: [{name: gpu, resourceClaimTemplateName: " + of + "}]}}\n"
 }
 
 // TestAtOnceIsWritten: what members find only if all are asked for at once is written before they come. It is taken back if

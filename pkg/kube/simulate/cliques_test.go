@@ -13,8 +13,10 @@ import (
 // said with their names; where members must gather, the refusal names all that were looked at, with what there is in each.
 func TestSpreadNamesCliques(t *testing.T) {
 	for name, want := range map[string]string{
-		"channels-spread":      "the gang is bound (domains touched: 2 of CliqueLayer: b, c, least possible 2; 8 of NodeTopologyLayer, least possible 8)",
-		"channels-must-gather": "topology topologyNode CliqueLayer/b: 7;topology topologyNode CliqueLayer/a: 6;topology topologyNode CliqueLayer/c",
+		"channels-spread": "the gang is bound (domains touched: 2 of CliqueLayer: b, c, least possible 2; 8 of NodeTopologyLayer, least " +
+			"possible 8)",
+		"channels-must-gather": "topology topologyNode CliqueLayer/b: 7;topology topologyNode CliqueLayer/a: 6;topology topologyNode " +
+			"CliqueLayer/c",
 	} {
 		t.Run(name, func(t *testing.T) {
 			quietLogs(t)

@@ -13,7 +13,8 @@ const oneNode = "apiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: {rack:
 // jobOf is a Job of some pods, with more metadata and spec.
 func jobOf(pods int, metadata, spec string) string {
 	return fmt.Sprintf("apiVersion: batch/v1\nkind: Job\nmetadata: {name: j%s}\n"+
-		"spec: {parallelism: %d, %stemplate: {spec: {schedulerName: muster-scheduler, restartPolicy: Never, containers: [{name: c}]}}}\n", metadata, pods, spec)
+		"spec: {parallelism: %d, %stemplate: {spec: {schedulerName: muster-scheduler, restartPolicy: Never, containers: [{name: c}]}}}\n",
+		metadata, pods, spec)
 }
 
 // stateful is a StatefulSet of some pods, all at once.
@@ -41,7 +42,8 @@ func states(t *testing.T, o Options, texts ...string) (pods []string) {
 // lwsOf is a LeaderWorkerSet of one group.
 func lwsOf(size int, meta string) string {
 	return fmt.Sprintf("apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: l%s}\n"+
-		"spec: {leaderWorkerTemplate: {size: %d, workerTemplate: {spec: {schedulerName: muster-scheduler, containers: [{name: c}]}}}}\n", meta, size)
+		"spec: {leaderWorkerTemplate: {size: %d, workerTemplate: {spec: {schedulerName: muster-scheduler, containers: [{name: c}]}}}}\n", meta,
+		size)
 }
 
 // deploymentOf is a Deployment of one pod.
@@ -52,47 +54,56 @@ func deploymentOf(meta string) string {
 
 // podOf is a pod with a label, of a controller.
 func podOf(label, kind, name string) string {
-	return "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {" + label + "}, ownerReferences: [{apiVersion: apps/v1, kind: " + kind + ", name: " + name +
+	return "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {" + label + "}, ownerReferences: [{apiVersion: apps/v1, kind: " +
+		kind + ", name: " + name +
 		", uid: other, controller: true}]}\nspec: {nodeName: n1, containers: [{name: c}]}\n"
 }
 
 // TestControllersFollow: what a controller does when its workload is applied once more.
 func TestControllersFollow(t *testing.T) {
 	const (
-		gone     = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: s, deletionTimestamp: 2026-01-01T00:00:00Z}\n"
-		podGone  = "apiVersion: v1\nkind: Pod\nmetadata: {name: s-0, deletionTimestamp: 2026-01-01T00:00:00Z}\n"
-		mine     = "apiVersion: v1\nkind: Pod\nmetadata: {name: s-1}\nspec: {nodeName: n1, containers: [{name: c}]}\n---\n"
-		itsPod   = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: u}]}\nspec: {nodeName: n1}\n"
+		gone    = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: s, deletionTimestamp: 2026-01-01T00:00:00Z}\n"
+		podGone = "apiVersion: v1\nkind: Pod\nmetadata: {name: s-0, deletionTimestamp: 2026-01-01T00:00:00Z}\n"
+		mine    = "apiVersion: v1\nkind: Pod\nmetadata: {name: s-1}\nspec: {nodeName: n1, containers: [{name: c}]}\n---\n"
+		itsPod  = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: " +
+			"u}]}\nspec: {nodeName: n1}\n"
 		jobGone  = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, deletionTimestamp: 2026-01-01T00:00:00Z}\n"
 		leaves   = "s-0 Bound"
 		classes  = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 5\n---\n"
-		preempts = "apiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec: {schedulerName: muster-scheduler, priorityClassName: high, containers: [{name: c, resources: {requests: {cpu: 100}}}]}\n"
+		preempts = "apiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec: {schedulerName: muster-scheduler, priorityClassName: high, " +
+			"containers: [{name: c, resources: {requests: {cpu: 100}}}]}\n"
 	)
 	for name, c := range map[string]struct {
 		options Options
 		texts   []string
 		want    []string
 	}{
-		"as before":         {texts: []string{oneNode + stateful(2), stateful(2)}, want: []string{"s-0 Bound", "s-1 Bound"}},
-		"scaled up":         {texts: []string{oneNode + stateful(1), stateful(2)}, want: []string{"s-0 Bound", "s-1 Bound"}},
-		"scaled down":       {texts: []string{oneNode + stateful(3), stateful(1)}, want: []string{"s-0 Bound"}},
-		"deleted":           {texts: []string{oneNode + stateful(3), gone}},
-		"made again":        {texts: []string{oneNode + stateful(3), gone, stateful(1)}, want: []string{"s-0 Bound"}},
-		"a pod has gone":    {texts: []string{oneNode + stateful(2), podGone}, want: []string{"s-1 Bound"}},
-		"it comes again":    {texts: []string{oneNode + stateful(2), podGone, stateful(2)}, want: []string{"s-0 Bound", "s-1 Bound"}},
-		"somebody else's":   {texts: []string{oneNode + mine + stateful(2), gone}, want: []string{"s-1 Bound"}},
-		"leaving":           {Options{VictimsStay: true}, []string{oneNode + stateful(1), gone}, []string{leaves}},
-		"evicted":           {texts: []string{oneNode + classes + stateful(1), preempts}, want: []string{"big Bound", "s-0 Evicted"}},
-		"evicted, comes":    {texts: []string{oneNode + classes + stateful(1), preempts, stateful(1)}, want: []string{"big Bound", "s-0 Evicted", "s-0 Pending"}},
-		"a Job of no pods":  {texts: []string{oneNode + jobOf(0, "", "")}},
-		"a Job is resumed":  {texts: []string{oneNode + jobOf(1, "", "suspend: true, "), jobOf(1, "", "")}, want: []string{"j-nttg6 Bound"}},
-		"a Job is at rest":  {texts: []string{oneNode + jobOf(1, "", ""), jobOf(1, "", "suspend: true, ")}},
-		"from a cluster":    {texts: []string{oneNode + jobOf(2, ", uid: u", "")}},
-		"deleted there":     {texts: []string{oneNode + jobOf(2, ", uid: u", "") + itsPod, jobGone}},
-		"listed there":      {texts: []string{oneNode + jobOf(2, ", uid: u", "") + itsPod, jobOf(3, ", uid: u", "")}, want: []string{"p Bound"}},
-		"written twice":     {texts: []string{oneNode + lwsOf(2, "") + "---\n" + lwsOf(3, "")}, want: []string{"l-0 Bound", "l-0-1 Bound", "l-0-2 Bound"}},
-		"a Job twice":       {texts: []string{oneNode + jobOf(2, "", "") + "---\n" + jobOf(1, "", "")}, want: []string{"j-nttg6 Bound"}},
-		"more than there":   {texts: []string{oneNode + lwsOf(2, ", uid: u") + "---\n" + lwsOf(3, "")}, want: []string{"l-0 Bound", "l-0-1 Bound", "l-0-2 Bound"}},
+		"as before":            {texts: []string{oneNode + stateful(2), stateful(2)}, want: []string{"s-0 Bound", "s-1 Bound"}},
+		"scaled up":            {texts: []string{oneNode + stateful(1), stateful(2)}, want: []string{"s-0 Bound", "s-1 Bound"}},
+		"scaled down":          {texts: []string{oneNode + stateful(3), stateful(1)}, want: []string{"s-0 Bound"}},
+		"deleted":              {texts: []string{oneNode + stateful(3), gone}},
+		"made again":           {texts: []string{oneNode + stateful(3), gone, stateful(1)}, want: []string{"s-0 Bound"}},
+		"a pod has gone":       {texts: []string{oneNode + stateful(2), podGone}, want: []string{"s-1 Bound"}},
+		"it comes again":       {texts: []string{oneNode + stateful(2), podGone, stateful(2)}, want: []string{"s-0 Bound", "s-1 Bound"}},
+		"another controller's": {texts: []string{oneNode + mine + stateful(2), gone}, want: []string{"s-1 Bound"}},
+		"leaving":              {Options{VictimsStay: true}, []string{oneNode + stateful(1), gone}, []string{leaves}},
+		"evicted":              {texts: []string{oneNode + classes + stateful(1), preempts}, want: []string{"big Bound", "s-0 Evicted"}},
+		"evicted, comes": {
+			texts: []string{oneNode + classes + stateful(1), preempts, stateful(1)}, want: []string{"big Bound", "s-0 Evicted", "s-0 Pending"},
+		},
+		"a Job of no pods": {texts: []string{oneNode + jobOf(0, "", "")}},
+		"a Job is resumed": {texts: []string{oneNode + jobOf(1, "", "suspend: true, "), jobOf(1, "", "")}, want: []string{"j-nttg6 Bound"}},
+		"a Job is at rest": {texts: []string{oneNode + jobOf(1, "", ""), jobOf(1, "", "suspend: true, ")}},
+		"from a cluster":   {texts: []string{oneNode + jobOf(2, ", uid: u", "")}},
+		"deleted there":    {texts: []string{oneNode + jobOf(2, ", uid: u", "") + itsPod, jobGone}},
+		"listed there":     {texts: []string{oneNode + jobOf(2, ", uid: u", "") + itsPod, jobOf(3, ", uid: u", "")}, want: []string{"p Bound"}},
+		"written twice": {
+			texts: []string{oneNode + lwsOf(2, "") + "---\n" + lwsOf(3, "")}, want: []string{"l-0 Bound", "l-0-1 Bound", "l-0-2 Bound"},
+		},
+		"a Job twice": {texts: []string{oneNode + jobOf(2, "", "") + "---\n" + jobOf(1, "", "")}, want: []string{"j-nttg6 Bound"}},
+		"more than there": {
+			texts: []string{oneNode + lwsOf(2, ", uid: u") + "---\n" + lwsOf(3, "")}, want: []string{"l-0 Bound", "l-0-1 Bound", "l-0-2 Bound"},
+		},
 		"from that cluster": {texts: []string{oneNode + jobOf(2, ", uid: u", ""), jobOf(3, ", uid: u", "")}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +170,8 @@ func TestControllersNotes(t *testing.T) {
 		deploymentOf(", uid: u") +
 			podOf("pod-template-hash: x1", "ReplicaSet", "s-x1"): nil,
 		deploymentOf(", uid: u") + podOf("pod-template-hash: x1", "ReplicaSet", "r-x1"): {
-			"in.yaml: document 1, line 1: deployments default/s: no pods are made, since it has a metadata.uid: they are in the cluster that it comes from, and none of them is in the files",
+			"in.yaml: document 1, line 1: deployments default/s: no pods are made, since it has a metadata.uid: they are in the cluster that it " +
+				"comes from, and none of them is in the files",
 		},
 		jobOf(1, ", uid: u", "") + pod: nil,
 	} {
@@ -176,6 +188,9 @@ func TestControllersUnread(t *testing.T) {
 	require.ErrorContains(t, err, `in.yaml: document 1, line 1: JobSet "s": json: cannot unmarshal string into Go struct field `)
 	require.ErrorContains(t, err, "replicatedJobs.template.spec.parallelism of type int32")
 
-	s = load(t, set+"spec: {replicatedJobs: [{name: r, replica: 2, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}], ttlSecondsAfterFinished: 3}\n")
-	require.Equal(t, []string{`in.yaml: document 1, line 1: ignored in JobSet default/s: unknown field "spec.replicatedJobs[0].replica"`}, s.Notes())
+	s = load(t,
+		set+"spec: {replicatedJobs: [{name: r, replica: 2, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}], "+
+			"ttlSecondsAfterFinished: 3}\n")
+	require.Equal(t, []string{`in.yaml: document 1, line 1: ignored in JobSet default/s: unknown field "spec.replicatedJobs[0].replica"`},
+		s.Notes())
 }

@@ -83,11 +83,14 @@ func drawDevices(t *rapid.T) string {
 	for g := range rapid.IntRange(1, 4).Draw(t, "gangs") {
 		n := rapid.IntRange(1, 6).Draw(t, "members")
 		name := fmt.Sprint("g", g)
-		fmt.Fprintf(&text, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s}, spec: {minMember: %d}}\n", name, n)
+		fmt.Fprintf(&text, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s}, spec: {minMember: %d}}\n",
+			name, n)
 		kinds := rapid.SliceOfN(rapid.SampledFrom(deviceWishes), 1, 2).Draw(t, "kinds")
 		for i := range n {
 			w := rapid.SampledFrom(kinds).Draw(t, "kind")
-			fmt.Fprintf(&text, "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s-%d, labels: {pod-group.scheduling.sigs.k8s.io: %s}, annotations: {%s}}, spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1, %s}, limits: {%s}}}]}}\n",
+			fmt.Fprintf(&text,
+				"---\n{apiVersion: v1, kind: Pod, metadata: {name: %s-%d, labels: {pod-group.scheduling.sigs.k8s.io: %s}, annotations: {%s}}, spec: "+
+					"{schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1, %s}, limits: {%s}}}]}}\n",
 				name, i, name, w.says, w.wants, w.wants)
 		}
 	}
@@ -107,9 +110,18 @@ var deviceWishes = []wish{
 	{wants: "koordinator.sh/rdma: 1"},
 	{wants: "koordinator.sh/gpu: 200", says: `scheduling.koordinator.sh/device-allocate-hint: '{"gpu":{"requiredTopologyScope":"PCIe"}}'`},
 	{wants: "koordinator.sh/gpu: 300", says: `scheduling.koordinator.sh/device-allocate-hint: '{"gpu":{"requiredTopologyScope":"NUMANode"}}'`},
-	{wants: "koordinator.sh/gpu: 200, koordinator.sh/rdma: 100", says: `scheduling.koordinator.sh/device-joint-allocate: '{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}'`},
-	{wants: "koordinator.sh/gpu: 300, koordinator.sh/rdma: 1", says: `scheduling.koordinator.sh/device-joint-allocate: '{"deviceTypes":["gpu","rdma"]}'`},
-	{wants: "koordinator.sh/rdma: 1", says: `scheduling.koordinator.sh/device-allocate-hint: '{"rdma":{"vfSelector":{"matchLabels":{"kind":"fast"}}}}'`},
+	{
+		wants: "koordinator.sh/gpu: 200, koordinator.sh/rdma: 100",
+		says:  `scheduling.koordinator.sh/device-joint-allocate: '{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}'`,
+	},
+	{
+		wants: "koordinator.sh/gpu: 300, koordinator.sh/rdma: 1",
+		says:  `scheduling.koordinator.sh/device-joint-allocate: '{"deviceTypes":["gpu","rdma"]}'`,
+	},
+	{
+		wants: "koordinator.sh/rdma: 1",
+		says:  `scheduling.koordinator.sh/device-allocate-hint: '{"rdma":{"vfSelector":{"matchLabels":{"kind":"fast"}}}}'`,
+	},
 	{wants: "koordinator.sh/gpu: 100", says: `scheduling.koordinator.sh/device-allocate-hint: '{"gpu":{"exclusivePolicy":"PCIeLevel"}}'`},
 }
 
@@ -126,11 +138,15 @@ func drawDeviceNode(t *rapid.T, text *strings.Builder, name string) {
 ---
 {apiVersion: scheduling.koordinator.sh/v1alpha1, kind: Device, metadata: {name: %[1]s}, spec: {devices: [`, name, labels, gpus, gpus*80, nics)
 	for i := range gpus {
-		fmt.Fprintf(text, "\n  {type: gpu, minor: %d, health: %t, topology: {nodeID: %d, pcieID: p%d}, resources: {koordinator.sh/gpu-core: 100, koordinator.sh/gpu-memory: 80Gi, koordinator.sh/gpu-memory-ratio: 100}},",
+		fmt.Fprintf(text,
+			"\n  {type: gpu, minor: %d, health: %t, topology: {nodeID: %d, pcieID: p%d}, resources: {koordinator.sh/gpu-core: 100, "+
+				"koordinator.sh/gpu-memory: 80Gi, koordinator.sh/gpu-memory-ratio: 100}},",
 			i, rapid.IntRange(0, 9).Draw(t, "sick") > 0, i/4, i/2)
 	}
 	for i := range nics {
-		fmt.Fprintf(text, "\n  {type: rdma, minor: %d, health: true, topology: {nodeID: %d, pcieID: p%d}, resources: {koordinator.sh/rdma: 100}, vfGroups: [{labels: {kind: fast}, vfs: [{minor: 0, busID: 'a%d'}, {minor: 1, busID: 'b%d'}]}]},",
+		fmt.Fprintf(text,
+			"\n  {type: rdma, minor: %d, health: true, topology: {nodeID: %d, pcieID: p%d}, resources: {koordinator.sh/rdma: 100}, vfGroups: "+
+				"[{labels: {kind: fast}, vfs: [{minor: 0, busID: 'a%d'}, {minor: 1, busID: 'b%d'}]}]},",
 			i, i/2, i, i, i)
 	}
 	text.WriteString("]}}\n")
@@ -151,12 +167,16 @@ func TestDeviceShareConfigured(t *testing.T) {
 	for profile, says := range map[string]string{
 		`{}`: "",
 		`{plugins: {multiPoint: {disabled: [{name: DeviceShare}]}}}`: "",
-		`{plugins: {filter: {enabled: [{name: DeviceShare}]}, reserve: {enabled: [{name: DeviceShare}]}, preBind: {enabled: [{name: DeviceShare}]}, score: {enabled: [{name: DeviceShare, weight: 3}]}}}`: "",
-		`{pluginConfig: [{name: DeviceShare, args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: DeviceShareArgs, scoringStrategy: {type: MostAllocated}}}]}`:                                        "",
-		`{pluginConfig: [{name: DeviceShare, args: {scoringStrategy: {type: Most}}}]}`:                                                                                                                    `DeviceShareArgs.scoringStrategy.type: "Most" is invalid`,
-		`{plugins: {bind: {enabled: [{name: DefaultBinder}], disabled: [{name: DeviceShare}]}}}`:                                                                                                          "plugin DeviceShare must be enabled at reserve, and at bind before DefaultBinder",
-		`{plugins: {reserve: {disabled: [{name: DeviceShare}]}}}`:                                                                                                                                         "plugin DeviceShare must be enabled at reserve",
-		`{schedulerName: a, pluginConfig: [{name: DeviceShare, args: {scoringStrategy: {type: MostAllocated}}}]}, {schedulerName: b}`:                                                                     "DeviceShareArgs.scoringStrategy.type: it must be the same in all profiles",
+		`{plugins: {filter: {enabled: [{name: DeviceShare}]}, reserve: {enabled: [{name: DeviceShare}]}, preBind: {enabled: [{name: ` +
+			`DeviceShare}]}, score: {enabled: [{name: DeviceShare, weight: 3}]}}}`: "",
+		`{pluginConfig: [{name: DeviceShare, args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: DeviceShareArgs, scoringStrategy: ` +
+			`{type: MostAllocated}}}]}`: "",
+		`{pluginConfig: [{name: DeviceShare, args: {scoringStrategy: {type: Most}}}]}`: `DeviceShareArgs.scoringStrategy.type: "Most" is invalid`,
+		`{plugins: {bind: {enabled: [{name: DefaultBinder}], disabled: [{name: DeviceShare}]}}}`: "plugin DeviceShare must be enabled at " +
+			"reserve, and at bind before DefaultBinder",
+		`{plugins: {reserve: {disabled: [{name: DeviceShare}]}}}`: "plugin DeviceShare must be enabled at reserve",
+		`{schedulerName: a, pluginConfig: [{name: DeviceShare, args: {scoringStrategy: {type: MostAllocated}}}]}, ` +
+			`{schedulerName: b}`: "DeviceShareArgs.scoringStrategy.type: it must be the same in all profiles",
 	} {
 		config := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [" + profile + "]\n"
 		w, err := Open(t.Context(), Options{Config: []byte(config)}, &Set{})

@@ -19,7 +19,9 @@ func asking(name, gang string) string {
 	if gang != "" {
 		labels = "pod-group.scheduling.sigs.k8s.io: " + gang
 	}
-	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, uid: %s, labels: {%s}}, spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1, x.io/gpu: 1}, limits: {x.io/gpu: 1}}}]}}\n", name, name, labels)
+	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, uid: %s, labels: {%s}}, spec: {schedulerName: "+
+		"muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1, x.io/gpu: 1}, limits: {x.io/gpu: 1}}}]}}\n", name,
+		name, labels)
 }
 
 func openExtended(t *testing.T, o Options, text ...string) *shared {
@@ -75,7 +77,8 @@ func TestExtendedClaimIsNotDeleted(t *testing.T) {
 		t.Run("gang "+gang, func(t *testing.T) {
 			refused := 0
 			s := openExtended(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
-				if isStatusOfClaim(action) && refused == 0 || action.GetVerb() == "update" && action.GetSubresource() == "" && action.GetResource().Resource == "resourceclaims" && refused == 1 {
+				if isStatusOfClaim(action) && refused == 0 ||
+					action.GetVerb() == "update" && action.GetSubresource() == "" && action.GetResource().Resource == "resourceclaims" && refused == 1 {
 					refused++
 					return nil, unavailableNow
 				}
@@ -94,7 +97,8 @@ func TestIdleClaimElsewhere(t *testing.T) {
 	for _, gang := range []string{"g", ""} {
 		t.Run("gang "+gang, func(t *testing.T) {
 			s := openClaims(t, Options{}, gpuNode("n0", 1, 1), gpuNode("n1", 2, 8), gangOf("g", 1),
-				"---\n{apiVersion: v1, kind: Pod, metadata: {name: r}, spec: {nodeName: n0, priority: -1, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}, status: {phase: Running}}\n",
+				"---\n{apiVersion: v1, kind: Pod, metadata: {name: r}, spec: {nodeName: n0, priority: -1, containers: [{name: c, image: i, "+
+					"resources: {requests: {cpu: 1}}}]}, status: {phase: Running}}\n",
 				`---
 {apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: one, uid: one}, spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu, count: 1}}]}},
  status: {allocation: {devices: {results: [{request: gpu, driver: d, pool: n0, device: gpu-0}]}, nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [n0]}]}]}}}}

@@ -74,7 +74,8 @@ func (w *world) judgeWaiting(group []string) error {
 	}
 	for i, name := range f.nodes {
 		for _, p := range w.pods {
-			if p.Spec.NodeName == name && !done(p) && w.members[p.Name] == "" && w.theirs[p.Name] == "" && convert.Priority(p) < lowest && !convert.Protected(p) {
+			if p.Spec.NodeName == name && !done(p) && w.members[p.Name] == "" && w.theirs[p.Name] == "" && convert.Priority(p) < lowest &&
+				!convert.Protected(p) {
 				f.free[i] = f.free[i].plus(needs(p))
 			}
 		}

@@ -90,8 +90,8 @@ func (w *world) hasTheirs(gang string) bool {
 	return slices.ContainsFunc(w.sorted(), func(p *v1.Pod) bool { return w.theirs[p.Name] == gang })
 }
 
-// judgeForeign (case 48): the scheduler writes no pod and no PodGroup of another scheduler, and emits no
-// event about them, except about an eviction for a pod of higher priority.
+// judgeForeign (case 48): the scheduler writes no pod and no PodGroup of another scheduler. It emits no event about
+// them, except about an eviction for a pod of higher priority.
 func (w *world) judgeForeign(written map[string][]string) error {
 	any := false
 	for _, p := range w.sorted() {

@@ -166,7 +166,8 @@ func (r room) String() string {
 }
 
 func (n *nodeSpec) String() string {
-	return fmt.Sprintf("%s in %q/%q %s%s", n.name, n.spine, n.block, room{n.cpu, n.gpu}, flags(map[string]bool{"cordoned": n.cordoned, "suspect": n.suspect}))
+	return fmt.Sprintf("%s in %q/%q %s%s", n.name, n.spine, n.block, room{n.cpu, n.gpu},
+		flags(map[string]bool{"cordoned": n.cordoned, "suspect": n.suspect}))
 }
 
 func (p *podSpec) String() string {
@@ -571,7 +572,8 @@ func (d *drawer) job() {
 	for _, name := range names {
 		n := d.upTo(1, most)
 		g := &gangSpec{
-			name: name, min: d.upTo(max(1, n-2), n), timeout: d.upTo(5, 60), policy: policy, nonStrict: nonStrict, rules: rules, byPods: d.chance(15),
+			name: name, min: d.upTo(max(1, n-2),
+				n), timeout: d.upTo(5, 60), policy: policy, nonStrict: nonStrict, rules: rules, byPods: d.chance(15),
 		}
 		if gangs > 1 {
 			g.group = names

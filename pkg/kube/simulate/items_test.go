@@ -10,11 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestCutObjects: each object keeps its text, its line and its kind, and a list those of its items.
+// TestCutObjects: each object keeps its text, line and kind. A list keeps the texts, lines and kinds of its items.
 func TestCutObjects(t *testing.T) {
 	pod := `{"metadata": {"kind": "no", "items": [1]},
  "kind": "Pod", "apiVersion": "v1"}`
-	text := "{\"apiVersion\": \"v1\",\n\"items\": [" + pod + ",\n" + pod + "], \"kind\": \"PodList\"}\n" + pod + ` {"kind": 1, "items": [{}]} {"kind": "List", "items": []}`
+	text := "{\"apiVersion\": \"v1\",\n\"items\": [" + pod + ",\n" + pod + "], \"kind\": \"PodList\"}\n" + pod +
+		` {"kind": 1, "items": [{}]} {"kind": "List", "items": []}`
 	all, err := cutObjects([]byte(text))
 	require.NoError(t, err)
 	require.Len(t, all, 4)
@@ -56,9 +57,15 @@ func TestListsThatAreAlmostJSON(t *testing.T) {
 		{`, {"apiVersion": "v1", "kind": "Node", "metadata": {name: n2}}`, ""},
 		{"}", "list.json: document 1, line 3: invalid character '}' after array element"},
 		{` {"apiVersion": "v1", "kind": "Node"}`, "list.json: document 1, line 3: invalid character '{' after array element"},
-		{`, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2" "labels": {}}}`, `list.json: document 1, line 3: invalid character '"' after object key:value pair`},
+		{
+			`, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2" "labels": {}}}`,
+			`list.json: document 1, line 3: invalid character '"' after object key:value pair`,
+		},
 		{`, {"apiVersion": "v1", "kind": "Other", "metadata": {"name": tru}}`, ""},
-		{`, {"apiVersion": "v1", "kind": "Other", "spec": {"a": 1 "b": 2}}`, `list.json: document 1, line 3: invalid character '"' after object key:value pair`},
+		{
+			`, {"apiVersion": "v1", "kind": "Other", "spec": {"a": 1 "b": 2}}`,
+			`list.json: document 1, line 3: invalid character '"' after object key:value pair`,
+		},
 	} {
 		s := &Set{}
 		err := s.Add("list.json", fmt.Appendf(nil, list, 0, 1, c.after))
@@ -72,7 +79,7 @@ func TestListsThatAreAlmostJSON(t *testing.T) {
 	}
 }
 
-// TestGivenSetIsNotCopied: the objects of a given set belong to the cluster; those of any other set do not
+// TestGivenSetIsNotCopied: the objects of a given set belong to the cluster. The objects of any other set do not
 // change.
 func TestGivenSetIsNotCopied(t *testing.T) {
 	for _, given := range []bool{false, true} {

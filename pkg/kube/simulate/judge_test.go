@@ -108,7 +108,8 @@ func (w *world) judgeBindings(fresh map[string][]*v1.Pod) error {
 		for _, other := range group {
 			if g := w.gangs[other]; g != nil && !w.whole[other] && !w.excused(group) && !w.mayMiss(group, other) && !w.goesOn(name, other, fresh) {
 				pending, bound := w.membersOf(other)
-				return wrong("in part", "%s: members of %s were bound, %d of %d of %s are (%d wait)", groupKey(group), name, len(bound), g.min, other, len(pending))
+				return wrong("in part", "%s: members of %s were bound, %d of %d of %s are (%d wait)", groupKey(group), name, len(bound), g.min, other,
+					len(pending))
 			}
 		}
 		if w.moved[groupKey(group)] || w.gangs[name] == nil {
@@ -241,7 +242,7 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 		for _, node := range w.ready() {
 			left := w.free(node).minus(w.reserved(node, nil, convert.Priority(p)))
 			if node == nominated {
-				left = left.plus(needs(p)) // the pod is among those that have a node
+				left = left.plus(needs(p)) // the pod is one of the pods with a node
 			}
 			if !left.less(needs(p)) {
 				return wrong("needless", "%s is evicted for %s, for which %s has room", victim, p.Name, node)
@@ -345,7 +346,8 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 			return wrong("needless", "%s is evicted from %s for %s, which leaves %s there", v.Name, v.Spec.NodeName, groupKey(group), left)
 		}
 	}
-	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.robs(group, last) && !w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) {
+	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.robs(group, last) &&
+		!w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) {
 		for _, uid := range last.gone {
 			for _, p := range w.pods {
 				if p.UID == uid && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {
@@ -563,7 +565,7 @@ func (w *world) judgeSettled() error {
 			}
 			return w.givesBack(p, group)
 		}) {
-			return wrong("waits for nobody", "%s has places reserved where nobody leaves", groupKey(group))
+			return wrong("waits for nobody", "%s has reserved nodes without terminating pods", groupKey(group))
 		}
 	}
 	for _, group := range w.groups() {
@@ -589,7 +591,8 @@ func (w *world) judgeMultiples(group []string) error {
 	if w.excused(group) || w.uneven[groupKey(group)] {
 		return nil
 	}
-	if g := w.gangs[group[0]]; g == nil || g.nonStrict || !w.good || slices.ContainsFunc(group, func(name string) bool { return w.stirred[name] }) {
+	if g := w.gangs[group[0]]; g == nil || g.nonStrict || !w.good || slices.ContainsFunc(group,
+		func(name string) bool { return w.stirred[name] }) {
 		return nil
 	}
 	for _, rule := range w.gangs[group[0]].rules {

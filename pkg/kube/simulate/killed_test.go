@@ -97,7 +97,9 @@ func (k *killing) gang() (text string) {
 			claim = "resourceClaimTemplateName: " + rapid.SampledFrom([]string{"any", "half"}).Draw(k.t, "claims")
 		}
 		pod := fmt.Sprint(name, "-", i)
-		k.texts[pod] = fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: %s}}, spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}], resourceClaims: [{name: gpu, %s}]}}\n", pod, name, claim)
+		k.texts[pod] = fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: %s}}, "+
+			"spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}], resourceClaims: [{name: "+
+			"gpu, %s}]}}\n", pod, name, claim)
 		text += k.texts[pod]
 	}
 	return text
@@ -129,11 +131,13 @@ func cards(name string, n int) string {
 	for i := range n {
 		sets = append(sets, fmt.Sprintf("{name: card-%d, counters: {halves: {value: '2'}}}", i))
 		part := func(device, half string, of int) string {
-			return fmt.Sprintf("{name: c%d-%s, attributes: {half: {bool: %s}}, consumesCounters: [{counterSet: card-%d, counters: {halves: {value: '%d'}}}]}", i, device, half, i, of)
+			return fmt.Sprintf("{name: c%d-%s, attributes: {half: {bool: %s}}, consumesCounters: [{counterSet: card-%d, counters: {halves: "+
+				"{value: '%d'}}}]}", i, device, half, i, of)
 		}
 		devices = append(devices, part("a-whole", "false", 2), part("half-0", "true", 1), part("half-1", "true", 1))
 	}
-	slice := "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: %s}, spec: {driver: d, nodeName: %s, pool: {name: %s, generation: 1, resourceSliceCount: 2}, %s: [%s]}}\n"
+	slice := "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: %s}, spec: {driver: d, nodeName: %s, pool: " +
+		"{name: %s, generation: 1, resourceSliceCount: 2}, %s: [%s]}}\n"
 	return fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {allocatable: {cpu: 8, pods: 20}}}\n", name) +
 		fmt.Sprintf(slice, name+"-cards", name, name, "sharedCounters", strings.Join(sets, ", ")) +
 		fmt.Sprintf(slice, name+"-parts", name, name, "devices", strings.Join(devices, ", "))
@@ -185,7 +189,7 @@ func (k *killing) audit() {
 		for _, r := range c.Status.ReservedFor {
 			used = used || pods[r.UID] != nil && pods[r.UID].Spec.NodeName != ""
 		}
-		require.True(k.t, used || k.forgotten(c), "%s is allocated for nobody who runs", c.Name)
+		require.True(k.t, used || k.forgotten(c), "%s is allocated for no running pod", c.Name)
 		for _, d := range c.Status.Allocation.Devices.Results {
 			id := d.Pool + "/" + d.Device
 			require.Empty(k.t, by[id], "%s and %s have %s", by[id], c.Name, id)
@@ -227,7 +231,9 @@ func (k *killing) forgotten(c *resourceapi.ResourceClaim) bool {
 // device is allocated twice, and no allocation is leaked.
 func TestKilled(t *testing.T) {
 	quietLogs(t)
-	kinds := []string{"at a binding", "at a claim", "at what a claim has", "written ahead when killed", "members deleted meanwhile", "somebody runs", "somebody waits"}
+	kinds := []string{
+		"at a binding", "at a claim", "at what a claim has", "written ahead when killed", "members deleted meanwhile", "some run", "some wait",
+	}
 	worlds.Check(t, 60, kinds, func(rt *rapid.T, tally worlds.Tally) {
 		k := &killing{doom: &doom{left: -1}, t: rt, texts: map[string]string{}}
 		text := k.begins()
@@ -262,8 +268,8 @@ func TestKilled(t *testing.T) {
 		require.NoError(rt, k.Settle(ctx, nil))
 		k.audit()
 		for _, p := range k.Pods() {
-			tally.Count("somebody runs", p.Spec.NodeName != "")
-			tally.Count("somebody waits", p.Spec.NodeName == "")
+			tally.Count("some run", p.Spec.NodeName != "")
+			tally.Count("some wait", p.Spec.NodeName == "")
 		}
 	})
 }
@@ -316,7 +322,9 @@ func TestPartlyBoundGangIsCompletedFirst(t *testing.T) {
 		text += fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {allocatable: {cpu: %d, pods: 20}}}\n", i, 2-used)
 	}
 	member := func(name, gang, node string, priority int) string {
-		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: %s, scheduling.koordinator.sh/disable-preemptible: 'true'}}, spec: {schedulerName: muster-scheduler, nodeName: '%s', priority: %d, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}}\n", name, gang, node, priority)
+		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: %s, "+
+			"scheduling.koordinator.sh/disable-preemptible: 'true'}}, spec: {schedulerName: muster-scheduler, nodeName: '%s', priority: %d, "+
+			"containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}}\n", name, gang, node, priority)
 	}
 	for i, node := range []string{"n0", "", "", "", ""} {
 		text += member(fmt.Sprint("part-", i), "part", node, 1)

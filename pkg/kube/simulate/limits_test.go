@@ -31,11 +31,14 @@ func TestMessagesAreShort(t *testing.T) {
 		"a long name of a gang":             member("p", keys+`name: "`+long+`", `+keys+`min-available: "2"`),
 		"a topology that is no JSON":        member("p", keys+`name: g, `+keys+`min-available: "1", `+keys+`network-topology-spec: "`+long+`"`),
 		"an index that is no number":        member("p", keys+`name: g, `+keys+`min-available: "1", `+keys+`network-topology-index: "`+long+`"`),
-		"a group of many gangs":             member("p", keys+`name: gang-0, `+keys+`min-available: "1", `+keys+`groups: '[`+strings.Join(many, ",")+`]'`),
-		"many scheduling gates":             pod("p", ", schedulingGates: ["+strings.Join(gates, ", ")+"]"),
-		"a long selector":                   pod("p", `, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: ["`+long+`"]}]}]}}}`),
-		"a long name of a scheduler":        pod("p", `, schedulerName: "`+long+`"`),
-		"many claims that do not exist":     pod("p", `, volumes: [{name: v, persistentVolumeClaim: {claimName: "`+long+`"}}]`),
+		"a group of many gangs": member("p",
+			keys+`name: gang-0, `+keys+`min-available: "1", `+keys+`groups: '[`+strings.Join(many, ",")+`]'`),
+		"many scheduling gates": pod("p", ", schedulingGates: ["+strings.Join(gates, ", ")+"]"),
+		"a long selector": pod("p",
+			`, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: `+
+				`metadata.name, operator: In, values: ["`+long+`"]}]}]}}}`),
+		"a long name of a scheduler":    pod("p", `, schedulerName: "`+long+`"`),
+		"many claims that do not exist": pod("p", `, volumes: [{name: v, persistentVolumeClaim: {claimName: "`+long+`"}}]`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, r := run(t, Options{}, node("m1", 4)+objects)
@@ -59,13 +62,17 @@ func TestAnnotationsHaveALimit(t *testing.T) {
 		"{apiVersion: v1, kind: Pod, metadata: {name: o, annotations: {a: %s, b: %q}}}",
 		"{apiVersion: v1, kind: Node, metadata: {name: o, annotations: {a: %s, b: %q}}}",
 		"{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: o, annotations: {a: %s, b: %q}}, spec: {minMember: 1}}",
-		"{apiVersion: scheduling.koordinator.sh/v1alpha1, kind: ClusterNetworkTopology, metadata: {name: o, annotations: {a: %s, b: %q}}, spec: {networkTopologySpec: []}}",
+		"{apiVersion: scheduling.koordinator.sh/v1alpha1, kind: ClusterNetworkTopology, metadata: {name: o, annotations: {a: %s, b: %q}}, " +
+			"spec: {networkTopologySpec: []}}",
 	} {
 		half := strings.Repeat("x", limit/2-1) // and a byte of its key
 		require.Len(t, load(t, fmt.Sprintf(kind, half, half)).objects, 1)
-		err := (&Set{}).Add("in.yaml", []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: first}\n---\n"+fmt.Sprintf(kind, half+"x", half)))
+		err := (&Set{}).Add("in.yaml",
+			[]byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: first}\n---\n"+fmt.Sprintf(kind, half+"x", half)))
 		require.Error(t, err)
-		require.Regexp(t, `^in.yaml: document 2, line 5: [A-Za-z.0-9]+ "o" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes$`, err.Error())
+		require.Regexp(t,
+			`^in.yaml: document 2, line 5: [A-Za-z.0-9]+ "o" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes$`,
+			err.Error())
 	}
 }
 
@@ -93,7 +100,8 @@ func TestVictimsStayUntilDeletedAgain(t *testing.T) {
 		require.Equal(t, want, pods, "deleted by a user, after %d steps", i+1)
 		require.Empty(t, r.Evicted)
 	}
-	pods, _ := run(t, Options{VictimsStay: true}, full+pod("b", "")+document(`{apiVersion: v1, kind: Pod, metadata: {name: c, deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {nodeName: m1}}`),
+	pods, _ := run(t, Options{VictimsStay: true}, full+pod("b",
+		"")+document(`{apiVersion: v1, kind: Pod, metadata: {name: c, deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {nodeName: m1}}`),
 		document(gone, "c"))
 	require.Equal(t, []string{"a Bound m1", "b Pending"}, pods, "it came terminating")
 }

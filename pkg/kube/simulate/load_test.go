@@ -40,12 +40,14 @@ func TestLoad(t *testing.T) {
 		},
 		"a list as kubectl prints it": {
 			text: "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: n1\n\n" +
-				"- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: p\n    namespace: x\n    annotations:\n      a: |\n        items:\n        - no item\n" +
+				"- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: p\n    namespace: x\n    annotations:\n      a: |\n        items:\n        - " +
+				"no item\n" +
 				"kind: List\nmetadata:\n  resourceVersion: \"\"\n",
 			want: []string{"document 1, line 3: nodes /n1", "document 1, line 8: pods x/p"},
 		},
 		"an indented list": {
-			text: "kind: List\napiVersion: v1\nitems:\n  - kind: Node\n    apiVersion: v1\n    metadata: {name: n1}\n  -\n    {kind: Pod, apiVersion: v1, metadata: {name: p}}\n",
+			text: "kind: List\napiVersion: v1\nitems:\n  - kind: Node\n    apiVersion: v1\n    metadata: {name: n1}\n  -\n    {kind: Pod, " +
+				"apiVersion: v1, metadata: {name: p}}\n",
 			want: []string{"document 1, line 4: nodes /n1", "document 1, line 7: pods default/p"},
 		},
 		"a list of one kind": {
@@ -58,7 +60,8 @@ func TestLoad(t *testing.T) {
 		},
 		"a list without items": {text: "apiVersion: v1\nkind: List\nitems: []\n"},
 		"JSON": {
-			text: "{\"apiVersion\": \"v1\",\n \"kind\": \"List\",\n \"items\": [\n  {\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"m\"}},\n" +
+			text: "{\"apiVersion\": \"v1\",\n \"kind\": \"List\",\n \"items\": [\n  {\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": " +
+				"{\"name\": \"m\"}},\n" +
 				"  {\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"n1\"}}]}\n" +
 				"{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"p\"}}",
 			want: []string{"document 1, line 4: nodes /m", "document 1, line 5: nodes /n1", "document 2, line 6: pods default/p"},
@@ -127,19 +130,27 @@ spec: {minMembers: 3}
 func TestLoadErrors(t *testing.T) {
 	const first = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\n"
 	for text, want := range map[string]string{
-		first + "apiVersion: v1\nkind: Pod\n  metadata: {}\n":                     "in.yaml: document 2, line 7: mapping values are not allowed in this context",
-		first + "apiVersion: v1\nkind: Pod\nmetadata: {name: p\n":                 "in.yaml: document 2, line 7: did not find expected ',' or '}'",
-		first + "\tkind: Pod\n":                                                   "in.yaml: document 2, line 5: found character that cannot start any token",
-		first + "just text\n":                                                     "in.yaml: document 2, line 5: not an object: ",
-		first + "kind: Pod\nmetadata: {name: p}\n":                                "in.yaml: document 2, line 5: apiVersion or kind is missing",
-		first + "# comment\n\napiVersion: v1\nkind: Pod\nmetadata: {}\n":          "in.yaml: document 2, line 7: metadata.name is missing",
-		first + "{\"apiVersion\": \"v1\",\n\"kind\": \"Pod\",,}\n":                "in.yaml: document 2, line 6: invalid character ',' looking for beginning of object key string",
+		first +
+			"apiVersion: v1\nkind: Pod\n  metadata: {}\n": "in.yaml: document 2, line 7: mapping values are not allowed in this context",
+		first + "apiVersion: v1\nkind: Pod\nmetadata: {name: p\n": "in.yaml: document 2, line 7: did not find expected ',' or '}'",
+		first +
+			"\tkind: Pod\n": "in.yaml: document 2, line 5: found character that cannot start any token",
+		first + "just text\n":                                            "in.yaml: document 2, line 5: not an object: ",
+		first + "kind: Pod\nmetadata: {name: p}\n":                       "in.yaml: document 2, line 5: apiVersion or kind is missing",
+		first + "# comment\n\napiVersion: v1\nkind: Pod\nmetadata: {}\n": "in.yaml: document 2, line 7: metadata.name is missing",
+		first +
+			"{\"apiVersion\": \"v1\",\n\"kind\": \"Pod\",,}\n": "in.yaml: document 2, line 6: invalid character ',' looking for beginning of " +
+			"object key string",
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: 3}\n": "in.yaml: document 1, line 1: ",
 		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: n1}\n" +
 			"- apiVersion: v1\n  kind: Node\n  metadata: {name: m}\n  status: {capacity: {cpu: many}}\n": "in.yaml: document 1, line 7: ",
-		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: [\n":                           "in.yaml: document 1, line 6: did not find expected node content",
-		"apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: four}\n":   "in.yaml: document 1, line 1: PodGroup.scheduling.sigs.k8s.io \"g\" is invalid: spec.minMember: ",
-		first + "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 0}\n": "in.yaml: document 2, line 5: PodGroup.scheduling.x-k8s.io \"g\" is invalid: spec.minMember: ",
+		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: [\n": "in.yaml: document 1, line 6: did not find " +
+			"expected node content",
+		"apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: four}\n": "in.yaml: document 1, " +
+			"line 1: PodGroup.scheduling.sigs.k8s.io \"g\" is invalid: spec.minMember: ",
+		first +
+			"apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 0}\n": "in.yaml: document 2, line " +
+			"5: PodGroup.scheduling.x-k8s.io \"g\" is invalid: spec.minMember: ",
 	} {
 		s := &Set{}
 		err := s.Add("in.yaml", []byte(text))
@@ -169,7 +180,10 @@ func TestLoadKeepsNothing(t *testing.T) {
 		{"apiVersion": "x/v1", "kind": "Unknown", "metadata": {"name": "u"}}]}`
 	dump := `{"apiVersion": "musterctl/v1", "kind": "Dump", "at": "2026-01-01T00:00:00Z", "configuration": "some"}`
 	group := "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g, annotations: {a: b}}\nspec: {minMember: 1}\n"
-	for _, text := range []string{pod, list, dump, group, "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSuffix(group, "\n"), "\n", "\n  ") + "\n"} {
+	for _, text := range []string{
+		pod, list, dump, group,
+		"apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSuffix(group, "\n"), "\n", "\n  ") + "\n",
+	} {
 		is, want := &Set{}, &Set{}
 		data := []byte(text)
 		require.NoError(t, is.Add("file", data))

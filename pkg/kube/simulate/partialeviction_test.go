@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// What the judge knows of gangs that were evicted in part: a gang is one victim (spec 6, case
-// 50), but requests fail one by one, and a scheduler may be killed between any two of them.
+// The judge's notes about gangs that were evicted in part. A gang is one victim (spec 6, case 50), but requests fail
+// one by one, and a scheduler may be killed between two of them.
 
 // noteHalves records the remaining members of groups that lost members to these evictions.
 func (w *world) noteHalves(by map[string][]*v1.Pod, alone [][2]string) {
@@ -61,7 +61,8 @@ func (w *world) half(name string) bool {
 // nodes that are not seen here. The group is one victim, since a part of it must not remain. So is a group
 // that had started and lost members, if no object says so and the scheduler process that knew it has ended.
 func (w *world) starts(name string) bool {
-	return w.members[name] != "" && slices.ContainsFunc(w.groupOf(w.members[name]), func(of string) bool { return w.gangs[of] != nil && !(w.whole[of] && w.reached[of]) })
+	return w.members[name] != "" && slices.ContainsFunc(w.groupOf(w.members[name]),
+		func(of string) bool { return w.gangs[of] != nil && !(w.whole[of] && w.reached[of]) })
 }
 
 // judgeHalves: when the world has settled, no member of a partly evicted gang remains, except pods whose
@@ -79,11 +80,17 @@ func (w *world) judgeHalves() error {
 
 // running are four nodes and a gang of four that fills them, and a gang that is more important.
 func running(grace int) (h history) {
-	h = history{{kind: gangPut, gang: &gangSpec{name: "r", min: 4, timeout: 30}}, {kind: gangPut, gang: &gangSpec{name: "hi", min: 1, timeout: 30}}}
+	h = history{
+		{kind: gangPut, gang: &gangSpec{name: "r", min: 4, timeout: 30}}, {kind: gangPut, gang: &gangSpec{name: "hi", min: 1, timeout: 30}},
+	}
 	for i := range 4 {
 		node := fmt.Sprint("n", i)
 		h = slices.Insert(h, i, event{kind: nodePut, node: &nodeSpec{name: node, spine: "s1", block: "b0", cpu: 4}})
-		h = append(h, event{kind: memberRuns, pod: &podSpec{name: fmt.Sprint("r-", i), gang: "r", room: room{cpu: 4}, priority: 1, rank: -1, node: node, grace: grace}})
+		h = append(h,
+			event{
+				kind: memberRuns,
+				pod:  &podSpec{name: fmt.Sprint("r-", i), gang: "r", room: room{cpu: 4}, priority: 1, rank: -1, node: node, grace: grace},
+			})
 	}
 	return h
 }
@@ -104,7 +111,7 @@ func TestVictimGangIsEvictedWhole(t *testing.T) {
 			"the scheduler is killed":              {30, 1, []event{{kind: turnsGiven, n: 1}, {kind: restarted}}},
 			"it is killed, and they leave at once": {0, 1, []event{{kind: turnsGiven, n: 1}, {kind: timePassed, n: 1}, {kind: restarted}}},
 			"it is killed later":                   {30, 3, []event{{kind: timePassed, n: 7}, {kind: restarted}}},
-			"who evicts is deleted":                {30, 3, []event{{kind: timePassed, n: 1}, {kind: podDeleted, name: "big"}}},
+			"the preemptor is deleted":             {30, 3, []event{{kind: timePassed, n: 1}, {kind: podDeleted, name: "big"}}},
 		} {
 			t.Run(name+", and "+what, func(t *testing.T) {
 				seen := map[string]bool{}

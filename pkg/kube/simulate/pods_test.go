@@ -19,7 +19,8 @@ const podText = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a-%d"
  "status": {"phase": "Running", "podIP": "10.1.1.1", "conditions": [{"type": "Ready", "status": "True"}],
   "containerStatuses": [{"name": "c", "containerID": "containerd://%d", "imageID": "e", "image": "d", "ready": true, "restartCount": 0, "state": {"running": {"startedAt": null}}}]}}`
 
-// TestPodsShare: members of a gang have one spec in memory, but for each one's own node and hostname. What says nothing to a scheduler is dropped.
+// TestPodsShare: members of a gang share one spec in memory, except for their node and hostname. Fields that no
+// scheduler reads are dropped.
 func TestPodsShare(t *testing.T) {
 	set := &Set{}
 	var pods []string

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// borrowed is two spines of four nodes. Quota a has two gangs of four, of which the younger one borrows, and a gang of b waits that stays within its min.
+// borrowed returns two spines of four nodes. Quota a has two gangs of four, and the younger one borrows. A waiting
+// gang of quota b is within its min.
 func borrowed() string {
 	text := `
 {apiVersion: scheduling.koordinator.sh/v1alpha1, kind: ClusterNetworkTopology, metadata: {name: default}, spec: {networkTopologySpec: [
@@ -24,23 +25,28 @@ func borrowed() string {
 {apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: b, namespace: default}, spec: {min: {cpu: 32}, max: {cpu: 64}}}
 `
 	for i := range 8 {
-		text += fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: n%d, labels: {spine: s%d}}, status: {allocatable: {cpu: 8, pods: 20}}}\n", i, i/4)
+		text += fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: n%d, labels: {spine: s%d}}, status: {allocatable: {cpu: 8, "+
+			"pods: 20}}}\n", i, i/4)
 	}
 	gang := func(name, quota, rules string, node, second int) {
-		text += fmt.Sprintf("---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s, annotations: {%s}}, spec: {minMember: 4}}\n", name, rules)
+		text += fmt.Sprintf("---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s, annotations: {%s}}, "+
+			"spec: {minMember: 4}}\n", name, rules)
 		for i := range 4 {
 			at, status := "", ""
 			if node >= 0 {
 				at = fmt.Sprintf(", nodeName: n%d", node+i)
 				status = fmt.Sprintf(", status: {phase: Running, startTime: '2026-01-01T00:00:%02dZ'}", second)
 			}
-			text += fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s-%d, labels: {pod-group.scheduling.sigs.k8s.io: %s, quota.scheduling.koordinator.sh/name: %s}}, "+
-				"spec: {schedulerName: muster-scheduler%s, containers: [{name: c, image: i, resources: {requests: {cpu: 8}}}]}%s}\n", name, i, name, quota, at, status)
+			text += fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s-%d, labels: {pod-group.scheduling.sigs.k8s.io: %s, "+
+				"quota.scheduling.koordinator.sh/name: %s}}, "+
+				"spec: {schedulerName: muster-scheduler%s, containers: [{name: c, image: i, resources: {requests: {cpu: 8}}}]}%s}\n", name, i, name,
+				quota, at, status)
 		}
 	}
 	gang("old", "a", "", 0, 1)
 	gang("young", "a", "", 4, 2)
-	gang("g", "b", `gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'`, -1, 0)
+	gang("g", "b",
+		`gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'`, -1, 0)
 	return text
 }
 

@@ -14,11 +14,11 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestQuotaLosesMinWithoutNeed has a gang within the min of its quota preempt in small clusters of elastic
-// gangs whose members differ, and compares the victims with all sets of pods. No quota falls below its min if
-// some set avoids that, and otherwise as little as with any set.
+// TestQuotaLosesMinWithoutNeed has a gang within the min of its quota preempt in small clusters of elastic gangs with
+// different members. It compares the victims with all sets of pods. A quota falls below its min only if every set
+// causes that, and then as little as possible.
 func TestQuotaLosesMinWithoutNeed(t *testing.T) {
-	kinds := []string{"fits", "nobody helps", "each keeps its min", "each keeps its min by a spare member", "below min"}
+	kinds := []string{"fits", "no eviction helps", "each keeps its min", "each keeps its min by a spare member", "below min"}
 	worlds.Check(t, 600, kinds, func(t *rapid.T, tally worlds.Tally) {
 		w := drawMinima(t)
 		least, found := 1<<30, false
@@ -29,7 +29,7 @@ func TestQuotaLosesMinWithoutNeed(t *testing.T) {
 		}
 		got, bound := w.evicted(t)
 		if !found && !bound {
-			tally["nobody helps"]++
+			tally["no eviction helps"]++
 			require.Zero(t, got, "%s", w)
 			return
 		}
@@ -114,8 +114,9 @@ func (w *minima) used(without uint) []int {
 	return used
 }
 
-// units returns how many CPUs of which quota each pod that is evicted alone and each gang that is evicted whole has, or all that are evicted of each gang; ok is
-// false if a gang loses more members than it can spare, and not all.
+// units returns the CPUs of evicted pods by quota: one amount for a gang that is evicted whole, and one for each
+// evicted spare member. With gangs, the evicted spare members of a gang are one amount together. ok is false if a
+// gang loses more than its spare members, but not all.
 func (w *minima) units(set uint, gangs bool) (units map[int][]int, ok bool) {
 	units = map[int][]int{}
 	for g, gang := range w.gangs {
@@ -141,7 +142,8 @@ func (w *minima) units(set uint, gangs bool) (units map[int][]int, ok bool) {
 	return units, true
 }
 
-// allowed returns whether a set of pods may be evicted for the waiting gang, which fits then: each quota has more than its min before any of its pods, or gangs, is evicted.
+// allowed reports whether a set of pods may be evicted for the waiting gang, and makes it fit. Each quota must use
+// more than its min before each eviction of a pod or gang.
 func (w *minima) allowed(set uint, gangs bool) bool {
 	units, ok := w.units(set, gangs)
 	if !ok || !w.fits(set) {
@@ -225,17 +227,26 @@ func (w *minima) evicted(t *rapid.T) (set uint, bound bool) {
 func (w *minima) String() string {
 	var b strings.Builder
 	for i, cpus := range w.nodes {
-		fmt.Fprintf(&b, "---\n{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {capacity: {cpu: %d, memory: 80Gi, pods: 110}}}\n", i, cpus)
+		fmt.Fprintf(&b, "---\n{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {capacity: {cpu: %d, memory: 80Gi, pods: 110}}}\n", i,
+			cpus)
 	}
 	for q, least := range w.mins {
-		fmt.Fprintf(&b, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: q%d, namespace: default}, spec: {min: {cpu: %d}, max: {cpu: 100}}}\n", q, least)
+		fmt.Fprintf(&b,
+			"---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: q%d, namespace: default}, spec: {min: {cpu: "+
+				"%d}, max: {cpu: 100}}}\n",
+			q, least)
 	}
 	gang := func(name string, least int) {
-		fmt.Fprintf(&b, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s, namespace: default}, spec: {minMember: %d}}\n", name, least)
+		fmt.Fprintf(&b,
+			"---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s, namespace: default}, spec: {minMember: %d}}\n",
+			name, least)
 	}
 	pod := func(name, of string, quota, cpu, priority int, more string) {
-		fmt.Fprintf(&b, "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: default, labels: {pod-group.scheduling.sigs.k8s.io: %s, quota.scheduling.koordinator.sh/name: q%d}},"+
-			" spec: {schedulerName: muster-scheduler, priority: %d, containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]%s}\n", name, of, quota, priority, cpu, more)
+		fmt.Fprintf(&b,
+			"---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: default, labels: {pod-group.scheduling.sigs.k8s.io: %s, "+
+				"quota.scheduling.koordinator.sh/name: q%d}},"+
+				" spec: {schedulerName: muster-scheduler, priority: %d, containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]%s}\n", name,
+			of, quota, priority, cpu, more)
 	}
 	for g, of := range w.gangs {
 		if of.size > 0 {

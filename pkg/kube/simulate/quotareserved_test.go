@@ -9,9 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// elsewhere returns a quota that has its max on one node, half of it by pods of the lowest priority, and a
-// gang of the quota that fits on another node. The low pods are evicted for their quota alone, and terminate
-// in half a minute.
+// elsewhere returns a quota that uses its max on one node, and a gang of the quota that fits on another node. Half of
+// the quota's pods have the lowest priority. They are evicted for their quota alone, and terminate in half a minute.
 func elsewhere() history {
 	h := history{
 		{kind: quotaPut, quota: &quotaSpec{name: "q", max: &room{cpu: 8}}},
@@ -21,13 +20,20 @@ func elsewhere() history {
 	for i := range 4 {
 		for priority, name := range []string{1: "low", 2: "more"} {
 			if name != "" {
-				h = append(h, event{kind: podPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), room: room{cpu: 1}, priority: priority, rank: -1, node: "n0", grace: 30, quota: "q"}})
+				h = append(h,
+					event{
+						kind: podPut,
+						pod:  &podSpec{name: fmt.Sprint(name, "-", i), room: room{cpu: 1}, priority: priority, rank: -1, node: "n0", grace: 30, quota: "q"},
+					})
 			}
 		}
 	}
 	h = append(h, event{kind: settledDown}, event{kind: gangPut, gang: &gangSpec{name: "g", min: 4, timeout: 600}})
 	for i := range 4 {
-		h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("g-", i), gang: "g", room: room{cpu: 1, gpu: 1}, priority: 5, rank: i, quota: "q"}})
+		h = append(h,
+			event{
+				kind: memberPut, pod: &podSpec{name: fmt.Sprint("g-", i), gang: "g", room: room{cpu: 1, gpu: 1}, priority: 5, rank: i, quota: "q"},
+			})
 	}
 	return append(h, event{kind: timePassed, n: 5})
 }
@@ -61,16 +67,16 @@ func TestGangStartsWhenQuotaVictimsAreGone(t *testing.T) {
 		then             history
 		bound, low, more int
 	}{
-		"victims leave":      {nil, 0, 4, 4},
-		"they have left":     {history{pass(40)}, 4, 0, 4},
-		"more may be had":    {history{is(quotaMore, 12), {kind: turnsGiven, n: 8}}, 4, 4, 4},
-		"there is no quota":  {history{is(quotaDeleted, 8), {kind: turnsGiven, n: 8}}, 4, 4, 4},
-		"a quota comes":      {history{{kind: quotaPut, quota: &quotaSpec{name: "other"}}, pass(5)}, 0, 4, 4},
-		"and they leave":     {history{{kind: quotaPut, quota: &quotaSpec{name: "other"}}, pass(40)}, 4, 0, 4},
-		"less may be had":    {history{is(quotaLess, 5), pass(40), pass(90)}, 4, 0, 1},
-		"somebody has it":    {history{{kind: podPut, pod: byHand}, pass(40), pass(90)}, 4, 0, 3},
-		"a process ends":     {history{{kind: restarted}, pass(5)}, 0, 4, 4},
-		"the next one waits": {history{{kind: restarted}, pass(40)}, 4, 0, 4},
+		"victims leave":       {nil, 0, 4, 4},
+		"they have left":      {history{pass(40)}, 4, 0, 4},
+		"more may be had":     {history{is(quotaMore, 12), {kind: turnsGiven, n: 8}}, 4, 4, 4},
+		"there is no quota":   {history{is(quotaDeleted, 8), {kind: turnsGiven, n: 8}}, 4, 4, 4},
+		"a quota comes":       {history{{kind: quotaPut, quota: &quotaSpec{name: "other"}}, pass(5)}, 0, 4, 4},
+		"and they leave":      {history{{kind: quotaPut, quota: &quotaSpec{name: "other"}}, pass(40)}, 4, 0, 4},
+		"less may be had":     {history{is(quotaLess, 5), pass(40), pass(90)}, 4, 0, 1},
+		"another pod uses it": {history{{kind: podPut, pod: byHand}, pass(40), pass(90)}, 4, 0, 3},
+		"a process ends":      {history{{kind: restarted}, pass(5)}, 0, 4, 4},
+		"the next one waits":  {history{{kind: restarted}, pass(40)}, 4, 0, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := playFor(t, append(elsewhere(), test.then...))
@@ -115,7 +121,9 @@ func TestNominatedPodKeepsItsQuota(t *testing.T) {
 		return event{kind: podPut, pod: &podSpec{name: name, room: room{cpu: cpu}, priority: 5, rank: -1, node: node, quota: quota}}
 	}
 	member := func(i int) event {
-		return event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("borrows-", i), gang: "borrows", room: room{cpu: 2}, priority: 5, rank: i, quota: "a"}}
+		return event{
+			kind: memberPut, pod: &podSpec{name: fmt.Sprint("borrows-", i), gang: "borrows", room: room{cpu: 2}, priority: 5, rank: i, quota: "a"},
+		}
 	}
 	for name, borrows := range map[string]history{
 		"a pod leaves":  {runs("borrows-0", "n1", "a", 4)},

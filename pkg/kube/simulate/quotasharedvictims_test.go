@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// counted returns a gang g that evicts low-0 of quota a and cannot write its nominated nodes, and a gang of
-// higher priority in quota b that would also evict low-1 if it counted on that.
+// counted returns a gang g of quota ofG and a gang h of quota b with a higher priority. Gang g evicts low-0 and
+// cannot write its nominated nodes. Gang h would also evict low-1 if it counted on that.
 func counted(ofG string, least, priority int) history {
 	pod := func(name, gang, quota, node string, priority, gpu int) *podSpec {
 		return &podSpec{name: name, gang: gang, room: room{cpu: 8, gpu: gpu}, priority: priority, rank: -1, node: node, quota: quota}
@@ -47,8 +47,8 @@ func TestQuotaSharesVictimsOfAnotherPreemptor(t *testing.T) {
 		evicted []string
 		on      string
 	}{
-		"he borrows, and is more important": {counted("b", 0, 9), []string{"h evicts low-0 low-1"}, "h-0=n0 h-1=n1"},
-		"he is guaranteed what he has":      {counted("a", 16, 2), []string{"g evicts low-0", "h evicts low-1"}, "h-0=n0 h-1=n1"},
+		"the victim borrows, and is more important": {counted("b", 0, 9), []string{"h evicts low-0 low-1"}, "h-0=n0 h-1=n1"},
+		"the victim is guaranteed":                  {counted("a", 16, 2), []string{"g evicts low-0", "h evicts low-1"}, "h-0=n0 h-1=n1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := playFor(t, test.h)

@@ -21,9 +21,14 @@ func TestQuotaCountsTerminatingPodsAsFree(t *testing.T) {
 	h := elsewhere()
 	at := slices.IndexFunc(h, func(e event) bool { return e.kind == gangPut })
 	runs, comes := h[:at], h[at:]
-	other := history{{kind: nodePut, node: &nodeSpec{name: "n2", cpu: 4, gpu: 4}}, {kind: gangPut, gang: &gangSpec{name: "h", min: 4, timeout: 600}}}
+	other := history{
+		{kind: nodePut, node: &nodeSpec{name: "n2", cpu: 4, gpu: 4}}, {kind: gangPut, gang: &gangSpec{name: "h", min: 4, timeout: 600}},
+	}
 	for i := range 4 {
-		other = append(other, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("h-", i), gang: "h", room: room{cpu: 1, gpu: 1}, priority: 5, rank: i, quota: "q"}})
+		other = append(other,
+			event{
+				kind: memberPut, pod: &podSpec{name: fmt.Sprint("h-", i), gang: "h", room: room{cpu: 1, gpu: 1}, priority: 5, rank: i, quota: "q"},
+			})
 	}
 	lost := history{{kind: nodePut, node: &nodeSpec{name: "n2", cpu: 4, gpu: 4}}, {kind: nodeDeleted, name: "n1"}, pass(5)}
 	one := event{kind: podPut, pod: &podSpec{name: "p-0", room: room{cpu: 1, gpu: 1}, priority: 5, rank: -1, quota: "q"}}
@@ -35,7 +40,9 @@ func TestQuotaCountsTerminatingPodsAsFree(t *testing.T) {
 		evicted []string
 		then    []string // the pods that are bound in the end
 	}{
-		"for a gang that is planned anew": {slices.Concat(runs, comes, lost), []string{"g evicts low-0 low-1 low-2 low-3"}, []string{"g-0", "g-1", "g-2", "g-3"}},
+		"for a gang that is planned anew": {
+			slices.Concat(runs, comes, lost), []string{"g evicts low-0 low-1 low-2 low-3"}, []string{"g-0", "g-1", "g-2", "g-3"},
+		},
 		"for another gang": {
 			slices.Concat(runs, comes, other, history{pass(5)}),
 			[]string{"g evicts low-0 low-1 low-2 low-3", "h evicts more-0 more-1 more-2 more-3"},
@@ -43,19 +50,21 @@ func TestQuotaCountsTerminatingPodsAsFree(t *testing.T) {
 		},
 		"by themselves, and a gang comes": {slices.Concat(runs, byHand, comes), nil, []string{"g-0", "g-1", "g-2", "g-3"}},
 		"and a pod":                       {slices.Concat(runs, byHand, history{one, pass(5)}), nil, []string{"p-0"}},
-		"beside who is less important":    {slices.Concat(runs[:at-1], history{low, more}, runs[at-1:], byHand, history{one, pass(5)}), nil, []string{"p-0"}},
-		"and one that needs all of it":    {slices.Concat(runs, byHand, history{byPod, pass(5)}), nil, []string{"p-0"}},
+		"beside less important pods": {
+			slices.Concat(runs[:at-1], history{low, more}, runs[at-1:], byHand, history{one, pass(5)}), nil, []string{"p-0"},
+		},
+		"and one that needs all of it": {slices.Concat(runs, byHand, history{byPod, pass(5)}), nil, []string{"p-0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := playFor(t, test.h)
 			require.NoError(t, err, "%v", w.trace)
 			require.Equal(t, test.evicted, w.evictions(), "%v", w.trace)
-			require.Empty(t, w.bound("g", "h", "p"), "who leaves has what he has until he is gone")
+			require.Empty(t, w.bound("g", "h", "p"), "a terminating pod uses its quota until it is gone")
 			w, err = playFor(t, append(slices.Clone(test.h), pass(60)))
 			require.NoError(t, err, "%v", w.trace)
 			require.Equal(t, test.evicted, w.evictions(), "%v", w.trace)
 			require.Equal(t, test.then, w.bound("g", "h", "p"), "%v", w.trace)
-			if name == "beside who is less important" {
+			if name == "beside less important pods" {
 				require.Equal(t, []string{"x-0"}, w.bound("x"))
 			}
 		})
@@ -75,7 +84,8 @@ func TestQuotaIgnoresVictimThatNeverTerminates(t *testing.T) {
 		}
 	}
 	at := slices.IndexFunc(h, func(e event) bool { return e.kind == gangPut })
-	h = slices.Insert(h, at, event{kind: podDeleted, name: "low-0"}, event{kind: podDeleted, name: "low-1"}, event{kind: podDeleted, name: "low-2"}, event{kind: podDeleted, name: "low-3"})
+	h = slices.Insert(h, at, event{kind: podDeleted, name: "low-0"}, event{kind: podDeleted, name: "low-1"},
+		event{kind: podDeleted, name: "low-2"}, event{kind: podDeleted, name: "low-3"})
 	w, err := playFor(t, append(h, event{kind: longTimeLeft}))
 	require.NoError(t, err, "%v", w.trace)
 	require.Equal(t, []string{"g evicts more-0 more-1 more-2 more-3"}, w.evictions(), "%v", w.trace)

@@ -43,8 +43,11 @@ func TestNoEvictionWhileQueuedBehindAnotherQuota(t *testing.T) {
 	old := pod("old-0", "", "a", 4, 1)
 	old.pod.node = "n0"
 	for name, comes := range map[string]history{
-		"a pod":  {pod("a-0", "", "a", 3, 9)},
-		"a gang": {{kind: gangPut, gang: &gangSpec{name: "a", min: 3, timeout: 600}}, pod("a-0", "a", "a", 1, 9), pod("a-1", "a", "a", 1, 9), pod("a-2", "a", "a", 1, 9)},
+		"a pod": {pod("a-0", "", "a", 3, 9)},
+		"a gang": {
+			{kind: gangPut, gang: &gangSpec{name: "a", min: 3, timeout: 600}}, pod("a-0", "a", "a", 1, 9), pod("a-1", "a", "a", 1, 9),
+			pod("a-2", "a", "a", 1, 9),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := playFor(t, slices.Concat(history{
@@ -76,19 +79,24 @@ func TestIncompleteGangReservesNoQuota(t *testing.T) {
 		{kind: gangPut, gang: &gangSpec{name: "w", min: 5, timeout: 600, least: 2, part: 2, api: volcanoAPI}},
 	}
 	for i := range 5 {
-		h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("w-", i), gang: "w", room: room{cpu: 1}, priority: 5, rank: i, quota: "b"}})
+		h = append(h,
+			event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("w-", i), gang: "w", room: room{cpu: 1}, priority: 5, rank: i, quota: "b"}})
 	}
-	h = append(h, event{kind: settledDown}, event{kind: podPut, pod: &podSpec{name: "p-0", room: room{cpu: 3}, priority: 5, rank: -1, quota: "a"}})
+	h = append(h, event{kind: settledDown},
+		event{kind: podPut, pod: &podSpec{name: "p-0", room: room{cpu: 3}, priority: 5, rank: -1, quota: "a"}})
 	w, err := playFor(t, append(h, event{kind: longTimeLeft}))
 	require.NoError(t, err)
 	require.Equal(t, []string{"p-0"}, w.bound("p"))
 	require.Empty(t, w.bound("w"))
 }
 
-// groupAndPod is a group of two gangs, of which the one of quota z has the smaller share, and what comes of it and a pod of quota a that is more important.
+// groupAndPod runs a group of two gangs and a more important pod of quota a. One of the gangs is in quota z, which
+// has the smaller share.
 func groupAndPod(t *testing.T, quotaOfTheOther string, gpus int, meanwhile ...event) *world {
 	pod := func(name, quota string, cpu, gpu, priority int, node string) event {
-		return event{kind: podPut, pod: &podSpec{name: name, room: room{cpu: cpu, gpu: gpu}, priority: priority, rank: -1, quota: quota, node: node}}
+		return event{
+			kind: podPut, pod: &podSpec{name: name, room: room{cpu: cpu, gpu: gpu}, priority: priority, rank: -1, quota: quota, node: node},
+		}
 	}
 	group := []string{"v", "w"}
 	h := history{
@@ -105,7 +113,8 @@ func groupAndPod(t *testing.T, quotaOfTheOther string, gpus int, meanwhile ...ev
 		{kind: memberPut, pod: &podSpec{name: "v-0", gang: "v", room: room{cpu: 1, gpu: 1}, priority: 5, rank: 0, quota: quotaOfTheOther}},
 	}
 	for i := range 5 {
-		h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("w-", i), gang: "w", room: room{cpu: 1}, priority: 5, rank: i, quota: "z"}})
+		h = append(h,
+			event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("w-", i), gang: "w", room: room{cpu: 1}, priority: 5, rank: i, quota: "z"}})
 	}
 	h = append(append(h, meanwhile...), pod("p-0", "a", 3, 0, 9, ""), event{kind: longTimeLeft})
 	w, err := playFor(t, h)
@@ -144,7 +153,9 @@ func TestGangOfTwoQuotasDoesNotDeadlock(t *testing.T) {
 		h = append(h, event{kind: quotaPut, quota: &quotaSpec{name: name, max: &room{cpu: 14}}})
 	}
 	member := func(gang string, i int, quota string, cpu int) event {
-		return event{kind: memberPut, pod: &podSpec{name: fmt.Sprint(gang, "-", i), gang: gang, room: room{cpu: cpu}, priority: 5, rank: i, quota: quota}}
+		return event{
+			kind: memberPut, pod: &podSpec{name: fmt.Sprint(gang, "-", i), gang: gang, room: room{cpu: cpu}, priority: 5, rank: i, quota: quota},
+		}
 	}
 	h = append(h,
 		event{kind: nodePut, node: &nodeSpec{name: "n", cpu: 16}},

@@ -17,12 +17,12 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestQuotaVictims has the scheduler free capacity and quota at once, for one gang in small full clusters,
-// and compares its victims with every set of gangs. It evicts no pod if no set suffices, and otherwise the
-// cheapest set. Victims of other quotas come before some of the own quota only if necessary, and quotas fall
-// below their min only if no other set suffices.
+// TestQuotaVictims has the scheduler free capacity and quota at once, for one gang in small full clusters. It
+// compares the victims with every set of gangs: no pod is evicted if no set suffices, and otherwise the cheapest set.
+// Victims of other quotas come before some of the own quota only if necessary. Quotas fall below their min only if no
+// other set suffices.
 func TestQuotaVictims(t *testing.T) {
-	kinds := []string{"nobody helps", "fits", "for room", "for quota", "for both", "own first", "below min"}
+	kinds := []string{"no eviction helps", "fits", "for room", "for quota", "for both", "own first", "below min"}
 	worlds.Check(t, 150, kinds, func(t *rapid.T, tally worlds.Tally) {
 		w := drawMarket(t)
 		best, first := w.best(false), false
@@ -44,7 +44,7 @@ func TestQuotaVictims(t *testing.T) {
 		tally[kind]++
 		got := w.victims(t, best != nil)
 		if best == nil {
-			require.Empty(t, got, "nobody can help in\n%s", w)
+			require.Empty(t, got, "no eviction helps in\n%s", w)
 			return
 		}
 		require.True(t, w.enough(w.setOf(got), first), "evicting %v does not help in\n%s", got, w)
@@ -108,11 +108,13 @@ func drawMarket(t *rapid.T) *quotaMarket {
 			w.gangs = append(w.gangs, g)
 		}
 	}
-	w.gangs = append(w.gangs, marketGang{quota: rapid.SampledFrom(leaves).Draw(t, "quota"), priority: 5, size: rapid.IntRange(1, 6).Draw(t, "size")})
+	w.gangs = append(w.gangs,
+		marketGang{quota: rapid.SampledFrom(leaves).Draw(t, "quota"), priority: 5, size: rapid.IntRange(1, 6).Draw(t, "size")})
 	return w
 }
 
-// drawQuotas draws quotas of up to two levels below the root. What quotas are sure of never is more than their parents are.
+// drawQuotas draws quotas of up to two levels below the root. The guarantees below a quota never exceed the quota's
+// own guarantee.
 func (w *quotaMarket) drawQuotas(t *rapid.T) {
 	left := w.total()
 	limits := func(s *quota.Spec, most int64) {
@@ -158,7 +160,10 @@ func (w *quotaMarket) String() string {
 	i := 0
 	for s, nodes := range w.spines {
 		for _, cpus := range nodes {
-			fmt.Fprintf(&b, "---\n{apiVersion: v1, kind: Node, metadata: {name: n%d, labels: {spine: s%d}}, status: {capacity: {cpu: %d, memory: 80Gi, pods: 110}}}\n", i, s, cpus)
+			fmt.Fprintf(&b,
+				"---\n{apiVersion: v1, kind: Node, metadata: {name: n%d, labels: {spine: s%d}}, status: {capacity: {cpu: %d, memory: 80Gi, pods: "+
+					"110}}}\n",
+				i, s, cpus)
 			i++
 		}
 	}
@@ -167,8 +172,10 @@ func (w *quotaMarket) String() string {
 		if q.Parent != marketRoot {
 			parent = fmt.Sprintf("quota.scheduling.koordinator.sh/parent: %s, ", q.Parent)
 		}
-		fmt.Fprintf(&b, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: %s, namespace: default, creationTimestamp: '2026-01-01T00:00:%02dZ',"+
-			" labels: {%squota.scheduling.koordinator.sh/is-parent: '%t'}}, spec: {min: {cpu: %d}, max: {cpu: %d}}}\n",
+		fmt.Fprintf(&b,
+			"---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: %s, namespace: default, creationTimestamp: "+
+				"'2026-01-01T00:00:%02dZ',"+
+				" labels: {%squota.scheduling.koordinator.sh/is-parent: '%t'}}, spec: {min: {cpu: %d}, max: {cpu: %d}}}\n",
 			q.Name, i, parent, q.Inner, q.Min["cpu"]/1000, q.Max["cpu"]/1000)
 	}
 	for g := range w.gangs {
@@ -181,9 +188,12 @@ func (w *quotaMarket) write(b *strings.Builder, i int) {
 	g := w.gangs[i]
 	topology := ""
 	if w.must && g.on == nil {
-		topology = `, annotations: {gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'}`
+		topology = `, annotations: {gang.scheduling.koordinator.sh/network-topology-spec: ` +
+			`'{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'}`
 	}
-	fmt.Fprintf(b, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g%d, namespace: default, creationTimestamp: '%s'%s}, spec: {minMember: %d}}\n",
+	fmt.Fprintf(b,
+		"---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g%d, namespace: default, creationTimestamp: "+
+			"'%s'%s}, spec: {minMember: %d}}\n",
 		i, began(i).Format(time.RFC3339), topology, g.size)
 	for m := range g.size {
 		node, status := "", ""
@@ -191,8 +201,11 @@ func (w *quotaMarket) write(b *strings.Builder, i int) {
 			node = fmt.Sprintf("nodeName: n%d, ", g.on[m])
 			status = fmt.Sprintf(", status: {phase: Running, startTime: '%s'}", began(i).Format(time.RFC3339))
 		}
-		fmt.Fprintf(b, "---\n{apiVersion: v1, kind: Pod, metadata: {name: g%d-%d, namespace: default, creationTimestamp: '%s', labels: {pod-group.scheduling.sigs.k8s.io: g%d, quota.scheduling.koordinator.sh/name: %s}},"+
-			" spec: {%sschedulerName: muster-scheduler, priorityClassName: p%d, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}%s}\n",
+		fmt.Fprintf(b,
+			"---\n{apiVersion: v1, kind: Pod, metadata: {name: g%d-%d, namespace: default, creationTimestamp: '%s', labels: "+
+				"{pod-group.scheduling.sigs.k8s.io: g%d, quota.scheduling.koordinator.sh/name: %s}},"+
+				" spec: {%sschedulerName: muster-scheduler, priorityClassName: p%d, containers: [{name: c, image: i, resources: {requests: {cpu: "+
+				"1}}}]}%s}\n",
 			i, m, began(i).Format(time.RFC3339), i, g.quota, node, g.priority, status)
 	}
 }
@@ -274,7 +287,7 @@ func (w *quotaMarket) kind(best *price) string {
 	room, allowed := w.room(0), w.admitted(0, false)
 	switch {
 	case best == nil:
-		return "nobody helps"
+		return "no eviction helps"
 	case room && allowed:
 		return "fits"
 	case room:
@@ -340,7 +353,9 @@ func (w *quotaMarket) admitted(set uint, first bool) bool {
 		}
 	}
 	g := w.gangs[last]
-	ask := quota.Request{Gang: fmt.Sprint("g", last), Priority: int32(g.priority), Need: []quota.Want{{Quota: g.quota, Asks: cpu, Count: g.size}}}
+	ask := quota.Request{
+		Gang: fmt.Sprint("g", last), Priority: int32(g.priority), Need: []quota.Want{{Quota: g.quota, Asks: cpu, Count: g.size}},
+	}
 	if set == 0 {
 		_, refusal := b.Admit(ask)
 		return refusal == nil

@@ -66,7 +66,8 @@ func (q *quotaSpec) String() string {
 		}
 		return r.String()
 	}
-	return fmt.Sprintf("%s below %q min %s max %s%s", q.name, q.parent, amounts(q.min), amounts(q.max), flags(map[string]bool{"parent": q.inner, "x": q.x, "gpu": q.gpu, "keeps": q.keeps}))
+	return fmt.Sprintf("%s below %q min %s max %s%s", q.name, q.parent, amounts(q.min), amounts(q.max),
+		flags(map[string]bool{"parent": q.inner, "x": q.x, "gpu": q.gpu, "keeps": q.keeps}))
 }
 
 func (q *quotaSpec) object() string {
@@ -115,8 +116,8 @@ func (q *quotaSpec) inTree() string {
 	return q.name
 }
 
-// withQuotas has some histories have quotas: a tree of Koordinator's, up to three deep, or the one of scheduler-plugins that a namespace may
-// have, or both. They come before everything else, and change.
+// withQuotas adds quotas to some histories. They are a tree of Koordinator's, up to three deep, or the quota of a
+// namespace for scheduler-plugins, or both. They are created before everything else, and change.
 func withQuotas(seed uint64, h history) history {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, nameHash("quotas"))), h: slices.Clone(h)}
 	if !on(quotaTrouble) || !d.chance(percentQuotas) {
@@ -248,7 +249,8 @@ func (w *world) quotaMoves() {
 		if p.Spec.NodeName != "" || convert.Finished(p) {
 			continue
 		}
-		if place, _ := w.s.shared.Cache.Place(p); place != "" || w.s.shared.Cache.Counted(p) || p.Status.NominatedNodeName != "" && w.members[p.Name] == "" {
+		if place, _ := w.s.shared.Cache.Place(p); place != "" || w.s.shared.Cache.Counted(p) ||
+			p.Status.NominatedNodeName != "" && w.members[p.Name] == "" {
 			w.admittedBefore[string(p.UID)] = true
 		}
 	}
@@ -293,7 +295,10 @@ func (w *world) quotaBook(group []string, alone *v1.Pod) *quota.Book {
 	top := quota.Spec{Name: "x", Inner: true, Max: quota.List{}}
 	for _, name := range sortedKeys(w.quotas) {
 		q := w.quotas[name]
-		s := quota.Spec{Name: name, Parent: cmp.Or(q.parent, scheduling.RootQuota), Inner: q.inner, NotLent: q.keeps, Min: q.amounts(q.min), Max: q.amounts(q.max)}
+		s := quota.Spec{
+			Name: name, Parent: cmp.Or(q.parent, scheduling.RootQuota), Inner: q.inner, NotLent: q.keeps, Min: q.amounts(q.min),
+			Max: q.amounts(q.max),
+		}
 		if q.x { // there is one
 			s.Parent, top.Max = top.Name, s.Min
 		}
@@ -312,7 +317,10 @@ func (w *world) quotaBook(group []string, alone *v1.Pod) *quota.Book {
 		if convert.Finished(p) && p.DeletionTimestamp == nil || done(p) {
 			continue
 		}
-		is := quota.Pod{Name: p.Name, Gang: w.admittedWith(p), Quota: w.quotaOf(p), Asks: convert.Requests(p), Priority: convert.Priority(p), Since: convert.Started(p)}
+		is := quota.Pod{
+			Name: p.Name, Gang: w.admittedWith(p), Quota: w.quotaOf(p), Asks: convert.Requests(p), Priority: convert.Priority(p),
+			Since: convert.Started(p),
+		}
 		place, _ := w.s.shared.Cache.Place(p)
 		own := alone == p || w.members[p.Name] != "" && slices.Contains(group, w.members[p.Name])
 		switch {
@@ -519,7 +527,9 @@ func (w *world) backWith(b *quota.Book, victim *v1.Pod) {
 	for _, name := range group {
 		pending, _ := w.membersOf(name)
 		for _, p := range pending {
-			b.Set(quota.Pod{Name: p.Name, Gang: name, Quota: w.quotaOf(p), Asks: convert.Requests(p), Priority: convert.Priority(p), State: quota.Reserved})
+			b.Set(quota.Pod{
+				Name: p.Name, Gang: name, Quota: w.quotaOf(p), Asks: convert.Requests(p), Priority: convert.Priority(p), State: quota.Reserved,
+			})
 		}
 	}
 }
@@ -661,9 +671,13 @@ func TestQuotaWithOptionalGangOfATree(t *testing.T) {
 			h = append(h, event{kind: nodePut, node: &nodeSpec{name: fmt.Sprint("n", i), spine: "s", block: "b", cpu: 1}})
 		}
 		for _, name := range []string{"a", "b"} {
-			h = append(h, event{kind: gangPut, gang: &gangSpec{name: name, min: 2, timeout: 600, group: []string{"a", "b"}, least: 1, api: nativeAPI}})
+			h = append(h,
+				event{kind: gangPut, gang: &gangSpec{name: name, min: 2, timeout: 600, group: []string{"a", "b"}, least: 1, api: nativeAPI}})
 			for i := range 2 {
-				h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), gang: name, room: room{cpu: 1}, priority: 5, rank: i, quota: "q"}})
+				h = append(h,
+					event{
+						kind: memberPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), gang: name, room: room{cpu: 1}, priority: 5, rank: i, quota: "q"},
+					})
 			}
 			h = append(h, event{kind: settledDown})
 		}
@@ -692,7 +706,9 @@ func TestGangThatCannotStartReservesNoQuota(t *testing.T) {
 		{kind: gangPut, gang: &gangSpec{name: "g", min: 2, timeout: 600}},
 	}
 	member := func(gang, quota string, i int) event {
-		return event{kind: memberPut, pod: &podSpec{name: fmt.Sprint(gang, "-", i), gang: gang, room: room{cpu: 1}, priority: 5, rank: i, quota: quota}}
+		return event{
+			kind: memberPut, pod: &podSpec{name: fmt.Sprint(gang, "-", i), gang: gang, room: room{cpu: 1}, priority: 5, rank: i, quota: quota},
+		}
 	}
 	h = append(h, member("w", "b", 0), member("w", "b", 1), event{kind: settledDown}, member("w", "b", 2), event{kind: turnsGiven, n: 2})
 	w, err := playFor(t, append(h, member("g", "a", 0), member("g", "a", 1), event{kind: longTimeLeft}))

@@ -15,9 +15,8 @@ import (
 	_ "github.com/muster-scheduler/muster/test/seed"
 )
 
-// TestRandomClusters: whatever the cluster and the order of pods, gangs start whole or wait whole, MustGather
-// holds, nodes are not overfull, only pods of lower priority are evicted, and a repetition gives the same
-// result.
+// TestRandomClusters: in any cluster and order of pods, gangs start whole or wait whole, and MustGather holds. Nodes
+// are not overfull, only pods of lower priority are evicted, and a repetition gives the same result.
 func TestRandomClusters(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		require.NoError(t, checks.Value.Set("20"))
@@ -76,7 +75,8 @@ func drawCluster(t *rapid.T) *random {
 		name := fmt.Sprintf("m%d", i)
 		c.nodes[name] = rapid.IntRange(1, 4).Draw(t, "cpu")
 		c.spine[name] = fmt.Sprintf("s%d", rapid.IntRange(0, 2).Draw(t, "spine"))
-		fmt.Fprintf(&text, "---\n{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {spine: %s, block: b%d}}, status: {capacity: {cpu: %d, memory: 8Gi}}}\n",
+		fmt.Fprintf(&text,
+			"---\n{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {spine: %s, block: b%d}}, status: {capacity: {cpu: %d, memory: 8Gi}}}\n",
 			name, c.spine[name], rapid.IntRange(0, 1).Draw(t, "block"), c.nodes[name])
 		for j, free := 0, c.nodes[name]; free > 0 && rapid.Bool().Draw(t, "runs"); j++ {
 			p := randomPod{cpu: rapid.IntRange(1, free).Draw(t, "used"), priority: rapid.SampledFrom([]int{1, 5}).Draw(t, "priority"), node: name}
@@ -110,8 +110,9 @@ func (c *random) pod(text *strings.Builder, name, gang string, p randomPod) {
 	if p.node != "" {
 		node = ", nodeName: " + p.node
 	}
-	fmt.Fprintf(text, "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s%s}, spec: {schedulerName: muster-scheduler, priorityClassName: p%d%s, "+
-		"containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]}}\n", name, label, p.priority, node, p.cpu)
+	fmt.Fprintf(text,
+		"---\n{apiVersion: v1, kind: Pod, metadata: {name: %s%s}, spec: {schedulerName: muster-scheduler, priorityClassName: p%d%s, "+
+			"containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]}}\n", name, label, p.priority, node, p.cpu)
 }
 
 func (c *random) gang(t *rapid.T, text *strings.Builder, name string) {
@@ -126,7 +127,8 @@ func (c *random) gang(t *rapid.T, text *strings.Builder, name string) {
 		strategy = "MustGather"
 	}
 	fmt.Fprintf(text, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s, annotations: {"+
-		`gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"SpineLayer","strategy":"%s"}]}'}}, spec: {minMember: %d}}`+"\n",
+		`gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"SpineLayer","strategy":"%s"}]}'}}, `+
+		`spec: {minMember: %d}}`+"\n",
 		name, strategy, g.min)
 	for i := range n {
 		member := fmt.Sprintf("%s-%d", name, i)

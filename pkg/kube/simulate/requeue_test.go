@@ -25,7 +25,10 @@ func waiting() (h history) {
 	)
 	for _, name := range group {
 		for i := range 2 {
-			h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), gang: name, room: room{cpu: 3}, priority: 5, rank: i, never: true}})
+			h = append(h,
+				event{
+					kind: memberPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), gang: name, room: room{cpu: 3}, priority: 5, rank: i, never: true},
+				})
 		}
 	}
 	return append(h, event{kind: turnsGiven, n: 3})
@@ -49,7 +52,8 @@ func TestWaitingMembersAreRequeuedForHigherPriority(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := append(waiting(), event{kind: gangPut, gang: &gangSpec{name: "g", min: test.members, timeout: 60}})
 			for i := range test.members {
-				h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("g-", i), gang: "g", room: room{cpu: 3}, priority: test.priority, rank: i}})
+				h = append(h,
+					event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("g-", i), gang: "g", room: room{cpu: 3}, priority: test.priority, rank: i}})
 			}
 			w, err := playFor(t, append(h, event{kind: timePassed, n: 90}, event{kind: settledDown}))
 			require.NoError(t, err, "%v", w.trace)
@@ -57,7 +61,8 @@ func TestWaitingMembersAreRequeuedForHigherPriority(t *testing.T) {
 			for i := range test.members {
 				require.NotEmpty(t, w.pods[fmt.Sprint("default/g-", i)].Spec.NodeName, w.trace)
 			}
-			back := slices.ContainsFunc([]string{"wa-0", "wa-1", "wb-0", "wb-1"}, func(name string) bool { return w.pods["default/"+name].Spec.NodeName == "" })
+			back := slices.ContainsFunc([]string{"wa-0", "wa-1", "wb-0", "wb-1"},
+				func(name string) bool { return w.pods["default/"+name].Spec.NodeName == "" })
 			require.Equal(t, test.places == "back", back, w.trace)
 		})
 	}
@@ -97,22 +102,22 @@ func TestSeedsThatBroke(t *testing.T) {
 	quietLogs(t)
 	for seed, why := range map[uint64]string{
 		1005857: "a pod is evicted, and a member of a group that has never started is sent back, as if the group could spare it",
-		1005220: "somebody is lost of a gang with sub-groups that has started, and nobody is evicted for those who replace him",
+		1005220: "a started gang with sub-groups loses a member, and no pod is evicted for the replacements",
 		2000324: "an eviction is tried again of a member that its gang could spare then, and cannot any more",
-		2005961: "a member of a gang that only counts who waits is planned, and the barrier never opens",
-		2006352: "a gang that has lost a member evicts for nobody but the first by rank, which fits nowhere",
-		2002226: "a gang of a tree starts alone after all who ran of the tree were evicted",
+		2005961: "a member of a gang that only counts waiting members is planned, and the barrier never opens",
+		2006352: "a gang that lost a member evicts only for its first member by rank, which fits nowhere",
+		2002226: "a gang of a tree starts alone after all running members of the tree were evicted",
 		2008221: "a group that is on its way when it is to leave whole is bound in part",
 		3005165: "a binding is lost after another one of the group, and the plan ends when that one's time is over",
 		3009572: "the same, and the first one is bound before the time is over",
 		4001407: "a member of a sub-group has failed, and its replacement runs beside one that leaves",
-		3002675: "a gang counts on somebody who is to leave for another one, which loses its places before it has asked",
+		3002675: "a gang counts on a victim of another gang, which loses its reservation before it requests the eviction",
 		5000889: "the same",
-		3007656: "the eviction of one who is to leave for a pod without a gang fails, and nobody asks again; a gang gives up its places beside that pod",
-		6005283: "a place that is reserved until somebody leaves keeps a member off its own, which was planned before; its binding was lost once",
+		3007656: "an eviction for a pod without a gang fails and is not retried; a gang loses its reservation beside that pod",
+		6005283: "a later reservation keeps a member off its own node, which was planned earlier; its binding was lost once",
 		7002598: "a nomination is written again after an error, when the member is bound",
 		7004267: "a more important pod waits for a gang's victim, and the gang evicts elsewhere (the judge's)",
-		7005431: "a process ends when a group was evicted in part, and one of its gangs is declared by members who are gone",
+		7005431: "a process ends when a group was evicted in part, and one of its gangs is declared by deleted members",
 		7006344: "a pod counts on a victim of a gang that was not asked yet, and need not leave when the gang loses its places",
 		7007826: "it cannot be written where a gang waits; its victims leave later, and room has come (the judge's)",
 		7007877: "a gang of a tree lost a member before anything was settled, and its replacement goes on (the judge's)",
@@ -120,26 +125,26 @@ func TestSeedsThatBroke(t *testing.T) {
 		7004483: "a pod whose victims were asked in vain goes where the first of a gang has left, and a process ends before the last has",
 		7005159: "the owner of a gang that was bound in part is made again, and the gang goes on as if it had been whole",
 		7101260: "a gang of a tree has started, and then its minMember is raised beyond the members that exist (the judge's)",
-		4000526: "bindings are lost, and nobody else of the gang runs when the first of them is tried again",
-		4963:    "the last quota is deleted, and whom it refused nobody tries",
-		80:      "a gang is bound while those whom it evicts for its quota alone still leave",
+		4000526: "bindings are lost, and no other member of the gang runs when the first one is retried",
+		4963:    "the last quota is deleted, and the pods that it rejected are not retried",
+		80:      "a gang is bound while its victims for its quota alone still terminate",
 		123:     "the same",
 		130:     "the same",
 		167:     "the same",
-		141:     "a gang of which some fit asks for nothing, or for those (the judge's)",
-		191:     "a gang waits for those who leave for its quota alone, elsewhere (the judge's)",
+		141:     "a gang that fits in part requests nothing, or the part that fits (the judge's)",
+		191:     "a gang waits for victims on other nodes that are evicted for its quota alone (the judge's)",
 		227:     "a gang evicts one pod more since a more important member has taken a node of its plan, and lost its binding (the judge's)",
-		246:     "a gang evicts that waits only until another quota was served",
+		246:     "a gang evicts although it only waits for another quota's turn",
 		430:     "a pod does",
 		270:     "a gang whose parts are not whole keeps a pod of another quota from what is idle",
 		201:     "of a group that is refused only the gang that was tried is noted as passed",
-		1340:    "a gang counts on somebody who is to leave for another one, was asked in vain, and leaves with its victims (the judge's)",
-		2139:    "a gang of a tree was whole for a moment, and another one of the tree evicts nobody (the judge's)",
+		1340:    "a gang counts on a victim of another gang with a failed eviction, which is evicted with its own victims (the judge's)",
+		2139:    "a gang of a tree was whole for a moment, and another gang of the tree evicts no pod (the judge's)",
 		478:     "a gang of two quotas is before another one in the first and after it in the second, and both wait",
 		2625:    "a gang evicts so much of its quota that it need not borrow before a pod of another quota has had its turn (the judge's)",
 		6964:    "a pod's eviction is tried again when a gang has got what the pod's quota may have",
 		7520:    "a binding is lost, and when it is tried again a quota has no more (the judge's)",
-		7600:    "a pod evicts that waits until another quota was served, or those have left who leave already",
+		7600:    "a pod evicts although it waits for another quota's turn, or for terminating pods",
 	} {
 		h, plain := draw(seed), drawPlain(seed)
 		_, err := playFor(t, h)
@@ -159,7 +164,10 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		with string
 		why  string
 	}{
-		{7520, "", "of a group that needs one of two gangs the one that fits waits for its quota, beside one that fits nowhere, and is not tried again"},
+		{
+			7520, "",
+			"of a group that needs one of two gangs the one that fits waits for its quota, beside one that fits nowhere, and is not tried again",
+		},
 		{362, "", "a quota that has no more than its min loses a pod to another quota, since its min does not name all that is asked for"},
 		{207, "", "the same, to a group of several quotas"},
 		{881146, "", "the same, with a whole gang"},

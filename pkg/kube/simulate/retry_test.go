@@ -43,7 +43,8 @@ func TestGangEvictsAgainWhenPodTakesReservedNode(t *testing.T) {
 	lost := event{kind: requestsFail, fail: &failSpec{What: bindings, How: tooMany, Times: 2, Share: 3}}
 	gangComes := []event{{kind: gangPut, gang: &gangSpec{name: "g", min: 3, timeout: 60}}}
 	for i := range 3 {
-		gangComes = append(gangComes, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("g-", i), gang: "g", room: room{cpu: 3}, priority: 5, rank: -1}})
+		gangComes = append(gangComes,
+			event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("g-", i), gang: "g", room: room{cpu: 3}, priority: 5, rank: -1}})
 	}
 	play := func(then ...[]event) string {
 		h := history{

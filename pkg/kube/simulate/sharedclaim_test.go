@@ -23,7 +23,9 @@ import (
 
 // openClaims is a world of a class and a template for one device, and what a text adds.
 func openClaims(t *testing.T, o Options, text ...string) *shared {
-	base := "{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}, spec: {}}\n---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: any}, spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu, count: 1}}]}}}}\n"
+	base := "{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}, spec: {}}\n---\n{apiVersion: resource.k8s.io/v1, " +
+		"kind: ResourceClaimTemplate, metadata: {name: any}, spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu, " +
+		"count: 1}}]}}}}\n"
 	return openWith(t, o, setOf(t, base+strings.Join(text, "")))
 }
 
@@ -34,15 +36,18 @@ func gpuNode(name string, gpus, cpu int) string {
 		devices = append(devices, fmt.Sprintf("{name: gpu-%d}", i))
 	}
 	return fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {allocatable: {cpu: %d, pods: 20}}}\n", name, cpu) +
-		fmt.Sprintf("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: %s}, spec: {driver: d, nodeName: %s, pool: {name: %s, generation: 1, resourceSliceCount: 1}, devices: [%s]}}\n", name, name, name, strings.Join(devices, ", "))
+		fmt.Sprintf("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: %s}, spec: {driver: d, nodeName: %s, pool: "+
+			"{name: %s, generation: 1, resourceSliceCount: 1}, devices: [%s]}}\n", name, name, name, strings.Join(devices, ", "))
 }
 
 func gangOf(name string, least int) string {
-	return fmt.Sprintf("---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s}, spec: {minMember: %d}}\n", name, least)
+	return fmt.Sprintf("---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s}, spec: {minMember: %d}}\n",
+		name, least)
 }
 
 func claimFor(name string) string {
-	return fmt.Sprintf("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: %s, uid: %s}, spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu, count: 1}}]}}}\n", name, name)
+	return fmt.Sprintf("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: %s, uid: %s}, spec: {devices: "+
+		"{requests: [{name: gpu, exactly: {deviceClassName: gpu, count: 1}}]}}}\n", name, name)
 }
 
 // user is a pod with claims, each "claim" or "template/".
@@ -60,7 +65,9 @@ func user(name, gang string, more string, claims ...string) string {
 	if gang != "" {
 		labels = "pod-group.scheduling.sigs.k8s.io: " + gang
 	}
-	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {%s}}, spec: {schedulerName: muster-scheduler, %s containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}], resourceClaims: [%s]}}\n", name, labels, more, strings.Join(refs, ", "))
+	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {%s}}, spec: {schedulerName: muster-scheduler, %s "+
+		"containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}], resourceClaims: [%s]}}\n", name, labels, more, strings.Join(refs,
+		", "))
 }
 
 // says is where pods are, and what claims have for how many.
@@ -231,11 +238,18 @@ func TestClaimWithFewReservationsLeft(t *testing.T) {
 			if c, ok := o.Object.(*resourceapi.ResourceClaim); ok {
 				c.Status.Allocation = &resourceapi.AllocationResult{
 					AllocationTimestamp: new(metav1.Now()),
-					Devices:             resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "d", Pool: "n0", Device: "gpu-0"}}},
-					NodeSelector:        &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"n0"}}}}}},
+					Devices: resourceapi.DeviceAllocationResult{
+						Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "d", Pool: "n0", Device: "gpu-0"}},
+					},
+					NodeSelector: &v1.NodeSelector{
+						NodeSelectorTerms: []v1.NodeSelectorTerm{
+							{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"n0"}}}},
+						},
+					},
 				}
 				for i := range resourceapi.ResourceClaimReservedForMaxSize - left {
-					c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: fmt.Sprint("x", i), UID: types.UID(fmt.Sprint("x", i))})
+					c.Status.ReservedFor = append(c.Status.ReservedFor,
+						resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: fmt.Sprint("x", i), UID: types.UID(fmt.Sprint("x", i))})
 				}
 			}
 		}
@@ -261,14 +275,18 @@ func TestClaimWithFewReservationsLeft(t *testing.T) {
 
 // TestChainOfClaims: members share claims in a chain.
 func TestChainOfClaims(t *testing.T) {
-	text := []string{gpuNode("n0", 1, 8), gpuNode("n1", 2, 8), claimFor("a"), claimFor("b"), gangOf("g", 3), user("g-0", "g", "", "a"), user("g-1", "g", "", "a", "b"), user("g-2", "g", "", "b")}
+	text := []string{
+		gpuNode("n0", 1, 8), gpuNode("n1", 2, 8), claimFor("a"), claimFor("b"), gangOf("g", 3), user("g-0", "g", "", "a"),
+		user("g-1", "g", "", "a", "b"), user("g-2", "g", "", "b"),
+	}
 	s := openClaims(t, Options{}, text...)
 	s.ends("a:n1/gpu-0 for 2 b:n1/gpu-1 for 2 g-0=n1 g-1=n1 g-2=n1")
 	t.Run("the second is not written at first", func(t *testing.T) {
 		s.Close()
 		times := 0
 		s := openClaims(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
-			if u, ok := action.(clienttesting.UpdateAction); ok && isStatusOfClaim(action) && u.GetObject().(*resourceapi.ResourceClaim).Name == "b" && times < 3 {
+			if u, ok := action.(clienttesting.UpdateAction); ok && isStatusOfClaim(action) &&
+				u.GetObject().(*resourceapi.ResourceClaim).Name == "b" && times < 3 {
 				times++
 				return nil, unavailableNow
 			}
@@ -289,8 +307,14 @@ func TestAllocatedMeanwhile(t *testing.T) {
 			s.edit(func(c *resourceapi.ResourceClaim) {
 				c.Status.Allocation = &resourceapi.AllocationResult{
 					AllocationTimestamp: new(metav1.Now()),
-					Devices:             resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "d", Pool: "n1", Device: "gpu"}}},
-					NodeSelector:        &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"n1"}}}}}},
+					Devices: resourceapi.DeviceAllocationResult{
+						Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "d", Pool: "n1", Device: "gpu"}},
+					},
+					NodeSelector: &v1.NodeSelector{
+						NodeSelectorTerms: []v1.NodeSelectorTerm{
+							{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"n1"}}}},
+						},
+					},
 				}
 			})
 		}
@@ -302,7 +326,9 @@ func TestAllocatedMeanwhile(t *testing.T) {
 // TestBindingFails: members' own cycles have written their claims, and then their bindings fail. One member,
 // or the node, is deleted. The waiting members release everything, and the gang starts on another node.
 func TestBindingFails(t *testing.T) {
-	for name, lost := range map[string]func(clienttesting.Action) bool{"the binding is refused": isBinding, "the answer to the claim is lost": isStatusOfClaim} {
+	for name, lost := range map[string]func(clienttesting.Action) bool{
+		"the binding is refused": isBinding, "the answer to the claim is lost": isStatusOfClaim,
+	} {
 		for then, meanwhile := range map[string]func(*shared){
 			"g-0-c0:nothing for 0 g-0=":                                 func(s *shared) { s.deletes("g-1") },
 			"g-0-c0:n1/gpu-0 for 1 g-0=n1 g-1-c0:n1/gpu-1 for 1 g-1=n1": func(s *shared) { s.cordon("n0") },
@@ -338,7 +364,8 @@ func TestNeverBound(t *testing.T) {
 						return nil, apierrors.NewForbidden(pods.GroupResource(), "g", fmt.Errorf("never"))
 					}
 					return ask()
-				}}, gpuNode("n0", 2, 8), claimFor("one"), claimFor("two"), gangOf("g", 2), user("g-0", "g", "priority: 5,", kind), user("g-1", "g", "priority: 5,", kind), gangOf("h", 2))
+				}}, gpuNode("n0", 2, 8), claimFor("one"), claimFor("two"), gangOf("g", 2),
+					user("g-0", "g", "priority: 5,", kind), user("g-1", "g", "priority: 5,", kind), gangOf("h", 2))
 				require.NoError(t, s.Settle(s.ctx, func() bool { return strings.Contains(s.says(), "n0/gpu") }))
 				of := map[string]string{"one": "two", "any/": "any/"}[kind]
 				s.comes(user("h-0", "h", fmt.Sprintf("priority: %d,", p), of) + user("h-1", "h", fmt.Sprintf("priority: %d,", p), of))
@@ -383,7 +410,10 @@ func TestGangAndPodShareClaim(t *testing.T) {
 
 // TestPreemptsForShared: devices that a less important gang shares, or has ahead, are freed with it.
 func TestPreemptsForShared(t *testing.T) {
-	low := []string{gpuNode("n0", 1, 8), claimFor("one"), claimFor("two"), gangOf("g", 2), user("g-0", "g", "", "one"), user("g-1", "g", "", "one"), gangOf("h", 2)}
+	low := []string{
+		gpuNode("n0", 1, 8), claimFor("one"), claimFor("two"), gangOf("g", 2), user("g-0", "g", "", "one"), user("g-1", "g", "", "one"),
+		gangOf("h", 2),
+	}
 	high := user("h-0", "h", "priority: 9,", "two") + user("h-1", "h", "priority: 9,", "two")
 	t.Run("running", func(t *testing.T) {
 		s := openClaims(t, Options{}, low...)
@@ -418,7 +448,8 @@ func TestPreemptsForShared(t *testing.T) {
 // TestElasticShares: members beyond minMember share the gang's claim, and start later.
 func TestElasticShares(t *testing.T) {
 	s := openClaims(t, Options{}, gpuNode("n0", 1, 3), claimFor("one"), gangOf("g", 2),
-		"---\n{apiVersion: v1, kind: Pod, metadata: {name: r}, spec: {nodeName: n0, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}, status: {phase: Running}}\n",
+		"---\n{apiVersion: v1, kind: Pod, metadata: {name: r}, spec: {nodeName: n0, containers: [{name: c, image: i, resources: {requests: "+
+			"{cpu: 1}}}]}, status: {phase: Running}}\n",
 		user("g-0", "g", "", "one"), user("g-1", "g", "", "one"), user("g-2", "g", "", "one"))
 	s.ends("g-0=n0 g-1=n0 g-2= one:n0/gpu-0 for 2 r=n0")
 	s.deletes("r")
@@ -431,7 +462,8 @@ func TestElasticShares(t *testing.T) {
 func TestLeftoverClaimDoesNotExcludeNode(t *testing.T) {
 	var updates atomic.Int32
 	named := func(name string) string {
-		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: g}}, spec: {schedulerName: muster-scheduler, "+
+		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: g}}, spec: "+
+			"{schedulerName: muster-scheduler, "+
 			"containers: [{name: c, image: i, resources: {requests: {cpu: 1, example.com/gpu: 1}, limits: {example.com/gpu: 1}}}]}}\n", name)
 	}
 	s := openClaims(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {

@@ -193,10 +193,13 @@ func TestConfigErrors(t *testing.T) {
 		"apiVersion: v1\nkind: Pod": "no kind",
 		head + "profile: []":        `unknown field "profile"`,
 		head + "parallelism: 0":     "parallelism",
-		head + "extenders: [{urlPrefix: \"http://x\", filterVerb: f, weight: 1}]":                                   "a simulation calls no other process",
-		head + "profiles: [{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]":          "no profile runs the plugin Coscheduling",
+		head + "extenders: [{urlPrefix: \"http://x\", filterVerb: f, weight: 1}]": "a simulation calls no other process",
+		head +
+			"profiles: [{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]": "no profile runs the plugin Coscheduling",
 		head + "profiles: [{schedulerName: a, pluginConfig: [{name: Coscheduling, args: {defaultTimeout: soon}}]}]": "CoschedulingArgs",
-		head + "profiles: [{schedulerName: a, pluginConfig: [{name: ElasticQuotas}]}]":                              `profiles[0].pluginConfig[0].name: Unsupported value: "ElasticQuotas": supported values: "Coscheduling", "CoschedulingGate", "DeviceShare", "ElasticQuota"`,
+		head +
+			"profiles: [{schedulerName: a, pluginConfig: [{name: ElasticQuotas}]}]": `profiles[0].pluginConfig[0].name: Unsupported value: ` +
+			`"ElasticQuotas": supported values: "Coscheduling", "CoschedulingGate", "DeviceShare", "ElasticQuota"`,
 	} {
 		_, err := Run(t.Context(), Options{Config: []byte(config)}, load(t, node("m1", 2)))
 		var wrong *ConfigError
@@ -215,7 +218,8 @@ func TestInputErrors(t *testing.T) {
 // TestWarnings: mistakes in objects are reported beside the result, without the messages of gangs.
 func TestWarnings(t *testing.T) {
 	_, r := run(t, Options{}, node("m1", 4),
-		document(`{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g, annotations: {gang.scheduling.koordinator.sh/mode: x}}, spec: {minMember: 3}}`)+
+		document(`{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g, annotations: `+
+			`{gang.scheduling.koordinator.sh/mode: x}}, spec: {minMember: 3}}`)+
 			document(`{apiVersion: v1, kind: Pod, metadata: {name: g-0, labels: {pod-group.scheduling.sigs.k8s.io: g}, annotations: {gang.scheduling.koordinator.sh/network-topology-index: x}},
   spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i}]}}`))
 	var told []string

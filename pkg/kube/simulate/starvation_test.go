@@ -26,9 +26,13 @@ func TestALargeGangIsNotOvertakenForEver(t *testing.T) {
 		h = append(h, one())
 	}
 	h = append(h, event{kind: timePassed, n: 2})
-	h = append(h, event{kind: gangPut, gang: &gangSpec{name: "large", min: 4, timeout: 600, rules: []ruleSpec{{layer: blockLayer, must: true, multiple: 1}}}})
+	h = append(h,
+		event{
+			kind: gangPut, gang: &gangSpec{name: "large", min: 4, timeout: 600, rules: []ruleSpec{{layer: blockLayer, must: true, multiple: 1}}},
+		})
 	for i := range 4 {
-		h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("large-", i), gang: "large", room: room{cpu: 1}, priority: 5, rank: i}})
+		h = append(h,
+			event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("large-", i), gang: "large", room: room{cpu: 1}, priority: 5, rank: i}})
 	}
 	minute := func(i int) []event {
 		return []event{{kind: podFinished, name: fmt.Sprint("small-", i+1)}, {kind: timePassed, n: 30}, one(), {kind: timePassed, n: 30}}
@@ -76,12 +80,15 @@ func TestOptionalGangHoldsNoCapacity(t *testing.T) {
 			h = append(h, event{kind: podPut, pod: &podSpec{name: "there", room: room{cpu: 1}, priority: 5, rank: -1}})
 		}
 		for _, name := range []string{"a", "b"} {
-			h = append(h, event{kind: gangPut, gang: &gangSpec{name: name, min: 2, timeout: 600, group: []string{"a", "b"}, least: least, api: nativeAPI}})
+			h = append(h,
+				event{kind: gangPut, gang: &gangSpec{name: name, min: 2, timeout: 600, group: []string{"a", "b"}, least: least, api: nativeAPI}})
 			for i := range 2 {
-				h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), gang: name, room: room{cpu: 1}, priority: 5, rank: i}})
+				h = append(h,
+					event{kind: memberPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), gang: name, room: room{cpu: 1}, priority: 5, rank: i}})
 			}
 		}
-		h = append(h, event{kind: timePassed, n: 650}, event{kind: podPut, pod: &podSpec{name: "small", room: room{cpu: 1}, priority: 5, rank: -1}}, event{kind: timePassed, n: 10})
+		h = append(h, event{kind: timePassed, n: 650},
+			event{kind: podPut, pod: &podSpec{name: "small", room: room{cpu: 1}, priority: 5, rank: -1}}, event{kind: timePassed, n: 10})
 		w, err := playFor(t, h)
 		require.NoError(t, err)
 		require.Equal(t, want, w.pods["default/small"].Spec.NodeName != "", "%d are needed", least)

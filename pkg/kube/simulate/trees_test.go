@@ -48,7 +48,8 @@ func withTrees(d *drawer, h history) history {
 		}
 	}
 	for i, e := range h {
-		if e.gang == nil || len(e.gang.group) < 2 || slices.ContainsFunc(e.gang.group, func(name string) bool { return byPods[name] || name[0] == 'x' }) {
+		if e.gang == nil || len(e.gang.group) < 2 || slices.ContainsFunc(e.gang.group,
+			func(name string) bool { return byPods[name] || name[0] == 'x' }) {
 			continue
 		}
 		key := strings.Join(e.gang.group, ",")
@@ -212,8 +213,8 @@ func (w *world) mayMiss(group []string, name string) bool {
 	return w.gangs[name] != nil && w.gangs[name].inTree() && len(bound) == 0 && whole >= w.least(group)
 }
 
-// goesOn reports whether a gang of a tree that was whole before these pods were bound may run without another
-// gang that has no running member (decision 20).
+// goesOn reports whether a gang of a tree may run without another gang of the tree (decision 20). The gang must have
+// been whole before these pods were bound, and the other gang has no running member.
 func (w *world) goesOn(name, without string, fresh map[string][]*v1.Pod) bool {
 	_, others := w.membersOf(without)
 	g := w.gangs[name]
@@ -274,7 +275,10 @@ func TestMinMemberIsRaised(t *testing.T) {
 	quietLogs(t)
 	gang := func(name string) event {
 		rule := ruleSpec{layer: scheduling.NodeTopologyLayer, multiple: 1, must: true}
-		return event{kind: gangPut, gang: &gangSpec{name: name, min: 1, timeout: 30, api: nativeAPI, group: []string{"ta", "tb"}, least: 2, rules: []ruleSpec{rule}}}
+		return event{
+			kind: gangPut,
+			gang: &gangSpec{name: name, min: 1, timeout: 30, api: nativeAPI, group: []string{"ta", "tb"}, least: 2, rules: []ruleSpec{rule}},
+		}
 	}
 	member := func(name, of string, cpu int) event {
 		return event{kind: memberPut, pod: &podSpec{name: name, gang: of, room: room{cpu: cpu}, priority: 9, rank: -1}}

@@ -263,7 +263,7 @@ func (d *drawer) gangsAnew() {
 	}
 }
 
-// finishedMembers lets members finish, as those of Jobs do, and replaces other members.
+// finishedMembers lets members finish, like members of Jobs, and replaces other members.
 func (d *drawer) finishedMembers() {
 	for _, at := range d.late(3) {
 		var e []event
@@ -347,7 +347,8 @@ func (d *drawer) strangers() {
 		like := d.someRoom()
 		e := []event{{kind: strangerPut, gang: g}}
 		for k := range n {
-			e = append(e, event{kind: memberPut, pod: &podSpec{name: fmt.Sprintf("%s-%d", name, k), gang: name, room: like, priority: priority, rank: -1}})
+			e = append(e,
+				event{kind: memberPut, pod: &podSpec{name: fmt.Sprintf("%s-%d", name, k), gang: name, room: like, priority: priority, rank: -1}})
 		}
 		d.insert(at, e...)
 	}

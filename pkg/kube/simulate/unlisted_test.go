@@ -11,14 +11,21 @@ import (
 func TestUnlistedClass(t *testing.T) {
 	const class = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 7\n---\n"
 	for name, c := range map[string]struct{ more, class, want string }{
-		"not listed": {"", "high", "in.yaml: document 1, line 1: the value of PriorityClass high is not known: priorityclasses.scheduling.k8s.io may not be listed with your permissions"},
+		"not listed": {
+			"", "high",
+			"in.yaml: document 1, line 1: the value of PriorityClass high is not known: priorityclasses.scheduling.k8s.io may not be listed with " +
+				"your permissions",
+		},
 		"given":      {class, "high", ""},
 		"a system's": {"", "system-node-critical", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := &Set{}
 			set.MarkUnlisted("priorityclasses.scheduling.k8s.io")
-			require.NoError(t, set.Add("in.yaml", []byte(c.more+"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {priorityClassName: "+c.class+", containers: [{name: c, image: i}]}\n")))
+			require.NoError(t,
+				set.Add("in.yaml",
+					[]byte(c.more+"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {priorityClassName: "+c.class+", containers: [{name: c, "+
+						"image: i}]}\n")))
 			_, err := Run(t.Context(), Options{}, set)
 			if c.want != "" {
 				require.EqualError(t, err, c.want)

@@ -100,7 +100,8 @@ func (w *wire) lose(r request) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	to := r.gvr + "/" + r.name
-	w.written[to] = append(w.written[to], strings.TrimSpace(fmt.Sprintf("%s %s %s", r.verb, r.what, map[bool]string{true: "evicts"}[r.evicts])))
+	w.written[to] = append(w.written[to],
+		strings.TrimSpace(fmt.Sprintf("%s %s %s", r.verb, r.what, map[bool]string{true: "evicts"}[r.evicts])))
 	f := w.failing
 	if f == nil || f.What != r.what && f.What != anyRequest || (nameHash(r.name)^f.Salt)%3 >= uint64(f.Share) {
 		return nil
@@ -113,7 +114,8 @@ func (w *wire) lose(r request) error {
 	gr := pods.GroupResource()
 	switch f.How {
 	case conflict:
-		return apierrors.NewConflict(gr, r.name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+		return apierrors.NewConflict(gr, r.name,
+			errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 	case tooMany:
 		return apierrors.NewTooManyRequests("too many requests, please try again later", 1)
 	case unavailable:
@@ -375,8 +377,8 @@ func (w *world) onlyLate(pods []*v1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !w.postponed[p.UID] })
 }
 
-// onlyUnasked reports whether these victims are those of a lost request, or are evicted with their group
-// after them (decision 16: the pod on the needed node is evicted last).
+// onlyUnasked reports whether all these victims belong to a lost request, or are evicted with their group after it
+// (decision 16: the pod on the needed node is evicted last).
 func (w *world) onlyUnasked(uids []types.UID) bool {
 	groups := map[string]bool{}
 	group := func(p *v1.Pod) string { return groupKey(w.groupOf(w.members[p.Name])) }

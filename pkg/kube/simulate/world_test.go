@@ -122,8 +122,12 @@ func play(ctx context.Context, h history) (w *world, err error) {
 		ctx: ctx, counts: map[string]int{}, gangs: map[string]*gangSpec{}, members: map[string]string{},
 		nodeOf: map[types.UID]string{}, whole: map[string]bool{}, moved: map[string]bool{}, stirred: map[string]bool{},
 		told: map[Event]int{}, asked: map[types.UID]int{}, last: map[string]*eviction{}, apiOf: map[string]string{}, held: map[types.UID]hold{},
-		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, delayed: map[string]string{}, since: map[types.UID]time.Time{}, patient: map[string]time.Time{}, halfway: map[string]bool{}, uneven: map[string]bool{}, comesLate: map[types.UID]bool{}, retried: map[types.UID]bool{}, theirs: map[string]string{},
-		specs: map[string]*podSpec{}, late: map[string]bool{}, reached: map[string]bool{}, unwritten: map[string]bool{}, gone: map[types.UID]bool{},
+		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{},
+		untold: map[types.UID]bool{}, delayed: map[string]string{}, since: map[types.UID]time.Time{}, patient: map[string]time.Time{},
+		halfway: map[string]bool{}, uneven: map[string]bool{}, comesLate: map[types.UID]bool{}, retried: map[types.UID]bool{},
+		theirs: map[string]string{},
+		specs:  map[string]*podSpec{}, late: map[string]bool{}, reached: map[string]bool{}, unwritten: map[string]bool{},
+		gone:   map[types.UID]bool{},
 		halves: map[types.UID]bool{},
 	}
 	w.wire.written = map[string][]string{}

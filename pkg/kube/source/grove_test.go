@@ -115,9 +115,11 @@ func TestPodGangs(t *testing.T) {
 	require.NotEqual(t, source.GangOf(short), source.GangOf(other), "S004-02: names that could be joined to the same one")
 
 	require.Equal(t, "problem: PodGang default/demo-0, which its members name, is not known", drawn(groveDeclared(t, nil, "w")))
-	require.Equal(t, `problem: grove.io/podclique: "x" on default/demo-0-x-x names no podgroup of PodGang default/demo-0; supported values: one of [a b]`,
+	require.Equal(t,
+		`problem: grove.io/podclique: "x" on default/demo-0-x-x names no podgroup of PodGang default/demo-0; supported values: one of [a b]`,
 		drawn(groveDeclared(t, podGang(t, groups("a 1", "b 1")), "x")))
-	require.Equal(t, `problem: label grove.io/podclique is missing on default/demo-0--x; supported values: a podgroup of PodGang default/demo-0`,
+	require.Equal(t,
+		`problem: label grove.io/podclique is missing on default/demo-0--x; supported values: a podgroup of PodGang default/demo-0`,
 		drawn(groveDeclared(t, podGang(t, groups("a 1", "b 1")), "")), "S004-04")
 	require.Contains(t, drawn(groveDeclared(t, podGang(t, ""), "a")), "names no podgroup")
 	require.True(t, source.Foreign(sourceOwner(t, "PodGang").Resource), "it need not be served")
@@ -130,7 +132,7 @@ func sourceOwner(t *testing.T, kind string) *source.Owner {
 			return o
 		}
 	}
-	t.Fatalf("nobody reads %s", kind)
+	t.Fatalf("%s is not read", kind)
 	return nil
 }
 
@@ -225,7 +227,9 @@ func TestBadPodGangs(t *testing.T) {
 		},
 		"S004-07 an unknown key": {
 			"topologyConstraint: {packConstraint: {required: topology.kubernetes.io/zone}}, " + groups("a 1"),
-			`spec.topologyConstraint.packConstraint.required: "topology.kubernetes.io/zone" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [topology.kubernetes.io/block topology.example.com/zone topology.kubernetes.io/rack kubernetes.io/hostname]`,
+			`spec.topologyConstraint.packConstraint.required: "topology.kubernetes.io/zone" is no label key of a layer; ` +
+				`supported values: a label key of ClusterNetworkTopology default: ` +
+				`[topology.kubernetes.io/block topology.example.com/zone topology.kubernetes.io/rack kubernetes.io/hostname]`,
 		},
 		"a constraint that is a text": {
 			"topologyConstraint: rack, " + groups("a 1"),
@@ -239,7 +243,7 @@ func TestBadPodGangs(t *testing.T) {
 			groups("a 1 topologyConstraint: {packConstraint: []}"),
 			`spec.podgroups[0].topologyConstraint.packConstraint: [] is invalid; supported values: an object`,
 		},
-		"a config of nobody": {
+		"a config of an unknown podgroup": {
 			groups("a 1") + config("[x]"),
 			`spec.topologyConstraintGroupConfigs[0].podGroupNames: "x" is no podgroup; supported values: one of [a]`,
 		},
@@ -299,14 +303,14 @@ func TestReleasedMinima(t *testing.T) {
 	none := podGang(t, listing(groups("a 0", "b 1"), "b"))
 	none.CarryOver(listed)
 	require.Equal(t, 1, groveDeclared(t, none, "a").Min, "it was scaled to zero")
-	require.Empty(t, groveDeclared(t, none, "b").Group, "nobody waits for it")
+	require.Empty(t, groveDeclared(t, none, "b").Group, "no gang waits for it")
 
 	other := podGang(t, groups("a 0", "b 1", "c 1"))
 	other.Object.UID = "u2"
 	other.CarryOver(again)
 	require.Equal(t, 1, groveDeclared(t, other, "a").Min)
 	require.Empty(t, groveDeclared(t, other, "a").Group)
-	require.Len(t, groveDeclared(t, other, "b").Group, 2, "without the one that needs nobody")
+	require.Len(t, groveDeclared(t, other, "b").Group, 2, "without the gang that needs no member")
 	other.CarryOver(nil)
 	lws := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: default, name: a}, spec: {}}"))
 	lws.CarryOver(lws)

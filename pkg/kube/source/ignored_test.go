@@ -23,11 +23,13 @@ func TestUnheard(t *testing.T) {
 		},
 		"a minimum": {
 			"LeaderWorkerSet", scheduling.AnnotationMinAvailable + ": '2'", "",
-			scheduling.AnnotationMinAvailable + " has no effect on LeaderWorkerSet ns/a: how many pods start together is known from its spec, or from its PodGroup",
+			scheduling.AnnotationMinAvailable +
+				" has no effect on LeaderWorkerSet ns/a: how many pods start together is known from its spec, or from its PodGroup",
 		},
 		"a total": {
 			"TrainJob", scheduling.AnnotationTotalNumber + ": '2'", "",
-			scheduling.AnnotationTotalNumber + " has no effect on TrainJob ns/a: how many pods start together is known from its spec, or from its PodGroup",
+			scheduling.AnnotationTotalNumber +
+				" has no effect on TrainJob ns/a: how many pods start together is known from its spec, or from its PodGroup",
 		},
 		"a Job's minimum is heard": {"Job", scheduling.AnnotationMinAvailable + ": '2'", "", ""},
 	} {
@@ -63,12 +65,12 @@ func TestNameless(t *testing.T) {
 			nil, append(least, spec...),
 			scheduling.AnnotationTopologySpec + ", " + scheduling.AnnotationMinAvailable + ": no effect",
 		},
-		"a rank is for nobody": {nil, words{scheduling.AnnotationTopologyIndex, "1"}, ""},
-		"a rule of Kueue":      {nil, words{source.AnnotationKueueRequired, "x"}, source.AnnotationKueueRequired + ": no effect"},
-		"a rule of Volcano":    {nil, words{source.AnnotationVolcanoTier, "1"}, source.AnnotationVolcanoTier + ": no effect"},
-		"a group of Kueue":     {words{"kueue.x-k8s.io/pod-group-name", "g"}, nil, "kueue.x-k8s.io/pod-group-name: no effect"},
-		"another word of ours": {nil, words{scheduling.AnnotationMode, "Strict"}, scheduling.AnnotationMode + ": no effect"},
-		"a clique alone":       {words{"grove.io/podclique", "a"}, nil, "grove.io/podclique: no effect"},
+		"a rank without a gang": {nil, words{scheduling.AnnotationTopologyIndex, "1"}, ""},
+		"a rule of Kueue":       {nil, words{source.AnnotationKueueRequired, "x"}, source.AnnotationKueueRequired + ": no effect"},
+		"a rule of Volcano":     {nil, words{source.AnnotationVolcanoTier, "1"}, source.AnnotationVolcanoTier + ": no effect"},
+		"a group of Kueue":      {words{"kueue.x-k8s.io/pod-group-name", "g"}, nil, "kueue.x-k8s.io/pod-group-name: no effect"},
+		"another word of ours":  {nil, words{scheduling.AnnotationMode, "Strict"}, scheduling.AnnotationMode + ": no effect"},
+		"a clique alone":        {words{"grove.io/podclique", "a"}, nil, "grove.io/podclique: no effect"},
 		"a Job's other word": {
 			words{"batch.kubernetes.io/job-name", "j"},
 			words{scheduling.AnnotationMode, "Strict"},
@@ -132,19 +134,28 @@ func TestImpliedElsewhere(t *testing.T) {
 	d, ok := source.Declare(g, source.Defaults{})
 	require.True(t, ok)
 	require.Equal(t,
-		`problem: gang default/js.w of the group has no members: pods that JobSet default/js means for it name another one (label a: "b"), TwoGangs`, drawn(d))
+		`problem: gang default/js.w of the group has no members: pods that JobSet default/js means for it name another one (label a: "b"), `+
+			`TwoGangs`, drawn(d))
 }
 
 // TestWordsOnAJob: a Job may have annotations of a gang although its pods are none.
 func TestWordsOnAJob(t *testing.T) {
 	for name, c := range map[string]struct{ object, want string }{
 		"nothing": {"{kind: Job, metadata: {namespace: ns, name: a}}", ""},
-		"a gang":  {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard}}, spec: {template: {metadata: {annotations: {" + scheduling.AnnotationMinAvailable + ": '1'}}}}}", ""},
+		"a gang": {
+			"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard}}, spec: {template: {metadata: " +
+				"{annotations: {" + scheduling.AnnotationMinAvailable + ": '1'}}}}}",
+			"",
+		},
 		"a rule": {
 			"{kind: Job, metadata: {namespace: ns, name: a, annotations: {" + scheduling.AnnotationTopologySpec + ": '{}'}}}",
 			scheduling.AnnotationTopologySpec,
 		},
-		"words of others": {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard, " + source.AnnotationKueueRequired + ": x}}}", "volcano.sh/network-topology-mode, " + source.AnnotationKueueRequired},
+		"words of others": {
+			"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard, " +
+				source.AnnotationKueueRequired + ": x}}}",
+			"volcano.sh/network-topology-mode, " + source.AnnotationKueueRequired,
+		},
 	} {
 		if c.want != "" {
 			c.want += ": no effect on a Job without a gang; supported values: in spec.template.metadata.annotations"
@@ -153,7 +164,8 @@ func TestWordsOnAJob(t *testing.T) {
 	}
 	set := owned(t,
 		object(t,
-			"{kind: JobSet, metadata: {namespace: ns, name: a}, spec: {replicatedJobs: [{name: w, template: {metadata: {annotations: {"+source.AnnotationKueueRequired+": x}}}}]}}"))
+			"{kind: JobSet, metadata: {namespace: ns, name: a}, spec: {replicatedJobs: "+
+				"[{name: w, template: {metadata: {annotations: {"+source.AnnotationKueueRequired+": x}}}}]}}"))
 	require.Contains(t, set.Notes[0].Message,
 		"spec.replicatedJobs[0].template.metadata.annotations: "+source.AnnotationKueueRequired+": no effect")
 }

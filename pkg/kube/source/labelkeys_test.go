@@ -30,7 +30,9 @@ func TestLabelKeys(t *testing.T) {
 		"the nodes, which are a layer": {required, "kubernetes.io/hostname", renamed, true, "must Host"},
 		"a layer that is gone": {
 			required, blockKey, renamed, true,
-			"problem: " + required + `: "` + blockKey + `" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [hall ` + spineKey + " kubernetes.io/hostname]",
+			"problem: " + required + `: "` + blockKey +
+				`" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [hall ` + spineKey +
+				" kubernetes.io/hostname]",
 		},
 		"no topology": {
 			required, blockKey, nil, true,
@@ -40,14 +42,17 @@ func TestLabelKeys(t *testing.T) {
 			required, blockKey,
 			[]convert.Layer{},
 			true,
-			"problem: " + required + `: "` + blockKey + `" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: []`,
+			"problem: " + required + `: "` + blockKey +
+				`" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: []`,
 		},
 		"preferred, no topology":   {preferred, blockKey, nil, true, source.InvalidAnnotation},
 		"preferred, gone":          {preferred, blockKey, renamed, true, source.InvalidAnnotation},
 		"topology is switched off": {required, spineKey, topo12, false, source.InvalidAnnotation},
 		"not even a layer's name": {
 			required, "SpineLayer", topo12, true,
-			"problem: " + required + `: "SpineLayer" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+			"problem: " + required +
+				`: "SpineLayer" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " +
+				blockKey + "]",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,5 +72,5 @@ func TestLabelKeys(t *testing.T) {
 	pod.Annotations = map[string]string{scheduling.AnnotationTopologySpec: prefer}
 	d := declared(t, podGang(t, "topologyConstraint: {packConstraint: {required: "+spineKey+"}}, "+groups("a 1")), pod)
 	require.Equal(t, "must SpineLayer, "+source.InvalidAnnotation, drawn(d),
-		"the PodGang counts before its pods, and who says something else is named")
+		"the PodGang counts before its pods, and pods that differ are named")
 }

@@ -72,8 +72,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestMissing: what is declared of a gang without a known owner or object, how many members count as a whole then, and that it
-// is asked again when they come, go or are bound.
+// TestMissing: the declaration of a gang without a known owner or object, and its number of members. The gang is
+// declared again when members are created, deleted or bound.
 func TestMissing(t *testing.T) {
 	set, worker := func() *v1.Pod { return lwsPod("a", "0", "0", "2") }, func(i string) *v1.Pod { return jobSetPod("w", "0", i) }
 	vj := func(name string) *v1.Pod {
@@ -87,9 +87,10 @@ func TestMissing(t *testing.T) {
 		want string
 		min  int
 	}{
-		"a JobSet that nobody reads": {
+		"a JobSet that is not read": {
 			gangOf(worker("0")),
-			"problem: JobSet default/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?", 1,
+			"problem: JobSet default/js, which its members name, is not known: none is read; " +
+				"is that permitted (manifests/rbac/sources/jobset.yaml)?", 1,
 		},
 		"one that may not be read": {
 			deny(gangOf(worker("0"))),
@@ -99,25 +100,25 @@ func TestMissing(t *testing.T) {
 			expected(gangOf(worker("0"))), "problem: JobSet default/js, which its members name, is not known",
 			1,
 		},
-		"who runs counts": {
+		"running members count": {
 			expected(gangOf(on("n", worker("0")), on("n", worker("1")), worker("2"))),
 			"problem: JobSet default/js, which its members name, is not known", 2,
 		},
-		"who has finished does not": {
+		"finished members do not": {
 			expected(gangOf(on("n", worker("0")), finished)),
 			"problem: JobSet default/js, which its members name, is not known", 1,
 		},
-		"a LeaderWorkerSet that nobody has": {
+		"a LeaderWorkerSet that does not exist": {
 			expected(gangOf(set())),
 			"problem: LeaderWorkerSet default/a, which its members name, is not known", 1,
 		},
 		"a set that may not be read": {deny(gangOf(set())), source.OwnerNotRead, 2},
-		"a set that nobody reads":    {gangOf(set()), "", 2},
+		"a set that is not read":     {gangOf(set()), "", 2},
 		"Volcano's may not be read": {
 			deny(gangOf(vj("v"))),
 			"problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 1,
 		},
-		"and who runs counts there, as well": {
+		"running members count there, too": {
 			deny(gangOf(on("n", vj("v")), on("n", vj("w")), vj("x"))),
 			"problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 2,
 		},
@@ -157,7 +158,7 @@ func TestMissingOwnersOfPodGroups(t *testing.T) {
 		require.Equal(t, 2, d.Min)
 		return drawn(d)
 	}
-	require.Empty(t, says(g), "nobody reads MPIJobs")
+	require.Empty(t, says(g), "MPIJobs are not read")
 	require.Equal(t, source.OwnerNotRead, says(deny(g)))
 	g.Expected, g.Denied = true, nil
 	require.Equal(t, "problem: MPIJob ns/m, which owns PodGroup ns/a, is not known", says(g))

@@ -103,24 +103,27 @@ func TestNative(t *testing.T) {
 func TestBadNative(t *testing.T) {
 	const key = "spec.schedulingConstraints.topology[0].key: "
 	for name, c := range map[string]struct{ spec, want string }{
-		"no policy":         {"", "spec.schedulingPolicy: supported values: one of basic and gang"},
-		"a text":            {"schedulingPolicy: gang", `spec.schedulingPolicy: "gang" is invalid; supported values: an object`},
-		"both policies":     {"schedulingPolicy: {basic: {}, gang: {minCount: 2}}", "spec.schedulingPolicy: supported values: one of basic and gang"},
+		"no policy": {"", "spec.schedulingPolicy: supported values: one of basic and gang"},
+		"a text":    {"schedulingPolicy: gang", `spec.schedulingPolicy: "gang" is invalid; supported values: an object`},
+		"both policies": {
+			"schedulingPolicy: {basic: {}, gang: {minCount: 2}}", "spec.schedulingPolicy: supported values: one of basic and gang",
+		},
 		"an unknown policy": {"schedulingPolicy: {other: {}}", "spec.schedulingPolicy: supported values: one of basic and gang"},
 		"no minimum": {
 			"schedulingPolicy: {gang: {}}",
 			"spec.schedulingPolicy.gang.minCount: nothing is invalid; supported values: an integer ≥ 1",
 		},
-		"nobody":           {atLeast("0"), "spec.schedulingPolicy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1"},
-		"less than nobody": {atLeast("-1"), "spec.schedulingPolicy.gang.minCount: -1 is invalid; supported values: an integer ≥ 1"},
-		"a word":           {atLeast("many"), `spec.schedulingPolicy.gang.minCount: "many" is invalid; supported values: an integer ≥ 1`},
+		"zero members":      {atLeast("0"), "spec.schedulingPolicy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1"},
+		"a negative number": {atLeast("-1"), "spec.schedulingPolicy.gang.minCount: -1 is invalid; supported values: an integer ≥ 1"},
+		"a word":            {atLeast("many"), `spec.schedulingPolicy.gang.minCount: "many" is invalid; supported values: an integer ≥ 1`},
 		"too many": {
 			atLeast("9999999999"),
 			"spec.schedulingPolicy.gang.minCount: 9999999999 is invalid; supported values: an integer from 1 to 2147483647",
 		},
 		"an unknown key": {
 			atLeast("2") + in("rack"),
-			key + `"rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+			key + `"rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " +
+				blockKey + "]",
 		},
 		"an empty key": {atLeast("2") + in(`""`), key + `"" is invalid; supported values: a label key of nodes`},
 		"no key": {
@@ -210,7 +213,8 @@ func TestNativeTrees(t *testing.T) {
 		"unlike, on their own": {basic, []string{atLeast("2") + in(blockKey), atLeast("3")}, "", "must BlockLayer PodGroup", ""},
 		"together, on their own": {
 			basic + in(spineKey), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, and minGroupCount from 1 to the number of its PodGroups, 2",
+			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, and " +
+				"minGroupCount from 1 to the number of its PodGroups, 2",
 		},
 		"any of them": {all("1"), two, "a b", "", ""},
 		"unlike ones": {
@@ -253,7 +257,8 @@ func TestNativeTrees(t *testing.T) {
 		},
 		"an unknown key": {
 			all("2") + in("rack"), two, "a b", "",
-			`spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+			`spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; ` +
+				`supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
 		},
 		"its own comes first": {
 			basic,
@@ -265,7 +270,7 @@ func TestNativeTrees(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := nativeDeclared(t, tree(t, c.parent, c.children...)[0])
 			require.Equal(t, c.problem, d.Problem.Words+d.TreeObstacle.Words)
-			require.Equal(t, strings.Contains(c.problem, " has "), d.TreeObstacle.By == gang.Missing, "who has started goes on")
+			require.Equal(t, strings.Contains(c.problem, " has "), d.TreeObstacle.By == gang.Missing, "a started gang continues")
 			require.Equal(t, strings.Contains(c.problem, "not known"), d.Problem.By == gang.Missing, "what others make is waited for")
 			var names []string
 			for _, ref := range d.Group {
@@ -368,7 +373,8 @@ func TestDeepTrees(t *testing.T) {
 		"basic inside": {
 			[]string{"root: " + needs("1", ""), "p: " + basic + below("root"), "p/a: ", "p/b: "},
 			"a", "", "",
-			"CompositePodGroup ns/p: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, with minGroupCount from 1 to the number of its children, 2",
+			"CompositePodGroup ns/p: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, with minGroupCount " +
+				"from 1 to the number of its children, 2",
 		},
 		"four levels": {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "q: " + needs("1", in(blockKey)+below("p")), "q/a: "},
@@ -380,7 +386,8 @@ func TestDeepTrees(t *testing.T) {
 				"r/a: ",
 			},
 			"a", "", "",
-			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; supported values: none, since a tree has at most 4 levels`,
+			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; ` +
+				`supported values: none, since a tree has at most 4 levels`,
 		},
 		"five, elsewhere": {
 			[]string{
@@ -388,7 +395,8 @@ func TestDeepTrees(t *testing.T) {
 				"r/a: ", "root/b: ",
 			},
 			"b", "", "",
-			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; supported values: none, since a tree has at most 4 levels`,
+			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; ` +
+				`supported values: none, since a tree has at most 4 levels`,
 		},
 		"a circle of two": {
 			[]string{"p: " + needs("1", below("q")), "q: " + needs("1", below("p")), "q/a: "},
@@ -401,7 +409,8 @@ func TestDeepTrees(t *testing.T) {
 		"an unknown key inside": {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", in("rack")+below("root")), "p/a: "},
 			"a", "", "",
-			`CompositePodGroup ns/p: spec.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+			`CompositePodGroup ns/p: spec.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; ` +
+				`supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -445,11 +454,11 @@ func TestLevels(t *testing.T) {
 			[]string{"root: " + basic, "p: " + needs("1", below("root")), "d: " + needs("1", below("root")), "p/a: ", "d/b: ", "d/c: "},
 			"",
 		},
-		"who can do without a part that is not whole": {
+		"a parent that does not need the incomplete part": {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "d: " + needs("2", below("root")), "p/a: ", "d/b: "},
 			"p≥1 root≥1",
 		},
-		"and who cannot": {
+		"a parent that needs it": {
 			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "d: " + needs("2", below("root")), "p/a: ", "d/b: "},
 			"p≥1 root≥2CompositePodGroup ns/d has 1 of the 2 PodGroups that it needs",
 		},
@@ -480,7 +489,8 @@ func TestNativeWins(t *testing.T) {
 	p.Annotations = map[string]string{scheduling.AnnotationMinAvailable: "2"}
 	require.Equal(t, "podgroup-native", source.GangOf(p).Source)
 	require.Equal(t,
-		`label pod-group.scheduling.sigs.k8s.io: "b": not the gang that field spec.schedulingGroup.podGroupName: "a" names; supported values: one gang a pod; field spec.schedulingGroup.podGroupName: "a" is used`, source.OtherGangs(p))
+		`label pod-group.scheduling.sigs.k8s.io: "b": not the gang that field spec.schedulingGroup.podGroupName: "a" names; `+
+			`supported values: one gang a pod; field spec.schedulingGroup.podGroupName: "a" is used`, source.OtherGangs(p))
 	delete(p.Labels, scheduling.LabelPodGroup)
 	require.Empty(t, source.OtherGangs(p), "what the Job implies is no second name")
 	require.False(t, source.Describes(p))
@@ -505,10 +515,17 @@ func TestNativeReached(t *testing.T) {
 		status string
 		want   bool
 	}{
-		"nothing":  {"{}", false},
-		"once":     {"{conditions: [{type: DisruptionTarget, status: 'False'}, {type: PodGroupInitiallyScheduled, status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z', reason: Scheduled, message: m}]}", true},
-		"not yet":  {"{conditions: [{type: PodGroupInitiallyScheduled, status: 'False'}]}", false},
-		"in 1.36":  {"{conditions: [{type: PodGroupScheduled, status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z', reason: Scheduled, message: m}]}", true},
+		"nothing": {"{}", false},
+		"once": {
+			"{conditions: [{type: DisruptionTarget, status: 'False'}, {type: PodGroupInitiallyScheduled, status: 'True', lastTransitionTime: " +
+				"'2026-01-02T03:04:05Z', reason: Scheduled, message: m}]}",
+			true,
+		},
+		"not yet": {"{conditions: [{type: PodGroupInitiallyScheduled, status: 'False'}]}", false},
+		"in 1.36": {
+			"{conditions: [{type: PodGroupScheduled, status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z', reason: Scheduled, message: m}]}",
+			true,
+		},
 		"a list":   {"[3]", false},
 		"nonsense": {"{conditions: [3]}", false},
 	} {
@@ -523,7 +540,8 @@ func TestNativeReached(t *testing.T) {
 		"v1beta1": "PodGroupInitiallyScheduled",
 	} {
 		pg, err := o.Read(object(t,
-			"{apiVersion: scheduling.k8s.io/"+version+", kind: PodGroup, metadata: {namespace: ns, name: a, generation: 3}, spec: {"+atLeast("1")+"}}"))
+			"{apiVersion: scheduling.k8s.io/"+version+", kind: PodGroup, "+
+				"metadata: {namespace: ns, name: a, generation: 3}, spec: {"+atLeast("1")+"}}"))
 		require.NoError(t, err)
 		require.Equal(t, want, o.Condition(pg))
 		require.EqualValues(t, 3, pg.Generation)

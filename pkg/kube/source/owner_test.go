@@ -58,7 +58,8 @@ func TestLeaderWorkerSets(t *testing.T) {
 			require.Equal(t, c.want, drawn(d))
 		})
 	}
-	leads := lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4, workerTemplate: {spec: {containers: [{name: c, resources: {requests: {cpu: 3}, limits: {cpu: 5, memory: 1Gi}}}]}}}")
+	leads := lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4, workerTemplate: {spec: {containers: [{name: c, resources: " +
+		"{requests: {cpu: 3}, limits: {cpu: 5, memory: 1Gi}}}]}}}")
 	first := declared(t, leads, lwsPod("a", "0", "0", "4"))
 	require.Equal(t, 4, first.Total)
 	require.Equal(t, "3", first.Follower.Spec.Containers[0].Resources.Requests.Cpu().String())
@@ -85,7 +86,8 @@ func TestPodGroupsOfLeaderWorkerSets(t *testing.T) {
 		"{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a}, spec: {startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}}}"))
 	exclusive := owned(t,
 		object(t,
-			"{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}}, spec: {leaderWorkerTemplate: {size: 4}}}"))
+			"{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}}, "+
+				"spec: {leaderWorkerTemplate: {size: 4}}}"))
 	together := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a}, spec: {leaderWorkerTemplate: {size: 4}}}"))
 	for name, c := range map[string]struct {
 		owner *source.Owned
@@ -270,12 +272,12 @@ func TestSizeOfWhatIsLeft(t *testing.T) {
 			"{completedIndexes: '0', failedIndexes: '1-2', succeeded: 1}", "4", 1, 1,
 		},
 		"failed, and tried again": {"parallelism: 4, completions: 4, completionMode: Indexed", "{failedIndexes: '1-2', failed: 7}", "4", 4, 0},
-		"a list nobody can read":  {"parallelism: 4, completions: 4, completionMode: Indexed", "completedIndexes: 'x,3-,1'", "4", 3, 1},
+		"an unreadable list":      {"parallelism: 4, completions: 4, completionMode: Indexed", "completedIndexes: 'x,3-,1'", "4", 3, 1},
 		"a queue of work":         {"parallelism: 4", "active: 2", "4", 4, 0},
 		"a queue that ends":       {"parallelism: 4", "{succeeded: 1, active: 3}", "4", 3, 1},
 		"a queue that has ended":  {"parallelism: 4", "{succeeded: 1}", "4", 1, 1},
 		"suspended in between":    {"parallelism: 2, completions: 3, suspend: true", "{succeeded: 2, active: 0}", "2", 1, 2},
-		"a status of nobody":      {"parallelism: 2, completions: 2", "succeeded: many", "2", 2, 0},
+		"an unreadable status":    {"parallelism: 2, completions: 2", "succeeded: many", "2", 2, 0},
 	} {
 		if !strings.HasPrefix(c.status, "{") {
 			c.status = "{" + c.status + "}"
@@ -290,7 +292,8 @@ func TestSizeOfWhatIsLeft(t *testing.T) {
 		return declared(t,
 			owned(t,
 				object(t,
-					"{kind: JobSet, metadata: {namespace: default, name: js}, spec: {replicatedJobs: [{name: w, replicas: 3, template: {spec: {parallelism: 2}}}]}, status: {"+status+"}}")), jobSetPod("w", "0", "0"))
+					"{kind: JobSet, metadata: {namespace: default, name: js}, spec: {replicatedJobs: [{name: w, replicas: 3, template: {spec: "+
+						"{parallelism: 2}}}]}, status: {"+status+"}}")), jobSetPod("w", "0", "0"))
 	}
 	require.Equal(t, 6, set("").Min)
 	require.Equal(t, 2, set("replicatedJobsStatus: [{name: w, succeeded: 2}]").Min)
@@ -331,7 +334,8 @@ func TestVolcano(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 2, "b": 2}, tasks.Tasks)
 	require.True(t, tasks.Multiples, "none of them comes without the others when the gang starts")
 	both := volcano(t,
-		"minMember: 4, minTaskMember: {a: 2, b: 2}, subGroupPolicy: [{name: part, subGroupSize: 2, labelSelector: {matchLabels: {part: a}}, matchLabelKeys: [part]}]")
+		"minMember: 4, minTaskMember: {a: 2, b: 2}, subGroupPolicy: [{name: part, subGroupSize: 2, labelSelector: {matchLabels: {part: a}}, "+
+			"matchLabelKeys: [part]}]")
 	require.Empty(t, both.Tasks, "sub-groups choose")
 	for range 9 {
 		require.Contains(t, drawn(volcano(t, "minMember: 4, minTaskMember: {b: -2, a: -1, c: -3}")),
@@ -385,11 +389,14 @@ func TestOwnersOfPodGroups(t *testing.T) {
 	}}, d.Notes)
 	require.False(t, d.Notes[0].Warns())
 
-	pg.Annotations = map[string]string{scheduling.AnnotationTopologySpec: `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`}
+	pg.Annotations = map[string]string{
+		scheduling.AnnotationTopologySpec: `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`,
+	}
 	d, _ = source.Declare(g, source.Defaults{NetworkTopologyAware: true, Layers: topo12})
 	require.Equal(t, "must BlockLayer, InvalidAnnotation", drawn(d), "the PodGroup's own counts first, and that they differ is said")
 	require.Equal(t,
-		"TrainJob ns/ft annotation "+scheduling.AnnotationTopologySpec+" says something else than PodGroup ns/ft annotation "+scheduling.AnnotationTopologySpec+", which is used", d.Notes[0].Message)
+		"TrainJob ns/ft annotation "+scheduling.AnnotationTopologySpec+" says something else than "+
+			"PodGroup ns/ft annotation "+scheduling.AnnotationTopologySpec+", which is used", d.Notes[0].Message)
 	pg.OwnerReferences = nil
 	_, ok = source.OwnerOf(g)
 	require.False(t, ok)
@@ -408,7 +415,9 @@ func TestImplied(t *testing.T) {
 func BenchmarkOf(b *testing.B) {
 	for name, p := range map[string]*v1.Pod{
 		"lws": lwsPod("a", "0", "0", "2"), "jobset": jobSetPod("workers", "0", "0"),
-		"none":     {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web", "tier": "1"}, Annotations: map[string]string{"a": "b"}}},
+		"none": {
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web", "tier": "1"}, Annotations: map[string]string{"a": "b"}},
+		},
 		"podgroup": {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{scheduling.LabelPodGroup: "a"}}},
 		"native":   nativePod("p", "a"),
 		"podgang":  grovePod("w"),
@@ -438,32 +447,38 @@ func TestUnreadable(t *testing.T) {
 		}, Annotations: map[string]string{"leaderworkerset.sigs.k8s.io/size": "4"}}}
 		d := declared(t, out, p)
 		require.Contains(t, d.Problem.Words, "LeaderWorkerSet default/a cannot be read: ")
-		require.Equal(t, d.Problem.Words, d.Notes[0].Message, "who looks at it sees it")
+		require.Equal(t, d.Problem.Words, d.Notes[0].Message, "a reader sees it")
 	}
 	for kind, cases := range map[string]map[string]string{
 		"LeaderWorkerSet": {
-			"{leaderWorkerTemplate: {size: four}}":                `spec.leaderWorkerTemplate.size: "four" is invalid; supported values: an integer ≥ 1`,
-			"{leaderWorkerTemplate: {size: 0}}":                   "spec.leaderWorkerTemplate.size: 0 is invalid; supported values: an integer ≥ 1",
-			"{leaderWorkerTemplate: 7}":                           "spec.leaderWorkerTemplate: 7 is invalid; supported values: an object",
-			"{startupPolicy: 7}":                                  "spec.startupPolicy: 7 is invalid; supported values: a text",
-			"{leaderWorkerTemplate: {workerTemplate: 7}}":         "spec.leaderWorkerTemplate.workerTemplate: 7 is invalid; supported values: an object",
-			"{networkTopology: 7}":                                "spec.networkTopology: 7 is invalid; supported values: an object",
-			"7":                                                   "spec: 7 is invalid; supported values: an object",
-			"{leaderWorkerTemplate: {size: 4294967298}}":          "spec.leaderWorkerTemplate.size: 4294967298 is invalid; supported values: an integer from 1 to 2147483647",
-			"{leaderWorkerTemplate: {workerTemplate: {spec: 7}}}": "spec.leaderWorkerTemplate.workerTemplate.spec: 7 is invalid; supported values: an object",
+			"{leaderWorkerTemplate: {size: four}}":        `spec.leaderWorkerTemplate.size: "four" is invalid; supported values: an integer ≥ 1`,
+			"{leaderWorkerTemplate: {size: 0}}":           "spec.leaderWorkerTemplate.size: 0 is invalid; supported values: an integer ≥ 1",
+			"{leaderWorkerTemplate: 7}":                   "spec.leaderWorkerTemplate: 7 is invalid; supported values: an object",
+			"{startupPolicy: 7}":                          "spec.startupPolicy: 7 is invalid; supported values: a text",
+			"{leaderWorkerTemplate: {workerTemplate: 7}}": "spec.leaderWorkerTemplate.workerTemplate: 7 is invalid; supported values: an object",
+			"{networkTopology: 7}":                        "spec.networkTopology: 7 is invalid; supported values: an object",
+			"7":                                           "spec: 7 is invalid; supported values: an object",
+			"{leaderWorkerTemplate: {size: 4294967298}}": "spec.leaderWorkerTemplate.size: 4294967298 is invalid; supported values: an integer " +
+				"from 1 to 2147483647",
+			"{leaderWorkerTemplate: {workerTemplate: {spec: 7}}}": "spec.leaderWorkerTemplate.workerTemplate.spec: 7 is invalid; supported " +
+				"values: an object",
 		},
 		"JobSet": {
-			"{replicatedJobs: 7}":                                          "spec.replicatedJobs: 7 is invalid; supported values: a list",
-			"{replicatedJobs: [7]}":                                        "spec.replicatedJobs[0]: 7 is invalid; supported values: an object",
-			"{replicatedJobs: [{name: 7}]}":                                "spec.replicatedJobs[0].name: 7 is invalid; supported values: a text",
-			"{replicatedJobs: [{name: a}, {name: b, replicas: two}]}":      `spec.replicatedJobs[1].replicas: "two" is invalid; supported values: an integer ≥ 0`,
-			"{replicatedJobs: [{name: a, replicas: -1}]}":                  "spec.replicatedJobs[0].replicas: -1 is invalid; supported values: an integer ≥ 0",
-			"{replicatedJobs: [{name: a, dependsOn: b}]}":                  `spec.replicatedJobs[0].dependsOn: "b" is invalid; supported values: a list`,
-			"{replicatedJobs: [{template: {spec: {parallelism: two}}}]}":   `spec.replicatedJobs[0].template.spec.parallelism: "two" is invalid; supported values: an integer ≥ 0`,
-			"{replicatedJobs: [{template: {spec: {completions: 1.5}}}]}":   "spec.replicatedJobs[0].template.spec.completions: 1.5 is invalid; supported values: an integer ≥ 0",
-			"{startupPolicy: {startupPolicyOrder: 7}}":                     "spec.startupPolicy.startupPolicyOrder: 7 is invalid; supported values: a text",
-			"{startupPolicy: InOrder}":                                     `spec.startupPolicy: "InOrder" is invalid; supported values: an object`,
-			"{replicatedJobs: [{template: {metadata: {annotations: 7}}}]}": "spec.replicatedJobs[0].template.metadata.annotations: 7 is invalid; supported values: an object",
+			"{replicatedJobs: 7}":           "spec.replicatedJobs: 7 is invalid; supported values: a list",
+			"{replicatedJobs: [7]}":         "spec.replicatedJobs[0]: 7 is invalid; supported values: an object",
+			"{replicatedJobs: [{name: 7}]}": "spec.replicatedJobs[0].name: 7 is invalid; supported values: a text",
+			"{replicatedJobs: [{name: a}, {name: b, replicas: two}]}": `spec.replicatedJobs[1].replicas: "two" is invalid; ` +
+				`supported values: an integer ≥ 0`,
+			"{replicatedJobs: [{name: a, replicas: -1}]}": "spec.replicatedJobs[0].replicas: -1 is invalid; supported values: an integer ≥ 0",
+			"{replicatedJobs: [{name: a, dependsOn: b}]}": `spec.replicatedJobs[0].dependsOn: "b" is invalid; supported values: a list`,
+			"{replicatedJobs: [{template: {spec: {parallelism: two}}}]}": `spec.replicatedJobs[0].template.spec.parallelism: "two" is invalid; ` +
+				`supported values: an integer ≥ 0`,
+			"{replicatedJobs: [{template: {spec: {completions: 1.5}}}]}": "spec.replicatedJobs[0].template.spec.completions: 1.5 is invalid; " +
+				"supported values: an integer ≥ 0",
+			"{startupPolicy: {startupPolicyOrder: 7}}": "spec.startupPolicy.startupPolicyOrder: 7 is invalid; supported values: a text",
+			"{startupPolicy: InOrder}":                 `spec.startupPolicy: "InOrder" is invalid; supported values: an object`,
+			"{replicatedJobs: [{template: {metadata: {annotations: 7}}}]}": "spec.replicatedJobs[0].template.metadata.annotations: 7 is invalid; " +
+				"supported values: an object",
 		},
 		"Job": {"{parallelism: two}": `spec.parallelism: "two" is invalid; supported values: an integer ≥ 0`},
 	} {
@@ -496,5 +511,7 @@ func TestSizesThatDiffer(t *testing.T) {
 	require.Equal(t, 2, d.Min)
 	require.Empty(t, d.Contradictions(g, leader))
 	require.Equal(t,
-		[]string{`leaderworkerset.sigs.k8s.io/size: "3" is not what ` + d.DeclaringPod + ` says; supported values: the same on all members; "2" is used`}, d.Contradictions(g, worker))
+		[]string{
+			`leaderworkerset.sigs.k8s.io/size: "3" is not what ` + d.DeclaringPod + ` says; supported values: the same on all members; "2" is used`,
+		}, d.Contradictions(g, worker))
 }

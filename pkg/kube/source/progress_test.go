@@ -20,12 +20,12 @@ func TestProgress(t *testing.T) {
 		status, attempt, of string
 		want                []string
 	}{
-		"nothing is said":       {"", "0", "workers", all},
-		"nobody has finished":   {"replicatedJobsStatus: [{name: driver, succeeded: 0}, {name: workers, succeeded: 1}]", "0", "workers", all},
-		"the driver has":        {"replicatedJobsStatus: [{name: driver, succeeded: 1}]", "0", "workers", []string{"js.cache", "js.workers"}},
-		"of two Jobs both have": {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "driver", []string{"js.cache", "js.driver"}},
-		"all others have":       {"replicatedJobsStatus: [{name: driver, succeeded: 1}, {name: cache, succeeded: 1}]", "0", "workers", nil},
-		"it has itself":         {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "workers", nil},
+		"nothing is said":        {"", "0", "workers", all},
+		"no member has finished": {"replicatedJobsStatus: [{name: driver, succeeded: 0}, {name: workers, succeeded: 1}]", "0", "workers", all},
+		"the driver has":         {"replicatedJobsStatus: [{name: driver, succeeded: 1}]", "0", "workers", []string{"js.cache", "js.workers"}},
+		"of two Jobs both have":  {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "driver", []string{"js.cache", "js.driver"}},
+		"all others have":        {"replicatedJobsStatus: [{name: driver, succeeded: 1}, {name: cache, succeeded: 1}]", "0", "workers", nil},
+		"it has itself":          {"replicatedJobsStatus: [{name: workers, succeeded: 2}]", "0", "workers", nil},
 		"in the attempt before": {
 			"replicatedJobsStatus: [{name: driver, succeeded: 1}]", "1", "workers",
 			[]string{"js.cache.restart-1", "js.driver.restart-1", "js.workers.restart-1"},
@@ -174,7 +174,10 @@ func TestRulesThatDiffer(t *testing.T) {
 	}
 	require.Empty(t, told(podGroup(2, nil), tier("b", "1"), tier("a", "1")))
 	require.Equal(t,
-		[]string{`volcano.sh/network-topology-highest-tier: "2" is not what counts; supported values: the same on all members; pod ns/a annotation volcano.sh/network-topology-highest-tier is used`},
+		[]string{
+			`volcano.sh/network-topology-highest-tier: "2" is not what counts; supported values: the same on all members; ` +
+				`pod ns/a annotation volcano.sh/network-topology-highest-tier is used`,
+		},
 		told(podGroup(2, nil), tier("b", "2"), tier("a", "1")))
 	require.Len(t, told(podGroup(2, words{source.AnnotationVolcanoTier, "1"}), tier("b", "2")), 1, "the PodGroup's own counts")
 	require.Empty(t, told(podGroup(2, words{scheduling.AnnotationTopologySpec, must}), tier("b", "2"), tier("a", "1")),

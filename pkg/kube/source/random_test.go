@@ -25,7 +25,7 @@ var values = []string{
 	"network.topology.nvidia.com/spine", "kubernetes.io/hostname", must, prefer, "{", `["ns/a"]`, "once-satisfied", "NonStrict", "5s",
 }
 
-// keys are those that sources, owners and rules read.
+// keys lists the keys that sources, owners and rules read.
 var keys = []string{
 	scheduling.LabelPodGroup, scheduling.LabelPodGroupX, scheduling.AnnotationGangName, scheduling.AnnotationMinAvailable,
 	scheduling.AnnotationTopologySpec, scheduling.AnnotationGroups, scheduling.AnnotationMode, scheduling.AnnotationTotalNumber,
@@ -89,9 +89,8 @@ func drawObject(t *rapid.T, kind string) *unstructured.Unstructured {
 	return u
 }
 
-// TestAnythingIsRead: whatever is written, on pods or on objects of any kind, reading it does not fail without a message: the
-// gang has a minimum that it can have, what is wrong is said once and names what it is about, and the order of reading does not
-// matter.
+// TestAnythingIsRead: pods and objects with any contents are read, and errors have a message. The gang gets a
+// possible minimum, each error is reported once and names its object, and the reading order does not matter.
 func TestAnythingIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := source.Gang{Pods: map[string]*v1.Pod{}, Expected: rapid.Bool().Draw(t, "expected")}

@@ -44,7 +44,7 @@ func owned(t *testing.T, u *unstructured.Unstructured) *source.Owned {
 			return out
 		}
 	}
-	t.Fatalf("nobody reads %s", u.GetKind())
+	t.Fatalf("%s is not read", u.GetKind())
 	return nil
 }
 
@@ -121,17 +121,20 @@ func TestTiers(t *testing.T) {
 		"VOL-03 a label key":       {"{mode: hard, highestTierName: network.topology.nvidia.com/block}", "must BlockLayer"},
 		"VOL-03 an unknown name": {
 			"{mode: hard, highestTierName: nosuch}",
-			`problem: spec.networkTopology.highestTierName: unknown topology tier name "nosuch"; supported values: a layer of the ClusterNetworkTopology or its label key: [NodeTopologyLayer BlockLayer SpineLayer]`,
+			`problem: spec.networkTopology.highestTierName: unknown topology tier name "nosuch"; ` +
+				`supported values: a layer of the ClusterNetworkTopology or its label key: [NodeTopologyLayer BlockLayer SpineLayer]`,
 		},
 		"VOL-02 both": {
 			"{mode: hard, highestTierAllowed: 1, highestTierName: BlockLayer}",
-			`problem: must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: spec.networkTopology.highestTierAllowed is "1", spec.networkTopology.highestTierName is "BlockLayer"`,
+			`problem: must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: ` +
+				`spec.networkTopology.highestTierAllowed is "1", spec.networkTopology.highestTierName is "BlockLayer"`,
 		},
 		"nothing": {"null", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lws := object(t,
-				"{kind: LeaderWorkerSet, metadata: {namespace: default, name: a}, spec: {leaderWorkerTemplate: {size: 2}, networkTopology: "+c.field+"}}")
+				"{kind: LeaderWorkerSet, metadata: {namespace: default, name: a}, "+
+					"spec: {leaderWorkerTemplate: {size: 2}, networkTopology: "+c.field+"}}")
 			d := declared(t, owned(t, lws), lwsPod("a", "0", "0", "2"), lwsPod("a", "0", "1", "2"))
 			require.Equal(t, c.want, drawn(d))
 			require.Equal(t, 2, d.Min)
@@ -158,7 +161,8 @@ func TestTiers(t *testing.T) {
 func nil2(t *testing.T, annotations string) *source.Owned {
 	return owned(t,
 		object(t,
-			"{kind: LeaderWorkerSet, metadata: {namespace: default, name: a, annotations: {"+annotations+"}}, spec: {leaderWorkerTemplate: {size: 2}}}"))
+			"{kind: LeaderWorkerSet, metadata: {namespace: default, name: a, annotations: {"+annotations+"}}, spec: {leaderWorkerTemplate: "+
+				"{size: 2}}}"))
 }
 
 // TestPrecedenceOfConstraints: of several that are said.
@@ -173,7 +177,7 @@ func TestPrecedenceOfConstraints(t *testing.T) {
 		pod       []string // annotations of a pod
 		want, who string
 	}{
-		"nobody": {"", nil, "", ""},
+		"no rules": {"", nil, "", ""},
 		"the owner": {
 			quoted("SpineLayer"), nil, "must SpineLayer",
 			"LeaderWorkerSet default/a annotation " + scheduling.AnnotationTopologySpec,
@@ -218,7 +222,10 @@ func TestPrecedenceOfConstraints(t *testing.T) {
 		"Kueue's unknown level": {
 			"",
 			[]string{source.AnnotationKueueRequired, "rack"},
-			`problem: ` + source.AnnotationKueueRequired + `: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [network.topology.nvidia.com/spine network.topology.nvidia.com/block]`, "pod default/a-0-0 annotation " + source.AnnotationKueueRequired,
+			`problem: ` + source.AnnotationKueueRequired +
+				`: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: ` +
+				`[network.topology.nvidia.com/spine network.topology.nvidia.com/block]`, "pod default/a-0-0 annotation " +
+				source.AnnotationKueueRequired,
 		},
 		"Kueue's unknown wish": {
 			"",

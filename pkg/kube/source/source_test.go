@@ -97,22 +97,26 @@ func TestRivals(t *testing.T) {
 		"label and annotation": {
 			words{label, "a"},
 			words{annotation, "b"},
-			`annotation ` + annotation + `: "b": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`,
+			`annotation ` + annotation + `: "b": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` +
+				label + `: "a" is used`,
 		},
 		"PodGroups of two APIs": {
 			words{label, "a", labelX, "a"},
 			nil,
-			`label ` + labelX + `: "a": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`,
+			`label ` + labelX + `: "a": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label +
+				`: "a" is used`,
 		},
 		"all of them, one agrees": {
 			words{label, "a", labelX, "x", old, "b"},
 			words{annotation, "a"},
-			`label ` + labelX + `: "x", label ` + old + `: "b": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`,
+			`label ` + labelX + `: "x", label ` + old + `: "b": not the gang that label ` + label +
+				`: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`,
 		},
 		"the first is empty": {
 			words{label, "", old, "b"},
 			words{annotation, "a"},
-			`label ` + old + `: "b": not the gang that annotation ` + annotation + `: "a" names; supported values: one gang a pod; annotation ` + annotation + `: "a" is used`,
+			`label ` + old + `: "b": not the gang that annotation ` + annotation + `: "a" names; supported values: one gang a pod; annotation ` +
+				annotation + `: "a" is used`,
 		},
 		"an empty one names no gang":   {words{label, "a", old, ""}, nil, ""},
 		"others' labels name no gangs": {words{label, "a", "app", "b"}, nil, ""},
@@ -285,13 +289,13 @@ func TestMayChangeWith(t *testing.T) {
 	require.True(t, none.MayChangeWith(speaks))
 
 	d, _ := declare(t, podGroup(1, nil), speaks)
-	require.True(t, d.MayChangeWith(speaks), "it is the one who speaks")
+	require.True(t, d.MayChangeWith(speaks), "its declaration counts")
 	p0, p2 := speaks.DeepCopy(), speaks.DeepCopy()
 	p0.Name, p2.Name = "p0", "p2"
 	require.True(t, d.MayChangeWith(p0), "it comes first")
 	require.False(t, d.MayChangeWith(p2))
 	p2.Annotations[scheduling.AnnotationMode] = "NonStrict"
-	require.True(t, d.MayChangeWith(p2), "nobody has said that")
+	require.True(t, d.MayChangeWith(p2), "the change was not declared")
 
 	by := pod("p1", nil, words{scheduling.AnnotationGangName, "a", scheduling.AnnotationMinAvailable, "x"})
 	d, _ = declare(t, nil, by)
@@ -331,7 +335,9 @@ func TestContradictions(t *testing.T) {
 	d, g := declare(t, nil, first, second)
 	require.Empty(t, d.Contradictions(g, first))
 	require.Equal(t,
-		[]string{scheduling.AnnotationMode + `: "NonStrict" is not what ns/p0 says; supported values: the same on all members; "Strict" is used`}, d.Contradictions(g, second))
+		[]string{
+			scheduling.AnnotationMode + `: "NonStrict" is not what ns/p0 says; supported values: the same on all members; "Strict" is used`,
+		}, d.Contradictions(g, second))
 	d, g = declare(t, podGroup(1, words{scheduling.AnnotationMode, "NonStrict"}), first)
 	require.Contains(t, d.Contradictions(g, first)[0], "is not what PodGroup ns/a says")
 }

@@ -15,7 +15,8 @@ import (
 func TestSubGroupPolicy(t *testing.T) {
 	const blocks = "networkTopology: {mode: hard, highestTierAllowed: 1}"
 	d := volcano(t,
-		"minMember: 4, networkTopology: {mode: hard, highestTierAllowed: 2}, subGroupPolicy: [{name: part, subGroupSize: 2, minSubGroups: 2, "+blocks+"}]")
+		"minMember: 4, networkTopology: {mode: hard, highestTierAllowed: 2}, "+
+			"subGroupPolicy: [{name: part, subGroupSize: 2, minSubGroups: 2, "+blocks+"}]")
 	require.Equal(t, "prefer BlockLayer, must SpineLayer, part: must BlockLayer, TopologyRule, TopologyRule", drawnEach(d))
 	require.True(t, d.ReadsLayers)
 	require.Equal(t, "part: must BlockLayer, TopologyRule", drawnEach(volcano(t, "minMember: 4, subGroupPolicy: [{name: part, "+blocks+"}]")))
@@ -29,18 +30,22 @@ func TestSubGroupPolicy(t *testing.T) {
 		"[{name: a, subGroupSize: 0}]":   "spec.subGroupPolicy[0].subGroupSize: 0 is invalid; supported values: an integer ≥ 1",
 		"[{name: a, minSubGroups: -1}]":  "spec.subGroupPolicy[0].minSubGroups: -1 is invalid; supported values: an integer ≥ 0",
 		"[{name: a, subGroupSize: two}]": `spec.subGroupPolicy[0].subGroupSize: "two" is invalid; supported values: an integer ≥ 1`,
-		"[{name: a, labelSelector: {matchExpressions: [{key: k, operator: Is}]}}]": `spec.subGroupPolicy[0].labelSelector: "Is" is not a valid label selector operator`,
-		"[{name: a, networkTopology: hard}]":                                       "spec.subGroupPolicy[0].networkTopology: \"hard\" is invalid",
-		"[{name: a, networkTopology: {mode: hard, highestTierName: nosuch}}]":      `spec.subGroupPolicy[0] "a": spec.networkTopology.highestTierName: unknown topology tier name "nosuch"`,
-		"[{name: a, networkTopology: {mode: hard, highestTierAllowed: -1}}]":       `must be greater than or equal to 0`,
-		"[a]":                                   `spec.subGroupPolicy[0]: "a" is invalid; supported values: an object`,
-		"a":                                     `spec.subGroupPolicy: "a" is invalid; supported values: a list`,
-		"[{name: 7}]":                           "spec.subGroupPolicy[0].name: 7 is invalid; supported values: a text",
-		"[{name: a, minSubGroups: 4294967298}]": "spec.subGroupPolicy[0].minSubGroups: 4294967298 is invalid; supported values: an integer from 0 to 2147483647",
-		"[{name: a, matchLabelKeys: k}]":        `spec.subGroupPolicy[0].matchLabelKeys: "k" is invalid; supported values: a list of texts`,
-		"[{name: a, matchLabelKeys: [k, 1]}]":   "spec.subGroupPolicy[0].matchLabelKeys[1]: 1 is invalid; supported values: a text",
-		"[{name: a, labelSelector: 7}]":         "spec.subGroupPolicy[0].labelSelector: 7 is invalid; supported values: an object",
-		"[{name: a, labelSelector: {matchLabels: 7}}]": "spec.subGroupPolicy[0].labelSelector.matchLabels: 7 is invalid; supported values: an object",
+		"[{name: a, labelSelector: {matchExpressions: [{key: k, operator: Is}]}}]": `spec.subGroupPolicy[0].labelSelector: "Is" is not a ` +
+			`valid label selector operator`,
+		"[{name: a, networkTopology: hard}]": "spec.subGroupPolicy[0].networkTopology: \"hard\" is invalid",
+		"[{name: a, networkTopology: {mode: hard, highestTierName: nosuch}}]": `spec.subGroupPolicy[0] "a": ` +
+			`spec.networkTopology.highestTierName: unknown topology tier name "nosuch"`,
+		"[{name: a, networkTopology: {mode: hard, highestTierAllowed: -1}}]": `must be greater than or equal to 0`,
+		"[a]":         `spec.subGroupPolicy[0]: "a" is invalid; supported values: an object`,
+		"a":           `spec.subGroupPolicy: "a" is invalid; supported values: a list`,
+		"[{name: 7}]": "spec.subGroupPolicy[0].name: 7 is invalid; supported values: a text",
+		"[{name: a, minSubGroups: 4294967298}]": "spec.subGroupPolicy[0].minSubGroups: 4294967298 is invalid; supported values: an integer " +
+			"from 0 to 2147483647",
+		"[{name: a, matchLabelKeys: k}]":      `spec.subGroupPolicy[0].matchLabelKeys: "k" is invalid; supported values: a list of texts`,
+		"[{name: a, matchLabelKeys: [k, 1]}]": "spec.subGroupPolicy[0].matchLabelKeys[1]: 1 is invalid; supported values: a text",
+		"[{name: a, labelSelector: 7}]":       "spec.subGroupPolicy[0].labelSelector: 7 is invalid; supported values: an object",
+		"[{name: a, labelSelector: {matchLabels: 7}}]": "spec.subGroupPolicy[0].labelSelector.matchLabels: 7 is invalid; supported values: an " +
+			"object",
 	} {
 		d := volcano(t, "minMember: 4, subGroupPolicy: "+says)
 		require.True(t, d.Problem.Exists(), says)
@@ -78,7 +83,8 @@ func drawnEach(d *source.Declaration) string {
 // TestSubGroupOf: the first policy that selects a pod which has all keys.
 func TestSubGroupOf(t *testing.T) {
 	d := volcano(t,
-		"subGroupPolicy: [{name: a, labelSelector: {matchLabels: {app: x}}, matchLabelKeys: [p, q]}, {name: b, matchLabelKeys: [p]}, {name: c, labelSelector: {matchLabels: {app: z}}}]")
+		"subGroupPolicy: [{name: a, labelSelector: {matchLabels: {app: x}}, matchLabelKeys: [p, q]}, {name: b, matchLabelKeys: [p]}, {name: "+
+			"c, labelSelector: {matchLabels: {app: z}}}]")
 	for _, c := range []struct {
 		labels map[string]string
 		name   string

@@ -21,9 +21,9 @@ func TestWorkloads(t *testing.T) {
 		least     int
 		problem   string
 	}{
-		"a gang":       {two, "{name: train, podGroup: workers}", 2, ""},
-		"a replica":    {two, "{name: train, podGroup: workers, podGroupReplicaKey: k}", 2, ""},
-		"nobody waits": {two, "{name: train, podGroup: rest}", 1, ""},
+		"a gang":          {two, "{name: train, podGroup: workers}", 2, ""},
+		"a replica":       {two, "{name: train, podGroup: workers, podGroupReplicaKey: k}", 2, ""},
+		"no member waits": {two, "{name: train, podGroup: rest}", 1, ""},
 		"no such group": {
 			two, "{name: train, podGroup: worker}", 1,
 			`spec.workloadRef.podGroup: "worker" on default/p names no pod group of Workload default/train; supported values: one of [rest workers]`,

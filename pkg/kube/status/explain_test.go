@@ -15,7 +15,8 @@ func TestExplanationIsShort(t *testing.T) {
 	for _, name := range []string{"s", strings.Repeat("long-", 12), strings.Repeat("ö", 500)} {
 		why := Explanation{Rule: evict.ByBinpack, Won: name}
 		for i := range 100 {
-			why.Considered = append(why.Considered, ConsideredDomain{Domain: fmt.Sprint(name, i), Possible: true, EvictionCost: &EvictionCost{9, 999_999, 99_999, 1 << 30, 1 << 60}})
+			why.Considered = append(why.Considered,
+				ConsideredDomain{Domain: fmt.Sprint(name, i), Possible: true, EvictionCost: &EvictionCost{9, 999_999, 99_999, 1 << 30, 1 << 60}})
 		}
 		text := why.String()
 		require.LessOrEqual(t, len(text), Limit, text)
@@ -43,26 +44,48 @@ func TestCostInWords(t *testing.T) {
 		{"impossible", ConsideredDomain{}},
 		{"no pods", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{}}},
 		{"1 pod of priority 5", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 1, HighestPriority: 5, Sum: 5}}},
-		{"1 pod of priority -5, 1 against a budget", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 1, HighestPriority: -5, Sum: -5, Violations: 1}}},
+		{
+			"1 pod of priority -5, 1 against a budget",
+			ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 1, HighestPriority: -5, Sum: -5, Violations: 1}},
+		},
 		{"3 pods of priority up to 5", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 3, HighestPriority: 5, Sum: 15}}},
-		{"3 pods of priority up to 5, 9 in sum, 2 against a budget", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 3, HighestPriority: 5, Sum: 9, Violations: 2}}},
-		{"none, but 2 waiting pods are requeued, of priority up to 7", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{SentBack: 2, HighestPriority: 7, Sum: 14}}},
-		{"1 pod, and 2 waiting pods are requeued, of priority up to 7", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 1, SentBack: 2, HighestPriority: 7, Sum: 15}}},
+		{
+			"3 pods of priority up to 5, 9 in sum, 2 against a budget",
+			ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 3, HighestPriority: 5, Sum: 9, Violations: 2}},
+		},
+		{
+			"none, but 2 waiting pods are requeued, of priority up to 7",
+			ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{SentBack: 2, HighestPriority: 7, Sum: 14}},
+		},
+		{
+			"1 pod, and 2 waiting pods are requeued, of priority up to 7",
+			ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 1, SentBack: 2, HighestPriority: 7, Sum: 15}},
+		},
 	} {
 		require.Equal(t, test.says, test.of.cost())
 	}
 }
 
-// TestWhyInWords: that no other domain is possible is not said where nobody knows.
+// TestWhyInWords: the explanation calls other domains impossible only if all of them were searched.
 func TestWhyInWords(t *testing.T) {
-	free, untried := ConsideredDomain{Domain: "s1", Possible: true, EvictionCost: &EvictionCost{}}, ConsideredDomain{Domain: "s2", Untried: true}
+	free, untried := ConsideredDomain{
+		Domain: "s1", Possible: true, EvictionCost: &EvictionCost{},
+	}, ConsideredDomain{Domain: "s2", Untried: true}
 	for says, why := range map[string]Explanation{
-		"evicts in the cluster: the better plan":                                                       {Rule: evict.ByOrder},
-		"evicts in s1: no other domain is possible. s1: no pods; s2: impossible":                       {Won: "s1", Rule: evict.Alone, Considered: []ConsideredDomain{free, {Domain: "s2"}}},
-		"evicts in s1: no other domain is known to be possible. s1: no pods; s2: search limit reached": {Won: "s1", Rule: evict.Alone, Considered: []ConsideredDomain{free, untried}},
-		"evicts in s1: fewest pods. s1: no pods; s2: search limit reached":                             {Won: "s1", Rule: evict.ByPods, Considered: []ConsideredDomain{free, untried}},
+		"evicts in the cluster: the better plan": {Rule: evict.ByOrder},
+		"evicts in s1: no other domain is possible. s1: no pods; s2: impossible": {
+			Won: "s1", Rule: evict.Alone, Considered: []ConsideredDomain{free, {Domain: "s2"}},
+		},
+		"evicts in s1: no other domain is known to be possible. s1: no pods; s2: search limit reached": {
+			Won: "s1", Rule: evict.Alone, Considered: []ConsideredDomain{free, untried},
+		},
+		"evicts in s1: fewest pods. s1: no pods; s2: search limit reached": {
+			Won: "s1", Rule: evict.ByPods, Considered: []ConsideredDomain{free, untried},
+		},
 		"evicts in the cluster: search limit reached. the cluster: 1 pod of priority 5; s2: search limit reached": {
-			Rule: evict.NotAll, Considered: []ConsideredDomain{{Possible: true, EvictionCost: &EvictionCost{Pods: 1, HighestPriority: 5, Sum: 5}}, untried},
+			Rule: evict.NotAll, Considered: []ConsideredDomain{
+				{Possible: true, EvictionCost: &EvictionCost{Pods: 1, HighestPriority: 5, Sum: 5}}, untried,
+			},
 		},
 	} {
 		require.Equal(t, says, why.String())

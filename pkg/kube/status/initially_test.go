@@ -16,7 +16,11 @@ func TestInitially(t *testing.T) {
 	at := func(seconds int64) metav1.Time { return metav1.NewTime(time.Unix(seconds, 0)) }
 	others := metav1.Condition{Type: "DisruptionTarget", Status: metav1.ConditionFalse, Reason: "None", LastTransitionTime: at(1)}
 	was := func(status metav1.ConditionStatus, reason, message string) Conditions {
-		return Conditions{[]metav1.Condition{others, {Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: 3, LastTransitionTime: at(1)}}}
+		return Conditions{
+			[]metav1.Condition{
+				others, {Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: 3, LastTransitionTime: at(1)},
+			},
+		}
 	}
 	nothing := Conditions{[]metav1.Condition{others}}
 	is := func(status metav1.ConditionStatus, reason string) metav1.Condition {
@@ -29,17 +33,25 @@ func TestInitially(t *testing.T) {
 		want string // status and reason
 		at   metav1.Time
 	}{
-		"it is bound":            {nothing, is(metav1.ConditionTrue, ReasonScheduled), false, "True Scheduled", at(9)},
-		"it was bound":           {nothing, is(metav1.ConditionFalse, ReasonReady), true, "True Scheduled", at(9)},
-		"no room":                {nothing, is(metav1.ConditionFalse, ReasonUnschedulable), false, "False Unschedulable", at(9)},
-		"still no room":          {was(metav1.ConditionFalse, "Unschedulable", "x"), is(metav1.ConditionFalse, ReasonUnschedulable), false, "False Unschedulable", at(1)},
-		"rejected":               {nothing, is(metav1.ConditionFalse, ReasonRejected), false, "False Unschedulable", at(9)},
-		"victims have to leave":  {nothing, is(metav1.ConditionFalse, ReasonPreempting), false, "False Unschedulable", at(9)},
-		"members are missing":    {nothing, is(metav1.ConditionFalse, ReasonWaiting), false, "", at(0)},
-		"not tried yet":          {nothing, is(metav1.ConditionFalse, ReasonReady), false, "", at(0)},
-		"places are taken":       {was(metav1.ConditionFalse, "Unschedulable", "x"), is(metav1.ConditionFalse, ReasonBinding), false, "False Unschedulable", at(1)},
-		"room after all":         {was(metav1.ConditionFalse, "Unschedulable", "x"), is(metav1.ConditionTrue, ReasonScheduled), false, "True Scheduled", at(9)},
-		"members have gone":      {was(metav1.ConditionTrue, "Scheduled", "x"), is(metav1.ConditionFalse, ReasonUnschedulable), false, "True Scheduled", at(1)},
+		"it is bound":  {nothing, is(metav1.ConditionTrue, ReasonScheduled), false, "True Scheduled", at(9)},
+		"it was bound": {nothing, is(metav1.ConditionFalse, ReasonReady), true, "True Scheduled", at(9)},
+		"no room":      {nothing, is(metav1.ConditionFalse, ReasonUnschedulable), false, "False Unschedulable", at(9)},
+		"still no room": {
+			was(metav1.ConditionFalse, "Unschedulable", "x"), is(metav1.ConditionFalse, ReasonUnschedulable), false, "False Unschedulable", at(1),
+		},
+		"rejected":              {nothing, is(metav1.ConditionFalse, ReasonRejected), false, "False Unschedulable", at(9)},
+		"victims have to leave": {nothing, is(metav1.ConditionFalse, ReasonPreempting), false, "False Unschedulable", at(9)},
+		"members are missing":   {nothing, is(metav1.ConditionFalse, ReasonWaiting), false, "", at(0)},
+		"not tried yet":         {nothing, is(metav1.ConditionFalse, ReasonReady), false, "", at(0)},
+		"places are taken": {
+			was(metav1.ConditionFalse, "Unschedulable", "x"), is(metav1.ConditionFalse, ReasonBinding), false, "False Unschedulable", at(1),
+		},
+		"room after all": {
+			was(metav1.ConditionFalse, "Unschedulable", "x"), is(metav1.ConditionTrue, ReasonScheduled), false, "True Scheduled", at(9),
+		},
+		"members have gone": {
+			was(metav1.ConditionTrue, "Scheduled", "x"), is(metav1.ConditionFalse, ReasonUnschedulable), false, "True Scheduled", at(1),
+		},
 		"what is true is enough": {was(metav1.ConditionTrue, "Other", "x"), is(metav1.ConditionTrue, ReasonScheduled), true, "True Other", at(1)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// series are those of a Meter that are not 0, of the metrics whose names begin so after muster_, without that and
-// without buckets.
+// series returns the series of a Meter with a value that is not 0 and a given prefix after muster_. Prefix and
+// buckets are left out.
 func series(t *testing.T, m *status.Meter, begins ...string) (out []string) {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -90,7 +90,8 @@ func TestGangsThatWait(t *testing.T) {
 		w.gang("half", 2)
 		w.pod("half", "half-0", "", made(101*time.Second))
 		w.pass(10 * time.Second)
-		require.Equal(t, []string{`gang_longest_wait_seconds{reason="Waiting"} 110`, `gangs_waiting{reason="Waiting"} 1`}, waiting(), "creation times are whole seconds")
+		require.Equal(t, []string{`gang_longest_wait_seconds{reason="Waiting"} 110`, `gangs_waiting{reason="Waiting"} 1`}, waiting(),
+			"creation times are whole seconds")
 
 		for _, name := range []string{"a", "b"} {
 			w.gang(name, 2)
@@ -107,7 +108,9 @@ func TestGangsThatWait(t *testing.T) {
 
 		w.bind("a-0")
 		w.bind("a-1")
-		w.cache.Handle(gang.Unschedulable{Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "b"}, Refusal: gang.Obstacle{By: gang.Plan, Words: "no room"}})
+		w.cache.Handle(gang.Unschedulable{
+			Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "b"}, Refusal: gang.Obstacle{By: gang.Plan, Words: "no room"},
+		})
 		w.remove("half-0")
 		w.pass(time.Second)
 		require.Equal(t, []string{`gang_longest_wait_seconds{reason="Unschedulable"} 7`, `gangs_waiting{reason="Unschedulable"} 1`}, waiting())
@@ -117,11 +120,12 @@ func TestGangsThatWait(t *testing.T) {
 		w.remove("b-1")
 		w.without("b")
 		w.pass(2 * time.Second)
-		require.Equal(t, []string{`gang_longest_wait_seconds{reason="Ready"} 2`, `gangs_waiting{reason="Ready"} 1`}, waiting(), "it has started before")
+		require.Equal(t, []string{`gang_longest_wait_seconds{reason="Ready"} 2`, `gangs_waiting{reason="Ready"} 1`}, waiting(),
+			"it has started before")
 	})
 }
 
-// attemptFor is an attempt to place a group that got no further than to know whom for.
+// attemptFor returns an attempt that only knows its group.
 func attemptFor(group gang.Ref) *place.Attempt {
 	return &place.Attempt{Group: &cache.Group{Group: gang.Group{Key: group}}}
 }
@@ -134,7 +138,7 @@ func TestAStartIsMeasured(t *testing.T) {
 			return series(t, w.meter, "gang_start", "gang_cycles", "gang_filter_runs", "gang_domains", "largest_gang")
 		}
 		g := w.gang("g", 2)
-		w.meter.Cycle(g) // nobody waits
+		w.meter.Cycle(g) // no member waits
 		w.pod("g", "g-0", "")
 		w.pass(10 * time.Second)
 		w.pod("g", "g-1", "")
@@ -145,7 +149,8 @@ func TestAStartIsMeasured(t *testing.T) {
 			w.runs.Add(40)
 			w.meter.Attempt(g, false, time.Second, before)
 		}
-		w.meter.Placed(attemptFor(g), nil, []place.Spread{{Layer: "SpineLayer", Touched: 1, Least: 1}, {Layer: "BlockLayer", Touched: 4, Least: 2}})
+		w.meter.Placed(attemptFor(g), nil,
+			[]place.Spread{{Layer: "SpineLayer", Touched: 1, Least: 1}, {Layer: "BlockLayer", Touched: 4, Least: 2}})
 		w.bind("g-0")
 		w.pass(time.Second)
 		require.Empty(t, measured(), "it needs another one")
@@ -211,8 +216,8 @@ func TestWhatAGroupHasCostIsCountedOnce(t *testing.T) {
 	})
 }
 
-// TestReservationsAreMeasured: how many there are, how old the oldest is, and how long each was held until its places
-// were taken or given up, be it since its gang is one of another group now.
+// TestReservationsAreMeasured: the number of reservations, the age of the oldest one, and the time that each was
+// held. A reservation also ends when its gang joins another group.
 func TestReservationsAreMeasured(t *testing.T) {
 	inWorld(t, func(w *world) {
 		refs := map[string]gang.Ref{}
@@ -222,7 +227,10 @@ func TestReservationsAreMeasured(t *testing.T) {
 		}
 		w.pass(time.Second)
 		for _, name := range []string{"a", "b", "c"} {
-			w.cache.Handle(gang.Planned{Group: refs[name], Places: []gang.Assignment{{Pod: "ns/" + name + "-0", Node: "n-" + name}}, Reserved: true, Until: time.Now().Add(time.Hour)})
+			w.cache.Handle(gang.Planned{
+				Group: refs[name], Places: []gang.Assignment{{Pod: "ns/" + name + "-0", Node: "n-" + name}}, Reserved: true,
+				Until: time.Now().Add(time.Hour),
+			})
 			w.pass(time.Second)
 		}
 		w.pass(7 * time.Second)
@@ -250,14 +258,17 @@ func TestReservationsAreMeasured(t *testing.T) {
 		w.join("b", "c")
 		w.pass(time.Second)
 		for range 2 {
-			require.Equal(t, append([]string{`reservation_duration_seconds_sum{end="given_up"} 20`, `reservation_duration_seconds_count{end="given_up"} 2`}, taken...), held())
+			require.Equal(t,
+				append([]string{`reservation_duration_seconds_sum{end="given_up"} 20`, `reservation_duration_seconds_count{end="given_up"} 2`},
+					taken...),
+				held())
 		}
 	})
 }
 
-// TestEvictionsForAGangThatNobodyUsed: pods that have left nodes of which then no member is on one are counted when the
+// TestUnusedEvictionsForGang: pods that have left nodes of which then no member is on one are counted when the
 // gang has what it needs, or is gone.
-func TestEvictionsForAGangThatNobodyUsed(t *testing.T) {
+func TestUnusedEvictionsForGang(t *testing.T) {
 	for name, c := range map[string]struct {
 		from   []string // the nodes of the victims; members go to n
 		then   func(w *world)
@@ -296,23 +307,24 @@ func TestEvictionsForAGangThatNobodyUsed(t *testing.T) {
 	}
 }
 
-// TestEvictionsForAPodThatNobodyUsed: the same of a pod without a gang, also if nobody has said what became of it.
-func TestEvictionsForAPodThatNobodyUsed(t *testing.T) {
+// TestUnusedEvictionsForPod: evictions for a pod without a gang are unused once the pod is deleted or bound to
+// another node. The binding need not be reported.
+func TestUnusedEvictionsForPod(t *testing.T) {
 	for name, c := range map[string]struct {
 		then   func(w *world, by *v1.Pod)
 		unused []string
 	}{
-		"it waits":                       {func(*world, *v1.Pod) {}, nil},
-		"it is bound":                    {func(w *world, by *v1.Pod) { w.meter.Bound(by, "n") }, []string{"evictions_unused_total 1"}},
-		"it is bound elsewhere":          {func(w *world, by *v1.Pod) { w.meter.Bound(by, "x") }, []string{"evictions_unused_total 3"}},
-		"another one is":                 {func(w *world, _ *v1.Pod) { w.meter.Bound(&v1.Pod{}, "n") }, nil},
-		"it is bound, which nobody says": {func(w *world, _ *v1.Pod) { w.bind("p") }, []string{"evictions_unused_total 1"}},
-		"it is gone":                     {func(w *world, _ *v1.Pod) { w.remove("p") }, []string{"evictions_unused_total 3"}},
+		"it waits":                     {func(*world, *v1.Pod) {}, nil},
+		"it is bound":                  {func(w *world, by *v1.Pod) { w.meter.Bound(by, "n") }, []string{"evictions_unused_total 1"}},
+		"it is bound elsewhere":        {func(w *world, by *v1.Pod) { w.meter.Bound(by, "x") }, []string{"evictions_unused_total 3"}},
+		"another one is":               {func(w *world, _ *v1.Pod) { w.meter.Bound(&v1.Pod{}, "n") }, nil},
+		"it is bound without a report": {func(w *world, _ *v1.Pod) { w.bind("p") }, []string{"evictions_unused_total 1"}},
+		"it is gone":                   {func(w *world, _ *v1.Pod) { w.remove("p") }, []string{"evictions_unused_total 3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				by := w.pod("", "p", "")
-				w.meter.Bound(by, "x") // before anybody has left for it
+				w.meter.Bound(by, "x") // before its first victim terminated
 				for _, node := range []string{"n", "n", "m"} {
 					w.meter.Evicted(&v1.Pod{Spec: v1.PodSpec{NodeName: node}}, by, true)
 				}
@@ -325,7 +337,7 @@ func TestEvictionsForAPodThatNobodyUsed(t *testing.T) {
 	}
 }
 
-// TestWhatIsCounted: attempts, who refused them, and what came of trying again.
+// TestWhatIsCounted: the metrics of attempts, of rejecting plugins and of retries.
 func TestWhatIsCounted(t *testing.T) {
 	m, a := status.NewMeter(clock.RealClock{}), attemptFor(gang.Ref{})
 	m.Refused(a, nil) // a plugin has failed

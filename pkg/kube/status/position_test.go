@@ -40,8 +40,8 @@ func (w *world) bind(name string) {
 
 func priority(n int32) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.Priority = &n } }
 
-// TestPositions: a gang is told its place in the queue half a minute after that has changed, and what it
-// was told goes with the write that says that it starts. Nobody is written whose place is what it was.
+// TestPositions: the PodGroup of a gang shows its place in the queue half a minute after a change. The write that
+// says that the gang starts removes it. An unchanged place is not written.
 func TestPositions(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for i, name := range []string{"last", "middle", "first"} {
@@ -51,12 +51,13 @@ func TestPositions(t *testing.T) {
 		w.gang("half", 2)
 		w.pod("half", "half-0", "", priority(9))
 		w.pass(29 * time.Second)
-		require.Equal(t, [3]int64{}, [3]int64{w.position("first"), w.position("middle"), w.position("last")}, "who starts at once is told nothing")
+		require.Equal(t, [3]int64{}, [3]int64{w.position("first"), w.position("middle"), w.position("last")},
+			"gangs that start at once get no place")
 		w.written()
 		w.pass(2 * time.Second)
 		require.Equal(t, "first/status last/status middle/status", w.written())
 		require.Equal(t, [3]int64{1, 2, 3}, [3]int64{w.position("first"), w.position("middle"), w.position("last")})
-		require.Zero(t, w.position("half"), "nobody tries it")
+		require.Zero(t, w.position("half"), "it is not in the queue")
 		w.pass(time.Hour)
 		require.Empty(t, w.written())
 
@@ -70,7 +71,9 @@ func TestPositions(t *testing.T) {
 		require.Equal(t, "last/status middle/status", w.written())
 		require.Equal(t, [2]int64{1, 2}, [2]int64{w.position("middle"), w.position("last")})
 
-		w.cache.Handle(gang.Planned{Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "middle"}, Places: []gang.Assignment{{Pod: "ns/middle-0", Node: "n"}}})
+		w.cache.Handle(gang.Planned{
+			Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "middle"}, Places: []gang.Assignment{{Pod: "ns/middle-0", Node: "n"}},
+		})
 		w.pass(time.Second)
 		require.Equal(t, "Binding: a plan is being carried out", w.condition("middle"))
 		require.Zero(t, w.position("middle"))
@@ -107,7 +110,7 @@ func TestPositionsOfTheFirst(t *testing.T) {
 		}
 		w.pass(30 * time.Second)
 		writes := strings.Fields(w.written())
-		require.Len(t, writes, 20+100, "those that have started, and the first hundred that wait once")
+		require.Len(t, writes, 20+100, "the started gangs, and the first hundred waiting gangs once")
 		require.Equal(t, [3]int64{1, 100, 0}, [3]int64{w.position("g20"), w.position("g119"), w.position("g120")})
 		w.pass(time.Hour)
 		require.Empty(t, w.written())

@@ -29,7 +29,11 @@ func (w *world) score(name string) string {
 // racks are two spines of two racks, each of two nodes.
 func (w *world) racks() {
 	for i := range 8 {
-		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i), Labels: map[string]string{"spine": fmt.Sprint(i / 4), "rack": fmt.Sprint(i / 2)}}}
+		n := &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprint("n", i), Labels: map[string]string{"spine": fmt.Sprint(i / 4), "rack": fmt.Sprint(i / 2)},
+			},
+		}
 		_, err := w.client.CoreV1().Nodes().Create(w.t.Context(), n, metav1.CreateOptions{})
 		require.NoError(w.t, err)
 	}
@@ -63,7 +67,7 @@ func TestPlacementScore(t *testing.T) {
 		w.pod("", "w-0", "n0", of("worker"))
 		w.pod("", "w-1", "n2", of("worker"))
 		w.pass(time.Minute)
-		require.Empty(t, w.score("demo"), "of leader nobody is there")
+		require.Empty(t, w.score("demo"), "no member of leader exists")
 
 		w.pod("", "l-0", "n4", of("leader"))
 		w.pass(time.Minute)
@@ -91,7 +95,7 @@ func TestPlacementScore(t *testing.T) {
 			})
 		}
 		w.pass(time.Minute)
-		require.Equal(t, "1", w.score("demo"), "who leaves is no part of it")
+		require.Equal(t, "1", w.score("demo"), "a terminating pod does not count")
 
 		require.NoError(t, w.client.CoreV1().Pods("ns").Delete(t.Context(), "w-1", metav1.DeleteOptions{}))
 		require.NoError(t, w.client.CoreV1().Pods("ns").Delete(t.Context(), "w-2", metav1.DeleteOptions{}))

@@ -19,15 +19,21 @@ import (
 
 // TestSentence: one plain sentence says what is needed, the best there is, and what is lacking.
 func TestSentence(t *testing.T) {
-	block := &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "spine-0/block-1", Slots: 2}, {Path: "spine-1/block-2", Slots: 1}}}
+	block := &plan.Refusal{
+		Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "spine-0/block-1", Slots: 2}, {Path: "spine-1/block-2", Slots: 1}},
+	}
 	cluster := &plan.Refusal{Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}}
 	for _, test := range []struct {
 		says string
 		of   place.Shortage
 	}{
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (6 nodes lack cpu, 3 are cordoned, 2 are used by pods of equal or higher priority, 1 is used by pods with a label that forbids eviction).",
-			place.Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 6, "node(s) were unschedulable": 3}, BlockedNodes: map[eligible.Barrier]int{eligible.PriorityAbove: 2, eligible.Protected: 1}},
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (6 nodes lack cpu, 3 are cordoned, 2 are used by pods of equal or " +
+				"higher priority, 1 is used by pods with a label that forbids eviction).",
+			place.Shortage{
+				Plan: block, Lacks: map[string]int{"Insufficient cpu": 6, "node(s) were unschedulable": 3},
+				BlockedNodes: map[eligible.Barrier]int{eligible.PriorityAbove: 2, eligible.Protected: 1},
+			},
 		},
 		{"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2.", place.Shortage{Plan: block}},
 		{
@@ -36,15 +42,20 @@ func TestSentence(t *testing.T) {
 			place.Shortage{Plan: block, SplitOver: []place.RunningIn{{"s1/b1", []string{"g-0", "g-1", "g-2", "g-3"}}, {"s1/b2", []string{"g-4"}}}},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node lacks cpu, 3 have their free capacity reserved for gang default/big).",
-			place.Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 1}, ReservedNodes: place.NodesReserved{Nodes: 3, Holder: "gang default/big"}},
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node lacks cpu, 3 have their free capacity reserved for gang " +
+				"default/big).",
+			place.Shortage{
+				Plan: block, Lacks: map[string]int{"Insufficient cpu": 1}, ReservedNodes: place.NodesReserved{Nodes: 3, Holder: "gang default/big"},
+			},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node has its free capacity reserved for pod default/p and 1 other).",
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node has its free capacity reserved for pod default/p and 1 " +
+				"other).",
 			place.Shortage{Plan: block, ReservedNodes: place.NodesReserved{Nodes: 1, Holder: "pod default/p", OtherHolders: 1}},
 		},
-		{ // whose it is, and who stays, is said whatever else there is; a long name loses its front
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 2 have their free capacity reserved for …" + strings.Repeat("x", 160) +
+		{ // the holder of reserved nodes and the used nodes are always named; a long name loses its front
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 2 have their free capacity reserved for …" +
+				strings.Repeat("x", 160) +
 				" and 7 others, 4 are used by pods within the fair share of their quota).",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"Insufficient a": 9, "Insufficient b": 8, "Insufficient c": 7, "Insufficient d": 6},
@@ -54,48 +65,88 @@ func TestSentence(t *testing.T) {
 		},
 		{
 			"Needs 4 in the cluster; there is capacity for 3 (1 node is not ready, 1 lacks nvidia.com/gpu).",
-			place.Shortage{Plan: cluster, Lacks: map[string]int{"Insufficient nvidia.com/gpu": 1, "node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }": 1}},
+			place.Shortage{
+				Plan:  cluster,
+				Lacks: map[string]int{"Insufficient nvidia.com/gpu": 1, "node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }": 1},
+			},
 		},
 		{
 			"Needs 2 in one BlockLayer domain; none has capacity for a single member (2 nodes reject members: didn't have free devices).",
-			place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{"node(s) didn't have free devices": 2}},
+			place.Shortage{
+				Plan:  &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}},
+				Lacks: map[string]int{"node(s) didn't have free devices": 2},
+			},
 		},
 		{ // which class it is stands in front
-			"Needs 2 in one BlockLayer domain; none has capacity for a single member (1 node rejects members: class gpu.nvidia.com: selector #0 on device gpu.example.com/x0/gpu-0: CEL runtime error: no such key: memory).",
-			place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{`running "DynamicResources" filter plugin: class gpu.nvidia.com: selector #0 on device gpu.example.com/x0/gpu-0: CEL runtime error: no such key: memory. consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields`: 1}},
+			"Needs 2 in one BlockLayer domain; none has capacity for a single member (1 node rejects members: class gpu.nvidia.com: " +
+				"selector #0 on device gpu.example.com/x0/gpu-0: CEL runtime error: no such key: memory).",
+			place.Shortage{
+				Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}},
+				Lacks: map[string]int{
+					`running "DynamicResources" filter plugin: class gpu.nvidia.com: selector #0 on device gpu.example.com/x0/gpu-0: ` +
+						`CEL runtime error: no such key: memory. consider using CEL optional chaining (.? followed by orValue()) or guarding the check ` +
+						`with has() for optional fields`: 1,
+				},
+			},
 		},
 		{ // of what is too long the middle is left out
-			"Needs 2 in one BlockLayer domain; none has capacity for a single member (1 node rejects members: class " + strings.Repeat("a", 98) + " ... " + strings.Repeat("b", 51) + ").",
-			place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{"class " + strings.Repeat("a", 100) + strings.Repeat("b", 200): 1}},
+			"Needs 2 in one BlockLayer domain; none has capacity for a single member (1 node rejects members: class " + strings.Repeat("a", 98) +
+				" ... " + strings.Repeat("b", 51) + ").",
+			place.Shortage{
+				Plan:  &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}},
+				Lacks: map[string]int{"class " + strings.Repeat("a", 100) + strings.Repeat("b", 200): 1},
+			},
 		},
 		{ // fewer may have room
 			"Needs 3 in multiples of 5 a BlockLayer in one BlockLayer domain; none has capacity for the smallest multiple.",
-			place.Shortage{Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 5}}, Domains: []plan.Offer{{Path: "b"}}}},
+			place.Shortage{
+				Plan: &plan.Refusal{
+					Want: 3, Layer: "BlockLayer", Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 5}}, Domains: []plan.Offer{{Path: "b"}},
+				},
+			},
 		},
 		{"Needs 2 in one BlockLayer domain; no node is in one.", place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer"}}},
 		{
 			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is capacity for 3.",
-			place.Shortage{Plan: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}}}},
+			place.Shortage{
+				Plan: &plan.Refusal{
+					Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}},
+				},
+			},
 		},
 		{
-			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is capacity for 3; 3 is not a multiple of podCountMultiple 2 (BlockLayer).",
-			place.Shortage{Fresh: true, Plan: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}}}},
+			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is capacity for 3; " +
+				"3 is not a multiple of podCountMultiple 2 (BlockLayer).",
+			place.Shortage{
+				Fresh: true,
+				Plan: &plan.Refusal{
+					Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}},
+				},
+			},
 		},
 		{
 			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for 5, even when empty (6 nodes are cordoned).",
-			place.Shortage{Plan: block, Lacks: map[string]int{"node(s) were unschedulable": 6}, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}}},
+			place.Shortage{
+				Plan: block, Lacks: map[string]int{"node(s) were unschedulable": 6},
+				Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}},
+			},
 		},
 		{
 			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for at most 5, even when empty.",
-			place.Shortage{Plan: block, AtMost: true, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}}},
+			place.Shortage{
+				Plan: block, AtMost: true, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}},
+			},
 		},
 		{
 			"Needs 3 in one SpineLayer domain; no node has capacity for one member, even when empty.",
 			place.Shortage{Plan: block, Never: &plan.Refusal{Want: 3, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0"}}}},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is b with 3; the members that run are in several domains of BlockLayer; not all ways were tried.",
-			place.Shortage{Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 3}}, Split: true, Incomplete: true}},
+			"Needs 3 in one BlockLayer domain; best is b with 3; the members that run are in several domains of BlockLayer; " +
+				"not all ways were tried.",
+			place.Shortage{
+				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 3}}, Split: true, Incomplete: true},
+			},
 		},
 		{
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 7 lack c, 6 lack d, 2 more reasons).",
@@ -104,15 +155,18 @@ func TestSentence(t *testing.T) {
 			}},
 		},
 		{
-			"a-1 and a-2 run in spine-2/block-4, which has no room; the gang moves only as a whole: 1 place there would help, or recreating all its members.",
+			"a-1 and a-2 run in spine-2/block-4, which has no room; the gang moves only as a whole: 1 place there would help, or recreating all " +
+				"its members.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a-1", "a-2"}, DomainPath: "spine-2/block-4", Want: 1}},
 		},
 		{
-			"a, b, c and 2 more run in s, which has no room; the gang moves only as a whole: 4 places there (1 now) would help, or recreating all its members.",
+			"a, b, c and 2 more run in s, which has no room; the gang moves only as a whole: 4 places there (1 now) would help, or recreating " +
+				"all its members.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a", "b", "c", "d", "e"}, DomainPath: "s", Want: 4, Capacity: 1}},
 		},
 		{
-			"a runs in s, which has no room; the gang moves only as a whole: 3 places in one BlockLayer domain there (2 now) would help, or recreating all its members.",
+			"a runs in s, which has no room; the gang moves only as a whole: 3 places in one BlockLayer domain there (2 now) would help, or " +
+				"recreating all its members.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2, Layer: "BlockLayer"}},
 		},
 		{
@@ -121,30 +175,43 @@ func TestSentence(t *testing.T) {
 		},
 		{
 			"Needs 4 in the cluster; there is capacity for 3; 4 × large.example.com are needed, 2 are free; waits for claim c to be given back.",
-			place.Shortage{Plan: cluster, Short: []fit.Shortage{{What: "large.example.com", Need: 4, Free: 2}, {What: "c", Need: 1, Waits: "waits for claim c to be given back"}}},
+			place.Shortage{
+				Plan:  cluster,
+				Short: []fit.Shortage{{What: "large.example.com", Need: 4, Free: 2}, {What: "c", Need: 1, Waits: "waits for claim c to be given back"}},
+			},
 		},
 		{ // a node may have both taints, so they are not added up
 			"Needs 4 in the cluster; there is capacity for 3 (5 nodes are not ready).",
 			place.Shortage{Plan: cluster, Lacks: map[string]int{
-				"node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }": 5, "node(s) had untolerated taint(s) {node.kubernetes.io/unreachable: }": 3,
+				"node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }":   5,
+				"node(s) had untolerated taint(s) {node.kubernetes.io/unreachable: }": 3,
 			}},
 		},
 		{
-			"Needs 4 in the cluster; there is capacity for at least 3; each gang must be in one BlockLayer domain; g needs 3 in one domain of BlockLayer, best is b with 2; " +
+			"Needs 4 in the cluster; there is capacity for at least 3; each gang must be in one BlockLayer domain; " +
+				"g needs 3 in one domain of BlockLayer, best is b with 2; " +
 				"at least 2 of 3 gangs must start, each whole; its members have affinity or spread rules among themselves, and do not fit together.",
 			place.Shortage{Plan: &plan.Refusal{
-				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.DeeperSets{{Layer: "BlockLayer", Gangs: 1, Sets: 2, Every: true}},
-				TooLarge: []plan.TooLarge{{Gangs: []int{0}, Name: "g", Layer: "BlockLayer", Want: 3, Best: plan.Offer{Path: "b", Slots: 2}}}, Optional: &plan.OptionalGangs{Least: 2, Of: 3}, Dependent: true, LowerBounds: true,
+				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.DeeperSets{
+					{Layer: "BlockLayer", Gangs: 1, Sets: 2, Every: true},
+				},
+				TooLarge: []plan.TooLarge{
+					{Gangs: []int{0}, Name: "g", Layer: "BlockLayer", Want: 3, Best: plan.Offer{Path: "b", Slots: 2}},
+				}, Optional: &plan.OptionalGangs{Least: 2, Of: 3}, Dependent: true, LowerBounds: true,
 			}},
 		},
 		{ // no member was put anywhere
-			"Needs 16 in multiples of 3 a BlockLayer in the cluster; 16 is not a multiple of podCountMultiple 3 (BlockLayer); its members have affinity or spread rules among themselves, and do not fit together.",
+			"Needs 16 in multiples of 3 a BlockLayer in the cluster; 16 is not a multiple of podCountMultiple 3 (BlockLayer); " +
+				"its members have affinity or spread rules among themselves, and do not fit together.",
 			place.Shortage{Fresh: true, Plan: &plan.Refusal{
-				Want: 16, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 15}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 3}}, Dependent: true,
+				Want: 16, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 15}}, Multiple: []plan.Multiple{
+					{Layer: "BlockLayer", Count: 3},
+				}, Dependent: true,
 			}},
 		},
 		{
-			"a runs in s, which has no room; the gang moves only as a whole: 3 places there (at least 2 now) would help, or recreating all its members.",
+			"a runs in s, which has no room; the gang moves only as a whole: 3 places there (at least 2 now) would help, or recreating all its " +
+				"members.",
 			place.Shortage{
 				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "s", Slots: 2}}, Dependent: true, LowerBounds: true},
 				Pin:  &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2},
@@ -171,11 +238,13 @@ func TestRefusedHasRoom(t *testing.T) {
 	long := &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: strings.Repeat("x", 5000), Slots: 2}}}
 	few := &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 2}}}
 	for name, r := range map[string]*place.Refusal{
-		"few":          {Plan: few},
-		"many":         {Plan: many, Diagnosis: place.Diagnosis{Nodes: 900, Lacks: map[string]int{"Insufficient cpu": 900}}},
-		"long names":   {Plan: long},
-		"long reasons": {Plan: few, Diagnosis: place.Diagnosis{Lacks: map[string]int{strings.Repeat("y", 5000): 1, strings.Repeat("z", 5000): 1}}},
-		"left out":     {Plan: many, Avoided: map[string]string{"n1": strings.Repeat("a", 400), "n2": "b"}},
+		"few":        {Plan: few},
+		"many":       {Plan: many, Diagnosis: place.Diagnosis{Nodes: 900, Lacks: map[string]int{"Insufficient cpu": 900}}},
+		"long names": {Plan: long},
+		"long reasons": {
+			Plan: few, Diagnosis: place.Diagnosis{Lacks: map[string]int{strings.Repeat("y", 5000): 1, strings.Repeat("z", 5000): 1}},
+		},
+		"left out": {Plan: many, Avoided: map[string]string{"n1": strings.Repeat("a", 400), "n2": "b"}},
 	} {
 		said := Refused(r, place.Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks}, MessageOverhead(speaker, of))
 		require.True(t, strings.HasPrefix(said.Sentence, "Needs "), name)

@@ -33,8 +33,14 @@ func TestCondition(t *testing.T) {
 		{"bad input", gang.State{Min: 2, Refusal: gang.Obstacle{By: gang.Declaration, Words: `layer "x"`}}, status.ReasonRejected},
 		{"whole, not tried", gang.State{Min: 2, Exist: 2}, status.ReasonReady},
 		{"no room", gang.State{Min: 2, Exist: 2, Refusal: noRoom}, status.ReasonUnschedulable},
-		{"no room, whoever leaves", gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Plan, Words: "no candidate", NeverEvictable: true}}, status.ReasonNeverFits},
-		{"conflict", gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Conflict, Words: "TopologySpecConflict: a and b"}}, status.ReasonConflict},
+		{
+			"no capacity after any eviction",
+			gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Plan, Words: "no candidate", NeverEvictable: true}}, status.ReasonNeverFits,
+		},
+		{
+			"conflict", gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Conflict, Words: "TopologySpecConflict: a and b"}},
+			status.ReasonConflict,
+		},
 		{"victims leave", gang.State{Min: 2, Exist: 2, Planned: 2, Reserved: true, Refusal: noRoom}, status.ReasonPreempting},
 		{"half way", gang.State{Min: 2, Exist: 2, Planned: 1, Bound: 1}, status.ReasonBinding},
 		{"done", gang.State{Min: 2, Exist: 2, Bound: 2}, status.ReasonScheduled},
@@ -76,7 +82,9 @@ func TestPodGroupPhases(t *testing.T) {
 }
 
 func TestPodGroupIsStable(t *testing.T) {
-	state, n := gang.State{Min: 2, Exist: 2, Bound: 2}, status.Counts{Bound: 2, Running: 2, Owners: []string{"ns/a", "ns/b"}, Domain: "spine-1"}
+	state, n := gang.State{Min: 2, Exist: 2, Bound: 2}, status.Counts{
+		Bound: 2, Running: 2, Owners: []string{"ns/a", "ns/b"}, Domain: "spine-1",
+	}
 	first := status.PodGroup(scheduling.PodGroupStatus{}, state, n, metav1.NewTime(time.Unix(100, 0)))
 	again := status.PodGroup(first, state, n, metav1.NewTime(time.Unix(200, 0)))
 	require.Equal(t, first, again, "nothing changed, so nothing may be written")

@@ -24,8 +24,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// TestAGangIsToldOnce: what does not change is written once and said once; members that
-// wait for others are told so when nobody has come for a while.
+// TestAGangIsToldOnce: an unchanged status is written once, with one event. Members of an incomplete gang are written
+// when no further member was created for a while.
 func TestAGangIsToldOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := w.gang("g", 3)
@@ -34,12 +34,14 @@ func TestAGangIsToldOnce(t *testing.T) {
 		w.pass(time.Second)
 		require.Equal(t, "g/status", w.written(), "one write for three changes")
 		require.Equal(t, "Waiting: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2", w.condition("g"))
-		require.Equal(t, []string{"g Warning Waiting: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2"}, w.said())
+		require.Equal(t,
+			[]string{"g Warning Waiting: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2"}, w.said())
 		require.Empty(t, w.scheduled("g-0"), "another one may come soon")
 
 		w.pass(10 * settle)
 		require.Equal(t, "g-0/status g-1/status", w.written())
-		require.Equal(t, "WaitingForGang: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2", w.scheduled("g-0"))
+		require.Equal(t, "WaitingForGang: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2",
+			w.scheduled("g-0"))
 		for range 20 {
 			w.teller.Report(g)
 			w.pass(time.Second)
@@ -57,9 +59,8 @@ func TestAGangIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestEveryMemberIsToldOnce is case 58: each member of a gang that has no room says so within 15
-// seconds, and while the room changes, without there being enough, no member is written again. For
-// another reason each is.
+// TestEveryMemberIsToldOnce is case 58: each member of a gang without capacity has a condition within 15 seconds.
+// While the capacity changes without being enough, no member is written again. For another reason each member is.
 func TestEveryMemberIsToldOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := w.gang("g", 4)
@@ -75,7 +76,8 @@ func TestEveryMemberIsToldOnce(t *testing.T) {
 		refuse(gang.Plan, "no room")
 		w.pass(15 * time.Second)
 		require.Equal(t, "g-1/status g-2/status g-3/status g/status", w.written(), "the scheduler tells g-0")
-		const told = `Unschedulable: Gang ns/g is unschedulable: no room. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0.`
+		const told = `Unschedulable: Gang ns/g is unschedulable: no room. ` +
+			`Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0.`
 		require.Equal(t, told, w.scheduled("g-3"))
 		for i := range 100 {
 			refuse(gang.Plan, fmt.Sprint("no room, ", i))
@@ -92,7 +94,7 @@ func TestEveryMemberIsToldOnce(t *testing.T) {
 
 		w.cache.Handle(gang.Planned{Group: g, Places: []gang.Assignment{{Pod: "ns/g-0", Node: "n"}, {Pod: "ns/g-1", Node: "n"}}})
 		w.pass(15 * time.Second)
-		require.Equal(t, "g/status", w.written(), "who has a place need not be told")
+		require.Equal(t, "g/status", w.written(), "a placed member gets no condition")
 	})
 }
 
@@ -113,8 +115,8 @@ func TestBindingsGoFirst(t *testing.T) {
 	})
 }
 
-// TestDoIdle: what is to be done when no bindings are under way is done after a while, then as soon as there are none,
-// and five seconds after it was asked for although there are.
+// TestDoIdle: work for idle times is done after a while without bindings, then as soon as there are no bindings.
+// After five seconds it is done despite bindings.
 func TestDoIdle(t *testing.T) {
 	for name, c := range map[string]struct {
 		busy, fails time.Duration // until when
@@ -205,7 +207,9 @@ func TestRefusalsAreFewEvents(t *testing.T) {
 			w.cache.Handle(gang.Unschedulable{Group: g, Refusal: gang.Obstacle{By: gang.Plan, Words: fmt.Sprint("no room, ", i)}})
 			w.pass(time.Second)
 		}
-		require.Equal(t, []string{"g Warning Unschedulable: no room, 0", "g Warning Unschedulable: no room, 60", "g Warning Unschedulable: no room, 120"}, w.said())
+		require.Equal(t,
+			[]string{"g Warning Unschedulable: no room, 0", "g Warning Unschedulable: no room, 60", "g Warning Unschedulable: no room, 120"},
+			w.said())
 		require.Equal(t, "Unschedulable: no room, 149", w.condition("g"))
 		w.pass(time.Minute)
 		w.teller.Expired(g, "waited too long")
@@ -235,10 +239,19 @@ func TestEventsAreNotRepeated(t *testing.T) {
 func TestWhereAndHowNear(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := w.gang("g", 1)
-		w.teller.Placed(g, []place.Spread{{Layer: "SpineLayer", Touched: 1, Least: 1}, {Layer: "BlockLayer", Touched: 3, Least: 2, Names: []string{"a", "b", "c"}}, {Layer: "NodeTopologyLayer", Touched: 4, Least: 4}})
+		w.teller.Placed(g,
+			[]place.Spread{
+				{Layer: "SpineLayer", Touched: 1, Least: 1}, {Layer: "BlockLayer", Touched: 3, Least: 2, Names: []string{"a", "b", "c"}},
+				{Layer: "NodeTopologyLayer", Touched: 4, Least: 4},
+			})
 		w.pod("g", "g-0", "n")
 		w.pass(time.Minute)
-		require.Equal(t, []string{"g Normal Scheduled: the gang is bound (domains touched: 3 of BlockLayer: a, b, c, least possible 2; 4 of NodeTopologyLayer, least possible 4)"}, w.said())
+		require.Equal(t,
+			[]string{
+				"g Normal Scheduled: the gang is bound (domains touched: 3 of BlockLayer: a, b, c, least possible 2; 4 of NodeTopologyLayer, least " +
+					"possible 4)",
+			},
+			w.said())
 		w.teller.Placed(g, nil)
 		w.teller.Report(g)
 		w.pass(time.Minute)
@@ -263,14 +276,16 @@ func TestAGangWithoutAPodGroup(t *testing.T) {
 // for, in the version that is served, and it stays; nothing else of the status is touched.
 func TestANativePodGroup(t *testing.T) {
 	inWorld(t, func(w *world) {
-		others := map[string]any{"type": "DisruptionTarget", "status": "False", "reason": "None", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+		others := map[string]any{
+			"type": "DisruptionTarget", "status": "False", "reason": "None", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z",
+		}
 		w.create(native, "ns", map[string]any{
 			"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "PodGroup", "metadata": map[string]any{"name": "g", "namespace": "ns"},
 			"spec":   map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(1)}}},
 			"status": map[string]any{"conditions": []any{others}, "resourceClaimStatuses": []any{map[string]any{"name": "c"}}},
 		})
 		w.pass(time.Second)
-		require.Empty(t, w.written(), "who waits for members was not tried")
+		require.Empty(t, w.written(), "a gang that waits for members was not tried")
 		w.pod("", "g-0", "n", func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: ptr.To("g")} })
 		w.pass(10 * time.Second)
 		require.Equal(t, "g/status", w.written())
@@ -295,7 +310,8 @@ func TestANativePodGroup(t *testing.T) {
 // TestAStatefulSetThatMakesOnePodAtATime: a gang that waits for pods which are made when it has
 // started says so, and what to write.
 func TestAStatefulSetThatMakesOnePodAtATime(t *testing.T) {
-	const hint = "; StatefulSet train seems to create one pod after another, each when the one before it runs: members that start together need podManagementPolicy: Parallel"
+	const hint = "; StatefulSet train seems to create one pod after another, each when the one before it runs: members that start together " +
+		"need podManagementPolicy: Parallel"
 	of := func(kind string) func(*v1.Pod) {
 		return func(p *v1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "train", UID: "u", Controller: ptr.To(true)}}
@@ -324,9 +340,18 @@ func TestAStatefulSetThatMakesOnePodAtATime(t *testing.T) {
 			w.pod("g", "train-0", "", of("StatefulSet"))
 			w.pod("g", "train-1", "n", of("StatefulSet"))
 		}, "2 of 3 members exist; the gang starts when StatefulSet train has created 1 more pod, or with minMember 2"},
-		"of a Job":                 {func(w *world) { w.pod("g", "train-0", "", of("Job")) }, "1 of 3 members exist; the gang starts when Job train has created 2 more pods, or with minMember 1"},
-		"of a LeaderWorkerSet":     {func(w *world) { w.pod("g", "train-0", "", of("StatefulSet"), worker) }, "1 of 3 members exist; the gang starts when StatefulSet train has created 2 more pods, or with minMember 1"},
-		"nobody's":                 {func(w *world) { w.pod("g", "train-0", "") }, "1 of 3 members exist; the gang starts after the creation of 2 more pods, or with minMember 1"},
+		"of a Job": {
+			func(w *world) { w.pod("g", "train-0", "", of("Job")) },
+			"1 of 3 members exist; the gang starts when Job train has created 2 more pods, or with minMember 1",
+		},
+		"of a LeaderWorkerSet": {
+			func(w *world) { w.pod("g", "train-0", "", of("StatefulSet"), worker) },
+			"1 of 3 members exist; the gang starts when StatefulSet train has created 2 more pods, or with minMember 1",
+		},
+		"no owner's": {
+			func(w *world) { w.pod("g", "train-0", "") },
+			"1 of 3 members exist; the gang starts after the creation of 2 more pods, or with minMember 1",
+		},
 		"none, which is no reason": {func(*world) {}, "0 of 3 members exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -369,26 +394,33 @@ func TestSiblings(t *testing.T) {
 		w.pass(time.Second)
 		require.Empty(t, w.written())
 
-		w.cache.Handle(gang.Planned{Group: g, Places: []gang.Assignment{{Pod: "ns/g-0", Node: "n0"}, {Pod: "ns/g-1", Node: "n1"}}, Reserved: true, Until: time.Now().Add(time.Hour)})
+		w.cache.Handle(gang.Planned{
+			Group: g, Places: []gang.Assignment{{Pod: "ns/g-0", Node: "n0"}, {Pod: "ns/g-1", Node: "n1"}}, Reserved: true,
+			Until: time.Now().Add(time.Hour),
+		})
 		w.teller.Siblings(speaker, status.Explained{Text: "no room"}, status.PreemptionEvicts)
 		w.pass(time.Second)
 		require.Equal(t, "g-1/status g/status", w.written())
-		require.Equal(t, `Unschedulable: Gang ns/g is unschedulable: no room. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0. `+
-			`preemption: preemption already attempted by ns/g-0 with message preempt success, alreadyWaitingForBound: 0/2.`, w.scheduled("g-1"))
+		require.Equal(t,
+			`Unschedulable: Gang ns/g is unschedulable: no room. `+
+				`Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0. `+
+				`preemption: preemption already attempted by ns/g-0 with message preempt success, alreadyWaitingForBound: 0/2.`, w.scheduled("g-1"))
 		p := w.cache.Pod("ns/g-1")
 		require.Equal(t, "n1", p.Status.NominatedNodeName)
 
 		w.teller.Pod("ns/g-1", status.Waiting{Node: new(string)})
 		w.pass(time.Second)
-		require.Empty(t, w.written(), "its place is what it was, whoever says otherwise")
+		require.Empty(t, w.written(), "its place is unchanged")
 
 		w.cache.Handle(gang.VictimStays{Group: g, Why: "the victims stay"})
 		w.pass(time.Second)
 		w.written()
 		w.teller.Siblings(speaker, status.Explained{Text: "no room"}, status.PreemptionNoVictims)
 		w.pass(time.Second)
-		require.Equal(t, `Unschedulable: Gang ns/g is unschedulable: no room. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason `+
-			`"no room. preemption: no potential victims", alreadyWaitForBound: 0.`, w.scheduled("g-1"), "an eviction that is over is not mentioned")
+		require.Equal(t,
+			`Unschedulable: Gang ns/g is unschedulable: no room. `+
+				`Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason `+
+				`"no room. preemption: no potential victims", alreadyWaitForBound: 0.`, w.scheduled("g-1"), "an eviction that is over is not mentioned")
 		w.written()
 
 		w.teller.Pod("ns/gone", status.Waiting{Message: "nobody"})
@@ -423,10 +455,11 @@ func TestANominationIsClearedWhateverIsSaid(t *testing.T) {
 	})
 }
 
-// TestANominationIsWrittenAfterItWasCleared: a reservation takes places for which the members were nominated, while what a plan before
-// it had is being taken back. Who comes after this process must read the places, since pods leave for them.
+// TestANominationIsWrittenAfterItWasCleared: a reservation nominates its members for the same nodes while the
+// clearing of an earlier nomination is in progress. A later process must read these nodes, since victims terminate
+// for them.
 func TestANominationIsWrittenAfterItWasCleared(t *testing.T) {
-	for name, underWay := range map[string]bool{"the request is under way": true, "it was carried out, and nobody has seen that": false} {
+	for name, underWay := range map[string]bool{"the request is under way": true, "it was carried out, but not seen": false} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.gang("g", 1)
@@ -440,7 +473,9 @@ func TestANominationIsWrittenAfterItWasCleared(t *testing.T) {
 				}
 				w.written()
 				w.cache.Handle(gang.Planned{
-					Group: w.cache.GroupKey(pod), Places: []gang.Assignment{{Pod: "ns/g-0", Node: "n1"}}, Reserved: true, Until: time.Now().Add(time.Minute),
+					Group: w.cache.GroupKey(pod), Places: []gang.Assignment{
+						{Pod: "ns/g-0", Node: "n1"},
+					}, Reserved: true, Until: time.Now().Add(time.Minute),
 				})
 				wrote := make(chan error, 1)
 				go func() { wrote <- w.teller.Nominate(w.t.Context(), pod, "ns/g-0") }()

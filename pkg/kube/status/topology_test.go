@@ -67,8 +67,10 @@ func TestTopologyTooLarge(t *testing.T) {
 	require.Equal(t, "BlockLayer", object.Status.DetailStatus[1].ChildTopologyLayer)
 	require.True(t, meta.IsStatusConditionTrue(object.Status.Conditions, status.Ready), "the tree is in use, listed or not")
 	require.Equal(t, metav1.Condition{
-		Type: status.Truncated, Status: metav1.ConditionTrue, Reason: status.ReasonTooManyDomains, ObservedGeneration: 7, LastTransitionTime: metav1.NewTime(time.Unix(100, 0)),
-		Message: "detailStatus ends above BlockLayer: not listed are BlockLayer (10000 domains), for which one object has no room; they are in the tree, plans use them, and musterctl topology shows them",
+		Type: status.Truncated, Status: metav1.ConditionTrue, Reason: status.ReasonTooManyDomains, ObservedGeneration: 7,
+		LastTransitionTime: metav1.NewTime(time.Unix(100, 0)),
+		Message: "detailStatus ends above BlockLayer: not listed are BlockLayer (10000 domains), for which one object has no room; they are " +
+			"in the tree, plans use them, and musterctl topology shows them",
 	}, *meta.FindStatusCondition(object.Status.Conditions, status.Truncated))
 	raw, err := json.Marshal(status.Topology(object, network(2, 2100), "", metav1.NewTime(time.Unix(200, 0))))
 	require.NoError(t, err)
@@ -91,7 +93,8 @@ func TestTopologyIsToldSeldom(t *testing.T) {
 		w.pass(5 * time.Second)
 		require.Equal(t, "default/status", w.written())
 		for i := range 100 {
-			_, err := w.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n-", i)}}, metav1.CreateOptions{})
+			_, err := w.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n-", i)}},
+				metav1.CreateOptions{})
 			require.NoError(t, err)
 			w.pass(100 * time.Millisecond)
 		}
@@ -118,7 +121,8 @@ func TestTopologyIsTold(t *testing.T) {
 				"spec": map[string]any{"networkTopologySpec": layers},
 			}
 		}
-		w.create(koordinator.ClusterNetworkTopologies, "", spec(layer("SpineLayer", ""), map[string]any{"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "SpineLayer"}))
+		w.create(koordinator.ClusterNetworkTopologies, "",
+			spec(layer("SpineLayer", ""), map[string]any{"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "SpineLayer"}))
 		w.pass(time.Second)
 		require.Equal(t, "default/status", w.written())
 		w.teller.Topology()
@@ -143,7 +147,9 @@ func TestTopologyIsTold(t *testing.T) {
 func TestUnusedTopology(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create(koordinator.ClusterNetworkTopologies, "", map[string]any{
-			"apiVersion": koordinator.GroupVersion.String(), "kind": "ClusterNetworkTopology", "metadata": map[string]any{"name": "mine", "uid": "u"},
+			"apiVersion": koordinator.GroupVersion.String(), "kind": "ClusterNetworkTopology", "metadata": map[string]any{
+				"name": "mine", "uid": "u",
+			},
 			"spec": map[string]any{"networkTopologySpec": []any{map[string]any{"topologyLayer": "NodeTopologyLayer"}}},
 		})
 		w.pass(time.Second)
@@ -162,12 +168,18 @@ func TestUnusedTopology(t *testing.T) {
 	})
 }
 
-// TestAboutWhatIsWritten: what is wrong with an object that somebody wrote is told apart from what became of it.
+// TestAboutWhatIsWritten: errors in a user's object are told apart from results of scheduling.
 func TestAboutWhatIsWritten(t *testing.T) {
-	for _, reason := range []string{cache.InvalidAnnotation, cache.TwoGangs, cache.TierMissing, cache.LeaderFirst, cache.QuotaNotFound, status.ReasonInvalidSpec, status.ReasonNotUsed} {
+	for _, reason := range []string{
+		cache.InvalidAnnotation, cache.TwoGangs, cache.TierMissing, cache.LeaderFirst, cache.QuotaNotFound, status.ReasonInvalidSpec,
+		status.ReasonNotUsed,
+	} {
 		require.True(t, status.ReportsUserError(reason), reason)
 	}
-	for _, reason := range []string{status.ReasonInUse, status.ReasonScheduled, status.ReasonNeverFits, status.ReasonTimeout, status.ReasonGaveUp, status.ReasonEvictionFailed, ""} {
+	for _, reason := range []string{
+		status.ReasonInUse, status.ReasonScheduled, status.ReasonNeverFits, status.ReasonTimeout, status.ReasonGaveUp,
+		status.ReasonEvictionFailed, "",
+	} {
 		require.False(t, status.ReportsUserError(reason), reason)
 	}
 }

@@ -23,14 +23,32 @@ func TestPreemptionInWords(t *testing.T) {
 		after string // what follows a refusal's reason
 	}{
 		{status.PreemptionNone, "", "no room"},
-		{status.PreemptionEvicts, "preempt success, alreadyWaitingForBound: 1/4", "no room. preemption: preempt success, alreadyWaitingForBound: 0/0"},
-		{status.PreemptionWaits, "not eligible due to terminating pod on the nominated node", "no room. preemption: not eligible due to terminating pod on the nominated node"},
+		{
+			status.PreemptionEvicts, "preempt success, alreadyWaitingForBound: 1/4",
+			"no room. preemption: preempt success, alreadyWaitingForBound: 0/0",
+		},
+		{
+			status.PreemptionWaits, "not eligible due to terminating pod on the nominated node",
+			"no room. preemption: not eligible due to terminating pod on the nominated node",
+		},
 		{status.PreemptionNever, "not eligible due to preemptionPolicy=Never", "no room. preemption: not eligible due to preemptionPolicy=Never"},
-		{status.PreemptionOff, "not eligible due to CoschedulingArgs.enablePreemption=false", "no room. preemption: not eligible due to CoschedulingArgs.enablePreemption=false"},
+		{
+			status.PreemptionOff, "not eligible due to CoschedulingArgs.enablePreemption=false",
+			"no room. preemption: not eligible due to CoschedulingArgs.enablePreemption=false",
+		},
 		{status.PreemptionNoVictims, "no potential victims", "no room. preemption: no potential victims"},
-		{status.PreemptionSurplus, "not eligible: minMember is reached, further members do not evict", "no room. preemption: not eligible: minMember is reached, further members do not evict"},
-		{status.PreemptionLeftOut, "not eligible: nodes that are excluded for now have capacity", "no room. preemption: not eligible: nodes that are excluded for now have capacity"},
-		{status.PreemptionEnding, "not eligible yet: a gang is finishing, after that fewer pods need to be evicted", "no room. preemption: not eligible yet: a gang is finishing, after that fewer pods need to be evicted"},
+		{
+			status.PreemptionSurplus, "not eligible: minMember is reached, further members do not evict",
+			"no room. preemption: not eligible: minMember is reached, further members do not evict",
+		},
+		{
+			status.PreemptionLeftOut, "not eligible: nodes that are excluded for now have capacity",
+			"no room. preemption: not eligible: nodes that are excluded for now have capacity",
+		},
+		{
+			status.PreemptionEnding, "not eligible yet: a gang is finishing, after that fewer pods need to be evicted",
+			"no room. preemption: not eligible yet: a gang is finishing, after that fewer pods need to be evicted",
+		},
 		{status.PreemptionNoHelp, "preemption is not helpful for scheduling", "no room. preemption: preemption is not helpful for scheduling"},
 	} {
 		require.Equal(t, c.says, c.came.Says(1, 4))
@@ -39,7 +57,8 @@ func TestPreemptionInWords(t *testing.T) {
 	}
 }
 
-// TestNoPlanInWords: the domains, then what nodes lack, then who was left out.
+// TestNoPlanInWords: the message names the domains, then the lacking resources of nodes, then the nodes that were
+// left out.
 func TestNoPlanInWords(t *testing.T) {
 	best := &plan.Refusal{Want: 4}
 	domains := best.String()
@@ -65,7 +84,11 @@ func TestNoPlanInWords(t *testing.T) {
 			", 0/1 nodes are available: 1 x, left out for this attempt: n (y)",
 		},
 		"what no node shows": {
-			place.Refusal{Diagnosis: place.Diagnosis{In: "s1", Short: []fit.Shortage{{What: "large.example.com", Need: 4, Free: 2}, {Waits: "waits for claim c to be given back"}}}},
+			place.Refusal{
+				Diagnosis: place.Diagnosis{
+					In: "s1", Short: []fit.Shortage{{What: "large.example.com", Need: 4, Free: 2}, {Waits: "waits for claim c to be given back"}},
+				},
+			},
 			", needs 4 × large.example.com, 2 free in the best domain s1, waits for claim c to be given back",
 		},
 		"what neither shows": {
@@ -89,16 +112,23 @@ func TestKeptInWords(t *testing.T) {
 func TestSiblingInWords(t *testing.T) {
 	speaker := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-0"}}
 	of := gang.Ref{Namespace: "ns", Name: "g"}
-	require.Equal(t, `Gang ns/g is unschedulable: no room. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 2.`,
+	require.Equal(t,
+		`Gang ns/g is unschedulable: no room. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason `+
+			`"no room", alreadyWaitForBound: 2.`,
 		status.Sibling(of, speaker, status.Explained{Text: "no room"}, "", 2))
-	require.Equal(t, `Needs 3. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0.`,
+	require.Equal(t,
+		`Needs 3. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", `+
+			`alreadyWaitForBound: 0.`,
 		status.Sibling(of, speaker, status.Explained{Sentence: "Needs 3.", Text: "no room"}, "", 0))
 	for _, n := range []int{1, 800, 900, 1024, 5000} {
 		says := status.Sibling(of, speaker, status.Explained{Text: strings.Repeat("x", n) + " at the end"}, "no potential victims", 0)
 		require.LessOrEqual(t, len(says), status.Limit, n)
 		require.True(t, strings.HasPrefix(says, "Gang ns/g is unschedulable: x"), n)
 		require.Contains(t, says, ` Details: GangGroup "ns/g" gets`, n)
-		require.True(t, strings.HasSuffix(says, ` at the end", alreadyWaitForBound: 0. preemption: preemption already attempted by ns/g-0 with message no potential victims.`), n)
+		require.True(t,
+			strings.HasSuffix(says,
+				` at the end", alreadyWaitForBound: 0. preemption: preemption already attempted by ns/g-0 with message no potential victims.`),
+			n)
 		require.Equal(t, n >= 800, strings.Contains(says, "x ... x"), n)
 	}
 }
@@ -121,7 +151,9 @@ func TestTableShowsNoTextForTools(t *testing.T) {
 		require.Equal(t, want, status.Plain(status.Sibling(of, representative, ofGang, "", 0)))
 		require.Equal(t, want, status.Plain(status.Sibling(of, representative, needs, preemption.Says(0, 3), 0)))
 	}
-	for _, message := range []string{"", "2 of 3 members exist", "0/1 nodes are available: 1 Insufficient cpu. preemption: no potential victims."} {
+	for _, message := range []string{
+		"", "2 of 3 members exist", "0/1 nodes are available: 1 Insufficient cpu. preemption: no potential victims.",
+	} {
 		require.Equal(t, message, status.Plain(message))
 	}
 }

@@ -34,8 +34,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// world is a cache that hears of a fake API server, and a Reporter who tells of it, on a
-// clock that jumps.
+// world is a cache with a fake API server and a Reporter, on a clock that jumps.
 type world struct {
 	t      *testing.T
 	client *fake.Clientset
@@ -67,13 +66,15 @@ func inWorld(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, client: fake.NewClientset()}
 		w.custom = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-			koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", sigs.PodGroups: "PodGroupList", source.PodGroupsX: "PodGroupList", native: "PodGroupList", podGangs: "PodGangList",
+			koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", sigs.PodGroups: "PodGroupList", source.PodGroupsX: "PodGroupList",
+			native: "PodGroupList", podGangs: "PodGangList",
 		})
 		w.client.PrependReactor("patch", "*", w.note)
 		w.custom.PrependReactor("patch", "*", w.note)
 		ctx, cancel := context.WithCancel(t.Context())
 		w.writer = status.NewWriter(w.client, w.custom)
-		w.teller = status.NewReporter(w.writer, w, status.ReporterOptions{Clock: clock.RealClock{}, Settle: settle, Busy: func() bool { return w.busy.Load() }, Topology: true})
+		w.teller = status.NewReporter(w.writer, w,
+			status.ReporterOptions{Clock: clock.RealClock{}, Settle: settle, Busy: func() bool { return w.busy.Load() }, Topology: true})
 		w.meter = status.NewMeter(clock.RealClock{})
 		w.cache = cache.New(cache.Options{
 			Aware: true, Limits: cache.Limits{Wait: time.Minute, Policy: gang.OnceSatisfied, Leave: time.Minute}, Clock: clock.RealClock{},
@@ -94,7 +95,9 @@ func inWorld(t *testing.T, test func(w *world)) {
 		w.teller.SetCache(w.cache)
 		w.meter.SetSources(w.cache, w.runs.Load, w.nodeOf)
 		core := informers.NewSharedInformerFactory(w.client, 0)
-		require.NoError(t, w.cache.Start(ctx, cache.Source{Core: core, Dynamic: w.custom, Served: func(r schema.GroupVersionResource) (bool, error) {
+		require.NoError(t, w.cache.Start(ctx, cache.Source{Core: core, Dynamic: w.custom, Served: func(
+			r schema.GroupVersionResource,
+		) (bool, error) {
 			return !source.Foreign(r) || r == native || r == podGangs, nil
 		}}))
 		core.StartWithContext(ctx)
@@ -116,7 +119,7 @@ func (w *world) pass(long time.Duration) {
 	synctest.Wait()
 }
 
-// note writes down who was written what.
+// note records the names of written objects.
 func (w *world) note(action clienttesting.Action) (bool, runtime.Object, error) {
 	p := action.(clienttesting.PatchAction)
 	what := p.GetName()

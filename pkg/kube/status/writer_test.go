@@ -37,7 +37,8 @@ func TestStatusWithoutSubresource(t *testing.T) {
 		"the object is gone":           {gone, gone, []string{"status", ""}, gone},
 		"its status is not to be told": {forbidden, nil, []string{"status"}, forbidden},
 	} {
-		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{sigs.PodGroups: "PodGroupList"})
+		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{sigs.PodGroups: "PodGroupList"})
 		var asked []string
 		client.PrependReactor("patch", "podgroups", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			asked = append(asked, a.GetSubresource())
@@ -59,8 +60,8 @@ func TestStatusWithoutSubresource(t *testing.T) {
 	}
 }
 
-// TestStatusPatch: a merge patch is for the object that was seen, takes away what is no longer set, and is not sent
-// if nothing differs, or if what is to be written is no JSON.
+// TestStatusPatch: a merge patch names the UID of the seen object and removes fields that are no longer set. It is
+// not sent without a difference, or if the new status is no JSON.
 func TestStatusPatch(t *testing.T) {
 	pg := &sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "u"}}
 	both, one, none := map[string]any{"a": 1, "b": 2}, map[string]any{"a": 3}, func() {}
@@ -94,8 +95,8 @@ func TestStatusPatch(t *testing.T) {
 	}
 }
 
-// TestWritesAgain: what the API server does not take is written again, after 20 ms and then twice as long each time,
-// half a minute at the most; what it refuses for good is not.
+// TestWritesAgain: a write that fails temporarily is retried after 20 ms, then twice as late each time, up to half a
+// minute. A permanent error is not retried.
 func TestWritesAgain(t *testing.T) {
 	down := apierrors.NewServiceUnavailable("down")
 	for name, c := range map[string]struct {
@@ -189,10 +190,12 @@ func TestNothingIsWrittenAgainAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestSpare: that a pod is about to be evicted is taken back if we have said so, of this very pod, and if it does not
-// leave already.
+// TestSpare: the condition that a pod is about to be evicted is removed only under two conditions. This scheduler set
+// it on this very pod, and the pod does not terminate yet.
 func TestSpare(t *testing.T) {
-	ours := v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler, Message: "muster: makes room"}
+	ours := v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler, Message: "muster: makes room",
+	}
 	but := func(change func(*v1.PodCondition)) func(*v1.Pod) {
 		return func(p *v1.Pod) { change(&p.Status.Conditions[0]) }
 	}

@@ -83,8 +83,14 @@ func TestReport(t *testing.T) {
 
 	r := report(c, served, "")
 	require.Equal(t, []Gang{
-		{Namespace: "ns", Name: "a", Way: "label pod-group.scheduling.sigs.k8s.io", Members: 2, Min: 2, Rule: "PodGroup ns/a annotation gang.scheduling.koordinator.sh/network-topology-spec"},
-		{Namespace: "ns", Name: "b", Way: "annotation scheduling.k8s.io/group-name", Members: 1, Problem: "nothing declares it: its object does not exist, or is not read", Elsewhere: true},
+		{
+			Namespace: "ns", Name: "a", Way: "label pod-group.scheduling.sigs.k8s.io", Members: 2, Min: 2,
+			Rule: "PodGroup ns/a annotation gang.scheduling.koordinator.sh/network-topology-spec",
+		},
+		{
+			Namespace: "ns", Name: "b", Way: "annotation scheduling.k8s.io/group-name", Members: 1,
+			Problem: "nothing declares it: its object does not exist, or is not read", Elsewhere: true,
+		},
 	}, r.Gangs)
 	states := map[string]string{}
 	for _, s := range r.Sources {
@@ -107,25 +113,29 @@ func TestReport(t *testing.T) {
 	require.Empty(t, report(c, served, "other").Gangs)
 }
 
-// TestWithoutRights: who may not read what must be read hears at once which right is missing, also where nobody may ask for
-// rights: then what must be listed is. Nobody waits for a list that never comes.
+// TestWithoutRights: without a needed permission an error names it at once, and no list is awaited. If the user may
+// not ask for permissions, the lists themselves are tried.
 func TestWithoutRights(t *testing.T) {
 	for name, c := range map[string]struct {
 		mayAsk bool
 		says   []string
 	}{
-		"who may ask for rights": {true, []string{
-			`permission is missing: list pods (API group "") in the whole cluster`, `permission is missing: watch pods (API group "") in the whole cluster`,
+		"a user who may ask for permissions": {true, []string{
+			`permission is missing: list pods (API group "") in the whole cluster`,
+			`permission is missing: watch pods (API group "") in the whole cluster`,
 			"grant these permissions, or use --as with a user that has them",
 		}},
-		"who may not": {false, []string{`permission is missing: list pods (API group "") in the whole cluster`}},
+		"a user who may not ask": {false, []string{`permission is missing: list pods (API group "") in the whole cluster`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				forbid := func() {
 					w.WriteHeader(http.StatusForbidden)
-					_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden, Message: "forbidden"})
+					_ = json.NewEncoder(w).Encode(metav1.Status{
+						TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden,
+						Code: http.StatusForbidden, Message: "forbidden",
+					})
 				}
 				review := authorization.SelfSubjectAccessReview{}
 				switch {

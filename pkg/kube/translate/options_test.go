@@ -21,14 +21,25 @@ func TestRefused(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"nothing to do":   {nil, []string{"there is nothing to do", "leaderworkerset, podcliqueset, podgang"}},
-		"no such source":  {[]string{"--enable-source=podgang,pods"}, []string{`--enable-source: there is no source "pods"`}},
-		"a lonely gate":   {[]string{"--enable-source=podgang", "--gate-pods"}, []string{"--gate-pods needs --webhook-port"}},
-		"several":         {[]string{"--workers=0", "--discovery-interval=0s"}, []string{"nothing to do", "--workers=0", "--discovery-interval=0s"}},
-		"no such port":    {[]string{"--enable-source=podgang", "--webhook-port=-1"}, []string{"--webhook-port=-1 is invalid; supported values: 1 to 65535, or 0 for none"}},
-		"a high port":     {[]string{"--enable-source=podgang", "--webhook-port=65536"}, []string{"--webhook-port=65536 is invalid"}},
-		"bad backends":    {[]string{"--enable-source=podgang", "--backend-config=" + bad}, []string{"--backend-config=" + bad, "gangMode"}},
-		"two documents":   {[]string{"--enable-source=podgang", "--backend-config=" + two}, []string{"--backend-config=" + two, "backend configuration: second document at line 3, without a kind; supported values: one document, the configuration of the backends"}},
+		"nothing to do":  {nil, []string{"there is nothing to do", "leaderworkerset, podcliqueset, podgang"}},
+		"no such source": {[]string{"--enable-source=podgang,pods"}, []string{`--enable-source: there is no source "pods"`}},
+		"a lonely gate":  {[]string{"--enable-source=podgang", "--gate-pods"}, []string{"--gate-pods needs --webhook-port"}},
+		"several": {
+			[]string{"--workers=0", "--discovery-interval=0s"}, []string{"nothing to do", "--workers=0", "--discovery-interval=0s"},
+		},
+		"no such port": {
+			[]string{"--enable-source=podgang", "--webhook-port=-1"},
+			[]string{"--webhook-port=-1 is invalid; supported values: 1 to 65535, or 0 for none"},
+		},
+		"a high port":  {[]string{"--enable-source=podgang", "--webhook-port=65536"}, []string{"--webhook-port=65536 is invalid"}},
+		"bad backends": {[]string{"--enable-source=podgang", "--backend-config=" + bad}, []string{"--backend-config=" + bad, "gangMode"}},
+		"two documents": {
+			[]string{"--enable-source=podgang", "--backend-config=" + two},
+			[]string{
+				"--backend-config=" + two,
+				"backend configuration: second document at line 3, without a kind; supported values: one document, the configuration of the backends",
+			},
+		},
 		"no backends":     {[]string{"--enable-source=podgang", "--backend-config=nowhere"}, []string{"--backend-config", "nowhere"}},
 		"an argument":     {[]string{"podgang"}, []string{"unknown command"}},
 		"an unknown flag": {[]string{"--sources=podgang"}, []string{"unknown flag: --sources"}},

@@ -18,7 +18,9 @@ import (
 
 func filing(group, class string, created int) Entry {
 	return Entry{
-		Group: gang.Ref{Namespace: "ns", Name: group}, Class: class, TriedPod: "ns/" + group + "-0", Created: time.Unix(int64(created), 0), Plugins: []string{},
+		Group: gang.Ref{
+			Namespace: "ns", Name: group,
+		}, Class: class, TriedPod: "ns/" + group + "-0", Created: time.Unix(int64(created), 0), Plugins: []string{},
 	}
 }
 
@@ -28,7 +30,7 @@ func TestFirstInQueueLeads(t *testing.T) {
 	file := func(group, class string, created int) []string { return r.Record(filing(group, class, created)) }
 	require.Empty(t, file("b", "c", 2))
 	require.Empty(t, file("c", "c", 2), "of the same age the name decides")
-	require.Equal(t, []string{"ns/b-0"}, file("a", "c", 1), "the oldest leads, whenever it was refused, and who led is kept out")
+	require.Equal(t, []string{"ns/b-0"}, file("a", "c", 1), "the oldest leads, whenever it was rejected, and the former leader is held back")
 	require.Equal(t, []string{"ns/a-0"}, r.Leaders())
 	require.False(t, r.HelpedByNodes("ns/b-0"))
 
@@ -80,8 +82,8 @@ func TestLeadersForPlugin(t *testing.T) {
 	r.Record(follower)
 	require.Equal(t, []string{"ns/g0-0", "ns/g2-0"}, r.LeadersFor("Volumes"))
 	require.Equal(t, []string{"ns/g0-0", "ns/g1-0", "ns/g2-0"}, r.LeadersFor("Fit"))
-	require.True(t, r.WaitsFor("ns/g2-0", "Anybody"), "nobody knows who has refused it")
-	require.False(t, r.WaitsFor("ns/g3-0", "Fit"), "nobody has refused it")
+	require.True(t, r.WaitsFor("ns/g2-0", "Anybody"), "the rejecting plugin is unknown")
+	require.False(t, r.WaitsFor("ns/g3-0", "Fit"), "no plugin has rejected it")
 	require.False(t, r.WaitsFor("ns/h-0", "Fit"), "it does not lead")
 }
 

@@ -208,7 +208,7 @@ spec: {replicatedJobs: [{name: r, template: {spec: {template: {spec: {containers
 	require.Equal(t, "2", pod.Spec.Containers[0].Resources.Requests.Cpu().String())
 }
 
-// TestExpandOthers: what nobody knows is refused, not left out.
+// TestExpandOthers: a kind without a known controller is an error and not skipped.
 func TestExpandOthers(t *testing.T) {
 	_, err := Expand(&batchv1.CronJob{}, named)
 	require.EqualError(t, err, "*v1.CronJob: no controller is known here")
