@@ -191,7 +191,7 @@ func TestProtectedLabels(t *testing.T) {
 		"pods g-0 g-1: bound",
 		"pods low-n0 low-n1: evicted: muster-scheduler: preempting to accommodate a higher priority gang default/g",
 		"pods low-n2 low-n3: bound",
-		"event Pod g-0: FailedScheduling: 0/4 nodes are available: "+full+"preempt success, alreadyWaitingForBound: 0/2.",
+		"event Pod g-0: FailedScheduling: 0/4 nodes are available: Pods are evicted for the gang; nodes are reserved for it until these pods have terminated. Details: "+full+"preempt success, alreadyWaitingForBound: 0/2.",
 	)
 	for _, c := range []struct{ key, value, want string }{
 		{disable, "true", stay},

@@ -76,6 +76,7 @@ func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*
 		p.recordRefusal(c, pod, why)
 	} else {
 		p.forgetRefusal(a.Group.Key)
+		c.message.Sentence = "Pods are evicted for the gang; nodes are reserved for it until these pods have terminated."
 	}
 	p.teller.Siblings(pod, c.message, preemption)
 	return answer(code, node, representativeMessage(c.message, a, preemption))
