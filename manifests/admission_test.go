@@ -131,7 +131,7 @@ func newDoor(t testing.TB, topologies ...runtime.Object) *door {
 	return &door{plugin, admission.NewObjectInterfacesFromScheme(scheme.Scheme)}
 }
 
-// said is what a door says to somebody who comes in, "" if nothing.
+// said is what the admission policies answer to a request; both fields are "" if a policy has no objection.
 type said struct{ refused, warned string }
 
 var binding = regexp.MustCompile(`^Validation failed for ValidatingAdmissionPolicy '\S+' with binding '\S+': `)
@@ -427,7 +427,7 @@ func TestPolicyKeepsOut(t *testing.T) {
 	deployment := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}}
 	deployment.SetAnnotations(bad)
 	require.Empty(t, d.enter(deployment, nil))
-	// Other values than those with a meaning have none.
+	// Values without a meaning have no effect.
 	labelled := podOf(scheduling.SchedulerName, nil)
 	labelled.Labels = map[string]string{scheduling.LabelDisablePreemptible: "yes", scheduling.LabelQuotaPreemptible: "x"}
 	require.Empty(t, d.enter(labelled, nil))

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestNetworkTopologyAdmission: what is refused when it is applied, and what is warned of
-// (integrations cases S000-04 to 06, VOL-02).
+// TestNetworkTopologyAdmission: what the policy rejects when an object is applied, and what it warns of (integrations
+// cases S000-04 to 06, VOL-02).
 func TestNetworkTopologyAdmission(t *testing.T) {
 	read := func(text string) *unstructured.Unstructured {
 		data, err := yaml.YAMLToJSON([]byte(text))

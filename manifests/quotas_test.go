@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestQuotaAdmission: what is refused of an ElasticQuota when it is applied.
+// TestQuotaAdmission: which ElasticQuotas are rejected when they are applied.
 func TestQuotaAdmission(t *testing.T) {
 	read := func(text string) *unstructured.Unstructured {
 		data, err := yaml.YAMLToJSON([]byte(text))

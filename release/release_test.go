@@ -69,7 +69,7 @@ func decode[T any](t *testing.T, data []byte) (v T) {
 	return v
 }
 
-// TestPack: nothing in an archive depends on who writes it, or in which order.
+// TestPack: an archive does not depend on the user or on the order of its files.
 func TestPack(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
 	a, b := entry{"a", []byte("1"), 0o755}, entry{"b/c", []byte("22"), 0o644}
@@ -91,7 +91,7 @@ func TestPack(t *testing.T) {
 	require.EqualError(t, err, "a twice")
 }
 
-// TestImage follows an image from its index to the file in it, as whoever runs it does.
+// TestImage follows an image from its index to the file in it, as a container runtime does.
 func TestImage(t *testing.T) {
 	r, programs := made(t)
 	require.NoError(t, r.writeImages(programs))

@@ -207,8 +207,8 @@ func TestLabelsAndNamespace(t *testing.T) {
 	require.Equal(t, "muster-scheduler", pods.(map[string]any)["app.kubernetes.io/name"], "the selector must hold")
 }
 
-// TestMonitoring: the rules and the dashboard are those of deploy/monitoring, to the letter where
-// Prometheus and Grafana have templates of their own.
+// TestMonitoring: the chart's rules and dashboard equal the files of deploy/monitoring. Helm does not expand the
+// templates of Prometheus and Grafana in them.
 func TestMonitoring(t *testing.T) {
 	all := render(t, "muster", "--set=prometheusRule.enabled=true,dashboard.enabled=true")
 	rules, err := monitoring.Rules()
@@ -360,7 +360,7 @@ func TestBadValues(t *testing.T) {
 	require.Contains(t, errs, "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kubernetes v1.33.9")
 }
 
-// keys are those of a map, in order.
+// keys returns the keys of a map, sorted.
 func keys[V any](m map[string]V) []string {
 	out := make([]string, 0, len(m))
 	for k := range m {

@@ -73,7 +73,7 @@ var elsewhere = map[string]string{
 	"S003-03": "profiles and arguments are the scheduler's: test/e2e/testdata/error-config.txtar",
 }
 
-// TestAcceptance runs each case whose kind is unit or admission.
+// TestAcceptance runs each case of kind unit or admission.
 func TestAcceptance(t *testing.T) {
 	all := load(t)
 	require.Len(t, all.Tests, 57)

@@ -96,7 +96,7 @@ func (c *cluster) registry(r *run, names ...string) *backend.Registry {
 	return out
 }
 
-// names are those of the objects of a kind, by default of PodGroups.
+// names returns the names of the objects of a kind, by default of PodGroups.
 func (c *cluster) names(r *run, kinds ...schema.GroupVersionKind) (out []any) {
 	for _, u := range c.objects(r, kinds...) {
 		out = append(out, u.GetName())

@@ -138,7 +138,7 @@ func (c *cluster) check(r *run, scheduler string, least any) {
 	}
 }
 
-// TestControllers runs each case whose kind is controller.
+// TestControllers runs each case of kind controller.
 func TestControllers(t *testing.T) {
 	for _, c := range load(t).Tests {
 		f, ok := controllers[c.ID]
@@ -191,7 +191,7 @@ func leaderWorkerSet(name string, replicas int64) *unstructured.Unstructured {
 	}}
 }
 
-// leaders are those of some groups of a revision.
+// leaders returns the leader pods of some groups of a revision.
 func leaders(lws, revision string, groups ...int) (out []metav1.Object) {
 	for _, g := range groups {
 		out = append(out, &metav1.ObjectMeta{
@@ -214,8 +214,8 @@ func rollingUpdate(r *run, c *cluster) {
 	require.Equal(r, in(r.Then, "podGroupsAfter"), c.names(r))
 }
 
-// TestRearm: a group whose pods were all made anew is a gang again, also for a scheduler to which it was satisfied once
-// and for all: its PodGroup is another one.
+// TestRearm: a LeaderWorkerSet group is a gang again after all of its pods were recreated. Its PodGroup is a new one, so
+// a scheduler that treats the old one as satisfied still waits for all pods.
 func TestRearm(t *testing.T) {
 	r, c := &run{T: t}, newCluster(t)
 	a := backend.Adapter{Registry: c.registry(r, "koordinator")}

@@ -45,8 +45,8 @@ var clocks = []string{
 	"Now", "Since", "Until", "After", "AfterFunc", "Tick", "Sleep", "NewTimer", "NewTicker",
 }
 
-// arrows says what each of our packages imports of ours: no more and no less. Whoever
-// draws an arrow or takes one away changes the line; the test says how it should read.
+// arrows lists what each of our packages imports of ours: no more and no less. A change that adds or removes an import
+// changes the line; the test prints the new line.
 var arrows = map[string][]string{
 	"pkg/topology": {},
 	"pkg/offer":    {"pkg/topology"},
@@ -151,11 +151,10 @@ var arrows = map[string][]string{
 	"cmd/musterctl":         {"pkg/cli"},
 }
 
-// kubernetes lists who may import Kubernetes; the others of the edge may import
-// anything else.
+// kubernetes lists the packages that may import Kubernetes. Other packages at the edge may import anything else.
 var kubernetes = []string{"pkg/apis/...", "pkg/kube/...", "pkg/podgang", "pkg/localcluster", "pkg/demo", "pkg/cli"}
 
-// TestArrows: the arrows are those of the list, all of them.
+// TestArrows: the imports between our packages are exactly the ones in the list.
 func TestArrows(t *testing.T) {
 	drawn := map[string]map[string]bool{} // by package and what it imports
 	files := 0
@@ -178,7 +177,7 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// compare says where a list of arrows and those that are drawn differ.
+// compare returns the differences between two lists of arrows: the documented ones and the ones in the source.
 func compare(listed map[string][]string, drawn map[string]map[string]bool) (wrong []string) {
 	for _, pkg := range slices.Sorted(maps.Keys(listed)) {
 		if drawn[pkg] == nil {
@@ -200,7 +199,7 @@ func compare(listed map[string][]string, drawn map[string]map[string]bool) (wron
 	return wrong
 }
 
-// TestImports: who may import what else, and the core nothing but the core.
+// TestImports: a package imports only what its list permits, and the core imports only the core.
 func TestImports(t *testing.T) {
 	eachFile(t, func(pkg, file string, f *ast.File) {
 		for _, imp := range imports(t, f) {
@@ -320,9 +319,8 @@ func TestCoreOnlyComputes(t *testing.T) {
 // true, and sleep between two looks.
 var polls = []string{}
 
-// TestNobodySleeps: tests wait for what they want to see, or have a clock of their own. Who
-// sleeps does so in a bubble of testing/synctest. What is tested from outside the process, in
-// test/e2e, has its own rules.
+// TestNobodySleeps: a test waits for the state that it wants to see, or has a clock of its own. Only a bubble of
+// testing/synctest may sleep. Tests from outside the process, in test/e2e, have their own rules.
 func TestNobodySleeps(t *testing.T) {
 	sleeps := map[string]bool{}
 	walk(t, []string{"pkg", "cmd", "test", "manifests"}, func(name string) bool { return strings.HasSuffix(name, "_test.go") }, func(_, file string, f *ast.File) {
@@ -343,8 +341,8 @@ func TestNobodySleeps(t *testing.T) {
 	}
 }
 
-// TestSeeds: random tests draw the same worlds in every run (test/seed), so that who runs them next is not refused for
-// what somebody else has left behind.
+// TestSeeds: random tests draw the same worlds in every run (test/seed). A failure that an earlier run has stored cannot
+// fail the next run.
 func TestSeeds(t *testing.T) {
 	draws, seeded := map[string]bool{}, map[string]bool{}
 	walk(t, []string{"pkg", "cmd", "test", "manifests"}, func(name string) bool { return strings.HasSuffix(name, "_test.go") }, func(pkg, _ string, f *ast.File) {

@@ -149,7 +149,7 @@ func TestTopologyIndex(t *testing.T) {
 	require.Equal(t, "n0", r.Pods[1].Node)
 }
 
-// TestUnknownKeys: a key that nobody knows is named, and what it is like (case 59).
+// TestUnknownKeys: an unknown key is reported, together with the known key that resembles it (case 59).
 func TestUnknownKeys(t *testing.T) {
 	const specs = key + "network-topology-specs: unknown; did you mean network-topology-spec?"
 	rule := `{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}`
@@ -179,7 +179,7 @@ func TestGroups(t *testing.T) {
 		{name: "twice", comes: gang("g", groups(`["default/g","default/g"]`), nil), want: rejected(key + `groups[1]: "default/g"` + legal)},
 		{name: "on pods", comes: bare("g", groups(`g`)), want: rejectedBare(key + `groups: "g"` + legal)},
 		{name: "no such gang", comes: gang("g", groups(`["default/g","default/h"]`), nil), want: waits(missing)},
-		// Who lists a gang that does not list it waits alone (case 41).
+		// A gang waits alone if it lists a gang that does not list it (case 41).
 		{
 			name: "one-sided", comes: gang("g", groups(`["default/g","default/h"]`), nil) + gang("h", nil, nil),
 			want: lines("pods g-0 g-1: gated: "+stranger, "pods h-0 h-1: bound", "PodGroup g: Waiting: "+stranger, "event PodGroup g: Waiting: "+stranger),

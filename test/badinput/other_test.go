@@ -218,8 +218,8 @@ func TestProtectedLabels(t *testing.T) {
 	}
 }
 
-// TestTopologySelector: any string is legal, and attracts the same string only. A member
-// goes to n3, whose spine has the fewest slots, unless something attracts it to n1.
+// TestTopologySelector: any string is valid, and attracts only pods with the same string. A member goes to n3, in the
+// spine with the fewest slots, unless another pod attracts it to n1.
 func TestTopologySelector(t *testing.T) {
 	const key = "scheduling.koordinator.sh/network-topology-selector"
 	for _, c := range []struct{ there, comes, node string }{

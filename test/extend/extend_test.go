@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run simulates with some of the plugins in the profile and says how many members of each gang are in which block, and what is said of gangs
-// that wait.
+// run simulates with some of the plugins in the profile. It returns how many members of each gang are in which block,
+// and the messages of gangs that wait.
 func run(t *testing.T, plugins string, texts ...string) string {
 	t.Helper()
 	config := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
@@ -99,7 +99,8 @@ func TestCheck(t *testing.T) {
 	require.Contains(t, run(t, "{name: Turns}", two, strings.ReplaceAll(ended, "containers:", "nodeName: b0-0, containers:")), "b: map[")
 }
 
-// TestLedger: a gang that needs more seats than there are is refused whole. Without the ledger's plugin nobody counts.
+// TestLedger: a gang that needs more seats than there are starts no member. Without the ledger's plugin seats are not
+// counted.
 func TestLedger(t *testing.T) {
 	seated := ", example.com/seat: taken"
 	world := cluster(t, 2, 3) + gang("a", 3, seated) + gang("b", 2, seated)

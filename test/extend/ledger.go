@@ -26,7 +26,7 @@ const seats = 4
 type Seats struct {
 	pods  corelisters.PodLister
 	mu    sync.Mutex
-	given map[types.UID]bool // to pods whose node is not written yet
+	given map[types.UID]bool // to pods without a written node
 }
 
 // NewSeats is its factory.
@@ -45,7 +45,7 @@ func (*Seats) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, err
 // sits says whether a pod takes a seat.
 func sits(pod *v1.Pod) bool { _, is := pod.Labels["example.com/seat"]; return is }
 
-// free is how many seats nobody has.
+// free is how many seats are free.
 func (s *Seats) free() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (l ledger) Open(_ context.Context, members []fit.Demand) (fit.Page, error) 
 // page is how many seats are free at one moment.
 type page struct{ free int }
 
-// Entry implements fit.Page: those who sit take alike.
+// Entry implements fit.Page: all pods that need a seat take the same.
 func (page) Entry(pod *v1.Pod) string {
 	if sits(pod) {
 		return "seat"
@@ -120,7 +120,7 @@ func (page) Entry(pod *v1.Pod) string {
 	return ""
 }
 
-// Far implements fit.Page: whoever takes the last seat on one node takes it from all.
+// Far implements fit.Page: a pod that takes the last seat on one node takes it from all nodes.
 func (page) Far(*v1.Pod) bool { return true }
 
 // State implements fit.Page.

@@ -13,7 +13,7 @@ const (
 
 var colours = []string{"#2f6fba", "#c9a25b", "#4f9a63"}
 
-// svg draws, for each team, what it had as an area and what it was entitled to as a line.
+// svg draws, for each team, what it used as an area and its fair share as a line.
 func (m *market) svg() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n", left+wide+16, len(teams)*(high+gap)+24)

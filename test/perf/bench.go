@@ -29,7 +29,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
-// bench is one control plane with its nodes and who watches it.
+// bench is one control plane with its nodes, and the watchers of its pods.
 type bench struct {
 	cluster *localcluster.Cluster
 	own     *ledger // what client and dynamic have written
@@ -221,7 +221,7 @@ func (b *bench) clean(ctx context.Context, c contender, s Shape, drain string) e
 	return b.dynamic.Resource(c.groups).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 }
 
-// deletePods deletes those that a label selector selects.
+// deletePods deletes the pods that a label selector selects.
 func (b *bench) deletePods(ctx context.Context, selector string) error {
 	list, err := b.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {

@@ -109,7 +109,7 @@ func claimStatus(c *resourceapi.ResourceClaim, s Shape, node string, from int) r
 	}
 }
 
-// deleteClaims removes those of a drain, whose pods are gone.
+// deleteClaims removes the claims of a drain after its pods are gone.
 func (b *bench) deleteClaims(ctx context.Context, drain string) error {
 	api := b.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault)
 	list, err := api.List(ctx, metav1.ListOptions{LabelSelector: perfLabel + "=" + drain})
@@ -175,7 +175,7 @@ func devicesOf(node string) *resourceapi.ResourceSlice {
 	return s
 }
 
-// checkClaims says what is wrong with the devices of a drain whose pods are all bound.
+// checkClaims says what is wrong with the devices of a drain when all of its pods are bound.
 func (b *bench) checkClaims(ctx context.Context, drain string, s Shape, all *seen) ([]string, error) {
 	if !s.Claims {
 		return nil, nil
@@ -187,7 +187,8 @@ func (b *bench) checkClaims(ctx context.Context, drain string, s Shape, all *see
 	return wrongDevices(s, list.Items, all), nil
 }
 
-// wrongDevices says who has not as many devices as it asked for, or one of another node, and which are somebody else's, too.
+// wrongDevices lists claims with another number of devices than requested, or a device of another node, and devices of
+// two claims.
 func wrongDevices(s Shape, claims []resourceapi.ResourceClaim, all *seen) (wrong []string) {
 	of := map[string]string{}
 	for i := range claims {

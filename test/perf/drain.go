@@ -30,8 +30,8 @@ type Result struct {
 	P99 float64 `json:"p99"`
 	// Writes per pod, by "VERB resource".
 	Writes map[string]float64 `json:"writesPerPod"`
-	// FilterRuns per pod are how often pods were held against nodes; PlanningRuns are those
-	// of them with which Muster planned. nil is unknown.
+	// FilterRuns per pod are how often pods were checked against nodes; PlanningRuns are the Filter runs of Muster's plans
+	// among them. nil is unknown.
 	FilterRuns   *float64 `json:"filterRunsPerPod,omitempty"`
 	PlanningRuns *float64 `json:"planningFilterRunsPerPod,omitempty"`
 	CPU          float64  `json:"cpuSeconds"`
@@ -248,7 +248,7 @@ func (b *bench) watch(ctx context.Context, drain string, want int, each func(pod
 	if err != nil {
 		return nil, err
 	}
-	// The API server ends watches of those that read too slowly, and does so on a busy machine.
+	// The API server ends a watch that is read too slowly, and does so on a busy machine.
 	events, err := watchtools.NewRetryWatcherWithContext(ctx, none.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = of.LabelSelector

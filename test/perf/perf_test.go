@@ -72,7 +72,7 @@ func TestCheckClaims(t *testing.T) {
 	require.Equal(t, []string{"a-0 has 0 devices"}, wrongDevices(s, []resourceapi.ResourceClaim{*claimOf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a-0"}}, s)}, all))
 }
 
-// TestFloorClaims: the floor gives everybody devices of his node, and none twice.
+// TestFloorClaims: the floor gives each pod devices of its node, and no device twice.
 func TestFloorClaims(t *testing.T) {
 	for _, s := range []Shape{{Gangs: 4, Pods: 8, GPUs: 1, Claims: true}, {Gangs: 3, Pods: 4, GPUs: 2, Claims: true}, {Gangs: 2, Pods: 2, GPUs: 8, Claims: true}} {
 		all := &seen{places: map[string]place{}}

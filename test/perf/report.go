@@ -98,7 +98,7 @@ func (r Report) table(w io.Writer) error {
 	return out.Flush()
 }
 
-// until writes who has used the processors until the last bind.
+// until writes the processor time of each program until the last bind.
 func (g group) until(out io.Writer) {
 	programs := map[string]bool{}
 	for _, one := range g.results {
@@ -118,7 +118,7 @@ func (g group) until(out io.Writer) {
 	}
 }
 
-// unknown stands where nobody knows.
+// unknown stands for a value that was not measured.
 const unknown = "–"
 
 func maybe(n *float64) string {

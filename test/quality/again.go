@@ -105,7 +105,7 @@ func eventOf(line string) (e Event, err error) {
 // kinds are all that is seen.
 var kinds = []EventKind{Created, Bound, Evicted, Gone, Finished, Stopped}
 
-// nobody stands in the line of what is of no gang.
+// nobody stands in the line of an event without a gang.
 const nobody = "-"
 
 // judgeAgain judges plays of which -events has kept what was seen.

@@ -1,10 +1,10 @@
-// Quality plays one and the same trace of gangs to several schedulers, one after the other on one control plane, and says
-// how well they placed them: whole or not, in how few domains, with how many victims, how soon.
+// Quality plays one and the same trace of gangs to several schedulers, one after the other on one control plane. It
+// shows how well they placed the gangs: whole or not, in how few domains, with how many victims, how soon.
 //
 //	go run ./test/quality -traces steady,bursts -seeds 1,2 -for 25s -contenders stock,muster
 //
-// Three parts know nothing of one another: trace.go makes the gangs of a seed, play.go lets them come and go, and judge.go computes
-// the columns from what the API server told. report.go and chart.go show them.
+// Three parts know nothing of one another: trace.go makes the gangs of a seed, play.go lets them come and go, and
+// judge.go computes the columns from the API server's events. report.go and chart.go show them.
 package main
 
 import (
@@ -129,7 +129,7 @@ func names(kinds []Kind) string {
 	return strings.Join(all, ",")
 }
 
-// measure plays the traces to everybody.
+// measure plays the traces to each contender.
 func measure(ctx context.Context, o options, out io.Writer) error {
 	var traces []Trace
 	if o.virtual > 0 {

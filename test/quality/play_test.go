@@ -83,7 +83,7 @@ func (p *play) shows(t *testing.T, run int, nodes ...string) {
 	}
 }
 
-// pods are those that exist once all requests are answered.
+// pods lists the pods that exist once all requests are answered.
 func (p *play) pods(t *testing.T) (names []string) {
 	synctest.Wait()
 	list, err := p.client.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})

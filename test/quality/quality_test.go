@@ -31,7 +31,8 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// TestLoad: over a long time gangs ask for the part of the cluster that was said, are of all priorities, and one in ten is a Must.
+// TestLoad: over a long time gangs request the given part of the cluster. They have all priorities, and one in ten is a
+// Must.
 func TestLoad(t *testing.T) {
 	const during = 4 * time.Hour
 	trace := Generate(Kinds[0], 1, Unequal, during)
@@ -81,7 +82,7 @@ func TestJudge(t *testing.T) {
 	}, got)
 }
 
-// TestVictims: of two low gangs one had to go; the other's nodes nobody took who may.
+// TestVictims: of two evicted low gangs one was needed. No gang of higher priority took the other's nodes.
 func TestVictims(t *testing.T) {
 	gangs := trace(Gang{Name: "low", Size: 2}, Gang{Name: "other", Size: 1}, Gang{Name: "high", Size: 2, Priority: 2})
 	events := []Event{
@@ -109,8 +110,8 @@ func TestPartial(t *testing.T) {
 	require.InDelta(t, 4, got.PartialHeld, 1e-9)
 }
 
-// TestWaits: a gang that is evicted before it is whole waits on, one that is evicted later has waited until then, and one that never starts waits
-// until the end, which is when it is over for all. Leafs are free after gangs have come, which counts for nobody.
+// TestWaits: a gang that is evicted before it is whole waits on. The wait of a gang that is evicted later has ended by
+// then. A gang that never starts waits until the play ends. Leafs that are free after the last gang came do not count.
 func TestWaits(t *testing.T) {
 	gangs := trace(Gang{Name: "a", Size: 3}, Gang{Name: "b", Size: 1, At: 2 * time.Second}, Gang{Name: "c", Size: 9, At: 4 * time.Second})
 	got := Judge(gangs, []Event{
@@ -158,8 +159,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestVirtual: on the virtual clock everybody starts and ends, no rule is broken, nothing is above the least, nobody leaves for nothing, and a play comes
-// out as it did before. Whoever is looked at later waits longer.
+// TestVirtual: on the virtual clock each gang starts and ends, no rule is broken, and no start is above the least. No
+// gang is evicted in vain, and a second play has the same result. A gang that the policy tries later waits longer.
 func TestVirtual(t *testing.T) {
 	for _, kind := range Kinds {
 		trace := Generate(kind, 3, Unequal, 20*time.Second)
@@ -274,7 +275,7 @@ func TestFaultsOfAll(t *testing.T) {
 	require.NoError(t, faults(all, "stock"))
 }
 
-// Bursts come at their times, ask for their part, and have high priority, which nobody else has.
+// Bursts come at their times, request their part, and have high priority, which no other gang has.
 func TestBursts(t *testing.T) {
 	kind := Kind{Name: "b", Load: 0.5, Every: 10 * time.Second, Burst: 0.3}
 	asked := map[time.Duration]int{}
@@ -290,7 +291,7 @@ func TestBursts(t *testing.T) {
 	}
 }
 
-// Broken nodes are nobody's, and who asks for newer GPUs fits among them.
+// No gang uses broken nodes, and a gang that requests newer GPUs fits among them.
 func TestNodesOfTraces(t *testing.T) {
 	all, largest := Unequal.usable("")
 	require.Equal(t, []int{62, 11}, []int{all, largest})

@@ -39,7 +39,7 @@ type stage struct {
 // trace's end it has so long for what is left.
 const patience = time.Minute
 
-// playAll plays the traces to all contenders, who take turns.
+// playAll plays the traces to all contenders, one contender after the other.
 func playAll(ctx context.Context, o options, traces []Trace) (results []Result, err error) {
 	s, err := newStage(ctx, traces[0].Cluster)
 	if err != nil {
@@ -214,7 +214,7 @@ func every(ctx context.Context, look func() (bool, error)) error {
 	}
 }
 
-// local trusts everybody: it speaks only to programs that were started here.
+// local trusts every certificate: it speaks only to programs that were started here.
 var local = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 
 // writes asks a scheduler how many requests that write it has made.

@@ -21,7 +21,8 @@ const comesAgain = 60 * time.Millisecond
 // differences are from.
 type policy struct {
 	name string
-	// byPriority takes victims of a priority only where those of lower ones do not make room; else the fewest pods go, whosoever.
+	// byPriority takes victims of a priority only if victims of lower priorities do not free enough capacity. Then it
+	// evicts the fewest pods.
 	byPriority bool
 	// ends has it known when gangs end: of the leafs that take a gang that is chosen which is busy least longer by it, then the fullest.
 	ends bool
@@ -37,8 +38,8 @@ var policies = []policy{
 	{name: "2 s after an eviction", again: 2 * time.Second},
 }
 
-// virtual plays a trace on a virtual clock to the planner itself: nothing takes time but what gangs do. A pod takes
-// a whole node. Those of higher priority come first, and of as high those who have waited longer; who fits is not passed over.
+// virtual plays a trace on a virtual clock to the planner itself: only gangs take time. A pod takes a whole node. Gangs
+// of higher priority come first, then gangs that have waited longer. A gang that fits is not passed over.
 type virtual struct {
 	policy
 	tree    *topology.Tree
@@ -104,7 +105,7 @@ func (v *virtual) come(a *attempt, later time.Duration) {
 	v.agenda.add(v.now+later+v.late*time.Duration(a.Size), func() { v.waiting = append(v.waiting, a) })
 }
 
-// schedule tries all who wait, and again from the first on when somebody has started.
+// schedule tries all gangs that wait, and begins again when one has started.
 func (v *virtual) schedule() {
 	slices.SortStableFunc(v.waiting, func(a, b *attempt) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.since, b.since))
@@ -186,7 +187,7 @@ func (v *virtual) free(g *Gang) []offer.Slots {
 	return free
 }
 
-// takes says whether a node would do, if nobody had it.
+// takes says whether a pod could use the node if the node were free.
 func (v *virtual) takes(node int, g *Gang) bool { return g.Type == "" || g.Type == v.nodes[node].Type }
 
 func (v *virtual) start(a *attempt, p *plan.Plan) {
@@ -214,7 +215,7 @@ func (v *virtual) leave(a *attempt, first EventKind) {
 	}
 }
 
-// evict chooses victims among those of lower priority, or nil if these do not make room. Gangs leave whole.
+// evict chooses victims of lower priority, or nil if all of them do not free enough capacity. Gangs are evicted whole.
 func (v *virtual) evict(w plan.World, r plan.Request, g *Gang) *evict.Found {
 	ceiling := g.Priority - 1
 	if v.byPriority {
@@ -229,7 +230,7 @@ func (v *virtual) evict(w plan.World, r plan.Request, g *Gang) *evict.Found {
 	return nil
 }
 
-// victims is what nodes would take if some of those up to a priority left.
+// victims is what the nodes would offer if some gangs up to a priority were evicted.
 func (v *virtual) victims(w plan.World, g *Gang, ceiling int) (nodes []evict.RawNode, gangs []evict.Gang) {
 	nodes = make([]evict.RawNode, len(v.nodes))
 	numbers := map[*attempt]int{}
@@ -256,8 +257,8 @@ func (v *virtual) victims(w plan.World, g *Gang, ceiling int) (nodes []evict.Raw
 	return nodes, gangs
 }
 
-// printVirtual compares policies: means of all traces of a kind, and by how much a policy differs from the first one, trace by trace,
-// with the standard error of that.
+// printVirtual compares policies: means of all traces of a kind, and by how much a policy differs from the first one.
+// The difference is the mean of all traces, with its standard error.
 func printVirtual(out io.Writer, traces []Trace) {
 	for _, kind := range kindsOf(traces) {
 		fmt.Fprintf(out, "**%s**\n\n| |", kind)

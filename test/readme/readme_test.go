@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// block is the YAML of the README whose first line that says a kind says this one.
+// block is the README's YAML block of this kind: the first line with a kind counts.
 func block(t *testing.T, kind string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")

@@ -96,7 +96,7 @@ func meaning(comment, name string) string {
 	return strings.TrimSuffix(strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(text, ":"), " is ")), ".")
 }
 
-// fieldComments are those of a struct's fields.
+// fieldComments are the comments of a struct's fields.
 func fieldComments(file, name string) (map[string]string, error) {
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object is a kind whose fields are listed: where its schema is, and an object that has them all.
+// object is a kind that the page lists: the place of its schema, and an object that has all fields.
 type object struct{ schema, example, also string }
 
 var objects = []object{

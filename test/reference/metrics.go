@@ -32,7 +32,7 @@ const member = `
   spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}}
 `
 
-// metrics writes those that Muster registers beside kube-scheduler's.
+// metrics writes the metrics that Muster registers beside kube-scheduler's.
 func metrics(out *strings.Builder, _ string) error {
 	text := some
 	for _, gang := range []string{"starts", "waits"} {

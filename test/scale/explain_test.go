@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The programs that BenchmarkExplain measures, and where it leaves the cluster for who wants to ask more of it.
+// The programs that BenchmarkExplain measures, and where it leaves the cluster for further questions.
 const (
 	programEnv = "MUSTERCTL"
 	clusterEnv = "EXPLAIN_CLUSTER"

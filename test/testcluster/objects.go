@@ -133,7 +133,7 @@ func (c *Cluster) Remove(name string) {
 	c.alone(func(tracker clienttesting.ObjectTracker) error { return tracker.Delete(Pods, "default", name) })
 }
 
-// Edit has somebody else change a pod.
+// Edit changes a pod, as a user does.
 func (c *Cluster) Edit(name string, change func(*v1.Pod)) {
 	c.t.Helper()
 	c.alone(func(tracker clienttesting.ObjectTracker) error {
@@ -150,7 +150,7 @@ func (c *Cluster) Node(word string) {
 	c.alone(func(tracker clienttesting.ObjectTracker) error { return tracker.Add(nodeOf(word)) })
 }
 
-// EditNode has somebody change a node.
+// EditNode changes a node, as a user does.
 func (c *Cluster) EditNode(name string, change func(*v1.Node)) {
 	c.t.Helper()
 	c.alone(func(tracker clienttesting.ObjectTracker) error {
@@ -192,13 +192,13 @@ func (c *Cluster) Quota(name, most string, labels map[string]any) {
 	})
 }
 
-// EditQuota has somebody change its max, and have no min.
+// EditQuota sets a quota's max, as a user does, and removes its min.
 func (c *Cluster) EditQuota(name, most string) {
 	c.t.Helper()
 	c.EditQuotaSpec(name, map[string]any{"max": map[string]any{"cpu": most}})
 }
 
-// EditQuotaSpec has somebody change all of it.
+// EditQuotaSpec replaces a quota's spec, as a user does.
 func (c *Cluster) EditQuotaSpec(name string, spec map[string]any) {
 	c.t.Helper()
 	client := c.Custom.Resource(convert.ElasticQuotas).Namespace("default")
@@ -209,7 +209,7 @@ func (c *Cluster) EditQuotaSpec(name string, spec map[string]any) {
 	require.NoError(c.t, err)
 }
 
-// EditGang has somebody change a PodGroup's spec.
+// EditGang changes a PodGroup's spec, as a user does.
 func (c *Cluster) EditGang(name string, change func(spec map[string]any)) {
 	c.t.Helper()
 	client := c.Custom.Resource(sigs.PodGroups).Namespace("default")

@@ -320,7 +320,7 @@ func Fill(t *rapid.T, free []offer.Slots, ways int) {
 	}
 }
 
-// Upwards lists what a domain and those above it have.
+// Upwards lists what a domain and the domains above it have.
 func Upwards(t *topology.Tree, have []offer.Slots, d topology.ID) (out []offer.Slots) {
 	for ; ; d = t.Parent(d) {
 		out = append(out, Total(t, have, d))
@@ -330,7 +330,7 @@ func Upwards(t *topology.Tree, have []offer.Slots, d topology.ID) (out []offer.S
 	}
 }
 
-// Least leaves those that compare lowest.
+// Least leaves the elements that compare lowest.
 func Least[W any](ways []W, compare func(a, b W) int) (out []W) {
 	best := slices.MinFunc(ways, compare)
 	for _, w := range ways {
