@@ -108,8 +108,8 @@ func topologyOf(layers []layer) *unstructured.Unstructured {
 
 const mostNodes = 14
 
-// drawNodes draws domains of unlike sizes, with nodes of unlike sizes; some take nobody, and some
-// do not say where they are.
+// drawNodes draws domains of different sizes, with nodes of different sizes. Some nodes take no pod, and some have no
+// topology labels.
 func (w *askedWorld) drawNodes() {
 	var grow func(names []string)
 	grow = func(names []string) {

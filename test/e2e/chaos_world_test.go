@@ -273,12 +273,12 @@ func (r rooms) all() (all room) {
 
 // fits says whether there is a place for a job of which nothing is bound.
 func (r rooms) fits(j *job) bool {
-	everybody := team{}
+	total := team{}
 	for _, t := range j.teams {
-		everybody.whole += t.whole
-		everybody.half += t.half
+		total.whole += t.whole
+		total.half += t.half
 	}
-	takes := func(free room) bool { _, ok := free.take(everybody); return ok }
+	takes := func(free room) bool { _, ok := free.take(total); return ok }
 	switch j.rule {
 	case oneSpine:
 		return slices.ContainsFunc(slices.Collect(maps.Keys(r)), func(s string) bool { return takes(r.spine(s)) })

@@ -397,7 +397,7 @@ func poll(ctx context.Context, look func() (bool, error)) error {
 	}
 }
 
-// identity writes a kubeconfig for somebody else, as whom the administrator acts.
+// identity writes a kubeconfig for another user; the administrator impersonates that user.
 func (c *cluster) identity(file, user string) error {
 	config, err := clientcmd.LoadFromFile(c.kubeconfig)
 	if err != nil {

@@ -213,7 +213,7 @@ func reservedForAny(claim *resourceapi.ResourceClaim, bound map[string]*v1.Pod) 
 	return slices.ContainsFunc(claim.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool { return bound[string(by.UID)] != nil })
 }
 
-// writtenAhead says whether some claim is allocated for members of whom none runs.
+// writtenAhead says whether some claim is allocated for members while none of them runs.
 func (c *crashes) writtenAhead() bool {
 	claims, bound := c.used()
 	return slices.ContainsFunc(claims, func(claim resourceapi.ResourceClaim) bool {
@@ -221,8 +221,8 @@ func (c *crashes) writtenAhead() bool {
 	})
 }
 
-// wrongDevices says what must not be when nothing happens any more: a device that two have, one that nobody uses, a member that
-// runs without its own, and a pair of which one runs.
+// wrongDevices lists faults when nothing happens any more: a device of two pods, an allocated device without a pod, a
+// running member without its device, and a pair of which one runs.
 func (c *crashes) wrongDevices() string {
 	if !c.offers {
 		return ""
@@ -292,7 +292,7 @@ func (c *crashes) claimsOf(p *v1.Pod, pools map[string]string, says func(string,
 	}
 }
 
-// sweepClaims takes claims away: those that were made for pods go with these.
+// sweepClaims deletes claims. Claims that were created for pods are deleted with the pods.
 func (c *crashes) sweepClaims() {
 	if !c.offers {
 		return

@@ -16,22 +16,22 @@ import (
 // gangRule follows gangs in the order in which the API server changes their pods. It knows what
 // controllers write on pods, and nothing of how the scheduler reads it.
 //
-// A member counts while it exists, was not told to leave and has not finished. A gang begins when
+// A member counts while it exists, does not terminate and has not finished. A gang begins when
 // one of its members is bound while no other that counts is. Then
 //
-//   - all that must begin together were there at one time, since the gang was last bound or at all:
-//     whoever binds some of a gang before the others are made does not know whether there is a
-//     place for them. One of them may have been deleted since, while it was being bound, or when it
+//   - minMember members existed at one time, since the gang was last bound or at all. A scheduler that
+//     binds some members before the others exist does not know whether the others fit.
+//     One of them may have been deleted since: while it was being bound; or when it
 //     was the first one bound and the others' bindings were on their way;
 //   - so many of them are bound within beginsWithin. Each binding is a request of its own, so at once
-//     is not possible; what waits for a place, or for a pod to be made, takes longer;
-//   - whoever is bound is in the domain of those that are bound already, at all times.
+//     is not possible; a member that waits for a node, or for its pod, takes longer;
+//   - a newly bound member is in the domain of the members that are bound already, at all times.
 //
-// A gang whose bound members have all left may begin again, by the same rule.
+// A gang may begin again, by the same rule, when all of its bound members have gone.
 type gangRule struct {
 	least   int
 	keys    []string          // labels that members have
-	values  map[string]string // of those labels that must have a certain one
+	values  map[string]string // the label values that members must have, by label
 	domains map[string]string // by node
 
 	gangs map[string]*gangSeen
@@ -49,7 +49,7 @@ type gangSeen struct {
 	most    int                   // of them at one time, since none was bound
 	since   time.Time             // of the first binding
 	whole   bool                  // enough were bound since
-	planned time.Time             // when a start began with enough members, of whom all that were bound have left since
+	planned time.Time             // start of the last start with enough members, if all of its bound members have gone since
 }
 
 // onTheirWay is how long bindings are that were sent before the API server told of a deletion.

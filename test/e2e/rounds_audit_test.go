@@ -19,8 +19,8 @@ import (
 // roundLabel names the round of a node or a pod.
 const roundLabel = "round"
 
-// audit follows the pods of one round, in the order in which the API server changes
-// them, and writes down what must not be at any time.
+// audit follows the pods of one round, in the order in which the API server changes them. It writes down forbidden
+// states.
 type audit struct {
 	round *round
 
@@ -30,7 +30,7 @@ type audit struct {
 	places map[string]string // where members are nominated, until they are bound
 	asked  []string          // residents that got DisruptionTarget
 	left   int               // residents that were deleted
-	graces map[int64]bool    // of those who were evicted
+	graces map[int64]bool    // of evicted pods
 	rival  string            // its answer before the gang ran
 	wrong  []string
 	story  []string
@@ -117,7 +117,7 @@ func (a *audit) bindingOf(pod, old *v1.Pod) {
 	}
 }
 
-// staying counts the GPUs of those on a node who are not leaving.
+// staying counts the GPUs of pods on a node that are not terminating.
 func (a *audit) staying(node string) (n int) {
 	for _, p := range a.pods {
 		if p.Spec.NodeName == node && p.DeletionTimestamp == nil {
@@ -253,7 +253,7 @@ func (a *audit) leaving() string {
 	return "nobody leaves; " + a.says()
 }
 
-// settled waits until the gang runs, nobody is leaving, and the rival has its answer.
+// settled waits until the gang runs, no pod terminates, and the rival has its answer.
 func (a *audit) settled() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -271,7 +271,7 @@ func (a *audit) settled() string {
 	return ""
 }
 
-// refused waits until the gang is told that nobody's leaving would help.
+// refused waits until a member's message says that no eviction would help.
 func (a *audit) refused() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -47,7 +47,7 @@ type command func(s *script, ctx context.Context, args []string) error
 // happen would only be waiting.
 var negatable = []string{"apply", "kubectl", "helm", "musterctl", "scheduler", "muster-controller", "log", "same"}
 
-// commands are those of all scripts, and more that only some have.
+// commands are the commands of all scripts, and more that only some have.
 func commands(more map[string]command) map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]command{
 		"cluster": (*script).useCluster, "crds": (*script).crds, "apiserver": (*script).apiserver,
@@ -289,7 +289,7 @@ func (s *script) musterctl(ctx context.Context, args []string) error {
 	return cmd.Run()
 }
 
-// helm runs it as somebody whose only cluster this is. It is built when it is first used.
+// helm runs Helm with a kubeconfig of this cluster only. It is built when it is first used.
 func (s *script) helm(ctx context.Context, args []string) error {
 	if s.harness.helmBinary == "" {
 		out, err := exec.CommandContext(ctx, "go", "tool", "-n", "-modfile=../../tools/deploy/go.mod", "helm").Output() // what is downloaded first, go says on stderr
@@ -339,7 +339,7 @@ func (s *script) identity(_ context.Context, args []string) error {
 	return s.cluster.identity(s.ts.MkAbs(args[0]), args[1])
 }
 
-// evictions compares who was asked to leave by the scheduler since the script began.
+// evictions compares the pods that the scheduler has evicted since the script began.
 func (s *script) evictions(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return usage("evictions N [POD...]")

@@ -28,9 +28,9 @@ const manyEnv = "E2E_TRANSLATE"
 
 var podGangs = schema.GroupVersionResource{Group: "scheduler.grove.io", Version: "v1alpha1", Resource: "podgangs"}
 
-// TestTranslateMany makes so many PodGangs of four podgroups at once, and says how long it takes until all of their
-// PodGroups are there, what the controller has asked for meanwhile, and how much memory it takes. Then it is started
-// again, and may write nothing.
+// TestTranslateMany creates many PodGangs of four podgroups at once. It reports how long it takes until all of their
+// PodGroups exist, what the controller has requested meanwhile, and how much memory it takes. Then it is started again,
+// and may write nothing.
 func TestTranslateMany(t *testing.T) {
 	many, err := strconv.Atoi(os.Getenv(manyEnv))
 	if err != nil {
@@ -136,7 +136,7 @@ func largeGang(i int) *unstructured.Unstructured {
 	}}
 }
 
-// idle waits until the controller has looked at so many, and nobody waits.
+// idle waits until the controller has read so many objects, and its queue is empty.
 func idle(t *testing.T, address string, least float64) {
 	t.Helper()
 	last := ""
@@ -149,7 +149,7 @@ func idle(t *testing.T, address string, least float64) {
 	}, 3*time.Minute, 250*time.Millisecond)
 }
 
-// requests are those that the controller has sent, by method. Its POSTs ask what it may do.
+// requests are the requests of the controller, by method. Its POSTs ask what it may do.
 func requests(t *testing.T, address string) map[string]float64 {
 	t.Helper()
 	m, err := scrape(t.Context(), address)

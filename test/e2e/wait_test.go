@@ -26,8 +26,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// await looks until it sees what it wants, and tells what it saw last. It gives up when
-// a scheduler has ended that nobody told to.
+// await looks until it sees what it wants, and tells what it saw last. It gives up when a scheduler has ended that the
+// script did not stop.
 func (s *script) await(ctx context.Context, look func() (seen string, ok bool, err error)) error {
 	return s.awaitFor(ctx, patience, look)
 }

@@ -36,7 +36,8 @@ func releases(w *world) {
 	require.Contains(w, args(), native)
 	w.twoReplicas()
 
-	// Other pods, which the namespace takes only if they are restricted; a name that nobody served until now.
+	// New pods, which the namespace takes only if they are restricted, with a scheduler name that no profile served until
+	// now.
 	w.versionIs("helm upgrade", "helm-up", func() {
 		w.helm("upgrade", "muster-crds", chart("muster-crds"))
 		w.helm("upgrade", "muster", chart("muster"), "--namespace="+system, "--reuse-values", "--wait", "--timeout=120s",
@@ -67,7 +68,7 @@ func (w *world) twoReplicas() {
 	w.Helper()
 	w.kubectl("rollout", "status", "-n", system, "deployment/muster-scheduler", "--timeout=120s")
 	w.expect(60*time.Second, `^2$`, "get", "deployment", "-n", system, "muster-scheduler", "-o", "jsonpath={.status.readyReplicas}")
-	// Those of a rollout before may be leaving still.
+	// Pods of the rollout before may still terminate.
 	w.eventually(60*time.Second, "two pods on two nodes", func() error {
 		nodes := strings.Fields(w.kubectl("get", "pods", "-n", system, "-l", "app.kubernetes.io/name=muster-scheduler", "-o", "jsonpath={.items[*].spec.nodeName}"))
 		if len(nodes) != 2 || nodes[0] == nodes[1] {

@@ -45,8 +45,8 @@ func (w *world) notPrivileged() {
 	w.say("the process: %s", strings.Join(strings.Fields(status), " "))
 }
 
-// loadImage builds the image of the project in a folder as a user does, and gives it to the nodes under
-// the name that kubelets look for.
+// loadImage builds the image of the project in a folder as a user does. It loads the image into the nodes under the name
+// that kubelets look for.
 func (w *world) loadImage(project, tag string) {
 	out, err := exec.CommandContext(w.Context(), "make", "-C", project, "--no-print-directory", "image",
 		"IMAGE=docker.io/library/muster-scheduler:"+tag, "VERSION="+tag, "ARCHES="+runtime.GOARCH).CombinedOutput()
@@ -75,7 +75,7 @@ func (w *world) remove() {
 	w.kubectl("delete", "-k", filepath.Join(root, "deploy/base"), "--ignore-not-found", "--wait", "--timeout=120s")
 }
 
-// crds are those that an installation brings, in the order of their names.
+// crds lists the CRDs of an installation, by name.
 var crds = []string{"clusternetworktopologies.scheduling.koordinator.sh", "podgroups.scheduling.sigs.k8s.io", "podgroups.scheduling.x-k8s.io"}
 
 // isBare waits until there is what was there before Muster, and the CRDs.

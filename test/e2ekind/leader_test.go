@@ -16,7 +16,7 @@ func (w *world) leader() string {
 	return pod
 }
 
-// holder is who the Lease says; no two processes have one name.
+// holder is the holder in the Lease; no two processes have one name.
 func (w *world) holder() string {
 	w.Helper()
 	return w.kubectl("get", "lease", "-n", system, "muster-scheduler", "-o", "jsonpath={.spec.holderIdentity}")

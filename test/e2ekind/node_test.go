@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refused: a kubelet refuses a member that the scheduler could not know it would, for a setting of the
-// kernel that it does not allow. The others do not start without it; with the one that is made in its place
-// they do, together.
+// refused: a kubelet rejects a member for a setting of the kernel that it does not allow, which the scheduler cannot
+// know. The others do not start without it. When the rejected member is recreated, all of them start together.
 func refused(w *world) {
 	g := gang{name: "refused", members: 3, cpu: "50m"}
 	const allowed, forbidden = "seccompProfile: {type: RuntimeDefault}}", "seccompProfile: {type: RuntimeDefault}, sysctls: [{name: kernel.msgmax, value: \"65536\"}]}"

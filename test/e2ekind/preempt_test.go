@@ -62,8 +62,7 @@ func (w *world) ofAWorker(hundredths int) string {
 	return fmt.Sprintf("%dm", n*10*hundredths)
 }
 
-// follow keeps what pods say, also of those that are gone afterwards. What it returns waits for their
-// end.
+// follow keeps the logs of pods, also of pods that are gone afterwards. What it returns waits for their end.
 func (w *world) follow(g gang) func() map[string]string {
 	type said struct{ pod, log string }
 	all := make(chan said, g.members)

@@ -105,8 +105,8 @@ func eventOf(line string) (e Event, err error) {
 // kinds are all that is seen.
 var kinds = []EventKind{Created, Bound, Evicted, Gone, Finished, Stopped}
 
-// nobody stands in the line of an event without a gang.
-const nobody = "-"
+// noGang stands in the line of an event without a gang.
+const noGang = "-"
 
 // judgeAgain judges plays of which -events has kept what was seen.
 func judgeAgain(o options, traces []Trace) (results []Result, err error) {

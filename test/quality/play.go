@@ -71,7 +71,7 @@ func (p *play) perform(ctx context.Context, within time.Duration) error {
 	for p.ended < len(p.trace.Gangs) {
 		if err := p.step(ctx, pods); err != nil {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				p.events = append(p.events, Event{At: time.Since(p.began), Kind: Stopped, Gang: nobody})
+				p.events = append(p.events, Event{At: time.Since(p.began), Kind: Stopped, Gang: noGang})
 				return nil // the columns show the gangs that have not ended
 			}
 			return err

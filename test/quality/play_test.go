@@ -59,7 +59,7 @@ func TestMadeLate(t *testing.T) {
 		p.live["a"] = &live{Gang: &p.trace.Gangs[0], there: map[string]bool{}, bound: map[string]string{}}
 		p.see(t.Context(), watch.Added, member(0, 0, "node-0"))
 		p.see(t.Context(), watch.Deleted, member(0, 0, "node-0"))
-		require.Equal(t, []string{"a-1-0", "a-1-1"}, p.pods(t), "nobody is left, so it is made again")
+		require.Equal(t, []string{"a-1-0", "a-1-1"}, p.pods(t), "no pod is left, so it is made again")
 		_, err := p.client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), member(0, 1, ""), metav1.CreateOptions{})
 		require.NoError(t, err)
 		p.see(t.Context(), watch.Added, member(0, 1, ""))

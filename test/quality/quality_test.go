@@ -124,7 +124,7 @@ func TestWaits(t *testing.T) {
 		at(8, Finished, "a", 1),
 		at(9, Bound, "b", 1, "b-0", "node-5"),
 		at(10, Finished, "b", 1), at(11, Gone, "b", 1, "b-0"),
-		at(20, Stopped, nobody, 0),
+		at(20, Stopped, noGang, 0),
 	})
 	require.Equal(t, map[string]Quantiles{"3-8": {5, 5}, "1-2": {0, 0}, "9-": {16, 16}}, got.Waits)
 	require.InDelta(t, 20, got.Makespan, 1e-9, "c has not ended")
@@ -139,7 +139,7 @@ func TestAgain(t *testing.T) {
 	o := options{again: t.TempDir(), contenders: []string{"muster"}, during: time.Second}
 	gangs := trace(Gang{Name: "a", Size: 1})
 	gangs.Kind, gangs.Seed = "full", 3
-	events := []Event{at(0, Created, "a", 0), at(1, Bound, "a", 0, "a-0", "node-0"), at(2, Evicted, "a", 0, "a-0"), at(3, Bound, "a", 1, "a-0", "node-1"), at(4, Finished, "a", 1), at(5, Gone, "a", 1, "a-0"), at(6, Stopped, nobody, 0)}
+	events := []Event{at(0, Created, "a", 0), at(1, Bound, "a", 0, "a-0", "node-0"), at(2, Evicted, "a", 0, "a-0"), at(3, Bound, "a", 1, "a-0", "node-1"), at(4, Finished, "a", 1), at(5, Gone, "a", 1, "a-0"), at(6, Stopped, noGang, 0)}
 	file := fileOf(o.again, gangs, "muster")
 	require.NoError(t, write(file, seen{gangs.sum(), 17, events}))
 	got, err := read(file)

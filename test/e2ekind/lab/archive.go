@@ -81,7 +81,7 @@ type tape struct {
 
 func newTape(w io.Writer) *tape { return &tape{tar.NewWriter(w), map[string]bool{".": true}, nil} }
 
-// folders makes those above name that nobody has made.
+// folders creates the missing folders above name.
 func (t *tape) folders(name string) {
 	dir := path.Dir(name)
 	if t.made[dir] {

@@ -1,8 +1,7 @@
-// Package lab makes a cluster of kind: real kubelets and containers, in Docker, without any
-// registry. Its node image is laid together from Debian's packages and from programs that are built
-// from source (KIND_NODE=build, the default), or is kind's own, which Docker fetches (KIND_NODE=kindest).
-// No suite has run with kind's own so far: what kind is asked for is tested, the cluster that it makes is not.
-// It knows no scheduler.
+// Package lab makes a cluster of kind: real kubelets and containers, in Docker, without any registry. Its node image has
+// two forms. KIND_NODE=build, the default, combines Debian's packages with programs that are built from source.
+// KIND_NODE=kindest is kind's own image, which Docker fetches. No suite has run with kind's own so far: what kind is
+// asked for is tested, the cluster that it makes is not. It knows no scheduler.
 //
 // Whatever happens to the process, nothing stays behind: see guard.sh.
 package lab

@@ -115,9 +115,8 @@ func TestConfig(t *testing.T) {
 	require.True(t, strings.HasSuffix(ours, "nodes:\n- role: control-plane\n- role: worker\n- role: worker\n"))
 }
 
-// TestKindest: with kind's own node image kind is asked for that by its digest, in a network of the
-// lab's, and nothing is done to the nodes that kindnetd does. A program in kind's place writes down what
-// it is asked.
+// TestKindest: with KIND_NODE=kindest the lab asks kind for its node image by the digest, in a network of the lab's. The
+// lab does not do kindnetd's work on the nodes. A program in kind's place writes down what it is asked.
 func TestKindest(t *testing.T) {
 	folder := t.TempDir()
 	asked := filepath.Join(folder, "asked")

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
-// nodeFiles are those of a node that neither Debian nor kind brings.
+// nodeFiles are the files of a node that come neither from Debian nor from kind.
 //
 //go:embed all:node
 var nodeFiles embed.FS
@@ -38,12 +38,12 @@ var programs = []localcluster.Component{
 // kubernetes is the version of a node, as kubeadm writes it.
 const kubernetes = "v1.37.0"
 
-// A nodeImage is laid together in a stream, of which "docker import" makes an image:
+// A nodeImage is written as a stream. From it "docker import" makes an image of
 //
-//	Debian, without what is unwanted
-//	kind's own files, out of its module
-//	programs, built from source
-//	images, imported by a systemd unit when the node starts: there is no registry
+//	Debian, without what is unwanted;
+//	kind's own files, out of its module;
+//	programs, built from source;
+//	images, imported by a systemd unit when the node starts: there is no registry;
 //	node/
 type nodeImage struct {
 	debian string
