@@ -16,7 +16,7 @@
 //
 //	cluster [new] [-no-crds]       an empty cluster with Muster's CRDs; comes first. A new
 //	   [-controllers] [-gangs]     one may have kube-controller-manager, or Kubernetes' own PodGroups,
-//	   [-emulates VERSION]         or emulate an older Kubernetes, or keep an audit log
+//	   [-emulates VERSION]         or emulate an older Kubernetes, or keep an audit log;
 //	   [-audit]
 //	crds [-without-rules]          applies the CRDs, as they were before they had rules;
 //	crds-of-sources                one for each kind that is read of other projects, which takes any object;
