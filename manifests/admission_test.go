@@ -410,7 +410,8 @@ func TestPolicyLooksAtChanges(t *testing.T) {
 	require.Contains(t, d.enter(bad, podOf(scheduling.SchedulerName, nil)).refused, mode)
 	require.Contains(t, d.enter(bad, pod("name", "g")).refused, mode)
 
-	group, old := podGroup(source.PodGroupsX, "mode", "strict", "total-number", "8"), podGroup(source.PodGroupsX, "mode", "strict", "total-number", "8")
+	group := podGroup(source.PodGroupsX, "mode", "strict", "total-number", "8")
+	old := podGroup(source.PodGroupsX, "mode", "strict", "total-number", "8")
 	require.NoError(t, unstructured.SetNestedField(group.Object, int64(9), "spec", "minMember"))
 	require.Empty(t, d.enter(group, old))
 }

@@ -94,7 +94,8 @@ func (r *release) build(ctx context.Context, imageOnly bool) error {
 	if err := r.clear(); err != nil {
 		return err
 	}
-	names, writers := []string{"muster-scheduler", "muster-controller", "musterctl"}, []func([]program) error{r.writeImages, r.writeBills, r.archives(ctx)}
+	names := []string{"muster-scheduler", "muster-controller", "musterctl"}
+	writers := []func([]program) error{r.writeImages, r.writeBills, r.archives(ctx)}
 	if imageOnly {
 		names, writers = names[:2], writers[:2]
 	}

@@ -323,7 +323,7 @@ var polls = []string{}
 // testing/synctest may sleep. Tests from outside the process, in test/e2e, have their own rules.
 func TestNobodySleeps(t *testing.T) {
 	sleeps := map[string]bool{}
-	walk(t, []string{"pkg", "cmd", "test", "manifests"}, func(name string) bool { return strings.HasSuffix(name, "_test.go") }, func(_, file string, f *ast.File) {
+	walk(t, []string{"pkg", "cmd", "test", "manifests"}, isTest, func(_, file string, f *ast.File) {
 		if strings.HasPrefix(file, "test/e2e/") || slices.Contains(imports(t, f), "testing/synctest") {
 			return
 		}
@@ -345,7 +345,7 @@ func TestNobodySleeps(t *testing.T) {
 // fail the next run.
 func TestSeeds(t *testing.T) {
 	draws, seeded := map[string]bool{}, map[string]bool{}
-	walk(t, []string{"pkg", "cmd", "test", "manifests"}, func(name string) bool { return strings.HasSuffix(name, "_test.go") }, func(pkg, _ string, f *ast.File) {
+	walk(t, []string{"pkg", "cmd", "test", "manifests"}, isTest, func(pkg, _ string, f *ast.File) {
 		all := imports(t, f)
 		draws[pkg] = draws[pkg] || slices.Contains(all, "pgregory.net/rapid")
 		seeded[pkg] = seeded[pkg] || slices.Contains(all, "github.com/muster-scheduler/muster/test/seed")
@@ -359,8 +359,10 @@ func TestSeeds(t *testing.T) {
 
 // eachFile parses every Go file below pkg and cmd that is not a test.
 func eachFile(t *testing.T, see func(pkg, file string, f *ast.File)) {
-	walk(t, []string{"pkg", "cmd"}, func(name string) bool { return !strings.HasSuffix(name, "_test.go") }, see)
+	walk(t, []string{"pkg", "cmd"}, func(name string) bool { return !isTest(name) }, see)
 }
+
+func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
 
 // walk parses the Go files below some folders that are wanted.
 func walk(t *testing.T, tops []string, want func(name string) bool, see func(pkg, file string, f *ast.File)) {
