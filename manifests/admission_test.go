@@ -317,7 +317,9 @@ func oneOf(parts ...string) *rapid.Generator[string] {
 
 // groupsValue draws the tokens of a list that may be one of gangs.
 func groupsValue() *rapid.Generator[[]string] {
-	gang := rapid.SampledFrom([]string{`"a/b"`, `"a/c"`, `"default/g-0"`, `"a/ä[]{}"`, `"a"`, `"a/b/c"`, `"/"`, `""`, "null", "1", "{}", `"a/\n"`})
+	gang := rapid.SampledFrom([]string{
+		`"a/b"`, `"a/c"`, `"default/g-0"`, `"a/ä[]{}"`, `"a"`, `"a/b/c"`, `"/"`, `""`, "null", "1", "{}", `"a/\n"`,
+	})
 	return rapid.Custom(func(rt *rapid.T) []string {
 		return list("[", "]", rapid.SliceOfN(gang, 0, 4).Draw(rt, "gangs"))
 	})
@@ -380,7 +382,9 @@ func jsonText(value *rapid.Generator[[]string]) *rapid.Generator[string] {
 		tokens := jsonToken.FindAllString(strings.Join(value.Draw(rt, "tokens"), ""), -1)
 		if rapid.IntRange(0, 7).Draw(rt, "spoil") == 7 {
 			i := rapid.IntRange(0, len(tokens)-1).Draw(rt, "where")
-			with := rapid.SampledFrom([]string{"", "{", "}", "[", "]", ",", ":", `"`, `"x"`, "null", "01", "x", "\v", "\"\t\"", `"\x"`, `"\u00e"`, "{}{}"}).Draw(rt, "with")
+			with := rapid.SampledFrom([]string{
+				"", "{", "}", "[", "]", ",", ":", `"`, `"x"`, "null", "01", "x", "\v", "\"\t\"", `"\x"`, `"\u00e"`, "{}{}",
+			}).Draw(rt, "with")
 			tokens = slices.Replace(tokens, i, i+rapid.IntRange(0, 1).Draw(rt, "instead"), with)
 		}
 		space := rapid.SampledFrom([]string{"", "", "", " ", "\n", "\t", "\r\n  "})
@@ -443,14 +447,16 @@ func TestTotalNumber(t *testing.T) {
 	require.Empty(t, d.enter(pod("min-available", "2", "total-number", "2"), nil))
 	require.Empty(t, d.enter(pod("total-number", "1"), nil))
 	for _, bad := range []string{"", "0", "2147483648"} {
-		require.Equal(t, domain+`min-available: "`+bad+`" is invalid; supported values: an integer ≥ 1`, d.enter(pod("min-available", bad, "total-number", "1"), nil).refused)
+		require.Equal(t, domain+`min-available: "`+bad+`" is invalid; supported values: an integer ≥ 1`,
+			d.enter(pod("min-available", bad, "total-number", "1"), nil).refused)
 	}
 	require.Equal(t, below("3", "4"), d.enter(podGroup(sigs.PodGroups, "total-number", "3"), nil).refused)
 	require.Empty(t, d.enter(podGroup(sigs.PodGroups, "total-number", "4"), nil))
 	noSpec := podGroup(sigs.PodGroups, "total-number", "1")
 	delete(noSpec.Object, "spec")
 	require.Empty(t, d.enter(noSpec, nil))
-	require.Equal(t, below("1", "2"), d.enter(pod("min-available", "2", "total-number", "1"), pod("min-available", "1", "total-number", "1")).refused)
+	require.Equal(t, below("1", "2"),
+		d.enter(pod("min-available", "2", "total-number", "1"), pod("min-available", "1", "total-number", "1")).refused)
 }
 
 // TestPolicySaysAll at once, in less than a KiB.
@@ -476,8 +482,10 @@ func TestPolicyHasTheBudget(t *testing.T) {
 		gangs += fmt.Sprintf(`"ns/g%d",`, i)
 	}
 	groups := func(n int) string { return "[" + strings.Join(strings.Split(gangs, ",")[:n], ",") + "]" }
-	require.Contains(t, d.enter(pod("network-topology-spec", `{"gatherStrategy":[`+rules+"7]}"), nil).refused, "gatherStrategy[90]: 7 is not an object")
-	require.Contains(t, d.enter(pod("groups", `[`+gangs+`"ns/g650"]`), nil).refused, `groups[64]: "ns/g64" is invalid; supported values: at most 64 gangs`)
+	require.Contains(t, d.enter(pod("network-topology-spec", `{"gatherStrategy":[`+rules+"7]}"), nil).refused,
+		"gatherStrategy[90]: 7 is not an object")
+	require.Contains(t, d.enter(pod("groups", `[`+gangs+`"ns/g650"]`), nil).refused,
+		`groups[64]: "ns/g64" is invalid; supported values: at most 64 gangs`)
 	require.Empty(t, d.enter(pod("groups", groups(64)), nil))
 	_, err := scheduling.ParseGroups(groups(65))
 	require.EqualError(t, err, d.enter(pod("groups", groups(65)), nil).refused)
@@ -531,7 +539,8 @@ func TestUnknownKeysWarn(t *testing.T) {
 	const want = domain + "network-topology-specs: unknown; did you mean network-topology-spec?"
 	require.Equal(t, said{warned: want}, d.enter(specs, nil))
 	require.Equal(t, said{warned: want}, d.enter(pod("network-topology-specs", "{}"), nil))
-	require.Equal(t, said{warned: want}, d.enter(podGroup(source.PodGroupsX, "network-topology-specs", "{}"), podGroup(source.PodGroupsX, "mode", "Strict")))
+	require.Equal(t, said{warned: want},
+		d.enter(podGroup(source.PodGroupsX, "network-topology-specs", "{}"), podGroup(source.PodGroupsX, "mode", "Strict")))
 	require.Empty(t, d.enter(podGroup(sigs.PodGroups, "network-topology-specs", "[]"), specs), "it was there before")
 	require.Empty(t, d.enter(podOf("default-scheduler", annotate("network-topology-specs", "{}")), nil))
 

@@ -33,7 +33,8 @@ func TestOwnersAdmission(t *testing.T) {
 		"a set that says a rule":    {set, spec + ": '{}'", "", ""},
 		"a JobSet with a minimum":   {jobSet, least + ": '2'", "", least + known},
 	} {
-		text := "{" + c.kind + ", metadata: {namespace: default, name: a, annotations: {" + c.annotations + "}}, spec: {template: {metadata: {annotations: {" + c.pods + "}}}}}"
+		text := "{" + c.kind + ", metadata: {namespace: default, name: a, annotations: {" + c.annotations +
+			"}}, spec: {template: {metadata: {annotations: {" + c.pods + "}}}}}"
 		data, err := yaml.YAMLToJSON([]byte(text))
 		require.NoError(t, err, text)
 		u := &unstructured.Unstructured{}

@@ -125,7 +125,11 @@ func (c *cluster) remove(r *run, name string) {
 }
 
 func (c *cluster) pod(r *run, gang, clique, name string) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{workloads.LabelPodGang: gang, workloads.LabelPodClique: clique}}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, Labels: map[string]string{workloads.LabelPodGang: gang, workloads.LabelPodClique: clique},
+		},
+	}
 	require.NoError(r, c.client.Create(r.Context(), pod))
 	return pod
 }

@@ -186,8 +186,12 @@ func replaced(names any) (out []any) {
 
 func leaderWorkerSet(name string, replicas int64) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object{
-		"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": object{"namespace": "default", "name": name, "uid": "l1"},
-		"spec": object{"replicas": replicas, "leaderWorkerTemplate": object{"size": int64(4), "workerTemplate": object{"spec": object{"schedulerName": "koord-scheduler"}}}},
+		"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet",
+		"metadata": object{"namespace": "default", "name": name, "uid": "l1"},
+		"spec": object{
+			"replicas":             replicas,
+			"leaderWorkerTemplate": object{"size": int64(4), "workerTemplate": object{"spec": object{"schedulerName": "koord-scheduler"}}},
+		},
 	}}
 }
 
@@ -196,7 +200,10 @@ func leaders(lws, revision string, groups ...int) (out []metav1.Object) {
 	for _, g := range groups {
 		out = append(out, &metav1.ObjectMeta{
 			Namespace: "default", Name: fmt.Sprintf("%s-%d", lws, g), UID: types.UID(fmt.Sprintf("%d-%s", g, revision)),
-			Labels: map[string]string{lwsv1.SetNameLabelKey: lws, lwsv1.GroupIndexLabelKey: fmt.Sprint(g), lwsv1.RevisionKey: revision, "leaderworkerset.sigs.k8s.io/worker-index": "0"},
+			Labels: map[string]string{
+				lwsv1.SetNameLabelKey: lws, lwsv1.GroupIndexLabelKey: fmt.Sprint(g), lwsv1.RevisionKey: revision,
+				"leaderworkerset.sigs.k8s.io/worker-index": "0",
+			},
 		})
 	}
 	return out

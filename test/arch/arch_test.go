@@ -26,7 +26,8 @@ const (
 
 // core lists the packages that only compute: values in, values out.
 var core = []string{
-	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/bundle", "pkg/plan", "pkg/mixed", "pkg/evict", "pkg/gang", "pkg/device", "pkg/quota", "pkg/picture",
+	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/bundle", "pkg/plan", "pkg/mixed", "pkg/evict", "pkg/gang", "pkg/device", "pkg/quota",
+	"pkg/picture",
 }
 
 // std is the standard library of the core: no locks, logs, files, network or chance.
@@ -75,7 +76,8 @@ var arrows = map[string][]string{
 	"pkg/kube/group":   {"pkg/apis/scheduling", "pkg/choice", "pkg/gang", "pkg/kube/convert", "pkg/kube/source", "pkg/topology"},
 	"pkg/kube/network": {"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/convert", "pkg/topology"},
 	"pkg/kube/convert": {
-		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads", "pkg/device", "pkg/gang", "pkg/mixed", "pkg/offer", "pkg/plan",
+		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads", "pkg/device", "pkg/gang", "pkg/mixed",
+		"pkg/offer", "pkg/plan",
 		"pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/allot":       {"pkg/apis/scheduling"},
@@ -83,19 +85,22 @@ var arrows = map[string][]string{
 	"pkg/kube/ledger":      {"pkg/kube/convert", "pkg/kube/fit"},
 	"pkg/kube/deviceshare": {"pkg/apis/config", "pkg/device", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/kube/memo"},
 	"pkg/kube/elasticquota": {
-		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceclass", "pkg/kube/fit", "pkg/kube/source", "pkg/quota",
+		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceclass", "pkg/kube/fit",
+		"pkg/kube/source", "pkg/quota",
 	},
 	"pkg/kube/deviceclass": {"pkg/kube/convert"},
 	"pkg/kube/pace":        {"pkg/apis/config"},
 	"pkg/kube/plugin": {
-		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/fit",
+		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare",
+		"pkg/kube/elasticquota", "pkg/kube/fit",
 		"pkg/kube/group", "pkg/kube/memo", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
 	},
 	"pkg/kube/family": {"pkg/apis/config", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/ledger", "pkg/kube/plugin"},
 	"pkg/kube/reload": {"pkg/apis/config"},
 	"pkg/kube/simulate": {
 		"manifests", "pkg/apis/config", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads",
-		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/family", "pkg/kube/memo", "pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/preempt",
+		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/family", "pkg/kube/memo",
+		"pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/preempt",
 		"pkg/kube/source", "pkg/kube/status", "pkg/kube/workload", "pkg/topology",
 	},
 	"pkg/kube/status": {
@@ -103,15 +108,22 @@ var arrows = map[string][]string{
 		"pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/kube/source", "pkg/plan", "pkg/topology",
 	},
 
-	"pkg/kube/connect":  {"pkg/apis/config", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/memo", "pkg/kube/source"},
-	"pkg/kube/place":    {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group", "pkg/kube/memo", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology"},
+	"pkg/kube/connect": {
+		"pkg/apis/config", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/memo",
+		"pkg/kube/source",
+	},
+	"pkg/kube/place": {
+		"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group",
+		"pkg/kube/memo", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology",
+	},
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source", "pkg/quota", "pkg/topology"},
 	"pkg/kube/departure": {
 		"pkg/apis/config", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source",
 		"pkg/kube/status", "pkg/quota",
 	},
 	"pkg/kube/preempt": {
-		"pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/memo", "pkg/kube/place",
+		"pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/memo",
+		"pkg/kube/place",
 		"pkg/kube/source", "pkg/kube/status", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/source": {
@@ -119,7 +131,8 @@ var arrows = map[string][]string{
 		"pkg/topology",
 	},
 	"pkg/kube/ask": {
-		"pkg/apis/scheduling/koordinator/v1alpha1", "pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/place", "pkg/kube/plugin", "pkg/kube/preempt",
+		"pkg/apis/scheduling/koordinator/v1alpha1", "pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota",
+		"pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/place", "pkg/kube/plugin", "pkg/kube/preempt",
 		"pkg/kube/simulate", "pkg/kube/source", "pkg/kube/status", "pkg/offer", "pkg/picture", "pkg/topology",
 	},
 	"pkg/kube/survey":   {"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/source"},
@@ -132,11 +145,13 @@ var arrows = map[string][]string{
 	"pkg/podgang":       {"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads"},
 	"pkg/version":       {},
 	"pkg/cli": {
-		"manifests", "pkg/apis/scheduling", "pkg/demo", "pkg/kube/ask", "pkg/kube/connect", "pkg/kube/elasticquota", "pkg/kube/simulate", "pkg/kube/survey", "pkg/localcluster",
+		"manifests", "pkg/apis/scheduling", "pkg/demo", "pkg/kube/ask", "pkg/kube/connect", "pkg/kube/elasticquota", "pkg/kube/simulate",
+		"pkg/kube/survey", "pkg/localcluster",
 		"pkg/page", "pkg/topology", "pkg/version",
 	},
 	"pkg/demo": {
-		"docs/examples", "manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/device", "pkg/kube/convert", "pkg/localcluster",
+		"docs/examples", "manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/device", "pkg/kube/convert",
+		"pkg/localcluster",
 		"pkg/offer", "pkg/picture", "pkg/topology",
 	},
 
@@ -144,7 +159,10 @@ var arrows = map[string][]string{
 	"pkg/kube/controller": {"pkg/apis/workloads", "pkg/kube/backend", "pkg/kube/memo", "pkg/podgang"},
 	"pkg/kube/translate":  {"pkg/kube/admit", "pkg/kube/backend", "pkg/kube/controller", "pkg/podgang", "pkg/version"},
 
-	"pkg/kube/command": {"pkg/apis/config", "pkg/apis/scheduling", "pkg/kube/connect", "pkg/kube/family", "pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/reload", "pkg/version"},
+	"pkg/kube/command": {
+		"pkg/apis/config", "pkg/apis/scheduling", "pkg/kube/connect", "pkg/kube/family", "pkg/kube/pace", "pkg/kube/plugin",
+		"pkg/kube/reload", "pkg/version",
+	},
 
 	"cmd/muster-controller": {"pkg/kube/translate"},
 	"cmd/muster-scheduler":  {"pkg/kube/command"},
@@ -268,7 +286,8 @@ func TestPicture(t *testing.T) {
 // package. A package is named by its path without pkg/.
 func unnamed(picture string, packages []string) (wrong []string) {
 	words := map[string]bool{}
-	for _, word := range strings.FieldsFunc(picture, func(r rune) bool { return r != '/' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	for _, word := range strings.FieldsFunc(picture,
+		func(r rune) bool { return r != '/' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		words[strings.Trim(word, "/")] = true // what ends or begins with a stroke is drawn
 	}
 	short := map[string]bool{}
@@ -437,7 +456,8 @@ func TestCompare(t *testing.T) {
 // TestUnnamed: a package that the picture leaves out is found, and a name of none.
 func TestUnnamed(t *testing.T) {
 	want := []string{"the picture does not name plan", "the picture names kube/gone, which is no package"}
-	if got := unnamed("kube/fit -> offer\n |\n kube/gone (planned)", []string{"pkg/kube/fit", "pkg/offer", "pkg/plan"}); !slices.Equal(got, want) {
+	if got := unnamed("kube/fit -> offer\n |\n kube/gone (planned)",
+		[]string{"pkg/kube/fit", "pkg/offer", "pkg/plan"}); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -317,7 +317,8 @@ func (g *askedGame) play(ctx context.Context) error {
 		return err
 	}
 	program := filepath.Join(g.t.TempDir(), fmt.Sprintf("asked-%d", g.world.number))
-	g.scheduler, err = g.launch(g.shared, program, g.shared.kubeconfig, []string{"--kubeconfig=" + g.shared.kubeconfig, "--vmodule=schedule_one=3"})
+	g.scheduler, err = g.launch(g.shared, program, g.shared.kubeconfig,
+		[]string{"--kubeconfig=" + g.shared.kubeconfig, "--vmodule=schedule_one=3"})
 	if err != nil {
 		return err
 	}
@@ -791,7 +792,8 @@ func (g *askedGame) compareMeanwhile(ctx context.Context) error {
 		case now.State != "Preempting":
 			g.fault("%s has places, and is now said to be %s: %s", gang.name, now.State, now.WaitsFor)
 		case !slices.Equal(now.Next.Nodes, s.Next.Nodes) || now.Next.Domain != s.Next.Domain:
-			g.fault("%s has places on %v in %q, and is now said to have them on %v in %q", gang.name, s.Next.Nodes, s.Next.Domain, now.Next.Nodes, now.Next.Domain)
+			g.fault("%s has places on %v in %q, and is now said to have them on %v in %q", gang.name, s.Next.Nodes, s.Next.Domain, now.Next.Nodes,
+				now.Next.Domain)
 		}
 	}
 	return nil
@@ -932,7 +934,8 @@ func (g *askedGame) leave(ctx context.Context) error {
 			continue
 		}
 		want := slices.Sorted(slices.Values(s.Next.Nodes))
-		odd := gang.runs+len(want) == gang.least && slices.ContainsFunc(bound, func(node string) bool { return !slices.Contains(want, node) && !left[node] })
+		odd := gang.runs+len(want) == gang.least && slices.ContainsFunc(bound,
+			func(node string) bool { return !slices.Contains(want, node) && !left[node] })
 		if !slices.Equal(common(bound, want), want) || odd || len(nominated) > 0 {
 			g.fault("%s was said to start on %v when victims have left, and is bound on %v and nominated for %v", gang.name, want, bound, nominated)
 		}

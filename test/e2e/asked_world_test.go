@@ -363,5 +363,6 @@ func (w *askedWorld) String() string {
 	for _, g := range w.gangs {
 		out = append(out, strings.TrimSpace(g.name+" "+g.about))
 	}
-	return fmt.Sprintf("world %d: %d nodes in %d layers, %d pods run, waiting are %s", w.number, len(w.nodes), len(w.layers), len(w.running), strings.Join(out, ", "))
+	return fmt.Sprintf("world %d: %d nodes in %d layers, %d pods run, waiting are %s", w.number, len(w.nodes), len(w.layers), len(w.running),
+		strings.Join(out, ", "))
 }

@@ -65,7 +65,8 @@ func jobOf(pod *v1.Pod) string {
 func newLedger(nodes []*v1.Node) *ledger {
 	l := &ledger{
 		nodes: map[string]place{}, pods: map[string]*v1.Pod{}, used: map[string]int64{}, victims: map[types.UID]*victim{},
-		places: map[string]string{}, ends: map[string]bool{}, movedBy: map[string]map[string]bool{}, alarms: map[int]chan<- struct{}{}, counts: map[string]int{},
+		places: map[string]string{}, ends: map[string]bool{}, movedBy: map[string]map[string]bool{}, alarms: map[int]chan<- struct{}{},
+		counts: map[string]int{},
 	}
 	for _, n := range nodes {
 		l.nodes[n.Name] = placeOf(n)

@@ -131,7 +131,8 @@ func (c *chaos) beginWith(nodes []*v1.Node) {
 	c.must(c.shared.clear(ctx))
 	c.must(c.shared.applyCRDs(ctx, true))
 	c.must(c.shared.createTopology(ctx))
-	_, err := c.shared.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}}, metav1.CreateOptions{})
+	_, err := c.shared.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}},
+		metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		c.must(err)
 	}

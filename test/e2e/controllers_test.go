@@ -83,14 +83,32 @@ type controller struct {
 }
 
 var controllers = []controller{
-	{localcluster.LeaderWorkerSet, []string{"config/default"}, managerConfig("config.lws.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, ""},
-	{localcluster.JobSet, []string{"config/default"}, managerConfig("config.jobset.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, ""},
-	{localcluster.Trainer, []string{"manifests/base/crds", "manifests/base/webhook"}, managerConfig("config.trainer.kubeflow.org/v1alpha1", "certManagement", ""), managerArgs, ""},
+	{
+		localcluster.LeaderWorkerSet, []string{"config/default"},
+		managerConfig("config.lws.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, "",
+	},
+	{
+		localcluster.JobSet, []string{"config/default"},
+		managerConfig("config.jobset.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, "",
+	},
+	{
+		localcluster.Trainer, []string{"manifests/base/crds", "manifests/base/webhook"},
+		managerConfig("config.trainer.kubeflow.org/v1alpha1", "certManagement", ""), managerArgs, "",
+	},
 	// It makes PodGroups for a scheduler's name that it does not know as for scheduler-plugins.
-	{localcluster.MPIOperator, []string{"manifests/base"}, "", []string{"--kubeConfig=$KUBECONFIG", "--gang-scheduling=muster-scheduler", "--lock-namespace=default", "--kube-api-qps=500", "--kube-api-burst=500"}, ":8080"},
+	{localcluster.MPIOperator, []string{"manifests/base"}, "", []string{
+		"--kubeConfig=$KUBECONFIG", "--gang-scheduling=muster-scheduler", "--lock-namespace=default", "--kube-api-qps=500",
+		"--kube-api-burst=500",
+	}, ":8080"},
 	// No controllers, and started like them.
-	{localcluster.KoordScheduler, []string{koord.CRDs}, koord.Config("$KUBECONFIG"), append([]string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT"}, koord.Flags...), ""},
-	{localcluster.Scheduler, nil, nativeConfig, []string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT", "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"}, ""},
+	{
+		localcluster.KoordScheduler, []string{koord.CRDs}, koord.Config("$KUBECONFIG"),
+		append([]string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT"}, koord.Flags...), "",
+	},
+	{localcluster.Scheduler, nil, nativeConfig, []string{
+		"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT",
+		"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
+	}, ""},
 }
 
 var managerArgs = []string{"--kubeconfig=$KUBECONFIG", "--config=$CONFIG"}
@@ -445,7 +463,8 @@ func (s *script) placed(ctx context.Context, args []string) error {
 			in[domain] = true
 		}
 	}
-	fmt.Fprintf(s.ts.Stdout(), "%-16s %-14s bound %d of %d, racks %d, blocks %d\n", args[0], args[1], bound, len(list.Items), len(racks), len(blocks))
+	fmt.Fprintf(s.ts.Stdout(), "%-16s %-14s bound %d of %d, racks %d, blocks %d\n", args[0], args[1], bound, len(list.Items), len(racks),
+		len(blocks))
 	return nil
 }
 

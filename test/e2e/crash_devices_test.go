@@ -51,7 +51,9 @@ func asksFor(class, kind string) resourceapi.ResourceClaimSpec {
 			Expression: fmt.Sprintf("device.attributes['card.example.com'].kind == %q", kind),
 		}}}
 	}
-	return resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "device", Exactly: exactly}}}}
+	return resourceapi.ResourceClaimSpec{
+		Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "device", Exactly: exactly}}},
+	}
 }
 
 // createClaim makes what the members of a job share.
@@ -88,7 +90,9 @@ func (c *crashes) offerDevices() {
 		}, metav1.CreateOptions{})
 		c.must(err)
 	}
-	side := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: sideNode, Labels: map[string]string{v1.LabelHostname: sideNode}, Annotations: c.nodes[0].Annotations}}
+	side := &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: sideNode, Labels: map[string]string{v1.LabelHostname: sideNode}, Annotations: c.nodes[0].Annotations},
+	}
 	side.Spec.Taints = []v1.Taint{{Key: sideNode, Effect: v1.TaintEffectNoSchedule}}
 	side.Status = *c.nodes[0].Status.DeepCopy()
 	_, err := c.shared.client.CoreV1().Nodes().Create(ctx, side, metav1.CreateOptions{})
@@ -210,7 +214,8 @@ func (c *crashes) used() (claims []resourceapi.ResourceClaim, bound map[string]*
 }
 
 func reservedForAny(claim *resourceapi.ResourceClaim, bound map[string]*v1.Pod) bool {
-	return slices.ContainsFunc(claim.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool { return bound[string(by.UID)] != nil })
+	return slices.ContainsFunc(claim.Status.ReservedFor,
+		func(by resourceapi.ResourceClaimConsumerReference) bool { return bound[string(by.UID)] != nil })
 }
 
 // writtenAhead says whether some claim is allocated for members while none of them runs.

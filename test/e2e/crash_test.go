@@ -303,10 +303,12 @@ func (c *crashes) verifyAll() {
 func (c *crashes) sweep() {
 	now := int64(0)
 	c.persist(func(ctx context.Context) error {
-		return c.shared.client.CoreV1().Pods(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+		return c.shared.client.CoreV1().Pods(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now},
+			metav1.ListOptions{})
 	})
 	c.persist(func(ctx context.Context) error {
-		return c.shared.dynamic.Resource(sigs.PodGroups).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		return c.shared.dynamic.Resource(sigs.PodGroups).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{},
+			metav1.ListOptions{})
 	})
 	c.await("an empty cluster", func() string { return strings.Join(c.ledger.podNames(), " ") })
 	c.sweepClaims()

@@ -139,7 +139,8 @@ func (r *gangRule) boundOne(name string, g *gangSeen, pod *v1.Pod, before []*v1.
 	for _, other := range before {
 		is, was := r.domains[pod.Spec.NodeName], r.domains[other.Spec.NodeName]
 		if is != was {
-			r.wrong = append(r.wrong, fmt.Sprintf("%s: %s is bound to %s in %s, and %s is in %s", name, pod.Name, pod.Spec.NodeName, is, other.Name, was))
+			r.wrong = append(r.wrong,
+				fmt.Sprintf("%s: %s is bound to %s in %s, and %s is in %s", name, pod.Name, pod.Spec.NodeName, is, other.Name, was))
 			break
 		}
 	}
@@ -204,10 +205,16 @@ func TestGangRule(t *testing.T) {
 
 		{"half", "a made, b made, a on x1", "g is bound in part: 1 of 2"},
 		{"before the other is made", "a made, a on x1, b made, b on x2", "g begins with a when only 1 of 2 members were there"},
-		{"before the other is made again", "a made, b made, a on x1, b on x2, a leaves, b leaves, c made, c on x1, d made, d on x2", "g begins with c when only 1 of 2 members were there"},
+		{
+			"before the other is made again", "a made, b made, a on x1, b on x2, a leaves, b leaves, c made, c on x1, d made, d on x2",
+			"g begins with c when only 1 of 2 members were there",
+		},
 		{"late", "a made, b made, a on x1, wait, b on x2", "g: bound in part for 11s"},
 		{"given up late", "a made, b made, a on x1, wait, a leaves", "g was given up: bound in part for 11s"},
-		{"later than it was being bound", "a made, b made, a on x1, a leaves, wait, b on x2, c made, c on x1", "g begins with b when only 1 of 2 members were there"},
+		{
+			"later than it was being bound", "a made, b made, a on x1, a leaves, wait, b on x2, c made, c on x1",
+			"g begins with b when only 1 of 2 members were there",
+		},
 		{"half again", "a made, b made, a on x1, b on x2, a gone, b gone, c made, d made, c on x1", "g is bound in part: 1 of 2"},
 		{"apart", "a made, b made, a on x1, b on y1", "g: b is bound to y1 in y, and a is in x"},
 		{"apart later", "a made, b made, a on x1, b on x2, b gone, c made, c on y1", "g: c is bound to y1 in y, and a is in x"},

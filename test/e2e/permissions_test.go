@@ -31,7 +31,8 @@ rules: [{level: Metadata}]
 // auditLog returns where a kube-apiserver with these arguments writes it.
 func auditLog(folder string) (log string, args []string, err error) {
 	log, policy := filepath.Join(folder, "audit.log"), filepath.Join(folder, "policy.yaml")
-	return log, []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log, "--audit-log-maxsize=10000"}, os.WriteFile(policy, []byte(auditPolicy), 0o600)
+	return log, []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log, "--audit-log-maxsize=10000"}, os.WriteFile(policy,
+		[]byte(auditPolicy), 0o600)
 }
 
 // request is what one line of an audit log says.
@@ -200,7 +201,8 @@ func (s *script) crdsOfSources(ctx context.Context, args []string) error {
 	for _, p := range source.Permissions() {
 		if p.Optional && strings.Contains(p.Verbs, "list") && p.Group != "batch" && p.Group != "scheduling.k8s.io" {
 			sub := "" // if nothing writes the status
-			if slices.ContainsFunc(source.Permissions(), func(o source.Permission) bool { return o.Group == p.Group && o.Resource == p.Resource+"/status" }) {
+			if slices.ContainsFunc(source.Permissions(),
+				func(o source.Permission) bool { return o.Group == p.Group && o.Resource == p.Resource+"/status" }) {
 				sub = "subresources: {status: {}}, "
 			}
 			fmt.Fprintf(&all, `---

@@ -276,8 +276,10 @@ func (a *audit) refused() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range a.pods {
-		if text := message(p); a.isMember(p) && p.Spec.NodeName == "" && strings.Contains(text, "no candidate topology nodes can accommodate job, ") &&
-			(strings.Contains(text, "preemption: preemption is not helpful for scheduling") || strings.Contains(text, "preemption: no potential victims")) {
+		if text := message(p); a.isMember(p) && p.Spec.NodeName == "" && strings.Contains(text,
+			"no candidate topology nodes can accommodate job, ") &&
+			(strings.Contains(text,
+				"preemption: preemption is not helpful for scheduling") || strings.Contains(text, "preemption: no potential victims")) {
 			return ""
 		}
 	}

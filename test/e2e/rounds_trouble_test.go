@@ -151,7 +151,8 @@ func (p *preemptionRounds) remake(ctx context.Context, r *round) error {
 		if len(r.team(g)) == 0 {
 			continue
 		}
-		if err := p.remakeOne(ctx, team.name, func() error { return p.createPodGroup(ctx, team.name, team.least, "", r.partners(g)...) }); err != nil {
+		if err := p.remakeOne(ctx, team.name,
+			func() error { return p.createPodGroup(ctx, team.name, team.least, "", r.partners(g)...) }); err != nil {
 			return err
 		}
 	}

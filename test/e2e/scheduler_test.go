@@ -271,7 +271,9 @@ func (c *cluster) ask(ctx context.Context, p *scheduler, path string) (string, e
 		return "", err
 	}
 	// Its certificate is its own.
-	tlsConfig = &tls.Config{GetClientCertificate: tlsConfig.GetClientCertificate, Certificates: tlsConfig.Certificates, InsecureSkipVerify: true}
+	tlsConfig = &tls.Config{
+		GetClientCertificate: tlsConfig.GetClientCertificate, Certificates: tlsConfig.Certificates, InsecureSkipVerify: true,
+	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+p.address+path, nil)
 	if err != nil {

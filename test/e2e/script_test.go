@@ -51,8 +51,9 @@ var negatable = []string{"apply", "kubectl", "helm", "musterctl", "scheduler", "
 func commands(more map[string]command) map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]command{
 		"cluster": (*script).useCluster, "crds": (*script).crds, "apiserver": (*script).apiserver,
-		"apply": (*script).apply, "nodes": (*script).nodes, "kubectl": (*script).kubectlCommand, "helm": (*script).helm, "musterctl": (*script).musterctl,
-		"hold": (*script).hold, "release": (*script).release, "finish": (*script).finish,
+		"apply": (*script).apply, "nodes": (*script).nodes, "kubectl": (*script).kubectlCommand, "helm": (*script).helm,
+		"musterctl": (*script).musterctl,
+		"hold":      (*script).hold, "release": (*script).release, "finish": (*script).finish,
 		"identity": (*script).identity, "scheduler": (*script).scheduler, "get": (*script).get, "log": (*script).log,
 		"evictions": (*script).evictions, "same": (*script).same,
 		"lossy": (*script).loseBindings, "wait-lost": (*script).waitLost,
@@ -61,11 +62,14 @@ func commands(more map[string]command) map[string]func(*testscript.TestScript, b
 		"wait-message": (*script).waitMessage, "wait-waiting": (*script).waitWaiting,
 		"wait-evicted": (*script).waitEvicted, "wait-gone": (*script).waitGone,
 		"wait-condition": (*script).waitCondition, "wait-event": (*script).waitEvent, "wait-status": (*script).waitStatus,
-		"wait-denied": (*script).waitDenied, "wait-warned": (*script).waitWarned, "wait-applied": (*script).waitApplied, "wait-log": (*script).waitLog, "wait-metric": (*script).waitMetric,
+		"wait-denied": (*script).waitDenied, "wait-warned": (*script).waitWarned, "wait-applied": (*script).waitApplied,
+		"wait-log": (*script).waitLog, "wait-metric": (*script).waitMetric,
 		"crds-of-sources": (*script).crdsOfSources, "wait-used": (*script).waitUsed,
-		"muster-controller": (*script).translate, "wait-idle": (*script).waitIdle, "wait-written": (*script).waitWritten, "writes": (*script).writesBy,
+		"muster-controller": (*script).translate, "wait-idle": (*script).waitIdle, "wait-written": (*script).waitWritten,
+		"writes":   (*script).writesBy,
 		"webhooks": (*script).webhooksOf, "free-port": (*script).freePort,
-		"prometheus": (*script).startPrometheus, "wait-series": (*script).waitSeries, "dashboard": (*script).dashboard, "alerts": (*script).alerts,
+		"prometheus": (*script).startPrometheus, "wait-series": (*script).waitSeries, "dashboard": (*script).dashboard,
+		"alerts": (*script).alerts,
 	}
 	maps.Copy(all, more)
 	out := map[string]func(*testscript.TestScript, bool, []string){}
@@ -292,7 +296,8 @@ func (s *script) musterctl(ctx context.Context, args []string) error {
 // helm runs Helm with a kubeconfig of this cluster only. It is built when it is first used.
 func (s *script) helm(ctx context.Context, args []string) error {
 	if s.harness.helmBinary == "" {
-		out, err := exec.CommandContext(ctx, "go", "tool", "-n", "-modfile=../../tools/deploy/go.mod", "helm").Output() // what is downloaded first, go says on stderr
+		out, err := exec.CommandContext(ctx, "go", "tool", "-n", "-modfile=../../tools/deploy/go.mod",
+			"helm").Output() // what is downloaded first, go says on stderr
 		if err != nil {
 			var exit *exec.ExitError
 			if errors.As(err, &exit) {

@@ -143,7 +143,8 @@ func idle(t *testing.T, address string, least float64) {
 	defer func() { t.Logf("done, waiting, at work: %s", last) }()
 	require.Eventually(t, func() bool {
 		m, err := scrape(t.Context(), address)
-		last = fmt.Sprint(m[`controller_runtime_reconcile_total{controller="podgang"`], m[`workqueue_depth{controller="podgang",name="podgang"`], m[`controller_runtime_active_workers{controller="podgang"`], err)
+		last = fmt.Sprint(m[`controller_runtime_reconcile_total{controller="podgang"`], m[`workqueue_depth{controller="podgang",name="podgang"`],
+			m[`controller_runtime_active_workers{controller="podgang"`], err)
 		return err == nil && m[`controller_runtime_reconcile_total{controller="podgang"`] >= least &&
 			m[`workqueue_depth{controller="podgang",name="podgang"`] == 0 && m[`controller_runtime_active_workers{controller="podgang"`] == 0
 	}, 3*time.Minute, 250*time.Millisecond)

@@ -262,7 +262,11 @@ func (s *script) waitEvent(ctx context.Context, args []string) error {
 		return usage("wait-event KIND/NAME REASON [TEXT]")
 	}
 	kind, name, _ := strings.Cut(args[0], "/")
-	kinds := map[string]string{"podgroup": "PodGroup", "podgroup.x": "PodGroup", "topology": "ClusterNetworkTopology", "elasticquota": "ElasticQuota", "pod": "Pod", "lease": "Lease", "podgang": "PodGang", "leaderworkerset": "LeaderWorkerSet", "podcliqueset": "PodCliqueSet", "jobset": "JobSet"}
+	kinds := map[string]string{
+		"podgroup": "PodGroup", "podgroup.x": "PodGroup", "topology": "ClusterNetworkTopology", "elasticquota": "ElasticQuota",
+		"pod": "Pod", "lease": "Lease", "podgang": "PodGang", "leaderworkerset": "LeaderWorkerSet", "podcliqueset": "PodCliqueSet",
+		"jobset": "JobSet",
+	}
 	text := strings.Join(args[2:], "")
 	return s.await(ctx, func() (string, bool, error) {
 		events, err := s.cluster.client.EventsV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})

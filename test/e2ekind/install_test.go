@@ -24,7 +24,8 @@ func install(w *world) {
 	w.kubectl("apply", "--server-side", "-k", filepath.Join(root, "deploy/base"))
 	w.kubectl("rollout", "status", "-n", system, "deployment/muster-scheduler", "--timeout=120s")
 	w.say("deploy/base: two replicas ready after %.1f s", time.Since(began).Seconds())
-	require.Equal(w, "restricted", w.kubectl("get", "namespace", system, "-o", `jsonpath={.metadata.labels.pod-security\.kubernetes\.io/enforce}`))
+	require.Equal(w, "restricted",
+		w.kubectl("get", "namespace", system, "-o", `jsonpath={.metadata.labels.pod-security\.kubernetes\.io/enforce}`))
 	require.Equal(w, "2", w.kubectl("get", "deployment", "-n", system, "muster-scheduler", "-o", "jsonpath={.status.readyReplicas}"))
 	nodes := strings.Fields(w.kubectl("get", "pods", "-n", system, "-o", "jsonpath={.items[*].spec.nodeName}"))
 	require.Len(w, nodes, 2)
@@ -38,7 +39,8 @@ const system = "muster-system"
 func (w *world) notPrivileged() {
 	pod := strings.Fields(w.kubectl("get", "pods", "-n", system, "-o", "jsonpath={.items[*].metadata.name}"))[0]
 	node := w.kubectl("get", "pod", "-n", system, pod, "-o", "jsonpath={.spec.nodeName}")
-	status, err := w.lab.Docker(w.Context(), "exec", node, "sh", "-c", `grep -E '^(Uid|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/$(pgrep -x muster-schedule)/status`)
+	status, err := w.lab.Docker(w.Context(), "exec", node, "sh", "-c",
+		`grep -E '^(Uid|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/$(pgrep -x muster-schedule)/status`)
 	require.NoError(w, err)
 	require.Regexp(w, `Uid:\s65532\s65532\s65532\s65532`, status)
 	require.Regexp(w, `CapPrm:\s0000000000000000\nCapBnd:\s0000000000000000\nNoNewPrivs:\s1\nSeccomp:\s2`, status)
@@ -76,7 +78,9 @@ func (w *world) remove() {
 }
 
 // crds lists the CRDs of an installation, by name.
-var crds = []string{"clusternetworktopologies.scheduling.koordinator.sh", "podgroups.scheduling.sigs.k8s.io", "podgroups.scheduling.x-k8s.io"}
+var crds = []string{
+	"clusternetworktopologies.scheduling.koordinator.sh", "podgroups.scheduling.sigs.k8s.io", "podgroups.scheduling.x-k8s.io",
+}
 
 // isBare waits until there is what was there before Muster, and the CRDs.
 func (w *world) isBare() {
@@ -99,8 +103,10 @@ func (w *world) inventory() (names []string) {
 	w.Helper()
 	kinds := "namespaces,clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts,configmaps,secrets,services,deployments,poddisruptionbudgets," +
 		"networkpolicies,priorityclasses,leases,validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingwebhookconfigurations,validatingwebhookconfigurations"
-	for line := range strings.Lines(w.kubectl("get", kinds, "-A", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}`)) {
-		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "Lease kube-") && !strings.HasPrefix(line, "Secret kube-system/bootstrap-token-") {
+	for line := range strings.Lines(w.kubectl("get", kinds, "-A", "-o",
+		`jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}`)) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "Lease kube-") && !strings.HasPrefix(line,
+			"Secret kube-system/bootstrap-token-") {
 			names = append(names, line)
 		}
 	}

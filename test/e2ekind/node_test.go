@@ -20,7 +20,8 @@ func refused(w *world) {
 	began := time.Now()
 	w.kubectlWith(last, "apply", "--server-side", "-f", "-")
 	started := w.said(g, "started", 60*time.Second)
-	w.say("the kubelet refused refused-2; with the one in its place all work after %.1f s, starts within %s", time.Since(began).Seconds(), spread(started).Round(time.Microsecond))
+	w.say("the kubelet refused refused-2; with the one in its place all work after %.1f s, starts within %s", time.Since(began).Seconds(),
+		spread(started).Round(time.Microsecond))
 }
 
 // nodeStops: the machine under a member is gone. The others go on; the member that is made in its place,

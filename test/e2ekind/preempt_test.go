@@ -39,7 +39,8 @@ func preempt(w *world) {
 	began := time.Now()
 	w.apply(high.objects())
 	started := w.said(high, "started", 90*time.Second)
-	w.say("from the important gang's pods to its work: %.1f s, starts within %s", time.Since(began).Seconds(), spread(started).Round(time.Microsecond))
+	w.say("from the important gang's pods to its work: %.1f s, starts within %s", time.Since(began).Seconds(),
+		spread(started).Round(time.Microsecond))
 	var lastLeft time.Time
 	for pod, log := range logs() {
 		asked, left := moment(w, log, "SIGTERM"), moment(w, log, "left")

@@ -86,7 +86,8 @@ func TestSource(t *testing.T) {
 	}
 	three := pods("c", 3, "example.com/crew: c", "")
 	require.Equal(t, "c: map[b0:3]", run(t, "", cluster(t, 2, 3)+crew(3)+three))
-	require.Contains(t, run(t, "", cluster(t, 2, 2)+crew(3)+three), "c: Needs 3 in one BlockLayer domain; the largest, s/b0, has capacity for 2")
+	require.Contains(t, run(t, "", cluster(t, 2, 2)+crew(3)+three),
+		"c: Needs 3 in one BlockLayer domain; the largest, s/b0, has capacity for 2")
 	require.Contains(t, run(t, "", cluster(t, 2, 3)+crew(4)+three), "c: ", "it waits for its fourth")
 }
 

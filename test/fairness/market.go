@@ -273,5 +273,6 @@ func (m *market) ofTeam(i int) string {
 		lasts := int64(m.at[at+1].now - is.now)
 		used, entitled, minutes = used+is.used[i]*lasts, entitled+is.entitled[i]*lasts, minutes+lasts
 	}
-	return fmt.Sprintf("had %5.1f places while it asked for any, and was entitled to %5.1f", float64(used)/float64(minutes), float64(entitled)/float64(minutes))
+	return fmt.Sprintf("had %5.1f places while it asked for any, and was entitled to %5.1f", float64(used)/float64(minutes),
+		float64(entitled)/float64(minutes))
 }

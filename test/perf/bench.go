@@ -80,8 +80,9 @@ func start(ctx context.Context, o options, count int) (*bench, error) {
 		return nil, err
 	}
 	b := &bench{
-		cluster: cluster, stock: programs[localcluster.Scheduler], muster: o.muster, before: o.before, foreign: foreign, quotas: o.quotas, nodes: count,
-		own: newLedger(), spines: map[string]string{}, timeout: o.timeout, every: o.every, vain: o.vain, unlike: o.unlike,
+		cluster: cluster, stock: programs[localcluster.Scheduler], muster: o.muster, before: o.before, foreign: foreign, quotas: o.quotas,
+		nodes: count,
+		own:   newLedger(), spines: map[string]string{}, timeout: o.timeout, every: o.every, vain: o.vain, unlike: o.unlike,
 	}
 	if err := b.prepare(ctx, o); err != nil {
 		return nil, errors.Join(err, cluster.Stop())

@@ -161,7 +161,8 @@ apiserver_request_total{code="200",resource="leases",subresource="",verb="PUT"} 
 	}
 	u := usage{writes: l.without(writesOf(f["apiserver_request_total"]))}
 	require.Equal(t, map[string]float64{"POST pods": 11, "POST pods/binding": 6, "DELETECOLLECTION podgroups": 0}, u.writes)
-	require.Equal(t, map[string]float64{"POST pods/binding": 2}, u.writesSince(usage{writes: map[string]float64{"POST pods": 11, "POST pods/binding": 4}}))
+	require.Equal(t, map[string]float64{"POST pods/binding": 2},
+		u.writesSince(usage{writes: map[string]float64{"POST pods": 11, "POST pods/binding": 4}}))
 }
 
 func TestMessages(t *testing.T) {

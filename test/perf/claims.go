@@ -63,7 +63,8 @@ func (b *bench) createClaim(ctx context.Context, p *v1.Pod, s Shape) error {
 
 // claimsOf are a drain's claims by pod.
 func (b *bench) claimsOf(ctx context.Context, drain string) (map[string]*resourceapi.ResourceClaim, error) {
-	list, err := b.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: perfLabel + "=" + drain})
+	list, err := b.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).List(ctx,
+		metav1.ListOptions{LabelSelector: perfLabel + "=" + drain})
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +181,8 @@ func (b *bench) checkClaims(ctx context.Context, drain string, s Shape, all *see
 	if !s.Claims {
 		return nil, nil
 	}
-	list, err := b.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: perfLabel + "=" + drain})
+	list, err := b.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).List(ctx,
+		metav1.ListOptions{LabelSelector: perfLabel + "=" + drain})
 	if err != nil {
 		return nil, err
 	}

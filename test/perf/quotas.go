@@ -78,5 +78,6 @@ func (b *bench) makeQuotas(ctx context.Context) error {
 }
 
 func (b *bench) dropQuotas(ctx context.Context) error {
-	return b.dynamic.Resource(elasticQuotas).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	return b.dynamic.Resource(elasticQuotas).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{},
+		metav1.ListOptions{})
 }

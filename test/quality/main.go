@@ -79,7 +79,8 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.svg, "svg", "", "file for a picture")
 	flags.StringVar(&o.page, "page", "", "Markdown file in which the tables are replaced")
 	flags.BoolVar(&o.trace, "trace", false, "write the trace as YAML, and measure nothing")
-	flags.StringVar(&o.events, "events", "", "folder into which all that was seen is written, a file for each play: time, what, gang, run, pod, node")
+	flags.StringVar(&o.events, "events", "",
+		"folder into which all that was seen is written, a file for each play: time, what, gang, run, pod, node")
 	flags.StringVar(&o.again, "again", "", "instead: judge once more what -events wrote into this folder")
 	flags.StringVar(&o.check, "check", "", "fail if this contender leaves a gang partial or behind, breaks a Must, or has a needless victim")
 	flags.IntVar(&o.virtual, "virtual", 0, "instead: play so many seeds to the planner itself on a virtual clock, and print what other policies would make of them; takes a second for each seed or so")

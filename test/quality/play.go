@@ -212,7 +212,8 @@ func (p *play) createGroup(ctx context.Context, l *live, name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.dynamic.Resource(p.contender.groups).Namespace(metav1.NamespaceDefault).Create(ctx, &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
+	_, err = p.dynamic.Resource(p.contender.groups).Namespace(metav1.NamespaceDefault).Create(ctx, &unstructured.Unstructured{Object: content},
+		metav1.CreateOptions{})
 	return err
 }
 

@@ -139,7 +139,10 @@ func TestAgain(t *testing.T) {
 	o := options{again: t.TempDir(), contenders: []string{"muster"}, during: time.Second}
 	gangs := trace(Gang{Name: "a", Size: 1})
 	gangs.Kind, gangs.Seed = "full", 3
-	events := []Event{at(0, Created, "a", 0), at(1, Bound, "a", 0, "a-0", "node-0"), at(2, Evicted, "a", 0, "a-0"), at(3, Bound, "a", 1, "a-0", "node-1"), at(4, Finished, "a", 1), at(5, Gone, "a", 1, "a-0"), at(6, Stopped, noGang, 0)}
+	events := []Event{
+		at(0, Created, "a", 0), at(1, Bound, "a", 0, "a-0", "node-0"), at(2, Evicted, "a", 0, "a-0"),
+		at(3, Bound, "a", 1, "a-0", "node-1"), at(4, Finished, "a", 1), at(5, Gone, "a", 1, "a-0"), at(6, Stopped, noGang, 0),
+	}
 	file := fileOf(o.again, gangs, "muster")
 	require.NoError(t, write(file, seen{gangs.sum(), 17, events}))
 	got, err := read(file)
@@ -206,8 +209,11 @@ func TestLeast(t *testing.T) {
 // TestFaults: what may never be is named, and only that.
 func TestFaults(t *testing.T) {
 	require.NoError(t, Result{Columns: Columns{Gangs: 2, Finished: 2, Victims: 1, ExcessLeafs: 3}}.faults())
-	err := Result{Columns: Columns{Gangs: 2, Finished: 1, Partial: 1, BrokenMust: []string{"a is in 2 leafs"}, Needless: 1, InVain: []string{"b-0"}}}.faults()
-	require.EqualError(t, err, "1 gangs were partial\n1 of 2 gangs have ended\na Must was broken: a is in 2 leafs\n1 victims were needless: b-0")
+	err := Result{
+		Columns: Columns{Gangs: 2, Finished: 1, Partial: 1, BrokenMust: []string{"a is in 2 leafs"}, Needless: 1, InVain: []string{"b-0"}},
+	}.faults()
+	require.EqualError(t, err,
+		"1 gangs were partial\n1 of 2 gangs have ended\na Must was broken: a is in 2 leafs\n1 victims were needless: b-0")
 }
 
 func TestWritesIn(t *testing.T) {
@@ -317,7 +323,10 @@ func TestParse(t *testing.T) {
 	require.ErrorContains(t, err, "there is no such one")
 	require.Equal(t, Kinds, o.kinds)
 	require.Equal(t, []uint64{1, 2, 3}, o.seeds)
-	for flag, why := range map[string]string{"-for=0": "want more than 0", "-traces=x": "want some of steady,full,bursts", "-seeds=1,b": "want numbers", "-virtual=-1": "0 or more"} {
+	for flag, why := range map[string]string{
+		"-for=0": "want more than 0", "-traces=x": "want some of steady,full,bursts", "-seeds=1,b": "want numbers",
+		"-virtual=-1": "0 or more",
+	} {
 		_, err = parse([]string{flag})
 		require.ErrorContains(t, err, why)
 	}
@@ -350,7 +359,8 @@ func TestSaidToAll(t *testing.T) {
 
 	said := func(g Gang) string { return fmt.Sprint(sigsGroup(&g, "g").(*unstructured.Unstructured).Object) }
 	require.Contains(t, said(Gang{Size: 3, Must: true}), `[{"layer":"BlockLayer","strategy":"MustGather"}]`)
-	require.Contains(t, said(Gang{Size: 3}), `[{"layer":"BlockLayer","strategy":"PreferGather"},{"layer":"SpineLayer","strategy":"PreferGather"}]`)
+	require.Contains(t, said(Gang{Size: 3}),
+		`[{"layer":"BlockLayer","strategy":"PreferGather"},{"layer":"SpineLayer","strategy":"PreferGather"}]`)
 	require.Contains(t, said(Gang{Size: 3}), "minMember:3")
 }
 

@@ -249,7 +249,9 @@ func (v *virtual) victims(w plan.World, g *Gang, ceiling int) (nodes []evict.Raw
 			gangs = append(gangs, evict.Gang{Whole: true})
 			numbers[of] = len(gangs)
 		}
-		victim := evict.Victim{Name: fmt.Sprintf("%s-%d", of.Name, n), Priority: int32(of.Priority), Started: int64(of.started), Gang: numbers[of]}
+		victim := evict.Victim{
+			Name: fmt.Sprintf("%s-%d", of.Name, n), Priority: int32(of.Priority), Started: int64(of.started), Gang: numbers[of],
+		}
 		nodes[n].Victims = []evict.Victim{victim}
 		gang := &gangs[numbers[of]-1]
 		gang.Cost = gang.Cost.Add(evict.CostOf(victim))

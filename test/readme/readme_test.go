@@ -100,7 +100,10 @@ func TestTheJobOfControllers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			texts := []string{block(t, "ClusterNetworkTopology"), group}
 			for i := range c.many {
-				p := v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: *c.template.ObjectMeta.DeepCopy(), Spec: c.template.Spec}
+				p := v1.Pod{
+					TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: *c.template.ObjectMeta.DeepCopy(),
+					Spec: c.template.Spec,
+				}
 				p.Name, p.Labels[c.index] = fmt.Sprint("train-", i), fmt.Sprint(i)
 				text, err := yaml.Marshal(p)
 				require.NoError(t, err)

@@ -59,7 +59,8 @@ func metrics(out *strings.Builder, _ string) error {
 		if !strings.HasPrefix(f.GetName(), "muster_") {
 			continue
 		}
-		rows = append(rows, []string{code(f.GetName()), strings.ToLower(f.GetType().String()), strings.TrimPrefix(f.GetHelp(), "[ALPHA] "), code(query(f))})
+		rows = append(rows,
+			[]string{code(f.GetName()), strings.ToLower(f.GetType().String()), strings.TrimPrefix(f.GetHelp(), "[ALPHA] "), code(query(f))})
 	}
 	table(out, []string{"metric", "type", "meaning", "example"}, rows)
 	return nil

@@ -109,7 +109,9 @@ func TestOneShape(t *testing.T) {
 // leaves out, is named.
 func TestFieldsMustBeDescribed(t *testing.T) {
 	of := func(description string) apiextensions.JSONSchemaProps {
-		return apiextensions.JSONSchemaProps{Properties: map[string]apiextensions.JSONSchemaProps{"a": {Type: "string", Description: description}}}
+		return apiextensions.JSONSchemaProps{
+			Properties: map[string]apiextensions.JSONSchemaProps{"a": {Type: "string", Description: description}},
+		}
 	}
 	rows, err := specRows("spec", of("a is a thing. Default: none."), false, map[string]any{"a": "x"})
 	require.NoError(t, err)

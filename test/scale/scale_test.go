@@ -428,7 +428,8 @@ func watching(t testing.TB, pods []*v1.Pod) (c *cache.Cache, seen []*v1.Pod) {
 		require.NoError(t, client.Tracker().Add(p))
 	}
 	core := informers.NewSharedInformerFactory(client, 0)
-	require.NoError(t, c.Start(klog.NewContext(t.Context(), klog.Logger{}), cache.Source{Core: core, Served: func(schema.GroupVersionResource) (bool, error) { return false, nil }}))
+	require.NoError(t, c.Start(klog.NewContext(t.Context(), klog.Logger{}),
+		cache.Source{Core: core, Served: func(schema.GroupVersionResource) (bool, error) { return false, nil }}))
 	core.StartWithContext(t.Context())
 	require.Eventually(t, c.Open, time.Minute, time.Millisecond)
 	for _, p := range pods {
@@ -502,7 +503,10 @@ type life struct {
 }
 
 func newLife(members int) *life {
-	l := &life{spec: gang.Spec{Ref: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "gang"}, Min: members, Wait: time.Minute, Policy: gang.OnceSatisfied}, now: time.Unix(0, 0)}
+	spec := gang.Spec{
+		Ref: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "gang"}, Min: members, Wait: time.Minute, Policy: gang.OnceSatisfied,
+	}
+	l := &life{spec: spec, now: time.Unix(0, 0)}
 	l.plan.Group = l.spec.Ref
 	for i := range members {
 		m := gang.Member{Gang: l.spec.Ref, Pod: fmt.Sprint("ns/pod-", i), UID: fmt.Sprint("uid-", i), Rank: gang.NoRank}

@@ -90,7 +90,9 @@ func A(name string, priority int32, cpus, node string) *v1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1.PodSpec{
 			SchedulerName: scheduling.SchedulerName, Priority: &priority, NodeName: node,
-			Containers: []v1.Container{{Name: "main", Image: "none", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse(cpus)}}}},
+			Containers: []v1.Container{
+				{Name: "main", Image: "none", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse(cpus)}}},
+			},
 		},
 		Status: v1.PodStatus{Phase: v1.PodPending},
 	}
@@ -174,8 +176,10 @@ func nodeOf(word string) *v1.Node {
 	names := strings.Split(path, "/")
 	list := v1.ResourceList{"cpu": resource.MustParse(cpus), "pods": resource.MustParse("20")}
 	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: names[2], Labels: map[string]string{"spine": names[0], "block": names[1], v1.LabelHostname: names[2]}},
-		Status:     v1.NodeStatus{Capacity: list, Allocatable: list},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: names[2], Labels: map[string]string{"spine": names[0], "block": names[1], v1.LabelHostname: names[2]},
+		},
+		Status: v1.NodeStatus{Capacity: list, Allocatable: list},
 	}
 }
 

@@ -85,8 +85,9 @@ func New(t testing.TB, nodes string, objects ...runtime.Object) *Cluster {
 	c.Client.PrependReactor("delete", "pods", c.delete)
 	c.Client.PrependReactor("*", "pods", c.answer)
 	c.Custom = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", convert.Devices: "DeviceList", sigs.PodGroups: "PodGroupList", source.PodGroupsX: "PodGroupList",
-		volcano: "PodGroupList", convert.ElasticQuotas: "ElasticQuotaList",
+		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", convert.Devices: "DeviceList", sigs.PodGroups: "PodGroupList",
+		source.PodGroupsX: "PodGroupList",
+		volcano:           "PodGroupList", convert.ElasticQuotas: "ElasticQuotaList",
 	})
 	c.create(koordinator.ClusterNetworkTopologies, "", map[string]any{
 		"apiVersion": koordinator.GroupVersion.String(), "kind": "ClusterNetworkTopology", "metadata": map[string]any{"name": "default"},
@@ -138,7 +139,9 @@ func (c *Cluster) Run() *Cluster {
 	require.NoError(c.t, err)
 	cfg := obj.(*schedulerconfig.KubeSchedulerConfiguration)
 	informers := scheduler.NewInformerFactory(c.Client, 0, nil)
-	registry := frameworkruntime.Registry{"Holder": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return holder{}, nil }}
+	registry := frameworkruntime.Registry{
+		"Holder": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return holder{}, nil },
+	}
 	require.NoError(c.t, registry.Merge(c.Plugins))
 	ours := family.Factories(family.Options{Options: plugin.Options{
 		Connect: connect.FromClient(c.Custom, c.Serves...), Settle: 10 * time.Millisecond, Clock: c.Clock,

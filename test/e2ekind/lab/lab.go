@@ -129,7 +129,8 @@ func (l *Lab) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.step(fmt.Sprintf("creating a control plane and %d workers", l.workers), func() error { return l.create(ctx, l.image()) }); err != nil {
+	if err := l.step(fmt.Sprintf("creating a control plane and %d workers", l.workers),
+		func() error { return l.create(ctx, l.image()) }); err != nil {
 		return err
 	}
 	return l.step("waiting for the nodes", func() error {
@@ -152,7 +153,8 @@ func (l *Lab) build(ctx context.Context) error {
 	}
 	for _, c := range []localcluster.Component{pause, Member} {
 		to := filepath.Join(l.folder, string(c))
-		if _, err := l.run(ctx, []string{"CGO_ENABLED=0"}, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", to, "github.com/muster-scheduler/muster/test/e2ekind/"+string(c)); err != nil {
+		if _, err := l.run(ctx, []string{"CGO_ENABLED=0"}, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", to,
+			"github.com/muster-scheduler/muster/test/e2ekind/"+string(c)); err != nil {
 			return err
 		}
 		l.built[c] = to
@@ -176,7 +178,10 @@ func (l *Lab) buildNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	image := nodeImage{debian, filepath.Join(localcluster.Kept(l.tools[localcluster.Kind]), "images/base/files"), l.built, filepath.Join(l.folder, "images")}
+	image := nodeImage{
+		debian, filepath.Join(localcluster.Kept(l.tools[localcluster.Kind]), "images/base/files"), l.built,
+		filepath.Join(l.folder, "images"),
+	}
 	if err := os.Mkdir(image.work, 0o755); err != nil {
 		return err
 	}
@@ -192,7 +197,8 @@ func (l *Lab) buildNode(ctx context.Context) error {
 // shim puts a docker on kind's PATH that asks for less, where the engine cannot give all that
 // "--privileged" means.
 func (l *Lab) shim(ctx context.Context) error {
-	_, err := l.run(ctx, nil, "docker", "run", "--rm", "--network=none", "--privileged", "--entrypoint=/bin/true", "--label", "io.x-k8s.kind.cluster="+l.name, l.nodeImage())
+	_, err := l.run(ctx, nil, "docker", "run", "--rm", "--network=none", "--privileged", "--entrypoint=/bin/true", "--label",
+		"io.x-k8s.kind.cluster="+l.name, l.nodeImage())
 	if err == nil {
 		return nil
 	}
@@ -276,7 +282,8 @@ func (l *Lab) Kubectl(ctx context.Context, args ...string) (string, error) {
 
 // KubectlWith is Kubectl with an input.
 func (l *Lab) KubectlWith(ctx context.Context, input string, args ...string) (string, error) {
-	return l.runWith(ctx, strings.NewReader(input), nil, l.tools[localcluster.Kubectl], append([]string{"--kubeconfig=" + l.Kubeconfig()}, args...)...)
+	return l.runWith(ctx, strings.NewReader(input), nil, l.tools[localcluster.Kubectl],
+		append([]string{"--kubeconfig=" + l.Kubeconfig()}, args...)...)
 }
 
 // Docker runs docker and returns what it prints.
@@ -308,7 +315,8 @@ func (l *Lab) runWith(ctx context.Context, input io.Reader, env []string, progra
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err, tail(stdout.String()+stderr.String()))
+		return stdout.String(), fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err,
+			tail(stdout.String()+stderr.String()))
 	}
 	return stdout.String(), nil
 }
