@@ -63,7 +63,8 @@ func TestPoliciesAreLegal(t *testing.T) {
 		require.Empty(t, admissionvalidation.ValidateValidatingAdmissionPolicy(&in))
 
 		var binding admissionregistration.ValidatingAdmissionPolicyBinding
-		require.NoError(t, internalv1.Convert_v1_ValidatingAdmissionPolicyBinding_To_admissionregistration_ValidatingAdmissionPolicyBinding(bindings[i], &binding, nil))
+		convert := internalv1.Convert_v1_ValidatingAdmissionPolicyBinding_To_admissionregistration_ValidatingAdmissionPolicyBinding
+		require.NoError(t, convert(bindings[i], &binding, nil))
 		require.Empty(t, admissionvalidation.ValidateValidatingAdmissionPolicyBinding(&binding))
 		require.Equal(t, p.Name, bindings[i].Spec.PolicyName)
 		require.True(t, strings.HasPrefix(p.Name, "muster-"))
@@ -72,7 +73,9 @@ func TestPoliciesAreLegal(t *testing.T) {
 }
 
 // readPolicies reads admission/*.yaml, each a policy and its binding.
-func readPolicies(t testing.TB) (policies []*admissionv1.ValidatingAdmissionPolicy, bindings []*admissionv1.ValidatingAdmissionPolicyBinding) {
+func readPolicies(t testing.TB) (
+	policies []*admissionv1.ValidatingAdmissionPolicy, bindings []*admissionv1.ValidatingAdmissionPolicyBinding,
+) {
 	files, err := fs.Glob(manifests.Admission, "admission/*.yaml")
 	require.NoError(t, err)
 	for _, f := range files {

@@ -56,7 +56,9 @@ func newCluster(t require.TestingT) *cluster {
 		c.writes = append(c.writes, verb+" "+name)
 		return nil
 	}
-	c.client = fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithInterceptorFuncs(interceptor.Funcs{
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields()
+	builder = builder.WithTypeConverters(managedfields.NewDeducedTypeConverter())
+	c.client = builder.WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(ctx context.Context, w client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			name := ""
 			if named, ok := obj.(interface{ GetName() string }); ok {

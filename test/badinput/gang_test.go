@@ -197,7 +197,8 @@ func TestGroups(t *testing.T) {
 }
 
 func TestModeAndMatchPolicy(t *testing.T) {
-	const mode, policy = "; supported values: Strict, NonStrict; the default is used", "; supported values: only-waiting, waiting-and-running, once-satisfied; the default is used"
+	const mode = "; supported values: Strict, NonStrict; the default is used"
+	const policy = "; supported values: only-waiting, waiting-and-running, once-satisfied; the default is used"
 	look(t, []seen{
 		{
 			name: "mode", comes: gang("g", says{"mode": "strict"}, nil),

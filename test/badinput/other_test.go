@@ -17,7 +17,8 @@ func mustSpine() string {
 // TestClusterNetworkTopology: the API server refuses a bad one. If it gets in all the same,
 // its condition, an event and the gangs that need it say why.
 func TestClusterNetworkTopology(t *testing.T) {
-	const spine, block = `{topologyLayer: SpineLayer, labelKey: [spine]}`, `{topologyLayer: BlockLayer, parentTopologyLayer: SpineLayer, labelKey: [block]}`
+	const spine = `{topologyLayer: SpineLayer, labelKey: [spine]}`
+	const block = `{topologyLayer: BlockLayer, parentTopologyLayer: SpineLayer, labelKey: [block]}`
 	const node = `{topologyLayer: NodeTopologyLayer, parentTopologyLayer: BlockLayer}`
 	const field = "spec.networkTopologySpec"
 	refused := refuser(t, "scheduling.koordinator.sh_clusternetworktopologies.yaml")

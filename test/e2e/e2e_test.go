@@ -31,7 +31,9 @@
 //	identity FILE USER             a kubeconfig for another user;
 //	scheduler start|run [-as NAME] [-config FILE] [-kubeconfig FILE] FLAG...
 //	scheduler stop|kill [-as NAME] SIGTERM or SIGKILL, and wait for the end;
-//	lossy [-done] FILE PREFIX CODE N  a kubeconfig through which the first N bindings of each pod PREFIX-* end in CODE; -done: only the answer is lost;
+//	lossy [-done] FILE PREFIX CODE N
+//	                               a kubeconfig through which the first N bindings of each pod PREFIX-* end in
+//	                               CODE; -done: only the answer is lost;
 //	wait-lost PREFIX N             so many were lost;
 //	extender FILE                  a configuration with an extender that agrees to everything;
 //	delay POD...                   about a pod it answers from now on;

@@ -408,7 +408,8 @@ func (s *script) finish(ctx context.Context, args []string) error {
 	for _, pod := range list.Items {
 		statuses := []string{}
 		for _, c := range pod.Spec.Containers {
-			statuses = append(statuses, fmt.Sprintf(`{"name":%q,"image":%q,"imageID":"","ready":false,"restartCount":0,"state":{"terminated":{"exitCode":%d}}}`, c.Name, c.Image, code))
+			const status = `{"name":%q,"image":%q,"imageID":"","ready":false,"restartCount":0,"state":{"terminated":{"exitCode":%d}}}`
+			statuses = append(statuses, fmt.Sprintf(status, c.Name, c.Image, code))
 		}
 		patch := fmt.Sprintf(`{"status":{"phase":%q,"containerStatuses":[%s]}}`, phase, strings.Join(statuses, ","))
 		if _, err := s.pods().Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {

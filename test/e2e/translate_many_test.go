@@ -113,8 +113,10 @@ const koordinatorAlone = "default: koordinator\nbackends: [{name: koordinator}]\
 func (w *translation) start() (*localcluster.Process, string) {
 	port, err := localcluster.FreePort()
 	require.NoError(w.t, err)
-	p, err := w.c.local.Launch(context.Background(), w.binary, "--kubeconfig="+w.c.kubeconfig, "--leader-elect=false", "--health-probe-bind-address=0",
-		"--metrics-secure=false", "--metrics-bind-address="+at(port), "--enable-source=podgang", "--backend-config="+w.backends, "--discovery-interval=1s")
+	p, err := w.c.local.Launch(context.Background(), w.binary, "--kubeconfig="+w.c.kubeconfig, "--leader-elect=false",
+		"--health-probe-bind-address=0",
+		"--metrics-secure=false", "--metrics-bind-address="+at(port),
+		"--enable-source=podgang", "--backend-config="+w.backends, "--discovery-interval=1s")
 	require.NoError(w.t, err)
 	return p, at(port)
 }

@@ -84,7 +84,9 @@ func (s *script) pod(ctx context.Context, name string) (*v1.Pod, error) {
 
 // awaitPods waits for something that each of some pods must show. Each argument is a
 // pod's name, and what is wanted of it after a "=" or as the next argument.
-func (s *script) awaitPods(ctx context.Context, args []string, look func(pod *v1.Pod, want string) (seen string, ok bool, err error)) error {
+func (s *script) awaitPods(
+	ctx context.Context, args []string, look func(pod *v1.Pod, want string) (seen string, ok bool, err error),
+) error {
 	return s.await(ctx, func() (string, bool, error) {
 		all, seen := true, []string{}
 		for _, arg := range args {
@@ -414,7 +416,8 @@ func (s *script) describe() {
 		s.ts.Logf("%v", err)
 	} else {
 		for _, p := range list.Items {
-			s.ts.Logf("%s group=%q node=%q nominated=%q leaving=%v evicted=%v gates=%v %s", p.Name, p.Labels[scheduling.LabelPodGroup], p.Spec.NodeName, p.Status.NominatedNodeName,
+			s.ts.Logf("%s group=%q node=%q nominated=%q leaving=%v evicted=%v gates=%v %s", p.Name, p.Labels[scheduling.LabelPodGroup],
+				p.Spec.NodeName, p.Status.NominatedNodeName,
 				p.DeletionTimestamp != nil, evicted(&p), len(p.Spec.SchedulingGates), message(&p))
 		}
 	}

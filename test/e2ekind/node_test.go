@@ -11,7 +11,8 @@ import (
 // know. The others do not start without it. When the rejected member is recreated, all of them start together.
 func refused(w *world) {
 	g := gang{name: "refused", members: 3, cpu: "50m"}
-	const allowed, forbidden = "seccompProfile: {type: RuntimeDefault}}", "seccompProfile: {type: RuntimeDefault}, sysctls: [{name: kernel.msgmax, value: \"65536\"}]}"
+	const allowed = "seccompProfile: {type: RuntimeDefault}}"
+	const forbidden = "seccompProfile: {type: RuntimeDefault}, sysctls: [{name: kernel.msgmax, value: \"65536\"}]}"
 	last := g.pod(2)
 	w.apply(strings.Replace(g.objects(), last, strings.Replace(last, allowed, forbidden, 1), 1))
 	w.expect(60*time.Second, "^Failed SysctlForbidden$", "get", "pod", "refused-2", "-o", "jsonpath={.status.phase} {.status.reason}")

@@ -58,7 +58,8 @@ func cluster(t *testing.T, blocks, nodes int) string {
 	out := string(layers)
 	for b := range blocks {
 		for n := range nodes {
-			out += document("{apiVersion: v1, kind: Node, metadata: {name: b%d-%d, labels: {network.topology.nvidia.com/spine: s, network.topology.nvidia.com/block: b%d}}, status: {allocatable: {cpu: 8, pods: 9}}}", b, n, b)
+			out += document("{apiVersion: v1, kind: Node, metadata: {name: b%d-%d, labels: {network.topology.nvidia.com/spine: s, network.topology.nvidia.com/block: b%d}}, status: {allocatable: {cpu: 8, pods: 9}}}",
+				b, n, b)
 		}
 	}
 	return out

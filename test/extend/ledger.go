@@ -21,8 +21,8 @@ const SeatsName = "Seats"
 // seats is how many there are of a licence that pods with the label example.com/seat take, wherever they run.
 const seats = 4
 
-// Seats is a plugin as kube-scheduler has many: it counts, beside the nodes, what pods have taken. It lets each member of a gang pass as long
-// as one seat is free; that there are too few for all of them the ledger knows.
+// Seats is a plugin as kube-scheduler has many: it counts, beside the nodes, what pods have taken. It lets each member of
+// a gang pass as long as one seat is free. Only the ledger knows that the seats do not suffice for all members.
 type Seats struct {
 	pods  corelisters.PodLister
 	mu    sync.Mutex

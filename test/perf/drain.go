@@ -134,8 +134,9 @@ func (b *bench) drain(ctx context.Context, c contender, s Shape, p *scheduler, r
 	return r, b.clean(ctx, c, s, name)
 }
 
-// collectGarbage has the API server collect what came before a drain: that the nodes were listed for a scheduler that started, or the last drain
-// cleaned up. One collection takes as much processor time there as a third of a drain of 512 pods, and would fall into whichever drain comes then.
+// collectGarbage has the API server collect its garbage before a drain. The garbage comes from listing the nodes for a
+// scheduler that started, or from cleaning up the last drain. One collection takes as much processor time there as a
+// third of a drain of 512 pods, and would count for the next drain.
 func (b *bench) collectGarbage(ctx context.Context) error {
 	_, err := b.client.Discovery().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(ctx)
 	return err

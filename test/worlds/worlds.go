@@ -168,8 +168,8 @@ func Check(t *testing.T, worlds int, kinds []string, property func(t *rapid.T, y
 	}
 }
 
-// least is how many of so many worlds must be of a kind, one in 200. Where fewer were drawn than are meant to be, as with -short, chance has its
-// part in that: three standard deviations fewer are enough.
+// least is how many of so many worlds must be of a kind: one in 200. With -short fewer worlds are drawn than meant, and
+// chance matters: three standard deviations fewer are enough.
 func least(drawn, meant int) int {
 	if drawn < 100 {
 		return 0
