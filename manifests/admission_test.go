@@ -399,7 +399,7 @@ func jsonText(value *rapid.Generator[[]string]) *rapid.Generator[string] {
 	})
 }
 
-// TestPolicyLooksAtChanges: what was there before can still be changed otherwise.
+// TestPolicyLooksAtChanges: an object with an old invalid annotation can still be changed elsewhere.
 func TestPolicyLooksAtChanges(t *testing.T) {
 	d := newDoor(t)
 	const mode = domain + `mode: "strict" is invalid; supported values: Strict, NonStrict`
@@ -423,8 +423,8 @@ func TestPolicyLooksAtChanges(t *testing.T) {
 	require.Empty(t, d.enter(group, old))
 }
 
-// TestPolicyKeepsOut of what is not ours.
-func TestPolicyKeepsOut(t *testing.T) {
+// TestPolicyIgnoresOtherObjects: pods of other schedulers, other keys and other kinds pass.
+func TestPolicyIgnoresOtherObjects(t *testing.T) {
 	d := newDoor(t)
 	bad := annotate("mode", "strict")
 	require.Empty(t, d.enter(podOf("default-scheduler", bad), nil))
@@ -462,8 +462,8 @@ func TestTotalNumber(t *testing.T) {
 		d.enter(pod("min-available", "2", "total-number", "1"), pod("min-available", "1", "total-number", "1")).refused)
 }
 
-// TestPolicySaysAll at once, in less than a KiB.
-func TestPolicySaysAll(t *testing.T) {
+// TestPolicyReportsAllMistakes: one message lists all mistakes, in less than a KiB.
+func TestPolicyReportsAllMistakes(t *testing.T) {
 	d := newDoor(t)
 	require.Equal(t, domain+`mode: "" is invalid; supported values: Strict, NonStrict; `+domain+`network-topology-index: "x" is invalid; supported values: an integer ≥ 0`,
 		d.enter(pod("mode", "", "network-topology-index", "x"), nil).refused)

@@ -221,9 +221,9 @@ func rollingUpdate(r *run, c *cluster) {
 	require.Equal(r, in(r.Then, "podGroupsAfter"), c.names(r))
 }
 
-// TestRearm: a LeaderWorkerSet group is a gang again after all of its pods were recreated. Its PodGroup is a new one, so
+// TestRecreatedGroupIsNewGang: a LeaderWorkerSet group is a gang again after all of its pods were recreated. Its PodGroup is a new one, so
 // a scheduler that treats the old one as satisfied still waits for all pods.
-func TestRearm(t *testing.T) {
+func TestRecreatedGroupIsNewGang(t *testing.T) {
 	r, c := &run{T: t}, newCluster(t)
 	a := backend.Adapter{Registry: c.registry(r, "koordinator")}
 	lws := leaderWorkerSet("x", 1)

@@ -338,9 +338,9 @@ func TestCoreOnlyComputes(t *testing.T) {
 // true, and sleep between two looks.
 var polls = []string{}
 
-// TestNobodySleeps: a test waits for the state that it wants to see, or has a clock of its own. Only a bubble of
+// TestTestsDoNotSleep: a test waits for the state that it wants to see, or has a clock of its own. Only a bubble of
 // testing/synctest may sleep. Tests from outside the process, in test/e2e, have their own rules.
-func TestNobodySleeps(t *testing.T) {
+func TestTestsDoNotSleep(t *testing.T) {
 	sleeps := map[string]bool{}
 	walk(t, []string{"pkg", "cmd", "test", "manifests"}, isTest, func(_, file string, f *ast.File) {
 		if strings.HasPrefix(file, "test/e2e/") || slices.Contains(imports(t, f), "testing/synctest") {
@@ -408,8 +408,8 @@ func walk(t *testing.T, tops []string, want func(name string) bool, see func(pkg
 	}
 }
 
-// TestRefuse: the rules can refuse.
-func TestRefuse(t *testing.T) {
+// TestRulesFindViolations: each rule finds a violation of it.
+func TestRulesFindViolations(t *testing.T) {
 	for _, c := range []struct {
 		pkg, imp string
 		refused  bool

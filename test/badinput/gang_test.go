@@ -225,9 +225,9 @@ func TestModeAndMatchPolicy(t *testing.T) {
 	})
 }
 
-// TestToldOnce: what is wrong is said once, however often the object changes, also if it
-// was there before the scheduler.
-func TestToldOnce(t *testing.T) {
+// TestMistakeIsReportedOnce: a mistake is reported once, however often the object changes. This holds also for an
+// object that is older than the scheduler.
+func TestMistakeIsReportedOnce(t *testing.T) {
 	bad := gang("g", says{"mode": "strict", "waiting-time": "1"}, says{"network-topology-index": "x"}) + bare("b", says{"mode": "strict"})
 	for _, sets := range [][]string{{cluster, bad}, {cluster + bad}} {
 		r := run(t, simulate.Options{}, sets...)

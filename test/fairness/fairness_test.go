@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNobodyWaitsForEver: on any trace each gang runs to its end. What a team lacks of its fair share is at most what
+// TestEachGangEnds: on any trace each gang runs to its end. What a team lacks of its fair share is at most what
 // its next gang needs, and one gang more.
-func TestNobodyWaitsForEver(t *testing.T) {
+func TestEachGangEnds(t *testing.T) {
 	for seed := range uint64(4) {
 		m := play(draw(seed+1), usual)
 		for _, g := range m.gangs {

@@ -33,8 +33,8 @@ func TestParse(t *testing.T) {
 	require.ErrorContains(t, err, "want some of stock,stock-gang,stock-gang-topology,koordinator,muster")
 }
 
-// TestVain: all that a gang may evict, and all that is free, is one node too few for it.
-func TestVain(t *testing.T) {
+// TestVictimsAreOneNodeTooFew: all nodes that a gang may free, and all free ones, are one too few for it.
+func TestVictimsAreOneNodeTooFew(t *testing.T) {
 	all, spine := nodes(2*nodesPerSpine), map[string]string{}
 	for _, n := range all {
 		spine[n.Name] = n.Labels[localcluster.SpineLabel]

@@ -167,8 +167,8 @@ func TestQuotas(t *testing.T) {
 	require.ErrorContains(t, err, "want some of")
 }
 
-// TestBefore: another build of Muster takes part where a flag names it, and nowhere else.
-func TestBefore(t *testing.T) {
+// TestOtherBuildTakesPart: another build of Muster takes part only if a flag names it.
+func TestOtherBuildTakesPart(t *testing.T) {
 	o, err := parse(nil)
 	require.NoError(t, err)
 	require.NotContains(t, o.contenders, beforeName)

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// TestMadeAgain: a gang that loses a member to an eviction goes and comes back whole, and has then its whole time before it.
-func TestMadeAgain(t *testing.T) {
+// TestEvictedGangIsRecreated: a gang that loses a member to an eviction is deleted and recreated whole. Its time starts again.
+func TestEvictedGangIsRecreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &play{client: fake.NewClientset(), trace: trace(Gang{Name: "a", Size: 2, Lasts: 10 * time.Second})}
 		p.begin()
@@ -51,8 +51,8 @@ func TestMadeAgain(t *testing.T) {
 	})
 }
 
-// TestMadeLate: a pod that is made while the others of its run are taken away goes, too.
-func TestMadeLate(t *testing.T) {
+// TestLatePodIsDeleted: a pod that is created while the others of its run are deleted is deleted, too.
+func TestLatePodIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &play{client: fake.NewClientset(), trace: trace(Gang{Name: "a", Size: 2})}
 		p.begin()

@@ -134,8 +134,8 @@ func TestWaits(t *testing.T) {
 	require.Zero(t, late.Utilisation, "no gang comes any more")
 }
 
-// TestAgain: what was seen is read as it was written, and judged as before.
-func TestAgain(t *testing.T) {
+// TestJudgeAgain: events are read as they were written, and judged as before.
+func TestJudgeAgain(t *testing.T) {
 	o := options{again: t.TempDir(), contenders: []string{"muster"}, during: time.Second}
 	gangs := trace(Gang{Name: "a", Size: 1})
 	gangs.Kind, gangs.Seed = "full", 3
@@ -272,8 +272,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// What may never be is told of each trace.
-func TestFaultsOfAll(t *testing.T) {
+// TestFaultsOfEachTrace: forbidden results are reported for each trace.
+func TestFaultsOfEachTrace(t *testing.T) {
 	all := results()
 	require.NoError(t, faults(all, "muster"))
 	all[3].Partial = 1
@@ -336,8 +336,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestDue: what is due at one time is done in the order in which it was said.
-func TestDue(t *testing.T) {
+// TestAgendaKeepsOrder: entries for the same time run in the order in which they were added.
+func TestAgendaKeepsOrder(t *testing.T) {
 	var all agenda
 	did := []int{}
 	for i, when := range []int{3, 1, 3, 2, 1} {
@@ -349,8 +349,8 @@ func TestDue(t *testing.T) {
 	require.Equal(t, []int{1, 4, 3, 0, 2}, did)
 }
 
-// TestSaidToAll: each contender is told a gang's size, whether it must be in one leaf, and, where it asks, the priority.
-func TestSaidToAll(t *testing.T) {
+// TestContendersGetTheSameGang: each contender gets a gang's size, its MustGather rule, and the priority if its API has one.
+func TestContendersGetTheSameGang(t *testing.T) {
 	native := nativeGroup(&Gang{Size: 3, Priority: 2, Must: true}, "g").(*schedulingv1beta1.PodGroup).Spec
 	require.Equal(t, int32(3), native.SchedulingPolicy.Gang.MinCount)
 	require.Equal(t, "high", native.PriorityClassName, "kube-scheduler refuses pods of another priority than their group's")
@@ -364,8 +364,8 @@ func TestSaidToAll(t *testing.T) {
 	require.Contains(t, said(Gang{Size: 3}), "minMember:3")
 }
 
-// TestOver: a run that has come to its end holds its nodes until its pods have gone, which is neither use nor partial.
-func TestOver(t *testing.T) {
+// TestEndedRunHoldsNodes: an ended run holds its nodes until its pods are gone. This time counts neither as use nor as partial.
+func TestEndedRunHoldsNodes(t *testing.T) {
 	got := Judge(trace(Gang{Name: "a", Size: 1}, Gang{Name: "b", At: 5 * time.Second, Size: 2}), []Event{
 		at(0, Bound, "a", 0, "a-0", "node-0"),
 		at(2, Finished, "a", 0),

@@ -76,9 +76,9 @@ func TestTheFirstJob(t *testing.T) {
 	runs(t, paste(t, block(t, "ClusterNetworkTopology"), block(t, "PodGroup")))
 }
 
-// TestTheJobOfControllers: what an Indexed Job and a StatefulSet make of the README's runs, with
+// TestControllersCreateTheJob: an Indexed Job and a StatefulSet with the README's pod template run, with
 // its PodGroup.
-func TestTheJobOfControllers(t *testing.T) {
+func TestControllersCreateTheJob(t *testing.T) {
 	group, _, _ := strings.Cut(block(t, "PodGroup"), "---\n")
 	var job batchv1.Job
 	require.NoError(t, yaml.UnmarshalStrict([]byte(block(t, "Job")), &job))

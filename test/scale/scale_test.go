@@ -576,8 +576,8 @@ func BenchmarkBook(b *testing.B) {
 	}
 }
 
-// TestSmall goes through what is measured once, on little clusters.
-func TestSmall(t *testing.T) {
+// TestBenchmarksRun runs each benchmark once, on small clusters.
+func TestBenchmarksRun(t *testing.T) {
 	names, nodes := network(100, baseLayers)
 	require.Len(t, names, baseLayers)
 	require.Equal(t, 100, topology.Build(names, nodes).NumNodes())

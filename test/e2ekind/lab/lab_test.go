@@ -70,8 +70,8 @@ func TestArchive(t *testing.T) {
 	require.ErrorContains(t, image.archive(io.Discard, t.TempDir()), "image localhost/a:dev: open /nowhere")
 }
 
-// A node is Debian without what is a machine's, with our files in the place of Debian's.
-func TestLay(t *testing.T) {
+// TestNodeImage: a node is Debian without the files of a machine, and our files replace Debian's.
+func TestNodeImage(t *testing.T) {
 	debian := filepath.Join(t.TempDir(), "debian.tar")
 	file, err := os.Create(debian)
 	require.NoError(t, err)
