@@ -22,9 +22,9 @@ import (
 
 // preset is what a file of topologies/ should say and do.
 type preset struct {
-	layers string   // one line for each layer above the nodes, top down: its name and its keys
-	nodes  []string // name, then key=value; keys may leave out what the preset's first key begins with, up to its last slash
-	tree   []string // layer path, of the named domains, and how many unnamed ones
+	layers string   // one line for each layer above the nodes, top down: its name and its keys.
+	nodes  []string // name, then key=value. A key may leave out the prefix of the preset's first key, up to its last slash.
+	tree   []string // layer and path of each named domain, and the number of unnamed ones.
 }
 
 var presets = map[string]preset{

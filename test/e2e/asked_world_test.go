@@ -48,12 +48,12 @@ type askedTeam struct {
 // askedGang is a gang of which members wait.
 type askedGang struct {
 	name  string
-	about string // what is special about it
-	least int    // minMember
-	runs  int    // so many members run already
-	alike bool   // its members need the same, and it starts without other gangs
-	must  string // the layer in one domain of which it gathers; "" is none
-	odd   bool   // counts of members must be multiples
+	about string // the special trait of the gang.
+	least int    // minMember.
+	runs  int    // so many members run already.
+	alike bool   // its members need the same, and it starts without other gangs.
+	must  string // the layer in one domain of which it gathers; "" is none.
+	odd   bool   // counts of members must be multiples.
 }
 
 // askedClasses are the PriorityClasses. Gangs of the last one do not preempt.

@@ -25,27 +25,27 @@ type ledger struct {
 
 	mu      sync.Mutex
 	pods    map[string]*v1.Pod
-	used    map[string]int64           // millicores, by node
-	victims map[types.UID]*victim      // all that were evicted
-	places  map[string]string          // the nodes that members of jobs were nominated for last, until they are bound
-	ends    map[string]bool            // pods that terminate because the test deletes them, even if the scheduler evicted them first
-	movedBy map[string]map[string]bool // by job that gave up its nominated nodes: the jobs of higher priority that waited then
-	wrong   []string                   // what must not be
-	story   []string                   // what has happened
-	steps   int                        // bindings, nominations and evictions until now
-	alarms  map[int]chan<- struct{}    // closed at these numbers of steps
-	counts  map[string]int             // of each kind of step
+	used    map[string]int64           // millicores, by node.
+	victims map[types.UID]*victim      // all that were evicted.
+	places  map[string]string          // the nodes that members of jobs were nominated for last, until they are bound.
+	ends    map[string]bool            // pods that terminate because the test deletes them, even if the scheduler evicted them first.
+	movedBy map[string]map[string]bool // by job that gave up its nominated nodes: the jobs of higher priority that waited then.
+	wrong   []string                   // forbidden states.
+	story   []string                   // what has happened.
+	steps   int                        // bindings, nominations and evictions until now.
+	alarms  map[int]chan<- struct{}    // closed at these numbers of steps.
+	counts  map[string]int             // of each kind of step.
 }
 
 // victim is a pod that was evicted.
 type victim struct {
 	name, node string
 	priority   int32
-	job        string          // that it was a member of, "" if of none
-	by         map[string]bool // the jobs that were nominated for its node then
-	places     []guest         // the nodes of the jobs in by, then
-	used       bool            // a job of higher priority has come to its node since
-	overtaken  bool            // a job of higher priority has taken a place of a job in by
+	job        string          // the job that it was a member of, "" if of none.
+	by         map[string]bool // the jobs that were nominated for its node then.
+	places     []guest         // the nodes of the jobs in by, then.
+	used       bool            // a job of higher priority has come to its node since.
+	overtaken  bool            // a job of higher priority has taken a place of a job in by.
 }
 
 // guest is a pod that has a node, or is nominated for it.

@@ -31,9 +31,9 @@ type job struct {
 	teams    []team
 	rule     rule
 	priority string
-	exposed  bool // it may be evicted
-	devices  bool // members have a card each, or a half, by claims that are made for them
-	net      bool // all members share a claim for a device that every node reaches
+	exposed  bool // it may be evicted.
+	devices  bool // members have a card each, or a half, by claims that are made for them.
+	net      bool // all members share a claim for a device that every node reaches.
 
 	submitted atomic.Bool
 	finished  bool

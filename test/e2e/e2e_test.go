@@ -125,11 +125,11 @@ func condition(asked string) (bool, error) {
 
 // harness is what all scripts share.
 type harness struct {
-	scheduler, kubectl string // programs
-	ctlBinary          string // musterctl, which is built when it is first used
-	helmBinary         string // which is built when it is first used
-	controllerProgram  string // muster-controller, likewise
-	home               string // where kubectl keeps what it has learnt of clusters
+	scheduler, kubectl string // programs.
+	ctlBinary          string // musterctl, which is built when it is first used.
+	helmBinary         string // which is built when it is first used.
+	controllerProgram  string // muster-controller, likewise.
+	home               string // where kubectl keeps what it has learnt of clusters.
 	shared             *cluster
 }
 

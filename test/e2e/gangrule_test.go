@@ -45,11 +45,11 @@ const beginsWithin = 10 * time.Second
 
 // gangSeen is what is known of one gang.
 type gangSeen struct {
-	members map[types.UID]*v1.Pod // that count
-	most    int                   // of them at one time, since none was bound
-	since   time.Time             // of the first binding
-	whole   bool                  // enough were bound since
-	planned time.Time             // start of the last start with enough members, if all of its bound members have gone since
+	members map[types.UID]*v1.Pod // members that count.
+	most    int                   // of them at one time, since none was bound.
+	since   time.Time             // of the first binding.
+	whole   bool                  // enough were bound since.
+	planned time.Time             // begin of the last start with enough members, if all of its bound members have gone since.
 }
 
 // onTheirWay is how long bindings are that were sent before the API server told of a deletion.

@@ -26,12 +26,12 @@ type audit struct {
 
 	mu     sync.Mutex
 	pods   map[string]*v1.Pod
-	used   map[string]int    // GPUs, by node
-	places map[string]string // where members are nominated, until they are bound
-	asked  []string          // residents that got DisruptionTarget
-	left   int               // residents that were deleted
-	graces map[int64]bool    // of evicted pods
-	rival  string            // its answer before the gang ran
+	used   map[string]int    // GPUs, by node.
+	places map[string]string // where members are nominated, until they are bound.
+	asked  []string          // residents that got DisruptionTarget.
+	left   int               // residents that were deleted.
+	graces map[int64]bool    // of evicted pods.
+	rival  string            // its answer before the gang ran.
 	wrong  []string
 	story  []string
 	over   bool

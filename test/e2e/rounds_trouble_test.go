@@ -22,10 +22,10 @@ const (
 	// a member of a running gang is replaced: beside finished ones, after the PodGroup was recreated, under another
 	// scheduler
 	replacements = "replacements"
-	lostRequests = "requests" // the API server does not take them at first
-	foreigners   = "foreign"  // pods of another scheduler wait, nominated by it
-	groups       = "groups"   // running gangs are GangGroups
-	remade       = "remade"   // PodGroups of running gangs are made again
+	lostRequests = "requests" // the API server does not take them at first.
+	foreigners   = "foreign"  // pods of another scheduler wait, nominated by it.
+	groups       = "groups"   // running gangs are GangGroups.
+	remade       = "remade"   // PodGroups of running gangs are made again.
 )
 
 // troubles are what else happens in a round.

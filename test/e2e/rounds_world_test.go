@@ -38,13 +38,13 @@ type resident struct {
 	name, node string
 	spine      int
 	gpus       int
-	class      string // one of roundClasses
-	protection string // the label that says that it must not be evicted, "" if none
-	team       int    // index into teams, -1 if none
-	budget     int    // index into budgets, -1 if none
-	grace      int64  // seconds
-	leaves     int    // milliseconds from when it is told to
-	departs    bool   // the test deletes it before the gang comes
+	class      string // one of roundClasses.
+	protection string // the label that says that it must not be evicted, "" if none.
+	team       int    // index into teams, -1 if none.
+	budget     int    // index into budgets, -1 if none.
+	grace      int64  // seconds.
+	leaves     int    // milliseconds from the eviction to the end.
+	departs    bool   // the test deletes it before the gang comes.
 }
 
 // runningGang has members among the residents; least of them are minMember.

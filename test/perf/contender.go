@@ -21,14 +21,14 @@ type contender struct {
 	name string
 	// program is the scheduler's; none binds by itself.
 	program string
-	gates   string   // --feature-gates
-	profile string   // schedulerName
-	foreign *foreign // it is another project's; nil: it is Kubernetes' or ours
-	before  bool     // it is another build of Muster, which only a flag brings in
-	quotas  bool     // its gangs have quotas; only a flag brings it in
-	whole   bool     // gangs start whole or not at all
-	gathers bool     // gangs stay in one spine
-	watches bool     // it has an informer of pods, as every scheduler must
+	gates   string   // --feature-gates.
+	profile string   // schedulerName.
+	foreign *foreign // it is another project's; nil: it is Kubernetes' or ours.
+	before  bool     // it is another build of Muster, which only a flag brings in.
+	quotas  bool     // its gangs have quotas; only a flag brings it in.
+	whole   bool     // gangs start whole or not at all.
+	gathers bool     // gangs stay in one spine.
+	watches bool     // it has an informer of pods, as every scheduler must.
 	only    func(Shape) bool
 	// dress makes a pod one of the contender's; i counts through the backlog.
 	dress func(p *v1.Pod, i int, s Shape)

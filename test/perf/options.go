@@ -16,14 +16,14 @@ type options struct {
 	contenders []string
 	rounds     int
 	running    bool
-	churn      time.Duration // 0: drains are measured
-	every      time.Duration // how often something changes in a churn
-	vain       bool          // what evictions could not help is asked of a churn
-	unlike     bool          // no two gangs of a churn ask for the same
+	churn      time.Duration // 0: drains are measured.
+	every      time.Duration // how often something changes in a churn.
+	vain       bool          // what evictions could not help is asked of a churn.
+	unlike     bool          // no two gangs of a churn ask for the same.
 	timeout    time.Duration
 	muster     string
-	before     string // another build of it; "" for none
-	quotas     int    // how many there are for a contender with quotas; 0: there is none
+	before     string // another build of it; "" for none.
+	quotas     int    // how many there are for a contender with quotas; 0: there is none.
 	root       string
 	json, svg  string
 }

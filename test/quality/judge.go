@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// What was seen of a pod, or of all pods of a run.
+// EventKind is the kind of an event of a pod, or of all pods of a run.
 type EventKind int
 
 const (
-	Created  EventKind = iota // all pods of the run exist
-	Bound                     // a pod has a node
-	Evicted                   // a pod leaves, and the scheduler wanted it
-	Gone                      // a pod leaves for another reason
-	Finished                  // the run has come to its end; its pods go, and each is told as Gone
-	Stopped                   // the play is over, and not all gangs have ended; of no gang
+	Created  EventKind = iota // all pods of the run exist.
+	Bound                     // a pod has a node.
+	Evicted                   // the scheduler evicts a pod.
+	Gone                      // a pod terminates for another reason.
+	Finished                  // the run has come to its end; each of its pods gets an event Gone.
+	Stopped                   // the play is over, and not all gangs have ended; of no gang.
 )
 
 func (k EventKind) String() string {
@@ -84,13 +84,13 @@ type run struct {
 	name    string
 	created time.Duration
 	started time.Duration
-	nodes   map[string]string // by pod
-	whole   bool              // all have a node now
-	was     bool              // and once had
-	held    bool              // one had a node
-	broken  bool              // it lost a member
-	over    bool              // it has come to its end, and holds nodes only until its pods have gone
-	needed  bool              // a gang of higher priority took a node of it
+	nodes   map[string]string // by pod.
+	whole   bool              // all have a node now.
+	was     bool              // and once had.
+	held    bool              // one had a node.
+	broken  bool              // it lost a member.
+	over    bool              // it has come to its end, and holds nodes only until its pods have gone.
+	needed  bool              // a gang of higher priority took a node of it.
 }
 
 type runKey struct {
