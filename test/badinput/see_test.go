@@ -207,7 +207,7 @@ func how(r *simulate.Result, p simulate.Pod) string {
 // lines is a text of several lines.
 func lines(all ...string) string { return strings.Join(append(all, ""), "\n") }
 
-// rejected is what users see of gang g, of which something cannot be carried out.
+// rejected is what users see of gang g if a part of it cannot be carried out.
 func rejected(why string) string {
 	return lines("pods g-0 g-1: gated: rejected: "+why, "PodGroup g: Rejected: rejected: "+why, "event PodGroup g: Rejected: rejected: "+why)
 }

@@ -993,7 +993,7 @@ func (g *askedGame) askAgain(ctx context.Context, may string) error {
 	return nil
 }
 
-// free lets a pod leave that is told to.
+// free lets a terminating pod end.
 func (g *askedGame) free(ctx context.Context, p *v1.Pod) error {
 	if len(p.Finalizers) == 0 {
 		return nil

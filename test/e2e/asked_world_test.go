@@ -45,7 +45,7 @@ type askedTeam struct {
 	pods        int
 }
 
-// askedGang is a gang of which members wait.
+// askedGang is a gang with waiting members.
 type askedGang struct {
 	name  string
 	about string // the special trait of the gang.
@@ -150,7 +150,7 @@ func (w *askedWorld) drawNode(names []string) *v1.Node {
 
 func cpusOf(n *v1.Node) int { return int(n.Status.Allocatable.Cpu().Value()) }
 
-// drawRunning has pods run, some of them of gangs, some of which may not be evicted.
+// drawRunning draws running pods. Some of them are members of gangs, and some are protected.
 func (w *askedWorld) drawRunning() {
 	for i := range w.random.IntN(4) {
 		w.teams = append(w.teams, askedTeam{name: fmt.Sprintf("v%d", i), class: pick(w, "p1", "p1", "p5", "p9")})

@@ -271,7 +271,7 @@ func (r rooms) all() (all room) {
 	return all
 }
 
-// fits says whether there is a place for a job of which nothing is bound.
+// fits says whether a job without a bound member fits.
 func (r rooms) fits(j *job) bool {
 	total := team{}
 	for _, t := range j.teams {

@@ -74,7 +74,7 @@ func inAnyRole(grant string) string {
 	return what
 }
 
-// used are the permissions of which an account has made use.
+// used are the permissions that an account has used.
 func used(log, account string) (map[string]bool, error) {
 	out := map[string]bool{}
 	return out, eachRequest(log, func(r request) {

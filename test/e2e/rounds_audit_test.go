@@ -243,7 +243,7 @@ func (a *audit) running() string {
 	return ""
 }
 
-// leaving waits until the first resident leaves, or it is too late for that.
+// leaving waits until the first resident terminates, or it is too late for that.
 func (a *audit) leaving() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -286,7 +286,7 @@ func (a *audit) refused() string {
 	return "no member is told that eviction does not help; " + a.says()
 }
 
-// says is what the members are told.
+// says lists the messages of the members.
 func (a *audit) says() string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(a.pods)) {

@@ -296,7 +296,7 @@ func (r *round) teamsAcross(gone []int) (n int) {
 	return n
 }
 
-// teamsSparing counts the gangs of which some leave and the rest goes on.
+// teamsSparing counts the gangs that lose some members and go on.
 func (r *round) teamsSparing(gone []int) (n int) {
 	for g := range r.teams {
 		if out := r.ofTeam(g, gone); len(out) > 0 && len(out) < len(r.team(g)) {

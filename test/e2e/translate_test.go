@@ -115,7 +115,7 @@ func (s *script) startTranslator(ctx context.Context, args []string) (*scheduler
 	return p, nil
 }
 
-// waitIdle waits until the controller has looked at all that it knows of: wait-idle SOURCE...
+// waitIdle waits until the controller has read all objects that it knows of: wait-idle SOURCE...
 func (s *script) waitIdle(ctx context.Context, args []string) error {
 	p, err := s.running(translator)
 	if err != nil {

@@ -154,7 +154,7 @@ func (s *script) waitMessage(ctx context.Context, args []string) error {
 	})
 }
 
-// message is what a pod is told about its scheduling.
+// message is the message of a pod's condition PodScheduled.
 func message(pod *v1.Pod) string {
 	if pod != nil {
 		for _, c := range pod.Status.Conditions {

@@ -57,7 +57,7 @@ func (w *world) loadImage(project, tag string) {
 	require.NoError(w, w.lab.Load(w.Context(), archive, "", ""))
 }
 
-// loadMember gives the nodes the program of which the gangs of these steps are made.
+// loadMember loads the program of the gangs of these steps into the nodes.
 func (w *world) loadMember() {
 	archive := filepath.Join(w.lab.Folder(), "member.tar")
 	image := lab.Image{Name: memberImage, Entry: "/member", User: "65532:65532", Files: map[string]string{"/member": w.lab.Built(lab.Member)}}
@@ -65,7 +65,7 @@ func (w *world) loadMember() {
 	require.NoError(w, w.lab.Load(w.Context(), archive, "", ""))
 }
 
-// uninstall leaves what was there before the installation, and the CRDs, by which objects of users live.
+// uninstall restores the state before the installation, and keeps the CRDs, since users' objects depend on them.
 func uninstall(w *world) {
 	w.remove()
 	w.isBare()
@@ -98,7 +98,7 @@ func (w *world) isBare() {
 	w.say("%d objects, as before the installation, and the CRDs: %s", len(w.bare), strings.Join(crds, " "))
 }
 
-// inventory names all objects of the kinds of which an installation is made. Node leases come and go.
+// inventory names all objects of the kinds of an installation. Node leases come and go.
 func (w *world) inventory() (names []string) {
 	w.Helper()
 	kinds := "namespaces,clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts,configmaps,secrets,services,deployments,poddisruptionbudgets," +

@@ -23,7 +23,7 @@ func (k EventKind) String() string {
 	return [...]string{"created", "bound", "evicted", "gone", "finished", "stopped"}[k]
 }
 
-// Event is one of them. A gang that lost a member is made again, and is then another run.
+// Event is one of them. A gang that lost a member is recreated, and is then another run.
 type Event struct {
 	At   time.Duration
 	Kind EventKind

@@ -98,7 +98,7 @@ func (v *virtual) tell(kind EventKind, a *attempt, pod int, node string) {
 	v.events = append(v.events, Event{At: v.now, Kind: kind, Gang: a.Name, Run: a.run, Pod: fmt.Sprintf("%s-%d", a.Name, pod), Node: node})
 }
 
-// come has all pods of a run be there, and be looked at so much later.
+// come creates all pods of a run, which the policy sees so much later.
 func (v *virtual) come(a *attempt, later time.Duration) {
 	a.since = v.now
 	v.tell(Created, a, 0, "")
@@ -205,7 +205,7 @@ func (v *virtual) start(a *attempt, p *plan.Plan) {
 	})
 }
 
-// leave takes a run away, all pods at once; as is the first of them so are told.
+// leave ends a run, all pods at once. The first pod gets the event first, the others Gone.
 func (v *virtual) leave(a *attempt, first EventKind) {
 	a.gone = true
 	for i, n := range a.nodes {
