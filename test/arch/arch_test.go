@@ -31,7 +31,7 @@ var core = []string{
 }
 
 // std is the standard library of the core: no locks, logs, files, network or chance.
-// Only the gang book is told what time it is; see clocks.
+// Only the gang book gets the time as an argument; see clocks.
 var std = []string{
 	"cmp", "container/heap", "errors", "fmt", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings",
 }

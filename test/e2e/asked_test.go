@@ -163,7 +163,7 @@ func (b branch) walk(do func(branch)) {
 	}
 }
 
-// answers are all that is said of a world before a scheduler runs.
+// answers are musterctl's answers about a world before a scheduler runs.
 type answers struct {
 	gangs map[string]said
 	queue []waiter
@@ -216,7 +216,7 @@ func askedPriorities() (all []*schedulingv1.PriorityClass) {
 	return append(all, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: politeClass}, Value: 9, PreemptionPolicy: &never})
 }
 
-// play plays one world, and says whether all that was said is so.
+// play plays one world, and says whether the scheduler did what musterctl had announced.
 func (a *askedWorlds) play(number int) bool {
 	w := drawAsked(a.seed, number)
 	g := &askedGame{askedWorlds: a, world: w}
@@ -253,7 +253,7 @@ func (g *askedGame) fault(format string, args ...any) {
 	g.faults = append(g.faults, fmt.Sprintf(format, args...))
 }
 
-// report tells what was said and what was done, and the world, which "musterctl simulate -f" reads.
+// report prints what was announced, what happened, and the world, which "musterctl simulate -f" reads.
 func (g *askedGame) report() {
 	var out strings.Builder
 	fmt.Fprintf(&out, "seed %d (%s), %v: play it alone with %s=%d\n", g.seed, seedEnv, g.world, worldEnv, g.world.number)
@@ -629,7 +629,7 @@ func reasonOf(u *unstructured.Unstructured) string {
 	return ""
 }
 
-// compare compares what was said of this moment with what was done, while victims stay.
+// compare compares the announcements for this moment with what happened, while victims stay.
 func (g *askedGame) compare(ctx context.Context, pods map[string]*v1.Pod) error {
 	evicted, err := g.history.evicted(ctx)
 	if err != nil {
@@ -764,7 +764,7 @@ func (g *askedGame) compareRoom(gang askedGang, s said, pods map[string]*v1.Pod)
 	}
 }
 
-// takesRoom says whether it was said of a gang that it does.
+// takesRoom says whether musterctl has announced that the gang takes capacity.
 func (g *askedGame) takesRoom(gang string) bool {
 	switch g.before.gangs[strings.TrimPrefix(gang, metav1.NamespaceDefault+"/")].State {
 	case "Unschedulable", "NeverFits", "Waiting", "Rejected":
@@ -862,7 +862,7 @@ func (g *askedGame) compareTried() error {
 	return nil
 }
 
-// compareTree compares the topology as it was said to be with what the scheduler writes of it.
+// compareTree compares musterctl's topology with the status that the scheduler writes.
 func (g *askedGame) compareTree(ctx context.Context) error {
 	said := map[string]int{}
 	g.before.rooms[g.world.gangs[0].name].walk(func(b branch) {

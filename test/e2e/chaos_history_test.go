@@ -170,7 +170,7 @@ func (l *ledger) seen(pod *v1.Pod) {
 	if node := old.Status.NominatedNodeName; node != "" && pod.Status.NominatedNodeName == "" && pod.Spec.NodeName == "" {
 		l.tell("%s is no longer nominated for %s", pod.Name, node)
 	}
-	// A pod that was only told that it is to leave stays if the API server or the scheduler goes then.
+	// A pod with the condition DisruptionTarget but no deletion stays if the API server or the scheduler stops then.
 	if evicted(pod) && pod.DeletionTimestamp != nil && l.victims[pod.UID] == nil && !l.ends[pod.Name] {
 		l.evict(pod, pod.Spec.NodeName)
 	}

@@ -52,7 +52,7 @@ type gangSeen struct {
 	planned time.Time             // begin of the last start with enough members, if all of its bound members have gone since.
 }
 
-// onTheirWay is how long bindings are that were sent before the API server told of a deletion.
+// onTheirWay is how long a binding may take that was sent before the API server reported a deletion.
 const onTheirWay = time.Second
 
 func newGangRule(least int, labels []string) *gangRule {

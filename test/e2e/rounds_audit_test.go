@@ -168,7 +168,7 @@ func (a *audit) nominationOf(pod, old *v1.Pod) {
 	}
 }
 
-// leavingOf sees whether a resident has been told to leave, and how.
+// leavingOf sees whether a resident has been evicted, and how.
 func (a *audit) leavingOf(pod, old *v1.Pod, gone bool) {
 	if evicted(pod) && !evicted(old) {
 		a.asked = append(a.asked, pod.Name)

@@ -410,7 +410,7 @@ func newEnding(b *bench, c contender, s Shape) *ending {
 	return e
 }
 
-// bound is told of every pod that is bound, of one after the other.
+// bound is called for every bound pod, one after the other.
 func (e *ending) bound(pod string, at place) {
 	e.count.Add(1)
 	e.pods[at.gang] = append(e.pods[at.gang], pod)

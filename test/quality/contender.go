@@ -18,7 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/test/koord"
 )
 
-// contender is a scheduler, and how a gang is said to it. What it cannot express is said as nearly as it can.
+// contender is a scheduler, and how a gang is written for it. Its API may not express everything; the nearest form is
+// used.
 type contender struct {
 	name    string
 	profile string // schedulerName

@@ -87,7 +87,7 @@ func TestTheArgumentsDecode(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestOneShape: what is said of one kind of PodGroup holds for the other, but for a time of 0.
+// TestOneShape: both kinds of PodGroup have the same descriptions, except for a time of 0.
 func TestOneShape(t *testing.T) {
 	root, _ := current(t)
 	var schemas []map[string]apiextensions.JSONSchemaProps

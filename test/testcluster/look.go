@@ -137,7 +137,7 @@ func (c *Cluster) queued(p *v1.Pod) (says string) {
 	return says
 }
 
-// Describe is what there is and what was said, for a test that fails.
+// Describe lists the objects, conditions and events, for a test that fails.
 func (c *Cluster) Describe() string {
 	var out []string
 	list, _ := c.Client.CoreV1().Pods("default").List(context.Background(), metav1.ListOptions{})

@@ -55,7 +55,7 @@ type Lab struct {
 	bury     func()
 }
 
-// Start makes a cluster with so many workers. Progress is told in lines.
+// Start makes a cluster with so many workers. It prints its progress in lines.
 func Start(ctx context.Context, progress io.Writer, workers int) (*Lab, error) {
 	l := &Lab{name: fmt.Sprintf("muster-e2e-%d", os.Getpid()), progress: progress, workers: workers, path: os.Getenv("PATH")}
 	switch node := os.Getenv("KIND_NODE"); node {
