@@ -92,18 +92,18 @@ server would refuse.`,
 	flags.StringVar(&f.config, "config", "", "`FILE` with a KubeSchedulerConfiguration (default: that of a dump that was made with one, or one that serves muster-scheduler and koord-scheduler)")
 	flags.BoolVar(&f.victimsStay, "victims-stay", false, "evicted and deleted pods keep terminating until a --then file deletes them once more")
 	flags.Var(&f.timeout, "timeout", "how long the simulation may take")
-	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: table or json")
+	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: table, wide (a table with the whole messages of pods) or json")
 	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "`VERSION` of the cluster, such as 1.34 (default: that of the newest kubelet of the nodes)")
 	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler, on standard error (default: nothing is logged)")
-	complete(cmd, "output", "table", "json")
+	complete(cmd, "output", "table", "wide", "json")
 	complete(cmd, "only", "waiting", "evicted", "gang=")
 	complete(cmd, "what-if", "evict=", "evict=gang/", "cordon=", "add-nodes=")
 	return cmd
 }
 
 func (f *simulateFlags) run(cmd *cobra.Command) error {
-	if f.output != "table" && f.output != "json" {
-		return usageError("--output %s: supported values: table, json", f.output)
+	if f.output != "table" && f.output != "wide" && f.output != "json" {
+		return usageError("--output %s: supported values: table, wide, json", f.output)
 	}
 	if len(f.files) == 0 && !f.fromCluster {
 		return usageError("nothing to simulate: give at least one -f FILE, or --from-cluster")
@@ -138,7 +138,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if f.output == "json" {
 		return writeJSON(cmd.OutOrStdout(), result)
 	}
-	_, err = io.WriteString(cmd.OutOrStdout(), harmless(simulateTable(result)))
+	_, err = io.WriteString(cmd.OutOrStdout(), harmless(simulateTable(result, f.output == "wide")))
 	return err
 }
 

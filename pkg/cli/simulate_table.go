@@ -8,14 +8,19 @@ import (
 	"unicode/utf8"
 
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
 // tableWidth is the most columns of a table.
 const tableWidth = 100
 
 // simulateTable formats a result: a summary line, the changes, the gangs, the new pods, the held pods, the
-// mistakes in objects, and the explanations of evictions.
-func simulateTable(r *simulate.Result) string {
+// mistakes in objects, and the explanations of evictions. wide shows messages with the text that tools match.
+func simulateTable(r *simulate.Result, wide bool) string {
+	message, podLines := status.Plain, maxPodMessageLines
+	if wide {
+		message, podLines = func(whole string) string { return whole }, maxMessageLines
+	}
 	var out strings.Builder
 	out.WriteString(summaryLine(r.Summary) + "\n\n")
 	for _, c := range r.Changes {
@@ -27,7 +32,7 @@ func simulateTable(r *simulate.Result) string {
 	if len(r.Gangs) > 0 {
 		gangs := newTable("GANG", "STATE", "BOUND", "DOMAIN")
 		for _, g := range r.Gangs {
-			note := g.Message
+			note := message(g.Message)
 			if g.State == simulate.Scheduled {
 				note = ""
 			}
@@ -53,7 +58,7 @@ func simulateTable(r *simulate.Result) string {
 		if devices {
 			row = append(row, p.Devices)
 		}
-		pods.add(indented(p.Message, 3), row...)
+		pods.add(indented(message(p.Message), podLines), row...)
 	}
 	pods.writeFirst(&out)
 	held := newTable("NOT MADE YET", "WAITS FOR")
@@ -77,8 +82,11 @@ func simulateTable(r *simulate.Result) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// maxMessageLines is enough for any message.
-const maxMessageLines = 12
+// The most lines of a message: maxMessageLines is enough for any, maxPodMessageLines for the beginning and the end.
+const (
+	maxMessageLines    = 12
+	maxPodMessageLines = 3
+)
 
 // summaryLine counts gangs and pods by state, without the zero counts.
 func summaryLine(s simulate.Summary) string {

@@ -42,5 +42,5 @@ d/c           the cluster
 		{Namespace: "d", Name: "a", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: many},
 		{Namespace: "d", Name: "b", State: simulate.Scheduled, Bound: 2, Min: 2},
 		{Namespace: "d", Name: "c", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: &status.Explanation{Rule: evict.NotAll}},
-	}}))
+	}}, false))
 }

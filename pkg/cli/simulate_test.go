@@ -108,7 +108,7 @@ func TestSimulateExits(t *testing.T) {
 		"bad config":     {[]string{"-f", "cluster.yaml", "--config", "cluster.yaml"}, 2, "Error: --config cluster.yaml: scheduler configuration: "},
 		"two configs":    {[]string{"-f", "cluster.yaml", "--config", "configs.yaml"}, 2, "Error: --config configs.yaml: scheduler configuration: second document at line 7, kind KubeSchedulerConfiguration; supported values: one document, a KubeSchedulerConfiguration"},
 		"bad workload":   {[]string{"-f", "workload.yaml"}, 2, `Error: workload.yaml: document 1, line 1: Job.batch "j" is invalid: spec.parallelism: Invalid value: -2: must be greater than or equal to 0`},
-		"unknown output": {[]string{"-f", "cluster.yaml", "-o", "wide"}, 2, "Error: --output wide: supported values: table, json"},
+		"unknown output": {[]string{"-f", "cluster.yaml", "-o", "yaml"}, 2, "Error: --output yaml: supported values: table, wide, json"},
 		"bad timeout":    {[]string{"-f", "cluster.yaml", "--timeout", "soon"}, 2, "Error: invalid argument \"soon\" for \"--timeout\" flag: must be a duration"},
 	} {
 		t.Run(name, func(t *testing.T) {

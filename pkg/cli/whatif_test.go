@@ -54,7 +54,7 @@ func TestCompletion(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"simulate --only ", "waiting\nevicted\ngang=\n"},
 		{"simulate --what-if ", "evict=\nevict=gang/\ncordon=\nadd-nodes=\n"},
-		{"simulate -o ", "table\njson\n"},
+		{"simulate -o ", "table\nwide\njson\n"},
 		{"drain-plan x -o ", "table\nwide\njson\nyaml\n"},
 		{"empty -o ", "table\nwide\njson\nyaml\n"},
 		{"drain-plan ", ""},

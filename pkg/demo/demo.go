@@ -1,6 +1,7 @@
 // Package demo plays the documented examples on a control plane of this machine and compares every outcome with the documents.
 //
-// It knows kubectl, text and pictures. It must not know the scheduler, which runs as a process of its own.
+// It knows kubectl, text and pictures. On a control plane the scheduler runs as a process of its own, and the package must not know how it
+// decides. Without a control plane it runs simulations.
 //
 //	demo.go       the cluster, the scheduler and kubectl
 //	script.go     the examples, step by step; devices.go and quotas.go are two of them
@@ -9,6 +10,7 @@
 //	world.go      the cluster as a picture
 //	narrator.go   text for a terminal
 //	scheduler.go  the scheduler's process
+//	inmemory.go   the first two examples without a control plane
 package demo
 
 import (

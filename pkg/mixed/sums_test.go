@@ -24,7 +24,7 @@ func unlike(members int) mixed.Job {
 }
 
 // TestPossible: what the sums refuse, and what they leave to a search. Two blocks of two
-// nodes, on each of which there is room for three members.
+// nodes, on each of which there is capacity for three members.
 func TestPossible(t *testing.T) {
 	tree := topology.Build([]string{"BlockLayer"}, []topology.Node{
 		{Name: "n1", Path: []string{"b1"}},
@@ -66,7 +66,7 @@ func TestPossible(t *testing.T) {
 		counts, slots bool // possible by counts alone, and with what nodes take
 	}{
 		{"twelve of any kind", unlike(12), true, true},
-		{"more than there is room for", gangs(13), true, false},
+		{"more than there is capacity for", gangs(13), true, false},
 		{"eleven are no sum of threes", job(11, func(j *mixed.Job) { j.All.Multiple = offer.Multiples{0, 3} }), false, false},
 		{"nine are", job(9, func(j *mixed.Job) { j.All.Multiple = offer.Multiples{0, 3} }), true, true},
 		{"nine of ten are enough", job(10, func(j *mixed.Job) { j.All.Multiple, j.Gangs[0].Need = offer.Multiples{0, 3}, 8 }), true, true},

@@ -105,7 +105,7 @@ var arrows = map[string][]string{
 	},
 	"pkg/kube/status": {
 		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/evict", "pkg/gang",
-		"pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/kube/source", "pkg/plan", "pkg/topology",
+		"pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source", "pkg/plan", "pkg/topology",
 	},
 
 	"pkg/kube/connect": {
@@ -119,7 +119,7 @@ var arrows = map[string][]string{
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source", "pkg/quota", "pkg/topology"},
 	"pkg/kube/departure": {
 		"pkg/apis/config", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source",
-		"pkg/kube/status", "pkg/quota",
+		"pkg/kube/status", "pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/preempt": {
 		"pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/memo",
@@ -146,13 +146,11 @@ var arrows = map[string][]string{
 	"pkg/version":       {},
 	"pkg/cli": {
 		"manifests", "pkg/apis/scheduling", "pkg/demo", "pkg/kube/ask", "pkg/kube/connect", "pkg/kube/elasticquota", "pkg/kube/simulate",
-		"pkg/kube/survey", "pkg/localcluster",
-		"pkg/page", "pkg/topology", "pkg/version",
+		"pkg/kube/status", "pkg/kube/survey", "pkg/localcluster", "pkg/page", "pkg/topology", "pkg/version",
 	},
 	"pkg/demo": {
 		"docs/examples", "manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/device", "pkg/kube/convert",
-		"pkg/localcluster",
-		"pkg/offer", "pkg/picture", "pkg/topology",
+		"pkg/kube/simulate", "pkg/localcluster", "pkg/offer", "pkg/picture", "pkg/topology",
 	},
 
 	"pkg/kube/admit":      {"pkg/kube/backend", "pkg/podgang"},

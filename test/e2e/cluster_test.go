@@ -43,7 +43,7 @@ type cluster struct {
 	dynamic    dynamic.Interface
 }
 
-// sharedCluster returns the cluster that scripts use one after the other.
+// sharedCluster returns the cluster of a harness, which its scripts use one after the other.
 func (h *harness) sharedCluster(t *testing.T, args []string) *cluster {
 	if kubeconfig := os.Getenv(existingEnv); kubeconfig != "" {
 		c, err := openCluster(absolute(t, kubeconfig))

@@ -1,8 +1,8 @@
 // Package e2e tests the scheduler's binary as a process of its own, against a real API
 // server. Each script in testdata is one test; it opens with why it exists.
 //
-// The scripts share the API server of a local control plane, one after
-// the other. With E2E_KUBECONFIG=FILE they use an existing cluster,
+// The scripts share the API servers of two local control planes, each of which runs one script
+// after the other. With E2E_KUBECONFIG=FILE they use an existing cluster,
 // such as kind's: the cluster must have KWOK, for the nodes, and nothing in namespace
 // default, since every script begins by clearing it. Scripts that need a control plane
 // of their own are skipped then.
@@ -88,6 +88,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -101,16 +102,37 @@ func TestScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	h := newHarness(t)
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Scripts mostly wait for conditions, so two run at a time, each on a control plane of its own.
+	harnesses := []*harness{newHarness(t)}
+	if os.Getenv(existingEnv) == "" {
+		harnesses = append(harnesses, newHarness(t))
+	}
+	queue := make(chan string, len(files))
+	for _, file := range files {
+		queue <- file
+	}
+	close(queue)
 	deadline, _ := t.Deadline()
-	testscript.RunT(&oneByOne{t}, testscript.Params{
-		Dir:                "testdata",
-		Setup:              h.setup,
-		Cmds:               commands(nil),
-		Condition:          condition,
-		RequireUniqueNames: true,
-		Deadline:           deadline,
-	})
+	var streams sync.WaitGroup
+	for _, h := range harnesses {
+		streams.Go(func() {
+			for file := range queue {
+				testscript.RunT(&oneByOne{t}, testscript.Params{
+					Files:              []string{file},
+					Setup:              h.setup,
+					Cmds:               commands(nil),
+					Condition:          condition,
+					RequireUniqueNames: true,
+					Deadline:           deadline,
+				})
+			}
+		})
+	}
+	streams.Wait()
 }
 
 // condition answers what scripts ask for in brackets.

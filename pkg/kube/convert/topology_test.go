@@ -39,7 +39,7 @@ func TestDetailStatusEnds(t *testing.T) {
 			t.Fatalf("listed are %s, not %s", asJSON(listed), asJSON(want))
 		}
 		if last > 0 && size(listed) > most {
-			t.Fatalf("%d bytes where there is room for %d", size(listed), most)
+			t.Fatalf("%d bytes where there is capacity for %d", size(listed), most)
 		}
 		for i, l := range left {
 			layer := last + 1 + i
@@ -49,7 +49,7 @@ func TestDetailStatusEnds(t *testing.T) {
 		}
 		// Numbers are reckoned at their longest, other letters as if each of their bytes were written as \u0000.
 		if more := upTo(tree, whole, last+1); len(left) > 0 && size(more)*2+64*(len(more)+1) < most {
-			t.Fatalf("%s is left out, and there is room for %d bytes", left[0].Layer, most)
+			t.Fatalf("%s is left out, and there is capacity for %d bytes", left[0].Layer, most)
 		}
 		y.Count("all listed", len(left) == 0)
 		y.Count("the lowest left out", len(left) > 0 && last > 0)

@@ -98,8 +98,8 @@ func TestSays(t *testing.T) {
 		forQuota bool
 		revoked  string
 	}{
-		"less important":                   {by, 99, "muster: preempting to accommodate a higher priority pod", false, ""},
-		"less important than a gang":       {gangs, 99, "muster: preempting to accommodate a higher priority gang", false, ""},
+		"less important":                   {by, 99, "muster: preempting to accommodate a higher priority pod " + convert.PodKey(by.pod), false, ""},
+		"less important than a gang":       {gangs, 99, "muster: preempting to accommodate a higher priority gang " + gangG.String(), false, ""},
 		"as important":                     {by, 100, "muster: preempting to accommodate pod " + convert.PodKey(by.pod) + ": its quota reclaims what the quota of this pod borrows", true, ""},
 		"more important":                   {gangs, 101, "muster: preempting to accommodate gang " + gangG.String() + ": its quota reclaims what the quota of this pod borrows", true, ""},
 		"of a quota that has too much":     {since, 99, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s"},

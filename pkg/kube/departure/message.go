@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
@@ -22,24 +23,25 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// The executor tells each victim that a pod of higher priority preempts it. Where quotas decide, priorities are not compared, and Resume of
-// the next process must know that.
+// The texts of a victim's condition. Resume of the next process reads byQuota and byDelay: where quotas decide, priorities are not compared.
 const (
 	toAccommodate = "preempting to accommodate "
+	byPriority    = toAccommodate + "a higher priority " // as kube-scheduler says it
 	byQuota       = ": its quota reclaims what the quota of this pod borrows"
 	byDelay       = "since "
 )
 
-// reasonFor returns what a victim is told.
+// reasonFor returns the message of a victim's condition. It names the preemptor, and why it may evict the victim.
 func reasonFor(by preemption.ExecutorPreemptor, victim *v1.Pod) string {
 	p, ok := by.(preemptor)
 	if ok && p.why != "" {
 		return p.SchedulerName() + ": " + byDelay + p.why
 	}
+	name := cmp.Or(p.names(), by.GetNamespace()+"/"+by.GetName())
 	if p.priority(victim) >= by.Priority() {
-		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), cmp.Or(p.names(), by.GetNamespace()+"/"+by.GetName()), byQuota)
+		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byQuota)
 	}
-	return fmt.Sprintf("%s: %sa higher priority %s", by.SchedulerName(), toAccommodate, by.Type())
+	return fmt.Sprintf("%s: %s%s %s", by.SchedulerName(), byPriority, by.Type(), name)
 }
 
 // toldReason returns what a pod was told about its eviction; "" if nothing.
@@ -71,12 +73,11 @@ func disrupted(by preemption.ExecutorPreemptor, victim *v1.Pod) *v1.PodCondition
 	}
 }
 
-// withReason tells victims the actual reason: an executor always names the preemptor's higher priority.
+// withReason writes the reason and the preemptor's name into a victim's condition. The executor's own condition names neither.
+// A victim that is not bound yet is left to the executor, which requeues it.
 func (p *Evictor) withReason(evict PreemptPod) PreemptPod {
 	return func(ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
-		known, ok := by.(preemptor)
-		waits := p.Profile.GetWaitingPod(victim.UID) != nil || p.Profile.GetPodInPreBind(victim.UID) != nil
-		if waits || (!ok || known.why == "") && p.Cache.Priority(victim) < by.Priority() {
+		if p.Profile.GetWaitingPod(victim.UID) != nil || p.Profile.GetPodInPreBind(victim.UID) != nil {
 			return evict(ctx, candidate, by, victim, plugin)
 		}
 		status := victim.Status.DeepCopy()
@@ -88,9 +89,10 @@ func (p *Evictor) withReason(evict PreemptPod) PreemptPod {
 		if err := schedutil.DeletePod(ctx, p.Profile.ClientSet(), victim); err != nil {
 			return false, unlessNotFound(err)
 		}
+		klog.FromContext(ctx).V(2).Info("Evicted a pod", "pod", klog.KObj(victim), "node", candidate.Name(), "reason", reasonFor(by, victim))
 		text := fmt.Sprintf("Preempted by %s %v on node %v", by.Type(), by.UID(), candidate.Name())
-		if ok && known.why != "" {
-			text = "Leaves " + byDelay + known.why
+		if known, ok := by.(preemptor); ok && known.why != "" {
+			text = "Evicted " + byDelay + known.why
 		}
 		p.Profile.EventRecorder().Eventf(victim, by.Obj(), v1.EventTypeNormal, "Preempted", "Preempting", "%s", text)
 		return false, nil

@@ -2,8 +2,10 @@ package departure
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,8 +13,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Terminating is the terminating pods that matter to a reservation, by node index. own are the pods on reserved nodes and the reservation's own
@@ -127,6 +131,27 @@ func (r remembered) terminates(p *v1.Pod) bool {
 // Any returns whether a pod terminates.
 func (l Terminating) Any() bool {
 	return slices.ContainsFunc(l.everywhere, func(onNode []*v1.Pod) bool { return len(onNode) > 0 })
+}
+
+// Sentence returns for users what the reservation waits for. It names the first three pods.
+func (l Terminating) Sentence() string {
+	const named = 3
+	var pods []string
+	for _, onNode := range l.everywhere {
+		for _, p := range onNode {
+			pods = append(pods, convert.PodKey(p)+" on "+p.Spec.NodeName)
+		}
+	}
+	what := "terminated pods to release their devices"
+	if len(pods) > 0 {
+		slices.SortFunc(pods, topology.CompareNames)
+		what = strings.Join(pods[:min(len(pods), named)], ", ")
+		if more := len(pods) - named; more > 0 {
+			what += fmt.Sprintf(" and %d more pods", more)
+		}
+		what += " to terminate"
+	}
+	return "Waits for " + what + "; nodes are reserved for the gang until then."
 }
 
 // Fit returns the terminating pods without which the attempt fits its reserved nodes, or why it does not fit even then. A terminating pod

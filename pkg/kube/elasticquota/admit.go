@@ -378,28 +378,28 @@ func Sentence(r *quota.Refusal) string {
 		return strings.Join(all, ", ")
 	}
 	used, missing := quota.List{}, quota.List{}
-	remedy := "it starts when %s of the quota are free, or raise max"
+	remedy := "Wait until %s of the quota are free, or raise max"
 	for _, name := range r.Exceeds {
 		used[name] = r.Used[name] + r.Reserved[name]
 		if missing[name] = used[name] + r.Request[name] - r.Limit[name]; r.Request[name] > r.Limit[name] {
-			remedy = "it never starts: raise max by %s, or use fewer or smaller pods"
+			remedy = "This never starts: raise max by %s, or use fewer or smaller pods"
 		}
 	}
-	asks := fmt.Sprintf("Quota %s: requests %s", r.Quota, amounts(r.Request))
+	asks := fmt.Sprintf("Quota %s: requested %s", r.Quota, amounts(r.Request))
 	switch r.Cause {
 	case quota.Broken:
 		return fmt.Sprintf("Quota %s cannot be used: %s.", r.Quota, r.Message)
 	case quota.OverMax:
-		return fmt.Sprintf("%s, max %s, used %s; "+remedy+".", asks, amounts(r.Limit), amounts(used), amounts(missing))
+		return fmt.Sprintf("%s, max %s, used %s. "+remedy+".", asks, amounts(r.Limit), amounts(used), amounts(missing))
 	case quota.OverMin:
-		return fmt.Sprintf("%s for non-preemptible pods, min %s, used by such pods %s; raise min, or remove the label %s.",
+		return fmt.Sprintf("%s for non-preemptible pods, min %s, used by such pods %s. Such pods must fit min: raise min, or remove the pods' label %s.",
 			asks, amounts(r.Limit), amounts(used), scheduling.LabelQuotaPreemptible)
 	case quota.Held:
 		return fmt.Sprintf("Quota %s: what is free is reserved for gang %s, which is starving.", r.Quota, shortNames([]string{r.Holder})[0])
 	case quota.NotNext:
-		return fmt.Sprintf("%s, fair share %s, used %s; quota %s borrows first.", asks, amounts(r.Limit), amounts(used), r.Holder)
+		return fmt.Sprintf("%s, fair share %s, used %s; quota %s is first to borrow.", asks, amounts(r.Limit), amounts(used), r.Holder)
 	}
-	return fmt.Sprintf("%s, fair share %s, used %s; no quota lends the missing %s. It starts when that is free, or raise min.",
+	return fmt.Sprintf("%s, fair share %s, used %s; no quota lends the missing %s. Wait until that is free, or raise min.",
 		asks, amounts(r.Limit), amounts(used), amounts(missing))
 }
 

@@ -61,9 +61,9 @@ func TestChosenMembers(t *testing.T) {
 		"more of others":                {max: "12", used: "0", need: 1, cpu: []string{"8", "8", "4", "4", "4"}, want: []string{"02", "234"}, fewest: []string{"0", "2"}},
 		"as many as are alike":          {max: "12", used: "0", need: 1, cpu: []string{"4", "4", "4", "4"}, want: []string{"012"}, fewest: []string{"0"}},
 		"all":                           {max: "14", used: "0", need: 2, cpu: []string{"6", "6", "2"}, want: []string{"012"}, fewest: []string{"01", "02"}},
-		"all are needed":                {max: "8", used: "0", need: 3, cpu: []string{"6", "6", "2"}, fewest: []string{"012"}, says: "Quota q: requests 14 cpu, max 8 cpu, used 0 cpu; it never starts: raise max by 6 cpu, or use fewer or smaller pods.", never: true},
-		"when others have left":         {max: "8", used: "2", need: 2, cpu: []string{"6", "6", "2"}, fewest: []string{"02"}, says: "Quota q: requests 8 cpu, max 8 cpu, used 2 cpu; it starts when 2 cpu of the quota are free, or raise max."},
-		"never":                         {max: "7", used: "1", need: 2, cpu: []string{"6", "6", "2"}, says: "Quota q: requests 8 cpu, max 7 cpu, used 1 cpu; it never starts: raise max by 2 cpu, or use fewer or smaller pods.", never: true},
+		"all are needed":                {max: "8", used: "0", need: 3, cpu: []string{"6", "6", "2"}, fewest: []string{"012"}, says: "Quota q: requested 14 cpu, max 8 cpu, used 0 cpu. This never starts: raise max by 6 cpu, or use fewer or smaller pods.", never: true},
+		"when others have left":         {max: "8", used: "2", need: 2, cpu: []string{"6", "6", "2"}, fewest: []string{"02"}, says: "Quota q: requested 8 cpu, max 8 cpu, used 2 cpu. Wait until 2 cpu of the quota are free, or raise max."},
+		"never":                         {max: "7", used: "1", need: 2, cpu: []string{"6", "6", "2"}, says: "Quota q: requested 8 cpu, max 7 cpu, used 1 cpu. This never starts: raise max by 2 cpu, or use fewer or smaller pods.", never: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)

@@ -526,7 +526,7 @@ func TestStarving(t *testing.T) {
 	single := w.pod("default/later", "c", "", "8")
 	_, said := w.Admit(group)
 	require.Contains(t, said.Text, "max: cpu:64, used: cpu:40")
-	require.Equal(t, "Quota c: requests 64 cpu, max 64 cpu, used 40 cpu; it starts when 40 cpu of the quota are free, or raise max.", said.Sentence)
+	require.Equal(t, "Quota c: requested 64 cpu, max 64 cpu, used 40 cpu. Wait until 40 cpu of the quota are free, or raise max.", said.Sentence)
 	why := w.admitPod(single)
 	require.Empty(t, why, "it overtakes the gang as long as that does not starve")
 	group.Starving = true

@@ -28,11 +28,32 @@ func RuleOf(c *cache.Cache, ceiling int32, claim VictimSearch, vetoed map[types.
 	return r
 }
 
-// Allows returns whether a pod may be evicted.
-func (r Rule) Allows(pod *v1.Pod) bool {
-	allowed := r.Priority(pod) < r.Ceiling
-	if r.Quotas != nil {
-		allowed = r.Quotas(pod, allowed)
+// Barrier is why a pod may not be evicted.
+type Barrier uint8
+
+// The barriers. If several hold, the first counts.
+const (
+	NoBarrier     Barrier = iota
+	PriorityAbove         // the pod's priority is equal or higher
+	QuotaProtects         // the pod's quota uses no more than its fair share
+	Protected             // a label forbids it, or the API server has rejected it
+)
+
+// Barrier returns why a pod may not be evicted; NoBarrier if it may.
+func (r Rule) Barrier(pod *v1.Pod) Barrier {
+	lower := r.Priority(pod) < r.Ceiling
+	switch {
+	case r.Quotas == nil && lower, r.Quotas != nil && r.Quotas(pod, lower):
+	case lower:
+		return QuotaProtects
+	default:
+		return PriorityAbove
 	}
-	return allowed && !convert.Protected(pod) && !r.Vetoed[pod.UID]
+	if convert.Protected(pod) || r.Vetoed[pod.UID] {
+		return Protected
+	}
+	return NoBarrier
 }
+
+// Allows returns whether a pod may be evicted.
+func (r Rule) Allows(pod *v1.Pod) bool { return r.Barrier(pod) == NoBarrier }

@@ -176,7 +176,7 @@ func (p *parts) shortage(policies []source.SubGroups, members map[string]*v1.Pod
 		case !selected:
 			return fmt.Sprintf("spec.subGroupPolicy %q selects none of %d members", policy.Name, len(members))
 		case complete < policy.MinSubGroups:
-			return fmt.Sprintf("%d of %d sub-groups of policy %q have %d members", complete, policy.MinSubGroups, policy.Name, policy.Size)
+			return fmt.Sprintf("policy %q needs %d sub-groups of %d members, and has %d", policy.Name, policy.MinSubGroups, policy.Size, complete)
 		}
 	}
 	return ""

@@ -25,7 +25,11 @@ func (w *world) shortage(gangName string, evicts bool) place.Shortage {
 
 // lacking returns how many nodes lack what, and how many are used by pods that may not be evicted.
 func lacking(s place.Shortage) string {
-	words := []string{fmt.Sprint(s.BlockedNodes, " stay")}
+	blocked := 0
+	for _, nodes := range s.BlockedNodes {
+		blocked += nodes
+	}
+	words := []string{fmt.Sprint(blocked, " stay")}
 	for _, what := range slices.Sorted(maps.Keys(s.Lacks)) {
 		words = append(words, fmt.Sprint(s.Lacks[what], " ", what))
 	}

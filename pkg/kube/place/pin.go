@@ -1,12 +1,14 @@
 package place
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Pin describes running members in a domain that lacks capacity for the members that must join them.
@@ -18,6 +20,47 @@ type Pin struct {
 	Want, Capacity offer.Slots
 	// Layer is where one domain within In must have that capacity; "" if the whole of In counts.
 	Layer string
+}
+
+// RunningIn is the running members of a gang in one domain.
+type RunningIn struct {
+	DomainPath string
+	Members    []string // names, sorted
+}
+
+// splitOver returns the domains of the layer that the members must share but run in. The first is the one to keep: with the most running
+// members, then with the most capacity. Domains without a name are left out.
+func (a *Attempt) splitOver(r *plan.Refusal) (all []RunningIn) {
+	tree := a.Net.Tree
+	layer, ok := tree.LayerIndex(r.Layer)
+	if !ok {
+		return nil
+	}
+	members := map[string][]string{}
+	for _, m := range a.Group.Bound {
+		if i, ok := tree.NodeIndex(m.Node); ok {
+			_, name := convert.SplitKey(m.Pod)
+			path := tree.Path(tree.Ancestor(tree.Node(i), layer))
+			members[path] = append(members[path], name)
+		}
+	}
+	delete(members, "")
+	capacity := map[string]offer.Slots{}
+	for _, d := range r.Domains {
+		capacity[d.Path] = d.Slots
+	}
+	for path, names := range members {
+		slices.SortFunc(names, topology.CompareNames)
+		all = append(all, RunningIn{path, names})
+	}
+	slices.SortFunc(all, func(x, y RunningIn) int {
+		return cmp.Or(
+			cmp.Compare(len(y.Members), len(x.Members)),
+			cmp.Compare(capacity[y.DomainPath], capacity[x.DomainPath]),
+			topology.CompareNames(x.DomainPath, y.DomainPath),
+		)
+	})
+	return all
 }
 
 // pin returns what a refusal says of running members. If some gangs exceed the domain of their own running members, pin describes these.

@@ -3,7 +3,6 @@ package place
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -28,9 +27,9 @@ type Shortage struct {
 	Lacks map[string]int
 	// NodesReserved are further nodes whose free capacity is reserved.
 	ReservedNodes NodesReserved
-	// BlockedNodes is the number of further nodes used by pods that may not be evicted.
-	BlockedNodes int
-	// Least is the member of lowest priority, if priorities differ: the gang evicts only pods of a lower one. Set with Stay.
+	// BlockedNodes are the numbers of further nodes used by pods that may not be evicted, by the barrier.
+	BlockedNodes map[eligible.Barrier]int
+	// Least is the member of lowest priority, if priorities differ: the gang evicts only pods of a lower one. Set with BlockedNodes.
 	Least    *v1.Pod
 	Priority int32 // of Least
 	// Never is why no plan exists even without pods; nil if one does, or it is unknown.
@@ -43,6 +42,8 @@ type Shortage struct {
 	AtMost bool
 	// Pin describes running members in a domain that lacks capacity; nil if that is not the cause, or unknown.
 	Pin *Pin
+	// SplitOver are the domains in which members run that must share one; the first is the one to keep. Set if the plan's refusal is Split.
+	SplitOver []RunningIn
 	// Fresh says that no member runs and no smaller slice remains: the pending members make up all multiples.
 	Fresh bool
 	// Short is what members need more of than is free in the best domain, and no node shows.
@@ -70,6 +71,7 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	lastSlice := func(g gang.Gang) bool { return g.Ref.PartName() == group.LastSlice }
 	s.Fresh = len(a.Group.Bound) == 0 && !slices.ContainsFunc(a.Group.Gangs, lastSlice)
 	if r.Plan.Split {
+		s.SplitOver = a.splitOver(r.Plan)
 		return s
 	}
 	if s.Pin = a.pin(r.Plan); s.Pin != nil {
@@ -93,7 +95,7 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 		s.ReservedNodes, held = a.heldNodes(ctx)
 		s.Lacks = a.lacksWithout(held, s.Lacks)
 		if evicts && empty != nil {
-			if s.BlockedNodes, s.Lacks = a.countBlocked(ctx, empty.World.Free, held, s.Lacks); s.BlockedNodes > 0 {
+			if s.BlockedNodes, s.Lacks = a.countBlocked(ctx, empty.World.Free, held, s.Lacks); len(s.BlockedNodes) > 0 {
 				if s.Least = a.lowestOfSeveral(); s.Least != nil {
 					s.Priority = a.planner.cache.Priority(s.Least)
 				}
@@ -158,8 +160,8 @@ type blockedNodes struct {
 type blockedFor struct {
 	asked      int64
 	generation []int64
-	evictable  []uint64 // key of the evictable pods, if quotas apply
-	blocked    []bool
+	barriers   []uint64 // hash of the pods' barriers, if quotas apply
+	blocked    []eligible.Barrier
 }
 
 // mostBlocked bounds the memory, at 17 bytes for each node.
@@ -177,7 +179,7 @@ func (s *blockedNodes) entry(key string, nodes int) *blockedFor {
 		s.known[key] = f
 	}
 	if f.asked = s.asked; len(f.blocked) != nodes {
-		f.generation, f.evictable, f.blocked = make([]int64, nodes), make([]uint64, nodes), make([]bool, nodes)
+		f.generation, f.barriers, f.blocked = make([]int64, nodes), make([]uint64, nodes), make([]eligible.Barrier, nodes)
 	}
 	return f
 }
@@ -216,44 +218,45 @@ func subtract(lacks map[string]int, reasons []string, by int) {
 	}
 }
 
-// countBlocked counts the nodes that take no member because of pods that may not be evicted, and removes these nodes from lacks.
+// countBlocked counts by barrier the nodes that take no member because of pods that may not be evicted. It removes these nodes from lacks.
 // emptyFree is the capacity of empty nodes. The nodes in held, in ascending order, are reported elsewhere.
 func (a *Attempt) countBlocked(
 	ctx context.Context, emptyFree []offer.Slots, held []int, lacks map[string]int,
-) (count int, rest map[string]int) {
+) (counts map[eligible.Barrier]int, rest map[string]int) {
 	p := a.planner
 	p.blockedNodes.mu.Lock()
 	defer p.blockedNodes.mu.Unlock()
 	known := p.blockedNodes.entry(a.needKey(), len(a.Nodes))
 	blocked := slices.Clone(known.blocked)
-	mayEvict, quotas := a.evictable()
+	barrierOf, quotas := a.barriers()
 	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {
 		if a.World.Free[i] > 0 || emptyFree[i] == 0 || a.reservedFor[i] != "" {
-			blocked[i] = false
+			blocked[i] = eligible.NoBarrier
 			return
 		}
-		generation, evictable := fit.Generation(n), uint64(0)
+		generation, barriers := fit.Generation(n), uint64(0)
 		if quotas { // quotas may change while the node does not
-			evictable = evictableKey(n, mayEvict)
+			barriers = hashBarriers(n, barrierOf)
 		}
-		if known.generation[i] == generation && known.evictable[i] == evictable && len(a.beside[i]) == 0 {
+		if known.generation[i] == generation && known.barriers[i] == barriers && len(a.beside[i]) == 0 {
 			return
 		}
-		blocked[i] = a.isBlocked(ctx, i, n, mayEvict)
+		blocked[i] = a.blockedBy(ctx, i, n, barrierOf)
 		if len(a.beside[i]) == 0 {
-			known.generation[i], known.evictable[i], known.blocked[i] = generation, evictable, blocked[i]
+			known.generation[i], known.barriers[i], known.blocked[i] = generation, barriers, blocked[i]
 		}
 	})
 	nodesByReasons := map[*fit.Reasons]int{} // nodes by what they lack; most lack the same
 	rest = maps.Clone(lacks)
 	for _, i := range held {
-		blocked[i] = false
+		blocked[i] = eligible.NoBarrier
 	}
-	for i, onNode := range blocked {
-		if !onNode || a.Nodes[i] == nil {
+	counts = map[eligible.Barrier]int{}
+	for i, barrier := range blocked {
+		if barrier == eligible.NoBarrier || a.Nodes[i] == nil {
 			continue
 		}
-		if count++; len(a.counts) == 1 {
+		if counts[barrier]++; len(a.counts) == 1 {
 			nodesByReasons[a.counts[0].Why(i)]++
 		} else {
 			subtract(rest, a.Lacks(i), 1)
@@ -262,7 +265,7 @@ func (a *Attempt) countBlocked(
 	for reasons, n := range nodesByReasons {
 		subtract(rest, reasons.All(), n)
 	}
-	return count, rest
+	return counts, rest
 }
 
 // needKey returns a key for the members' requirements and the priority below which they evict.
@@ -274,40 +277,43 @@ func (a *Attempt) needKey() string {
 	return key
 }
 
-// evictable returns which pods terminate or may be evicted for the members, and whether quotas apply.
-func (a *Attempt) evictable() (mayEvict func(*v1.Pod) bool, quotas bool) {
+// barriers returns why a pod may not be evicted for the members, and whether quotas apply. A terminating pod has no barrier.
+func (a *Attempt) barriers() (of func(*v1.Pod) eligible.Barrier, quotas bool) {
 	rule := eligible.RuleOf(a.planner.cache, a.planner.cache.Priority(a.Lowest()), nil, nil)
 	if quotaRule := a.planner.MayEvict; quotaRule != nil {
 		rule.Quotas = quotaRule(a.Group)
 	}
-	return func(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil || rule.Allows(pod) }, rule.Quotas != nil
+	return func(pod *v1.Pod) eligible.Barrier {
+		if pod.DeletionTimestamp != nil {
+			return eligible.NoBarrier
+		}
+		return rule.Barrier(pod)
+	}, rule.Quotas != nil
 }
 
-// evictableKey returns a key for the evictable pods of a node.
-func evictableKey(n fwk.NodeInfo, mayEvict func(*v1.Pod) bool) uint64 {
+// hashBarriers returns a hash of the barriers of a node's pods.
+func hashBarriers(n fwk.NodeInfo, of func(*v1.Pod) eligible.Barrier) uint64 {
 	h := fnv.New64a()
-	for i, info := range n.GetPods() {
-		if mayEvict(info.GetPod()) {
-			_, _ = h.Write(binary.AppendUvarint(nil, uint64(i)))
-		}
+	for _, info := range n.GetPods() {
+		_, _ = h.Write([]byte{byte(of(info.GetPod()))})
 	}
 	return h.Sum64()
 }
 
-// isBlocked returns whether pods that may not be evicted prevent a node from taking any member.
-func (a *Attempt) isBlocked(ctx context.Context, node int, n fwk.NodeInfo, mayEvict func(*v1.Pod) bool) bool {
-	pods := n.GetPods()
+// blockedBy returns the first barrier of the pods because of which a node takes no member; NoBarrier if evictions help.
+func (a *Attempt) blockedBy(ctx context.Context, node int, n fwk.NodeInfo, of func(*v1.Pod) eligible.Barrier) eligible.Barrier {
 	var gone []*v1.Pod
-	for _, info := range pods {
-		if pod := info.GetPod(); mayEvict(pod) {
-			gone = append(gone, pod)
+	first := eligible.NoBarrier
+	for _, info := range n.GetPods() {
+		switch barrier := of(info.GetPod()); {
+		case barrier == eligible.NoBarrier:
+			gone = append(gone, info.GetPod())
+		case first == eligible.NoBarrier || barrier < first:
+			first = barrier
 		}
 	}
-	switch len(gone) {
-	case len(pods):
-		return false
-	case 0:
-		return true
+	if first != eligible.NoBarrier && len(gone) > 0 && a.CountWithout(ctx, node, gone) > 0 {
+		return eligible.NoBarrier
 	}
-	return a.CountWithout(ctx, node, gone) == 0
+	return first
 }

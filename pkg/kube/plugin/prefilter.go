@@ -309,6 +309,7 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 				if refusal != nil || err != nil {
 					message = planMessage(refusal, err) // the outlook without the reservation
 				}
+				message.Sentence = leaving.Sentence()
 				p.Cache.Handle(gang.VictimsRemain{Group: a.Group.Key})
 				return &reserving{message: message, attempt: a}
 			}

@@ -79,7 +79,7 @@ func TestViolated(t *testing.T) {
 	require.Empty(t, (&candidates{limits: p.listBudgets()}).violated([]*v1.Pod{elsewhere}))
 }
 
-// TestOldestVainIsForgotten: of what nobody was found for as much is kept as there is room for; what was not asked for longest goes.
+// TestOldestVainIsForgotten: of what nobody was found for as much is kept as there is capacity for; what was not asked for longest goes.
 func TestOldestVainIsForgotten(t *testing.T) {
 	v := &searchMemory{byRequest: map[string]*failedSearch{}}
 	for i := range mostRemembered {

@@ -121,9 +121,9 @@ func PartOf(pod *v1.Pod) string {
 	task, job, index := taskOf(pod), pod.Labels[workloads.JobSetReplicated], pod.Labels[lws.WorkerIndexLabelKey]
 	switch {
 	case task != "":
-		return "task " + task
+		return fmt.Sprintf("task %q", task)
 	case job != "":
-		return "replicated job " + job
+		return fmt.Sprintf("replicated job %q", job)
 	case index == "0":
 		return "role leader"
 	case index != "":

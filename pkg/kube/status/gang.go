@@ -65,7 +65,7 @@ func Condition(s gang.State, domain string) metav1.Condition {
 	case s.Refusal.WaitsForUser():
 		c.Reason, c.Message = ReasonWaiting, s.Refusal.String()
 	case s.Reserved:
-		c.Reason, c.Message = ReasonPreempting, "the places are reserved until the victims have left"
+		c.Reason, c.Message = ReasonPreempting, "nodes are reserved for the gang until the victims have terminated"
 	case s.Planned > 0:
 		c.Reason, c.Message = ReasonBinding, "a plan is being carried out"
 	case s.Refusal.By == gang.Conflict:

@@ -3,10 +3,12 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -18,6 +20,9 @@ func Sentence(s place.Shortage) string {
 	r := s.Plan
 	if s.Pin != nil && !r.Split {
 		return Clip(pinned(s.Pin, r.LowerBounds))
+	}
+	if len(s.SplitOver) > 1 {
+		return Clip(split(s.SplitOver, r.Layer))
 	}
 	if s.Never != nil {
 		r = s.Never
@@ -41,7 +46,7 @@ func Sentence(s place.Shortage) string {
 	case len(s.Roles) > 0:
 		for i, role := range s.Roles {
 			if i < mostDomains {
-				fmt.Fprintf(&out, "; %s needs %d, and no node has capacity for one, even when empty", role.Name, role.Need)
+				fmt.Fprintf(&out, "; %s needs %d members, and no node has capacity for one of them, even when empty", role.Name, role.Need)
 			}
 		}
 	case len(r.Domains) == 0:
@@ -56,11 +61,11 @@ func Sentence(s place.Shortage) string {
 		fmt.Fprintf(&out, "; the largest, %s, %s %d, even when empty", clipped(r.Domains[0].Path), could, r.Domains[0].Slots)
 	case r.Dependent && !r.LowerBounds: // the numbers of members forbid a plan: none was placed
 	case whole:
-		fmt.Fprintf(&out, "; there is room for %s", slots(r))
+		fmt.Fprintf(&out, "; there is capacity for %s", slots(r))
 	case r.Domains[0].Slots == 0 && len(r.Multiple) > 0:
-		out.WriteString("; none has room for the smallest multiple")
+		out.WriteString("; none has capacity for the smallest multiple")
 	case r.Domains[0].Slots == 0:
-		out.WriteString("; none has room for a single member")
+		out.WriteString("; none has capacity for a single member")
 	default:
 		fmt.Fprintf(&out, "; best is %s with %s", clipped(r.Domains[0].Path), slots(r))
 	}
@@ -122,6 +127,34 @@ func pinned(p *place.Pin, atLeast bool) string {
 		run(p.Members), clipped(p.DomainPath), places, where)
 }
 
+// split describes running members in several domains of a layer of which they must share one, and which of them to delete.
+func split(over []place.RunningIn, layer string) string {
+	var where, outside []string
+	for i, d := range over {
+		if i < mostDomains {
+			where = append(where, fmt.Sprintf("%s (%s)", clipped(d.DomainPath), named(d.Members)))
+		}
+		if i > 0 {
+			outside = append(outside, d.Members...)
+		}
+	}
+	more := ""
+	if n := len(over) - mostDomains; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("The members must share one %s domain, but run in %s%s. Delete the members outside of %s (%s), so that they are recreated there; more nodes do not help.",
+		layer, strings.Join(where, ", "), more, clipped(over[0].DomainPath), named(outside))
+}
+
+// named lists the first names, and counts the rest.
+func named(names []string) string {
+	const most = 3
+	if n := len(names) - most; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}
+
 // run names running members.
 func run(names []string) string {
 	const most = 3
@@ -152,7 +185,7 @@ func besides(r *plan.Refusal) (out string) {
 		out += "; the members that run are in several domains of " + r.Layer
 	}
 	if r.Dependent {
-		out += "; its members depend on one another and do not all fit in any order"
+		out += "; its members have affinity or spread rules among themselves, and do not fit together"
 	}
 	if r.Incomplete {
 		out += "; not all ways were tried"
@@ -162,6 +195,13 @@ func besides(r *plan.Refusal) (out string) {
 
 // mostLacks is how many reasons a sentence names.
 const mostLacks = 4
+
+// barrierWords describe the pods that may not be evicted.
+var barrierWords = map[eligible.Barrier]string{
+	eligible.PriorityAbove: "pods of equal or higher priority",
+	eligible.QuotaProtects: "pods within the fair share of their quota",
+	eligible.Protected:     "pods with a label that forbids eviction",
+}
 
 // nodes returns the numbers of nodes by what they lack, in parentheses; "" if unknown.
 func nodes(s place.Shortage) string {
@@ -183,10 +223,11 @@ func nodes(s place.Shortage) string {
 	var last []lack // the remaining reasons
 	if s.ReservedNodes.Nodes > 0 {
 		whose := reservedFor(s.ReservedNodes)
-		last = append(last, lack{s.ReservedNodes.Nodes, [2]string{"has its free room reserved for " + whose, "have their free room reserved for " + whose}})
+		last = append(last, lack{s.ReservedNodes.Nodes, [2]string{"has its free capacity reserved for " + whose, "have their free capacity reserved for " + whose}})
 	}
-	if s.BlockedNodes > 0 {
-		last = append(last, lack{s.BlockedNodes, [2]string{"is used by pods of equal or higher priority, or protected pods", "are used by pods of equal or higher priority, or protected pods"}})
+	for _, barrier := range slices.Sorted(maps.Keys(s.BlockedNodes)) {
+		usedBy := " used by " + barrierWords[barrier]
+		last = append(last, lack{s.BlockedNodes[barrier], [2]string{"is" + usedBy, "are" + usedBy}})
 	}
 	if len(last) > 0 {
 		all = append(all[:min(len(all), mostLacks-len(last))], last...)
@@ -251,6 +292,10 @@ func lackWords(reason string) [2]string {
 		{"node affinity/selector", [2]string{"does not match the node selector", "do not match the node selector"}},
 		{"required nodes", [2]string{"does not match the node selector", "do not match the node selector"}},
 		{"Too many pods", [2]string{"holds as many pods as it may", "hold as many pods as they may"}},
+		{"existing pods anti-affinity", [2]string{"has a pod whose anti-affinity excludes members", "have pods whose anti-affinity excludes members"}},
+		{"pod anti-affinity rules", [2]string{"has a pod that the members' anti-affinity excludes", "have pods that the members' anti-affinity excludes"}},
+		{"pod affinity rules", [2]string{"has no pod that the members' affinity requires", "have no pods that the members' affinity requires"}},
+		{"rdma VirtualFunctions", [2]string{"has too few free virtual functions (rdma)", "have too few free virtual functions (rdma)"}},
 		{"free ports", [2]string{"has the host port taken", "have the host port taken"}},
 	} {
 		if strings.Contains(reason, known.part) {
@@ -258,5 +303,5 @@ func lackWords(reason string) [2]string {
 		}
 	}
 	reason = bare(reason)
-	return [2]string{"says: " + reason, "say: " + reason}
+	return [2]string{"rejects members: " + reason, "reject members: " + reason}
 }

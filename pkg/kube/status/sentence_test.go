@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -25,53 +26,59 @@ func TestSentence(t *testing.T) {
 		of   place.Shortage
 	}{
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (6 nodes lack cpu, 3 are cordoned, 3 are used by pods of equal or higher priority, or protected pods).",
-			place.Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 6, "node(s) were unschedulable": 3}, BlockedNodes: 3},
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (6 nodes lack cpu, 3 are cordoned, 2 are used by pods of equal or higher priority, 1 is used by pods with a label that forbids eviction).",
+			place.Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 6, "node(s) were unschedulable": 3}, BlockedNodes: map[eligible.Barrier]int{eligible.PriorityAbove: 2, eligible.Protected: 1}},
 		},
 		{"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2.", place.Shortage{Plan: block}},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node lacks cpu, 3 have their free room reserved for gang default/big).",
+			"The members must share one BlockLayer domain, but run in s1/b1 (g-0, g-1, g-2 and 1 more), s1/b2 (g-4). " +
+				"Delete the members outside of s1/b1 (g-4), so that they are recreated there; more nodes do not help.",
+			place.Shortage{Plan: block, SplitOver: []place.RunningIn{{"s1/b1", []string{"g-0", "g-1", "g-2", "g-3"}}, {"s1/b2", []string{"g-4"}}}},
+		},
+		{
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node lacks cpu, 3 have their free capacity reserved for gang default/big).",
 			place.Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 1}, ReservedNodes: place.NodesReserved{Nodes: 3, Holder: "gang default/big"}},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node has its free room reserved for pod default/p and 1 other).",
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node has its free capacity reserved for pod default/p and 1 other).",
 			place.Shortage{Plan: block, ReservedNodes: place.NodesReserved{Nodes: 1, Holder: "pod default/p", OtherHolders: 1}},
 		},
 		{ // whose it is, and who stays, is said whatever else there is; a long name loses its front
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 2 have their free room reserved for …" + strings.Repeat("x", 160) +
-				" and 7 others, 4 are used by pods of equal or higher priority, or protected pods).",
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 2 have their free capacity reserved for …" + strings.Repeat("x", 160) +
+				" and 7 others, 4 are used by pods within the fair share of their quota).",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"Insufficient a": 9, "Insufficient b": 8, "Insufficient c": 7, "Insufficient d": 6},
-				ReservedNodes: place.NodesReserved{Nodes: 2, Holder: "gang default/" + strings.Repeat("x", 253), OtherHolders: 7}, BlockedNodes: 4,
+				ReservedNodes: place.NodesReserved{Nodes: 2, Holder: "gang default/" + strings.Repeat("x", 253), OtherHolders: 7},
+				BlockedNodes:  map[eligible.Barrier]int{eligible.QuotaProtects: 4},
 			},
 		},
 		{
-			"Needs 4 in the cluster; there is room for 3 (1 node is not ready, 1 lacks nvidia.com/gpu).",
+			"Needs 4 in the cluster; there is capacity for 3 (1 node is not ready, 1 lacks nvidia.com/gpu).",
 			place.Shortage{Plan: cluster, Lacks: map[string]int{"Insufficient nvidia.com/gpu": 1, "node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }": 1}},
 		},
 		{
-			"Needs 2 in one BlockLayer domain; none has room for a single member (2 nodes say: didn't have free devices).",
+			"Needs 2 in one BlockLayer domain; none has capacity for a single member (2 nodes reject members: didn't have free devices).",
 			place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{"node(s) didn't have free devices": 2}},
 		},
 		{ // which class it is stands in front
-			"Needs 2 in one BlockLayer domain; none has room for a single member (1 node says: class gpu.nvidia.com: selector #0 on device gpu.example.com/x0/gpu-0: CEL runtime error: no such key: memory).",
+			"Needs 2 in one BlockLayer domain; none has capacity for a single member (1 node rejects members: class gpu.nvidia.com: selector #0 on device gpu.example.com/x0/gpu-0: CEL runtime error: no such key: memory).",
 			place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{`running "DynamicResources" filter plugin: class gpu.nvidia.com: selector #0 on device gpu.example.com/x0/gpu-0: CEL runtime error: no such key: memory. consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields`: 1}},
 		},
 		{ // of what is too long the middle is left out
-			"Needs 2 in one BlockLayer domain; none has room for a single member (1 node says: class " + strings.Repeat("a", 98) + " ... " + strings.Repeat("b", 51) + ").",
+			"Needs 2 in one BlockLayer domain; none has capacity for a single member (1 node rejects members: class " + strings.Repeat("a", 98) + " ... " + strings.Repeat("b", 51) + ").",
 			place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{"class " + strings.Repeat("a", 100) + strings.Repeat("b", 200): 1}},
 		},
 		{ // fewer may have room
-			"Needs 3 in multiples of 5 a BlockLayer in one BlockLayer domain; none has room for the smallest multiple.",
+			"Needs 3 in multiples of 5 a BlockLayer in one BlockLayer domain; none has capacity for the smallest multiple.",
 			place.Shortage{Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 5}}, Domains: []plan.Offer{{Path: "b"}}}},
 		},
 		{"Needs 2 in one BlockLayer domain; no node is in one.", place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer"}}},
 		{
-			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is room for 3.",
+			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is capacity for 3.",
 			place.Shortage{Plan: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}}}},
 		},
 		{
-			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is room for 3; 3 is not a multiple of podCountMultiple 2 (BlockLayer).",
+			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is capacity for 3; 3 is not a multiple of podCountMultiple 2 (BlockLayer).",
 			place.Shortage{Fresh: true, Plan: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}}}},
 		},
 		{
@@ -113,25 +120,25 @@ func TestSentence(t *testing.T) {
 			place.Shortage{Plan: cluster, Never: &plan.Refusal{Want: 9, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 8}}}},
 		},
 		{
-			"Needs 4 in the cluster; there is room for 3; 4 × large.example.com are needed, 2 are free; waits for claim c to be given back.",
+			"Needs 4 in the cluster; there is capacity for 3; 4 × large.example.com are needed, 2 are free; waits for claim c to be given back.",
 			place.Shortage{Plan: cluster, Short: []fit.Shortage{{What: "large.example.com", Need: 4, Free: 2}, {What: "c", Need: 1, Waits: "waits for claim c to be given back"}}},
 		},
 		{ // a node may have both taints, so they are not added up
-			"Needs 4 in the cluster; there is room for 3 (5 nodes are not ready).",
+			"Needs 4 in the cluster; there is capacity for 3 (5 nodes are not ready).",
 			place.Shortage{Plan: cluster, Lacks: map[string]int{
 				"node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }": 5, "node(s) had untolerated taint(s) {node.kubernetes.io/unreachable: }": 3,
 			}},
 		},
 		{
-			"Needs 4 in the cluster; there is room for at least 3; each gang must be in one BlockLayer domain; g needs 3 in one domain of BlockLayer, best is b with 2; " +
-				"at least 2 of 3 gangs must start, each whole; its members depend on one another and do not all fit in any order.",
+			"Needs 4 in the cluster; there is capacity for at least 3; each gang must be in one BlockLayer domain; g needs 3 in one domain of BlockLayer, best is b with 2; " +
+				"at least 2 of 3 gangs must start, each whole; its members have affinity or spread rules among themselves, and do not fit together.",
 			place.Shortage{Plan: &plan.Refusal{
 				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.DeeperSets{{Layer: "BlockLayer", Gangs: 1, Sets: 2, Every: true}},
 				TooLarge: []plan.TooLarge{{Gangs: []int{0}, Name: "g", Layer: "BlockLayer", Want: 3, Best: plan.Offer{Path: "b", Slots: 2}}}, Optional: &plan.OptionalGangs{Least: 2, Of: 3}, Dependent: true, LowerBounds: true,
 			}},
 		},
 		{ // no member was put anywhere
-			"Needs 16 in multiples of 3 a BlockLayer in the cluster; 16 is not a multiple of podCountMultiple 3 (BlockLayer); its members depend on one another and do not all fit in any order.",
+			"Needs 16 in multiples of 3 a BlockLayer in the cluster; 16 is not a multiple of podCountMultiple 3 (BlockLayer); its members have affinity or spread rules among themselves, and do not fit together.",
 			place.Shortage{Fresh: true, Plan: &plan.Refusal{
 				Want: 16, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 15}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 3}}, Dependent: true,
 			}},

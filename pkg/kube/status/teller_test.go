@@ -75,7 +75,7 @@ func TestEveryMemberIsToldOnce(t *testing.T) {
 		refuse(gang.Plan, "no room")
 		w.pass(15 * time.Second)
 		require.Equal(t, "g-1/status g-2/status g-3/status g/status", w.written(), "the scheduler tells g-0")
-		const told = `Unschedulable: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0.`
+		const told = `Unschedulable: Gang ns/g is unschedulable: no room. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0.`
 		require.Equal(t, told, w.scheduled("g-3"))
 		for i := range 100 {
 			refuse(gang.Plan, fmt.Sprint("no room, ", i))
@@ -373,7 +373,7 @@ func TestSiblings(t *testing.T) {
 		w.teller.Siblings(speaker, status.Explained{Text: "no room"}, status.PreemptionEvicts)
 		w.pass(time.Second)
 		require.Equal(t, "g-1/status g/status", w.written())
-		require.Equal(t, `Unschedulable: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0. `+
+		require.Equal(t, `Unschedulable: Gang ns/g is unschedulable: no room. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0. `+
 			`preemption: preemption already attempted by ns/g-0 with message preempt success, alreadyWaitingForBound: 0/2.`, w.scheduled("g-1"))
 		p := w.cache.Pod("ns/g-1")
 		require.Equal(t, "n1", p.Status.NominatedNodeName)
@@ -387,7 +387,7 @@ func TestSiblings(t *testing.T) {
 		w.written()
 		w.teller.Siblings(speaker, status.Explained{Text: "no room"}, status.PreemptionNoVictims)
 		w.pass(time.Second)
-		require.Equal(t, `Unschedulable: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason `+
+		require.Equal(t, `Unschedulable: Gang ns/g is unschedulable: no room. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason `+
 			`"no room. preemption: no potential victims", alreadyWaitForBound: 0.`, w.scheduled("g-1"), "an eviction that is over is not mentioned")
 		w.written()
 

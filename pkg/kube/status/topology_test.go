@@ -72,7 +72,7 @@ func TestTopologyTooLarge(t *testing.T) {
 	}, *meta.FindStatusCondition(object.Status.Conditions, status.Truncated))
 	raw, err := json.Marshal(status.Topology(object, network(2, 2100), "", metav1.NewTime(time.Unix(200, 0))))
 	require.NoError(t, err)
-	require.Greater(t, len(raw), 800_000, "there is room for 4,200 blocks")
+	require.Greater(t, len(raw), 800_000, "there is capacity for 4,200 blocks")
 	require.Less(t, len(raw), 3<<19, "what etcd takes")
 
 	object.Status = status.Topology(object, network(10, 10), "", metav1.NewTime(time.Unix(300, 0)))

@@ -99,6 +99,41 @@ const (
 	details         = " Details: "
 )
 
+// plainResults are preemptionWords for users. A result that the sentence says already has none.
+var plainResults = map[string]string{
+	preemptionWords[PreemptionNever]:     "With preemptionPolicy Never it evicts no pod.",
+	preemptionWords[PreemptionOff]:       "The scheduler's configuration forbids evictions (enablePreemption: false).",
+	preemptionWords[PreemptionNoVictims]: "No pod may be evicted for it.",
+	preemptionWords[PreemptionNoHelp]:    "Evicting pods does not help.",
+	preemptionWords[PreemptionSurplus]:   "Members beyond minMember evict no pod.",
+	preemptionWords[PreemptionLeftOut]:   "It evicts no pod, because nodes that are excluded for now have capacity.",
+	preemptionWords[PreemptionUntried]:   "No eviction found that frees enough capacity (search limit reached).",
+	preemptionWords[PreemptionEnding]:    "It evicts no pod yet: a gang is finishing, after that fewer pods need to be evicted.",
+}
+
+// Plain returns the message of a pod or a gang without the text that tools match and without kube-scheduler's count of nodes: the
+// sentence, and the result of the search for victims. A message without a sentence stays as it is.
+func Plain(message string) string {
+	sentence, text, found := strings.Cut(message, details)
+	if !found {
+		return message
+	}
+	result := ""
+	if i := strings.LastIndex(text, preemptPrefix); i >= 0 {
+		result, _, _ = strings.Cut(text[i+len(preemptPrefix):], heldAtPermit)
+	}
+	if _, ofRepresentative, found := strings.Cut(result, withMessage); found {
+		result = ofRepresentative
+	}
+	if count, rest, found := strings.Cut(sentence, nodesAvailable); found && !strings.Contains(count, " ") {
+		sentence = rest
+	}
+	if plain := plainResults[strings.TrimSuffix(result, ".")]; plain != "" {
+		return sentence + " " + plain
+	}
+	return sentence
+}
+
 // squeeze leaves out the middle of a text that is too long.
 func squeeze(text string, most int) string {
 	const gap = " ... "
@@ -164,29 +199,37 @@ func (s Explained) ForRepresentative(came Preemption, held, pending int) string 
 	return s.Within(Limit - len("0/1000000 nodes are available: "))
 }
 
-// attemptedBy is stable, because tools match it.
-const attemptedBy = "preemption already attempted by "
+// Tools match these parts of messages.
+const (
+	attemptedBy = "preemption already attempted by "
+	withMessage = " with message "
+	// kube-scheduler begins messages with the number of nodes and this.
+	nodesAvailable = " nodes are available: "
+	heldAtPermit   = "\", alreadyWaitForBound: "
+)
 
 // Sibling returns the message for a member whose representative was tried. preemption is its result; "" leaves it out.
 func Sibling(of gang.Ref, speaker *v1.Pod, said Explained, preemption string, held int) string {
 	key := convert.PodKey(speaker)
-	tail := fmt.Sprintf("\", alreadyWaitForBound: %d.", held)
+	tail := fmt.Sprintf("%s%d.", heldAtPermit, held)
 	if preemption != "" {
-		tail += fmt.Sprintf(" %s%s%s with message %s.", preemptPrefix, attemptedBy, key, preemption)
+		tail += " " + preemptPrefix + attemptedBy + key + withMessage + preemption + "."
 	}
 	head := fmt.Sprintf("GangGroup %q gets rejected due to member Pod %q is unschedulable with reason \"", of.String(), key)
 	room := Limit - len(head) - len(tail)
-	if said.Sentence == "" {
-		return head + squeeze(said.Text, room) + tail
+	sentence := said.Sentence
+	if sentence == "" {
+		cause, _, _ := strings.Cut(said.Text, ". "+preemptPrefix)
+		sentence = fmt.Sprintf("Gang %s is unschedulable: %s.", of, strings.TrimSuffix(cause, "."))
 	}
-	sentence := clip(said.Sentence, min(longestSentence, room/2)) + details
+	sentence = clip(sentence, min(longestSentence, room/2)) + details
 	return sentence + head + squeeze(said.Text, room-len(sentence)) + tail
 }
 
 // MessageOverhead returns the bytes of the longest message for siblings besides what is shown.
 func MessageOverhead(speaker *v1.Pod, gangs ...gang.Ref) (most int) {
 	for _, of := range gangs {
-		most = max(most, len(Sibling(of, speaker, Explained{}, "", 0)))
+		most = max(most, len(Sibling(of, speaker, Explained{Sentence: "."}, "", 0))-len("."+details))
 	}
 	return most
 }

@@ -89,15 +89,39 @@ func TestKeptInWords(t *testing.T) {
 func TestSiblingInWords(t *testing.T) {
 	speaker := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-0"}}
 	of := gang.Ref{Namespace: "ns", Name: "g"}
-	require.Equal(t, `GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 2.`,
+	require.Equal(t, `Gang ns/g is unschedulable: no room. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 2.`,
 		status.Sibling(of, speaker, status.Explained{Text: "no room"}, "", 2))
 	require.Equal(t, `Needs 3. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0.`,
 		status.Sibling(of, speaker, status.Explained{Sentence: "Needs 3.", Text: "no room"}, "", 0))
 	for _, n := range []int{1, 800, 900, 1024, 5000} {
 		says := status.Sibling(of, speaker, status.Explained{Text: strings.Repeat("x", n) + " at the end"}, "no potential victims", 0)
 		require.LessOrEqual(t, len(says), status.Limit, n)
-		require.True(t, strings.HasPrefix(says, `GangGroup "ns/g" gets`), n)
+		require.True(t, strings.HasPrefix(says, "Gang ns/g is unschedulable: x"), n)
+		require.Contains(t, says, ` Details: GangGroup "ns/g" gets`, n)
 		require.True(t, strings.HasSuffix(says, ` at the end", alreadyWaitForBound: 0. preemption: preemption already attempted by ns/g-0 with message no potential victims.`), n)
-		require.Equal(t, n > 800, strings.Contains(says, "x ... x"), n)
+		require.Equal(t, n >= 800, strings.Contains(says, "x ... x"), n)
+	}
+}
+
+// TestTableShowsNoTextForTools: a table shows the sentence, and in plain words why no pod is evicted.
+func TestTableShowsNoTextForTools(t *testing.T) {
+	representative := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-0"}}
+	of := gang.Ref{Namespace: "ns", Name: "g"}
+	needs := status.Explained{Sentence: "Needs 3.", Text: "no room"}
+	for preemption, want := range map[status.Preemption]string{
+		status.PreemptionNone:      "Needs 3.",
+		status.PreemptionEvicts:    "Needs 3.",
+		status.PreemptionNever:     "Needs 3. With preemptionPolicy Never it evicts no pod.",
+		status.PreemptionNoVictims: "Needs 3. No pod may be evicted for it.",
+		status.PreemptionUntried:   "Needs 3. No eviction found that frees enough capacity (search limit reached).",
+	} {
+		ofGang := status.Explained{Sentence: needs.Sentence, Text: preemption.After(needs.Text)}
+		require.Equal(t, want, status.Plain("0/12 nodes are available: "+needs.ForRepresentative(preemption, 0, 3)))
+		require.Equal(t, want, status.Plain(ofGang.String()))
+		require.Equal(t, want, status.Plain(status.Sibling(of, representative, ofGang, "", 0)))
+		require.Equal(t, want, status.Plain(status.Sibling(of, representative, needs, preemption.Says(0, 3), 0)))
+	}
+	for _, message := range []string{"", "2 of 3 members exist", "0/1 nodes are available: 1 Insufficient cpu. preemption: no potential victims."} {
+		require.Equal(t, message, status.Plain(message))
 	}
 }
