@@ -63,7 +63,8 @@ func TestPoliciesAreLegal(t *testing.T) {
 		require.Empty(t, admissionvalidation.ValidateValidatingAdmissionPolicy(&in))
 
 		var binding admissionregistration.ValidatingAdmissionPolicyBinding
-		require.NoError(t, internalv1.Convert_v1_ValidatingAdmissionPolicyBinding_To_admissionregistration_ValidatingAdmissionPolicyBinding(bindings[i], &binding, nil))
+		convert := internalv1.Convert_v1_ValidatingAdmissionPolicyBinding_To_admissionregistration_ValidatingAdmissionPolicyBinding
+		require.NoError(t, convert(bindings[i], &binding, nil))
 		require.Empty(t, admissionvalidation.ValidateValidatingAdmissionPolicyBinding(&binding))
 		require.Equal(t, p.Name, bindings[i].Spec.PolicyName)
 		require.True(t, strings.HasPrefix(p.Name, "muster-"))
@@ -72,7 +73,9 @@ func TestPoliciesAreLegal(t *testing.T) {
 }
 
 // readPolicies reads admission/*.yaml, each a policy and its binding.
-func readPolicies(t testing.TB) (policies []*admissionv1.ValidatingAdmissionPolicy, bindings []*admissionv1.ValidatingAdmissionPolicyBinding) {
+func readPolicies(t testing.TB) (
+	policies []*admissionv1.ValidatingAdmissionPolicy, bindings []*admissionv1.ValidatingAdmissionPolicyBinding,
+) {
 	files, err := fs.Glob(manifests.Admission, "admission/*.yaml")
 	require.NoError(t, err)
 	for _, f := range files {
@@ -131,7 +134,7 @@ func newDoor(t testing.TB, topologies ...runtime.Object) *door {
 	return &door{plugin, admission.NewObjectInterfacesFromScheme(scheme.Scheme)}
 }
 
-// said is what a door says to somebody who comes in, "" if nothing.
+// said is what the admission policies answer to a request; both fields are "" if a policy has no objection.
 type said struct{ refused, warned string }
 
 var binding = regexp.MustCompile(`^Validation failed for ValidatingAdmissionPolicy '\S+' with binding '\S+': `)
@@ -317,7 +320,9 @@ func oneOf(parts ...string) *rapid.Generator[string] {
 
 // groupsValue draws the tokens of a list that may be one of gangs.
 func groupsValue() *rapid.Generator[[]string] {
-	gang := rapid.SampledFrom([]string{`"a/b"`, `"a/c"`, `"default/g-0"`, `"a/ä[]{}"`, `"a"`, `"a/b/c"`, `"/"`, `""`, "null", "1", "{}", `"a/\n"`})
+	gang := rapid.SampledFrom([]string{
+		`"a/b"`, `"a/c"`, `"default/g-0"`, `"a/ä[]{}"`, `"a"`, `"a/b/c"`, `"/"`, `""`, "null", "1", "{}", `"a/\n"`,
+	})
 	return rapid.Custom(func(rt *rapid.T) []string {
 		return list("[", "]", rapid.SliceOfN(gang, 0, 4).Draw(rt, "gangs"))
 	})
@@ -380,7 +385,9 @@ func jsonText(value *rapid.Generator[[]string]) *rapid.Generator[string] {
 		tokens := jsonToken.FindAllString(strings.Join(value.Draw(rt, "tokens"), ""), -1)
 		if rapid.IntRange(0, 7).Draw(rt, "spoil") == 7 {
 			i := rapid.IntRange(0, len(tokens)-1).Draw(rt, "where")
-			with := rapid.SampledFrom([]string{"", "{", "}", "[", "]", ",", ":", `"`, `"x"`, "null", "01", "x", "\v", "\"\t\"", `"\x"`, `"\u00e"`, "{}{}"}).Draw(rt, "with")
+			with := rapid.SampledFrom([]string{
+				"", "{", "}", "[", "]", ",", ":", `"`, `"x"`, "null", "01", "x", "\v", "\"\t\"", `"\x"`, `"\u00e"`, "{}{}",
+			}).Draw(rt, "with")
 			tokens = slices.Replace(tokens, i, i+rapid.IntRange(0, 1).Draw(rt, "instead"), with)
 		}
 		space := rapid.SampledFrom([]string{"", "", "", " ", "\n", "\t", "\r\n  "})
@@ -392,7 +399,7 @@ func jsonText(value *rapid.Generator[[]string]) *rapid.Generator[string] {
 	})
 }
 
-// TestPolicyLooksAtChanges: what was there before can still be changed otherwise.
+// TestPolicyLooksAtChanges: an object with an old invalid annotation can still be changed elsewhere.
 func TestPolicyLooksAtChanges(t *testing.T) {
 	d := newDoor(t)
 	const mode = domain + `mode: "strict" is invalid; supported values: Strict, NonStrict`
@@ -410,13 +417,14 @@ func TestPolicyLooksAtChanges(t *testing.T) {
 	require.Contains(t, d.enter(bad, podOf(scheduling.SchedulerName, nil)).refused, mode)
 	require.Contains(t, d.enter(bad, pod("name", "g")).refused, mode)
 
-	group, old := podGroup(source.PodGroupsX, "mode", "strict", "total-number", "8"), podGroup(source.PodGroupsX, "mode", "strict", "total-number", "8")
+	group := podGroup(source.PodGroupsX, "mode", "strict", "total-number", "8")
+	old := podGroup(source.PodGroupsX, "mode", "strict", "total-number", "8")
 	require.NoError(t, unstructured.SetNestedField(group.Object, int64(9), "spec", "minMember"))
 	require.Empty(t, d.enter(group, old))
 }
 
-// TestPolicyKeepsOut of what is not ours.
-func TestPolicyKeepsOut(t *testing.T) {
+// TestPolicyIgnoresOtherObjects: pods of other schedulers, other keys and other kinds pass.
+func TestPolicyIgnoresOtherObjects(t *testing.T) {
 	d := newDoor(t)
 	bad := annotate("mode", "strict")
 	require.Empty(t, d.enter(podOf("default-scheduler", bad), nil))
@@ -427,7 +435,7 @@ func TestPolicyKeepsOut(t *testing.T) {
 	deployment := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}}
 	deployment.SetAnnotations(bad)
 	require.Empty(t, d.enter(deployment, nil))
-	// Other values than those with a meaning have none.
+	// Values without a meaning have no effect.
 	labelled := podOf(scheduling.SchedulerName, nil)
 	labelled.Labels = map[string]string{scheduling.LabelDisablePreemptible: "yes", scheduling.LabelQuotaPreemptible: "x"}
 	require.Empty(t, d.enter(labelled, nil))
@@ -442,18 +450,20 @@ func TestTotalNumber(t *testing.T) {
 	require.Empty(t, d.enter(pod("min-available", "2", "total-number", "2"), nil))
 	require.Empty(t, d.enter(pod("total-number", "1"), nil))
 	for _, bad := range []string{"", "0", "2147483648"} {
-		require.Equal(t, domain+`min-available: "`+bad+`" is invalid; supported values: an integer ≥ 1`, d.enter(pod("min-available", bad, "total-number", "1"), nil).refused)
+		require.Equal(t, domain+`min-available: "`+bad+`" is invalid; supported values: an integer ≥ 1`,
+			d.enter(pod("min-available", bad, "total-number", "1"), nil).refused)
 	}
 	require.Equal(t, below("3", "4"), d.enter(podGroup(sigs.PodGroups, "total-number", "3"), nil).refused)
 	require.Empty(t, d.enter(podGroup(sigs.PodGroups, "total-number", "4"), nil))
 	noSpec := podGroup(sigs.PodGroups, "total-number", "1")
 	delete(noSpec.Object, "spec")
 	require.Empty(t, d.enter(noSpec, nil))
-	require.Equal(t, below("1", "2"), d.enter(pod("min-available", "2", "total-number", "1"), pod("min-available", "1", "total-number", "1")).refused)
+	require.Equal(t, below("1", "2"),
+		d.enter(pod("min-available", "2", "total-number", "1"), pod("min-available", "1", "total-number", "1")).refused)
 }
 
-// TestPolicySaysAll at once, in less than a KiB.
-func TestPolicySaysAll(t *testing.T) {
+// TestPolicyReportsAllMistakes: one message lists all mistakes, in less than a KiB.
+func TestPolicyReportsAllMistakes(t *testing.T) {
 	d := newDoor(t)
 	require.Equal(t, domain+`mode: "" is invalid; supported values: Strict, NonStrict; `+domain+`network-topology-index: "x" is invalid; supported values: an integer ≥ 0`,
 		d.enter(pod("mode", "", "network-topology-index", "x"), nil).refused)
@@ -475,8 +485,10 @@ func TestPolicyHasTheBudget(t *testing.T) {
 		gangs += fmt.Sprintf(`"ns/g%d",`, i)
 	}
 	groups := func(n int) string { return "[" + strings.Join(strings.Split(gangs, ",")[:n], ",") + "]" }
-	require.Contains(t, d.enter(pod("network-topology-spec", `{"gatherStrategy":[`+rules+"7]}"), nil).refused, "gatherStrategy[90]: 7 is not an object")
-	require.Contains(t, d.enter(pod("groups", `[`+gangs+`"ns/g650"]`), nil).refused, `groups[64]: "ns/g64" is invalid; supported values: at most 64 gangs`)
+	require.Contains(t, d.enter(pod("network-topology-spec", `{"gatherStrategy":[`+rules+"7]}"), nil).refused,
+		"gatherStrategy[90]: 7 is not an object")
+	require.Contains(t, d.enter(pod("groups", `[`+gangs+`"ns/g650"]`), nil).refused,
+		`groups[64]: "ns/g64" is invalid; supported values: at most 64 gangs`)
 	require.Empty(t, d.enter(pod("groups", groups(64)), nil))
 	_, err := scheduling.ParseGroups(groups(65))
 	require.EqualError(t, err, d.enter(pod("groups", groups(65)), nil).refused)
@@ -530,7 +542,8 @@ func TestUnknownKeysWarn(t *testing.T) {
 	const want = domain + "network-topology-specs: unknown; did you mean network-topology-spec?"
 	require.Equal(t, said{warned: want}, d.enter(specs, nil))
 	require.Equal(t, said{warned: want}, d.enter(pod("network-topology-specs", "{}"), nil))
-	require.Equal(t, said{warned: want}, d.enter(podGroup(source.PodGroupsX, "network-topology-specs", "{}"), podGroup(source.PodGroupsX, "mode", "Strict")))
+	require.Equal(t, said{warned: want},
+		d.enter(podGroup(source.PodGroupsX, "network-topology-specs", "{}"), podGroup(source.PodGroupsX, "mode", "Strict")))
 	require.Empty(t, d.enter(podGroup(sigs.PodGroups, "network-topology-specs", "[]"), specs), "it was there before")
 	require.Empty(t, d.enter(podOf("default-scheduler", annotate("network-topology-specs", "{}")), nil))
 

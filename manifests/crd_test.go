@@ -68,8 +68,8 @@ func TestKustomizations(t *testing.T) {
 	require.ElementsMatch(t, crds, resources("crd/Kustomization"), "nor is a kustomization among what is embedded")
 }
 
-// TestCRDAccepts applies each object of testdata to its CRD, as the API server would.
-// One that opens with "# error:" or "# schema:" must be refused with these words.
+// TestCRDAccepts applies each object of testdata to its CRD, as the API server would. The CRD must reject an object that
+// opens with "# error:" or "# schema:", with these words.
 func TestCRDAccepts(t *testing.T) {
 	for dir, crds := range map[string][]string{
 		"clusternetworktopology": {"crd/scheduling.koordinator.sh_clusternetworktopologies.yaml"},

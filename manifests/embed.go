@@ -1,5 +1,5 @@
-// Package manifests is what a cluster must be told before Muster can run in it, as YAML
-// and embedded: custom resources, permissions, scheduler configuration.
+// Package manifests holds what a cluster needs before Muster can run in it, as YAML and embedded: custom resources,
+// permissions, scheduler configuration.
 package manifests
 
 import "embed"

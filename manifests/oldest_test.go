@@ -23,7 +23,8 @@ func TestPoliciesOfTheOldest(t *testing.T) {
 		require.NoError(t, err)
 		options := cel.OptionalVariableDeclarations{HasParams: p.Spec.ParamKind != nil, HasAuthorizer: true}
 		for _, v := range p.Spec.Variables {
-			result := compiler.CompileAndStoreVariable(&validating.Variable{Name: v.Name, Expression: v.Expression}, options, environment.NewExpressions)
+			result := compiler.CompileAndStoreVariable(&validating.Variable{Name: v.Name, Expression: v.Expression}, options,
+				environment.NewExpressions)
 			require.Nil(t, result.Error, "%s: variable %s: %v", p.Name, v.Name, result.Error)
 		}
 		compiles := func(e cel.ExpressionAccessor) {

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestOwnersAdmission: who writes annotations of gangs where nobody reads them is warned. The
-// scheduler itself does not look at Jobs whose pods are no gang.
+// TestOwnersAdmission: an annotation of gangs on a Job has no effect if the Job's pods are no gang. The user gets a
+// warning when the Job is applied, since the scheduler does not read such Jobs.
 func TestOwnersAdmission(t *testing.T) {
 	const (
 		job    = "apiVersion: batch/v1, kind: Job"
@@ -33,7 +33,8 @@ func TestOwnersAdmission(t *testing.T) {
 		"a set that says a rule":    {set, spec + ": '{}'", "", ""},
 		"a JobSet with a minimum":   {jobSet, least + ": '2'", "", least + known},
 	} {
-		text := "{" + c.kind + ", metadata: {namespace: default, name: a, annotations: {" + c.annotations + "}}, spec: {template: {metadata: {annotations: {" + c.pods + "}}}}}"
+		text := "{" + c.kind + ", metadata: {namespace: default, name: a, annotations: {" + c.annotations +
+			"}}, spec: {template: {metadata: {annotations: {" + c.pods + "}}}}}"
 		data, err := yaml.YAMLToJSON([]byte(text))
 		require.NoError(t, err, text)
 		u := &unstructured.Unstructured{}

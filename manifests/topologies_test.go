@@ -22,9 +22,9 @@ import (
 
 // preset is what a file of topologies/ should say and do.
 type preset struct {
-	layers string   // one line for each layer above the nodes, top down: its name and its keys
-	nodes  []string // name, then key=value; keys may leave out what the preset's first key begins with, up to its last slash
-	tree   []string // layer path, of the named domains, and how many unnamed ones
+	layers string   // one line for each layer above the nodes, top down: its name and its keys.
+	nodes  []string // name, then key=value. A key may leave out the prefix of the preset's first key, up to its last slash.
+	tree   []string // layer and path of each named domain, and the number of unnamed ones.
 }
 
 var presets = map[string]preset{
@@ -108,7 +108,8 @@ AcceleratorLayer topology.k8s.aws/ultraserver-id nvidia.com/gpu.clique topology.
 		},
 		tree: []string{
 			"ZoneLayer us-east-1a", "SpineLayer us-east-1a/nn-1", "AggLayer us-east-1a/nn-1/nn-2", "LeafLayer us-east-1a/nn-1/nn-2/nn-3",
-			"LeafLayer us-east-1a/nn-1/nn-2/nn-4", "AcceleratorLayer us-east-1a/nn-1/nn-2/nn-4/cr-1", "AcceleratorLayer us-east-1a/nn-1/nn-2/nn-4/us-1",
+			"LeafLayer us-east-1a/nn-1/nn-2/nn-4", "AcceleratorLayer us-east-1a/nn-1/nn-2/nn-4/cr-1",
+			"AcceleratorLayer us-east-1a/nn-1/nn-2/nn-4/us-1",
 			"ZoneLayer us-east-1b", "5 unnamed",
 		},
 	},
@@ -122,7 +123,8 @@ HostLayer cloud.google.com/gce-topology-host`,
 			"n2 zone=z cloud.google.com/gce-topology-block=b cloud.google.com/gce-topology-subblock=sb2 cloud.google.com/gce-topology-host=h2",
 		},
 		tree: []string{
-			"ZoneLayer z", "BlockLayer z/b", "SubBlockLayer z/b/sb1", "HostLayer z/b/sb1/h1", "SubBlockLayer z/b/sb2", "HostLayer z/b/sb2/h2", "0 unnamed",
+			"ZoneLayer z", "BlockLayer z/b", "SubBlockLayer z/b/sb1", "HostLayer z/b/sb1/h1", "SubBlockLayer z/b/sb2", "HostLayer z/b/sb2/h2",
+			"0 unnamed",
 		},
 	},
 	"oci": {
@@ -131,7 +133,8 @@ NetworkBlockLayer oci.oraclecloud.com/rdma.network_block_id oci.oraclecloud.com/
 LocalBlockLayer oci.oraclecloud.com/rdma.local_block_id`,
 		// Without hpc_island_id; n3 and n4 without a capacity topology.
 		nodes: []string{
-			"n1 rdma.network_block_id=nb1 host.network_block_id=other rdma.local_block_id=lb1", "n2 rdma.network_block_id=nb1 rdma.local_block_id=lb2",
+			"n1 rdma.network_block_id=nb1 host.network_block_id=other rdma.local_block_id=lb1",
+			"n2 rdma.network_block_id=nb1 rdma.local_block_id=lb2",
 			"n3 host.network_block_id=nb2", "n4 host.network_block_id=nb2",
 		},
 		tree: []string{

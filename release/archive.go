@@ -23,8 +23,8 @@ type entry struct {
 	mode int64
 }
 
-// pack writes a tar in which nothing depends on who writes it, or when: sorted, of root, all files of
-// one time.
+// pack writes a tar that does not depend on the user or the time: its files are sorted, belong to root, and have one
+// time.
 func pack(entries []entry, made time.Time) ([]byte, error) {
 	entries = slices.SortedFunc(slices.Values(entries), func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	var out bytes.Buffer

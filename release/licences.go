@@ -35,7 +35,7 @@ func licences(ctx context.Context, programs []program) ([]byte, error) {
 	return licencesOf(ctx, slices.Sorted(maps.Keys(modules)))
 }
 
-// licencesOf has each text once, below all to whom it applies.
+// licencesOf has each text once, below all modules that it applies to.
 func licencesOf(ctx context.Context, modules []string) ([]byte, error) {
 	folders, err := foldersOf(ctx, modules)
 	if err != nil {
@@ -88,7 +88,7 @@ func goTool(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// terms are those of one module. What has none must not be given to others.
+// terms returns the licence files of one module. A module without such a file must not be distributed.
 func terms(folder string) (string, error) {
 	files, err := os.ReadDir(folder)
 	if err != nil {

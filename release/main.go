@@ -1,8 +1,8 @@
-// Command release builds what is given to others: programs for both architectures, the container
-// image, the charts, a list of what is in the programs, and checksums.
+// Command release builds the files of a release: programs for both architectures, the container image, the charts, a
+// list of what is in the programs, and checksums.
 //
-// It knows how each of these files is written, byte for byte the same whenever it is written from
-// the same commit with the same Go. It knows nothing of what the programs do, and needs no Docker.
+// The same commit and the same Go give the same files, byte for byte. The command knows nothing of what the programs do,
+// and needs no Docker.
 package main
 
 import (
@@ -94,7 +94,8 @@ func (r *release) build(ctx context.Context, imageOnly bool) error {
 	if err := r.clear(); err != nil {
 		return err
 	}
-	names, writers := []string{"muster-scheduler", "muster-controller", "musterctl"}, []func([]program) error{r.writeImages, r.writeBills, r.archives(ctx)}
+	names := []string{"muster-scheduler", "muster-controller", "musterctl"}
+	writers := []func([]program) error{r.writeImages, r.writeBills, r.archives(ctx)}
 	if imageOnly {
 		names, writers = names[:2], writers[:2]
 	}

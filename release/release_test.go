@@ -69,7 +69,7 @@ func decode[T any](t *testing.T, data []byte) (v T) {
 	return v
 }
 
-// TestPack: nothing in an archive depends on who writes it, or in which order.
+// TestPack: an archive does not depend on the user or on the order of its files.
 func TestPack(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
 	a, b := entry{"a", []byte("1"), 0o755}, entry{"b/c", []byte("22"), 0o644}
@@ -91,7 +91,7 @@ func TestPack(t *testing.T) {
 	require.EqualError(t, err, "a twice")
 }
 
-// TestImage follows an image from its index to the file in it, as whoever runs it does.
+// TestImage follows an image from its index to the file in it, as a container runtime does.
 func TestImage(t *testing.T) {
 	r, programs := made(t)
 	require.NoError(t, r.writeImages(programs))
@@ -109,7 +109,8 @@ func TestImage(t *testing.T) {
 	require.JSONEq(t, `{"imageLayoutVersion":"1.0.0"}`, string(all["oci-layout"]))
 	top := decode[index](t, all["index.json"])
 	require.Len(t, top.Manifests, 1)
-	require.Equal(t, map[string]string{"io.containerd.image.name": "r.example/m:v1.2.3", "org.opencontainers.image.ref.name": "v1.2.3"}, top.Manifests[0].Annotations)
+	require.Equal(t, map[string]string{"io.containerd.image.name": "r.example/m:v1.2.3", "org.opencontainers.image.ref.name": "v1.2.3"},
+		top.Manifests[0].Annotations)
 	platforms := decode[index](t, all[blobPath(top.Manifests[0].Digest)])
 	require.Len(t, platforms.Manifests, 2)
 	for i, arch := range r.arches {
@@ -165,10 +166,13 @@ func TestBill(t *testing.T) {
 	data := read(t, r.out, "muster-scheduler-v1.2.3-linux-amd64.spdx.json")
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal(data, &fields))
-	for _, name := range []string{"spdxVersion", "dataLicense", "SPDXID", "name", "documentNamespace", "creationInfo", "packages", "relationships"} {
+	for _, name := range []string{
+		"spdxVersion", "dataLicense", "SPDXID", "name", "documentNamespace", "creationInfo", "packages", "relationships",
+	} {
 		require.NotEmpty(t, fields[name], name)
 	}
-	require.Equal(t, map[string]any{"created": "2023-11-14T22:13:20Z", "creators": []any{"Tool: muster-release-v1.2.3"}}, fields["creationInfo"])
+	require.Equal(t, map[string]any{"created": "2023-11-14T22:13:20Z", "creators": []any{"Tool: muster-release-v1.2.3"}},
+		fields["creationInfo"])
 	b := decode[bill](t, data)
 	ids := map[string]bool{b.SPDXID: true}
 	var names []string
@@ -275,7 +279,8 @@ func TestCharts(t *testing.T) {
 		require.Contains(t, about, "\nversion: 1.2.3\n")
 		require.Contains(t, about, "appVersion: v1.2.3\n")
 	}
-	require.Contains(t, tool(t, "helm", "template", "--kube-version=1.37.0", "m", filepath.Join(r.out, "muster-1.2.3.tgz")), `image: "r.example/m:v1.2.3"`)
+	require.Contains(t, tool(t, "helm", "template", "--kube-version=1.37.0", "m", filepath.Join(r.out, "muster-1.2.3.tgz")),
+		`image: "r.example/m:v1.2.3"`)
 }
 
 func TestChartVersion(t *testing.T) {

@@ -126,7 +126,10 @@ func TestValues(t *testing.T) {
 		},
 		{"extraArgs={--v=3}", func(all map[string]object) any { return container(all)["args"].([]any)[4] }, "--v=3"},
 		{"resources.requests.memory=1Gi", memory, "1Gi"},
-		{"resources.limits.memory=2Gi", func(all map[string]object) any { return container(all).at("resources", "limits") }, map[string]any{"memory": "2Gi"}},
+		{
+			"resources.limits.memory=2Gi", func(all map[string]object) any { return container(all).at("resources", "limits") },
+			map[string]any{"memory": "2Gi"},
+		},
 		{"tolerations=null", func(all map[string]object) any { return all[deployment].at("spec", "template", "spec", "tolerations") }, nil},
 		{
 			"tolerations[0].key=a", func(all map[string]object) any { return all[deployment].at("spec", "template", "spec", "tolerations") },
@@ -135,7 +138,10 @@ func TestValues(t *testing.T) {
 		{"priorityClassName=p", func(all map[string]object) any {
 			return all[deployment].at("spec", "template", "spec", "priorityClassName")
 		}, "p"},
-		{"nodeSelector.a=b", func(all map[string]object) any { return all[deployment].at("spec", "template", "spec", "nodeSelector") }, map[string]any{"a": "b"}},
+		{
+			"nodeSelector.a=b", func(all map[string]object) any { return all[deployment].at("spec", "template", "spec", "nodeSelector") },
+			map[string]any{"a": "b"},
+		},
 		{"podLabels.a=b", func(all map[string]object) any {
 			return all[deployment].at("spec", "template", "metadata", "labels", "a")
 		}, "b"},
@@ -207,8 +213,8 @@ func TestLabelsAndNamespace(t *testing.T) {
 	require.Equal(t, "muster-scheduler", pods.(map[string]any)["app.kubernetes.io/name"], "the selector must hold")
 }
 
-// TestMonitoring: the rules and the dashboard are those of deploy/monitoring, to the letter where
-// Prometheus and Grafana have templates of their own.
+// TestMonitoring: the chart's rules and dashboard equal the files of deploy/monitoring. Helm does not expand the
+// templates of Prometheus and Grafana in them.
 func TestMonitoring(t *testing.T) {
 	all := render(t, "muster", "--set=prometheusRule.enabled=true,dashboard.enabled=true")
 	rules, err := monitoring.Rules()
@@ -298,10 +304,16 @@ func TestBadValues(t *testing.T) {
 		{"muster", "schedulerNames={a'b}", "'/schedulerNames/0': 'a\\'b' does not match pattern"},
 		{"muster", "coschedulingArgs.maxGrase=1m", "'/coschedulingArgs': additional properties 'maxGrase' not allowed"},
 		{"muster", "coschedulingArgs.maxGrace=60", "'/coschedulingArgs/maxGrace': got number, want string"},
-		{"muster", "coschedulingArgs.defaultMatchPolicy=x", "'/coschedulingArgs/defaultMatchPolicy': value must be one of 'only-waiting', 'waiting-and-running', 'once-satisfied'"},
+		{
+			"muster", "coschedulingArgs.defaultMatchPolicy=x",
+			"'/coschedulingArgs/defaultMatchPolicy': value must be one of 'only-waiting', 'waiting-and-running', 'once-satisfied'",
+		},
 		{"muster", "config.profiles[0].schedulerName=x", "config.profiles: profiles have a value of their own"},
 		{"muster", "profiles[0].schedulername=x", "'/profiles/0': missing property 'schedulerName'"},
-		{"muster", "profiles[0].schedulerName=x,coschedulingArgs.maxGrace=1m", "profiles and coschedulingArgs: write the arguments into the profiles"},
+		{
+			"muster", "profiles[0].schedulerName=x,coschedulingArgs.maxGrace=1m",
+			"profiles and coschedulingArgs: write the arguments into the profiles",
+		},
 		{"muster", "profiles[0].schedulerName=x,profiles[1].schedulerName=x", "profiles: schedulerName x twice"},
 		{"muster", "profiles[0].schedulerName=x,schedulerNames={y}", "profiles and schedulerNames: profiles name their schedulers themselves"},
 		{"muster", "schedulerNames={a..b}", "'/schedulerNames/0': 'a..b' does not match pattern"},
@@ -339,9 +351,15 @@ func TestBadValues(t *testing.T) {
 		{"muster", "config.percentageOfNodesToScore=101", "'/config/percentageOfNodesToScore': maximum: got 101, want 100"},
 		{"muster", "config.clientConnection.qps=fast", "'/config/clientConnection/qps': got string, want number"},
 		{"muster", "config.extenders[0].url=http://x", "'/config/extenders/0'"},
-		{"muster", "config.podInitialBackoffSeconds=20", "config.podMaxBackoffSeconds: got 10, supported values: 20 (podInitialBackoffSeconds) or more"},
+		{
+			"muster", "config.podInitialBackoffSeconds=20",
+			"config.podMaxBackoffSeconds: got 10, supported values: 20 (podInitialBackoffSeconds) or more",
+		},
 		{"muster", "profiles[0].schedulerName=a,profiles[0].plugin=x", "'/profiles/0': additional properties 'plugin' not allowed"},
-		{"muster", "profiles[0].schedulerName=a,profiles[0].plugins.score.enabled={x}", "'/profiles/0/plugins/score/enabled/0': got string, want object"},
+		{
+			"muster", "profiles[0].schedulerName=a,profiles[0].plugins.score.enabled={x}",
+			"'/profiles/0/plugins/score/enabled/0': got string, want object",
+		},
 		{"muster", "priorityClassName=a b", "'/priorityClassName': 'a b' does not match pattern"},
 		{"muster", "extraArgs={--v 3}", "'/extraArgs/0': '--v 3' does not match pattern"},
 		{"muster-crds", "crds.podGroups=yes", "'/crds/podGroups': value must be one of 'auto', 'always', 'never'"},
@@ -360,7 +378,7 @@ func TestBadValues(t *testing.T) {
 	require.Contains(t, errs, "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kubernetes v1.33.9")
 }
 
-// keys are those of a map, in order.
+// keys returns the keys of a map, sorted.
 func keys[V any](m map[string]V) []string {
 	out := make([]string, 0, len(m))
 	for k := range m {

@@ -1,8 +1,8 @@
-// Package helm tests the charts: that they render what kustomize renders, that values do what
-// they say, and that a value which does not exist is refused by name.
+// Package helm tests the charts. A chart renders what kustomize renders, each value has its documented effect, and the
+// error for an unknown value names that value.
 //
-// Helm and kustomize are built through the Go module proxy, once: see tools/deploy/go.mod. What
-// the charts do in a cluster is in test/e2e.
+// Helm and kustomize are built through the Go module proxy, once: see tools/deploy/go.mod. What the charts do in a
+// cluster is tested in test/e2e.
 package helm
 
 import (

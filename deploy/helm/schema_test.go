@@ -82,7 +82,7 @@ func TestNamesOfFiles(t *testing.T) {
 	require.ElementsMatch(t, files(manifests.SourceRBAC, "rbac/sources/*"), keys(s.Properties["sources"].Properties))
 }
 
-// TestArguments: those of the plugin.
+// TestArguments compares the chart's schema with the plugin's arguments.
 func TestArguments(t *testing.T) {
 	var want []string
 	for field := range reflect.TypeFor[config.Args]().Fields() {
@@ -93,8 +93,8 @@ func TestArguments(t *testing.T) {
 	require.ElementsMatch(t, want, keys(readSchema(t, "muster").Properties["coschedulingArgs"].Properties))
 }
 
-// TestConfigurationIsKnown: config and profiles have the fields of a KubeSchedulerConfiguration, so that
-// one which is misspelt or of another type is refused before a pod would start with it.
+// TestConfigurationIsKnown: config and profiles have the fields of a KubeSchedulerConfiguration. Helm rejects an unknown
+// field and a wrong type before a pod starts with it.
 func TestConfigurationIsKnown(t *testing.T) {
 	s := readSchema(t, "muster")
 	configuration, profiles := s.Properties["config"], s.Properties["profiles"]
@@ -107,7 +107,7 @@ func TestConfigurationIsKnown(t *testing.T) {
 	require.Equal(t, fields(client.Type), keys(configuration.Properties["clientConnection"].Properties))
 }
 
-// fields are the names that JSON has for those of a struct, in order.
+// fields returns the JSON names of a struct's fields, sorted.
 func fields(of reflect.Type) (names []string) {
 	for f := range of.Fields() {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {

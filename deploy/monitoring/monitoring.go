@@ -1,5 +1,5 @@
-// Package monitoring holds what Prometheus and Grafana are told of Muster: rules for alerts, and a
-// dashboard. The chart has copies of both.
+// Package monitoring holds Muster's files for Prometheus and Grafana: rules for alerts, and a dashboard. The chart has
+// copies of both.
 package monitoring
 
 import (

@@ -39,7 +39,7 @@ func TestRules(t *testing.T) {
 	promtool(t, string(tests), "test", "rules", "tests.yaml")
 }
 
-// TestEveryAlertFires in one of those tests.
+// TestEveryAlertFires: each alert fires in one of these tests.
 func TestEveryAlertFires(t *testing.T) {
 	rules, err := Rules()
 	require.NoError(t, err)

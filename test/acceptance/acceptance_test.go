@@ -73,7 +73,7 @@ var elsewhere = map[string]string{
 	"S003-03": "profiles and arguments are the scheduler's: test/e2e/testdata/error-config.txtar",
 }
 
-// TestAcceptance runs each case whose kind is unit or admission.
+// TestAcceptance runs each case of kind unit or admission.
 func TestAcceptance(t *testing.T) {
 	all := load(t)
 	require.Len(t, all.Tests, 57)
@@ -149,7 +149,8 @@ var cases = map[string]func(*run){
 		require.NoError(r, err)
 		own, _, err := r.topology.Rules(sub.TopologyConstraint)
 		require.NoError(r, err)
-		require.Equal(r, `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"PreferGather"},{"layer":"SpineLayer","strategy":"MustGather"}]}`, podgang.SpecJSON(all))
+		require.Equal(r, `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"PreferGather"},{"layer":"SpineLayer","strategy":"MustGather"}]}`,
+			podgang.SpecJSON(all))
 		require.Equal(r, `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`, podgang.SpecJSON(own))
 		require.Equal(r, "part 2 2 [partition]", fmt.Sprint(sub.Name, " ", sub.Size, " ", sub.Least, " ", sub.MatchLabelKeys))
 	},
@@ -157,7 +158,9 @@ var cases = map[string]func(*run){
 	"VOL-03": func(r *run) {
 		for i, given := range r.Given.([]any) {
 			want := r.Then.([]any)[i]
-			spec, _, err := r.topology.Rules(&podgang.TopologyConstraint{Tiers: &podgang.Tiers{HighestTierName: in(given, "highestTierName").(string)}})
+			spec, _, err := r.topology.Rules(&podgang.TopologyConstraint{
+				Tiers: &podgang.Tiers{HighestTierName: in(given, "highestTierName").(string)},
+			})
 			if message, ok := in(want, "error").(string); ok {
 				require.ErrorContains(r, err, message)
 				continue
@@ -201,7 +204,8 @@ var cases = map[string]func(*run){
 				require.Equal(r, want, b.Name(), "scheduler name %q, registered as %v", name, order)
 			}
 		}
-		_, err := backend.NewRegistry(backend.New(r.translator("workload"), backend.Options{}), backend.New(r.translator("workload"), backend.Options{}))
+		_, err := backend.NewRegistry(backend.New(r.translator("workload"), backend.Options{}),
+			backend.New(r.translator("workload"), backend.Options{}))
 		require.Error(r, err)
 		_, err = r.registry("", "koordinator").For("another")
 		require.ErrorContains(r, err, "no backend for schedulerName")
@@ -226,7 +230,9 @@ var cases = map[string]func(*run){
 		r.acceptanceCase.Given = given
 		info := r.build(r.given())[0]
 		w := r.translator("workload")
-		for version, ref := range map[string][]string{"v1alpha2": {"spec", "podGroupTemplateRef", "workload", "workloadName"}, "v1beta1": {"spec", "workloadRef", "workloadName"}} {
+		for version, ref := range map[string][]string{
+			"v1alpha2": {"spec", "podGroupTemplateRef", "workload", "workloadName"}, "v1beta1": {"spec", "workloadRef", "workloadName"},
+		} {
 			c := backend.Cluster{Native: version}
 			objects, _, err := w.Objects(info, c)
 			require.NoError(r, err)
@@ -244,7 +250,8 @@ var cases = map[string]func(*run){
 	},
 	"S002-06": func(r *run) {
 		p := r.translator("podgang")
-		infos, err := podgang.FromPodCliqueSet(cliqueSet("distributed-training", "kai-scheduler", map[string]int64{"master": 1, "workers": 8}), nil, nil)
+		infos, err := podgang.FromPodCliqueSet(cliqueSet("distributed-training", "kai-scheduler", map[string]int64{"master": 1, "workers": 8}),
+			nil, nil)
 		require.NoError(r, err)
 		objects, _, err := p.Objects(infos[0], backend.Cluster{})
 		require.NoError(r, err)
@@ -322,7 +329,8 @@ var cases = map[string]func(*run){
 		}
 	},
 	"S004-07": func(r *run) {
-		info := r.build(podGang("t-0", object{"topologyConstraint": required(in(r.Given, "required").(string)), "podgroups": []any{group("w", 3)}}))[0]
+		info := r.build(podGang("t-0",
+			object{"topologyConstraint": required(in(r.Given, "required").(string)), "podgroups": []any{group("w", 3)}}))[0]
 		objects, _, err := r.translator("koordinator").Objects(info, backend.Cluster{})
 		var why *podgang.Error
 		require.ErrorAs(r, err, &why)
@@ -345,7 +353,12 @@ var cases = map[string]func(*run){
 		objects := r.write("koordinator", podGang("t-0", spec))
 		require.Equal(r, in(r.Then, "prefill"), anys(rulesOf(r, objects[0])))
 		require.Equal(r, in(r.Then, "decode"), anys(rulesOf(r, objects[1])))
-		r.topology = podgang.Topology{Layers: []podgang.Layer{{Name: "blockLayer", Keys: []string{"topology.kubernetes.io/block"}}, {Name: "rackLayer", Keys: []string{"topology.kubernetes.io/rack"}}}}
+		r.topology = podgang.Topology{
+			Layers: []podgang.Layer{
+				{Name: "blockLayer", Keys: []string{"topology.kubernetes.io/block"}},
+				{Name: "rackLayer", Keys: []string{"topology.kubernetes.io/rack"}},
+			},
+		}
 		for i, own := range []int{1, 0} { // Muster's PodGroups say both, so that all are in one block
 			rules := rulesOf(r, r.write("muster", podGang("t-0", spec))[i])
 			require.Len(r, rules, 1+own)
@@ -383,7 +396,8 @@ var cases = map[string]func(*run){
 		require.NotEmpty(r, r.validate(is, nil).Errors)
 	},
 	"S004-17": func(r *run) {
-		info := r.build(podGang("t-0", object{"podgroups": []any{group("w", 1)}, "reuseReservationRef": object{"namespace": "default", "name": "old"}}))[0]
+		info := r.build(podGang("t-0",
+			object{"podgroups": []any{group("w", 1)}, "reuseReservationRef": object{"namespace": "default", "name": "old"}}))[0]
 		_, notes, err := r.translator("koordinator").Objects(info, backend.Cluster{})
 		require.NoError(r, err)
 		require.Equal(r, podgang.ReasonReuse, notes[0].Reason)
@@ -609,7 +623,8 @@ func (r *run) validate(pcs, old *unstructured.Unstructured) (out podgang.Verdict
 
 func podGang(name string, spec object) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object{
-		"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "metadata": object{"name": name, "namespace": "default", "uid": "u1"}, "spec": spec,
+		"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "metadata": object{"name": name, "namespace": "default", "uid": "u1"},
+		"spec": spec,
 	}}
 }
 
@@ -640,8 +655,9 @@ func (r *run) scalingGroup(scheduler string) *unstructured.Unstructured {
 
 func (r *run) pod(gang, clique string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object{
-		"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": "p", "namespace": "default", "labels": object{workloads.LabelPodGang: gang, workloads.LabelPodClique: clique}},
-		"spec": object{"schedulingGates": []any{object{"name": podgang.GroveGate}}},
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": object{"name": "p", "namespace": "default", "labels": object{workloads.LabelPodGang: gang, workloads.LabelPodClique: clique}},
+		"spec":     object{"schedulingGates": []any{object{"name": podgang.GroveGate}}},
 	}}
 }
 
@@ -689,7 +705,9 @@ func (r *run) preparePod() {
 
 // jobSet is a JobSet of a driver, and of workers of 2 times 4.
 func (r *run) jobSet(depends, exclusive bool) []*podgang.PodGangInfo {
-	workers := object{"name": "workers", "replicas": int64(2), "template": object{"spec": object{"parallelism": int64(4), "completions": int64(4)}}}
+	workers := object{
+		"name": "workers", "replicas": int64(2), "template": object{"spec": object{"parallelism": int64(4), "completions": int64(4)}},
+	}
 	if depends {
 		workers["dependsOn"] = []any{object{"name": "driver", "status": "Ready"}}
 	}
@@ -699,7 +717,11 @@ func (r *run) jobSet(depends, exclusive bool) []*podgang.PodGangInfo {
 	}
 	out, err := podgang.FromJobSet(&unstructured.Unstructured{Object: object{
 		"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata,
-		"spec": object{"replicatedJobs": []any{object{"name": "driver", "replicas": int64(1), "template": object{"spec": object{"parallelism": int64(1)}}}, workers}},
+		"spec": object{
+			"replicatedJobs": []any{
+				object{"name": "driver", "replicas": int64(1), "template": object{"spec": object{"parallelism": int64(1)}}}, workers,
+			},
+		},
 	}}, nil)
 	require.NoError(r, err)
 	return out

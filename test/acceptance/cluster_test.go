@@ -56,7 +56,9 @@ func newCluster(t require.TestingT) *cluster {
 		c.writes = append(c.writes, verb+" "+name)
 		return nil
 	}
-	c.client = fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithInterceptorFuncs(interceptor.Funcs{
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields()
+	builder = builder.WithTypeConverters(managedfields.NewDeducedTypeConverter())
+	c.client = builder.WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(ctx context.Context, w client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			name := ""
 			if named, ok := obj.(interface{ GetName() string }); ok {
@@ -96,7 +98,7 @@ func (c *cluster) registry(r *run, names ...string) *backend.Registry {
 	return out
 }
 
-// names are those of the objects of a kind, by default of PodGroups.
+// names returns the names of the objects of a kind, by default of PodGroups.
 func (c *cluster) names(r *run, kinds ...schema.GroupVersionKind) (out []any) {
 	for _, u := range c.objects(r, kinds...) {
 		out = append(out, u.GetName())
@@ -125,7 +127,11 @@ func (c *cluster) remove(r *run, name string) {
 }
 
 func (c *cluster) pod(r *run, gang, clique, name string) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{workloads.LabelPodGang: gang, workloads.LabelPodClique: clique}}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, Labels: map[string]string{workloads.LabelPodGang: gang, workloads.LabelPodClique: clique},
+		},
+	}
 	require.NoError(r, c.client.Create(r.Context(), pod))
 	return pod
 }

@@ -138,7 +138,7 @@ func (c *cluster) check(r *run, scheduler string, least any) {
 	}
 }
 
-// TestControllers runs each case whose kind is controller.
+// TestControllers runs each case of kind controller.
 func TestControllers(t *testing.T) {
 	for _, c := range load(t).Tests {
 		f, ok := controllers[c.ID]
@@ -186,17 +186,24 @@ func replaced(names any) (out []any) {
 
 func leaderWorkerSet(name string, replicas int64) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object{
-		"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": object{"namespace": "default", "name": name, "uid": "l1"},
-		"spec": object{"replicas": replicas, "leaderWorkerTemplate": object{"size": int64(4), "workerTemplate": object{"spec": object{"schedulerName": "koord-scheduler"}}}},
+		"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet",
+		"metadata": object{"namespace": "default", "name": name, "uid": "l1"},
+		"spec": object{
+			"replicas":             replicas,
+			"leaderWorkerTemplate": object{"size": int64(4), "workerTemplate": object{"spec": object{"schedulerName": "koord-scheduler"}}},
+		},
 	}}
 }
 
-// leaders are those of some groups of a revision.
+// leaders returns the leader pods of some groups of a revision.
 func leaders(lws, revision string, groups ...int) (out []metav1.Object) {
 	for _, g := range groups {
 		out = append(out, &metav1.ObjectMeta{
 			Namespace: "default", Name: fmt.Sprintf("%s-%d", lws, g), UID: types.UID(fmt.Sprintf("%d-%s", g, revision)),
-			Labels: map[string]string{lwsv1.SetNameLabelKey: lws, lwsv1.GroupIndexLabelKey: fmt.Sprint(g), lwsv1.RevisionKey: revision, "leaderworkerset.sigs.k8s.io/worker-index": "0"},
+			Labels: map[string]string{
+				lwsv1.SetNameLabelKey: lws, lwsv1.GroupIndexLabelKey: fmt.Sprint(g), lwsv1.RevisionKey: revision,
+				"leaderworkerset.sigs.k8s.io/worker-index": "0",
+			},
 		})
 	}
 	return out
@@ -214,9 +221,9 @@ func rollingUpdate(r *run, c *cluster) {
 	require.Equal(r, in(r.Then, "podGroupsAfter"), c.names(r))
 }
 
-// TestRearm: a group whose pods were all made anew is a gang again, also for a scheduler to which it was satisfied once
-// and for all: its PodGroup is another one.
-func TestRearm(t *testing.T) {
+// TestRecreatedGroupIsNewGang: a LeaderWorkerSet group is a gang again after all of its pods were recreated. Its PodGroup is a new one, so
+// a scheduler that treats the old one as satisfied still waits for all pods.
+func TestRecreatedGroupIsNewGang(t *testing.T) {
 	r, c := &run{T: t}, newCluster(t)
 	a := backend.Adapter{Registry: c.registry(r, "koordinator")}
 	lws := leaderWorkerSet("x", 1)

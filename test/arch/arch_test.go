@@ -26,11 +26,12 @@ const (
 
 // core lists the packages that only compute: values in, values out.
 var core = []string{
-	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/bundle", "pkg/plan", "pkg/mixed", "pkg/evict", "pkg/gang", "pkg/device", "pkg/quota", "pkg/picture",
+	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/bundle", "pkg/plan", "pkg/mixed", "pkg/evict", "pkg/gang", "pkg/device", "pkg/quota",
+	"pkg/picture",
 }
 
 // std is the standard library of the core: no locks, logs, files, network or chance.
-// Only the gang book is told what time it is; see clocks.
+// Only the gang book gets the time as an argument; see clocks.
 var std = []string{
 	"cmp", "container/heap", "errors", "fmt", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings",
 }
@@ -45,8 +46,8 @@ var clocks = []string{
 	"Now", "Since", "Until", "After", "AfterFunc", "Tick", "Sleep", "NewTimer", "NewTicker",
 }
 
-// arrows says what each of our packages imports of ours: no more and no less. Whoever
-// draws an arrow or takes one away changes the line; the test says how it should read.
+// arrows lists what each of our packages imports of ours: no more and no less. A change that adds or removes an import
+// changes the line; the test prints the new line.
 var arrows = map[string][]string{
 	"pkg/topology": {},
 	"pkg/offer":    {"pkg/topology"},
@@ -75,7 +76,8 @@ var arrows = map[string][]string{
 	"pkg/kube/group":   {"pkg/apis/scheduling", "pkg/choice", "pkg/gang", "pkg/kube/convert", "pkg/kube/source", "pkg/topology"},
 	"pkg/kube/network": {"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/convert", "pkg/topology"},
 	"pkg/kube/convert": {
-		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads", "pkg/device", "pkg/gang", "pkg/mixed", "pkg/offer", "pkg/plan",
+		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads", "pkg/device", "pkg/gang", "pkg/mixed",
+		"pkg/offer", "pkg/plan",
 		"pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/allot":       {"pkg/apis/scheduling"},
@@ -83,19 +85,22 @@ var arrows = map[string][]string{
 	"pkg/kube/ledger":      {"pkg/kube/convert", "pkg/kube/fit"},
 	"pkg/kube/deviceshare": {"pkg/apis/config", "pkg/device", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/kube/memo"},
 	"pkg/kube/elasticquota": {
-		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceclass", "pkg/kube/fit", "pkg/kube/source", "pkg/quota",
+		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceclass", "pkg/kube/fit",
+		"pkg/kube/source", "pkg/quota",
 	},
 	"pkg/kube/deviceclass": {"pkg/kube/convert"},
 	"pkg/kube/pace":        {"pkg/apis/config"},
 	"pkg/kube/plugin": {
-		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/fit",
+		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare",
+		"pkg/kube/elasticquota", "pkg/kube/fit",
 		"pkg/kube/group", "pkg/kube/memo", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
 	},
 	"pkg/kube/family": {"pkg/apis/config", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/ledger", "pkg/kube/plugin"},
 	"pkg/kube/reload": {"pkg/apis/config"},
 	"pkg/kube/simulate": {
 		"manifests", "pkg/apis/config", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads",
-		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/family", "pkg/kube/memo", "pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/preempt",
+		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/family", "pkg/kube/memo",
+		"pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/preempt",
 		"pkg/kube/source", "pkg/kube/status", "pkg/kube/workload", "pkg/topology",
 	},
 	"pkg/kube/status": {
@@ -103,15 +108,22 @@ var arrows = map[string][]string{
 		"pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source", "pkg/plan", "pkg/topology",
 	},
 
-	"pkg/kube/connect":  {"pkg/apis/config", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/memo", "pkg/kube/source"},
-	"pkg/kube/place":    {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group", "pkg/kube/memo", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology"},
+	"pkg/kube/connect": {
+		"pkg/apis/config", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/memo",
+		"pkg/kube/source",
+	},
+	"pkg/kube/place": {
+		"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group",
+		"pkg/kube/memo", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology",
+	},
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source", "pkg/quota", "pkg/topology"},
 	"pkg/kube/departure": {
 		"pkg/apis/config", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source",
 		"pkg/kube/status", "pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/preempt": {
-		"pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/memo", "pkg/kube/place",
+		"pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/memo",
+		"pkg/kube/place",
 		"pkg/kube/source", "pkg/kube/status", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/source": {
@@ -119,7 +131,8 @@ var arrows = map[string][]string{
 		"pkg/topology",
 	},
 	"pkg/kube/ask": {
-		"pkg/apis/scheduling/koordinator/v1alpha1", "pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/place", "pkg/kube/plugin", "pkg/kube/preempt",
+		"pkg/apis/scheduling/koordinator/v1alpha1", "pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota",
+		"pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/place", "pkg/kube/plugin", "pkg/kube/preempt",
 		"pkg/kube/simulate", "pkg/kube/source", "pkg/kube/status", "pkg/offer", "pkg/picture", "pkg/topology",
 	},
 	"pkg/kube/survey":   {"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/source"},
@@ -132,30 +145,32 @@ var arrows = map[string][]string{
 	"pkg/podgang":       {"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads"},
 	"pkg/version":       {},
 	"pkg/cli": {
-		"manifests", "pkg/apis/scheduling", "pkg/demo", "pkg/kube/ask", "pkg/kube/connect", "pkg/kube/elasticquota", "pkg/kube/simulate", "pkg/kube/status", "pkg/kube/survey",
-		"pkg/localcluster", "pkg/page", "pkg/topology", "pkg/version",
+		"manifests", "pkg/apis/scheduling", "pkg/demo", "pkg/kube/ask", "pkg/kube/connect", "pkg/kube/elasticquota", "pkg/kube/simulate",
+		"pkg/kube/status", "pkg/kube/survey", "pkg/localcluster", "pkg/page", "pkg/topology", "pkg/version",
 	},
 	"pkg/demo": {
-		"docs/examples", "manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/device", "pkg/kube/convert", "pkg/kube/simulate",
-		"pkg/localcluster", "pkg/offer", "pkg/picture", "pkg/topology",
+		"docs/examples", "manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/device", "pkg/kube/convert",
+		"pkg/kube/simulate", "pkg/localcluster", "pkg/offer", "pkg/picture", "pkg/topology",
 	},
 
 	"pkg/kube/admit":      {"pkg/kube/backend", "pkg/podgang"},
 	"pkg/kube/controller": {"pkg/apis/workloads", "pkg/kube/backend", "pkg/kube/memo", "pkg/podgang"},
 	"pkg/kube/translate":  {"pkg/kube/admit", "pkg/kube/backend", "pkg/kube/controller", "pkg/podgang", "pkg/version"},
 
-	"pkg/kube/command": {"pkg/apis/config", "pkg/apis/scheduling", "pkg/kube/connect", "pkg/kube/family", "pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/reload", "pkg/version"},
+	"pkg/kube/command": {
+		"pkg/apis/config", "pkg/apis/scheduling", "pkg/kube/connect", "pkg/kube/family", "pkg/kube/pace", "pkg/kube/plugin",
+		"pkg/kube/reload", "pkg/version",
+	},
 
 	"cmd/muster-controller": {"pkg/kube/translate"},
 	"cmd/muster-scheduler":  {"pkg/kube/command"},
 	"cmd/musterctl":         {"pkg/cli"},
 }
 
-// kubernetes lists who may import Kubernetes; the others of the edge may import
-// anything else.
+// kubernetes lists the packages that may import Kubernetes. Other packages at the edge may import anything else.
 var kubernetes = []string{"pkg/apis/...", "pkg/kube/...", "pkg/podgang", "pkg/localcluster", "pkg/demo", "pkg/cli"}
 
-// TestArrows: the arrows are those of the list, all of them.
+// TestArrows: the imports between our packages are exactly the ones in the list.
 func TestArrows(t *testing.T) {
 	drawn := map[string]map[string]bool{} // by package and what it imports
 	files := 0
@@ -178,7 +193,7 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// compare says where a list of arrows and those that are drawn differ.
+// compare returns the differences between two lists of arrows: the documented ones and the ones in the source.
 func compare(listed map[string][]string, drawn map[string]map[string]bool) (wrong []string) {
 	for _, pkg := range slices.Sorted(maps.Keys(listed)) {
 		if drawn[pkg] == nil {
@@ -200,7 +215,7 @@ func compare(listed map[string][]string, drawn map[string]map[string]bool) (wron
 	return wrong
 }
 
-// TestImports: who may import what else, and the core nothing but the core.
+// TestImports: a package imports only what its list permits, and the core imports only the core.
 func TestImports(t *testing.T) {
 	eachFile(t, func(pkg, file string, f *ast.File) {
 		for _, imp := range imports(t, f) {
@@ -269,7 +284,8 @@ func TestPicture(t *testing.T) {
 // package. A package is named by its path without pkg/.
 func unnamed(picture string, packages []string) (wrong []string) {
 	words := map[string]bool{}
-	for _, word := range strings.FieldsFunc(picture, func(r rune) bool { return r != '/' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	for _, word := range strings.FieldsFunc(picture,
+		func(r rune) bool { return r != '/' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		words[strings.Trim(word, "/")] = true // what ends or begins with a stroke is drawn
 	}
 	short := map[string]bool{}
@@ -320,12 +336,11 @@ func TestCoreOnlyComputes(t *testing.T) {
 // true, and sleep between two looks.
 var polls = []string{}
 
-// TestNobodySleeps: tests wait for what they want to see, or have a clock of their own. Who
-// sleeps does so in a bubble of testing/synctest. What is tested from outside the process, in
-// test/e2e, has its own rules.
-func TestNobodySleeps(t *testing.T) {
+// TestTestsDoNotSleep: a test waits for the state that it wants to see, or has a clock of its own. Only a bubble of
+// testing/synctest may sleep. Tests from outside the process, in test/e2e, have their own rules.
+func TestTestsDoNotSleep(t *testing.T) {
 	sleeps := map[string]bool{}
-	walk(t, []string{"pkg", "cmd", "test", "manifests"}, func(name string) bool { return strings.HasSuffix(name, "_test.go") }, func(_, file string, f *ast.File) {
+	walk(t, []string{"pkg", "cmd", "test", "manifests"}, isTest, func(_, file string, f *ast.File) {
 		if strings.HasPrefix(file, "test/e2e/") || slices.Contains(imports(t, f), "testing/synctest") {
 			return
 		}
@@ -343,11 +358,11 @@ func TestNobodySleeps(t *testing.T) {
 	}
 }
 
-// TestSeeds: random tests draw the same worlds in every run (test/seed), so that who runs them next is not refused for
-// what somebody else has left behind.
+// TestSeeds: random tests draw the same worlds in every run (test/seed). A failure that an earlier run has stored cannot
+// fail the next run.
 func TestSeeds(t *testing.T) {
 	draws, seeded := map[string]bool{}, map[string]bool{}
-	walk(t, []string{"pkg", "cmd", "test", "manifests"}, func(name string) bool { return strings.HasSuffix(name, "_test.go") }, func(pkg, _ string, f *ast.File) {
+	walk(t, []string{"pkg", "cmd", "test", "manifests"}, isTest, func(pkg, _ string, f *ast.File) {
 		all := imports(t, f)
 		draws[pkg] = draws[pkg] || slices.Contains(all, "pgregory.net/rapid")
 		seeded[pkg] = seeded[pkg] || slices.Contains(all, "github.com/muster-scheduler/muster/test/seed")
@@ -361,8 +376,10 @@ func TestSeeds(t *testing.T) {
 
 // eachFile parses every Go file below pkg and cmd that is not a test.
 func eachFile(t *testing.T, see func(pkg, file string, f *ast.File)) {
-	walk(t, []string{"pkg", "cmd"}, func(name string) bool { return !strings.HasSuffix(name, "_test.go") }, see)
+	walk(t, []string{"pkg", "cmd"}, func(name string) bool { return !isTest(name) }, see)
 }
+
+func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
 
 // walk parses the Go files below some folders that are wanted.
 func walk(t *testing.T, tops []string, want func(name string) bool, see func(pkg, file string, f *ast.File)) {
@@ -389,8 +406,8 @@ func walk(t *testing.T, tops []string, want func(name string) bool, see func(pkg
 	}
 }
 
-// TestRefuse: the rules can refuse.
-func TestRefuse(t *testing.T) {
+// TestRulesFindViolations: each rule finds a violation of it.
+func TestRulesFindViolations(t *testing.T) {
 	for _, c := range []struct {
 		pkg, imp string
 		refused  bool
@@ -437,7 +454,8 @@ func TestCompare(t *testing.T) {
 // TestUnnamed: a package that the picture leaves out is found, and a name of none.
 func TestUnnamed(t *testing.T) {
 	want := []string{"the picture does not name plan", "the picture names kube/gone, which is no package"}
-	if got := unnamed("kube/fit -> offer\n |\n kube/gone (planned)", []string{"pkg/kube/fit", "pkg/offer", "pkg/plan"}); !slices.Equal(got, want) {
+	if got := unnamed("kube/fit -> offer\n |\n kube/gone (planned)",
+		[]string{"pkg/kube/fit", "pkg/offer", "pkg/plan"}); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -76,11 +76,14 @@ func TestTopologySpec(t *testing.T) {
 			want: rejected(name + `: gatherStrategy[0].scope: "podGroup" is invalid; supported values: GangGroup, PodGroup`),
 		},
 		{
-			name: "layer twice", comes: gang("g", rule(`"layer":"SpineLayer","strategy":"MustGather"},{"layer":"SpineLayer","strategy":"PreferGather"`), nil),
-			want: rejected(name + `: gatherStrategy[1].layer: "SpineLayer" a second time with scope GangGroup is invalid; supported values: one rule for each layer and scope`),
+			name:  "layer twice",
+			comes: gang("g", rule(`"layer":"SpineLayer","strategy":"MustGather"},{"layer":"SpineLayer","strategy":"PreferGather"`), nil),
+			want:  rejected(name + `: gatherStrategy[1].layer: "SpineLayer" a second time with scope GangGroup is invalid; supported values: one rule for each layer and scope`),
 		},
 		{
-			name: "two mistakes", comes: gang("g", rule(`"layer":"SpineLayer","strategy":"Must"},{"layer":"BlockLayer","strategy":"MustGather","podCountMultiple":-1`), nil),
+			name: "two mistakes",
+			comes: gang("g", rule(`"layer":"SpineLayer","strategy":"Must"},{"layer":"BlockLayer","strategy":"MustGather","podCountMultiple":-1`),
+				nil),
 			want: rejected(name + `: gatherStrategy[0].strategy: "Must" is invalid; supported values: MustGather, PreferGather` + "\n" +
 				name + `: gatherStrategy[1].podCountMultiple: -1 is invalid; supported values: an integer ≥ 1`),
 		},
@@ -104,8 +107,9 @@ func TestTopologySpec(t *testing.T) {
 			),
 		},
 		{
-			name:  "different in one group",
-			comes: gang("a", with(group, rule(`"layer":"SpineLayer","strategy":"MustGather"`)), nil) + gang("b", with(group, rule(`"layer":"SpineLayer","strategy":"PreferGather"`)), nil),
+			name: "different in one group",
+			comes: gang("a", with(group, rule(`"layer":"SpineLayer","strategy":"MustGather"`)), nil) +
+				gang("b", with(group, rule(`"layer":"SpineLayer","strategy":"PreferGather"`)), nil),
 			want: lines(
 				"pods a-0: unschedulable: 0/4 nodes are available: "+conflict+".",
 				"pods a-1 b-0 b-1: gated: "+conflict,
@@ -122,10 +126,12 @@ func TestTopologySpec(t *testing.T) {
 func TestTopologyIndex(t *testing.T) {
 	label := says{ofGroup: "g"}
 	of := func(index string) string {
-		return podGroup("g", nil) + pod("g-0", label, says{"network-topology-index": index}) + pod("g-1", label, says{"network-topology-index": "0"})
+		return podGroup("g", nil) + pod("g-0", label, says{"network-topology-index": index}) +
+			pod("g-1", label, says{"network-topology-index": "0"})
 	}
 	illegal := func(index string) string {
-		return bound("Pod g-0: InvalidTopologyIndex: " + key + "network-topology-index: " + index + " is invalid; supported values: an integer ≥ 0")
+		return bound("Pod g-0: InvalidTopologyIndex: " + key + "network-topology-index: " + index +
+			" is invalid; supported values: an integer ≥ 0")
 	}
 	look(t, []seen{
 		{name: "negative", comes: of("-1"), want: illegal(`"-1"`)},
@@ -149,7 +155,7 @@ func TestTopologyIndex(t *testing.T) {
 	require.Equal(t, "n0", r.Pods[1].Node)
 }
 
-// TestUnknownKeys: a key that nobody knows is named, and what it is like (case 59).
+// TestUnknownKeys: an unknown key is reported, together with the known key that resembles it (case 59).
 func TestUnknownKeys(t *testing.T) {
 	const specs = key + "network-topology-specs: unknown; did you mean network-topology-spec?"
 	rule := `{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}`
@@ -162,7 +168,8 @@ func TestUnknownKeys(t *testing.T) {
 		{name: "two", comes: gang("g", says{"mod": "Strict", "gangs": "x"}, nil), want: bound(
 			"PodGroup g: UnknownKey: " + key + "gangs: unknown; supported values: annotations name, min-available, total-number, waiting-time, mode, match-policy, groups, network-topology-spec, network-topology-index; " +
 				key + "mod: unknown; did you mean mode?")},
-		{name: "others' keys", comes: gang("g", says{"timeout": "true", "scheduling.koordinator.sh/x": "y", "pod-group.scheduling.sigs.k8s.io/total": "2"}, nil), want: bound()},
+		{name: "others' keys", comes: gang("g",
+			says{"timeout": "true", "scheduling.koordinator.sh/x": "y", "pod-group.scheduling.sigs.k8s.io/total": "2"}, nil), want: bound()},
 	})
 }
 
@@ -179,31 +186,48 @@ func TestGroups(t *testing.T) {
 		{name: "twice", comes: gang("g", groups(`["default/g","default/g"]`), nil), want: rejected(key + `groups[1]: "default/g"` + legal)},
 		{name: "on pods", comes: bare("g", groups(`g`)), want: rejectedBare(key + `groups: "g"` + legal)},
 		{name: "no such gang", comes: gang("g", groups(`["default/g","default/h"]`), nil), want: waits(missing)},
-		// Who lists a gang that does not list it waits alone (case 41).
+		// A gang waits alone if it lists a gang that does not list it (case 41).
 		{
 			name: "one-sided", comes: gang("g", groups(`["default/g","default/h"]`), nil) + gang("h", nil, nil),
-			want: lines("pods g-0 g-1: gated: "+stranger, "pods h-0 h-1: bound", "PodGroup g: Waiting: "+stranger, "event PodGroup g: Waiting: "+stranger),
+			want: lines("pods g-0 g-1: gated: "+stranger, "pods h-0 h-1: bound", "PodGroup g: Waiting: "+stranger,
+				"event PodGroup g: Waiting: "+stranger),
 		},
 		{name: "without itself", comes: gang("g", groups(`["default/h"]`), nil), want: waits(missing)},
 	})
 }
 
 func TestModeAndMatchPolicy(t *testing.T) {
-	const mode, policy = "; supported values: Strict, NonStrict; the default is used", "; supported values: only-waiting, waiting-and-running, once-satisfied; the default is used"
+	const mode = "; supported values: Strict, NonStrict; the default is used"
+	const policy = "; supported values: only-waiting, waiting-and-running, once-satisfied; the default is used"
 	look(t, []seen{
-		{name: "mode", comes: gang("g", says{"mode": "strict"}, nil), want: bound(`PodGroup g: InvalidAnnotation: ` + key + `mode: "strict" is invalid` + mode)},
-		{name: "mode, empty", comes: gang("g", says{"mode": ""}, nil), want: bound(`PodGroup g: InvalidAnnotation: ` + key + `mode: "" is invalid` + mode)},
-		{name: "mode on pods", comes: bare("g", says{"mode": "Loose"}), want: bound(`Pod g-0: InvalidAnnotation: ` + key + `mode: "Loose" is invalid` + mode)},
-		{name: "match-policy", comes: gang("g", says{"match-policy": "once"}, nil), want: bound(`PodGroup g: InvalidAnnotation: ` + key + `match-policy: "once" is invalid` + policy)},
-		{name: "match-policy on pods", comes: bare("g", says{"match-policy": "Once-Satisfied"}), want: bound(`Pod g-0: InvalidAnnotation: ` + key + `match-policy: "Once-Satisfied" is invalid` + policy)},
+		{
+			name: "mode", comes: gang("g", says{"mode": "strict"}, nil),
+			want: bound(`PodGroup g: InvalidAnnotation: ` + key + `mode: "strict" is invalid` + mode),
+		},
+		{
+			name: "mode, empty", comes: gang("g", says{"mode": ""}, nil),
+			want: bound(`PodGroup g: InvalidAnnotation: ` + key + `mode: "" is invalid` + mode),
+		},
+		{
+			name: "mode on pods", comes: bare("g", says{"mode": "Loose"}),
+			want: bound(`Pod g-0: InvalidAnnotation: ` + key + `mode: "Loose" is invalid` + mode),
+		},
+		{
+			name: "match-policy", comes: gang("g", says{"match-policy": "once"}, nil),
+			want: bound(`PodGroup g: InvalidAnnotation: ` + key + `match-policy: "once" is invalid` + policy),
+		},
+		{
+			name: "match-policy on pods", comes: bare("g", says{"match-policy": "Once-Satisfied"}),
+			want: bound(`Pod g-0: InvalidAnnotation: ` + key + `match-policy: "Once-Satisfied" is invalid` + policy),
+		},
 		{name: "both", comes: gang("g", says{"match-policy": "once", "mode": "strict"}, nil), want: bound(
 			`PodGroup g: InvalidAnnotation: ` + key + `mode: "strict" is invalid` + mode + `; ` + key + `match-policy: "once" is invalid` + policy)},
 	})
 }
 
-// TestToldOnce: what is wrong is said once, however often the object changes, also if it
-// was there before the scheduler.
-func TestToldOnce(t *testing.T) {
+// TestMistakeIsReportedOnce: a mistake is reported once, however often the object changes. This holds also for an
+// object that is older than the scheduler.
+func TestMistakeIsReportedOnce(t *testing.T) {
 	bad := gang("g", says{"mode": "strict", "waiting-time": "1"}, says{"network-topology-index": "x"}) + bare("b", says{"mode": "strict"})
 	for _, sets := range [][]string{{cluster, bad}, {cluster + bad}} {
 		r := run(t, simulate.Options{}, sets...)
@@ -220,11 +244,19 @@ func TestGangOfPods(t *testing.T) {
 	const wait = " is invalid; supported values: a duration > 0, such as 600s; the default is used"
 	one := says{"name": "g", "min-available": "2"}
 	look(t, []seen{
-		{name: "no such PodGroup", comes: pod("g-0", says{ofGroup: "g"}, nil), want: lines("pods g-0: gated: "+missing, "event Pod g-0: Waiting: "+missing)},
-		{name: "no such PodGroup, by the other label", comes: pod("g-0", says{"scheduling.x-k8s.io/pod-group": "g"}, nil), want: lines("pods g-0: gated: "+missing, "event Pod g-0: Waiting: "+missing)},
+		{
+			name: "no such PodGroup", comes: pod("g-0", says{ofGroup: "g"}, nil),
+			want: lines("pods g-0: gated: "+missing, "event Pod g-0: Waiting: "+missing),
+		},
+		{
+			name: "no such PodGroup, by the other label", comes: pod("g-0", says{"scheduling.x-k8s.io/pod-group": "g"}, nil),
+			want: lines("pods g-0: gated: "+missing, "event Pod g-0: Waiting: "+missing),
+		},
 		// The labels win over the annotation, the first label over the second, and an event says so.
 		{
-			name: "two labels", comes: podGroup("g", nil) + pod("g-0", says{ofGroup: "g", "scheduling.x-k8s.io/pod-group": "h"}, says{"name": "i"}) + pod("g-1", says{ofGroup: "g"}, nil),
+			name: "two labels",
+			comes: podGroup("g", nil) + pod("g-0", says{ofGroup: "g", "scheduling.x-k8s.io/pod-group": "h"}, says{"name": "i"}) +
+				pod("g-1", says{ofGroup: "g"}, nil),
 			want: bound(`Pod g-0: TwoGangs: label scheduling.x-k8s.io/pod-group: "h", annotation gang.scheduling.koordinator.sh/name: "i": ` +
 				`not the gang that label pod-group.scheduling.sigs.k8s.io: "g" names; supported values: one gang a pod; label pod-group.scheduling.sigs.k8s.io: "g" is used`),
 		},
@@ -234,10 +266,22 @@ func TestGangOfPods(t *testing.T) {
 			want: lines("pods g-0: bound", "event Pod g-0: InvalidAnnotation: gang.scheduling.koordinator.sh/min-available: no effect, since the pod names no gang; supported values: with label "+
 				"pod-group.scheduling.sigs.k8s.io, annotation gang.scheduling.koordinator.sh/name, or the label batch.kubernetes.io/job-name of a Job's pods"),
 		},
-		{name: "no min-available", comes: pod("g-0", nil, says{"name": "g"}) + pod("g-1", nil, says{"name": "g"}), want: rejectedBare(least + `"" is invalid; supported values: an integer ≥ 1`)},
-		{name: "min-available 0", comes: bare("g", says{"min-available": "0"}), want: rejectedBare(least + `"0" is invalid; supported values: an integer ≥ 1`)},
-		{name: "min-available, a word", comes: bare("g", says{"min-available": "two"}), want: rejectedBare(least + `"two" is invalid; supported values: an integer ≥ 1`)},
-		{name: "min-available, too many", comes: bare("g", says{"min-available": "3"}), want: lines("pods g-0 g-1: gated: 2 of 3 members exist", "event Pod g-0: Waiting: 2 of 3 members exist")},
+		{
+			name: "no min-available", comes: pod("g-0", nil, says{"name": "g"}) + pod("g-1", nil, says{"name": "g"}),
+			want: rejectedBare(least + `"" is invalid; supported values: an integer ≥ 1`),
+		},
+		{
+			name: "min-available 0", comes: bare("g", says{"min-available": "0"}),
+			want: rejectedBare(least + `"0" is invalid; supported values: an integer ≥ 1`),
+		},
+		{
+			name: "min-available, a word", comes: bare("g", says{"min-available": "two"}),
+			want: rejectedBare(least + `"two" is invalid; supported values: an integer ≥ 1`),
+		},
+		{
+			name: "min-available, too many", comes: bare("g", says{"min-available": "3"}),
+			want: lines("pods g-0 g-1: gated: 2 of 3 members exist", "event Pod g-0: Waiting: 2 of 3 members exist"),
+		},
 		{
 			name: "total-number 0", comes: bare("g", says{"total-number": "0"}),
 			want: bound("Pod g-0: InvalidAnnotation: " + total + `"0" is invalid; supported values: an integer ≥ 1; the default is used`),
@@ -250,12 +294,22 @@ func TestGangOfPods(t *testing.T) {
 			name: "total-number below min-available", comes: bare("g", says{"total-number": "1"}),
 			want: bound("Pod g-0: InvalidAnnotation: " + total + `"1" is invalid; supported values: at least min-available, 2; the default is used`),
 		},
-		{name: "waiting-time without unit", comes: bare("g", says{"waiting-time": "600"}), want: bound("Pod g-0: InvalidAnnotation: " + key + `waiting-time: "600"` + wait)},
-		{name: "waiting-time 0", comes: bare("g", says{"waiting-time": "0s"}), want: bound("Pod g-0: InvalidAnnotation: " + key + `waiting-time: "0s"` + wait)},
-		{name: "waiting-time on a PodGroup", comes: gang("g", says{"waiting-time": "-1m"}, nil), want: bound("PodGroup g: InvalidAnnotation: " + key + `waiting-time: "-1m"` + wait)},
+		{
+			name: "waiting-time without unit", comes: bare("g", says{"waiting-time": "600"}),
+			want: bound("Pod g-0: InvalidAnnotation: " + key + `waiting-time: "600"` + wait),
+		},
+		{
+			name: "waiting-time 0", comes: bare("g", says{"waiting-time": "0s"}),
+			want: bound("Pod g-0: InvalidAnnotation: " + key + `waiting-time: "0s"` + wait),
+		},
+		{
+			name: "waiting-time on a PodGroup", comes: gang("g", says{"waiting-time": "-1m"}, nil),
+			want: bound("PodGroup g: InvalidAnnotation: " + key + `waiting-time: "-1m"` + wait),
+		},
 		{
 			name: "members that differ", comes: pod("g-0", nil, one) + pod("g-1", nil, says{"name": "g", "min-available": "1"}),
-			want: bound("Pod g-1: InvalidAnnotation: " + least + `"1" is not what default/g-0 says; supported values: the same on all members; "2" is used`),
+			want: bound("Pod g-1: InvalidAnnotation: " + least +
+				`"1" is not what default/g-0 says; supported values: the same on all members; "2" is used`),
 		},
 	})
 }
@@ -276,7 +330,10 @@ func TestSchedulerName(t *testing.T) {
 	label := says{ofGroup: "g"}
 	const served = " (served: koord-scheduler, muster-scheduler)"
 	look(t, []seen{
-		{name: "wrong case", comes: podOf("Muster-Scheduler", "p", nil, nil, ""), want: lines(`pods p: gated: no profile serves schedulerName "Muster-Scheduler"` + served)},
+		{
+			name: "wrong case", comes: podOf("Muster-Scheduler", "p", nil, nil, ""),
+			want: lines(`pods p: gated: no profile serves schedulerName "Muster-Scheduler"` + served),
+		},
 		{
 			name: "one member of two", comes: podGroup("g", nil) + pod("g-0", label, nil) + podOf("default-scheduler", "g-1", label, nil, ""),
 			want: lines("pods g-0: gated: 1 of 2 members exist, and 1 that cannot be placed yet: schedulerName is default-scheduler, expected koord-scheduler or muster-scheduler", `pods g-1: gated: no profile serves schedulerName "default-scheduler"`+served,

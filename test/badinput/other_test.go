@@ -17,7 +17,8 @@ func mustSpine() string {
 // TestClusterNetworkTopology: the API server refuses a bad one. If it gets in all the same,
 // its condition, an event and the gangs that need it say why.
 func TestClusterNetworkTopology(t *testing.T) {
-	const spine, block = `{topologyLayer: SpineLayer, labelKey: [spine]}`, `{topologyLayer: BlockLayer, parentTopologyLayer: SpineLayer, labelKey: [block]}`
+	const spine = `{topologyLayer: SpineLayer, labelKey: [spine]}`
+	const block = `{topologyLayer: BlockLayer, parentTopologyLayer: SpineLayer, labelKey: [block]}`
 	const node = `{topologyLayer: NodeTopologyLayer, parentTopologyLayer: BlockLayer}`
 	const field = "spec.networkTopologySpec"
 	refused := refuser(t, "scheduling.koordinator.sh_clusternetworktopologies.yaml")
@@ -54,15 +55,27 @@ func TestClusterNetworkTopology(t *testing.T) {
 			why: `parentTopologyLayer "SpineLayer" is named by more than one layer; supported values: one layer below each`,
 		},
 		{
-			name: "a circle", layers: []string{`{topologyLayer: SpineLayer, parentTopologyLayer: BlockLayer, labelKey: [spine]}`, block, `{topologyLayer: NodeTopologyLayer}`},
+			name: "a circle",
+			layers: []string{
+				`{topologyLayer: SpineLayer, parentTopologyLayer: BlockLayer, labelKey: [spine]}`, block,
+				`{topologyLayer: NodeTopologyLayer}`,
+			},
 			why: `layer "SpineLayer": parentTopologyLayer leads in a circle; supported values: parents that lead up to the cluster`,
 		},
 		{
-			name: "below the nodes", layers: []string{spine, `{topologyLayer: NodeTopologyLayer, parentTopologyLayer: SpineLayer}`, `{topologyLayer: BlockLayer, parentTopologyLayer: NodeTopologyLayer, labelKey: [block]}`},
+			name: "below the nodes",
+			layers: []string{
+				spine, `{topologyLayer: NodeTopologyLayer, parentTopologyLayer: SpineLayer}`,
+				`{topologyLayer: BlockLayer, parentTopologyLayer: NodeTopologyLayer, labelKey: [block]}`,
+			},
 			why: `layer "BlockLayer": parentTopologyLayer "NodeTopologyLayer" is the last layer; supported values: a layer above the nodes`,
 		},
 		{
-			name: "the root listed", layers: []string{`{topologyLayer: ClusterTopologyLayer, labelKey: [x]}`, `{topologyLayer: NodeTopologyLayer, parentTopologyLayer: ClusterTopologyLayer}`},
+			name: "the root listed",
+			layers: []string{
+				`{topologyLayer: ClusterTopologyLayer, labelKey: [x]}`,
+				`{topologyLayer: NodeTopologyLayer, parentTopologyLayer: ClusterTopologyLayer}`,
+			},
 			apply: `[` + field + `: Invalid value: layers "ClusterTopologyLayer" and "NodeTopologyLayer" both have no parentTopologyLayer; supported values: one first layer, ` +
 				field + `[0]: Invalid value: topologyLayer "ClusterTopologyLayer" is the root of every tree; supported values: any other name]`,
 			why: `topologyLayer "ClusterTopologyLayer" is the root of every tree; supported values: any other name` + "\n" +
@@ -113,7 +126,9 @@ func TestClusterNetworkTopologyMissed(t *testing.T) {
 		{"none", "", rejected(none)},
 		{
 			"another name", topology("fabric", layers),
-			strings.Replace(rejected(none), "event PodGroup", "event ClusterNetworkTopology fabric: NotUsed: this object has no effect: only ClusterNetworkTopology default is used\nevent PodGroup", 1),
+			strings.Replace(rejected(none), "event PodGroup",
+				"event ClusterNetworkTopology fabric: NotUsed: this object has no effect: only ClusterNetworkTopology default is used\nevent PodGroup",
+				1),
 		},
 		{
 			"a text for a list", topology("default", `[{topologyLayer: SpineLayer, labelKey: spine}]`),
@@ -145,13 +160,29 @@ func TestPodGroup(t *testing.T) {
 		{spec: `minMember: 0`, refused: "spec.minMember: " + invalid + "0: spec.minMember " + integer},
 		{spec: `minMember: -1`, refused: "spec.minMember: " + invalid + "-1: spec.minMember " + integer},
 		{spec: `minMember: two`, refused: `spec.minMember: ` + invalid + `"string": spec.minMember in body must be of type integer: "string"`},
-		{spec: `scheduleTimeoutSeconds: 0`, refused: "spec.scheduleTimeoutSeconds: " + invalid + "0: spec.scheduleTimeoutSeconds " + integer, x: "-"},
-		{spec: `scheduleTimeoutSeconds: -5`, refused: "spec.scheduleTimeoutSeconds: " + invalid + "-5: spec.scheduleTimeoutSeconds " + integer, x: "spec.scheduleTimeoutSeconds: " + invalid + "-5: spec.scheduleTimeoutSeconds " + least0},
-		{spec: `scheduleTimeoutSeconds: 10m`, refused: `spec.scheduleTimeoutSeconds: ` + invalid + `"string": spec.scheduleTimeoutSeconds in body must be of type integer: "string"`},
-		{spec: `minResources: {memory: 1Gi, cpu: -1}`, refused: "spec.minResources: " + invalid + "cpu is below 0; supported values: quantities ≥ 0"},
+		{
+			spec:    `scheduleTimeoutSeconds: 0`,
+			refused: "spec.scheduleTimeoutSeconds: " + invalid + "0: spec.scheduleTimeoutSeconds " + integer, x: "-",
+		},
+		{
+			spec:    `scheduleTimeoutSeconds: -5`,
+			refused: "spec.scheduleTimeoutSeconds: " + invalid + "-5: spec.scheduleTimeoutSeconds " + integer,
+			x:       "spec.scheduleTimeoutSeconds: " + invalid + "-5: spec.scheduleTimeoutSeconds " + least0,
+		},
+		{
+			spec:    `scheduleTimeoutSeconds: 10m`,
+			refused: `spec.scheduleTimeoutSeconds: ` + invalid + `"string": spec.scheduleTimeoutSeconds in body must be of type integer: "string"`,
+		},
+		{
+			spec:    `minResources: {memory: 1Gi, cpu: -1}`,
+			refused: "spec.minResources: " + invalid + "cpu is below 0; supported values: quantities ≥ 0",
+		},
 		{spec: `minResources: {cpu: -500m}`, refused: "spec.minResources: " + invalid + "cpu is below 0; supported values: quantities ≥ 0"},
 		{spec: `minResources: {cpu: many}`, refused: `spec.minResources.cpu: ` + invalid + `"many": spec.minResources.cpu in body should match '^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$'`},
-		{spec: `minResources: 4`, refused: `spec.minResources: ` + invalid + `"integer": spec.minResources in body must be of type object: "integer"`},
+		{
+			spec:    `minResources: 4`,
+			refused: `spec.minResources: ` + invalid + `"integer": spec.minResources in body must be of type object: "integer"`,
+		},
 		{spec: `minMember: null`},
 		{spec: `minMembers: 2`, note: `note: ignored in PodGroup default/g: unknown field "spec.minMembers"` + "\n"},
 	} {
@@ -218,8 +249,8 @@ func TestProtectedLabels(t *testing.T) {
 	}
 }
 
-// TestTopologySelector: any string is legal, and attracts the same string only. A member
-// goes to n3, whose spine has the fewest slots, unless something attracts it to n1.
+// TestTopologySelector: any string is valid, and attracts only pods with the same string. A member goes to n3, in the
+// spine with the fewest slots, unless another pod attracts it to n1.
 func TestTopologySelector(t *testing.T) {
 	const key = "scheduling.koordinator.sh/network-topology-selector"
 	for _, c := range []struct{ there, comes, node string }{
@@ -233,7 +264,8 @@ func TestTopologySelector(t *testing.T) {
 	} {
 		t.Run(c.there+" "+c.comes, func(t *testing.T) {
 			there := podOf("muster-scheduler", "old", nil, says{key: c.there}, ", nodeName: n0")
-			r := run(t, simulate.Options{}, cluster+topology("default", layers)+there, pod("g-0", nil, says{"name": "g", "min-available": "1", key: c.comes}))
+			r := run(t, simulate.Options{}, cluster+topology("default", layers)+there,
+				pod("g-0", nil, says{"name": "g", "min-available": "1", key: c.comes}))
 			require.Equal(t, c.node, r.Pods[0].Node)
 			require.Empty(t, r.Warnings)
 		})
@@ -260,7 +292,8 @@ func TestArgs(t *testing.T) {
 		`apiVersion: kubescheduler.config.k8s.io/v1beta3`: `.apiVersion: "kubescheduler.config.k8s.io/v1beta3" is invalid; supported values: kubescheduler.config.k8s.io/v1`,
 		`enablePremption: true`: `.enablePremption: unknown field; supported values: apiVersion, kind, awareNetworkTopology, enablePreemption, ` +
 			`defaultTimeout, preemptionTimeout, maxGrace, starvationTimeout, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
-		`enablePreemption: 1, defaultTimeout: 0s`: `.enablePreemption: 1 is invalid; supported values: true, false` + "\n" + `CoschedulingArgs.defaultTimeout: "0s"` + duration,
+		`enablePreemption: 1, defaultTimeout: 0s`: `.enablePreemption: 1 is invalid; supported values: true, false` + "\n" +
+			`CoschedulingArgs.defaultTimeout: "0s"` + duration,
 	} {
 		t.Run(args, func(t *testing.T) {
 			config := head + "profiles: [{schedulerName: a, pluginConfig: [{name: Coscheduling, args: {" + args + "}}]}]"

@@ -25,7 +25,8 @@ func refuser(t *testing.T, file string) func(t *testing.T, object string) string
 	var crd apiextensionsv1.CustomResourceDefinition
 	require.NoError(t, yaml.UnmarshalStrict(data, &crd))
 	var props apiextensions.JSONSchemaProps
-	require.NoError(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil))
+	require.NoError(t,
+		apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil))
 	structural, err := structuralschema.NewStructural(&props)
 	require.NoError(t, err)
 	bySchema, _, err := validation.NewSchemaValidator(&props)

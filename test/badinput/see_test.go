@@ -1,6 +1,5 @@
-// Package badinput says what users see who write something that is invalid: one test
-// for each kind of thing that they write, one case for each mistake. Each case runs the
-// scheduler over files and compares all of what is to be seen.
+// Package badinput shows what a user sees after writing something invalid: one test for each kind of object, one case
+// for each mistake. Each case runs the scheduler over files and compares all of its visible output.
 package badinput
 
 import (
@@ -52,7 +51,7 @@ func topology(name, layers string) string {
 		name, layers)
 }
 
-// says are annotations or labels; those of a gang without the domain that all have.
+// says are annotations or labels. The keys of a gang's annotations stand without the common prefix.
 type says map[string]string
 
 func (s says) String() string {
@@ -133,7 +132,7 @@ func see(t *testing.T, o simulate.Options, texts ...string) string {
 	return out.String()
 }
 
-// run is see for those who look themselves.
+// run is see for tests that read the result themselves.
 func run(t *testing.T, o simulate.Options, texts ...string) *simulate.Result {
 	t.Helper()
 	sets := make([]*simulate.Set, len(texts))
@@ -178,7 +177,7 @@ func show(out *strings.Builder, r *simulate.Result) {
 		fmt.Fprintf(out, "ClusterNetworkTopology default: %s: %s\n", c.Reason, c.Message)
 	}
 	for _, e := range r.Events {
-		// Members come one after the other, and who was missing for a moment is left to chance.
+		// Members are created one after the other, so which member was missing for a moment depends on chance.
 		if e.Type == v1.EventTypeWarning && (e.Reason != status.ReasonWaiting || waitsFor(r, e.Message)) {
 			fmt.Fprintf(out, "event %s: %s: %s\n", strings.Replace(e.Object, " default/", " ", 1), e.Reason, e.Message)
 		}
@@ -208,7 +207,7 @@ func how(r *simulate.Result, p simulate.Pod) string {
 // lines is a text of several lines.
 func lines(all ...string) string { return strings.Join(append(all, ""), "\n") }
 
-// rejected is what users see of gang g, of which something cannot be carried out.
+// rejected is what users see of gang g if a part of it cannot be carried out.
 func rejected(why string) string {
 	return lines("pods g-0 g-1: gated: rejected: "+why, "PodGroup g: Rejected: rejected: "+why, "event PodGroup g: Rejected: rejected: "+why)
 }

@@ -198,7 +198,8 @@ func TestCheck(t *testing.T) {
 	if _, err := parse("| 1 | a | b | later |\n"); err == nil {
 		t.Error("a row that is neither open nor held was taken")
 	}
-	if exists("test/cases/cases_test.go:TestCheck") != nil || exists("test/cases/cases_test.go:TestNothing") == nil || exists("no/such") == nil {
+	const file = "test/cases/cases_test.go"
+	if exists(file+":TestCheck") != nil || exists(file+":TestNothing") == nil || exists("no/such") == nil {
 		t.Error("files and tests are not told from those that do not exist")
 	}
 }

@@ -42,11 +42,13 @@ const (
 	mostDiffer = 10
 )
 
-// TestAsked makes random worlds on a live cluster while no scheduler runs, asks musterctl about each gang that
-// waits, about the queue and the topology, and starts a scheduler: what was said happens, and nothing else.
+// TestAsked makes random worlds on a live cluster while no scheduler runs. It asks musterctl about each gang that waits,
+// about the queue and the topology, and starts a scheduler. The scheduler does what musterctl has announced, and nothing
+// else.
 //
-// Victims stay until all that was said of this moment was compared. Then they leave, and who was said to start in
-// their places does. In the end musterctl says of nobody who still waits that the scheduler would do something.
+// Victims stay until all announcements for this moment are compared. Then they terminate, and the gangs that musterctl
+// has announced start on their nodes. In the end musterctl announces no action of the scheduler for any gang that still
+// waits.
 func TestAsked(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -161,7 +163,7 @@ func (b branch) walk(do func(branch)) {
 	}
 }
 
-// answers are all that is said of a world before a scheduler runs.
+// answers are musterctl's answers about a world before a scheduler runs.
 type answers struct {
 	gangs map[string]said
 	queue []waiter
@@ -214,7 +216,7 @@ func askedPriorities() (all []*schedulingv1.PriorityClass) {
 	return append(all, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: politeClass}, Value: 9, PreemptionPolicy: &never})
 }
 
-// play plays one world, and says whether all that was said is so.
+// play plays one world, and says whether the scheduler did what musterctl had announced.
 func (a *askedWorlds) play(number int) bool {
 	w := drawAsked(a.seed, number)
 	g := &askedGame{askedWorlds: a, world: w}
@@ -251,7 +253,7 @@ func (g *askedGame) fault(format string, args ...any) {
 	g.faults = append(g.faults, fmt.Sprintf(format, args...))
 }
 
-// report tells what was said and what was done, and the world, which "musterctl simulate -f" reads.
+// report prints what was announced, what happened, and the world, which "musterctl simulate -f" reads.
 func (g *askedGame) report() {
 	var out strings.Builder
 	fmt.Fprintf(&out, "seed %d (%s), %v: play it alone with %s=%d\n", g.seed, seedEnv, g.world, worldEnv, g.world.number)
@@ -315,7 +317,8 @@ func (g *askedGame) play(ctx context.Context) error {
 		return err
 	}
 	program := filepath.Join(g.t.TempDir(), fmt.Sprintf("asked-%d", g.world.number))
-	g.scheduler, err = g.launch(g.shared, program, g.shared.kubeconfig, []string{"--kubeconfig=" + g.shared.kubeconfig, "--vmodule=schedule_one=3"})
+	g.scheduler, err = g.launch(g.shared, program, g.shared.kubeconfig,
+		[]string{"--kubeconfig=" + g.shared.kubeconfig, "--vmodule=schedule_one=3"})
 	if err != nil {
 		return err
 	}
@@ -554,8 +557,8 @@ func (g *askedGame) musterctl(ctx context.Context, into any, args ...string) err
 	return nil
 }
 
-// rest waits until the scheduler has dealt with every gang and has nothing to do, and returns all pods then. With
-// left, those who were asked to leave have done so, too.
+// rest waits until the scheduler has dealt with every gang and has nothing to do, and returns all pods then. With left,
+// it also waits until all victims have terminated.
 func (g *askedGame) rest(ctx context.Context, left bool) (map[string]*v1.Pod, error) {
 	var pods map[string]*v1.Pod
 	err := g.await(ctx, "the scheduler to come to rest", func() (missing string, err error) {
@@ -626,7 +629,7 @@ func reasonOf(u *unstructured.Unstructured) string {
 	return ""
 }
 
-// compare compares what was said of this moment with what was done, while victims stay.
+// compare compares the announcements for this moment with what happened, while victims stay.
 func (g *askedGame) compare(ctx context.Context, pods map[string]*v1.Pod) error {
 	evicted, err := g.history.evicted(ctx)
 	if err != nil {
@@ -644,8 +647,8 @@ func (g *askedGame) compare(ctx context.Context, pods map[string]*v1.Pod) error 
 			g.counts["a gang "+gang.about]++
 		}
 		if s.State == "Evicts" || s.State == "Preempting" { // for the latter others have asked them
-			// Nobody leaves a world by itself: who is said to terminate anyway is evicted for another gang, which may have
-			// lost the place to this one and is said to have none then.
+			// No pod terminates in a world by itself: a pod that is announced as terminating is a victim of another gang. That
+			// gang may have lost its nodes to this one, and then musterctl announces no nodes for it.
 			for _, who := range slices.Concat(s.Next.Evicts, s.Next.Leave) {
 				victims[podOf(who)] = true
 			}
@@ -708,7 +711,7 @@ func (g *askedGame) compareGang(gang askedGang, s said, pods map[string]*v1.Pod)
 		} else if path := g.world.path(all...); path != s.Next.Domain {
 			g.fault("%s was said to start in %q, and is in %q", gang.name, s.Next.Domain, path)
 		}
-	case "Evicts", "Preempting": // for whom others have left already there is nobody to evict
+	case "Evicts", "Preempting": // with Preempting, earlier evictions were for this gang, and no more follow
 		if len(bound) > 0 || !slices.Equal(nominated, want) {
 			g.fault("%s was said to get %v when victims have left, and is bound on %v and nominated for %v", gang.name, want, bound, nominated)
 		} else if path := g.world.path(slices.Concat(g.world.runsOn(gang.name), nominated)...); path != s.Next.Domain {
@@ -725,8 +728,8 @@ func (g *askedGame) compareGang(gang askedGang, s said, pods map[string]*v1.Pod)
 	}
 }
 
-// compareRoom compares the room that the topology was said to have for a gang with what became of it, if nobody
-// who is tried before it takes any.
+// compareRoom compares the announced free capacity of the topology for a gang with the result. It skips a gang if a gang
+// before it in the queue may take capacity.
 func (g *askedGame) compareRoom(gang askedGang, s said, pods map[string]*v1.Pod) {
 	if !gang.alike || gang.runs > 0 || s.Queue == nil || s.Queue.Position == 0 || slices.ContainsFunc(s.Queue.Ahead, g.takesRoom) {
 		return
@@ -761,7 +764,7 @@ func (g *askedGame) compareRoom(gang askedGang, s said, pods map[string]*v1.Pod)
 	}
 }
 
-// takesRoom says whether it was said of a gang that it does.
+// takesRoom says whether musterctl has announced that the gang takes capacity.
 func (g *askedGame) takesRoom(gang string) bool {
 	switch g.before.gangs[strings.TrimPrefix(gang, metav1.NamespaceDefault+"/")].State {
 	case "Unschedulable", "NeverFits", "Waiting", "Rejected":
@@ -770,8 +773,8 @@ func (g *askedGame) takesRoom(gang string) bool {
 	return true
 }
 
-// compareMeanwhile asks about those who wait while victims stay: nobody waits of whom is said that the scheduler
-// would do something, and the same victims are waited for.
+// compareMeanwhile asks about waiting gangs while victims stay. No gang waits although the scheduler would act for it,
+// and each gang still waits for the same victims.
 func (g *askedGame) compareMeanwhile(ctx context.Context) error {
 	if err := g.askAgain(ctx, "Preempting"); err != nil {
 		return err
@@ -789,14 +792,16 @@ func (g *askedGame) compareMeanwhile(ctx context.Context) error {
 		case now.State != "Preempting":
 			g.fault("%s has places, and is now said to be %s: %s", gang.name, now.State, now.WaitsFor)
 		case !slices.Equal(now.Next.Nodes, s.Next.Nodes) || now.Next.Domain != s.Next.Domain:
-			g.fault("%s has places on %v in %q, and is now said to have them on %v in %q", gang.name, s.Next.Nodes, s.Next.Domain, now.Next.Nodes, now.Next.Domain)
+			g.fault("%s has places on %v in %q, and is now said to have them on %v in %q", gang.name, s.Next.Nodes, s.Next.Domain, now.Next.Nodes,
+				now.Next.Domain)
 		}
 	}
 	return nil
 }
 
-// compareQueue compares what was said of the queue with what was said of each gang. Who loses members to a gang
-// that is tried later is refused first, as explain says, and waits for members then, as the queue has it.
+// compareQueue compares what the queue shows of each gang with what explain shows. A gang that loses members to a gang
+// later in the queue may have two answers. First it is unschedulable, as explain says. Then it waits for members, as the
+// queue says.
 func (g *askedGame) compareQueue(victims map[string]bool) {
 	for i, x := range g.before.queue {
 		name := strings.TrimPrefix(x.Gang, metav1.NamespaceDefault+"/")
@@ -825,8 +830,8 @@ func (g *askedGame) compareQueue(victims map[string]bool) {
 
 var attempted = regexp.MustCompile(`"Attempting to schedule pod" pod="` + metav1.NamespaceDefault + `/([^"]+)"`)
 
-// compareTried compares the order in which gangs were tried first with that of the queue, and says of those that
-// nobody was said to try whether somebody did.
+// compareTried compares the order in which gangs were first tried with that of the queue. A gang that musterctl
+// announces as not tried must not be tried.
 func (g *askedGame) compareTried() error {
 	content, err := os.ReadFile(g.scheduler.log)
 	if err != nil {
@@ -857,7 +862,7 @@ func (g *askedGame) compareTried() error {
 	return nil
 }
 
-// compareTree compares the topology as it was said to be with what the scheduler writes of it.
+// compareTree compares musterctl's topology with the status that the scheduler writes.
 func (g *askedGame) compareTree(ctx context.Context) error {
 	said := map[string]int{}
 	g.before.rooms[g.world.gangs[0].name].walk(func(b branch) {
@@ -892,8 +897,8 @@ func (g *askedGame) compareTree(ctx context.Context) error {
 	})
 }
 
-// leave lets victims leave. Who was said to start in their places does, nobody else was asked to leave for them,
-// and in the end nobody waits of whom is said that the scheduler would do something.
+// leave lets victims terminate. The announced gangs start on their nodes, and no other pod was evicted for them. In the
+// end no gang waits although the scheduler would act for it.
 func (g *askedGame) leave(ctx context.Context) error {
 	list, err := g.pods().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -929,7 +934,8 @@ func (g *askedGame) leave(ctx context.Context) error {
 			continue
 		}
 		want := slices.Sorted(slices.Values(s.Next.Nodes))
-		odd := gang.runs+len(want) == gang.least && slices.ContainsFunc(bound, func(node string) bool { return !slices.Contains(want, node) && !left[node] })
+		odd := gang.runs+len(want) == gang.least && slices.ContainsFunc(bound,
+			func(node string) bool { return !slices.Contains(want, node) && !left[node] })
 		if !slices.Equal(common(bound, want), want) || odd || len(nominated) > 0 {
 			g.fault("%s was said to start on %v when victims have left, and is bound on %v and nominated for %v", gang.name, want, bound, nominated)
 		}
@@ -937,8 +943,8 @@ func (g *askedGame) leave(ctx context.Context) error {
 	return g.askAgain(ctx, "")
 }
 
-// overtaken says whether a more important gang for which there was no room has some now that victims have left: it
-// may have taken reserved places, which are kept from equals and from those who are less important.
+// overtaken says whether a more important gang without capacity before has started after victims terminated. It may have
+// taken reserved nodes. A reservation holds only against gangs of equal or lower priority.
 func (g *askedGame) overtaken(gang string, pods map[string]*v1.Pod) bool {
 	priority := map[string]int32{}
 	for _, x := range g.before.queue {
@@ -950,7 +956,7 @@ func (g *askedGame) overtaken(gang string, pods map[string]*v1.Pod) bool {
 	})
 }
 
-// common are those of two sorted lists that are in both.
+// common returns the elements that are in both sorted lists.
 func common(a, b []string) (both []string) {
 	for len(a) > 0 && len(b) > 0 {
 		switch strings.Compare(a[0], b[0]) {
@@ -965,8 +971,8 @@ func common(a, b []string) (both []string) {
 	return both
 }
 
-// askAgain asks about those who wait although the scheduler rests. Of nobody may be said that it would do something,
-// but of some that they are in this state.
+// askAgain asks about waiting gangs while the scheduler rests. musterctl must not announce an action for any of them. A
+// gang in the state may is permitted.
 func (g *askedGame) askAgain(ctx context.Context, may string) error {
 	var queue []waiter
 	if err := g.musterctl(ctx, &queue, "queue"); err != nil {
@@ -987,7 +993,7 @@ func (g *askedGame) askAgain(ctx context.Context, may string) error {
 	return nil
 }
 
-// free lets a pod leave that is told to.
+// free lets a terminating pod end.
 func (g *askedGame) free(ctx context.Context, p *v1.Pod) error {
 	if len(p.Finalizers) == 0 {
 		return nil

@@ -45,15 +45,15 @@ type askedTeam struct {
 	pods        int
 }
 
-// askedGang is a gang of which members wait.
+// askedGang is a gang with waiting members.
 type askedGang struct {
 	name  string
-	about string // what is special about it
-	least int    // minMember
-	runs  int    // so many members run already
-	alike bool   // its members need the same, and it starts without other gangs
-	must  string // the layer in one domain of which it gathers; "" is none
-	odd   bool   // counts of members must be multiples
+	about string // the special trait of the gang.
+	least int    // minMember.
+	runs  int    // so many members run already.
+	alike bool   // its members need the same, and it starts without other gangs.
+	must  string // the layer in one domain of which it gathers; "" is none.
+	odd   bool   // counts of members must be multiples.
 }
 
 // askedClasses are the PriorityClasses. Gangs of the last one do not preempt.
@@ -108,8 +108,8 @@ func topologyOf(layers []layer) *unstructured.Unstructured {
 
 const mostNodes = 14
 
-// drawNodes draws domains of unlike sizes, with nodes of unlike sizes; some take nobody, and some
-// do not say where they are.
+// drawNodes draws domains of different sizes, with nodes of different sizes. Some nodes take no pod, and some have no
+// topology labels.
 func (w *askedWorld) drawNodes() {
 	var grow func(names []string)
 	grow = func(names []string) {
@@ -150,7 +150,7 @@ func (w *askedWorld) drawNode(names []string) *v1.Node {
 
 func cpusOf(n *v1.Node) int { return int(n.Status.Allocatable.Cpu().Value()) }
 
-// drawRunning has pods run, some of them of gangs, some of which may not be evicted.
+// drawRunning draws running pods. Some of them are members of gangs, and some are protected.
 func (w *askedWorld) drawRunning() {
 	for i := range w.random.IntN(4) {
 		w.teams = append(w.teams, askedTeam{name: fmt.Sprintf("v%d", i), class: pick(w, "p1", "p1", "p5", "p9")})
@@ -363,5 +363,6 @@ func (w *askedWorld) String() string {
 	for _, g := range w.gangs {
 		out = append(out, strings.TrimSpace(g.name+" "+g.about))
 	}
-	return fmt.Sprintf("world %d: %d nodes in %d layers, %d pods run, waiting are %s", w.number, len(w.nodes), len(w.layers), len(w.running), strings.Join(out, ", "))
+	return fmt.Sprintf("world %d: %d nodes in %d layers, %d pods run, waiting are %s", w.number, len(w.nodes), len(w.layers), len(w.running),
+		strings.Join(out, ", "))
 }

@@ -25,27 +25,27 @@ type ledger struct {
 
 	mu      sync.Mutex
 	pods    map[string]*v1.Pod
-	used    map[string]int64           // millicores, by node
-	victims map[types.UID]*victim      // all that were evicted
-	places  map[string]string          // the nodes that members of jobs were nominated for last, until they are bound
-	ends    map[string]bool            // the pods that leave since the test has them leave, whoever had marked them before
-	movedBy map[string]map[string]bool // by job that has left its places: the jobs of higher priority that waited then
-	wrong   []string                   // what must not be
-	story   []string                   // what has happened
-	steps   int                        // bindings, nominations and evictions until now
-	alarms  map[int]chan<- struct{}    // closed at these numbers of steps
-	counts  map[string]int             // of each kind of step
+	used    map[string]int64           // millicores, by node.
+	victims map[types.UID]*victim      // all that were evicted.
+	places  map[string]string          // the nodes that members of jobs were nominated for last, until they are bound.
+	ends    map[string]bool            // pods that terminate because the test deletes them, even if the scheduler evicted them first.
+	movedBy map[string]map[string]bool // by job that gave up its nominated nodes: the jobs of higher priority that waited then.
+	wrong   []string                   // forbidden states.
+	story   []string                   // what has happened.
+	steps   int                        // bindings, nominations and evictions until now.
+	alarms  map[int]chan<- struct{}    // closed at these numbers of steps.
+	counts  map[string]int             // of each kind of step.
 }
 
 // victim is a pod that was evicted.
 type victim struct {
 	name, node string
 	priority   int32
-	job        string          // that it was a member of, "" if of none
-	by         map[string]bool // the jobs that were nominated for its node then
-	places     []guest         // of those jobs, then
-	used       bool            // a job of higher priority has come to its node since
-	overtaken  bool            // a job of higher priority has taken a place of those for whom it left
+	job        string          // the job that it was a member of, "" if of none.
+	by         map[string]bool // the jobs that were nominated for its node then.
+	places     []guest         // the nodes of the jobs in by, then.
+	used       bool            // a job of higher priority has come to its node since.
+	overtaken  bool            // a job of higher priority has taken a place of a job in by.
 }
 
 // guest is a pod that has a node, or is nominated for it.
@@ -65,7 +65,8 @@ func jobOf(pod *v1.Pod) string {
 func newLedger(nodes []*v1.Node) *ledger {
 	l := &ledger{
 		nodes: map[string]place{}, pods: map[string]*v1.Pod{}, used: map[string]int64{}, victims: map[types.UID]*victim{},
-		places: map[string]string{}, ends: map[string]bool{}, movedBy: map[string]map[string]bool{}, alarms: map[int]chan<- struct{}{}, counts: map[string]int{},
+		places: map[string]string{}, ends: map[string]bool{}, movedBy: map[string]map[string]bool{}, alarms: map[int]chan<- struct{}{},
+		counts: map[string]int{},
 	}
 	for _, n := range nodes {
 		l.nodes[n.Name] = placeOf(n)
@@ -107,7 +108,7 @@ func (l *ledger) apply(what watch.EventType, pod *v1.Pod) {
 	l.seen(pod)
 }
 
-// replace takes what there is for what there was: first who is gone, then who is there.
+// replace replaces the known pods by a new list: first it removes missing pods, then it adds the listed ones.
 func (l *ledger) replace(pods []v1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +170,7 @@ func (l *ledger) seen(pod *v1.Pod) {
 	if node := old.Status.NominatedNodeName; node != "" && pod.Status.NominatedNodeName == "" && pod.Spec.NodeName == "" {
 		l.tell("%s is no longer nominated for %s", pod.Name, node)
 	}
-	// A pod that was only told that it is to leave stays if the API server or the scheduler goes then.
+	// A pod with the condition DisruptionTarget but no deletion stays if the API server or the scheduler stops then.
 	if evicted(pod) && pod.DeletionTimestamp != nil && l.victims[pod.UID] == nil && !l.ends[pod.Name] {
 		l.evict(pod, pod.Spec.NodeName)
 	}
@@ -203,8 +204,8 @@ func (l *ledger) evict(pod *v1.Pod, node string) {
 	}
 }
 
-// moves notes who of higher priority waits when a member leaves the place that it was nominated for: who goes out of the way of
-// a plan may write so before the plan's gang, which has its devices written first, is seen to be there.
+// moves notes the waiting jobs of higher priority when a member gives up its nominated node. A member may move before
+// the job that it makes way for is nominated, since that job has its devices written first.
 func (l *ledger) moves(pod *v1.Pod, to string) {
 	if at := l.places[pod.Name]; at == "" || at == to {
 		return
@@ -220,7 +221,8 @@ func (l *ledger) moves(pod *v1.Pod, to string) {
 	}
 }
 
-// overtakeMoved notes for whom there was no longer a place on a node, now that one has come for whom others have moved.
+// overtakeMoved finds victims with no remaining use. The pod is on a node that jobs gave up for its job, and their
+// members no longer fit there.
 func (l *ledger) overtakeMoved(pod *v1.Pod, node string) {
 	for _, v := range l.victims {
 		size := sizeOf(pod)
@@ -234,9 +236,8 @@ func (l *ledger) overtakeMoved(pod *v1.Pod, node string) {
 	}
 }
 
-// overtake notes for whom there is no longer a place on a node since others of higher
-// priority have come, or will: those victims were not evicted for nothing, but for
-// somebody who was overtaken.
+// overtake notes jobs that no longer fit on a node since jobs of higher priority have come, or will. Their victims were
+// not evicted in vain: the preemptor was overtaken.
 func (l *ledger) overtake(node string) {
 	var guests []guest
 	for name, p := range l.pods {
@@ -288,8 +289,8 @@ func (l *ledger) boundTo(pod *v1.Pod, node string) {
 // ended says whether a pod has run to its end on a node.
 func ended(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodSucceeded && pod.Spec.NodeName != "" }
 
-// everybody lists all pods that are there.
-func (l *ledger) everybody() []string {
+// podNames lists all existing pods.
+func (l *ledger) podNames() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Sorted(maps.Keys(l.pods))
@@ -297,7 +298,7 @@ func (l *ledger) everybody() []string {
 
 // lacks says that fewer pods are there; "" if they are.
 func (l *ledger) lacks(n int) string {
-	if all := l.everybody(); len(all) < n {
+	if all := l.podNames(); len(all) < n {
 		return fmt.Sprintf("%d of %d pods are there", len(all), n)
 	}
 	return ""
@@ -325,7 +326,7 @@ func (l *ledger) begins(names []string) string {
 	return ""
 }
 
-// evictors counts the jobs for which somebody was evicted.
+// evictors counts the jobs that have evicted pods.
 func (l *ledger) evictors() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -358,7 +359,7 @@ func (l *ledger) inTheMiddle(jobs []*job) (what []string) {
 	return what
 }
 
-// again forgets what has happened: nobody is there any more.
+// again forgets what has happened, when no pod exists any more.
 func (l *ledger) again() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -371,7 +372,7 @@ func (l *ledger) again() {
 	l.wrong, l.story, l.steps = nil, nil, 0
 }
 
-// on lists who is on a node.
+// on lists the pods on a node.
 func (l *ledger) on(node string) (names []string) {
 	for name, p := range l.pods {
 		if p.Spec.NodeName == node {
@@ -413,7 +414,7 @@ func (l *ledger) after(steps int) <-chan struct{} {
 	return c
 }
 
-// membersOf counts the members of a job that are there, and those that are bound.
+// membersOf counts the existing members of a job, and the bound ones.
 func (l *ledger) membersOf(j *job) (there, bound int) {
 	for _, t := range j.teams {
 		for _, name := range t.members() {
@@ -466,7 +467,7 @@ func (l *ledger) unsettled(jobs []*job) string {
 		there, bound := l.membersOf(j)
 		switch {
 		case l.evicted(j):
-			if bound > 0 { // of one that was bound in part others may be there, who wait
+			if bound > 0 { // a job that was bound in part may have other members, which wait
 				out = append(out, fmt.Sprintf("%v is evicted in part: %d of %d run", j, bound, j.size()))
 			}
 		case !j.submitted.Load() || there < j.size():
@@ -517,8 +518,7 @@ func (l *ledger) roomFor(j *job) rooms {
 	return newRooms(l.nodes, used)
 }
 
-// apart says how a running job breaks its rule; "" if it does not. Who has finished talks to
-// nobody any more.
+// apart says how a running job breaks its topology constraint; "" if it does not. Finished members do not count.
 func (l *ledger) apart(j *job) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

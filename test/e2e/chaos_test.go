@@ -27,11 +27,9 @@ import (
 // seedEnv names the seed of the random choices of TestChaos.
 const seedEnv = "E2E_SEED"
 
-// TestChaos has gangs of all sorts scheduled while something breaks again and again, at
-// random moments: after so many bindings, nominations and evictions. However bad the
-// moments, in the end every gang is whole or waits whole, everybody who fits is bound,
-// every rule holds, no node was overfull at any time, nobody was evicted for nothing,
-// and no nomination is left behind.
+// TestChaos has gangs of all sorts scheduled while something breaks again and again, at random moments: after so many
+// bindings, nominations and evictions. In the end every gang is whole or waits whole, every gang that fits is bound, and
+// every rule holds. No node was overfull at any time, no pod was evicted in vain, and no nomination is left behind.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -83,7 +81,7 @@ type chaos struct {
 	jobs   []*job
 
 	ledger     *ledger
-	schedulers []*scheduler // those that run, the leader first
+	schedulers []*scheduler // running schedulers, the leader first
 	started    int
 	strays     int
 	blockers   []string
@@ -133,7 +131,8 @@ func (c *chaos) beginWith(nodes []*v1.Node) {
 	c.must(c.shared.clear(ctx))
 	c.must(c.shared.applyCRDs(ctx, true))
 	c.must(c.shared.createTopology(ctx))
-	_, err := c.shared.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}}, metav1.CreateOptions{})
+	_, err := c.shared.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}},
+		metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		c.must(err)
 	}
@@ -273,7 +272,7 @@ func (c *chaos) handIn(jobs []*job) {
 	}
 }
 
-// createPodGroups creates those of a job, or some of them.
+// createPodGroups creates all PodGroups of a job, or some of them.
 func (c *chaos) createPodGroups(j *job, some ...string) {
 	for _, pg := range j.podGroups() {
 		if len(some) > 0 && !slices.Contains(some, pg.Name) {

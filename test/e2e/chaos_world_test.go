@@ -31,9 +31,9 @@ type job struct {
 	teams    []team
 	rule     rule
 	priority string
-	exposed  bool // it may be evicted
-	devices  bool // members have a card each, or a half, by claims that are made for them
-	net      bool // all members share a claim for a device that every node reaches
+	exposed  bool // it may be evicted.
+	devices  bool // members have a card each, or a half, by claims that are made for them.
+	net      bool // all members share a claim for a device that every node reaches.
 
 	submitted atomic.Bool
 	finished  bool
@@ -271,14 +271,14 @@ func (r rooms) all() (all room) {
 	return all
 }
 
-// fits says whether there is a place for a job of which nothing is bound.
+// fits says whether a job without a bound member fits.
 func (r rooms) fits(j *job) bool {
-	everybody := team{}
+	total := team{}
 	for _, t := range j.teams {
-		everybody.whole += t.whole
-		everybody.half += t.half
+		total.whole += t.whole
+		total.half += t.half
 	}
-	takes := func(free room) bool { _, ok := free.take(everybody); return ok }
+	takes := func(free room) bool { _, ok := free.take(total); return ok }
 	switch j.rule {
 	case oneSpine:
 		return slices.ContainsFunc(slices.Collect(maps.Keys(r)), func(s string) bool { return takes(r.spine(s)) })

@@ -89,7 +89,9 @@ const versionEnv = "E2E_KUBERNETES_VERSION"
 // status of budgets themselves. With "-controllers" they have them, with "-gangs" the API server has
 // Kubernetes' own PodGroups, or Workloads if it is of 1.35.
 func newCluster(t *testing.T, args []string) (*cluster, error) {
-	options := localcluster.Options{Progress: t.Output(), Kubernetes: os.Getenv(versionEnv), Controllers: slices.Contains(args, "-controllers")}
+	options := localcluster.Options{
+		Progress: t.Output(), Kubernetes: os.Getenv(versionEnv), Controllers: slices.Contains(args, "-controllers"),
+	}
 	if slices.Contains(args, "-gangs") {
 		options.APIFeatureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true," +
 			"DRAWorkloadResourceClaims=true"
@@ -180,8 +182,14 @@ const (
 
 // kinds are in the order in which they are deleted.
 var kinds = []kind{
-	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}, "", isNotOurs},
-	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}, "", isNotOurs},
+	{
+		schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
+		"", isNotOurs,
+	},
+	{
+		schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}, "",
+		isNotOurs,
+	},
 	{v1.SchemeGroupVersion.WithResource("pods"), metav1.NamespaceDefault, nil},
 	{v1.SchemeGroupVersion.WithResource("pods"), otherNamespace, nil},
 	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, ownNamespace, nil},
@@ -345,7 +353,8 @@ func (c *cluster) rulesInForce(ctx context.Context, want bool) (bool, error) {
 		return false, err
 	}
 	unstructured.RemoveNestedField(probe.Object, "status")
-	_, err = c.dynamic.Resource(koordinator.ClusterNetworkTopologies).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err = c.dynamic.Resource(koordinator.ClusterNetworkTopologies).Create(ctx, probe,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case err == nil:
 		return !want, nil
@@ -397,7 +406,7 @@ func poll(ctx context.Context, look func() (bool, error)) error {
 	}
 }
 
-// identity writes a kubeconfig for somebody else, as whom the administrator acts.
+// identity writes a kubeconfig for another user; the administrator impersonates that user.
 func (c *cluster) identity(file, user string) error {
 	config, err := clientcmd.LoadFromFile(c.kubeconfig)
 	if err != nil {

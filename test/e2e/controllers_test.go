@@ -37,21 +37,21 @@ import (
 const controllersEnv = "E2E_CONTROLLERS"
 
 // TestControllers plays the scripts of testdata/controllers: the controllers that make gangs, as
-// their projects have released them, with their CRDs and webhooks, beside the scheduler. What
-// unit tests say of their pods is only as true as our reading of them.
+// their projects have released them, with their CRDs and webhooks, beside the scheduler.
+// Unit tests show only how we read these projects; the scripts show the pods that they create.
 //
 // These scripts have more commands:
 //
-//	racks SPINES NODES CPU         so many spines a, b, …, each with nodes a-0, a-1, … of so much
+//	racks SPINES NODES CPU         so many spines a, b, …, each with nodes a-0, a-1, … of so much;
 //	controller NAME                lws, jobset, trainer or mpi-operator: its CRDs and webhooks, and
 //	                               the program. $FILES is the folder of files of its module.
-//	                               koord-scheduler and kube-scheduler are those schedulers, the latter with its own
-//	                               gangs and topology on; they are started in the same way
-//	placed WHO SELECTOR            writes on stdout how many of these pods have a node, and in how many racks and
-//	                               blocks those are
-//	gangs MIN KEY|KEY=VALUE...     follow the pods that have these labels: those that agree in
-//	                               all are a gang, which must begin as gangRule says
-//	whole [N]                      all gangs did until now, and so many beginnings were seen
+//	                               koord-scheduler and kube-scheduler are schedulers, the latter with its own
+//	                               gangs and topology on; they are started in the same way;
+//	placed NAME SELECTOR           writes on stdout how many of these pods have a node, and in how many racks and
+//	                               blocks the nodes are;
+//	gangs MIN KEY|KEY=VALUE...     follow the pods that have these labels: pods that agree in
+//	                               all are a gang, which must begin as gangRule says;
+//	whole [N]                      all gangs did until now, and so many beginnings were seen;
 //	wait-gathered [-new K] spine|block N SELECTOR
 //	                               there are N such pods, no others; they run, in one domain. K of
 //	                               them were not there the last time that this was waited for
@@ -83,19 +83,37 @@ type controller struct {
 }
 
 var controllers = []controller{
-	{localcluster.LeaderWorkerSet, []string{"config/default"}, managerConfig("config.lws.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, ""},
-	{localcluster.JobSet, []string{"config/default"}, managerConfig("config.jobset.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, ""},
-	{localcluster.Trainer, []string{"manifests/base/crds", "manifests/base/webhook"}, managerConfig("config.trainer.kubeflow.org/v1alpha1", "certManagement", ""), managerArgs, ""},
+	{
+		localcluster.LeaderWorkerSet, []string{"config/default"},
+		managerConfig("config.lws.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, "",
+	},
+	{
+		localcluster.JobSet, []string{"config/default"},
+		managerConfig("config.jobset.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, "",
+	},
+	{
+		localcluster.Trainer, []string{"manifests/base/crds", "manifests/base/webhook"},
+		managerConfig("config.trainer.kubeflow.org/v1alpha1", "certManagement", ""), managerArgs, "",
+	},
 	// It makes PodGroups for a scheduler's name that it does not know as for scheduler-plugins.
-	{localcluster.MPIOperator, []string{"manifests/base"}, "", []string{"--kubeConfig=$KUBECONFIG", "--gang-scheduling=muster-scheduler", "--lock-namespace=default", "--kube-api-qps=500", "--kube-api-burst=500"}, ":8080"},
+	{localcluster.MPIOperator, []string{"manifests/base"}, "", []string{
+		"--kubeConfig=$KUBECONFIG", "--gang-scheduling=muster-scheduler", "--lock-namespace=default", "--kube-api-qps=500",
+		"--kube-api-burst=500",
+	}, ":8080"},
 	// No controllers, and started like them.
-	{localcluster.KoordScheduler, []string{koord.CRDs}, koord.Config("$KUBECONFIG"), append([]string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT"}, koord.Flags...), ""},
-	{localcluster.Scheduler, nil, nativeConfig, []string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT", "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"}, ""},
+	{
+		localcluster.KoordScheduler, []string{koord.CRDs}, koord.Config("$KUBECONFIG"),
+		append([]string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT"}, koord.Flags...), "",
+	},
+	{localcluster.Scheduler, nil, nativeConfig, []string{
+		"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT",
+		"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
+	}, ""},
 }
 
 var managerArgs = []string{"--kubeconfig=$KUBECONFIG", "--config=$CONFIG"}
 
-// nativeConfig is kube-scheduler's: as shipped, and nobody waits for a lease.
+// nativeConfig is kube-scheduler's: as shipped, without leader election.
 const nativeConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {kubeconfig: $KUBECONFIG}
@@ -258,7 +276,7 @@ func redirect(u *unstructured.Unstructured, port int, authority []byte) (paths [
 
 func at(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// authority is whom the cluster's clients trust.
+// authority is the certificate authority that the cluster's clients trust.
 func (c *cluster) authority() ([]byte, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig)
 	if err != nil {
@@ -267,10 +285,10 @@ func (c *cluster) authority() ([]byte, error) {
 	return config.CAData, nil
 }
 
-// startController starts a controller as if it were one more scheduler: it ends with the script, and
-// whoever waits is told if it ends before.
+// startController starts a controller as if it were one more scheduler. It ends with the script. If it ends before, each
+// waiting command fails.
 func (s *script) startController(c controller, program string, port int) error {
-	// Who cannot be told where certificates are looks for them here.
+	// A controller without a flag for certificates looks for them here.
 	temp := s.ts.MkAbs(string(c.component) + "-tmp")
 	certs := filepath.Join(temp, "k8s-webhook-server", "serving-certs")
 	cert, key := s.cluster.local.Certificate()
@@ -421,10 +439,10 @@ func (s *script) waitGathered(ctx context.Context, args []string) error {
 	return err
 }
 
-// placed says it in the same words whoever placed them.
+// placed reports the placement in the same words for each scheduler.
 func (s *script) placed(ctx context.Context, args []string) error {
 	if len(args) != 2 {
-		return usage("placed WHO SELECTOR")
+		return usage("placed NAME SELECTOR")
 	}
 	list, err := s.pods().List(ctx, metav1.ListOptions{LabelSelector: args[1]})
 	if err != nil {
@@ -445,7 +463,8 @@ func (s *script) placed(ctx context.Context, args []string) error {
 			in[domain] = true
 		}
 	}
-	fmt.Fprintf(s.ts.Stdout(), "%-16s %-14s bound %d of %d, racks %d, blocks %d\n", args[0], args[1], bound, len(list.Items), len(racks), len(blocks))
+	fmt.Fprintf(s.ts.Stdout(), "%-16s %-14s bound %d of %d, racks %d, blocks %d\n", args[0], args[1], bound, len(list.Items), len(racks),
+		len(blocks))
 	return nil
 }
 

@@ -51,7 +51,9 @@ func asksFor(class, kind string) resourceapi.ResourceClaimSpec {
 			Expression: fmt.Sprintf("device.attributes['card.example.com'].kind == %q", kind),
 		}}}
 	}
-	return resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "device", Exactly: exactly}}}}
+	return resourceapi.ResourceClaimSpec{
+		Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "device", Exactly: exactly}}},
+	}
 }
 
 // createClaim makes what the members of a job share.
@@ -88,7 +90,9 @@ func (c *crashes) offerDevices() {
 		}, metav1.CreateOptions{})
 		c.must(err)
 	}
-	side := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: sideNode, Labels: map[string]string{v1.LabelHostname: sideNode}, Annotations: c.nodes[0].Annotations}}
+	side := &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: sideNode, Labels: map[string]string{v1.LabelHostname: sideNode}, Annotations: c.nodes[0].Annotations},
+	}
 	side.Spec.Taints = []v1.Taint{{Key: sideNode, Effect: v1.TaintEffectNoSchedule}}
 	side.Status = *c.nodes[0].Status.DeepCopy()
 	_, err := c.shared.client.CoreV1().Nodes().Create(ctx, side, metav1.CreateOptions{})
@@ -210,10 +214,11 @@ func (c *crashes) used() (claims []resourceapi.ResourceClaim, bound map[string]*
 }
 
 func reservedForAny(claim *resourceapi.ResourceClaim, bound map[string]*v1.Pod) bool {
-	return slices.ContainsFunc(claim.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool { return bound[string(by.UID)] != nil })
+	return slices.ContainsFunc(claim.Status.ReservedFor,
+		func(by resourceapi.ResourceClaimConsumerReference) bool { return bound[string(by.UID)] != nil })
 }
 
-// writtenAhead says whether some claim is allocated for members of whom none runs.
+// writtenAhead says whether some claim is allocated for members while none of them runs.
 func (c *crashes) writtenAhead() bool {
 	claims, bound := c.used()
 	return slices.ContainsFunc(claims, func(claim resourceapi.ResourceClaim) bool {
@@ -221,8 +226,8 @@ func (c *crashes) writtenAhead() bool {
 	})
 }
 
-// wrongDevices says what must not be when nothing happens any more: a device that two have, one that nobody uses, a member that
-// runs without its own, and a pair of which one runs.
+// wrongDevices lists faults when nothing happens any more: a device of two pods, an allocated device without a pod, a
+// running member without its device, and a pair of which one runs.
 func (c *crashes) wrongDevices() string {
 	if !c.offers {
 		return ""
@@ -292,7 +297,7 @@ func (c *crashes) claimsOf(p *v1.Pod, pools map[string]string, says func(string,
 	}
 }
 
-// sweepClaims takes claims away: those that were made for pods go with these.
+// sweepClaims deletes claims. Claims that were created for pods are deleted with the pods.
 func (c *crashes) sweepClaims() {
 	if !c.offers {
 		return

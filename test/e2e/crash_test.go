@@ -25,14 +25,12 @@ const (
 	fewCrashes = 15
 )
 
-// TestCrashes (case 56) kills the scheduler at a random moment while gangs contend for the
-// same places and victims leave, and starts it again. Whatever the moment: in the end no
-// gang is bound in part, nobody who must gather is in two spines, no nomination is left
-// behind, nobody was evicted whose place no gang takes, and nothing waits beside room.
-// In some rounds a gang that runs has a member replaced while no scheduler is there (cases
-// 45 and 46): it starts. Some gangs have devices, by claims that are made from templates, that members
-// share, or that are met only if all are asked for at once: no device is given twice, and none is
-// allocated for somebody who does not run.
+// TestCrashes (case 56) kills the scheduler at a random moment while gangs contend for the same nodes and victims
+// terminate, and starts it again. In the end no gang is bound in part, each gang with MustGather is in one spine, and no
+// nomination is left behind. Each eviction gave its node to a gang, and nothing waits beside free capacity. In some
+// rounds a member of a running gang is replaced while no scheduler runs (cases 45 and 46): it starts. Some gangs have
+// devices, by claims that are made from templates, that members share, or that are met only if all are requested at
+// once. No device is given twice, and none is allocated for a pod that does not run.
 func TestCrashes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -237,8 +235,8 @@ func (c *crashes) replace() {
 	})
 }
 
-// vanish has a pod go at once, so that another one may take its name. KWOK deletes by name
-// whoever it sees leave, and would delete the other one: it is to take its time.
+// vanish has a pod go at once, so that another one may take its name. KWOK deletes a terminating pod by name, and would
+// delete the other one; the annotation delays KWOK.
 func (c *crashes) vanish(name string) {
 	pods, now := c.shared.client.CoreV1().Pods(metav1.NamespaceDefault), int64(0)
 	patience := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"1h"}}}`, leaveDelay)
@@ -305,12 +303,14 @@ func (c *crashes) verifyAll() {
 func (c *crashes) sweep() {
 	now := int64(0)
 	c.persist(func(ctx context.Context) error {
-		return c.shared.client.CoreV1().Pods(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+		return c.shared.client.CoreV1().Pods(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now},
+			metav1.ListOptions{})
 	})
 	c.persist(func(ctx context.Context) error {
-		return c.shared.dynamic.Resource(sigs.PodGroups).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		return c.shared.dynamic.Resource(sigs.PodGroups).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{},
+			metav1.ListOptions{})
 	})
-	c.await("an empty cluster", func() string { return strings.Join(c.ledger.everybody(), " ") })
+	c.await("an empty cluster", func() string { return strings.Join(c.ledger.podNames(), " ") })
 	c.sweepClaims()
 	c.ledger.again()
 }

@@ -1,14 +1,14 @@
 // Package e2e tests the scheduler's binary as a process of its own, against a real API
 // server. Each script in testdata is one test; it opens with why it exists.
 //
-// The API server is that of one of two local control planes, each of which runs one script
-// after the other. With E2E_KUBECONFIG=FILE it is that of a cluster which is there already,
+// The scripts share the API servers of two local control planes, each of which runs one script
+// after the other. With E2E_KUBECONFIG=FILE they use an existing cluster,
 // such as kind's: the cluster must have KWOK, for the nodes, and nothing in namespace
 // default, since every script begins by clearing it. Scripts that need a control plane
 // of their own are skipped then.
 //
-// E2E_KUBERNETES_VERSION is that of the control planes, such as 1.34; without it they are of the
-// newest. Scripts ask for it with the condition [kubernetes:1.34].
+// E2E_KUBERNETES_VERSION is the version of the control planes, such as 1.34; the default is the
+// newest one. Scripts ask for it with the condition [kubernetes:1.34].
 //
 // The binary is $MUSTER_BIN, else bin/muster-scheduler, else it is built.
 //
@@ -16,61 +16,63 @@
 //
 //	cluster [new] [-no-crds]       an empty cluster with Muster's CRDs; comes first. A new
 //	   [-controllers] [-gangs]     one may have kube-controller-manager, or Kubernetes' own PodGroups,
-//	   [-emulates VERSION]         or emulate an older Kubernetes, or keep an audit log
+//	   [-emulates VERSION]         or emulate an older Kubernetes, or keep an audit log;
 //	   [-audit]
-//	crds [-without-rules]          applies the CRDs, as they were before they had rules
-//	crds-of-sources                one for each kind that is read of other projects, which takes any object
-//	apiserver restart              stops and starts it; only after "cluster new"
-//	apply [-n N] FILE...           kubectl apply; with -n, N times with $i from 0 on
-//	nodes [-n N] FILE              apply, and wait until the nodes take pods
-//	kubectl ARG...                 sets stdout and stderr
-//	helm ARG...                    likewise, Helm
-//	hold POD...                    a pod that is deleted from now on stays Terminating
-//	release POD...                 until this
-//	finish [-failed] SELECTOR      these pods have run to their end
-//	identity FILE USER             a kubeconfig for somebody else
+//	crds [-without-rules]          applies the CRDs, as they were before they had rules;
+//	crds-of-sources                one for each kind that is read of other projects, which takes any object;
+//	apiserver restart              stops and starts it; only after "cluster new";
+//	apply [-n N] FILE...           kubectl apply; with -n, N times with $i from 0 on;
+//	nodes [-n N] FILE              apply, and wait until the nodes take pods;
+//	kubectl ARG...                 sets stdout and stderr;
+//	helm ARG...                    likewise, Helm;
+//	hold POD...                    a pod that is deleted from now on stays Terminating;
+//	release POD...                 until this;
+//	finish [-failed] SELECTOR      these pods have run to their end;
+//	identity FILE USER             a kubeconfig for another user;
 //	scheduler start|run [-as NAME] [-config FILE] [-kubeconfig FILE] FLAG...
-//	scheduler stop|kill [-as NAME] SIGTERM or SIGKILL, and wait for the end
-//	lossy [-done] FILE PREFIX CODE N  a kubeconfig through which the first N bindings of each pod PREFIX-* end in CODE; -done: only the answer is lost
-//	wait-lost PREFIX N             so many were lost
-//	extender FILE                  a configuration with an extender that agrees to everything
-//	delay POD...                   about a pod it answers from now on
-//	proceed POD...                 only when this was called
-//	get [-as NAME] PATH            asks the scheduler's secure port
-//	log [-as NAME] TEXT            the scheduler's log contains it now
-//	evictions N [POD...]           so many pods, and which, were evicted since "cluster"
-//	same spine|block POD...        the pods' nodes have one label in common
+//	scheduler stop|kill [-as NAME] SIGTERM or SIGKILL, and wait for the end;
+//	lossy [-done] FILE PREFIX CODE N
+//	                               a kubeconfig through which the first N bindings of each pod PREFIX-* end in
+//	                               CODE; -done: only the answer is lost;
+//	wait-lost PREFIX N             so many were lost;
+//	extender FILE                  a configuration with an extender that agrees to everything;
+//	delay POD...                   about a pod it answers from now on;
+//	proceed POD...                 only when this was called;
+//	get [-as NAME] PATH            asks the scheduler's secure port;
+//	log [-as NAME] TEXT            the scheduler's log contains it now;
+//	evictions N [POD...]           so many pods, and which, were evicted since "cluster";
+//	same spine|block POD...        the pods' nodes have one label in common;
 //	muster-controller start|run    the controller that translates, as scheduler; its flags
 //	   [-kubeconfig FILE] FLAG...
 //	muster-controller stop|kill
-//	webhooks PORT FILE             applies the webhooks of a file, and they are called at this port
-//	free-port NAME                 sets a variable to a port that nobody listens at
+//	webhooks PORT FILE             applies the webhooks of a file, and they are called at this port;
+//	free-port NAME                 sets a variable to a free port;
 //	writes ACCOUNT N|-             so much was written by an account since this was asked before, without Leases
-//	                               and events; after "cluster new -audit"
-//	prometheus start               scrapes the scheduler; not installed, the script is skipped
-//	dashboard                      waits until each query of the dashboard has found something
-//	alerts [NAME...]               those that have fired
+//	                               and events; after "cluster new -audit";
+//	prometheus start               scrapes the scheduler; not installed, the script is skipped;
+//	dashboard                      waits until each query of the dashboard has found something;
+//	alerts [NAME...]               exactly these have fired;
 //
-// and those that wait, for a minute at most:
+// and commands that wait, for a minute at most:
 //
-//	wait-bound POD=NODE|POD...     on this node, or on any
+//	wait-bound POD=NODE|POD...     on this node, or on any;
 //	wait-nominated POD=[NODE]...
-//	wait-message POD TEXT          in the pod's condition PodScheduled
-//	wait-waiting N SELECTOR TEXT   there are N such pods, no others; none is bound or leaves, and one is
-//	                               told this: the gang's representative
-//	wait-evicted POD...            Terminating, with the reason PreemptionByScheduler
+//	wait-message POD TEXT          in the pod's condition PodScheduled;
+//	wait-waiting N SELECTOR TEXT   there are N such pods, no others; none is bound or terminates, and one has
+//	                               this message: the gang's representative;
+//	wait-evicted POD...            Terminating, with the reason PreemptionByScheduler;
 //	wait-gone POD...
-//	wait-delayed POD...            the extender was asked and has not answered
+//	wait-delayed POD...            the extender was asked and has not answered;
 //	wait-condition KIND/NAME TYPE=STATUS/REASON [TEXT]
 //	wait-event KIND/NAME REASON [TEXT]
-//	wait-status FILE               of ClusterNetworkTopology default, without conditions
-//	wait-log [-as NAME] TEXT       for half a minute: what is wrong must be said in time
+//	wait-status FILE               of ClusterNetworkTopology default, without conditions;
+//	wait-log [-as NAME] TEXT       for half a minute: what is wrong must be said in time;
 //	wait-metric [-as NAME] TEXT
 //	wait-used ACCOUNT FILE...      the account was permitted, by each of the rules in the files that are not
-//	                               kube-scheduler's, something that it asked for; after "cluster new -audit"
-//	wait-idle SOURCE...            muster-controller has looked at all of what it knows
-//	wait-written RESOURCE FILE     the objects of RESOURCE.VERSION.GROUP are those that the file draws
-//	wait-series EXPR...            Prometheus has seen a value of each
+//	                               kube-scheduler's, something that it asked for; after "cluster new -audit";
+//	wait-idle SOURCE...            muster-controller has looked at all of what it knows;
+//	wait-written RESOURCE FILE     the objects of RESOURCE.VERSION.GROUP are the objects that the file draws;
+//	wait-series EXPR...            Prometheus has seen a value of each;
 //
 // POD and NAME of KIND/NAME are in namespace default, NAMESPACE/POD is in another.
 //
@@ -145,15 +147,15 @@ func condition(asked string) (bool, error) {
 
 // harness is what all scripts share.
 type harness struct {
-	scheduler, kubectl string // programs
-	ctlBinary          string // musterctl, which is built when it is first used
-	helmBinary         string // which is built when it is first used
-	controllerProgram  string // muster-controller, likewise
-	home               string // where kubectl keeps what it has learnt of clusters
+	scheduler, kubectl string // programs.
+	ctlBinary          string // musterctl, which is built when it is first used.
+	helmBinary         string // which is built when it is first used.
+	controllerProgram  string // muster-controller, likewise.
+	home               string // where kubectl keeps what it has learnt of clusters.
 	shared             *cluster
 }
 
-// newHarness starts what tests share; args are those of a cluster of its own (newCluster).
+// newHarness starts what tests share; args are the arguments of newCluster.
 func newHarness(t *testing.T, args ...string) *harness {
 	h := &harness{
 		scheduler: schedulerBinary(t),
@@ -189,7 +191,7 @@ func (h *harness) setup(env *testscript.Env) error {
 	return nil
 }
 
-// oneByOne is a T whose scripts run one after the other.
+// oneByOne is a T that runs its scripts one after the other.
 type oneByOne struct{ *testing.T }
 
 func (t *oneByOne) Parallel() {}

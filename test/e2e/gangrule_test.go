@@ -16,22 +16,22 @@ import (
 // gangRule follows gangs in the order in which the API server changes their pods. It knows what
 // controllers write on pods, and nothing of how the scheduler reads it.
 //
-// A member counts while it exists, was not told to leave and has not finished. A gang begins when
+// A member counts while it exists, does not terminate and has not finished. A gang begins when
 // one of its members is bound while no other that counts is. Then
 //
-//   - all that must begin together were there at one time, since the gang was last bound or at all:
-//     whoever binds some of a gang before the others are made does not know whether there is a
-//     place for them. One of them may have been deleted since, while it was being bound, or when it
+//   - minMember members existed at one time, since the gang was last bound or at all. A scheduler that
+//     binds some members before the others exist does not know whether the others fit.
+//     One of them may have been deleted since: while it was being bound; or when it
 //     was the first one bound and the others' bindings were on their way;
 //   - so many of them are bound within beginsWithin. Each binding is a request of its own, so at once
-//     is not possible; what waits for a place, or for a pod to be made, takes longer;
-//   - whoever is bound is in the domain of those that are bound already, at all times.
+//     is not possible; a member that waits for a node, or for its pod, takes longer;
+//   - a newly bound member is in the domain of the members that are bound already, at all times.
 //
-// A gang whose bound members have all left may begin again, by the same rule.
+// A gang may begin again, by the same rule, when all of its bound members have gone.
 type gangRule struct {
 	least   int
 	keys    []string          // labels that members have
-	values  map[string]string // of those labels that must have a certain one
+	values  map[string]string // the label values that members must have, by label
 	domains map[string]string // by node
 
 	gangs map[string]*gangSeen
@@ -45,14 +45,14 @@ const beginsWithin = 10 * time.Second
 
 // gangSeen is what is known of one gang.
 type gangSeen struct {
-	members map[types.UID]*v1.Pod // that count
-	most    int                   // of them at one time, since none was bound
-	since   time.Time             // of the first binding
-	whole   bool                  // enough were bound since
-	planned time.Time             // when a start began with enough members, of whom all that were bound have left since
+	members map[types.UID]*v1.Pod // members that count.
+	most    int                   // of them at one time, since none was bound.
+	since   time.Time             // of the first binding.
+	whole   bool                  // enough were bound since.
+	planned time.Time             // begin of the last start with enough members, if all of its bound members have gone since.
 }
 
-// onTheirWay is how long bindings are that were sent before the API server told of a deletion.
+// onTheirWay is how long a binding may take that was sent before the API server reported a deletion.
 const onTheirWay = time.Second
 
 func newGangRule(least int, labels []string) *gangRule {
@@ -139,7 +139,8 @@ func (r *gangRule) boundOne(name string, g *gangSeen, pod *v1.Pod, before []*v1.
 	for _, other := range before {
 		is, was := r.domains[pod.Spec.NodeName], r.domains[other.Spec.NodeName]
 		if is != was {
-			r.wrong = append(r.wrong, fmt.Sprintf("%s: %s is bound to %s in %s, and %s is in %s", name, pod.Name, pod.Spec.NodeName, is, other.Name, was))
+			r.wrong = append(r.wrong,
+				fmt.Sprintf("%s: %s is bound to %s in %s, and %s is in %s", name, pod.Name, pod.Spec.NodeName, is, other.Name, was))
 			break
 		}
 	}
@@ -204,10 +205,16 @@ func TestGangRule(t *testing.T) {
 
 		{"half", "a made, b made, a on x1", "g is bound in part: 1 of 2"},
 		{"before the other is made", "a made, a on x1, b made, b on x2", "g begins with a when only 1 of 2 members were there"},
-		{"before the other is made again", "a made, b made, a on x1, b on x2, a leaves, b leaves, c made, c on x1, d made, d on x2", "g begins with c when only 1 of 2 members were there"},
+		{
+			"before the other is made again", "a made, b made, a on x1, b on x2, a leaves, b leaves, c made, c on x1, d made, d on x2",
+			"g begins with c when only 1 of 2 members were there",
+		},
 		{"late", "a made, b made, a on x1, wait, b on x2", "g: bound in part for 11s"},
 		{"given up late", "a made, b made, a on x1, wait, a leaves", "g was given up: bound in part for 11s"},
-		{"later than it was being bound", "a made, b made, a on x1, a leaves, wait, b on x2, c made, c on x1", "g begins with b when only 1 of 2 members were there"},
+		{
+			"later than it was being bound", "a made, b made, a on x1, a leaves, wait, b on x2, c made, c on x1",
+			"g begins with b when only 1 of 2 members were there",
+		},
 		{"half again", "a made, b made, a on x1, b on x2, a gone, b gone, c made, d made, c on x1", "g is bound in part: 1 of 2"},
 		{"apart", "a made, b made, a on x1, b on y1", "g: b is bound to y1 in y, and a is in x"},
 		{"apart later", "a made, b made, a on x1, b on x2, b gone, c made, c on y1", "g: c is bound to y1 in y, and a is in x"},

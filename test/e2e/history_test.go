@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// history remembers which pods were evicted, also those that are long gone, and how gangs began.
+// history remembers which pods were evicted, also pods that are long gone, and how gangs began.
 type history struct {
 	pods    corev1.PodInterface
 	watcher watch.Interface

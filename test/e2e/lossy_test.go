@@ -157,8 +157,8 @@ func (l *lossy) lost(round string) int {
 	return 0
 }
 
-// loseBindings is the command of scripts: through the API server of a kubeconfig, the first bindings of each pod are lost whose names begin so; of those that are done
-// only the answer is.
+// loseBindings is the command of scripts. Through the API server of a kubeconfig, the first bindings of each pod with
+// this name prefix are lost. With -done the bindings are made, and only the answers are lost.
 func (s *script) loseBindings(_ context.Context, args []string) error {
 	const text = "lossy [-done] FILE POD-PREFIX CODE TIMES, once"
 	done := len(args) > 0 && args[0] == "-done"

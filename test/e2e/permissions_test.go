@@ -21,7 +21,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// auditPolicy: who asked for what, and by which rule it was permitted, without bodies.
+// auditPolicy logs the account, the request, and the rule that permitted it, without bodies.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -31,7 +31,8 @@ rules: [{level: Metadata}]
 // auditLog returns where a kube-apiserver with these arguments writes it.
 func auditLog(folder string) (log string, args []string, err error) {
 	log, policy := filepath.Join(folder, "audit.log"), filepath.Join(folder, "policy.yaml")
-	return log, []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log, "--audit-log-maxsize=10000"}, os.WriteFile(policy, []byte(auditPolicy), 0o600)
+	return log, []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log, "--audit-log-maxsize=10000"}, os.WriteFile(policy,
+		[]byte(auditPolicy), 0o600)
 }
 
 // request is what one line of an audit log says.
@@ -73,7 +74,7 @@ func inAnyRole(grant string) string {
 	return what
 }
 
-// used are the permissions of which an account has made use.
+// used are the permissions that an account has used.
 func used(log, account string) (map[string]bool, error) {
 	out := map[string]bool{}
 	return out, eachRequest(log, func(r request) {
@@ -109,7 +110,7 @@ func eachRequest(log string, do func(request)) error {
 	}
 }
 
-// granted are the permissions that the roles of a file give, without those that kube-scheduler has in
+// granted lists the permissions that the roles of a file give. It leaves out permissions that kube-scheduler has in
 // every cluster, which manifests compares.
 func granted(file string) (out []string, err error) {
 	stock := map[string]bool{}
@@ -127,7 +128,7 @@ func granted(file string) (out []string, err error) {
 	defer content.Close()
 	decoder := utilyaml.NewYAMLOrJSONDecoder(content, 4096)
 	for {
-		var role rbacv1.ClusterRole // whose rules are where those of a Role are
+		var role rbacv1.ClusterRole // a Role has its rules at the same place
 		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
 			return out, nil
 		} else if err != nil {
@@ -199,8 +200,9 @@ func (s *script) crdsOfSources(ctx context.Context, args []string) error {
 	var all strings.Builder
 	for _, p := range source.Permissions() {
 		if p.Optional && strings.Contains(p.Verbs, "list") && p.Group != "batch" && p.Group != "scheduling.k8s.io" {
-			sub := "" // where nobody writes it
-			if slices.ContainsFunc(source.Permissions(), func(o source.Permission) bool { return o.Group == p.Group && o.Resource == p.Resource+"/status" }) {
+			sub := "" // if nothing writes the status
+			if slices.ContainsFunc(source.Permissions(),
+				func(o source.Permission) bool { return o.Group == p.Group && o.Resource == p.Resource+"/status" }) {
 				sub = "subresources: {status: {}}, "
 			}
 			fmt.Fprintf(&all, `---

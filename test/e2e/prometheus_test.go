@@ -58,7 +58,8 @@ func (s *script) startPrometheus(ctx context.Context, args []string) error {
 		return err
 	}
 	defer log.Close() // the child has its own
-	cmd := exec.Command(program, "--config.file="+s.ts.MkAbs("prometheus.yaml"), "--storage.tsdb.path="+s.ts.MkAbs("prometheus-data"), "--web.listen-address="+s.prometheus.address)
+	cmd := exec.Command(program, "--config.file="+s.ts.MkAbs("prometheus.yaml"), "--storage.tsdb.path="+s.ts.MkAbs("prometheus-data"),
+		"--web.listen-address="+s.prometheus.address)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return err

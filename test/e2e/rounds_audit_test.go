@@ -19,19 +19,19 @@ import (
 // roundLabel names the round of a node or a pod.
 const roundLabel = "round"
 
-// audit follows the pods of one round, in the order in which the API server changes
-// them, and writes down what must not be at any time.
+// audit follows the pods of one round, in the order in which the API server changes them. It writes down forbidden
+// states.
 type audit struct {
 	round *round
 
 	mu     sync.Mutex
 	pods   map[string]*v1.Pod
-	used   map[string]int    // GPUs, by node
-	places map[string]string // where members are nominated, until they are bound
-	asked  []string          // residents that got DisruptionTarget
-	left   int               // residents that were deleted
-	graces map[int64]bool    // of those who were evicted
-	rival  string            // its answer before the gang ran
+	used   map[string]int    // GPUs, by node.
+	places map[string]string // where members are nominated, until they are bound.
+	asked  []string          // residents that got DisruptionTarget.
+	left   int               // residents that were deleted.
+	graces map[int64]bool    // of evicted pods.
+	rival  string            // its answer before the gang ran.
 	wrong  []string
 	story  []string
 	over   bool
@@ -117,7 +117,7 @@ func (a *audit) bindingOf(pod, old *v1.Pod) {
 	}
 }
 
-// staying counts the GPUs of those on a node who are not leaving.
+// staying counts the GPUs of pods on a node that are not terminating.
 func (a *audit) staying(node string) (n int) {
 	for _, p := range a.pods {
 		if p.Spec.NodeName == node && p.DeletionTimestamp == nil {
@@ -168,7 +168,7 @@ func (a *audit) nominationOf(pod, old *v1.Pod) {
 	}
 }
 
-// leavingOf sees whether a resident has been told to leave, and how.
+// leavingOf sees whether a resident has been evicted, and how.
 func (a *audit) leavingOf(pod, old *v1.Pod, gone bool) {
 	if evicted(pod) && !evicted(old) {
 		a.asked = append(a.asked, pod.Name)
@@ -243,7 +243,7 @@ func (a *audit) running() string {
 	return ""
 }
 
-// leaving waits until the first resident leaves, or it is too late for that.
+// leaving waits until the first resident terminates, or it is too late for that.
 func (a *audit) leaving() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -253,7 +253,7 @@ func (a *audit) leaving() string {
 	return "nobody leaves; " + a.says()
 }
 
-// settled waits until the gang runs, nobody is leaving, and the rival has its answer.
+// settled waits until the gang runs, no pod terminates, and the rival has its answer.
 func (a *audit) settled() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -271,20 +271,22 @@ func (a *audit) settled() string {
 	return ""
 }
 
-// refused waits until the gang is told that nobody's leaving would help.
+// refused waits until a member's message says that no eviction would help.
 func (a *audit) refused() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range a.pods {
-		if text := message(p); a.isMember(p) && p.Spec.NodeName == "" && strings.Contains(text, "no candidate topology nodes can accommodate job, ") &&
-			(strings.Contains(text, "preemption: preemption is not helpful for scheduling") || strings.Contains(text, "preemption: no potential victims")) {
+		if text := message(p); a.isMember(p) && p.Spec.NodeName == "" && strings.Contains(text,
+			"no candidate topology nodes can accommodate job, ") &&
+			(strings.Contains(text,
+				"preemption: preemption is not helpful for scheduling") || strings.Contains(text, "preemption: no potential victims")) {
 			return ""
 		}
 	}
 	return "no member is told that eviction does not help; " + a.says()
 }
 
-// says is what the members are told.
+// says lists the messages of the members.
 func (a *audit) says() string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(a.pods)) {

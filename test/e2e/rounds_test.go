@@ -532,7 +532,8 @@ func (p *preemptionRounds) sweep(ctx context.Context, r *round) error {
 			return err
 		}
 	}
-	return p.pods().DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: roundLabel + "=" + r.name})
+	return p.pods().DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now},
+		metav1.ListOptions{LabelSelector: roundLabel + "=" + r.name})
 }
 
 // count says what a round was good for.
@@ -559,8 +560,9 @@ func (p *preemptionRounds) count(r *round, a *audit, gone []int) {
 	p.counts["evicts"]++
 	for kind, is := range map[string]bool{
 		"with several graces": len(a.graces) > 1, "several pods": r.least.pods > 1,
-		"beside a gang": running, "a gang leaves": r.teamsWhole(gone) > 0, "a GangGroup leaves": r.groupsWhole(gone) > 0, "a gang spares members": r.teamsSparing(gone) > 0,
-		"beside a budget": budget, "against a budget": r.least.violations > 0,
+		"beside a gang": running, "a gang leaves": r.teamsWhole(gone) > 0, "a GangGroup leaves": r.groupsWhole(gone) > 0,
+		"a gang spares members": r.teamsSparing(gone) > 0,
+		"beside a budget":       budget, "against a budget": r.least.violations > 0,
 		"beside pods that terminate anyway":  slices.ContainsFunc(r.residents, func(v resident) bool { return v.departs }),
 		"one set of victims is the cheapest": len(r.sets) == 1,
 	} {

@@ -19,13 +19,13 @@ import (
 
 // Kinds of trouble in preemption rounds.
 const (
-	// members replaced whose gang runs: beside finished ones, after the PodGroup was made again,
-	// under another scheduler
+	// a member of a running gang is replaced: beside finished ones, after the PodGroup was recreated, under another
+	// scheduler
 	replacements = "replacements"
-	lostRequests = "requests" // the API server does not take them at first
-	foreigners   = "foreign"  // pods of another scheduler wait, nominated by it
-	groups       = "groups"   // running gangs are GangGroups
-	remade       = "remade"   // PodGroups of running gangs are made again
+	lostRequests = "requests" // the API server does not take them at first.
+	foreigners   = "foreign"  // pods of another scheduler wait, nominated by it.
+	groups       = "groups"   // running gangs are GangGroups.
+	remade       = "remade"   // PodGroups of running gangs are made again.
 )
 
 // troubles are what else happens in a round.
@@ -81,7 +81,7 @@ var troublesDrawn = map[string]map[string]int{
 	replacements: {"a member replaced": 6, "a member finished": 3},
 }
 
-// theirs is what belongs to another scheduler in a round, as that has left it.
+// theirs is what belongs to another scheduler in a round, in the state in which that scheduler wrote it.
 type theirs struct {
 	pods map[string]string // resourceVersion by name
 	gang string            // resourceVersion of the PodGroup
@@ -122,7 +122,7 @@ func (p *preemptionRounds) podGroup(ctx context.Context, name string) (*unstruct
 	return p.shared.dynamic.Resource(sigs.PodGroups).Namespace(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
 }
 
-// checkForeign (case 48): nobody has written to what belongs to another scheduler.
+// checkForeign (case 48): nothing has been written to what belongs to another scheduler.
 func (p *preemptionRounds) checkForeign(ctx context.Context, r *round, t theirs) error {
 	var wrong []error
 	for name, version := range t.pods {
@@ -151,7 +151,8 @@ func (p *preemptionRounds) remake(ctx context.Context, r *round) error {
 		if len(r.team(g)) == 0 {
 			continue
 		}
-		if err := p.remakeOne(ctx, team.name, func() error { return p.createPodGroup(ctx, team.name, team.least, "", r.partners(g)...) }); err != nil {
+		if err := p.remakeOne(ctx, team.name,
+			func() error { return p.createPodGroup(ctx, team.name, team.least, "", r.partners(g)...) }); err != nil {
 			return err
 		}
 	}
@@ -259,7 +260,7 @@ func (r *round) partners(g int) (names []string) {
 	return names
 }
 
-// groupsWhole counts the GangGroups of which somebody leaves, and which leave whole.
+// groupsWhole counts the GangGroups that are evicted whole.
 func (r *round) groupsWhole(gone []int) int {
 	if r.grouped && len(r.teams) > 1 && r.teamsWhole(gone) == len(r.teams) {
 		return 1

@@ -13,7 +13,7 @@ import (
 type round struct {
 	name      string
 	nodes     []roundNode
-	residents []resident // those that run
+	residents []resident // running pods
 	teams     []runningGang
 	budgets   []roundBudget
 	members   int // of the gang that comes: all must run, in one spine
@@ -38,13 +38,13 @@ type resident struct {
 	name, node string
 	spine      int
 	gpus       int
-	class      string // one of roundClasses
-	protection string // the label that says that it must not be evicted, "" if none
-	team       int    // index into teams, -1 if none
-	budget     int    // index into budgets, -1 if none
-	grace      int64  // seconds
-	leaves     int    // milliseconds from when it is told to
-	departs    bool   // it is told so by somebody else, before the gang comes
+	class      string // one of roundClasses.
+	protection string // the label that says that it must not be evicted, "" if none.
+	team       int    // index into teams, -1 if none.
+	budget     int    // index into budgets, -1 if none.
+	grace      int64  // seconds.
+	leaves     int    // milliseconds from the eviction to the end.
+	departs    bool   // the test deletes it before the gang comes.
 }
 
 // runningGang has members among the residents; least of them are minMember.
@@ -67,7 +67,7 @@ var roundClasses = map[string]int32{
 	"lowest": 10, "low": 1000, "middle": 2000, "high": 2500, "gang": 100000, "above": 200000,
 }
 
-// Rivals are pods that come while victims leave, and preempt nobody.
+// Rivals are pods that come while victims terminate, and preempt no pod.
 const (
 	noRival    = ""
 	lowerRival = "rival-lower"
@@ -126,8 +126,8 @@ func (r *round) cheapest() (least price, sets [][]int) {
 	return least, sets
 }
 
-// eachSet tries every set of possible victims of each spine, with the rest of each gang
-// that could not go on, and hands over those that make room; some more than once.
+// eachSet tries every set of possible victims of each spine, with the rest of each gang that could not go on. It calls
+// found with each set that frees enough capacity; with some sets more than once.
 func (r *round) eachSet(found func(gone []int, p price)) {
 	for spine := range 2 {
 		var here []int
@@ -179,7 +179,7 @@ func (r *round) withGangs(gone []int) (all []int, ok bool) {
 	return all, true
 }
 
-// team lists the members of a running gang who do not terminate anyway.
+// team lists the members of a running gang that do not terminate anyway.
 func (r *round) team(g int) (members []int) {
 	for i, v := range r.residents {
 		if v.team == g && !v.departs {
@@ -209,7 +209,7 @@ func (r *round) fits(spine int, gone []int) bool {
 	return n >= r.members
 }
 
-// free is what is free on a node when some have left, and those who terminate anyway.
+// free is the free capacity of a node without the pods in gone and the pods that terminate anyway.
 func (r *round) free(node string, gone []int) int {
 	free := gpusOfNode
 	for i, v := range r.residents {
@@ -296,7 +296,7 @@ func (r *round) teamsAcross(gone []int) (n int) {
 	return n
 }
 
-// teamsSparing counts the gangs of which some leave and the rest goes on.
+// teamsSparing counts the gangs that lose some members and go on.
 func (r *round) teamsSparing(gone []int) (n int) {
 	for g := range r.teams {
 		if out := r.ofTeam(g, gone); len(out) > 0 && len(out) < len(r.team(g)) {
@@ -354,7 +354,7 @@ func (r *round) prioritiesDecide() bool {
 	}).sets) > len(r.sets)
 }
 
-// highestDecides says whether as few could be evicted whose priorities are less in all.
+// highestDecides says whether another set has as few victims and a lower sum of priorities.
 func (r *round) highestDecides() (does bool) {
 	r.eachSet(func(_ []int, p price) {
 		does = does || p.violations == r.least.violations && p.pods == r.least.pods && p.sum < r.least.sum
@@ -420,7 +420,7 @@ func drawRound(random *rand.Rand, number int) *round {
 	for range random.IntN(3) {
 		r.budgets = append(r.budgets, roundBudget{fmt.Sprintf("%s-budget%d", r.name, len(r.budgets)), []int{0, 0, 1, 2}[random.IntN(4)]})
 	}
-	// Half of the rounds have a rival, which needs time to come while victims leave.
+	// Half of the rounds have a rival, which needs time to come while victims terminate.
 	r.rival = []string{noRival, noRival, lowerRival, equalRival}[random.IntN(4)]
 	r.grouped = random.IntN(3) > 0 && len(r.teams) > 1
 	crowded, departures := random.IntN(3) > 0, random.IntN(3) == 0
@@ -475,8 +475,8 @@ func (r *round) drawResident(random *rand.Rand, left int) resident {
 	return v
 }
 
-// String draws the round: a mark is a GPU, "." a free one, "#" one of a pod that must
-// stay, "~" one of a pod that terminates anyway, a letter one of a possible victim.
+// String draws the round. A mark is a GPU: "." a free one; "#" one of a pod that must stay; "~" one of a pod that
+// terminates anyway; a letter one of a possible victim.
 func (r *round) String() string {
 	var out, legend strings.Builder
 	fmt.Fprintf(&out, "%s (%s): %d members with %d GPUs, rival %q, %v, ", r.name, r.wish, r.members, r.gpus, r.rival, r.troubleNames())

@@ -219,9 +219,8 @@ func (p *scheduler) start(program string, args []string) error {
 	return nil
 }
 
-// connected returns a copy of a KubeSchedulerConfiguration that says where the API
-// server is, which the flag --kubeconfig does not beside --config. In a cluster nobody
-// has to say it, so the configurations to be tested do not.
+// connected returns a copy of a KubeSchedulerConfiguration that says where the API server is, which the flag
+// --kubeconfig does not beside --config. In a cluster no user has to say it, so the configurations to be tested do not.
 func (s *script) connected(config, kubeconfig string) (string, error) {
 	content, err := s.connect(config, kubeconfig)
 	if err != nil {
@@ -272,7 +271,9 @@ func (c *cluster) ask(ctx context.Context, p *scheduler, path string) (string, e
 		return "", err
 	}
 	// Its certificate is its own.
-	tlsConfig = &tls.Config{GetClientCertificate: tlsConfig.GetClientCertificate, Certificates: tlsConfig.Certificates, InsecureSkipVerify: true}
+	tlsConfig = &tls.Config{
+		GetClientCertificate: tlsConfig.GetClientCertificate, Certificates: tlsConfig.Certificates, InsecureSkipVerify: true,
+	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+p.address+path, nil)
 	if err != nil {
@@ -326,7 +327,7 @@ func (p *scheduler) said() ([]string, error) {
 	}), nil
 }
 
-// saying returns those that contain the text.
+// saying returns the lines that contain the text.
 func (p *scheduler) saying(text string) ([]string, error) {
 	lines, err := p.said()
 	return slices.DeleteFunc(lines, func(line string) bool { return !strings.Contains(line, text) }), err

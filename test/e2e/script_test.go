@@ -47,12 +47,13 @@ type command func(s *script, ctx context.Context, args []string) error
 // happen would only be waiting.
 var negatable = []string{"apply", "kubectl", "helm", "musterctl", "scheduler", "muster-controller", "log", "same"}
 
-// commands are those of all scripts, and more that only some have.
+// commands are the commands of all scripts, and more that only some have.
 func commands(more map[string]command) map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]command{
 		"cluster": (*script).useCluster, "crds": (*script).crds, "apiserver": (*script).apiserver,
-		"apply": (*script).apply, "nodes": (*script).nodes, "kubectl": (*script).kubectlCommand, "helm": (*script).helm, "musterctl": (*script).musterctl,
-		"hold": (*script).hold, "release": (*script).release, "finish": (*script).finish,
+		"apply": (*script).apply, "nodes": (*script).nodes, "kubectl": (*script).kubectlCommand, "helm": (*script).helm,
+		"musterctl": (*script).musterctl,
+		"hold":      (*script).hold, "release": (*script).release, "finish": (*script).finish,
 		"identity": (*script).identity, "scheduler": (*script).scheduler, "get": (*script).get, "log": (*script).log,
 		"evictions": (*script).evictions, "same": (*script).same,
 		"lossy": (*script).loseBindings, "wait-lost": (*script).waitLost,
@@ -61,11 +62,14 @@ func commands(more map[string]command) map[string]func(*testscript.TestScript, b
 		"wait-message": (*script).waitMessage, "wait-waiting": (*script).waitWaiting,
 		"wait-evicted": (*script).waitEvicted, "wait-gone": (*script).waitGone,
 		"wait-condition": (*script).waitCondition, "wait-event": (*script).waitEvent, "wait-status": (*script).waitStatus,
-		"wait-denied": (*script).waitDenied, "wait-warned": (*script).waitWarned, "wait-applied": (*script).waitApplied, "wait-log": (*script).waitLog, "wait-metric": (*script).waitMetric,
+		"wait-denied": (*script).waitDenied, "wait-warned": (*script).waitWarned, "wait-applied": (*script).waitApplied,
+		"wait-log": (*script).waitLog, "wait-metric": (*script).waitMetric,
 		"crds-of-sources": (*script).crdsOfSources, "wait-used": (*script).waitUsed,
-		"muster-controller": (*script).translate, "wait-idle": (*script).waitIdle, "wait-written": (*script).waitWritten, "writes": (*script).writesBy,
+		"muster-controller": (*script).translate, "wait-idle": (*script).waitIdle, "wait-written": (*script).waitWritten,
+		"writes":   (*script).writesBy,
 		"webhooks": (*script).webhooksOf, "free-port": (*script).freePort,
-		"prometheus": (*script).startPrometheus, "wait-series": (*script).waitSeries, "dashboard": (*script).dashboard, "alerts": (*script).alerts,
+		"prometheus": (*script).startPrometheus, "wait-series": (*script).waitSeries, "dashboard": (*script).dashboard,
+		"alerts": (*script).alerts,
 	}
 	maps.Copy(all, more)
 	out := map[string]func(*testscript.TestScript, bool, []string){}
@@ -289,10 +293,11 @@ func (s *script) musterctl(ctx context.Context, args []string) error {
 	return cmd.Run()
 }
 
-// helm runs it as somebody whose only cluster this is. It is built when it is first used.
+// helm runs Helm with a kubeconfig of this cluster only. It is built when it is first used.
 func (s *script) helm(ctx context.Context, args []string) error {
 	if s.harness.helmBinary == "" {
-		out, err := exec.CommandContext(ctx, "go", "tool", "-n", "-modfile=../../tools/deploy/go.mod", "helm").Output() // what is downloaded first, go says on stderr
+		out, err := exec.CommandContext(ctx, "go", "tool", "-n", "-modfile=../../tools/deploy/go.mod",
+			"helm").Output() // what is downloaded first, go says on stderr
 		if err != nil {
 			var exit *exec.ExitError
 			if errors.As(err, &exit) {
@@ -339,7 +344,7 @@ func (s *script) identity(_ context.Context, args []string) error {
 	return s.cluster.identity(s.ts.MkAbs(args[0]), args[1])
 }
 
-// evictions compares who was asked to leave by the scheduler since the script began.
+// evictions compares the pods that the scheduler has evicted since the script began.
 func (s *script) evictions(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return usage("evictions N [POD...]")
@@ -403,7 +408,8 @@ func (s *script) finish(ctx context.Context, args []string) error {
 	for _, pod := range list.Items {
 		statuses := []string{}
 		for _, c := range pod.Spec.Containers {
-			statuses = append(statuses, fmt.Sprintf(`{"name":%q,"image":%q,"imageID":"","ready":false,"restartCount":0,"state":{"terminated":{"exitCode":%d}}}`, c.Name, c.Image, code))
+			const status = `{"name":%q,"image":%q,"imageID":"","ready":false,"restartCount":0,"state":{"terminated":{"exitCode":%d}}}`
+			statuses = append(statuses, fmt.Sprintf(status, c.Name, c.Image, code))
 		}
 		patch := fmt.Sprintf(`{"status":{"phase":%q,"containerStatuses":[%s]}}`, phase, strings.Join(statuses, ","))
 		if _, err := s.pods().Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {

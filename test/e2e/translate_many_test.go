@@ -28,9 +28,9 @@ const manyEnv = "E2E_TRANSLATE"
 
 var podGangs = schema.GroupVersionResource{Group: "scheduler.grove.io", Version: "v1alpha1", Resource: "podgangs"}
 
-// TestTranslateMany makes so many PodGangs of four podgroups at once, and says how long it takes until all of their
-// PodGroups are there, what the controller has asked for meanwhile, and how much memory it takes. Then it is started
-// again, and may write nothing.
+// TestTranslateMany creates many PodGangs of four podgroups at once. It reports how long it takes until all of their
+// PodGroups exist, what the controller has requested meanwhile, and how much memory it takes. Then it is started again,
+// and may write nothing.
 func TestTranslateMany(t *testing.T) {
 	many, err := strconv.Atoi(os.Getenv(manyEnv))
 	if err != nil {
@@ -113,8 +113,10 @@ const koordinatorAlone = "default: koordinator\nbackends: [{name: koordinator}]\
 func (w *translation) start() (*localcluster.Process, string) {
 	port, err := localcluster.FreePort()
 	require.NoError(w.t, err)
-	p, err := w.c.local.Launch(context.Background(), w.binary, "--kubeconfig="+w.c.kubeconfig, "--leader-elect=false", "--health-probe-bind-address=0",
-		"--metrics-secure=false", "--metrics-bind-address="+at(port), "--enable-source=podgang", "--backend-config="+w.backends, "--discovery-interval=1s")
+	p, err := w.c.local.Launch(context.Background(), w.binary, "--kubeconfig="+w.c.kubeconfig, "--leader-elect=false",
+		"--health-probe-bind-address=0",
+		"--metrics-secure=false", "--metrics-bind-address="+at(port),
+		"--enable-source=podgang", "--backend-config="+w.backends, "--discovery-interval=1s")
 	require.NoError(w.t, err)
 	return p, at(port)
 }
@@ -136,20 +138,21 @@ func largeGang(i int) *unstructured.Unstructured {
 	}}
 }
 
-// idle waits until the controller has looked at so many, and nobody waits.
+// idle waits until the controller has read so many objects, and its queue is empty.
 func idle(t *testing.T, address string, least float64) {
 	t.Helper()
 	last := ""
 	defer func() { t.Logf("done, waiting, at work: %s", last) }()
 	require.Eventually(t, func() bool {
 		m, err := scrape(t.Context(), address)
-		last = fmt.Sprint(m[`controller_runtime_reconcile_total{controller="podgang"`], m[`workqueue_depth{controller="podgang",name="podgang"`], m[`controller_runtime_active_workers{controller="podgang"`], err)
+		last = fmt.Sprint(m[`controller_runtime_reconcile_total{controller="podgang"`], m[`workqueue_depth{controller="podgang",name="podgang"`],
+			m[`controller_runtime_active_workers{controller="podgang"`], err)
 		return err == nil && m[`controller_runtime_reconcile_total{controller="podgang"`] >= least &&
 			m[`workqueue_depth{controller="podgang",name="podgang"`] == 0 && m[`controller_runtime_active_workers{controller="podgang"`] == 0
 	}, 3*time.Minute, 250*time.Millisecond)
 }
 
-// requests are those that the controller has sent, by method. Its POSTs ask what it may do.
+// requests are the requests of the controller, by method. Its POSTs ask what it may do.
 func requests(t *testing.T, address string) map[string]float64 {
 	t.Helper()
 	m, err := scrape(t.Context(), address)

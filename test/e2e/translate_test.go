@@ -115,7 +115,7 @@ func (s *script) startTranslator(ctx context.Context, args []string) (*scheduler
 	return p, nil
 }
 
-// waitIdle waits until the controller has looked at all that it knows of: wait-idle SOURCE...
+// waitIdle waits until the controller has read all objects that it knows of: wait-idle SOURCE...
 func (s *script) waitIdle(ctx context.Context, args []string) error {
 	p, err := s.running(translator)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *script) waitIdle(ctx context.Context, args []string) error {
 	})
 }
 
-// scrape reads metrics: sums of those that begin with the name and the first labels of the key, such as a{b="c".
+// scrape reads metrics: sums of the series that begin with the name and the first labels of the key, such as a{b="c".
 func scrape(ctx context.Context, address string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
@@ -206,8 +206,8 @@ func written(log, account string) (all []string, err error) {
 	})
 }
 
-// waitWritten waits until the objects of a resource are those of a file: wait-written RESOURCE FILE. {rev} in the file
-// is the revision of a LeaderWorkerSet, whatever that is.
+// waitWritten waits until the objects of a resource equal the objects of a file: wait-written RESOURCE FILE. {rev} in
+// the file is the revision of a LeaderWorkerSet, whatever that is.
 func (s *script) waitWritten(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return usage("wait-written RESOURCE.VERSION.GROUP FILE")
@@ -285,8 +285,8 @@ func draw(objects []unstructured.Unstructured) string {
 	return out.String()
 }
 
-// webhooksOf has the API server call the webhooks of a file at a port of this machine; who serves them writes its own
-// certificate's authority: webhooks PORT FILE.
+// webhooksOf has the API server call the webhooks of a file at a port of this machine. The server of the webhooks writes
+// its own certificate's authority: webhooks PORT FILE.
 func (s *script) webhooksOf(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return usage("webhooks PORT FILE")
@@ -304,7 +304,7 @@ func (s *script) webhooksOf(ctx context.Context, args []string) error {
 	return s.kubectlCommand(ctx, []string{"apply", "--server-side", "-f", file})
 }
 
-// freePort sets a variable to a port that nobody listens at: free-port NAME.
+// freePort sets a variable to a free port: free-port NAME.
 func (s *script) freePort(_ context.Context, args []string) error {
 	if len(args) != 1 {
 		return usage("free-port NAME")

@@ -26,8 +26,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// await looks until it sees what it wants, and tells what it saw last. It gives up when
-// a scheduler has ended that nobody told to.
+// await looks until it sees what it wants, and tells what it saw last. It gives up when a scheduler has ended that the
+// script did not stop.
 func (s *script) await(ctx context.Context, look func() (seen string, ok bool, err error)) error {
 	return s.awaitFor(ctx, patience, look)
 }
@@ -84,7 +84,9 @@ func (s *script) pod(ctx context.Context, name string) (*v1.Pod, error) {
 
 // awaitPods waits for something that each of some pods must show. Each argument is a
 // pod's name, and what is wanted of it after a "=" or as the next argument.
-func (s *script) awaitPods(ctx context.Context, args []string, look func(pod *v1.Pod, want string) (seen string, ok bool, err error)) error {
+func (s *script) awaitPods(
+	ctx context.Context, args []string, look func(pod *v1.Pod, want string) (seen string, ok bool, err error),
+) error {
 	return s.await(ctx, func() (string, bool, error) {
 		all, seen := true, []string{}
 		for _, arg := range args {
@@ -152,7 +154,7 @@ func (s *script) waitMessage(ctx context.Context, args []string) error {
 	})
 }
 
-// message is what a pod is told about its scheduling.
+// message is the message of a pod's condition PodScheduled.
 func message(pod *v1.Pod) string {
 	if pod != nil {
 		for _, c := range pod.Status.Conditions {
@@ -262,7 +264,11 @@ func (s *script) waitEvent(ctx context.Context, args []string) error {
 		return usage("wait-event KIND/NAME REASON [TEXT]")
 	}
 	kind, name, _ := strings.Cut(args[0], "/")
-	kinds := map[string]string{"podgroup": "PodGroup", "podgroup.x": "PodGroup", "topology": "ClusterNetworkTopology", "elasticquota": "ElasticQuota", "pod": "Pod", "lease": "Lease", "podgang": "PodGang", "leaderworkerset": "LeaderWorkerSet", "podcliqueset": "PodCliqueSet", "jobset": "JobSet"}
+	kinds := map[string]string{
+		"podgroup": "PodGroup", "podgroup.x": "PodGroup", "topology": "ClusterNetworkTopology", "elasticquota": "ElasticQuota",
+		"pod": "Pod", "lease": "Lease", "podgang": "PodGang", "leaderworkerset": "LeaderWorkerSet", "podcliqueset": "PodCliqueSet",
+		"jobset": "JobSet",
+	}
 	text := strings.Join(args[2:], "")
 	return s.await(ctx, func() (string, bool, error) {
 		events, err := s.cluster.client.EventsV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
@@ -410,7 +416,8 @@ func (s *script) describe() {
 		s.ts.Logf("%v", err)
 	} else {
 		for _, p := range list.Items {
-			s.ts.Logf("%s group=%q node=%q nominated=%q leaving=%v evicted=%v gates=%v %s", p.Name, p.Labels[scheduling.LabelPodGroup], p.Spec.NodeName, p.Status.NominatedNodeName,
+			s.ts.Logf("%s group=%q node=%q nominated=%q leaving=%v evicted=%v gates=%v %s", p.Name, p.Labels[scheduling.LabelPodGroup],
+				p.Spec.NodeName, p.Status.NominatedNodeName,
 				p.DeletionTimestamp != nil, evicted(&p), len(p.Spec.SchedulingGates), message(&p))
 		}
 	}

@@ -103,7 +103,8 @@ func TestWorkloads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	local, err := localcluster.Start(t.Context(), localcluster.Options{Progress: t.Output(), Kubernetes: os.Getenv(versionEnv), Controllers: true})
+	local, err := localcluster.Start(t.Context(),
+		localcluster.Options{Progress: t.Output(), Kubernetes: os.Getenv(versionEnv), Controllers: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, local.Stop()) })
 	c, err := openCluster(local.Kubeconfig())
@@ -207,7 +208,10 @@ func describe(o runtime.Object) []string {
 		}
 		return []string{line + fmt.Sprintf(", %s, cpu %s", about(&o.ObjectMeta), o.Spec.Containers[0].Resources.Requests.Cpu())}
 	case *appsv1.ReplicaSet:
-		return []string{fmt.Sprintf("ReplicaSet %s of %d, selects %s, %s", o.Name, *o.Spec.Replicas, metav1.FormatLabelSelector(o.Spec.Selector), about(&o.ObjectMeta))}
+		return []string{
+			fmt.Sprintf("ReplicaSet %s of %d, selects %s, %s", o.Name, *o.Spec.Replicas, metav1.FormatLabelSelector(o.Spec.Selector),
+				about(&o.ObjectMeta)),
+		}
 	case *v1.PersistentVolumeClaim:
 		return []string{fmt.Sprintf("PersistentVolumeClaim %s, %s", o.Name, about(&o.ObjectMeta))}
 	}
@@ -234,7 +238,8 @@ func about(m *metav1.ObjectMeta) string {
 	}
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
 		// The Deployment's bookkeeping, and the volume controller's.
-		return strings.HasPrefix(key, "deployment.kubernetes.io/") || strings.HasPrefix(key, "volume.kubernetes.io/") || strings.HasPrefix(key, "volume.beta.kubernetes.io/")
+		return strings.HasPrefix(key, "deployment.kubernetes.io/") || strings.HasPrefix(key, "volume.kubernetes.io/") || strings.HasPrefix(key,
+			"volume.beta.kubernetes.io/")
 	})
 	owners := []string{}
 	for _, o := range m.OwnerReferences {

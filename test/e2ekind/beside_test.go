@@ -11,7 +11,10 @@ import (
 // twoSchedulers: the cluster's own scheduler and Muster place pods on the same nodes at the same time,
 // each its own; kubelets take them all, and no gang is half.
 func twoSchedulers(w *world) {
-	gangs := []gang{{name: "beside-a", members: 4, cpu: "50m"}, {name: "beside-b", members: 4, cpu: "50m"}, {name: "beside-c", members: 4, cpu: "50m"}}
+	gangs := []gang{
+		{name: "beside-a", members: 4, cpu: "50m"}, {name: "beside-b", members: 4, cpu: "50m"},
+		{name: "beside-c", members: 4, cpu: "50m"},
+	}
 	all := ""
 	for i := range 12 {
 		all += ordinary(fmt.Sprintf("ordinary-%d", i), "50m")
@@ -29,7 +32,8 @@ func twoSchedulers(w *world) {
 	w.kubectl("wait", "pod", "--for=condition=Ready", "--timeout=60s", "-l", "ordinary=true")
 	w.say("12 ordinary pods and 3 gangs of 4 run after %.1f s", time.Since(began).Seconds())
 	require.Empty(w, w.kubectl("get", "pods", "--field-selector=status.phase=Failed", "-o", "name"), "kubelets have refused these")
-	for line := range strings.Lines(w.kubectl("get", "events", "--field-selector=reason=Scheduled", "-o", `jsonpath={range .items[*]}{.involvedObject.name} {.reportingComponent}{"\n"}{end}`)) {
+	for line := range strings.Lines(w.kubectl("get", "events", "--field-selector=reason=Scheduled", "-o",
+		`jsonpath={range .items[*]}{.involvedObject.name} {.reportingComponent}{"\n"}{end}`)) {
 		name, component, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
 		case strings.HasPrefix(name, "ordinary-"):

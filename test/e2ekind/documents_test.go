@@ -30,7 +30,8 @@ func documents(w *world) {
 		w := w.within(t)
 		w.apply(w.fixture("example1-podgroup.yaml"))
 		w.apply(ours(w.fixture("example1-pods.yaml")))
-		w.expect(60*time.Second, "^node-5 node-6 node-7 node-8$", "get", "pods", "training-pod-0", "training-pod-1", "training-pod-2", "training-pod-3", "-o", "jsonpath={.items[*].spec.nodeName}")
+		w.expect(60*time.Second, "^node-5 node-6 node-7 node-8$", "get", "pods", "training-pod-0", "training-pod-1", "training-pod-2",
+			"training-pod-3", "-o", "jsonpath={.items[*].spec.nodeName}")
 		w.expect(60*time.Second, "^Running$", "get", "podgroup.scheduling.sigs.k8s.io", "topology-demo-job", "-o", "jsonpath={.status.phase}")
 		w.say("example 1: training-pod-0 … 3 run on node-5 … 8")
 	})
@@ -38,10 +39,12 @@ func documents(w *world) {
 		w := w.within(t)
 		w.apply(w.fixture("example2-priorityclasses.yaml"))
 		w.apply(ours(w.fixture("example2-low-priority-pods.yaml")))
-		w.expect(30*time.Second, "^Running Running Running$", "get", "pods", "low-priority-pod-0", "low-priority-pod-1", "low-priority-pod-5", "-o", "jsonpath={.items[*].status.phase}")
+		w.expect(30*time.Second, "^Running Running Running$", "get", "pods", "low-priority-pod-0", "low-priority-pod-1", "low-priority-pod-5",
+			"-o", "jsonpath={.items[*].status.phase}")
 		w.apply(w.fixture("example2-podgroup.yaml"))
 		w.apply(ours(w.fixture("example2-pods.yaml")))
-		w.expect(60*time.Second, "^node-5 node-6 node-7 node-8$", "get", "pods", "hp-training-pod-0", "hp-training-pod-1", "hp-training-pod-2", "hp-training-pod-3", "-o", "jsonpath={.items[*].spec.nodeName}")
+		w.expect(60*time.Second, "^node-5 node-6 node-7 node-8$", "get", "pods", "hp-training-pod-0", "hp-training-pod-1", "hp-training-pod-2",
+			"hp-training-pod-3", "-o", "jsonpath={.items[*].spec.nodeName}")
 		left := w.kubectl("get", "pods", "-o", "name")
 		require.Contains(t, left, "low-priority-pod-0")
 		require.Contains(t, left, "low-priority-pod-1")

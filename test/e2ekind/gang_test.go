@@ -136,7 +136,8 @@ func together(w *world) {
 	objects := g.objects()
 	last := "---\n" + g.pod(g.members-1)
 	w.apply(strings.TrimSuffix(objects, last))
-	w.expect(20*time.Second, "NotReady|SchedulingGated|WaitingForGang|Unschedulable|waiting|minMember|min member", "get", "pod", "train-0", "-o", "jsonpath={.status.conditions}")
+	w.expect(20*time.Second, "NotReady|SchedulingGated|WaitingForGang|Unschedulable|waiting|minMember|min member", "get", "pod", "train-0",
+		"-o", "jsonpath={.status.conditions}")
 	require.Zero(w, w.bound(g), "three of four wait")
 	began := time.Now()
 	nodes := map[string]bool{}
@@ -146,7 +147,8 @@ func together(w *world) {
 	for rank, moment := range started {
 		node := w.kubectl("get", "pod", g.pods()[rank], "-o", "jsonpath={.spec.nodeName}")
 		nodes[node] = true
-		w.say("%s: container up %s, work started %s, on %s", g.pods()[rank], up[rank].Format("15:04:05.000"), moment.Format("15:04:05.000000"), node)
+		w.say("%s: container up %s, work started %s, on %s", g.pods()[rank], up[rank].Format("15:04:05.000"), moment.Format("15:04:05.000000"),
+			node)
 	}
 	w.say("from the fourth pod to the work of all: %.1f s; containers up within %s, starts within %s",
 		time.Since(began).Seconds(), spread(up).Round(time.Millisecond), spread(started).Round(time.Microsecond))

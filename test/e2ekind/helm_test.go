@@ -30,13 +30,15 @@ func releases(w *world) {
 
 	began := time.Now()
 	w.helm("install", "muster-crds", chart("muster-crds"))
-	w.helm("install", "muster", chart("muster"), "--namespace="+system, "--create-namespace", "--set=image.tag=dev", "--wait", "--timeout=120s")
+	w.helm("install", "muster", chart("muster"), "--namespace="+system, "--create-namespace", "--set=image.tag=dev", "--wait",
+		"--timeout=120s")
 	w.kubectl("label", "namespace", system, "pod-security.kubernetes.io/enforce=restricted")
 	w.say("helm install: two replicas ready after %.1f s", time.Since(began).Seconds())
 	require.Contains(w, args(), native)
 	w.twoReplicas()
 
-	// Other pods, which the namespace takes only if they are restricted; a name that nobody served until now.
+	// New pods, which the namespace takes only if they are restricted, with a scheduler name that no profile served until
+	// now.
 	w.versionIs("helm upgrade", "helm-up", func() {
 		w.helm("upgrade", "muster-crds", chart("muster-crds"))
 		w.helm("upgrade", "muster", chart("muster"), "--namespace="+system, "--reuse-values", "--wait", "--timeout=120s",
@@ -57,7 +59,8 @@ func releases(w *world) {
 	w.helm("uninstall", "muster", "--namespace="+system, "--wait", "--timeout=120s")
 	w.kubectl("delete", "namespace", system, "--wait", "--timeout=120s")
 	require.Contains(w, w.helm("uninstall", "muster-crds"), "kept due to the resource policy")
-	require.Equal(w, "Running Running", w.kubectl("get", "pods", "-l", "gang=helm-koord", "-o", "jsonpath={.items[*].status.phase}"), "what runs goes on")
+	require.Equal(w, "Running Running", w.kubectl("get", "pods", "-l", "gang=helm-koord", "-o", "jsonpath={.items[*].status.phase}"),
+		"what runs goes on")
 }
 
 func chart(name string) string { return filepath.Join(root, "deploy/helm", name) }
@@ -67,9 +70,10 @@ func (w *world) twoReplicas() {
 	w.Helper()
 	w.kubectl("rollout", "status", "-n", system, "deployment/muster-scheduler", "--timeout=120s")
 	w.expect(60*time.Second, `^2$`, "get", "deployment", "-n", system, "muster-scheduler", "-o", "jsonpath={.status.readyReplicas}")
-	// Those of a rollout before may be leaving still.
+	// Pods of the rollout before may still terminate.
 	w.eventually(60*time.Second, "two pods on two nodes", func() error {
-		nodes := strings.Fields(w.kubectl("get", "pods", "-n", system, "-l", "app.kubernetes.io/name=muster-scheduler", "-o", "jsonpath={.items[*].spec.nodeName}"))
+		nodes := strings.Fields(w.kubectl("get", "pods", "-n", system, "-l", "app.kubernetes.io/name=muster-scheduler", "-o",
+			"jsonpath={.items[*].spec.nodeName}"))
 		if len(nodes) != 2 || nodes[0] == nodes[1] {
 			return fmt.Errorf("they are on %q", nodes)
 		}
@@ -81,7 +85,8 @@ func (w *world) twoReplicas() {
 // and returns what it prints.
 func (w *world) helm(args ...string) string {
 	w.Helper()
-	program, err := exec.CommandContext(w.Context(), "go", "tool", "-n", "-modfile="+filepath.Join(root, "tools/deploy/go.mod"), "helm").Output()
+	program, err := exec.CommandContext(w.Context(), "go", "tool", "-n", "-modfile="+filepath.Join(root, "tools/deploy/go.mod"),
+		"helm").Output()
 	require.NoError(w, err)
 	home := filepath.Join(w.lab.Folder(), "helm")
 	cmd := exec.CommandContext(w.Context(), strings.TrimSpace(string(program)), args...)

@@ -24,7 +24,8 @@ func install(w *world) {
 	w.kubectl("apply", "--server-side", "-k", filepath.Join(root, "deploy/base"))
 	w.kubectl("rollout", "status", "-n", system, "deployment/muster-scheduler", "--timeout=120s")
 	w.say("deploy/base: two replicas ready after %.1f s", time.Since(began).Seconds())
-	require.Equal(w, "restricted", w.kubectl("get", "namespace", system, "-o", `jsonpath={.metadata.labels.pod-security\.kubernetes\.io/enforce}`))
+	require.Equal(w, "restricted",
+		w.kubectl("get", "namespace", system, "-o", `jsonpath={.metadata.labels.pod-security\.kubernetes\.io/enforce}`))
 	require.Equal(w, "2", w.kubectl("get", "deployment", "-n", system, "muster-scheduler", "-o", "jsonpath={.status.readyReplicas}"))
 	nodes := strings.Fields(w.kubectl("get", "pods", "-n", system, "-o", "jsonpath={.items[*].spec.nodeName}"))
 	require.Len(w, nodes, 2)
@@ -38,15 +39,16 @@ const system = "muster-system"
 func (w *world) notPrivileged() {
 	pod := strings.Fields(w.kubectl("get", "pods", "-n", system, "-o", "jsonpath={.items[*].metadata.name}"))[0]
 	node := w.kubectl("get", "pod", "-n", system, pod, "-o", "jsonpath={.spec.nodeName}")
-	status, err := w.lab.Docker(w.Context(), "exec", node, "sh", "-c", `grep -E '^(Uid|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/$(pgrep -x muster-schedule)/status`)
+	status, err := w.lab.Docker(w.Context(), "exec", node, "sh", "-c",
+		`grep -E '^(Uid|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/$(pgrep -x muster-schedule)/status`)
 	require.NoError(w, err)
 	require.Regexp(w, `Uid:\s65532\s65532\s65532\s65532`, status)
 	require.Regexp(w, `CapPrm:\s0000000000000000\nCapBnd:\s0000000000000000\nNoNewPrivs:\s1\nSeccomp:\s2`, status)
 	w.say("the process: %s", strings.Join(strings.Fields(status), " "))
 }
 
-// loadImage builds the image of the project in a folder as a user does, and gives it to the nodes under
-// the name that kubelets look for.
+// loadImage builds the image of the project in a folder as a user does. It loads the image into the nodes under the name
+// that kubelets look for.
 func (w *world) loadImage(project, tag string) {
 	out, err := exec.CommandContext(w.Context(), "make", "-C", project, "--no-print-directory", "image",
 		"IMAGE=docker.io/library/muster-scheduler:"+tag, "VERSION="+tag, "ARCHES="+runtime.GOARCH).CombinedOutput()
@@ -55,7 +57,7 @@ func (w *world) loadImage(project, tag string) {
 	require.NoError(w, w.lab.Load(w.Context(), archive, "", ""))
 }
 
-// loadMember gives the nodes the program of which the gangs of these steps are made.
+// loadMember loads the program of the gangs of these steps into the nodes.
 func (w *world) loadMember() {
 	archive := filepath.Join(w.lab.Folder(), "member.tar")
 	image := lab.Image{Name: memberImage, Entry: "/member", User: "65532:65532", Files: map[string]string{"/member": w.lab.Built(lab.Member)}}
@@ -63,7 +65,7 @@ func (w *world) loadMember() {
 	require.NoError(w, w.lab.Load(w.Context(), archive, "", ""))
 }
 
-// uninstall leaves what was there before the installation, and the CRDs, by which objects of users live.
+// uninstall restores the state before the installation, and keeps the CRDs, since users' objects depend on them.
 func uninstall(w *world) {
 	w.remove()
 	w.isBare()
@@ -75,8 +77,10 @@ func (w *world) remove() {
 	w.kubectl("delete", "-k", filepath.Join(root, "deploy/base"), "--ignore-not-found", "--wait", "--timeout=120s")
 }
 
-// crds are those that an installation brings, in the order of their names.
-var crds = []string{"clusternetworktopologies.scheduling.koordinator.sh", "podgroups.scheduling.sigs.k8s.io", "podgroups.scheduling.x-k8s.io"}
+// crds lists the CRDs of an installation, by name.
+var crds = []string{
+	"clusternetworktopologies.scheduling.koordinator.sh", "podgroups.scheduling.sigs.k8s.io", "podgroups.scheduling.x-k8s.io",
+}
 
 // isBare waits until there is what was there before Muster, and the CRDs.
 func (w *world) isBare() {
@@ -94,13 +98,15 @@ func (w *world) isBare() {
 	w.say("%d objects, as before the installation, and the CRDs: %s", len(w.bare), strings.Join(crds, " "))
 }
 
-// inventory names all objects of the kinds of which an installation is made. Node leases come and go.
+// inventory names all objects of the kinds of an installation. Node leases come and go.
 func (w *world) inventory() (names []string) {
 	w.Helper()
 	kinds := "namespaces,clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts,configmaps,secrets,services,deployments,poddisruptionbudgets," +
 		"networkpolicies,priorityclasses,leases,validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingwebhookconfigurations,validatingwebhookconfigurations"
-	for line := range strings.Lines(w.kubectl("get", kinds, "-A", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}`)) {
-		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "Lease kube-") && !strings.HasPrefix(line, "Secret kube-system/bootstrap-token-") {
+	for line := range strings.Lines(w.kubectl("get", kinds, "-A", "-o",
+		`jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}`)) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "Lease kube-") && !strings.HasPrefix(line,
+			"Secret kube-system/bootstrap-token-") {
 			names = append(names, line)
 		}
 	}

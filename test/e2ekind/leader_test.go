@@ -16,7 +16,7 @@ func (w *world) leader() string {
 	return pod
 }
 
-// holder is who the Lease says; no two processes have one name.
+// holder is the holder in the Lease; no two processes have one name.
 func (w *world) holder() string {
 	w.Helper()
 	return w.kubectl("get", "lease", "-n", system, "muster-scheduler", "-o", "jsonpath={.spec.holderIdentity}")
@@ -31,7 +31,8 @@ func failover(w *world) {
 	w.takesOver("the leader was killed", 40*time.Second, func(leader string) {
 		id := w.kubectl("get", "pod", "-n", system, leader, "-o", "jsonpath={.status.containerStatuses[0].containerID}")
 		node := w.kubectl("get", "pod", "-n", system, leader, "-o", "jsonpath={.spec.nodeName}")
-		_, err := w.lab.Docker(w.Context(), "exec", node, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=SIGKILL", strings.TrimPrefix(id, "containerd://"))
+		_, err := w.lab.Docker(w.Context(), "exec", node, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=SIGKILL",
+			strings.TrimPrefix(id, "containerd://"))
 		require.NoError(w, err)
 	})
 }
@@ -77,7 +78,8 @@ func drain(w *world) {
 	for i, g := range all {
 		if i == at {
 			go func() {
-				_, err := w.lab.Kubectl(w.Context(), "drain", node, "--ignore-daemonsets", "--pod-selector=app.kubernetes.io/name=muster-scheduler", "--timeout=120s")
+				_, err := w.lab.Kubectl(w.Context(), "drain", node, "--ignore-daemonsets", "--pod-selector=app.kubernetes.io/name=muster-scheduler",
+					"--timeout=120s")
 				drained <- err
 			}()
 		}
@@ -100,7 +102,8 @@ func drain(w *world) {
 // scheduled is when each member of a gang was bound, to the second.
 func (w *world) scheduled(g gang) (moments []time.Time) {
 	w.Helper()
-	for _, text := range strings.Fields(w.kubectl("get", "pods", "-l", "gang="+g.name, "-o", `jsonpath={.items[*].status.conditions[?(@.type=="PodScheduled")].lastTransitionTime}`)) {
+	for _, text := range strings.Fields(w.kubectl("get", "pods", "-l", "gang="+g.name, "-o",
+		`jsonpath={.items[*].status.conditions[?(@.type=="PodScheduled")].lastTransitionTime}`)) {
 		at, err := time.Parse(time.RFC3339, text)
 		require.NoError(w, err)
 		moments = append(moments, at)

@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refused: a kubelet refuses a member that the scheduler could not know it would, for a setting of the
-// kernel that it does not allow. The others do not start without it; with the one that is made in its place
-// they do, together.
+// refused: a kubelet rejects a member for a setting of the kernel that it does not allow, which the scheduler cannot
+// know. The others do not start without it. When the rejected member is recreated, all of them start together.
 func refused(w *world) {
 	g := gang{name: "refused", members: 3, cpu: "50m"}
-	const allowed, forbidden = "seccompProfile: {type: RuntimeDefault}}", "seccompProfile: {type: RuntimeDefault}, sysctls: [{name: kernel.msgmax, value: \"65536\"}]}"
+	const allowed = "seccompProfile: {type: RuntimeDefault}}"
+	const forbidden = "seccompProfile: {type: RuntimeDefault}, sysctls: [{name: kernel.msgmax, value: \"65536\"}]}"
 	last := g.pod(2)
 	w.apply(strings.Replace(g.objects(), last, strings.Replace(last, allowed, forbidden, 1), 1))
 	w.expect(60*time.Second, "^Failed SysctlForbidden$", "get", "pod", "refused-2", "-o", "jsonpath={.status.phase} {.status.reason}")
@@ -21,7 +21,8 @@ func refused(w *world) {
 	began := time.Now()
 	w.kubectlWith(last, "apply", "--server-side", "-f", "-")
 	started := w.said(g, "started", 60*time.Second)
-	w.say("the kubelet refused refused-2; with the one in its place all work after %.1f s, starts within %s", time.Since(began).Seconds(), spread(started).Round(time.Microsecond))
+	w.say("the kubelet refused refused-2; with the one in its place all work after %.1f s, starts within %s", time.Since(began).Seconds(),
+		spread(started).Round(time.Microsecond))
 }
 
 // nodeStops: the machine under a member is gone. The others go on; the member that is made in its place,

@@ -77,7 +77,8 @@ func newOperator(w *world) {
 	require.NoError(w, err)
 
 	w.Cleanup(func() {
-		w.kubectlLater("delete", "job/train", "podgroup.scheduling.sigs.k8s.io/train", "clusternetworktopology/default", "--ignore-not-found", "--wait", "--timeout=60s")
+		w.kubectlLater("delete", "job/train", "podgroup.scheduling.sigs.k8s.io/train", "clusternetworktopology/default",
+			"--ignore-not-found", "--wait", "--timeout=60s")
 		w.kubectlLater("label", "nodes", "--all", "network.topology.nvidia.com/spine-")
 		w.kubectlLater("delete", "-k", filepath.Join(root, "deploy/base"), "--ignore-not-found", "--wait", "--timeout=120s")
 	})
@@ -89,12 +90,16 @@ func newOperator(w *world) {
 	cmd := exec.CommandContext(w.Context(), "bash", "-c", script)
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), "PATH="+programs+":"+w.lab.Path(), "KUBECONFIG="+w.lab.Kubeconfig(), "KIND_CLUSTER_NAME="+w.lab.Name(),
-		"GIT_PROGRESS_DELAY=10000", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+project+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/muster-scheduler/muster")
+		"GIT_PROGRESS_DELAY=10000", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+project+".insteadOf",
+		"GIT_CONFIG_VALUE_0=https://github.com/muster-scheduler/muster")
 	began := time.Now()
 	printed, err := cmd.CombinedOutput()
 	require.NoError(w, err, "%s", printed)
 	w.say("from a clone to a gang after %.0f s:\n%s", time.Since(began).Seconds(), indent(strings.TrimSpace(string(printed))))
 
-	pods := strings.Fields(w.kubectl("get", "pods", "-l", "pod-group.scheduling.sigs.k8s.io=train", "-o", `jsonpath={range .items[*]}{.spec.schedulerName}/{.status.phase} {end}`))
-	require.Equal(w, []string{"muster-scheduler/Running", "muster-scheduler/Running", "muster-scheduler/Running", "muster-scheduler/Running"}, pods)
+	pods := strings.Fields(w.kubectl("get", "pods", "-l", "pod-group.scheduling.sigs.k8s.io=train", "-o",
+		`jsonpath={range .items[*]}{.spec.schedulerName}/{.status.phase} {end}`))
+	require.Equal(w, []string{
+		"muster-scheduler/Running", "muster-scheduler/Running", "muster-scheduler/Running", "muster-scheduler/Running",
+	}, pods)
 }

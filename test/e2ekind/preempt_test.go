@@ -39,7 +39,8 @@ func preempt(w *world) {
 	began := time.Now()
 	w.apply(high.objects())
 	started := w.said(high, "started", 90*time.Second)
-	w.say("from the important gang's pods to its work: %.1f s, starts within %s", time.Since(began).Seconds(), spread(started).Round(time.Microsecond))
+	w.say("from the important gang's pods to its work: %.1f s, starts within %s", time.Since(began).Seconds(),
+		spread(started).Round(time.Microsecond))
 	var lastLeft time.Time
 	for pod, log := range logs() {
 		asked, left := moment(w, log, "SIGTERM"), moment(w, log, "left")
@@ -62,8 +63,7 @@ func (w *world) ofAWorker(hundredths int) string {
 	return fmt.Sprintf("%dm", n*10*hundredths)
 }
 
-// follow keeps what pods say, also of those that are gone afterwards. What it returns waits for their
-// end.
+// follow keeps the logs of pods, also of pods that are gone afterwards. What it returns waits for their end.
 func (w *world) follow(g gang) func() map[string]string {
 	type said struct{ pod, log string }
 	all := make(chan said, g.members)

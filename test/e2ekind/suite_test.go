@@ -45,8 +45,8 @@ var steps = []struct {
 	{"new-operator", newOperator},
 }
 
-// TestKind needs Docker, mmdebstrap and half an hour when nothing has been built, so it must be
-// asked for. E2E_KIND=1 runs all steps, E2E_KIND="together|drain" the installation and those.
+// TestKind needs Docker, mmdebstrap and half an hour when nothing has been built, so it must be asked for. E2E_KIND=1
+// runs all steps, E2E_KIND="together|drain" the installation and these steps.
 func TestKind(t *testing.T) {
 	wanted := os.Getenv("E2E_KIND")
 	if wanted == "" {
@@ -178,5 +178,5 @@ func (w *world) expect(patience time.Duration, pattern string, args ...string) s
 	return printed
 }
 
-// say prints a result where everybody sees it.
+// say prints a result to the terminal.
 func (w *world) say(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) }

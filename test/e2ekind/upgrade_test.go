@@ -25,7 +25,8 @@ func (w *world) versionIs(what, name string, change func()) {
 	w.apply(running.objects())
 	w.said(running, "started", 60*time.Second)
 	pods := func() string {
-		return w.kubectl("get", "pods", "-l", "gang="+running.name, "-o", `jsonpath={range .items[*]}{.metadata.uid} {.status.phase} {.status.containerStatuses[0].restartCount} {end}`)
+		return w.kubectl("get", "pods", "-l", "gang="+running.name, "-o",
+			`jsonpath={range .items[*]}{.metadata.uid} {.status.phase} {.status.containerStatuses[0].restartCount} {end}`)
 	}
 	was := pods()
 	began := time.Now()
@@ -54,6 +55,7 @@ func (w *world) commitBefore() string {
 	w.loadImage(folder, "before")
 	overlay := filepath.Join(folder, "overlay")
 	require.NoError(w, os.Mkdir(overlay, 0o755))
-	require.NoError(w, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte("resources: [../deploy/base]\nimages: [{name: muster-scheduler, newTag: before}]\n"), 0o644))
+	require.NoError(w, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"),
+		[]byte("resources: [../deploy/base]\nimages: [{name: muster-scheduler, newTag: before}]\n"), 0o644))
 	return overlay
 }

@@ -29,7 +29,7 @@ func NewTurns(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, er
 // Name implements fwk.Plugin.
 func (*Turns) Name() string { return TurnsName }
 
-// EventsToRegister says when who was refused is to be tried again: when a pod that has a node goes, or ends.
+// EventsToRegister says when an unschedulable pod is retried: when a pod that has a node is deleted, or ends.
 func (*Turns) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}}}, nil
 }

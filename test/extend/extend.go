@@ -1,5 +1,5 @@
-// Package extend is a scheduler of somebody's own: Muster with one source, one check, one ledger and one preference that it does
-// not have. Each is a file to copy from; scheduler/main.go makes the program. docs/extend.md explains them.
+// Package extend builds a scheduler of your own: Muster with one source, one check, one ledger and one preference that
+// Muster does not have. Copy from each file; scheduler/main.go makes the program. docs/extend.md explains them.
 package extend
 
 import (

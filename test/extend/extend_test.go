@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run simulates with some of the plugins in the profile and says how many members of each gang are in which block, and what is said of gangs
-// that wait.
+// run simulates with some of the plugins in the profile. It returns how many members of each gang are in which block,
+// and the messages of gangs that wait.
 func run(t *testing.T, plugins string, texts ...string) string {
 	t.Helper()
 	config := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
@@ -58,7 +58,8 @@ func cluster(t *testing.T, blocks, nodes int) string {
 	out := string(layers)
 	for b := range blocks {
 		for n := range nodes {
-			out += document("{apiVersion: v1, kind: Node, metadata: {name: b%d-%d, labels: {network.topology.nvidia.com/spine: s, network.topology.nvidia.com/block: b%d}}, status: {allocatable: {cpu: 8, pods: 9}}}", b, n, b)
+			out += document("{apiVersion: v1, kind: Node, metadata: {name: b%d-%d, labels: {network.topology.nvidia.com/spine: s, network.topology.nvidia.com/block: b%d}}, status: {allocatable: {cpu: 8, pods: 9}}}",
+				b, n, b)
 		}
 	}
 	return out
@@ -86,7 +87,8 @@ func TestSource(t *testing.T) {
 	}
 	three := pods("c", 3, "example.com/crew: c", "")
 	require.Equal(t, "c: map[b0:3]", run(t, "", cluster(t, 2, 3)+crew(3)+three))
-	require.Contains(t, run(t, "", cluster(t, 2, 2)+crew(3)+three), "c: Needs 3 in one BlockLayer domain; the largest, s/b0, has capacity for 2")
+	require.Contains(t, run(t, "", cluster(t, 2, 2)+crew(3)+three),
+		"c: Needs 3 in one BlockLayer domain; the largest, s/b0, has capacity for 2")
 	require.Contains(t, run(t, "", cluster(t, 2, 3)+crew(4)+three), "c: ", "it waits for its fourth")
 }
 
@@ -99,7 +101,8 @@ func TestCheck(t *testing.T) {
 	require.Contains(t, run(t, "{name: Turns}", two, strings.ReplaceAll(ended, "containers:", "nodeName: b0-0, containers:")), "b: map[")
 }
 
-// TestLedger: a gang that needs more seats than there are is refused whole. Without the ledger's plugin nobody counts.
+// TestLedger: a gang that needs more seats than there are starts no member. Without the ledger's plugin seats are not
+// counted.
 func TestLedger(t *testing.T) {
 	seated := ", example.com/seat: taken"
 	world := cluster(t, 2, 3) + gang("a", 3, seated) + gang("b", 2, seated)

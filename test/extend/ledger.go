@@ -21,12 +21,12 @@ const SeatsName = "Seats"
 // seats is how many there are of a licence that pods with the label example.com/seat take, wherever they run.
 const seats = 4
 
-// Seats is a plugin as kube-scheduler has many: it counts, beside the nodes, what pods have taken. It lets each member of a gang pass as long
-// as one seat is free; that there are too few for all of them the ledger knows.
+// Seats is a plugin as kube-scheduler has many: it counts, beside the nodes, what pods have taken. It lets each member of
+// a gang pass as long as one seat is free. Only the ledger knows that the seats do not suffice for all members.
 type Seats struct {
 	pods  corelisters.PodLister
 	mu    sync.Mutex
-	given map[types.UID]bool // to pods whose node is not written yet
+	given map[types.UID]bool // to pods without a written node
 }
 
 // NewSeats is its factory.
@@ -45,7 +45,7 @@ func (*Seats) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, err
 // sits says whether a pod takes a seat.
 func sits(pod *v1.Pod) bool { _, is := pod.Labels["example.com/seat"]; return is }
 
-// free is how many seats nobody has.
+// free is how many seats are free.
 func (s *Seats) free() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (l ledger) Open(_ context.Context, members []fit.Demand) (fit.Page, error) 
 // page is how many seats are free at one moment.
 type page struct{ free int }
 
-// Entry implements fit.Page: those who sit take alike.
+// Entry implements fit.Page: all pods that need a seat take the same.
 func (page) Entry(pod *v1.Pod) string {
 	if sits(pod) {
 		return "seat"
@@ -120,7 +120,7 @@ func (page) Entry(pod *v1.Pod) string {
 	return ""
 }
 
-// Far implements fit.Page: whoever takes the last seat on one node takes it from all.
+// Far implements fit.Page: a pod that takes the last seat on one node takes it from all nodes.
 func (page) Far(*v1.Pod) bool { return true }
 
 // State implements fit.Page.

@@ -28,7 +28,8 @@ var Crews = source.Source{
 func readCrew(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
 	size, _, err := unstructured.NestedInt64(u.Object, "spec", "size")
 	pg := &sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{
-		Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), CreationTimestamp: u.GetCreationTimestamp(), Annotations: u.GetAnnotations(),
+		Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), CreationTimestamp: u.GetCreationTimestamp(),
+		Annotations: u.GetAnnotations(),
 	}}
 	pg.Spec.MinMember = int32(size)
 	return pg, err

@@ -13,10 +13,11 @@ const (
 
 var colours = []string{"#2f6fba", "#c9a25b", "#4f9a63"}
 
-// svg draws, for each team, what it had as an area and what it was entitled to as a line.
+// svg draws, for each team, what it used as an area and its fair share as a line.
 func (m *market) svg() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n", left+wide+16, len(teams)*(high+gap)+24)
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n",
+		left+wide+16, len(teams)*(high+gap)+24)
 	out.WriteString(`<rect width="100%" height="100%" fill="#ffffff"/>` + "\n")
 	for i, t := range teams {
 		top := gap - 8 + i*(high+gap)
@@ -26,7 +27,8 @@ func (m *market) svg() string {
 		fmt.Fprintf(&out, `<path d="%s" fill="none" stroke="#222222"/>`+"\n", m.steps(top, func(is moment) int64 { return is.entitled[i] }))
 		for _, n := range []int{0, 64, 128, 192, 256} {
 			y := top + high - n*high/places
-			fmt.Fprintf(&out, `<path d="M%d %dH%d" stroke="#dddddd" stroke-width="0.5"/><text x="%d" y="%d" text-anchor="end">%d</text>`+"\n", left, y, left+wide, left-6, y+4, n)
+			fmt.Fprintf(&out, `<path d="M%d %dH%d" stroke="#dddddd" stroke-width="0.5"/><text x="%d" y="%d" text-anchor="end">%d</text>`+"\n", left,
+				y, left+wide, left-6, y+4, n)
 		}
 	}
 	bottom := len(teams)*(high+gap) + 12

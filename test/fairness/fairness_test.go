@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNobodyWaitsForEver: on any trace each gang runs to its end; and no team lacks more of what it is entitled to than its next gang, and one
-// more.
-func TestNobodyWaitsForEver(t *testing.T) {
+// TestEachGangEnds: on any trace each gang runs to its end. What a team lacks of its fair share is at most what
+// its next gang needs, and one gang more.
+func TestEachGangEnds(t *testing.T) {
 	for seed := range uint64(4) {
 		m := play(draw(seed+1), usual)
 		for _, g := range m.gangs {
@@ -28,9 +28,9 @@ func TestDrawing(t *testing.T) {
 	require.Equal(t, play(draw(1), usual).svg(), string(is), "run: go run ./test/fairness -svg docs/measurements/fairness.svg")
 }
 
-// TestLargeAmongSmall: on a cluster that small gangs of all teams keep full, one gang comes that is larger than its team is entitled to. What
-// becomes free is kept for it after a while, and it starts when as many small ones have ended; if nothing were kept it would start when no more
-// small ones come.
+// TestLargeAmongSmall: small gangs of all teams keep the cluster full. Then a gang comes that is larger than its team's
+// fair share. After a while freed capacity is kept for the large gang, which starts when enough small gangs have ended.
+// Without the capacity hold the large gang would start only when no more small ones come.
 func TestLargeAmongSmall(t *testing.T) {
 	const end = 2000
 	trace := func() (all []*gang, large *gang) {

@@ -12,27 +12,29 @@ import (
 
 // rules say how the market goes.
 type rules struct {
-	// starve is after how many minutes of waiting what becomes free is kept for a gang, one at a time, the one that has waited longest.
+	// starve is after how many minutes of waiting freed capacity is kept for a gang. One gang starves at a time: the one
+	// that has waited longest.
 	starve int
 }
 
 var usual = rules{starve: 240}
 
-// market is a cluster on which gangs run whose quotas admit them and for which there is room. Whoever is evicted begins anew.
+// market is a cluster whose gangs run if their quota admits them and there is capacity. An evicted gang begins from the
+// start.
 type market struct {
 	rules
 	book  *quota.Book
 	gangs []*gang // in the order in which they come
 	now   int
-	keeps [3]*gang // by team, for whom what becomes free is kept
+	keeps [3]*gang // by team: the gang that freed capacity is kept for
 
 	evictions int
 	at        []moment
-	owed      int // the most that a team lacked of what it was entitled to, beyond one gang: the smallest that waits, or who starves
+	owed      int // the most that a team lacked of its fair share, beyond one gang: the smallest that waits, or the starving one
 	owedAt    int
 }
 
-// moment is what teams had when everything had come to rest, and what they were entitled to.
+// moment is what teams used when nothing more could start, and their fair shares then.
 type moment struct {
 	now            int
 	used, entitled [3]int64
@@ -102,7 +104,7 @@ func (m *market) waiting() (all []*gang) {
 	return all
 }
 
-// free is how many places nobody has.
+// free is how many of the market's places no gang uses.
 func (m *market) free() int {
 	n := places
 	for _, g := range m.gangs {
@@ -121,7 +123,7 @@ func (m *market) keep(g *gang, refusal *quota.Refusal) {
 	}
 }
 
-// round tries all that wait, and says whether anybody has started.
+// round tries all gangs that wait, and says whether one has started.
 func (m *market) round() (any bool) {
 	all := m.waiting()
 	for _, g := range all {
@@ -261,7 +263,7 @@ func (m *market) report() string {
 	return out.String()
 }
 
-// ofTeam is a team's part over the time in which it was short of what it asks for, beside what it was entitled to then.
+// ofTeam is what a team used while it was short of its requests, and its fair share over the same time.
 func (m *market) ofTeam(i int) string {
 	var used, entitled, minutes int64
 	for at, is := range m.at[:len(m.at)-1] {
@@ -271,5 +273,6 @@ func (m *market) ofTeam(i int) string {
 		lasts := int64(m.at[at+1].now - is.now)
 		used, entitled, minutes = used+is.used[i]*lasts, entitled+is.entitled[i]*lasts, minutes+lasts
 	}
-	return fmt.Sprintf("had %5.1f places while it asked for any, and was entitled to %5.1f", float64(used)/float64(minutes), float64(entitled)/float64(minutes))
+	return fmt.Sprintf("had %5.1f places while it asked for any, and was entitled to %5.1f", float64(used)/float64(minutes),
+		float64(entitled)/float64(minutes))
 }

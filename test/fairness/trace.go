@@ -18,7 +18,8 @@ type team struct {
 	bursts      int // 0: one after the other, all the time
 }
 
-// teams: one always has work, one comes by bursts and is entitled to twice as much, and one has all of its work in the first third.
+// teams: one always has work, one comes by bursts with twice the fair share, and one has all of its work in the first
+// third.
 var teams = []team{
 	{name: "steady", min: 48, weight: 1, until: 4500},
 	{name: "bursts", min: 96, weight: 2, from: 200, until: 4200, bursts: 8},

@@ -190,8 +190,9 @@ func (p *Package) isDeclaration(o types.Object) bool {
 
 func (p *Package) file(pos token.Pos) string { return filepath.Base(p.fset.Position(pos).Filename) }
 
-// Back orders the files of a package so that few arrows run from a later file to an earlier one, and returns those that still do.
-// The order is found by moving one file at a time to its best position until no move helps: near the least, and the same for the same arrows.
+// Back orders the files of a package so that few arrows run from a later file to an earlier one. It returns the arrows
+// that still do. The order is found by moving one file at a time to its best position until no move helps. The result is
+// near the least, and the same for the same arrows.
 func Back(arrows []Arrow) (order []string, back int) {
 	uses := map[string]map[string]int{}
 	for _, a := range arrows {
@@ -234,7 +235,8 @@ func Back(arrows []Arrow) (order []string, back int) {
 	return order, back
 }
 
-// bestPosition returns where in the order a file would have the fewest arrows back, and how many fewer those are than now.
+// bestPosition returns the position in the order at which a file has the fewest arrows back, and how many fewer they are
+// than now.
 func bestPosition(order []string, f string, uses map[string]map[string]int) (best, gain int) {
 	now := slices.Index(order, f)
 	best = now

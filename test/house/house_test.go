@@ -2,7 +2,7 @@ package house
 
 import "testing"
 
-// TestBack says how many arrows run back in small packages whose best order is known.
+// TestBack counts the arrows that run back in small packages with a known best order.
 func TestBack(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -67,12 +67,14 @@ func Count(all []*Package, memories []string) []Figure {
 		figure("pkg, lines that are not tests", sum, lines, ""),
 		figure("largest package on the scheduling path, lines", big.Lines, schedulingPath, big.Path),
 		figure("victim searches", len(Searches)-len(missing(all, Searches)), searches, "named in test/house/limits.go"),
-		figure(`definitions of "evicted together"`, len(Definitions)-len(missing(all, Definitions)), definitions, "named in test/house/limits.go"),
+		figure(`definitions of "evicted together"`, len(Definitions)-len(missing(all, Definitions)), definitions,
+			"named in test/house/limits.go"),
 		figure("remembered things", len(memories), remembered, "listed in docs/architecture.md"),
 		figure("locks", allLocks, locks, ""),
 		figure("locks on the preemption path", pathLocks, preemptionLocks, ""),
 		figure("function fields of elasticquota.Manager", functionFields(all, "pkg/kube/elasticquota", "Manager"), roomFunctions, ""),
-		figure("file arrows that run back, percent, worst package", worst.Percent(), arrowsBack, fmt.Sprintf("%s: %d of %d", worst.Package, worst.Back, worst.Arrows)),
+		figure("file arrows that run back, percent, worst package", worst.Percent(), arrowsBack,
+			fmt.Sprintf("%s: %d of %d", worst.Package, worst.Back, worst.Arrows)),
 	}
 }
 

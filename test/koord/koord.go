@@ -1,6 +1,6 @@
-// Package koord is Koordinator's scheduler as its project has released it: who measures Muster beside it,
-// and who shows that it reads what Muster's controller writes, starts this program. It is built and run as a program;
-// nothing of it is linked, and nothing here knows what it does.
+// Package koord is Koordinator's scheduler as its project has released it. Two users start this program: the
+// measurements of Muster beside it, and the tests that it reads what Muster's controller writes. It is built and run as
+// a program; nothing of it is linked, and nothing here knows what it does.
 package koord
 
 import (
@@ -17,11 +17,11 @@ import (
 // Profile is the schedulerName of its pods.
 const Profile = "koord-scheduler"
 
-// Flags it needs: the manager of the network's tree is off unless it is asked for, and without --port=0 it
-// also listens, without asking who calls, at a port that others may have.
+// Flags it needs. The manager of the network's tree is off by default. Without --port=0 the program also listens,
+// without authentication, at a port that another program may have.
 var Flags = []string{"--enable-network-topology-manager=true", "--port=0"}
 
-// Program builds it if need be. The CRDs are those of the same release.
+// Program builds it if need be. The CRDs come from the same release.
 func Program(ctx context.Context, progress io.Writer) (path string, crds fs.FS, err error) {
 	programs, err := localcluster.Binaries(ctx, progress, localcluster.KoordScheduler)
 	if err != nil {

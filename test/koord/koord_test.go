@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestConfig: a program of another release of Kubernetes reads it, so only its form is tested here. Its gangs need
-// Coscheduling everywhere, and nobody else may evict for them.
+// TestConfig: a program of another release of Kubernetes reads the configuration, so only its form is tested here. Its
+// gangs need Coscheduling at every extension point, and no other plugin may evict for them.
 func TestConfig(t *testing.T) {
 	var config struct {
 		ClientConnection struct {

@@ -29,7 +29,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
-// bench is one control plane with its nodes and who watches it.
+// bench is one control plane with its nodes, and the watchers of its pods.
 type bench struct {
 	cluster *localcluster.Cluster
 	own     *ledger // what client and dynamic have written
@@ -80,8 +80,9 @@ func start(ctx context.Context, o options, count int) (*bench, error) {
 		return nil, err
 	}
 	b := &bench{
-		cluster: cluster, stock: programs[localcluster.Scheduler], muster: o.muster, before: o.before, foreign: foreign, quotas: o.quotas, nodes: count,
-		own: newLedger(), spines: map[string]string{}, timeout: o.timeout, every: o.every, vain: o.vain, unlike: o.unlike,
+		cluster: cluster, stock: programs[localcluster.Scheduler], muster: o.muster, before: o.before, foreign: foreign, quotas: o.quotas,
+		nodes: count,
+		own:   newLedger(), spines: map[string]string{}, timeout: o.timeout, every: o.every, vain: o.vain, unlike: o.unlike,
 	}
 	if err := b.prepare(ctx, o); err != nil {
 		return nil, errors.Join(err, cluster.Stop())
@@ -221,7 +222,7 @@ func (b *bench) clean(ctx context.Context, c contender, s Shape, drain string) e
 	return b.dynamic.Resource(c.groups).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 }
 
-// deletePods deletes those that a label selector selects.
+// deletePods deletes the pods that a label selector selects.
 func (b *bench) deletePods(ctx context.Context, selector string) error {
 	list, err := b.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Churn is what a backlog costs that does not fit, and whether it is bound once it does.
-// On a cluster that is nearly full it
+// Churn is what a backlog costs that does not fit, and whether it is bound once it does. On a cluster that is nearly
+// full the backlog
 //
-//	refused    is made, and refused,
-//	idle       waits while nothing happens,
-//	replaced   waits while others come and go on the same nodes: no better and no worse,
-//	moved      waits while others move so that something else is best, but still too little,
-//	one        gets room for a single gang, in the midst of such changes: seconds are until it is whole,
-//	room       is bound, since all others have left; gangs that are whole end,
+//	refused    is made, and found unschedulable;
+//	idle       waits while nothing happens;
+//	replaced   waits while others come and go on the same nodes: no better and no worse;
+//	moved      waits while others move so that something else is best, but still too little;
+//	one        gets capacity for a single gang, in the midst of such changes: seconds are until it is whole;
+//	room       is bound, since all others have left; gangs that are whole end;
 //	drain      is made once more while the scheduler is stopped, and bound: what room is
 //	           to be compared with.
 type Churn struct {
@@ -44,7 +44,7 @@ type Phase struct {
 	// Writes of the scheduler, by "VERB resource".
 	Writes map[string]float64 `json:"writes"`
 	CPU    float64            `json:"cpuSeconds"` // of the scheduler, also while it was waited for
-	// Cycles are attempts to schedule a pod, Plans those to place a gang as one. nil is unknown.
+	// Cycles are attempts to schedule a pod, Plans are attempts to place a gang as one. nil is unknown.
 	Cycles     *float64 `json:"cycles,omitempty"`
 	Plans      *float64 `json:"plans,omitempty"`
 	FilterRuns *float64 `json:"filterRuns,omitempty"`
@@ -93,7 +93,7 @@ func (b *bench) churn(ctx context.Context, c contender, s Shape, during time.Dur
 	return r.out
 }
 
-// launched has the contender's scheduler running, and everybody who listens to it.
+// launched has the contender's scheduler running, and the watchers that follow it.
 func (r *churning) launched(ctx context.Context, during time.Duration) (err error) {
 	if r.p, err = r.launch(ctx, r.contender); err != nil {
 		return err
@@ -141,8 +141,8 @@ type phase struct {
 	do   func(context.Context, *Phase) error
 }
 
-// phases lists them. Pods that are bound one by one would take every node that is free
-// for a moment, so nobody moves there.
+// phases lists them. A contender that binds pods one by one would take every node that is free for a moment, so no pod
+// moves there.
 func (r *churning) phases(during time.Duration) []phase {
 	all := []phase{{"refused", r.refused}, {"idle", r.idle}}
 	if r.contender.gathers {
@@ -410,7 +410,7 @@ func newEnding(b *bench, c contender, s Shape) *ending {
 	return e
 }
 
-// bound is told of every pod that is bound, of one after the other.
+// bound is called for every bound pod, one after the other.
 func (e *ending) bound(pod string, at place) {
 	e.count.Add(1)
 	e.pods[at.gang] = append(e.pods[at.gang], pod)

@@ -33,8 +33,8 @@ func TestParse(t *testing.T) {
 	require.ErrorContains(t, err, "want some of stock,stock-gang,stock-gang-topology,koordinator,muster")
 }
 
-// TestVain: all that a gang may evict, and all that is free, is one node too few for it.
-func TestVain(t *testing.T) {
+// TestVictimsAreOneNodeTooFew: all nodes that a gang may free, and all free ones, are one too few for it.
+func TestVictimsAreOneNodeTooFew(t *testing.T) {
 	all, spine := nodes(2*nodesPerSpine), map[string]string{}
 	for _, n := range all {
 		spine[n.Name] = n.Labels[localcluster.SpineLabel]
@@ -161,7 +161,8 @@ apiserver_request_total{code="200",resource="leases",subresource="",verb="PUT"} 
 	}
 	u := usage{writes: l.without(writesOf(f["apiserver_request_total"]))}
 	require.Equal(t, map[string]float64{"POST pods": 11, "POST pods/binding": 6, "DELETECOLLECTION podgroups": 0}, u.writes)
-	require.Equal(t, map[string]float64{"POST pods/binding": 2}, u.writesSince(usage{writes: map[string]float64{"POST pods": 11, "POST pods/binding": 4}}))
+	require.Equal(t, map[string]float64{"POST pods/binding": 2},
+		u.writesSince(usage{writes: map[string]float64{"POST pods": 11, "POST pods/binding": 4}}))
 }
 
 func TestMessages(t *testing.T) {

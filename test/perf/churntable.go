@@ -32,7 +32,8 @@ func (c *Churn) title() string { return fmt.Sprintf("%s that do not fit, %d node
 // churnsTable writes the figures that are compared with one another.
 func churnsTable(w io.Writer, title string, all []*Churn) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "\n%s\n\t\ts\tchanges\tpods/s\tCPU s\tFilter runs\tplans\tcycles\t/gang\t/gang/change\twrites\t/gang\t/gang/change\t\n", title)
+	fmt.Fprintf(out, "\n%s\n\t\ts\tchanges\tpods/s\tCPU s\tFilter runs\tplans\tcycles\t/gang\t/gang/change\twrites\t/gang\t/gang/change\t\n",
+		title)
 	for _, c := range all {
 		for _, p := range c.Phases {
 			fmt.Fprintln(out, p.row(c))

@@ -63,7 +63,8 @@ func (b *bench) createClaim(ctx context.Context, p *v1.Pod, s Shape) error {
 
 // claimsOf are a drain's claims by pod.
 func (b *bench) claimsOf(ctx context.Context, drain string) (map[string]*resourceapi.ResourceClaim, error) {
-	list, err := b.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: perfLabel + "=" + drain})
+	list, err := b.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).List(ctx,
+		metav1.ListOptions{LabelSelector: perfLabel + "=" + drain})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func claimStatus(c *resourceapi.ResourceClaim, s Shape, node string, from int) r
 	}
 }
 
-// deleteClaims removes those of a drain, whose pods are gone.
+// deleteClaims removes the claims of a drain after its pods are gone.
 func (b *bench) deleteClaims(ctx context.Context, drain string) error {
 	api := b.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault)
 	list, err := api.List(ctx, metav1.ListOptions{LabelSelector: perfLabel + "=" + drain})
@@ -175,19 +176,21 @@ func devicesOf(node string) *resourceapi.ResourceSlice {
 	return s
 }
 
-// checkClaims says what is wrong with the devices of a drain whose pods are all bound.
+// checkClaims says what is wrong with the devices of a drain when all of its pods are bound.
 func (b *bench) checkClaims(ctx context.Context, drain string, s Shape, all *seen) ([]string, error) {
 	if !s.Claims {
 		return nil, nil
 	}
-	list, err := b.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: perfLabel + "=" + drain})
+	list, err := b.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).List(ctx,
+		metav1.ListOptions{LabelSelector: perfLabel + "=" + drain})
 	if err != nil {
 		return nil, err
 	}
 	return wrongDevices(s, list.Items, all), nil
 }
 
-// wrongDevices says who has not as many devices as it asked for, or one of another node, and which are somebody else's, too.
+// wrongDevices lists claims with another number of devices than requested, or a device of another node, and devices of
+// two claims.
 func wrongDevices(s Shape, claims []resourceapi.ResourceClaim, all *seen) (wrong []string) {
 	of := map[string]string{}
 	for i := range claims {

@@ -21,14 +21,14 @@ type contender struct {
 	name string
 	// program is the scheduler's; none binds by itself.
 	program string
-	gates   string   // --feature-gates
-	profile string   // schedulerName
-	foreign *foreign // it is another project's; nil: it is Kubernetes' or ours
-	before  bool     // it is another build of Muster, which only a flag brings in
-	quotas  bool     // its gangs have quotas; only a flag brings it in
-	whole   bool     // gangs start whole or not at all
-	gathers bool     // gangs stay in one spine
-	watches bool     // it has an informer of pods, as every scheduler must
+	gates   string   // --feature-gates.
+	profile string   // schedulerName.
+	foreign *foreign // it is another project's; nil: it is Kubernetes' or ours.
+	before  bool     // it is another build of Muster, which only a flag brings in.
+	quotas  bool     // its gangs have quotas; only a flag brings it in.
+	whole   bool     // gangs start whole or not at all.
+	gathers bool     // gangs stay in one spine.
+	watches bool     // it has an informer of pods, as every scheduler must.
 	only    func(Shape) bool
 	// dress makes a pod one of the contender's; i counts through the backlog.
 	dress func(p *v1.Pod, i int, s Shape)
@@ -66,7 +66,7 @@ var (
 // contenders are measured in this order. The first two are what the others are
 // compared with.
 var contenders = []contender{
-	// Gangs have their objects here, too: to make those takes time from whoever binds while pods come.
+	// Gangs have their objects here, too. Creating the objects while pods come costs each scheduler the same time.
 	{name: "floor", dress: label, group: sigsGroup, groups: sigsGroups},
 	{name: "floor-watching", dress: label, group: sigsGroup, groups: sigsGroups, watches: true},
 	{name: "stock", program: stockProgram, profile: stockProfile},
@@ -95,7 +95,7 @@ var contenders = []contender{
 	},
 }
 
-// drains says that it can bind a backlog: everybody can.
+// drains says that the contender can bind a backlog: each contender can.
 func (c contender) drains() bool { return !c.before && !c.quotas }
 
 // churns says that it can refuse one: it has a scheduler, and its pods may go anywhere.
@@ -173,8 +173,8 @@ func sigsGroup(gang string, s Shape) runtime.Object {
 	}}
 }
 
-// config is the scheduler's configuration: as shipped, but clients are not slowed down,
-// and nobody waits for a lease.
+// config is the scheduler's configuration: as shipped, but clients are not slowed down, and there is no wait for a
+// lease.
 func (c contender) config(kubeconfig string) string {
 	if c.foreign != nil {
 		return c.foreign.config(kubeconfig)

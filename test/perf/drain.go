@@ -30,8 +30,8 @@ type Result struct {
 	P99 float64 `json:"p99"`
 	// Writes per pod, by "VERB resource".
 	Writes map[string]float64 `json:"writesPerPod"`
-	// FilterRuns per pod are how often pods were held against nodes; PlanningRuns are those
-	// of them with which Muster planned. nil is unknown.
+	// FilterRuns per pod are how often pods were checked against nodes; PlanningRuns are the Filter runs of Muster's plans
+	// among them. nil is unknown.
 	FilterRuns   *float64 `json:"filterRunsPerPod,omitempty"`
 	PlanningRuns *float64 `json:"planningFilterRunsPerPod,omitempty"`
 	CPU          float64  `json:"cpuSeconds"`
@@ -134,8 +134,9 @@ func (b *bench) drain(ctx context.Context, c contender, s Shape, p *scheduler, r
 	return r, b.clean(ctx, c, s, name)
 }
 
-// collectGarbage has the API server collect what came before a drain: that the nodes were listed for a scheduler that started, or the last drain
-// cleaned up. One collection takes as much processor time there as a third of a drain of 512 pods, and would fall into whichever drain comes then.
+// collectGarbage has the API server collect its garbage before a drain. The garbage comes from listing the nodes for a
+// scheduler that started, or from cleaning up the last drain. One collection takes as much processor time there as a
+// third of a drain of 512 pods, and would count for the next drain.
 func (b *bench) collectGarbage(ctx context.Context) error {
 	_, err := b.client.Discovery().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(ctx)
 	return err
@@ -248,7 +249,7 @@ func (b *bench) watch(ctx context.Context, drain string, want int, each func(pod
 	if err != nil {
 		return nil, err
 	}
-	// The API server ends watches of those that read too slowly, and does so on a busy machine.
+	// The API server ends a watch that is read too slowly, and does so on a busy machine.
 	events, err := watchtools.NewRetryWatcherWithContext(ctx, none.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = of.LabelSelector

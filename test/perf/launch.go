@@ -67,8 +67,8 @@ func (b *bench) path(c contender) string {
 	return b.stock
 }
 
-// crds are those with which a contender is run. Two projects have some of the same names, and a scheduler that
-// writes a status where the other's form has none would write for nothing, or again and again.
+// crds are the CRDs with which a contender is run. Two projects use some of the same names. A scheduler that writes a
+// status which the other project's CRD does not have would write in vain, or again and again.
 func (b *bench) crds(c contender) fs.FS {
 	if c.foreign != nil {
 		return b.foreign[c.name].crds

@@ -48,7 +48,7 @@ func newLedger() *ledger {
 	}
 }
 
-// wrap has a client's requests counted, also those that fail: the API server counts them.
+// wrap has a client's requests counted. Failed requests count, too, as the API server counts them.
 func (l *ledger) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		l.enter(r)

@@ -70,8 +70,7 @@ func measureAt(ctx context.Context, o options, nodes int, report *Report) (err e
 	if o.churn > 0 {
 		rounds = 1
 	}
-	// Round by round, since a machine may grow slower while it works: whoever came last
-	// would look bad.
+	// Round by round, since a machine may grow slower while it works: the last contender would look bad.
 	for range rounds {
 		if err := b.round(ctx, o, report); err != nil {
 			return err
@@ -93,7 +92,7 @@ func (b *bench) round(ctx context.Context, o options, report *Report) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			// Others are measured all the same; the table shows who is missing.
+			// The other contenders are measured all the same; the table shows which one is missing.
 			progress("%s: %v", c.name, err)
 		}
 	}
@@ -160,8 +159,8 @@ func (b *bench) drainAll(ctx context.Context, o options, c contender) (all []*Re
 	return all, nil
 }
 
-// medians keeps of equal drains, in the order in which their first ones stand, the one in
-// the middle, with the processor time that is in the middle. What went wrong in any of them is kept.
+// medians keeps the median of equal drains, with the median processor time, in the order of the first drain of each
+// kind. What went wrong in any of them is kept.
 func medians(all []*Result) (out []*Result) {
 	type key struct {
 		contender string
@@ -198,7 +197,7 @@ func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }
 
-// lastLines is the end of a log, for somebody who asks why a program failed.
+// lastLines is the end of a log. It shows why a program failed.
 func lastLines(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // mostMessage is the longest message that Muster may write, in bytes.
 const mostMessage = 1024
 
-// Message is what somebody was told.
+// Message is a condition or an event of an object.
 type Message struct {
 	Bytes int    `json:"bytes"`
 	Of    string `json:"of"` // kind and name
@@ -80,7 +80,7 @@ func (m *messages) see(object any) {
 	}
 }
 
-// said returns an object's messages, and whom they are about.
+// said returns an object's messages, and the name of the object that they are about.
 func said(u *unstructured.Unstructured) (about string, texts []string) {
 	if u.GetKind() == "Event" {
 		about, _, _ = unstructured.NestedString(u.Object, "involvedObject", "name")

@@ -29,13 +29,13 @@ type counter string
 const (
 	// filterRuns is how often a pod was held against a node, by all Filters in turn.
 	filterRuns counter = "Filter runs"
-	// planningRuns are those of them with which Muster planned.
+	// planningRuns are the Filter runs of Muster's plans, a part of filterRuns.
 	planningRuns counter = "Filter runs of plans"
 	// cycles are attempts to schedule a pod.
 	cycles counter = "cycles"
 	// plans are attempts to place a whole gang.
 	plans counter = "plans"
-	// requests are those to the API server that write.
+	// requests are requests to the API server that write.
 	requests counter = "requests"
 )
 
@@ -54,15 +54,13 @@ func (c counts) since(earlier counts, what counter) *float64 {
 	return &now
 }
 
-// local trusts everybody: it speaks only to programs that the bench has started, whose
-// certificates are their own work.
+// local trusts every certificate: it speaks only to programs that the bench has started, with certificates of their own.
 var local = &http.Client{
 	Timeout:   30 * time.Second,
 	Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 }
 
-// counts asks a scheduler. It must run: a stopped one does not answer. That of nobody
-// counts nothing.
+// counts asks a scheduler. It must run: a stopped one does not answer. A nil scheduler has no counts.
 func (p *scheduler) counts(ctx context.Context) (counts, error) {
 	if p == nil {
 		return nil, nil

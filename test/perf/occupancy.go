@@ -35,8 +35,8 @@ type ring struct {
 // mostFree is how many nodes are free in a spine, but for the one with one more.
 const mostFree = 3
 
-// leastInVain is the smallest gang for which the free nodes of a spine and those of whoever matters less are too few: as many
-// are free at the most as mostFree and one, and mostFree pods matter less.
+// leastInVain is the smallest gang that finds no capacity by eviction. A spine has at most mostFree and one free nodes,
+// and mostFree pods of lower priority.
 const leastInVain = 2*mostFree + 2
 
 // less lists nodes of every spine, as many as mostFree; a pod there matters less than the backlog.
@@ -50,8 +50,8 @@ func (o *occupancy) less() map[string]bool {
 	return on
 }
 
-// newOccupancy leaves room in every spine, but not for a gang. Where pods are bound one by
-// one there is none at all, and nobody may move.
+// newOccupancy leaves free capacity in every spine, but not enough for a gang. If pods are bound one by one there is no
+// free capacity at all, and no pod may move.
 func newOccupancy(nodes []*v1.Node, spine map[string]string, c contender, s Shape) *occupancy {
 	o := &occupancy{}
 	at := map[string]int{}
@@ -140,14 +140,14 @@ func (r *ring) at(i int) string { return r.nodes[(r.first+i)%len(r.nodes)] }
 type occupants struct {
 	*bench
 	names map[string]string // by node
-	less  map[string]bool   // nodes whose pod matters less than the backlog
+	less  map[string]bool   // nodes with a pod of lower priority than the backlog
 	made  int
 }
 
 // lessImportant is the class of pods that the backlog may evict.
 const lessImportant = "perf-less-important"
 
-// class makes the class of those that matter less, if there are any.
+// class creates the PriorityClass of the less important pods, if there are any.
 func (o *occupants) class(ctx context.Context) error {
 	if len(o.less) == 0 {
 		return nil
@@ -212,7 +212,7 @@ func (o *occupants) start(ctx context.Context, pod *v1.Pod) error {
 	return err
 }
 
-// leaveNodes deletes those of some nodes.
+// leaveNodes deletes the pods of some nodes.
 func (o *occupants) leaveNodes(ctx context.Context, nodes []string) error {
 	return inParallel(ctx, len(nodes), func(i int) error { return o.delete(ctx, o.names[nodes[i]]) })
 }

@@ -16,14 +16,14 @@ type options struct {
 	contenders []string
 	rounds     int
 	running    bool
-	churn      time.Duration // 0: drains are measured
-	every      time.Duration // how often something changes in a churn
-	vain       bool          // what evictions could not help is asked of a churn
-	unlike     bool          // no two gangs of a churn ask for the same
+	churn      time.Duration // 0: drains are measured.
+	every      time.Duration // how often something changes in a churn.
+	vain       bool          // what evictions could not help is asked of a churn.
+	unlike     bool          // no two gangs of a churn ask for the same.
 	timeout    time.Duration
 	muster     string
-	before     string // another build of it; "" for none
-	quotas     int    // how many there are for a contender with quotas; 0: there is none
+	before     string // another build of it; "" for none.
+	quotas     int    // how many there are for a contender with quotas; 0: there is none.
 	root       string
 	json, svg  string
 }
@@ -44,14 +44,17 @@ func parse(args []string) (o options, err error) {
 	usual := func(what, drains, churn string) string {
 		return fmt.Sprintf("%s (default %s; with -churn %s)", what, drains, churn)
 	}
-	flags.StringVar(&l.nodes, "nodes", "", usual("sizes of the cluster, multiples of "+strconv.Itoa(nodesPerSpine), ofDrains.nodes, ofChurn.nodes))
+	flags.StringVar(&l.nodes, "nodes", "",
+		usual("sizes of the cluster, multiples of "+strconv.Itoa(nodesPerSpine), ofDrains.nodes, ofChurn.nodes))
 	flags.StringVar(&l.shapes, "shapes", "", usual("backlogs, GANGSxPODS[xGPUS][c][p]; c is GPUs by ResourceClaims, p is PreferGather. A shape that a cluster has no room for is left out", ofDrains.shapes, ofChurn.shapes))
 	flags.StringVar(&l.contenders, "contenders", "", usual("who is measured", ofDrains.contenders, ofChurn.contenders))
 	flags.IntVar(&o.rounds, "rounds", 1, "how often each drain is made; the median counts")
 	flags.BoolVar(&o.running, "running", true, "also drain while pods come, at the first shape")
-	flags.DurationVar(&o.churn, "churn", 0, "instead of drains: what a backlog costs that does not fit, while for so long pods are replaced or moved")
+	flags.DurationVar(&o.churn, "churn", 0,
+		"instead of drains: what a backlog costs that does not fit, while for so long pods are replaced or moved")
 	flags.DurationVar(&o.every, "every", time.Second, "with -churn: how often a pod is replaced or moved")
-	flags.BoolVar(&o.vain, "vain", false, "with -churn: a few others in each spine matter less than the backlog, so that it would evict, and all of them are too few")
+	flags.BoolVar(&o.vain, "vain", false,
+		"with -churn: a few others in each spine matter less than the backlog, so that it would evict, and all of them are too few")
 	flags.BoolVar(&o.unlike, "unlike", false, "with -churn: no two gangs ask for the same")
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "of one drain, and of each part of a churn")
 	flags.StringVar(&o.muster, "muster", "bin/muster-scheduler", "path of the scheduler")

@@ -62,19 +62,25 @@ func TestCheckClaims(t *testing.T) {
 		c := *claimOf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod}}, s)
 		c.Status.Allocation = &resourceapi.AllocationResult{}
 		for _, d := range devices {
-			c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{Pool: pool, Device: d})
+			c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results,
+				resourceapi.DeviceRequestAllocationResult{Pool: pool, Device: d})
 		}
 		return c
 	}
-	require.Empty(t, wrongDevices(s, []resourceapi.ResourceClaim{has("a-0", "node-0", "gpu-0"), has("a-1", "node-0", "gpu-1"), has("a-2", "node-1", "gpu-0")}, all))
+	require.Empty(t, wrongDevices(s,
+		[]resourceapi.ResourceClaim{has("a-0", "node-0", "gpu-0"), has("a-1", "node-0", "gpu-1"), has("a-2", "node-1", "gpu-0")}, all))
 	require.Equal(t, []string{"a-1 has 2 devices", "a-2 has node-0/gpu-2 and is on node-1", "node-0/gpu-0 is of a-0 and a-1"},
 		wrongDevices(s, []resourceapi.ResourceClaim{has("a-0", "node-0", "gpu-0"), has("a-1", "node-0", "gpu-0", "gpu-1"), has("a-2", "node-0", "gpu-2")}, all))
-	require.Equal(t, []string{"a-0 has 0 devices"}, wrongDevices(s, []resourceapi.ResourceClaim{*claimOf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a-0"}}, s)}, all))
+	require.Equal(t, []string{"a-0 has 0 devices"},
+		wrongDevices(s, []resourceapi.ResourceClaim{*claimOf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a-0"}}, s)}, all))
 }
 
-// TestFloorClaims: the floor gives everybody devices of his node, and none twice.
+// TestFloorClaims: the floor gives each pod devices of its node, and no device twice.
 func TestFloorClaims(t *testing.T) {
-	for _, s := range []Shape{{Gangs: 4, Pods: 8, GPUs: 1, Claims: true}, {Gangs: 3, Pods: 4, GPUs: 2, Claims: true}, {Gangs: 2, Pods: 2, GPUs: 8, Claims: true}} {
+	for _, s := range []Shape{
+		{Gangs: 4, Pods: 8, GPUs: 1, Claims: true}, {Gangs: 3, Pods: 4, GPUs: 2, Claims: true},
+		{Gangs: 2, Pods: 2, GPUs: 8, Claims: true},
+	} {
 		all := &seen{places: map[string]place{}}
 		var given []resourceapi.ResourceClaim
 		for i, p := range s.pods("d", s.gangs("d")) {
@@ -161,8 +167,8 @@ func TestQuotas(t *testing.T) {
 	require.ErrorContains(t, err, "want some of")
 }
 
-// TestBefore: another build of Muster takes part where a flag names it, and nowhere else.
-func TestBefore(t *testing.T) {
+// TestOtherBuildTakesPart: another build of Muster takes part only if a flag names it.
+func TestOtherBuildTakesPart(t *testing.T) {
 	o, err := parse(nil)
 	require.NoError(t, err)
 	require.NotContains(t, o.contenders, beforeName)

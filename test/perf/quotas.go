@@ -32,7 +32,7 @@ spec:
 
 func quotaName(i int) string { return fmt.Sprintf("q%d", i) }
 
-// elasticQuota is one of the tree: it is sure of its part of all GPUs, and may have them all.
+// elasticQuota is one of the tree: its part of all GPUs is guaranteed, and it may use all of them.
 func elasticQuota(name, parent string, inner bool, least, most int) *unstructured.Unstructured {
 	labels := map[string]any{"quota.scheduling.koordinator.sh/is-parent": fmt.Sprint(inner)}
 	if parent != "" {
@@ -78,5 +78,6 @@ func (b *bench) makeQuotas(ctx context.Context) error {
 }
 
 func (b *bench) dropQuotas(ctx context.Context) error {
-	return b.dynamic.Resource(elasticQuotas).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	return b.dynamic.Resource(elasticQuotas).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{},
+		metav1.ListOptions{})
 }

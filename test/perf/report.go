@@ -86,7 +86,9 @@ func memory(r *Result) float64 { return r.PeakMB }
 func (r Report) table(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, g := range r.groups() {
-		fmt.Fprintf(out, "\n%s\n\tpods/s\t÷ stock\t÷ floor\tgang p50 s\tp99 s\twrites/pod\tFilter runs/pod\tof plans\tCPU ms/pod\tpeak MB\t÷ stock MB\t\n", g.title)
+		fmt.Fprintf(out,
+			"\n%s\n\tpods/s\t÷ stock\t÷ floor\tgang p50 s\tp99 s\twrites/pod\tFilter runs/pod\tof plans\tCPU ms/pod\tpeak MB\t÷ stock MB\t\n",
+			g.title)
 		for _, one := range g.results {
 			fmt.Fprintf(out, "%s\t%.0f\t%s\t%s\t%.2f\t%.2f\t%.2f\t%s\t%s\t%.2f\t%.0f\t%s\t%s\n", one.Contender, one.PodsPerS,
 				g.ratio(one, "stock", speed), g.ratio(one, "floor", speed), one.P50, one.P99, sum(one.Writes),
@@ -98,7 +100,7 @@ func (r Report) table(w io.Writer) error {
 	return out.Flush()
 }
 
-// until writes who has used the processors until the last bind.
+// until writes the processor time of each program until the last bind.
 func (g group) until(out io.Writer) {
 	programs := map[string]bool{}
 	for _, one := range g.results {
@@ -118,7 +120,7 @@ func (g group) until(out io.Writer) {
 	}
 }
 
-// unknown stands where nobody knows.
+// unknown stands for a value that was not measured.
 const unknown = "–"
 
 func maybe(n *float64) string {

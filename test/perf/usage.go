@@ -12,11 +12,11 @@ import (
 
 // usage is what has been spent so far.
 type usage struct {
-	writes map[string]float64 // requests to the API server but the bench's, by "VERB resource"
-	counts counts             // of the scheduler
-	cpu    float64            // seconds of the scheduler
-	peak   float64            // MB, the most that it ever had in memory
-	rss    float64            // MB now
+	writes map[string]float64 // requests to the API server but the bench's, by "VERB resource".
+	counts counts             // of the scheduler.
+	cpu    float64            // seconds of the scheduler.
+	peak   float64            // MB, the most that it ever had in memory.
+	rss    float64            // MB now.
 }
 
 // measure reads what a scheduler has spent, and has it tell what it counts.

@@ -105,10 +105,10 @@ func eventOf(line string) (e Event, err error) {
 // kinds are all that is seen.
 var kinds = []EventKind{Created, Bound, Evicted, Gone, Finished, Stopped}
 
-// nobody stands in the line of what is of no gang.
-const nobody = "-"
+// noGang stands in the line of an event without a gang.
+const noGang = "-"
 
-// judgeAgain judges plays of which -events has kept what was seen.
+// judgeAgain judges plays from the events that -events has kept.
 func judgeAgain(o options, traces []Trace) (results []Result, err error) {
 	for _, t := range traces {
 		for _, c := range o.contenders {

@@ -60,7 +60,7 @@ func drawTo(path string, all []table) error {
 	return os.WriteFile(path, []byte(text.String()), 0o644)
 }
 
-// column draws one, if it is one of those that are drawn, and returns where the next begins.
+// column draws one column, unless the chart leaves it out, and returns where the next begins.
 func (c *chart) column(t table, row int, of column, x, y int) int {
 	is := false
 	for _, name := range charted {

@@ -18,7 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/test/koord"
 )
 
-// contender is a scheduler, and how a gang is said to it. What it cannot express is said as nearly as it can.
+// contender is a scheduler, and how a gang is written for it. Its API may not express everything; the nearest form is
+// used.
 type contender struct {
 	name    string
 	profile string // schedulerName
@@ -39,7 +40,7 @@ var (
 const topologyGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 
 var contenders = []contender{
-	// Pods one by one: what nobody gathers, and nobody holds back.
+	// Pods one by one: no contender gathers them or holds them back.
 	{name: "stock-pods", profile: v1.DefaultSchedulerName, program: stock},
 	// Its constraints are required ones, so a gang that prefers a leaf has none.
 	{
@@ -107,7 +108,7 @@ func sigsGroup(g *Gang, name string) runtime.Object {
 	}}
 }
 
-// configuration is the scheduler's: as shipped, but its client is not slowed down, and nobody waits for a lease.
+// configuration is the scheduler's: as shipped, but its client is not slowed down, and there is no wait for a lease.
 func (c contender) configuration(kubeconfig string) string {
 	if c.config != nil {
 		return c.config(kubeconfig)

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// What was seen of a pod, or of all pods of a run.
+// EventKind is the kind of an event of a pod, or of all pods of a run.
 type EventKind int
 
 const (
-	Created  EventKind = iota // all pods of the run exist
-	Bound                     // a pod has a node
-	Evicted                   // a pod leaves, and the scheduler wanted it
-	Gone                      // a pod leaves for another reason
-	Finished                  // the run has come to its end; its pods go, and each is told as Gone
-	Stopped                   // the play is over, and not all gangs have ended; of no gang
+	Created  EventKind = iota // all pods of the run exist.
+	Bound                     // a pod has a node.
+	Evicted                   // the scheduler evicts a pod.
+	Gone                      // a pod terminates for another reason.
+	Finished                  // the run has come to its end; each of its pods gets an event Gone.
+	Stopped                   // the play is over, and not all gangs have ended; of no gang.
 )
 
 func (k EventKind) String() string {
 	return [...]string{"created", "bound", "evicted", "gone", "finished", "stopped"}[k]
 }
 
-// Event is one of them. A gang that lost a member is made again, and is then another run.
+// Event is one of them. A gang that lost a member is recreated, and is then another run.
 type Event struct {
 	At   time.Duration
 	Kind EventKind
@@ -33,8 +33,8 @@ type Event struct {
 	Node string
 }
 
-// Columns are what is compared. They are computed from the trace and from what the API server told, by code that knows
-// nothing of how anybody plans.
+// Columns are what is compared. They are computed from the trace and from the API server's events, by code that knows
+// nothing of the contenders' planning.
 type Columns struct {
 	Gangs    int `json:"gangs"`
 	Started  int `json:"started"`
@@ -47,7 +47,7 @@ type Columns struct {
 	ExcessLeafs  int      `json:"excessLeafs"`
 	ExcessSpines int      `json:"excessSpines"`
 	BrokenMust   []string `json:"brokenMust,omitempty"`
-	// Above says which starts touched more domains than they must, and InVain which runs left for nobody.
+	// Above lists the starts that touched more domains than needed. InVain lists the runs that were evicted without a use.
 	Above  []string `json:"above,omitempty"`
 	InVain []string `json:"inVain,omitempty"`
 	// Waits are from all pods of a gang being there for the first time until all have nodes, by size: a gang that is evicted before that
@@ -55,13 +55,15 @@ type Columns struct {
 	Waits map[string]Quantiles `json:"waits"`
 	// Makespan is when the last gang ended, or the play, if some had not.
 	Makespan float64 `json:"makespan"`
-	// Evicted are runs that lost a pod to somebody; Victims are the pods of theirs that had nodes then, for all contenders alike:
-	// without the one pod the others are of no use, and go, too. A needless one is a run whose nodes nobody of higher priority took.
+	// Evicted counts runs that lost a pod to an eviction. Victims counts all pods of such runs that had nodes then, for
+	// each contender: without the evicted pod the others are of no use, and end, too. Needless counts evicted runs whose
+	// nodes no gang of higher priority took.
 	Evicted  int     `json:"evicted"`
 	Victims  int     `json:"victims"`
 	Needless int     `json:"needless"`
 	Lost     float64 `json:"lostPodSeconds"`
-	// LargestFit is how many nodes the freest leaf had, over the time in which gangs came: whoever takes longer has an empty cluster in the end.
+	// LargestFit is how many nodes the freest leaf had, over the time in which gangs came. Later a slow contender has an
+	// empty cluster.
 	LargestFit float64 `json:"largestFit"`
 	// Partial are runs that had nodes and never all of them; PartialHeld is pods × seconds that runs held which were not whole.
 	Partial     int     `json:"partial"`
@@ -82,13 +84,13 @@ type run struct {
 	name    string
 	created time.Duration
 	started time.Duration
-	nodes   map[string]string // by pod
-	whole   bool              // all have a node now
-	was     bool              // and once had
-	held    bool              // one had a node
-	broken  bool              // it lost a member
-	over    bool              // it has come to its end, and holds nodes only until its pods have gone
-	needed  bool              // somebody of higher priority took a node of it
+	nodes   map[string]string // by pod.
+	whole   bool              // all have a node now.
+	was     bool              // and once had.
+	held    bool              // one had a node.
+	broken  bool              // it lost a member.
+	over    bool              // it has come to its end, and holds nodes only until its pods have gone.
+	needed  bool              // a gang of higher priority took a node of it.
 }
 
 type runKey struct {
@@ -158,14 +160,15 @@ func (j *judge) pass(now time.Duration) {
 	for _, n := range free {
 		most = max(most, n)
 	}
-	// Whoever leaves one gang pending for long has an empty cluster in the end: how full it is counts while gangs come.
+	// A contender that leaves one gang pending for long has an empty cluster in the end: how full it is counts while gangs
+	// come.
 	coming := (min(now, j.coming) - min(j.now, j.coming)).Seconds()
 	j.running += coming * float64(running)
 	j.fit += coming * float64(most)
 	j.now = now
 }
 
-// free counts nodes by leaf that nobody has but somebody who is not counted, of a type, or of any if it is "".
+// free counts, by leaf, the nodes that no run or only the run but has. They are of one type, or of any if it is "".
 func (j *judge) free(but *run, of string) map[Node]int {
 	free := map[Node]int{}
 	for name, n := range j.nodes {
@@ -198,7 +201,7 @@ func (j *judge) see(e Event) {
 	case Finished:
 		j.out.Finished++
 		j.out.Makespan = e.At.Seconds()
-		r.over, r.whole = true, false // pods go one after the other: whoever starts meanwhile could not have had all of the nodes
+		r.over, r.whole = true, false // pods end one after the other, so a gang that starts meanwhile could not have had all nodes
 	}
 }
 

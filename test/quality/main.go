@@ -1,10 +1,10 @@
-// Quality plays one and the same trace of gangs to several schedulers, one after the other on one control plane, and says
-// how well they placed them: whole or not, in how few domains, with how many victims, how soon.
+// Quality plays one and the same trace of gangs to several schedulers, one after the other on one control plane. It
+// shows how well they placed the gangs: whole or not, in how few domains, with how many victims, how soon.
 //
 //	go run ./test/quality -traces steady,bursts -seeds 1,2 -for 25s -contenders stock,muster
 //
-// Three parts know nothing of one another: trace.go makes the gangs of a seed, play.go lets them come and go, and judge.go computes
-// the columns from what the API server told. report.go and chart.go show them.
+// Three parts know nothing of one another: trace.go makes the gangs of a seed, play.go lets them come and go, and
+// judge.go computes the columns from the API server's events. report.go and chart.go show them.
 package main
 
 import (
@@ -79,7 +79,8 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.svg, "svg", "", "file for a picture")
 	flags.StringVar(&o.page, "page", "", "Markdown file in which the tables are replaced")
 	flags.BoolVar(&o.trace, "trace", false, "write the trace as YAML, and measure nothing")
-	flags.StringVar(&o.events, "events", "", "folder into which all that was seen is written, a file for each play: time, what, gang, run, pod, node")
+	flags.StringVar(&o.events, "events", "",
+		"folder into which all that was seen is written, a file for each play: time, what, gang, run, pod, node")
 	flags.StringVar(&o.again, "again", "", "instead: judge once more what -events wrote into this folder")
 	flags.StringVar(&o.check, "check", "", "fail if this contender leaves a gang partial or behind, breaks a Must, or has a needless victim")
 	flags.IntVar(&o.virtual, "virtual", 0, "instead: play so many seeds to the planner itself on a virtual clock, and print what other policies would make of them; takes a second for each seed or so")
@@ -129,7 +130,7 @@ func names(kinds []Kind) string {
 	return strings.Join(all, ",")
 }
 
-// measure plays the traces to everybody.
+// measure plays the traces to each contender.
 func measure(ctx context.Context, o options, out io.Writer) error {
 	var traces []Trace
 	if o.virtual > 0 {

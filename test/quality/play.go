@@ -26,9 +26,9 @@ const (
 	typeLabel = "quality-gpu" // of nodes
 )
 
-// play is one contender and one trace. It is what a workload's controller is: it makes the pods of a gang when its time has come,
-// takes them away when all have run for so long, and makes all of them again when one was evicted.
-// One goroutine owns it; requests are made beside it.
+// play is one contender and one trace. It acts as a workload's controller. It creates the pods of a gang when its time
+// has come, and deletes them when all have run for so long. It recreates all of them when one was evicted. One goroutine
+// owns it; requests are made beside it.
 type play struct {
 	contender contender
 	trace     Trace
@@ -71,8 +71,8 @@ func (p *play) perform(ctx context.Context, within time.Duration) error {
 	for p.ended < len(p.trace.Gangs) {
 		if err := p.step(ctx, pods); err != nil {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				p.events = append(p.events, Event{At: time.Since(p.began), Kind: Stopped, Gang: nobody})
-				return nil // the columns say who has not ended
+				p.events = append(p.events, Event{At: time.Since(p.began), Kind: Stopped, Gang: noGang})
+				return nil // the columns show the gangs that have not ended
 			}
 			return err
 		}
@@ -152,7 +152,7 @@ func (p *play) see(ctx context.Context, kind watch.EventType, pod *v1.Pod) {
 	}
 }
 
-// gone is the end of a pod. One that nobody here has deleted was evicted: the others of its gang go, too.
+// gone is the end of a pod. A pod that the play did not delete was evicted: the others of its gang are deleted, too.
 func (p *play) gone(ctx context.Context, l *live, pod string) {
 	delete(l.there, pod)
 	switch {
@@ -212,7 +212,8 @@ func (p *play) createGroup(ctx context.Context, l *live, name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.dynamic.Resource(p.contender.groups).Namespace(metav1.NamespaceDefault).Create(ctx, &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
+	_, err = p.dynamic.Resource(p.contender.groups).Namespace(metav1.NamespaceDefault).Create(ctx, &unstructured.Unstructured{Object: content},
+		metav1.CreateOptions{})
 	return err
 }
 

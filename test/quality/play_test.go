@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// TestMadeAgain: a gang that loses a member to an eviction goes and comes back whole, and has then its whole time before it.
-func TestMadeAgain(t *testing.T) {
+// TestEvictedGangIsRecreated: a gang that loses a member to an eviction is deleted and recreated whole. Its time starts again.
+func TestEvictedGangIsRecreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &play{client: fake.NewClientset(), trace: trace(Gang{Name: "a", Size: 2, Lasts: 10 * time.Second})}
 		p.begin()
@@ -51,15 +51,15 @@ func TestMadeAgain(t *testing.T) {
 	})
 }
 
-// TestMadeLate: a pod that is made while the others of its run are taken away goes, too.
-func TestMadeLate(t *testing.T) {
+// TestLatePodIsDeleted: a pod that is created while the others of its run are deleted is deleted, too.
+func TestLatePodIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &play{client: fake.NewClientset(), trace: trace(Gang{Name: "a", Size: 2})}
 		p.begin()
 		p.live["a"] = &live{Gang: &p.trace.Gangs[0], there: map[string]bool{}, bound: map[string]string{}}
 		p.see(t.Context(), watch.Added, member(0, 0, "node-0"))
 		p.see(t.Context(), watch.Deleted, member(0, 0, "node-0"))
-		require.Equal(t, []string{"a-1-0", "a-1-1"}, p.pods(t), "nobody is left, so it is made again")
+		require.Equal(t, []string{"a-1-0", "a-1-1"}, p.pods(t), "no pod is left, so it is made again")
 		_, err := p.client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), member(0, 1, ""), metav1.CreateOptions{})
 		require.NoError(t, err)
 		p.see(t.Context(), watch.Added, member(0, 1, ""))
@@ -83,7 +83,7 @@ func (p *play) shows(t *testing.T, run int, nodes ...string) {
 	}
 }
 
-// pods are those that exist once all requests are answered.
+// pods lists the pods that exist once all requests are answered.
 func (p *play) pods(t *testing.T) (names []string) {
 	synctest.Wait()
 	list, err := p.client.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})

@@ -31,7 +31,8 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// TestLoad: over a long time gangs ask for the part of the cluster that was said, are of all priorities, and one in ten is a Must.
+// TestLoad: over a long time gangs request the given part of the cluster. They have all priorities, and one in ten is a
+// Must.
 func TestLoad(t *testing.T) {
 	const during = 4 * time.Hour
 	trace := Generate(Kinds[0], 1, Unequal, during)
@@ -81,7 +82,7 @@ func TestJudge(t *testing.T) {
 	}, got)
 }
 
-// TestVictims: of two low gangs one had to go; the other's nodes nobody took who may.
+// TestVictims: of two evicted low gangs one was needed. No gang of higher priority took the other's nodes.
 func TestVictims(t *testing.T) {
 	gangs := trace(Gang{Name: "low", Size: 2}, Gang{Name: "other", Size: 1}, Gang{Name: "high", Size: 2, Priority: 2})
 	events := []Event{
@@ -109,8 +110,8 @@ func TestPartial(t *testing.T) {
 	require.InDelta(t, 4, got.PartialHeld, 1e-9)
 }
 
-// TestWaits: a gang that is evicted before it is whole waits on, one that is evicted later has waited until then, and one that never starts waits
-// until the end, which is when it is over for all. Leafs are free after gangs have come, which counts for nobody.
+// TestWaits: a gang that is evicted before it is whole waits on. The wait of a gang that is evicted later has ended by
+// then. A gang that never starts waits until the play ends. Leafs that are free after the last gang came do not count.
 func TestWaits(t *testing.T) {
 	gangs := trace(Gang{Name: "a", Size: 3}, Gang{Name: "b", Size: 1, At: 2 * time.Second}, Gang{Name: "c", Size: 9, At: 4 * time.Second})
 	got := Judge(gangs, []Event{
@@ -123,7 +124,7 @@ func TestWaits(t *testing.T) {
 		at(8, Finished, "a", 1),
 		at(9, Bound, "b", 1, "b-0", "node-5"),
 		at(10, Finished, "b", 1), at(11, Gone, "b", 1, "b-0"),
-		at(20, Stopped, nobody, 0),
+		at(20, Stopped, noGang, 0),
 	})
 	require.Equal(t, map[string]Quantiles{"3-8": {5, 5}, "1-2": {0, 0}, "9-": {16, 16}}, got.Waits)
 	require.InDelta(t, 20, got.Makespan, 1e-9, "c has not ended")
@@ -133,12 +134,15 @@ func TestWaits(t *testing.T) {
 	require.Zero(t, late.Utilisation, "no gang comes any more")
 }
 
-// TestAgain: what was seen is read as it was written, and judged as before.
-func TestAgain(t *testing.T) {
+// TestJudgeAgain: events are read as they were written, and judged as before.
+func TestJudgeAgain(t *testing.T) {
 	o := options{again: t.TempDir(), contenders: []string{"muster"}, during: time.Second}
 	gangs := trace(Gang{Name: "a", Size: 1})
 	gangs.Kind, gangs.Seed = "full", 3
-	events := []Event{at(0, Created, "a", 0), at(1, Bound, "a", 0, "a-0", "node-0"), at(2, Evicted, "a", 0, "a-0"), at(3, Bound, "a", 1, "a-0", "node-1"), at(4, Finished, "a", 1), at(5, Gone, "a", 1, "a-0"), at(6, Stopped, nobody, 0)}
+	events := []Event{
+		at(0, Created, "a", 0), at(1, Bound, "a", 0, "a-0", "node-0"), at(2, Evicted, "a", 0, "a-0"),
+		at(3, Bound, "a", 1, "a-0", "node-1"), at(4, Finished, "a", 1), at(5, Gone, "a", 1, "a-0"), at(6, Stopped, noGang, 0),
+	}
 	file := fileOf(o.again, gangs, "muster")
 	require.NoError(t, write(file, seen{gangs.sum(), 17, events}))
 	got, err := read(file)
@@ -158,8 +162,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestVirtual: on the virtual clock everybody starts and ends, no rule is broken, nothing is above the least, nobody leaves for nothing, and a play comes
-// out as it did before. Whoever is looked at later waits longer.
+// TestVirtual: on the virtual clock each gang starts and ends, no rule is broken, and no start is above the least. No
+// gang is evicted in vain, and a second play has the same result. A gang that the policy tries later waits longer.
 func TestVirtual(t *testing.T) {
 	for _, kind := range Kinds {
 		trace := Generate(kind, 3, Unequal, 20*time.Second)
@@ -205,8 +209,11 @@ func TestLeast(t *testing.T) {
 // TestFaults: what may never be is named, and only that.
 func TestFaults(t *testing.T) {
 	require.NoError(t, Result{Columns: Columns{Gangs: 2, Finished: 2, Victims: 1, ExcessLeafs: 3}}.faults())
-	err := Result{Columns: Columns{Gangs: 2, Finished: 1, Partial: 1, BrokenMust: []string{"a is in 2 leafs"}, Needless: 1, InVain: []string{"b-0"}}}.faults()
-	require.EqualError(t, err, "1 gangs were partial\n1 of 2 gangs have ended\na Must was broken: a is in 2 leafs\n1 victims were needless: b-0")
+	err := Result{
+		Columns: Columns{Gangs: 2, Finished: 1, Partial: 1, BrokenMust: []string{"a is in 2 leafs"}, Needless: 1, InVain: []string{"b-0"}},
+	}.faults()
+	require.EqualError(t, err,
+		"1 gangs were partial\n1 of 2 gangs have ended\na Must was broken: a is in 2 leafs\n1 victims were needless: b-0")
 }
 
 func TestWritesIn(t *testing.T) {
@@ -265,8 +272,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// What may never be is told of each trace.
-func TestFaultsOfAll(t *testing.T) {
+// TestFaultsOfEachTrace: forbidden results are reported for each trace.
+func TestFaultsOfEachTrace(t *testing.T) {
 	all := results()
 	require.NoError(t, faults(all, "muster"))
 	all[3].Partial = 1
@@ -274,7 +281,7 @@ func TestFaultsOfAll(t *testing.T) {
 	require.NoError(t, faults(all, "stock"))
 }
 
-// Bursts come at their times, ask for their part, and have high priority, which nobody else has.
+// Bursts come at their times, request their part, and have high priority, which no other gang has.
 func TestBursts(t *testing.T) {
 	kind := Kind{Name: "b", Load: 0.5, Every: 10 * time.Second, Burst: 0.3}
 	asked := map[time.Duration]int{}
@@ -290,7 +297,7 @@ func TestBursts(t *testing.T) {
 	}
 }
 
-// Broken nodes are nobody's, and who asks for newer GPUs fits among them.
+// No gang uses broken nodes, and a gang that requests newer GPUs fits among them.
 func TestNodesOfTraces(t *testing.T) {
 	all, largest := Unequal.usable("")
 	require.Equal(t, []int{62, 11}, []int{all, largest})
@@ -316,7 +323,10 @@ func TestParse(t *testing.T) {
 	require.ErrorContains(t, err, "there is no such one")
 	require.Equal(t, Kinds, o.kinds)
 	require.Equal(t, []uint64{1, 2, 3}, o.seeds)
-	for flag, why := range map[string]string{"-for=0": "want more than 0", "-traces=x": "want some of steady,full,bursts", "-seeds=1,b": "want numbers", "-virtual=-1": "0 or more"} {
+	for flag, why := range map[string]string{
+		"-for=0": "want more than 0", "-traces=x": "want some of steady,full,bursts", "-seeds=1,b": "want numbers",
+		"-virtual=-1": "0 or more",
+	} {
 		_, err = parse([]string{flag})
 		require.ErrorContains(t, err, why)
 	}
@@ -326,8 +336,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestDue: what is due at one time is done in the order in which it was said.
-func TestDue(t *testing.T) {
+// TestAgendaKeepsOrder: entries for the same time run in the order in which they were added.
+func TestAgendaKeepsOrder(t *testing.T) {
 	var all agenda
 	did := []int{}
 	for i, when := range []int{3, 1, 3, 2, 1} {
@@ -339,8 +349,8 @@ func TestDue(t *testing.T) {
 	require.Equal(t, []int{1, 4, 3, 0, 2}, did)
 }
 
-// TestSaidToAll: each contender is told a gang's size, whether it must be in one leaf, and, where it asks, the priority.
-func TestSaidToAll(t *testing.T) {
+// TestContendersGetTheSameGang: each contender gets a gang's size, its MustGather rule, and the priority if its API has one.
+func TestContendersGetTheSameGang(t *testing.T) {
 	native := nativeGroup(&Gang{Size: 3, Priority: 2, Must: true}, "g").(*schedulingv1beta1.PodGroup).Spec
 	require.Equal(t, int32(3), native.SchedulingPolicy.Gang.MinCount)
 	require.Equal(t, "high", native.PriorityClassName, "kube-scheduler refuses pods of another priority than their group's")
@@ -349,12 +359,13 @@ func TestSaidToAll(t *testing.T) {
 
 	said := func(g Gang) string { return fmt.Sprint(sigsGroup(&g, "g").(*unstructured.Unstructured).Object) }
 	require.Contains(t, said(Gang{Size: 3, Must: true}), `[{"layer":"BlockLayer","strategy":"MustGather"}]`)
-	require.Contains(t, said(Gang{Size: 3}), `[{"layer":"BlockLayer","strategy":"PreferGather"},{"layer":"SpineLayer","strategy":"PreferGather"}]`)
+	require.Contains(t, said(Gang{Size: 3}),
+		`[{"layer":"BlockLayer","strategy":"PreferGather"},{"layer":"SpineLayer","strategy":"PreferGather"}]`)
 	require.Contains(t, said(Gang{Size: 3}), "minMember:3")
 }
 
-// TestOver: a run that has come to its end holds its nodes until its pods have gone, which is neither use nor partial.
-func TestOver(t *testing.T) {
+// TestEndedRunHoldsNodes: an ended run holds its nodes until its pods are gone. This time counts neither as use nor as partial.
+func TestEndedRunHoldsNodes(t *testing.T) {
 	got := Judge(trace(Gang{Name: "a", Size: 1}, Gang{Name: "b", At: 5 * time.Second, Size: 2}), []Event{
 		at(0, Bound, "a", 0, "a-0", "node-0"),
 		at(2, Finished, "a", 0),

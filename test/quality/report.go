@@ -126,7 +126,7 @@ func tables(results []Result) (all []table) {
 	return all
 }
 
-// first says of a row who is best: several if they are shown as equal.
+// first returns the best contenders of a row: several if they are shown as equal.
 func (t table) first(row int) (of []int) {
 	for i := range t.contenders {
 		if !slices.ContainsFunc(t.cells[row], func(o cell) bool { return columns[row].better(o, t.cells[row][i]) }) {
@@ -136,7 +136,7 @@ func (t table) first(row int) (of []int) {
 	return of
 }
 
-// behind are the columns in which somebody is better than a contender.
+// behind lists the columns in which another contender is better than this one.
 func (t table) behind(contender string) (names []string) {
 	at := slices.Index(t.contenders, contender)
 	for row, c := range columns {
@@ -220,7 +220,7 @@ const (
 	tablesEnd   = "<!-- tables: end -->\n"
 )
 
-// replace puts the tables into a page instead of those that stand there.
+// replace replaces the tables of a page.
 func replace(path string, results []Result) error {
 	page, err := os.ReadFile(path)
 	if err != nil {

@@ -39,7 +39,7 @@ type stage struct {
 // trace's end it has so long for what is left.
 const patience = time.Minute
 
-// playAll plays the traces to all contenders, who take turns.
+// playAll plays the traces to all contenders, one contender after the other.
 func playAll(ctx context.Context, o options, traces []Trace) (results []Result, err error) {
 	s, err := newStage(ctx, traces[0].Cluster)
 	if err != nil {
@@ -90,7 +90,8 @@ func (s *stage) prepare(ctx context.Context, c Cluster) (err error) {
 		return err
 	}
 	for i, name := range Priorities {
-		topology = fmt.Appendf(topology, "\n---\n{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: %s}, value: %d}\n", name, 100*(i+1))
+		topology = fmt.Appendf(topology, "\n---\n{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: %s}, value: %d}\n",
+			name, 100*(i+1))
 	}
 	if err := s.cluster.Apply(ctx, bytes.NewReader(topology)); err != nil {
 		return err
@@ -171,7 +172,9 @@ func (s *stage) first(ctx context.Context, c contender) error {
 	pods := s.client.CoreV1().Pods(metav1.NamespaceDefault)
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "first"},
-		Spec:       v1.PodSpec{SchedulerName: c.profile, TerminationGracePeriodSeconds: new(int64), Containers: []v1.Container{{Name: "main", Image: "none"}}},
+		Spec: v1.PodSpec{
+			SchedulerName: c.profile, TerminationGracePeriodSeconds: new(int64), Containers: []v1.Container{{Name: "main", Image: "none"}},
+		},
 	}
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return err
@@ -214,7 +217,7 @@ func every(ctx context.Context, look func() (bool, error)) error {
 	}
 }
 
-// local trusts everybody: it speaks only to programs that were started here.
+// local trusts every certificate: it speaks only to programs that were started here.
 var local = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 
 // writes asks a scheduler how many requests that write it has made.

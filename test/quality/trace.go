@@ -12,7 +12,7 @@ import (
 // Cluster is leafs in spines. A pod takes a whole node.
 type Cluster [][]Leaf
 
-// Leaf is so many nodes. The first ones of them are broken: they are there, and nobody may use them.
+// Leaf is so many nodes. The first ones of them are broken: they exist, and are unschedulable.
 type Leaf struct {
 	Nodes  int    `json:"nodes"`
 	Broken int    `json:"broken,omitempty"`
@@ -56,7 +56,7 @@ func (c Cluster) Nodes() (all []Node) {
 	return all
 }
 
-// usable counts the nodes that somebody may use, of a type, or of any if it is "": all, and in the largest leaf.
+// usable counts the nodes that are not broken, of a type, or of any if it is "": all, and in the largest leaf.
 func (c Cluster) usable(of string) (all, largest int) {
 	for _, spine := range c {
 		for _, l := range spine {
@@ -79,29 +79,29 @@ type Gang struct {
 	Type     string        `json:"type,omitempty"`
 }
 
-// Priorities are those of the trace, low first.
+// Priorities are the trace's priorities, low first.
 var Priorities = []string{"low", "middle", "high"}
 
 // Kind is how gangs come.
 type Kind struct {
 	Name string
-	// Load is what those ask for that come by and by, as a part of what may be used.
+	// Load is what the gangs outside of bursts request, as a part of the usable nodes.
 	Load float64
-	// Every so long gangs of high priority come at once that together ask for that part of what may be used; nobody
-	// else has high priority then.
+	// Every so long gangs of high priority come at once that together request this part of the usable nodes. No other gang
+	// has high priority then.
 	Every time.Duration
 	Burst float64
 }
 
-// Kinds are those that are compared.
+// Kinds are the kinds of traces that are compared.
 var Kinds = []Kind{
 	{Name: "steady", Load: 0.7},
 	{Name: "full", Load: 0.95},
 	{Name: "bursts", Load: 0.7, Every: 10 * time.Second, Burst: 0.3},
 }
 
-// Rush is no comparison: in a few seconds more come than there is room for, of all priorities, so that whatever may go wrong with
-// gangs that wait, evict and are evicted goes wrong soon.
+// Rush is no comparison: in a few seconds more gangs come than fit, of all priorities. Faults of gangs that wait, evict
+// and are evicted appear soon.
 var Rush = Kind{Name: "rush", Load: 2, Every: 4 * time.Second, Burst: 0.4}
 
 // Trace is what each contender gets: the same gangs at the same times.
@@ -118,11 +118,11 @@ type weighted struct {
 	parts float64
 }
 
-// sizes have the form that is reported of clusters for machine learning: powers of two above all; small jobs are most of
-// all jobs, and the few large ones take most of the time of the GPUs (Hu et al., Characterization and Prediction of Deep Learning
-// Workloads in Large-Scale GPU Datacenters, SC 2021; Kokolis et al., Revisiting Reliability in Large-Scale Machine Learning
-// Research Clusters, HPCA 2025). The weights are ours: jobs of less than a node are left out, since the network does not matter to
-// them, and what is not a power of two is there because leafs are filled with it.
+// sizes have the form that is reported of clusters for machine learning: powers of two above all. Small jobs are most of
+// all jobs, and the few large ones take most of the time of the GPUs (Hu et al., Characterization and Prediction of Deep
+// Learning Workloads in Large-Scale GPU Datacenters, SC 2021; Kokolis et al., Revisiting Reliability in Large-Scale
+// Machine Learning Research Clusters, HPCA 2025). The weights are ours. Jobs of less than a node are left out, since the
+// network does not matter to them. Other sizes than powers of two are there because they fill leafs.
 var sizes = []weighted{{1, 30}, {2, 22}, {3, 5}, {4, 17}, {5, 3}, {6, 4}, {8, 11}, {11, 1}, {12, 1}, {16, 5}, {32, 1}}
 
 // Durations are log-normal: the mean is twice the median, a few last very long, as reported there. They are seconds where a

@@ -21,7 +21,8 @@ const comesAgain = 60 * time.Millisecond
 // differences are from.
 type policy struct {
 	name string
-	// byPriority takes victims of a priority only where those of lower ones do not make room; else the fewest pods go, whosoever.
+	// byPriority takes victims of a priority only if victims of lower priorities do not free enough capacity. Then it
+	// evicts the fewest pods.
 	byPriority bool
 	// ends has it known when gangs end: of the leafs that take a gang that is chosen which is busy least longer by it, then the fullest.
 	ends bool
@@ -37,8 +38,8 @@ var policies = []policy{
 	{name: "2 s after an eviction", again: 2 * time.Second},
 }
 
-// virtual plays a trace on a virtual clock to the planner itself: nothing takes time but what gangs do. A pod takes
-// a whole node. Those of higher priority come first, and of as high those who have waited longer; who fits is not passed over.
+// virtual plays a trace on a virtual clock to the planner itself: only gangs take time. A pod takes a whole node. Gangs
+// of higher priority come first, then gangs that have waited longer. A gang that fits is not passed over.
 type virtual struct {
 	policy
 	tree    *topology.Tree
@@ -97,14 +98,14 @@ func (v *virtual) tell(kind EventKind, a *attempt, pod int, node string) {
 	v.events = append(v.events, Event{At: v.now, Kind: kind, Gang: a.Name, Run: a.run, Pod: fmt.Sprintf("%s-%d", a.Name, pod), Node: node})
 }
 
-// come has all pods of a run be there, and be looked at so much later.
+// come creates all pods of a run, which the policy sees so much later.
 func (v *virtual) come(a *attempt, later time.Duration) {
 	a.since = v.now
 	v.tell(Created, a, 0, "")
 	v.agenda.add(v.now+later+v.late*time.Duration(a.Size), func() { v.waiting = append(v.waiting, a) })
 }
 
-// schedule tries all who wait, and again from the first on when somebody has started.
+// schedule tries all gangs that wait, and begins again when one has started.
 func (v *virtual) schedule() {
 	slices.SortStableFunc(v.waiting, func(a, b *attempt) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.since, b.since))
@@ -186,7 +187,7 @@ func (v *virtual) free(g *Gang) []offer.Slots {
 	return free
 }
 
-// takes says whether a node would do, if nobody had it.
+// takes says whether a pod could use the node if the node were free.
 func (v *virtual) takes(node int, g *Gang) bool { return g.Type == "" || g.Type == v.nodes[node].Type }
 
 func (v *virtual) start(a *attempt, p *plan.Plan) {
@@ -204,7 +205,7 @@ func (v *virtual) start(a *attempt, p *plan.Plan) {
 	})
 }
 
-// leave takes a run away, all pods at once; as is the first of them so are told.
+// leave ends a run, all pods at once. The first pod gets the event first, the others Gone.
 func (v *virtual) leave(a *attempt, first EventKind) {
 	a.gone = true
 	for i, n := range a.nodes {
@@ -214,7 +215,7 @@ func (v *virtual) leave(a *attempt, first EventKind) {
 	}
 }
 
-// evict chooses victims among those of lower priority, or nil if these do not make room. Gangs leave whole.
+// evict chooses victims of lower priority, or nil if all of them do not free enough capacity. Gangs are evicted whole.
 func (v *virtual) evict(w plan.World, r plan.Request, g *Gang) *evict.Found {
 	ceiling := g.Priority - 1
 	if v.byPriority {
@@ -229,7 +230,7 @@ func (v *virtual) evict(w plan.World, r plan.Request, g *Gang) *evict.Found {
 	return nil
 }
 
-// victims is what nodes would take if some of those up to a priority left.
+// victims is what the nodes would offer if some gangs up to a priority were evicted.
 func (v *virtual) victims(w plan.World, g *Gang, ceiling int) (nodes []evict.RawNode, gangs []evict.Gang) {
 	nodes = make([]evict.RawNode, len(v.nodes))
 	numbers := map[*attempt]int{}
@@ -248,7 +249,9 @@ func (v *virtual) victims(w plan.World, g *Gang, ceiling int) (nodes []evict.Raw
 			gangs = append(gangs, evict.Gang{Whole: true})
 			numbers[of] = len(gangs)
 		}
-		victim := evict.Victim{Name: fmt.Sprintf("%s-%d", of.Name, n), Priority: int32(of.Priority), Started: int64(of.started), Gang: numbers[of]}
+		victim := evict.Victim{
+			Name: fmt.Sprintf("%s-%d", of.Name, n), Priority: int32(of.Priority), Started: int64(of.started), Gang: numbers[of],
+		}
 		nodes[n].Victims = []evict.Victim{victim}
 		gang := &gangs[numbers[of]-1]
 		gang.Cost = gang.Cost.Add(evict.CostOf(victim))
@@ -256,8 +259,8 @@ func (v *virtual) victims(w plan.World, g *Gang, ceiling int) (nodes []evict.Raw
 	return nodes, gangs
 }
 
-// printVirtual compares policies: means of all traces of a kind, and by how much a policy differs from the first one, trace by trace,
-// with the standard error of that.
+// printVirtual compares policies: means of all traces of a kind, and by how much a policy differs from the first one.
+// The difference is the mean of all traces, with its standard error.
 func printVirtual(out io.Writer, traces []Trace) {
 	for _, kind := range kindsOf(traces) {
 		fmt.Fprintf(out, "**%s**\n\n| |", kind)

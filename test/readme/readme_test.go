@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// block is the YAML of the README whose first line that says a kind says this one.
+// block is the README's YAML block of this kind: the first line with a kind counts.
 func block(t *testing.T, kind string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
@@ -76,9 +76,9 @@ func TestTheFirstJob(t *testing.T) {
 	runs(t, paste(t, block(t, "ClusterNetworkTopology"), block(t, "PodGroup")))
 }
 
-// TestTheJobOfControllers: what an Indexed Job and a StatefulSet make of the README's runs, with
+// TestControllersCreateTheJob: an Indexed Job and a StatefulSet with the README's pod template run, with
 // its PodGroup.
-func TestTheJobOfControllers(t *testing.T) {
+func TestControllersCreateTheJob(t *testing.T) {
 	group, _, _ := strings.Cut(block(t, "PodGroup"), "---\n")
 	var job batchv1.Job
 	require.NoError(t, yaml.UnmarshalStrict([]byte(block(t, "Job")), &job))
@@ -100,7 +100,10 @@ func TestTheJobOfControllers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			texts := []string{block(t, "ClusterNetworkTopology"), group}
 			for i := range c.many {
-				p := v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: *c.template.ObjectMeta.DeepCopy(), Spec: c.template.Spec}
+				p := v1.Pod{
+					TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: *c.template.ObjectMeta.DeepCopy(),
+					Spec: c.template.Spec,
+				}
 				p.Name, p.Labels[c.index] = fmt.Sprint("train-", i), fmt.Sprint(i)
 				text, err := yaml.Marshal(p)
 				require.NoError(t, err)

@@ -41,7 +41,10 @@ func arguments(out *strings.Builder, root string) error {
 		if err != nil {
 			return err
 		}
-		rows = append(rows, []string{code(name), meaning(comments[of.Field(i).Name], of.Field(i).Name), legal, map[bool]string{true: "while it runs", false: "restart"}[config.IsLive(name)], code(standard), code(name + ": " + standard)})
+		rows = append(rows, []string{
+			code(name), meaning(comments[of.Field(i).Name], of.Field(i).Name), legal,
+			map[bool]string{true: "while it runs", false: "restart"}[config.IsLive(name)], code(standard), code(name + ": " + standard),
+		})
 		example += "    " + name + ": " + standard + "\n"
 	}
 	table(out, []string{"argument", "meaning", "supported values", "changes", "default", "example"}, rows)
@@ -96,7 +99,7 @@ func meaning(comment, name string) string {
 	return strings.TrimSuffix(strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(text, ":"), " is ")), ".")
 }
 
-// fieldComments are those of a struct's fields.
+// fieldComments are the comments of a struct's fields.
 func fieldComments(file, name string) (map[string]string, error) {
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 	if err != nil {

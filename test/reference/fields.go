@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object is a kind whose fields are listed: where its schema is, and an object that has them all.
+// object is a kind that the page lists: the place of its schema, and an object that has all fields.
 type object struct{ schema, example, also string }
 
 var objects = []object{
@@ -23,7 +23,8 @@ var objects = []object{
 		"A PodGroup of `scheduling.x-k8s.io/v1alpha1` has the same fields; there a `spec.scheduleTimeoutSeconds` of 0, which MPI Operator writes, is the default. It is another gang, also if it has the same name.",
 	},
 	{
-		"manifests/crd/scheduling.koordinator.sh_clusternetworktopologies.yaml", "pkg/apis/scheduling/testdata/clusternetworktopology/legal-three-layers.yaml",
+		"manifests/crd/scheduling.koordinator.sh_clusternetworktopologies.yaml",
+		"pkg/apis/scheduling/testdata/clusternetworktopology/legal-three-layers.yaml",
 		"Only the one with the name `default` is read.",
 	},
 }

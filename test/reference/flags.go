@@ -12,7 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/translate"
 )
 
-// flags writes those of the programs.
+// flags writes the flags of the programs.
 func flags(out *strings.Builder, _ string) error {
 	manage := true
 	out.WriteString("\n## Flags\n\n### muster-scheduler\n\nAll flags of kube-scheduler, and:\n")
@@ -24,7 +24,7 @@ func flags(out *strings.Builder, _ string) error {
 
 var flagHeads = []string{"flag", "meaning", "default", "example"}
 
-// command writes the flags of a command and those below it.
+// command writes the flags of a command and of its subcommands.
 func command(out *strings.Builder, cmd *cobra.Command) {
 	if rows := flagRows(cmd.LocalFlags()); len(rows) > 0 {
 		fmt.Fprintf(out, "\n### %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)

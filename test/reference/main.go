@@ -1,6 +1,5 @@
-// Command reference writes docs/reference.md: every annotation, label, field, argument,
-// metric and flag, from where each is defined. It knows how to read those places and how a
-// table looks, and no key by name.
+// Command reference writes docs/reference.md: every annotation, label, field, argument, metric and flag, from where each
+// is defined. It knows how to read these places and how a table looks, and no key by name.
 package main
 
 import (

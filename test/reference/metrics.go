@@ -32,7 +32,7 @@ const member = `
   spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}}
 `
 
-// metrics writes those that Muster registers beside kube-scheduler's.
+// metrics writes the metrics that Muster registers beside kube-scheduler's.
 func metrics(out *strings.Builder, _ string) error {
 	text := some
 	for _, gang := range []string{"starts", "waits"} {
@@ -59,7 +59,8 @@ func metrics(out *strings.Builder, _ string) error {
 		if !strings.HasPrefix(f.GetName(), "muster_") {
 			continue
 		}
-		rows = append(rows, []string{code(f.GetName()), strings.ToLower(f.GetType().String()), strings.TrimPrefix(f.GetHelp(), "[ALPHA] "), code(query(f))})
+		rows = append(rows,
+			[]string{code(f.GetName()), strings.ToLower(f.GetType().String()), strings.TrimPrefix(f.GetHelp(), "[ALPHA] "), code(query(f))})
 	}
 	table(out, []string{"metric", "type", "meaning", "example"}, rows)
 	return nil

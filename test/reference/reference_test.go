@@ -87,7 +87,7 @@ func TestTheArgumentsDecode(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestOneShape: what is said of one kind of PodGroup holds for the other, but for a time of 0.
+// TestOneShape: both kinds of PodGroup have the same descriptions, except for a time of 0.
 func TestOneShape(t *testing.T) {
 	root, _ := current(t)
 	var schemas []map[string]apiextensions.JSONSchemaProps
@@ -109,7 +109,9 @@ func TestOneShape(t *testing.T) {
 // leaves out, is named.
 func TestFieldsMustBeDescribed(t *testing.T) {
 	of := func(description string) apiextensions.JSONSchemaProps {
-		return apiextensions.JSONSchemaProps{Properties: map[string]apiextensions.JSONSchemaProps{"a": {Type: "string", Description: description}}}
+		return apiextensions.JSONSchemaProps{
+			Properties: map[string]apiextensions.JSONSchemaProps{"a": {Type: "string", Description: description}},
+		}
 	}
 	rows, err := specRows("spec", of("a is a thing. Default: none."), false, map[string]any{"a": "x"})
 	require.NoError(t, err)

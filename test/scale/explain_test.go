@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The programs that BenchmarkExplain measures, and where it leaves the cluster for who wants to ask more of it.
+// The programs that BenchmarkExplain measures, and where it leaves the cluster for further questions.
 const (
 	programEnv = "MUSTERCTL"
 	clusterEnv = "EXPLAIN_CLUSTER"
@@ -165,16 +165,23 @@ func named(name, namespace string, more map[string]any) map[string]any {
 
 func clusterNode(i int) map[string]any {
 	name := fmt.Sprint("node-", i)
-	size := map[string]any{"cpu": "192", "memory": "2Ti", "pods": "110", "nvidia.com/gpu": fmt.Sprint(gpusOfNode), "ephemeral-storage": "7Ti", "hugepages-2Mi": "0"}
+	size := map[string]any{
+		"cpu": "192", "memory": "2Ti", "pods": "110", "nvidia.com/gpu": fmt.Sprint(gpusOfNode), "ephemeral-storage": "7Ti",
+		"hugepages-2Mi": "0",
+	}
 	block := i / nodesOfBlock
 	ready := func(kind, status, reason string) map[string]any {
-		return map[string]any{"type": kind, "status": status, "reason": reason, "message": "kubelet says " + reason, "lastTransitionTime": clusterBorn, "lastHeartbeatTime": clusterBorn}
+		return map[string]any{
+			"type": kind, "status": status, "reason": reason, "message": "kubelet says " + reason, "lastTransitionTime": clusterBorn,
+			"lastHeartbeatTime": clusterBorn,
+		}
 	}
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Node",
 		"metadata": named(name, "", map[string]any{"labels": map[string]any{
 			"network/spine": fmt.Sprint("spine-", block/blocksOfSpine), "network/block": fmt.Sprint("block-", block), "kubernetes.io/hostname": name,
-			"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": "gpu-8", "nvidia.com/gpu.product": "H100",
+			"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": "gpu-8",
+			"nvidia.com/gpu.product": "H100",
 		}}),
 		"spec": map[string]any{"podCIDR": fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)},
 		"status": map[string]any{
@@ -183,10 +190,14 @@ func clusterNode(i int) map[string]any {
 				ready("MemoryPressure", "False", "KubeletHasSufficientMemory"), ready("DiskPressure", "False", "KubeletHasNoDiskPressure"),
 				ready("PIDPressure", "False", "KubeletHasSufficientPID"), ready("Ready", "True", "KubeletReady"),
 			},
-			"addresses": []any{map[string]any{"type": "InternalIP", "address": fmt.Sprintf("10.200.%d.%d", i/256, i%256)}, map[string]any{"type": "Hostname", "address": name}},
+			"addresses": []any{
+				map[string]any{"type": "InternalIP", "address": fmt.Sprintf("10.200.%d.%d", i/256, i%256)},
+				map[string]any{"type": "Hostname", "address": name},
+			},
 			"nodeInfo": map[string]any{
-				"architecture": "amd64", "bootID": "", "containerRuntimeVersion": "containerd://2.1.0", "kernelVersion": "6.8", "kubeProxyVersion": "", "kubeletVersion": "v1.37.0",
-				"machineID": "", "operatingSystem": "linux", "osImage": "Linux", "systemUUID": "",
+				"architecture": "amd64", "bootID": "", "containerRuntimeVersion": "containerd://2.1.0", "kernelVersion": "6.8", "kubeProxyVersion": "",
+				"kubeletVersion": "v1.37.0",
+				"machineID":      "", "operatingSystem": "linux", "osImage": "Linux", "systemUUID": "",
 			},
 		},
 	}
@@ -214,7 +225,8 @@ func clusterPod(name, of string, priority, node int) map[string]any {
 	}
 	env := []any{}
 	for i := range 10 {
-		env = append(env, map[string]any{"name": fmt.Sprint("TRAINING_VARIABLE_", i), "value": fmt.Sprintf("some value of %s, which is number %d", name, i)})
+		env = append(env,
+			map[string]any{"name": fmt.Sprint("TRAINING_VARIABLE_", i), "value": fmt.Sprintf("some value of %s, which is number %d", name, i)})
 	}
 	size := map[string]any{"cpu": "16", "memory": "128Gi", "nvidia.com/gpu": fmt.Sprint(gpusOfPod)}
 	spec := map[string]any{
@@ -238,7 +250,9 @@ func clusterPod(name, of string, priority, node int) map[string]any {
 			map[string]any{"name": "shm", "emptyDir": map[string]any{"medium": "Memory"}},
 			map[string]any{"name": "kube-api-access", "projected": map[string]any{"defaultMode": 420, "sources": []any{
 				map[string]any{"serviceAccountToken": map[string]any{"expirationSeconds": 3607, "path": "token"}},
-				map[string]any{"configMap": map[string]any{"name": "kube-root-ca.crt", "items": []any{map[string]any{"key": "ca.crt", "path": "ca.crt"}}}},
+				map[string]any{
+					"configMap": map[string]any{"name": "kube-root-ca.crt", "items": []any{map[string]any{"key": "ca.crt", "path": "ca.crt"}}},
+				},
 			}}},
 		},
 		"tolerations": []any{
@@ -254,9 +268,13 @@ func clusterPod(name, of string, priority, node int) map[string]any {
 		}
 		status = map[string]any{
 			"phase": "Running", "qosClass": "Guaranteed", "startTime": clusterBorn, "podIP": "10.1.2.3", "hostIP": "10.200.1.2",
-			"conditions": []any{condition("PodReadyToStartContainers"), condition("Initialized"), condition("Ready"), condition("ContainersReady"), condition("PodScheduled")},
+			"conditions": []any{
+				condition("PodReadyToStartContainers"), condition("Initialized"), condition("Ready"), condition("ContainersReady"),
+				condition("PodScheduled"),
+			},
 			"containerStatuses": []any{map[string]any{
-				"name": "worker", "image": "registry.example.com/training/worker:v1.2.3", "imageID": "registry.example.com/training/worker@sha256:0123456789abcdef",
+				"name": "worker", "image": "registry.example.com/training/worker:v1.2.3",
+				"imageID":     "registry.example.com/training/worker@sha256:0123456789abcdef",
 				"containerID": "containerd://0123456789abcdef-" + name, "ready": true, "started": true, "restartCount": 0,
 				"state": map[string]any{"running": map[string]any{"startedAt": clusterBorn}}, "lastState": map[string]any{},
 			}},

@@ -52,9 +52,8 @@ const (
 // below is how many nodes a domain holds, from the lowest layer up.
 var below = [...]int{8, 32, 128, 512, 1024, 2048, 4096, 8192}
 
-// network is a cluster whose nodes are labelled at so many layers, and the names of those
-// from the top down. With fewer layers the upper ones are missing. The nodes are in no order,
-// as in the cache.
+// network is a cluster with nodes that are labelled at so many layers, and the names of the layers from the top down.
+// With fewer layers the upper ones are missing. The nodes are in no order, as in the cache.
 func network(nodes, layers int) (names []string, list []topology.Node) {
 	for l := layers; l > 0; l-- {
 		names = append(names, fmt.Sprint("layer-", l))
@@ -120,8 +119,8 @@ func BenchmarkTree(b *testing.B) {
 	}
 }
 
-// BenchmarkChange makes the tree of the one before and of nodes that have moved to another lowest domain, as is done
-// before a plan when nodes come, go or change labels. Where Tree builds it anew, this is what is done instead.
+// BenchmarkChange updates a tree after some nodes have moved to another lowest domain. Muster does so before a plan when
+// nodes come, go or change labels, instead of building a new tree as BenchmarkTree does.
 func BenchmarkChange(b *testing.B) {
 	for _, c := range []struct{ nodes, moved int }{
 		{1000, 1}, {5000, 1}, {60_000, 1}, {baseNodes, 1}, {baseNodes, 10}, {baseNodes, 100}, {baseNodes, 1000},
@@ -216,8 +215,8 @@ func choose(t testing.TB, w plan.World, r plan.Request, members int) {
 	}
 }
 
-// BenchmarkEvict finds the cheapest victims that make room for a gang, below one domain of
-// the second layer, where each node is full of eight pods of one size and ten priorities.
+// BenchmarkEvict finds the cheapest victims that free capacity for a gang, below one domain of the second layer. Each
+// node is full: eight pods of one size and ten priorities.
 func BenchmarkEvict(b *testing.B) {
 	for _, c := range []struct{ nodes, members int }{
 		{1000, 1000}, {4000, 1000}, {60_000, 1000}, {60_000, 10_000}, {baseNodes, 100}, {baseNodes, 1000}, {baseNodes, 10_000},
@@ -361,10 +360,9 @@ func (c *cluster) count(ctx context.Context, t testing.TB, m *fit.Memory, list [
 	return sum
 }
 
-// BenchmarkFit counts the slots of a gang's template on every node: when nothing is known,
-// when one node in a hundred has changed since, and when none has. Beside it stands a whole
-// cycle of the stock scheduler for one pod, which filters and scores every node, and what
-// the scheduler's cache and snapshot keep.
+// BenchmarkFit counts the slots of a gang's template on every node. It does so when nothing is known, when one node in a
+// hundred has changed since, and when none has. Two more figures are beside it. One is a whole cycle of the stock
+// scheduler for one pod, which filters and scores every node. The other is what the scheduler's cache and snapshot keep.
 func BenchmarkFit(b *testing.B) {
 	for _, nodes := range []int{1000, 4000, baseNodes} {
 		c := newCluster(b, nodes)
@@ -430,7 +428,8 @@ func watching(t testing.TB, pods []*v1.Pod) (c *cache.Cache, seen []*v1.Pod) {
 		require.NoError(t, client.Tracker().Add(p))
 	}
 	core := informers.NewSharedInformerFactory(client, 0)
-	require.NoError(t, c.Start(klog.NewContext(t.Context(), klog.Logger{}), cache.Source{Core: core, Served: func(schema.GroupVersionResource) (bool, error) { return false, nil }}))
+	require.NoError(t, c.Start(klog.NewContext(t.Context(), klog.Logger{}),
+		cache.Source{Core: core, Served: func(schema.GroupVersionResource) (bool, error) { return false, nil }}))
 	core.StartWithContext(t.Context())
 	require.Eventually(t, c.Open, time.Minute, time.Millisecond)
 	for _, p := range pods {
@@ -504,7 +503,10 @@ type life struct {
 }
 
 func newLife(members int) *life {
-	l := &life{spec: gang.Spec{Ref: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "gang"}, Min: members, Wait: time.Minute, Policy: gang.OnceSatisfied}, now: time.Unix(0, 0)}
+	spec := gang.Spec{
+		Ref: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "gang"}, Min: members, Wait: time.Minute, Policy: gang.OnceSatisfied,
+	}
+	l := &life{spec: spec, now: time.Unix(0, 0)}
 	l.plan.Group = l.spec.Ref
 	for i := range members {
 		m := gang.Member{Gang: l.spec.Ref, Pod: fmt.Sprint("ns/pod-", i), UID: fmt.Sprint("uid-", i), Rank: gang.NoRank}
@@ -534,7 +536,7 @@ func (l *life) admit() {
 	}
 }
 
-// end goes on until nobody is left, and returns how many were allowed to bind.
+// end goes on until no pod is left, and returns how many were allowed to bind.
 func (l *life) end() (allowed int) {
 	l.admit()
 	for _, m := range l.members {
@@ -574,8 +576,8 @@ func BenchmarkBook(b *testing.B) {
 	}
 }
 
-// TestSmall goes through what is measured once, on little clusters.
-func TestSmall(t *testing.T) {
+// TestBenchmarksRun runs each benchmark once, on small clusters.
+func TestBenchmarksRun(t *testing.T) {
 	names, nodes := network(100, baseLayers)
 	require.Len(t, names, baseLayers)
 	require.Equal(t, 100, topology.Build(names, nodes).NumNodes())

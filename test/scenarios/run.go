@@ -1,6 +1,5 @@
-// Package scenarios runs files of pictures over the core: draw a cluster, ask for a
-// place or an eviction, look at the answer. The core's packages keep such files in
-// their testdata; those that need several packages are here.
+// Package scenarios runs files of pictures over the core: draw a cluster, ask for a place or an eviction, look at the
+// answer. The core's packages keep such files in their testdata; files that need several packages are here.
 //
 // Run with -rewrite to redraw the expected answers; then read the diff.
 package scenarios

@@ -29,7 +29,8 @@ func init() {
 
 func nightly() bool { return os.Getenv("MUSTER_NIGHTLY") != "" }
 
-// Worlds returns the number of worlds that this run draws of a property for which the nightly run draws all: a tenth of all, and at least one.
+// Worlds returns the number of worlds that this run draws for a property: a tenth of all, and at least one. The nightly
+// run draws all.
 func Worlds(all int) int {
 	if nightly() {
 		return all

@@ -37,7 +37,7 @@ func (c *Cluster) Get(name string) *v1.Pod {
 	return o.(*v1.Pod)
 }
 
-// Evicted lists whose deletion was taken, by name.
+// Evicted lists the pods for which the API server accepted a deletion, by name.
 func (c *Cluster) Evicted() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,8 @@ func (c *Cluster) Within(long time.Duration, is func() bool) bool {
 	return is()
 }
 
-// WaitQuiet waits until a count is more than 0 and stays the same for longer than a pod waits before it is tried again, one second, and returns it.
+// WaitQuiet waits until a count is above 0 and unchanged for more than one second, and returns it. A pod is retried
+// after one second.
 func (c *Cluster) WaitQuiet(count func() int) int {
 	c.t.Helper()
 	before := 0
@@ -136,7 +137,7 @@ func (c *Cluster) queued(p *v1.Pod) (says string) {
 	return says
 }
 
-// Describe is what there is and what was said, for a test that fails.
+// Describe lists the objects, conditions and events, for a test that fails.
 func (c *Cluster) Describe() string {
 	var out []string
 	list, _ := c.Client.CoreV1().Pods("default").List(context.Background(), metav1.ListOptions{})

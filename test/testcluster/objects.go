@@ -90,7 +90,9 @@ func A(name string, priority int32, cpus, node string) *v1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1.PodSpec{
 			SchedulerName: scheduling.SchedulerName, Priority: &priority, NodeName: node,
-			Containers: []v1.Container{{Name: "main", Image: "none", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse(cpus)}}}},
+			Containers: []v1.Container{
+				{Name: "main", Image: "none", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse(cpus)}}},
+			},
 		},
 		Status: v1.PodStatus{Phase: v1.PodPending},
 	}
@@ -133,7 +135,7 @@ func (c *Cluster) Remove(name string) {
 	c.alone(func(tracker clienttesting.ObjectTracker) error { return tracker.Delete(Pods, "default", name) })
 }
 
-// Edit has somebody else change a pod.
+// Edit changes a pod, as a user does.
 func (c *Cluster) Edit(name string, change func(*v1.Pod)) {
 	c.t.Helper()
 	c.alone(func(tracker clienttesting.ObjectTracker) error {
@@ -150,7 +152,7 @@ func (c *Cluster) Node(word string) {
 	c.alone(func(tracker clienttesting.ObjectTracker) error { return tracker.Add(nodeOf(word)) })
 }
 
-// EditNode has somebody change a node.
+// EditNode changes a node, as a user does.
 func (c *Cluster) EditNode(name string, change func(*v1.Node)) {
 	c.t.Helper()
 	c.alone(func(tracker clienttesting.ObjectTracker) error {
@@ -174,8 +176,10 @@ func nodeOf(word string) *v1.Node {
 	names := strings.Split(path, "/")
 	list := v1.ResourceList{"cpu": resource.MustParse(cpus), "pods": resource.MustParse("20")}
 	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: names[2], Labels: map[string]string{"spine": names[0], "block": names[1], v1.LabelHostname: names[2]}},
-		Status:     v1.NodeStatus{Capacity: list, Allocatable: list},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: names[2], Labels: map[string]string{"spine": names[0], "block": names[1], v1.LabelHostname: names[2]},
+		},
+		Status: v1.NodeStatus{Capacity: list, Allocatable: list},
 	}
 }
 
@@ -192,13 +196,13 @@ func (c *Cluster) Quota(name, most string, labels map[string]any) {
 	})
 }
 
-// EditQuota has somebody change its max, and have no min.
+// EditQuota sets a quota's max, as a user does, and removes its min.
 func (c *Cluster) EditQuota(name, most string) {
 	c.t.Helper()
 	c.EditQuotaSpec(name, map[string]any{"max": map[string]any{"cpu": most}})
 }
 
-// EditQuotaSpec has somebody change all of it.
+// EditQuotaSpec replaces a quota's spec, as a user does.
 func (c *Cluster) EditQuotaSpec(name string, spec map[string]any) {
 	c.t.Helper()
 	client := c.Custom.Resource(convert.ElasticQuotas).Namespace("default")
@@ -209,7 +213,7 @@ func (c *Cluster) EditQuotaSpec(name string, spec map[string]any) {
 	require.NoError(c.t, err)
 }
 
-// EditGang has somebody change a PodGroup's spec.
+// EditGang changes a PodGroup's spec, as a user does.
 func (c *Cluster) EditGang(name string, change func(spec map[string]any)) {
 	c.t.Helper()
 	client := c.Custom.Resource(sigs.PodGroups).Namespace("default")

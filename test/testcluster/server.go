@@ -20,7 +20,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/departure"
 )
 
-// The trackers behind the clients panic when somebody who watches is so many events behind, as happens to a busy machine.
+// The trackers behind the clients panic when a watcher is so many events behind, as happens on a busy machine.
 func init() { watch.DefaultChanSize = 10_000 }
 
 // Eventf implements events.EventRecorder.
@@ -82,7 +82,7 @@ func (c *Cluster) delete(action clienttesting.Action) (bool, runtime.Object, err
 	return true, nil, c.Client.Tracker().Update(Pods, p, "default")
 }
 
-// GangEviction is what evicts, to be replaced before anybody is evicted.
+// GangEviction returns the function that evicts a pod. A test may replace it before the first eviction.
 func (c *Cluster) GangEviction() *departure.PreemptPod {
 	return &c.Plugin.Preemptor.Executor.PreemptPod
 }
@@ -106,8 +106,8 @@ func (c *Cluster) Stay() {
 	c.stay = true
 }
 
-// Unseen has deleted pods stay, until Release, and nobody hear that they were deleted: what
-// the API server has taken is seen later.
+// Unseen keeps deleted pods until Release, and no watcher sees the deletion: the scheduler learns late of what the API
+// server has accepted.
 func (c *Cluster) Unseen() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

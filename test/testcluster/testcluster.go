@@ -1,5 +1,5 @@
-// Package testcluster runs a real scheduler with the plugin on a fake API server, for tests
-// of the rooms that only show their work in a whole scheduler. It is no part of the program.
+// Package testcluster runs a real scheduler with the plugin on a fake API server. Tests use it for packages that only
+// show their work in a whole scheduler. It is no part of the program.
 //
 //	c := testcluster.New(t, "spine/block/n0=8 spine/block/n1=8") // nodes and their CPUs
 //	c.Pod(testcluster.A("low", 10, "8", "n0"))                   // runs on n0
@@ -7,7 +7,7 @@
 //	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
 //	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
 //
-// What a test looks at of the rooms themselves it finds in Plugin and Profile.
+// A test finds the packages' own state in Plugin and Profile.
 package testcluster
 
 import (
@@ -68,11 +68,11 @@ type Cluster struct {
 	refuse  func(Request) error // what comes of a request; nil is nothing
 	stay    bool                // deleted pods stay, terminating
 	unseen  bool                // that is not to be seen of deleted pods
-	deleted []string            // pods whose deletion was taken, in order
+	deleted []string            // pods with an accepted deletion, in order
 	events  []string
 }
 
-// New returns a cluster whose scheduler does not run yet; nodes are "spine/block/node=CPUs".
+// New returns a cluster in which no scheduler runs yet; nodes are "spine/block/node=CPUs".
 func New(t testing.TB, nodes string, objects ...runtime.Object) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, Config: Config}
@@ -85,8 +85,9 @@ func New(t testing.TB, nodes string, objects ...runtime.Object) *Cluster {
 	c.Client.PrependReactor("delete", "pods", c.delete)
 	c.Client.PrependReactor("*", "pods", c.answer)
 	c.Custom = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", convert.Devices: "DeviceList", sigs.PodGroups: "PodGroupList", source.PodGroupsX: "PodGroupList",
-		volcano: "PodGroupList", convert.ElasticQuotas: "ElasticQuotaList",
+		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", convert.Devices: "DeviceList", sigs.PodGroups: "PodGroupList",
+		source.PodGroupsX: "PodGroupList",
+		volcano:           "PodGroupList", convert.ElasticQuotas: "ElasticQuotaList",
 	})
 	c.create(koordinator.ClusterNetworkTopologies, "", map[string]any{
 		"apiVersion": koordinator.GroupVersion.String(), "kind": "ClusterNetworkTopology", "metadata": map[string]any{"name": "default"},
@@ -99,7 +100,7 @@ func New(t testing.TB, nodes string, objects ...runtime.Object) *Cluster {
 	return c
 }
 
-// Config is that of a scheduler whose only profile runs Coscheduling.
+// Config is the configuration of a scheduler with one profile, which runs Coscheduling.
 const Config = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -138,7 +139,9 @@ func (c *Cluster) Run() *Cluster {
 	require.NoError(c.t, err)
 	cfg := obj.(*schedulerconfig.KubeSchedulerConfiguration)
 	informers := scheduler.NewInformerFactory(c.Client, 0, nil)
-	registry := frameworkruntime.Registry{"Holder": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return holder{}, nil }}
+	registry := frameworkruntime.Registry{
+		"Holder": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return holder{}, nil },
+	}
 	require.NoError(c.t, registry.Merge(c.Plugins))
 	ours := family.Factories(family.Options{Options: plugin.Options{
 		Connect: connect.FromClient(c.Custom, c.Serves...), Settle: 10 * time.Millisecond, Clock: c.Clock,
@@ -175,14 +178,14 @@ func (c *Cluster) Run() *Cluster {
 		c.endCycles()
 		informers.Shutdown()
 	})
-	// Who asks a room of the plugin itself has nobody who waits for that. A cluster in which something
-	// cannot be listed never comes to it.
+	// A test that calls the plugin itself needs filled caches. A cluster in which something cannot be listed never has
+	// them.
 	c.Within(5*time.Second, c.Plugin.Cache.Open)
 	return c
 }
 
-// endCycles has nobody wait in Permit for a scheduler that has ended. Its last cycle may go on, and
-// have one wait yet; it cannot be told from those of tests beside this one.
+// endCycles ends the waits in Permit of a scheduler that has ended. Its last cycle may still run, and start one more
+// wait. Cycles of parallel tests look the same, so this waits for them, too.
 func (c *Cluster) endCycles() {
 	stacks := make([]byte, 1<<20)
 	c.Within(time.Second, func() bool {

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestExamples: each runs as it stands on the nodes of the documents, all of its gangs whole, with
-// no line that nobody knows.
+// TestExamples: each example runs as it stands on the nodes of the documents, with all of its gangs whole and no unknown
+// line.
 func TestExamples(t *testing.T) {
 	text, err := os.ReadFile("../../docs/workloads.md")
 	require.NoError(t, err)

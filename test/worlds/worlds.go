@@ -168,8 +168,8 @@ func Check(t *testing.T, worlds int, kinds []string, property func(t *rapid.T, y
 	}
 }
 
-// least is how many of so many worlds must be of a kind, one in 200. Where fewer were drawn than are meant to be, as with -short, chance has its
-// part in that: three standard deviations fewer are enough.
+// least is how many of so many worlds must be of a kind: one in 200. With -short fewer worlds are drawn than meant, and
+// chance matters: three standard deviations fewer are enough.
 func least(drawn, meant int) int {
 	if drawn < 100 {
 		return 0
@@ -320,7 +320,7 @@ func Fill(t *rapid.T, free []offer.Slots, ways int) {
 	}
 }
 
-// Upwards lists what a domain and those above it have.
+// Upwards lists what a domain and the domains above it have.
 func Upwards(t *topology.Tree, have []offer.Slots, d topology.ID) (out []offer.Slots) {
 	for ; ; d = t.Parent(d) {
 		out = append(out, Total(t, have, d))
@@ -330,7 +330,7 @@ func Upwards(t *topology.Tree, have []offer.Slots, d topology.ID) (out []offer.S
 	}
 }
 
-// Least leaves those that compare lowest.
+// Least leaves the elements that compare lowest.
 func Least[W any](ways []W, compare func(a, b W) int) (out []W) {
 	best := slices.MinFunc(ways, compare)
 	for _, w := range ways {

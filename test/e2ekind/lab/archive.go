@@ -62,7 +62,10 @@ func (i Image) layer(w io.Writer) error {
 func (i Image) config(layer string) []byte {
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"Entrypoint": []string{i.Entry}, "User": i.User, "WorkingDir": "/", "Env": []string{"PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}},
+		"config": map[string]any{
+			"Entrypoint": []string{i.Entry}, "User": i.User, "WorkingDir": "/",
+			"Env": []string{"PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+		},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{layer}},
 	})
 	if err != nil {
@@ -81,7 +84,7 @@ type tape struct {
 
 func newTape(w io.Writer) *tape { return &tape{tar.NewWriter(w), map[string]bool{".": true}, nil} }
 
-// folders makes those above name that nobody has made.
+// folders creates the missing folders above name.
 func (t *tape) folders(name string) {
 	dir := path.Dir(name)
 	if t.made[dir] {

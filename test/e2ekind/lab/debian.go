@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// packages of Debian that a node needs: those of kind's own image, and runc.
+// packages of Debian that a node needs: the packages of kind's own image, and runc.
 var packages = []string{
 	"systemd", "systemd-sysv", "dbus", "iproute2", "iptables", "nftables", "conntrack", "ethtool", "kmod", "mount", "util-linux",
 	"procps", "ca-certificates", "libseccomp2", "jq", "pigz", "curl", "hostname", "runc",
@@ -141,7 +141,7 @@ func withLibraries(debian, program, folder string) (map[string]string, error) {
 	return files, need(files, libraries, folder, program)
 }
 
-// need adds a file, what starts it, and the libraries that it names, and those that they name.
+// need adds a file, what starts it, and the libraries that it needs, directly or through other libraries.
 func need(files, libraries map[string]string, folder, name string) error {
 	here := filepath.Join(folder, name)
 	if files["/"+name] != "" {

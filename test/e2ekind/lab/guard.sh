@@ -1,7 +1,7 @@
-# guard.sh NAME FOLDER: undertaker of one lab. Its standard input is a pipe whose other end only the
-# lab's process holds, so it ends with that, whatever ended it. Then all that bears the name leaves
-# Docker, and the folder goes. A docker command that was still under way may bring one more
-# container: it looks until it has found none three times.
+# guard.sh NAME FOLDER: undertaker of one lab. Its standard input is a pipe; only the lab's process holds the other end,
+# so the input ends with the process, whatever ended it. Then everything with the name is removed from Docker, and the
+# folder is deleted. A docker command that was still under way may bring one more container: it looks until it has found
+# none three times.
 trap '' HUP INT TERM
 cat >/dev/null
 nothing=0

@@ -1,8 +1,7 @@
-// Package lab makes a cluster of kind: real kubelets and containers, in Docker, without any
-// registry. Its node image is laid together from Debian's packages and from programs that are built
-// from source (KIND_NODE=build, the default), or is kind's own, which Docker fetches (KIND_NODE=kindest).
-// No suite has run with kind's own so far: what kind is asked for is tested, the cluster that it makes is not.
-// It knows no scheduler.
+// Package lab makes a cluster of kind: real kubelets and containers, in Docker, without any registry. Its node image has
+// two forms. KIND_NODE=build, the default, combines Debian's packages with programs that are built from source.
+// KIND_NODE=kindest is kind's own image, which Docker fetches. No suite has run with kind's own so far: what kind is
+// asked for is tested, the cluster that it makes is not. It knows no scheduler.
 //
 // Whatever happens to the process, nothing stays behind: see guard.sh.
 package lab
@@ -56,7 +55,7 @@ type Lab struct {
 	bury     func()
 }
 
-// Start makes a cluster with so many workers. Progress is told in lines.
+// Start makes a cluster with so many workers. It prints its progress in lines.
 func Start(ctx context.Context, progress io.Writer, workers int) (*Lab, error) {
 	l := &Lab{name: fmt.Sprintf("muster-e2e-%d", os.Getpid()), progress: progress, workers: workers, path: os.Getenv("PATH")}
 	switch node := os.Getenv("KIND_NODE"); node {
@@ -130,7 +129,8 @@ func (l *Lab) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.step(fmt.Sprintf("creating a control plane and %d workers", l.workers), func() error { return l.create(ctx, l.image()) }); err != nil {
+	if err := l.step(fmt.Sprintf("creating a control plane and %d workers", l.workers),
+		func() error { return l.create(ctx, l.image()) }); err != nil {
 		return err
 	}
 	return l.step("waiting for the nodes", func() error {
@@ -153,7 +153,8 @@ func (l *Lab) build(ctx context.Context) error {
 	}
 	for _, c := range []localcluster.Component{pause, Member} {
 		to := filepath.Join(l.folder, string(c))
-		if _, err := l.run(ctx, []string{"CGO_ENABLED=0"}, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", to, "github.com/muster-scheduler/muster/test/e2ekind/"+string(c)); err != nil {
+		if _, err := l.run(ctx, []string{"CGO_ENABLED=0"}, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", to,
+			"github.com/muster-scheduler/muster/test/e2ekind/"+string(c)); err != nil {
 			return err
 		}
 		l.built[c] = to
@@ -177,7 +178,10 @@ func (l *Lab) buildNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	image := nodeImage{debian, filepath.Join(localcluster.Kept(l.tools[localcluster.Kind]), "images/base/files"), l.built, filepath.Join(l.folder, "images")}
+	image := nodeImage{
+		debian, filepath.Join(localcluster.Kept(l.tools[localcluster.Kind]), "images/base/files"), l.built,
+		filepath.Join(l.folder, "images"),
+	}
 	if err := os.Mkdir(image.work, 0o755); err != nil {
 		return err
 	}
@@ -193,7 +197,8 @@ func (l *Lab) buildNode(ctx context.Context) error {
 // shim puts a docker on kind's PATH that asks for less, where the engine cannot give all that
 // "--privileged" means.
 func (l *Lab) shim(ctx context.Context) error {
-	_, err := l.run(ctx, nil, "docker", "run", "--rm", "--network=none", "--privileged", "--entrypoint=/bin/true", "--label", "io.x-k8s.kind.cluster="+l.name, l.nodeImage())
+	_, err := l.run(ctx, nil, "docker", "run", "--rm", "--network=none", "--privileged", "--entrypoint=/bin/true", "--label",
+		"io.x-k8s.kind.cluster="+l.name, l.nodeImage())
 	if err == nil {
 		return nil
 	}
@@ -277,7 +282,8 @@ func (l *Lab) Kubectl(ctx context.Context, args ...string) (string, error) {
 
 // KubectlWith is Kubectl with an input.
 func (l *Lab) KubectlWith(ctx context.Context, input string, args ...string) (string, error) {
-	return l.runWith(ctx, strings.NewReader(input), nil, l.tools[localcluster.Kubectl], append([]string{"--kubeconfig=" + l.Kubeconfig()}, args...)...)
+	return l.runWith(ctx, strings.NewReader(input), nil, l.tools[localcluster.Kubectl],
+		append([]string{"--kubeconfig=" + l.Kubeconfig()}, args...)...)
 }
 
 // Docker runs docker and returns what it prints.
@@ -309,7 +315,8 @@ func (l *Lab) runWith(ctx context.Context, input io.Reader, env []string, progra
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err, tail(stdout.String()+stderr.String()))
+		return stdout.String(), fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err,
+			tail(stdout.String()+stderr.String()))
 	}
 	return stdout.String(), nil
 }

@@ -46,7 +46,10 @@ func write(t *testing.T, name, content string) string {
 
 // An archive is what "docker save" writes, and equal files make equal archives.
 func TestArchive(t *testing.T) {
-	image := Image{Name: "localhost/a:dev", Entry: "/bin/a", User: "7:7", Files: map[string]string{"/bin/a": write(t, "a", "program"), "/lib/b": write(t, "b", "library")}}
+	image := Image{
+		Name: "localhost/a:dev", Entry: "/bin/a", User: "7:7",
+		Files: map[string]string{"/bin/a": write(t, "a", "program"), "/lib/b": write(t, "b", "library")},
+	}
 	var first, second bytes.Buffer
 	require.NoError(t, image.archive(&first, t.TempDir()))
 	require.NoError(t, image.archive(&second, t.TempDir()))
@@ -60,21 +63,23 @@ func TestArchive(t *testing.T) {
 
 	var layer bytes.Buffer
 	require.NoError(t, image.layer(&layer))
-	require.Equal(t, []string{"drwxr-xr-x bin/", "-rwxr-xr-x bin/a = program", "drwxr-xr-x lib/", "-rwxr-xr-x lib/b = library"}, listed(t, layer.Bytes()))
+	require.Equal(t, []string{"drwxr-xr-x bin/", "-rwxr-xr-x bin/a = program", "drwxr-xr-x lib/", "-rwxr-xr-x lib/b = library"},
+		listed(t, layer.Bytes()))
 
 	image.Files["/c"] = "/nowhere"
 	require.ErrorContains(t, image.archive(io.Discard, t.TempDir()), "image localhost/a:dev: open /nowhere")
 }
 
-// A node is Debian without what is a machine's, with our files in the place of Debian's.
-func TestLay(t *testing.T) {
+// TestNodeImage: a node is Debian without the files of a machine, and our files replace Debian's.
+func TestNodeImage(t *testing.T) {
 	debian := filepath.Join(t.TempDir(), "debian.tar")
 	file, err := os.Create(debian)
 	require.NoError(t, err)
 	out := newTape(file)
 	for _, name := range []string{
 		"./dev/null", "./etc/motd", "./etc/passwd", "./etc/systemd/system/timers.target.wants/fstrim.timer",
-		"./usr/lib/sysctl.d/50-pid-max.conf", "./usr/lib/systemd/system/dbus.service", "./usr/lib/systemd/system/sockets.target.wants/dbus.socket",
+		"./usr/lib/sysctl.d/50-pid-max.conf", "./usr/lib/systemd/system/dbus.service",
+		"./usr/lib/systemd/system/sockets.target.wants/dbus.socket",
 		"./usr/lib/systemd/system/sockets.target.wants/systemd-initctl.socket", "./usr/lib/systemd/system/multi-user.target.wants/getty.target",
 	} {
 		out.header(&tar.Header{Name: name, Mode: 0o644})
@@ -89,7 +94,8 @@ func TestLay(t *testing.T) {
 		"etc/systemd/off.socket": {link: "/dev/null"},
 	}))
 	require.Equal(t, []string{
-		"-rw-r--r-- ./etc/passwd", "-rw-r--r-- ./usr/lib/systemd/system/dbus.service", "-rw-r--r-- ./usr/lib/systemd/system/sockets.target.wants/dbus.socket",
+		"-rw-r--r-- ./etc/passwd", "-rw-r--r-- ./usr/lib/systemd/system/dbus.service",
+		"-rw-r--r-- ./usr/lib/systemd/system/sockets.target.wants/dbus.socket",
 		"drwxr-xr-x etc/", "-rw-r--r-- etc/motd = hello",
 		"drwxr-xr-x etc/systemd/", "Lrwxrwxrwx etc/systemd/off.socket -> /dev/null",
 		"drwxr-xr-x usr/", "drwxr-xr-x usr/bin/", "-rwxr-xr-x usr/bin/kubelet = program",
@@ -115,16 +121,19 @@ func TestConfig(t *testing.T) {
 	require.True(t, strings.HasSuffix(ours, "nodes:\n- role: control-plane\n- role: worker\n- role: worker\n"))
 }
 
-// TestKindest: with kind's own node image kind is asked for that by its digest, in a network of the
-// lab's, and nothing is done to the nodes that kindnetd does. A program in kind's place writes down what
-// it is asked.
+// TestKindest: with KIND_NODE=kindest the lab asks kind for its node image by the digest, in a network of the lab's. The
+// lab does not do kindnetd's work on the nodes. A program in kind's place writes down what it is asked.
 func TestKindest(t *testing.T) {
 	folder := t.TempDir()
 	asked := filepath.Join(folder, "asked")
 	fake := filepath.Join(folder, "kind")
-	script := "#!/bin/sh\necho \"$@\" >" + asked + "\nenv | grep ^KIND_EXPERIMENTAL >>" + asked + "\ncat " + folder + "/kind.yaml >>" + asked + "\n"
+	script := "#!/bin/sh\necho \"$@\" >" + asked + "\nenv | grep ^KIND_EXPERIMENTAL >>" + asked + "\ncat " + folder + "/kind.yaml >>" + asked +
+		"\n"
 	require.NoError(t, os.WriteFile(fake, []byte(script), 0o700))
-	l := &Lab{name: "a-lab", folder: folder, workers: 2, path: os.Getenv("PATH"), tools: map[localcluster.Component]string{localcluster.Kind: fake}}
+	l := &Lab{
+		name: "a-lab", folder: folder, workers: 2, path: os.Getenv("PATH"),
+		tools: map[localcluster.Component]string{localcluster.Kind: fake},
+	}
 	require.NoError(t, l.create(t.Context(), l.image()))
 	require.NoError(t, l.Connect(t.Context()), "it would ask kubectl, which is not there")
 	is, err := os.ReadFile(asked)

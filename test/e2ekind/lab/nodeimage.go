@@ -19,7 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
-// nodeFiles are those of a node that neither Debian nor kind brings.
+// nodeFiles are the files of a node that come neither from Debian nor from kind.
 //
 //go:embed all:node
 var nodeFiles embed.FS
@@ -38,12 +38,12 @@ var programs = []localcluster.Component{
 // kubernetes is the version of a node, as kubeadm writes it.
 const kubernetes = "v1.37.0"
 
-// A nodeImage is laid together in a stream, of which "docker import" makes an image:
+// A nodeImage is written as a stream. From it "docker import" makes an image of
 //
-//	Debian, without what is unwanted
-//	kind's own files, out of its module
-//	programs, built from source
-//	images, imported by a systemd unit when the node starts: there is no registry
+//	Debian, without what is unwanted;
+//	kind's own files, out of its module;
+//	programs, built from source;
+//	images, imported by a systemd unit when the node starts: there is no registry;
 //	node/
 type nodeImage struct {
 	debian string
@@ -162,15 +162,23 @@ func (n nodeImage) images(files map[string]nodeFile) error {
 	}
 	proxy["/usr/local/bin/kube-proxy"] = n.built[localcluster.KubeProxy]
 	images := map[string]Image{
-		"all/pause":      {Name: "registry.k8s.io/pause:3.10", Entry: "/pause", User: "65535:65535", Files: map[string]string{"/pause": n.built[pause]}},
+		"all/pause": {
+			Name: "registry.k8s.io/pause:3.10", Entry: "/pause", User: "65535:65535", Files: map[string]string{"/pause": n.built[pause]},
+		},
 		"all/kube-proxy": {Name: "registry.k8s.io/kube-proxy:" + kubernetes, Entry: "/usr/local/bin/kube-proxy", Files: proxy},
-		"all/coredns":    {Name: "registry.k8s.io/coredns/coredns:v1.14.6", Entry: "/coredns", Files: map[string]string{"/coredns": n.built[localcluster.CoreDNS]}},
+		"all/coredns": {
+			Name: "registry.k8s.io/coredns/coredns:v1.14.6", Entry: "/coredns",
+			Files: map[string]string{"/coredns": n.built[localcluster.CoreDNS]},
+		},
 	}
 	for c, tag := range map[localcluster.Component]string{
-		localcluster.APIServer: kubernetes, localcluster.ControllerManager: kubernetes, localcluster.Scheduler: kubernetes, localcluster.Etcd: "3.7.0-0",
+		localcluster.APIServer: kubernetes, localcluster.ControllerManager: kubernetes, localcluster.Scheduler: kubernetes,
+		localcluster.Etcd: "3.7.0-0",
 	} {
 		at := "/usr/local/bin/" + string(c)
-		images["control-plane/"+string(c)] = Image{Name: "registry.k8s.io/" + string(c) + ":" + tag, Entry: at, Files: map[string]string{at: n.built[c]}}
+		images["control-plane/"+string(c)] = Image{
+			Name: "registry.k8s.io/" + string(c) + ":" + tag, Entry: at, Files: map[string]string{at: n.built[c]},
+		}
 	}
 	for name, image := range images {
 		archive := filepath.Join(n.work, path.Base(name)+".tar")

@@ -42,8 +42,8 @@ func (l *Lab) nodes(ctx context.Context) ([]node, error) {
 	return nodes, nil
 }
 
-// Connect does what kindnetd does elsewhere: it gives every node a network for its pods, and routes to
-// those of the others. A node that was stopped has lost its routes.
+// Connect does what kindnetd does elsewhere: it gives every node a network for its pods, and routes to the pods of other
+// nodes. A node that was stopped has lost its routes.
 func (l *Lab) Connect(ctx context.Context) error {
 	if !l.own {
 		return nil

@@ -1,6 +1,6 @@
-// Member is one process of a job that runs as a gang. Rank 0 listens; the others dial it by its
-// stable name. Nobody starts before all are connected: rank 0 tells them then, and each prints
-// when it started. On SIGTERM it takes its grace, as a worker does that writes a checkpoint.
+// Member is one process of a job that runs as a gang. Rank 0 listens; the others dial it by its stable name. No process
+// starts before all are connected: rank 0 tells them then, and each prints when it started. On SIGTERM it takes its
+// grace, as a worker does that writes a checkpoint.
 //
 //	member -rank 0 -members 4 -rank0 train-0.train:7000
 package main
@@ -90,7 +90,7 @@ func join() error {
 	for tick := time.Tick(50 * time.Millisecond); ; <-tick {
 		c, err := net.DialTimeout("tcp", *rank0, time.Second)
 		if err != nil {
-			continue // the name is not known yet, or nobody listens
+			continue // the name is not known yet, or rank 0 does not listen
 		}
 		if _, err := fmt.Fprintln(c, *rank); err != nil {
 			continue

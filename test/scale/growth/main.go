@@ -84,7 +84,7 @@ type family struct {
 	at    map[float64]*point
 }
 
-// families returns those with two members or more, in the order in which they first come.
+// families returns the families with two members or more, in the order in which they first come.
 func families(points []*point) (out []*family) {
 	known := map[string]*family{}
 	for _, p := range points {

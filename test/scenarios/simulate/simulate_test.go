@@ -16,9 +16,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the simulations print into expected.json")
 
-// TestScenarios runs "musterctl simulate" in each folder with the arguments in its file
-// args, of which the comment says why the scenario exists, and compares what is printed
-// with expected.json. A file named pending says what is still missing for that.
+// TestScenarios runs "musterctl simulate" in each folder with the arguments in its file args, and compares the output
+// with expected.json. The comment in args says why the scenario exists. A file named pending says what is still missing.
 func TestScenarios(t *testing.T) {
 	folders, err := filepath.Glob("*/args")
 	require.NoError(t, err)
