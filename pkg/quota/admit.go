@@ -744,7 +744,7 @@ func (b *Book) ReleaseHold(gang string) {
 	delete(b.holds, gang)
 }
 
-// heldFor returns how much of resource d of a quota is held for gangs that the ask must respect, and the first of these gangs by name.
+// heldFor returns how much of resource d is held in a quota for gangs that the ask must respect, and the first of these gangs.
 func (b *Book) heldFor(a *Request, node, d int) (sum int64, first string) {
 	for _, name := range slices.Sorted(maps.Keys(b.holds)) {
 		c := b.holds[name]

@@ -71,9 +71,10 @@ func (n onNode) gone(victims []int) []*v1.Pod {
 	return pods
 }
 
-// candidates returns the possible victims on the nodes of an attempt. A victim is not protected, and has a lower priority than every pending member or may be
-// evicted by its quotas. It is evicted with its group, or with its gang if the group may run on, or alone if its gang can spare it. Pods
-// that take longer than grace to terminate are no victims. assumed are pods that count as terminating; nil is none. limits is as for claim.
+// candidates returns the possible victims on the nodes of an attempt. A victim is not protected, and has a lower priority than every
+// pending member or may be evicted by its quotas. It is evicted with its group, or with its gang if the group may run on, or alone if its
+// gang can spare it. Pods that take longer than grace to terminate are no victims. assumed are pods that count as terminating; nil is
+// none. limits is as for claim.
 func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, limits extent, assumed map[types.UID]bool) *candidates {
 	claim := p.claim(a.Group, grace, limits)
 	c := &candidates{
@@ -237,8 +238,8 @@ func (c *candidates) split(part eligible.Gang) {
 	}
 }
 
-// running returns the running members of a gang and how many it needs, as Cache.Running does. Members at Permit count as running, since they
-// can be requeued, unless other members are on their way to their node.
+// running returns the running members of a gang and how many it needs, as Cache.Running does. Members at Permit count as running, since
+// they can be requeued, unless other members are on their way to their node.
 func (c *candidates) running(name gang.Ref) (pods []*v1.Pod, least int) {
 	if pods, least = c.cache.Placed(name); !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !c.placed(p) }) {
 		return pods, least
