@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit codes. Every error except a mistake in the command line is exitFailed.
+// Exit codes of errors without a code of their own, see ExitError. A mistake in the command line is exitUsage, any other error exitFailed.
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -56,8 +56,8 @@ func New() *cobra.Command {
 	return cmd
 }
 
-// Main runs the root command with args and returns the exit code. An error before a command runs is a usage
-// error, and so is one that the command marks.
+// Main runs the root command with args, prints its error to stderr, and returns the exit code. An ExitError has its own code. Of other
+// errors, one before the command runs is exitUsage, and the rest are exitFailed.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd, running := New(), false
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { running = true }

@@ -162,7 +162,7 @@ func newSearch(p Problem) *search {
 	return s
 }
 
-// spend counts steps.
+// spend takes steps off the step limit. stepsSpent tells when none is left.
 func (s *search) spend(steps int) {
 	s.stepsLeft -= steps
 	s.stepsSpent = s.stepsSpent || s.stepsLeft < 0
@@ -205,8 +205,8 @@ func (s *search) placementPossible() bool {
 	return fits || unsure || len(set.picks) < len(d.all())
 }
 
-// plain is the whole search if the cheapest set by the prices of single pods is closed, exceeds no budget and passes the quotas:
-// no set is cheaper.
+// plain returns the cheapest set by the prices of single pods. ok says that the set is closed, exceeds no budget and passes the quotas:
+// then no set is cheaper.
 func (s *search) plain() (found Found, ok bool) {
 	if s.Placement != nil {
 		return found, false
@@ -272,6 +272,7 @@ func btoi(b bool) int {
 	return 0
 }
 
+// bound0 returns the number of bound members by node index.
 func (s *search) bound0() []offer.Slots {
 	if s.World.Bound != nil {
 		return s.World.Bound
@@ -279,7 +280,7 @@ func (s *search) bound0() []offer.Slots {
 	return make([]offer.Slots, len(s.Nodes))
 }
 
-// price sets the bounds of the domains: the cheapest set by the prices of single pods, ignoring gangs.
+// price sets cost and known of the domains: the cost of the cheapest set by the prices of single pods, ignoring gangs.
 func (s *search) price(domains []bound) {
 	s.ask()
 	t := newTariff(s.World.Tree, s.asked)

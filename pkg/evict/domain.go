@@ -31,7 +31,7 @@ func (s *search) domain(id topology.ID) *domain {
 	return d
 }
 
-// arrange makes the domain's own world.
+// arrange sets local and index, once.
 func (d *domain) arrange() {
 	if d.index == nil {
 		d.local, d.index = d.arranged(d.id)
@@ -99,7 +99,7 @@ func (d *domain) shedSurplus(allowed func(Pick) bool) (best *candidate) {
 	return nil
 }
 
-// takes returns whether the domain has slots for the members without the picks. It is true for heterogeneous members:
+// takes returns whether the domain has slots for the members after the picks are evicted. It is true for heterogeneous members:
 // the placement check decides.
 func (d *domain) takes(picks []Pick) bool {
 	if d.Placement != nil {
@@ -127,7 +127,7 @@ func (d *domain) takes(picks []Pick) bool {
 	return sum >= d.need
 }
 
-// countCurrent asks each node for its slots without evictions.
+// countCurrent sets current and sum: the slots of each node, and of the domain, without evictions.
 func (d *domain) countCurrent() {
 	if d.current != nil {
 		return
@@ -139,7 +139,7 @@ func (d *domain) countCurrent() {
 	}
 }
 
-// asCandidate returns a set that frees enough capacity with the resulting plan; nil if there is none.
+// asCandidate returns a victim set with the plan that it makes possible in the domain; nil if there is no such plan.
 func (d *domain) asCandidate(set victimSet) *candidate {
 	if d.Placement != nil {
 		p := &placement{domain: d}
@@ -152,7 +152,7 @@ func (d *domain) asCandidate(set victimSet) *candidate {
 	w.Free = make([]offer.Slots, len(d.Nodes))
 	gone := byNode(set.picks)
 	d.countCurrent()
-	for i := d.lo; i < d.hi; i++ { // on other nodes the members would not gather, or need no victim
+	for i := d.lo; i < d.hi; i++ { // other nodes keep 0 slots: members there would not gather, or need no victim
 		if w.Free[i] = d.current[i-d.lo]; gone[i] != nil {
 			w.Free[i] = d.Nodes[i].Slots(gone[i])
 		}
@@ -165,7 +165,8 @@ func (d *domain) asCandidate(set victimSet) *candidate {
 	return &candidate{set: set, plan: p}
 }
 
-// passBothChecks applies both checks to a set that frees enough capacity, and puts victims back; nil if the set does not pass.
+// passBothChecks returns the candidate that remains of a set: victims that the quotas need are added, and unneeded victims are put back.
+// It returns nil if the set does not pass the placement check and the quota check.
 func (d *domain) passBothChecks(set victimSet) *candidate {
 	admitted := func(set victimSet) bool { return d.Quota == nil || d.Quota.Check(set.picks) == Admitted }
 	if d.Placement == nil {

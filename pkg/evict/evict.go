@@ -98,7 +98,7 @@ func (s *tariffSearch) choose() *Eviction {
 		})
 	}
 	narrow()
-	lowest := sort.Search(highest, askFirst(s.roomy(ceilings, s.within, s.need), func(i int) bool {
+	lowest := sort.Search(highest, askFirst(s.lowestCeiling(ceilings, s.within, s.need), func(i int) bool {
 		under := s.searchUnder(ceilings[i])
 		price, ok := under.Charge(s.need)
 		if !ok || !slices.Equal(counts(price), counts(least)) {

@@ -10,7 +10,7 @@ import (
 var mostExhausted = 12
 
 // exhaust tries all sets of the domain's bundles if there are few, and returns the best candidate, known included.
-// all says whether every set was tried.
+// complete says whether every set was tried.
 func (d *domain) exhaust(known *candidate) (best *candidate, complete bool) {
 	bundles, ok := d.fewBundles()
 	if !ok || d.stepsSpent {

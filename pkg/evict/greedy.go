@@ -104,8 +104,8 @@ func (d *domain) greedy(excluded func(Pick) bool) (picks []Pick, ok bool) {
 			}
 			continue
 		}
-		if indexOf := d.need - sum; indexOf <= largest {
-			if last := f.lastMove(open, indexOf); last != nil {
+		if lacking := d.need - sum; lacking <= largest {
+			if last := f.lastMove(open, lacking); last != nil {
 				if c := f.cost.Add(last.price); shorter == nil || c.Compare(cost) < 0 {
 					shorter, cost = f.with(last), c
 				}
@@ -134,7 +134,7 @@ func (d *domain) greedy(excluded func(Pick) bool) (picks []Pick, ok bool) {
 	return best.picks, ok
 }
 
-// lastMove returns the cheapest move that frees so many slots by itself.
+// lastMove returns the cheapest move that frees so many slots by itself; nil if there is none.
 func (f *filling) lastMove(open moves, slots offer.Slots) (cheapest *move) {
 	for _, m := range open {
 		if m.slots < slots || f.stale(m) && !f.reprice(m) || m.slots < slots {
@@ -148,7 +148,8 @@ func (f *filling) lastMove(open moves, slots offer.Slots) (cheapest *move) {
 	return cheapest
 }
 
-// adds lists the victims that a move adds, bundles included; ok is false if some may not be evicted.
+// adds returns the victims that a move adds to the set, and the gangs that are evicted whole with them. ok is false if some of these
+// gangs may not be evicted.
 func (f *filling) adds(m *move) (picks []Pick, whole []int, ok bool) {
 	var lost map[int]int
 	picks = make([]Pick, 0, len(m.gone))
@@ -217,7 +218,7 @@ func (f *filling) stale(m *move) bool {
 	return false
 }
 
-// reprice computes what a move adds now; it returns false if the move frees no slot.
+// reprice sets the price and the slots of a move, given the taken moves. It returns false if the move frees no slot.
 func (f *filling) reprice(m *move) bool {
 	f.spend(1)
 	m.taken, m.otherNodes = f.taken, nil
@@ -250,6 +251,7 @@ func (f *filling) reprice(m *move) bool {
 	return m.slots > 0
 }
 
+// slotsOf returns the slots of a node after the taken moves.
 func (f *filling) slotsOf(node int) offer.Slots {
 	if n, known := f.slots[node]; known {
 		return n
@@ -257,7 +259,7 @@ func (f *filling) slotsOf(node int) offer.Slots {
 	return f.current[node-f.lo]
 }
 
-// with returns the set with one more move.
+// with returns the victims of the taken moves and of one more move.
 func (f *filling) with(m *move) []Pick {
 	picks, _, _ := f.adds(m)
 	return slices.Concat(f.picks, picks)

@@ -11,7 +11,8 @@ type placement struct {
 	gone   []Pick
 }
 
-// fits makes a new plan. A plan costs one step per node; interdependent members cost more, because each is tried on each node.
+// fits returns whether the members fit without the set, and records the plan and the set if they do. A plan costs one step per node;
+// interdependent members cost more, because each is tried on each node.
 func (p *placement) fits(set victimSet) bool {
 	if p.stepsSpent {
 		return false
@@ -30,7 +31,7 @@ func (p *placement) fits(set victimSet) bool {
 	return true
 }
 
-// holds returns whether the last plan fits with a smaller victim set.
+// holds returns whether the node assignments of the last plan also fit with a smaller victim set.
 func (p *placement) holds(set victimSet) bool {
 	changed := nodesOf(without(p.gone, set.picks))
 	p.spend(1 + len(changed))
@@ -40,7 +41,7 @@ func (p *placement) holds(set victimSet) bool {
 	return p.placed.Holds(set.picks, changed)
 }
 
-// near returns the part of a set on nodes of the plan, if the plan fits with it.
+// near returns the victims of a set on nodes of the plan, if the plan fits with these alone; else the set.
 func (p *placement) near(set victimSet) victimSet {
 	picks := slices.DeleteFunc(slices.Clone(set.picks), func(pick Pick) bool { return !p.placed.Uses(pick.Node) })
 	if fewer, ok := p.closeWithin(picks); ok && len(fewer.picks) < len(set.picks) && p.holds(fewer) {

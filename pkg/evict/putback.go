@@ -53,7 +53,7 @@ type spareSlots struct {
 	spare offer.Slots
 }
 
-// spareSlots returns nil if slots alone do not decide whether the members fit.
+// spareSlots returns the spare slots of a set; nil if slots alone do not decide whether the members fit.
 func (d *domain) spareSlots(set victimSet) *spareSlots {
 	if d.Placement != nil || slices.Max(d.steps) > 1 {
 		return nil
@@ -68,7 +68,7 @@ func (d *domain) spareSlots(set victimSet) *spareSlots {
 	return r
 }
 
-// may returns false if the members do not fit when the picks stay.
+// may returns false if the members do not fit when these picks of the set stay. nil returns true.
 func (r *spareSlots) may(stay []Pick) bool {
 	if r == nil {
 		return true
@@ -93,7 +93,8 @@ func picksOf(units []unit) (picks []Pick) {
 	return slices.Compact(picks)
 }
 
-// shrink puts back a unit except members that their gangs can spare, if evicting these suffices.
+// shrink returns the set with only some members of a unit: of gangs that can spare members, and as few as pass. ok is false if the set
+// stays as it is.
 func (d *domain) shrink(set victimSet, u unit, passes func(victimSet) bool) (victimSet, bool) {
 	if !slices.ContainsFunc(u.gangs, func(g int) bool { return d.gangs[g-1].Spare > 0 }) {
 		return set, false

@@ -77,8 +77,7 @@ func (d *domain) everything(excluded func(Pick) bool) []Pick {
 const mostAgain = 4
 
 // tariff passes the cheapest set at the prices of nodes to take. If a gang that may not be evicted whole loses more than its spare
-// members,
-// the surplus stays and the tariff is asked again. It returns false if the members do not fit.
+// members, the surplus stays and the tariff is asked again. It returns false if the members do not fit.
 func (d *domain) tariff(excluded func(Pick) bool, charged map[Budget]bool, bundled bool, take func([]Pick)) bool {
 	kept := map[Pick]bool{}
 	for range mostAgain {
@@ -98,7 +97,7 @@ func (d *domain) tariff(excluded func(Pick) bool, charged map[Budget]bool, bundl
 	return true
 }
 
-// closeWithin closes a set. Of a gang that may not be evicted whole, it keeps the cheapest spare members.
+// closeWithin returns the closed set of the picks. Of a gang that may not be evicted whole, only the cheapest spare members are victims.
 func (d *domain) closeWithin(picks []Pick) (victimSet, bool) {
 	for range len(d.gangs) + 1 {
 		set, forbidden, ok := d.closure(picks)
@@ -159,7 +158,7 @@ func (d *domain) withinBudgets(set victimSet, exceeded map[Budget]bool, excluded
 
 // nodes asks what each node of the domain takes without some of its victims. Excluded victims do not count. Each victim of a
 // charged budget violates it. With bundled, a victim costs as much as its bundle.
-// left maps victims of the result to victims of the node; nil if they are equal.
+// indexOf maps a victim of nodes[i] to the victim of the domain's node; nil if their indexes are equal.
 func (d *domain) nodes(excluded func(Pick) bool, charged map[Budget]bool, bundled bool) (nodes []Node, indexOf [][]int) {
 	nodes, indexOf = make([]Node, d.hi-d.lo), make([][]int, d.hi-d.lo)
 	m := &nodeMaker{piece: pieceOfMaker}
@@ -196,7 +195,7 @@ func (d *domain) nodes(excluded func(Pick) bool, charged map[Budget]bool, bundle
 	return nodes, indexOf
 }
 
-// picked maps indexes into left to indexes of a node's victims.
+// picked returns the indexes of the domain's victims for indexes of a node of the result; see nodes.
 func picked(indexOf, gone []int) []int {
 	if indexOf == nil {
 		return gone
@@ -208,7 +207,7 @@ func picked(indexOf, gone []int) []int {
 	return out
 }
 
-// charge returns a victim with a changed price.
+// charge returns a victim at its price: charged budgets allow no eviction, and with bundled its bundle's cost is charged.
 func (d *domain) charge(p Pick, charged map[Budget]bool, bundled bool) Victim {
 	v := *d.victim(p)
 	if len(charged) > 0 && len(v.Budgets) > 0 {

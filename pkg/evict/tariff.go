@@ -87,18 +87,19 @@ func (f *tariff) charge(m *offer.Maker, n *Node, ceiling int32) offer.Curve {
 	return m.End()
 }
 
-// roomy returns the index of the lowest ceiling under which some domain may have capacity for need members; the last if there is none.
-func (f *tariff) roomy(ceilings []int32, domains []topology.ID, need offer.Slots) int {
+// lowestCeiling returns the index of the lowest ceiling under which some domain may have capacity for need members; the last if there is
+// none. It is a lower bound: see addSlotsByCeiling.
+func (f *tariff) lowestCeiling(ceilings []int32, domains []topology.ID, need offer.Slots) int {
 	least := len(ceilings) - 1
 	more := make([]offer.Slots, len(ceilings)) // additional slots above the ceiling before
 	for _, d := range domains {
 		clear(more)
 		for i := range below(f.tree, []topology.ID{d}) {
-			f.nodes[i].addRoom(ceilings, more)
+			f.nodes[i].addSlotsByCeiling(ceilings, more)
 		}
-		room := offer.Slots(0)
+		slots := offer.Slots(0)
 		for c := range least {
-			if room += more[c]; room >= need {
+			if slots += more[c]; slots >= need {
 				least = c
 				break
 			}
@@ -107,8 +108,9 @@ func (f *tariff) roomy(ceilings []int32, domains []topology.ID, need offer.Slots
 	return least
 }
 
-// addRoom adds to each ceiling the additional members that the node takes. If that is not known, it adds all slots to the lowest.
-func (n *Node) addRoom(ceilings []int32, more []offer.Slots) {
+// addSlotsByCeiling adds to more[c] the members that the node takes with victims up to priority ceilings[c], and not with ceilings[c-1].
+// If the node's options do not rise (see rises), it adds the whole capacity to more[0], an upper bound.
+func (n *Node) addSlotsByCeiling(ceilings []int32, more []offer.Slots) {
 	if !n.rises() {
 		more[0] += n.Capacity
 		return

@@ -48,9 +48,9 @@ type Refusal struct {
 	Exceeds                        []string // resources with too little, sorted
 	Tree                           Standing // for OverFree: of the whole tree
 	Borrowed                       []string // for OverFree: sibling quotas above their min
-	Holder                         string   // for Claimed, the gang; for NotNext, the quota that is served first
+	Holder                         string   // for Held, the gang; for NotNext, the quota that is served first
 	Message                        string   // for Broken
-	Permanent                      bool     // exceeded also if no other gang used anything; see Beyond
+	Permanent                      bool     // exceeded also if no other gang used anything; see ExceededByAlone
 }
 
 // Standing is a limit and its use.
@@ -82,7 +82,7 @@ func (v *View) Clone() *View {
 // Reduced returns whether a pod has left the view.
 func (v *View) Reduced() bool { return len(v.gone) > 0 }
 
-// Leave removes pods from the view. Waiting, unknown and removed pods use nothing.
+// Leave counts pods as terminated in the view. Waiting and unknown pods, and pods that are gone already, change nothing.
 func (v *View) Leave(pods ...string) {
 	for _, name := range pods {
 		if p := v.book.pods[name]; p != nil && p.State != Waiting && v.gone[name] == nil && !v.book.removed[name] {
@@ -92,7 +92,7 @@ func (v *View) Leave(pods ...string) {
 	}
 }
 
-// Return puts removed pods back.
+// Return undoes Leave for pods.
 func (v *View) Return(pods ...string) {
 	for _, name := range pods {
 		if p := v.gone[name]; p != nil { // it may have been deleted meanwhile
@@ -102,7 +102,7 @@ func (v *View) Return(pods ...string) {
 	}
 }
 
-// count adds a pod's amounts to what is freed.
+// count adds a pod's amounts to freed, for its quota and all above; times is -1 to take them back.
 func (v *View) count(p *Pod, times int64) {
 	i, ok := v.book.tree.byName[p.Quota]
 	if !ok {
@@ -125,7 +125,7 @@ func (v *View) count(p *Pod, times int64) {
 	}
 }
 
-// taken returns a quota's use and reservations of a resource.
+// taken returns what bound pods and reservations use of a quota's resource, without the pods that are gone.
 func (v *View) taken(i, r int) int64 {
 	a := &v.book.accounts[i]
 	n := a.used[r] + a.reserved[r]
@@ -150,6 +150,7 @@ func (v *View) idle(i, r int) (sum int64) {
 	return sum
 }
 
+// fixed is taken for pods that are never evicted.
 func (v *View) fixed(i, r int) int64 {
 	n := v.book.accounts[i].fixed[r]
 	if f := v.freed[i]; f != nil {
@@ -158,7 +159,7 @@ func (v *View) fixed(i, r int) int64 {
 	return n
 }
 
-// Admit returns how many of each Want of More are admitted besides Need, or why the gang is not admitted.
+// Admit returns how many members of each Want in Optional are admitted besides Need, or why the gang is not admitted.
 func (b *Book) Admit(a Request) (more []int, refusal *Refusal) { return b.View().Admit(a) }
 
 // Admit is Book.Admit without the pods that left the view.
@@ -202,7 +203,7 @@ func (v *View) HardLimit(a Request) *Refusal {
 	if l.broken != nil {
 		return l.broken
 	}
-	return l.hard()
+	return l.overHardLimit()
 }
 
 // ExceededByAlone returns the first hard limit that a gang would exceed if no other gang used its quotas; nil if none. Such a gang starts only after
@@ -217,7 +218,7 @@ func (b *Book) ExceededByAlone(a Request) *Refusal {
 	}
 	unshared := *l
 	unshared.view = b.onlyGang(a.Gang, l.requests)
-	first := unshared.hard()
+	first := unshared.overHardLimit()
 	if first == nil {
 		return nil
 	}
@@ -231,7 +232,7 @@ func (b *Book) ExceededByAlone(a Request) *Refusal {
 	return nil
 }
 
-// onlyGang returns a view of the requested quotas in which only one gang uses anything.
+// onlyGang returns a view in which no gang but one uses anything of the requested quotas.
 func (b *Book) onlyGang(name string, requests []*request) *View {
 	v := b.View()
 	for _, r := range requests {
@@ -244,8 +245,8 @@ func (b *Book) onlyGang(name string, requests []*request) *View {
 		for _, p := range g.parts {
 			for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
 				if f := v.freed[i]; f != nil {
-					f.all.sub(p.hold)
-					f.all.sub(p.keeps)
+					f.all.sub(p.bound)
+					f.all.sub(p.reserved)
 					f.fixed.sub(p.fixed)
 				}
 			}
@@ -289,7 +290,7 @@ func (l *load) clone() *load {
 	return &c
 }
 
-// add adds members to the load.
+// add adds members to the requests of their quota and all above, or sets broken if that quota admits no pods.
 func (l *load) add(w Want, count int) {
 	t := l.view.book.tree
 	if w.Quota == "" {
@@ -316,6 +317,7 @@ func (l *load) add(w Want, count int) {
 	}
 }
 
+// times returns the product, or math.MaxInt64 (unlimited) on overflow. count is positive.
 func times(n int64, count int) int64 {
 	if n > math.MaxInt64/int64(count) {
 		return math.MaxInt64
@@ -323,7 +325,7 @@ func times(n int64, count int) int64 {
 	return n * int64(count)
 }
 
-// requestTo returns the request to a quota.
+// requestTo returns the load's request to a quota, and creates it if needed.
 func (l *load) requestTo(node, leaf int) *request {
 	for _, r := range l.requests {
 		if r.node == node {
@@ -359,7 +361,7 @@ func (l *load) refusal() *Refusal {
 		return l.broken
 	}
 	b := l.view.book
-	if refusal := l.hard(Held); refusal != nil {
+	if refusal := l.overHardLimit(Held); refusal != nil {
 		return refusal
 	}
 	if !b.Runtime {
@@ -368,21 +370,22 @@ func (l *load) refusal() *Refusal {
 	for _, r := range l.requests {
 		if b.tree.nodes[r.node].parent < 0 {
 			b.settle(r.node)
-			if refusal := l.saved(r); refusal != nil {
+			if refusal := l.overHeldTree(r); refusal != nil {
 				return refusal
 			}
 		}
 	}
 	for _, r := range l.requests {
-		if refusal := l.above(r); refusal != nil {
+		if refusal := l.overFairShare(r); refusal != nil {
 			return refusal
 		}
 	}
 	return nil
 }
 
-// hard returns the first limit without lending that the load exceeds; nil if none.
-func (l *load) hard(also ...Cause) *Refusal {
+// overHardLimit returns the refusal by the first hard limit that the load exceeds: max, min for pods that are never evicted, and the given
+// causes; nil if there is none.
+func (l *load) overHardLimit(also ...Cause) *Refusal {
 	for _, cause := range append([]Cause{OverMax, OverMin}, also...) {
 		for _, r := range l.requests {
 			if refusal := l.exceeds(r, cause); refusal != nil {
@@ -433,13 +436,13 @@ func (l *load) exceeds(r *request, cause Cause) *Refusal {
 	return refusal
 }
 
-// saved returns the refusal if a tree's free capacity is held for other gangs.
-func (l *load) saved(top *request) *Refusal {
+// overHeldTree returns the refusal if a tree's free capacity is held for other gangs (see Hold), and the rest is too little; else nil.
+func (l *load) overHeldTree(top *request) *Refusal {
 	b := l.view.book
 	sum, first := make(vector, len(b.tree.resources)), ""
 	for _, name := range slices.Sorted(maps.Keys(b.holds)) {
 		if c := b.holds[name]; c.free && b.respects(l.ask, c) && !l.spared(c) {
-			sum.add(c.load.top(top.node).all)
+			sum.add(c.load.requestOf(top.node).all)
 			first = cmp.Or(first, name)
 		}
 	}
@@ -483,15 +486,15 @@ func (l *load) spared(c *hold) bool {
 		return true
 	}
 	for _, r := range c.load.requests {
-		if b.tree.nodes[r.node].parent >= 0 && (l.asks(r.node) || b.larger(r)) {
+		if b.tree.nodes[r.node].parent >= 0 && (l.asks(r.node) || b.exceedsFairShare(r)) {
 			return false
 		}
 	}
 	return within(func(n *node, a *account, d int) (int64, bool) { return a.entitled[d], n.named[d] })
 }
 
-// larger returns whether a request is above a quota's fair share.
-func (b *Book) larger(r *request) bool {
+// exceedsFairShare returns whether a request alone is above the fair share of its quota, in any resource.
+func (b *Book) exceedsFairShare(r *request) bool {
 	for d, wants := range r.all {
 		if b.tree.nodes[r.node].named[d] && wants > b.accounts[r.node].entitled[d] {
 			return true
@@ -528,18 +531,19 @@ func (l *load) refuse(r *request, cause Cause, limit vector, exceeds []int) *Ref
 	return out
 }
 
-// above returns the refusal if a quota would exceed its fair share and may not borrow. It borrows only what is free in the whole tree and
-// what no quota before it wants. A gang is indivisible: an excess smaller than the gang must not stop it while capacity is idle.
-func (l *load) above(r *request) *Refusal {
+// overFairShare returns the refusal if a quota would exceed its fair share and may not borrow; else nil. It borrows only what is free in
+// the whole tree and what no quota before it wants. A gang is indivisible: an excess smaller than the gang must not stop it while capacity
+// is idle.
+func (l *load) overFairShare(r *request) *Refusal {
 	v, n := l.view, &l.view.book.tree.nodes[r.node]
 	entitled, exceeds := v.book.accounts[r.node].entitled, l.borrows(r)
 	if exceeds == nil {
 		return nil
 	}
-	if short := l.tooFew(l.top(n.top)); short != nil {
+	if short := l.tooFew(l.requestOf(n.top)); short != nil {
 		refusal := l.refuse(r, OverFree, entitled, exceeds)
 		refusal.Borrowed = l.borrowers(r, exceeds)
-		top := l.refuse(l.top(n.top), OverFree, v.book.accounts[n.top].entitled, nil)
+		top := l.refuse(l.requestOf(n.top), OverFree, v.book.accounts[n.top].entitled, nil)
 		refusal.Tree = Standing{Limit: top.Limit, Used: top.Used, Reserved: top.Reserved}
 		return refusal
 	}
@@ -568,7 +572,8 @@ func (l *load) borrows(r *request) (exceeds []int) {
 	return exceeds
 }
 
-func (l *load) top(node int) *request {
+// requestOf returns the load's request to a quota; an empty one if there is none.
+func (l *load) requestOf(node int) *request {
 	for _, r := range l.requests {
 		if r.node == node {
 			return r
@@ -658,7 +663,7 @@ func (v *View) waitingLoad(gang string) *load {
 				l.broken = b.tree.unusable(b.tree.nodes[p.node].Name)
 			}
 			for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
-				l.requestTo(i, p.node).all.add(p.waits)
+				l.requestTo(i, p.node).all.add(p.waiting)
 			}
 		}
 	}
@@ -687,7 +692,7 @@ func (l *load) first(other *load) bool {
 	return l.view.earlier(own, others)
 }
 
-// last returns the quota of the members that is served last and on whose path the load borrows.
+// last returns, of the members' quotas on whose path the load borrows, the one that is served last. borrows is false if there is none.
 func (l *load) last() (leaf int, borrows bool) {
 	nodes := l.view.book.tree.nodes
 	for _, r := range l.requests {
@@ -695,7 +700,7 @@ func (l *load) last() (leaf int, borrows bool) {
 			continue
 		}
 		for i := r.node; nodes[i].parent >= 0; i = nodes[i].parent {
-			if l.borrows(l.top(i)) != nil {
+			if l.borrows(l.requestOf(i)) != nil {
 				leaf, borrows = r.node, true
 				break
 			}
@@ -713,7 +718,7 @@ type hold struct {
 }
 
 // Hold holds a gang's request below the max of each quota on its paths: gangs of its priority and below get the rest, except gangs with an
-// earlier hold. With free it also holds what is free in the tree, see spared. Unclaim ends the hold.
+// earlier hold. With free it also holds what is free in the tree, see spared. ReleaseHold ends it.
 func (b *Book) Hold(a Request, free bool) {
 	b.holdCount++
 	turn := b.holdCount
@@ -723,6 +728,7 @@ func (b *Book) Hold(a Request, free bool) {
 	b.setHold(&hold{ask: a, free: free, turn: turn})
 }
 
+// setHold computes the load of a hold, and records the hold by its gang.
 func (b *Book) setHold(c *hold) {
 	c.load = &load{view: b.View(), ask: &c.ask}
 	for _, w := range c.ask.Need {
@@ -738,7 +744,7 @@ func (b *Book) ReleaseHold(gang string) {
 	delete(b.holds, gang)
 }
 
-// heldFor returns how much of a quota is held for gangs that the ask must respect, and the first of these gangs.
+// heldFor returns how much of resource d is held in a quota for gangs that the ask must respect, and the first of these gangs.
 func (b *Book) heldFor(a *Request, node, d int) (sum int64, first string) {
 	for _, name := range slices.Sorted(maps.Keys(b.holds)) {
 		c := b.holds[name]

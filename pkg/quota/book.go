@@ -64,12 +64,12 @@ type gang struct {
 
 // part is what a gang uses and requests of one quota.
 type part struct {
-	gang               *gang
-	node               int
-	waits, keeps, hold vector
-	fixed              vector // of placed pods that are never evicted
-	needed             vector // of the waiting pods, what the gang needs to start; nil is all
-	pods               [3]int // by state
+	gang                     *gang
+	node                     int
+	waiting, reserved, bound vector // sums over the pods in each State
+	fixed                    vector // of reserved and bound pods that are never evicted
+	needed                   vector // of the waiting pods, what the gang needs to start; nil is all
+	pods                     [3]int // number of pods by State
 }
 
 // account is the use of a quota.
@@ -126,6 +126,7 @@ func (b *Book) Replant(t *Tree) *Book {
 	return replanted
 }
 
+// plant sets the tree, with empty accounts.
 func (b *Book) plant(t *Tree) {
 	b.tree, b.accounts, b.class = t, make([]account, len(t.nodes)), &classes{b, map[int]map[*gang]Class{}}
 	size := len(t.resources)
@@ -140,7 +141,7 @@ func (b *Book) plant(t *Tree) {
 	}
 }
 
-// touch records a change of a quota.
+// touch gives a quota's account a new version.
 func (b *Book) touch(i int) {
 	b.version++
 	b.accounts[i].version = b.version
@@ -192,8 +193,8 @@ func (p *Pod) equal(o *Pod) bool {
 		o.Priority == p.Priority && o.Fixed == p.Fixed && maps.Equal(o.Asks, p.Asks)
 }
 
-// stir records of which quotas more may be evicted, and for which, after a pod changed: its gang may now borrow wherever it uses anything.
-// A quota above other quotas may gain borrowing gangs also when a pod terminates. nil is a pod that does not exist.
+// stir sets more and less of the accounts (see account) after a pod changed; nil is a pod that does not exist. The pod's gang may now
+// borrow wherever it uses anything. A quota above other quotas may gain borrowing gangs also when a pod terminates.
 func (b *Book) stir(previous, current *Pod) {
 	for _, p := range []*Pod{previous, current} {
 		if p == nil {
@@ -260,9 +261,9 @@ func (b *Book) SetNeeds(name string, need []Want) {
 		if slices.Equal(needed, p.needed) {
 			continue
 		}
-		b.ask(p, -1)
+		b.addToAccount(p, -1)
 		p.needed = needed
-		b.ask(p, 1)
+		b.addToAccount(p, 1)
 	}
 }
 
@@ -273,13 +274,13 @@ func (b *Book) SetPassed(name string, passed bool) {
 		return
 	}
 	for _, p := range g.parts {
-		b.ask(p, -1)
+		b.addToAccount(p, -1)
 	}
 	if delete(b.passed, name); passed {
 		b.passed[name] = true
 	}
 	for _, p := range g.parts {
-		b.ask(p, 1)
+		b.addToAccount(p, 1)
 	}
 }
 
@@ -297,7 +298,7 @@ func (b *Book) SetStartTogether(names ...string) {
 	}
 }
 
-// together returns the gangs that start together with one gang, including that gang.
+// together returns the names of the gangs that start together with one gang, and its own.
 func (b *Book) together(name string) []string {
 	if all := b.groups[name]; all != nil {
 		return all
@@ -320,10 +321,10 @@ func (b *Book) count(p *Pod, sign int64) *gang {
 	for r := range v {
 		v[r] *= sign
 	}
-	share := b.part(g, i)
-	b.ask(share, -1)
-	share.count(p, v, int(sign))
-	b.ask(share, 1)
+	gangPart := b.part(g, i)
+	b.addToAccount(gangPart, -1)
+	gangPart.count(p, v, int(sign))
+	b.addToAccount(gangPart, 1)
 	if p.State != Waiting {
 		b.charge(i, p, v, int(sign))
 	}
@@ -336,15 +337,15 @@ func (b *Book) count(p *Pod, sign int64) *gang {
 	return g
 }
 
-// ask adds or removes the use and request of a gang's part.
-func (b *Book) ask(p *part, n int) {
+// addToAccount adds n times what a part uses and requests to the account of its quota. It marks that account and all above as dirty.
+func (b *Book) addToAccount(p *part, n int) {
 	b.changes++
 	a := &b.accounts[p.node]
 	asks := p.pods[Waiting] > 0 && b.everFits(p)
 	for r := range a.requested {
-		amount := p.hold[r] + p.keeps[r]
+		amount := p.bound[r] + p.reserved[r]
 		if asks {
-			amount += p.waits[r]
+			amount += p.waiting[r]
 		}
 		a.requested[r] += int64(n) * amount
 	}
@@ -366,11 +367,11 @@ func (b *Book) everFits(p *part) bool {
 		if n.broken != "" {
 			return false
 		}
-		for r, w := range p.waits {
+		for r, w := range p.waiting {
 			if p.needed != nil {
 				w = min(w, p.needed[r])
 			}
-			if w > 0 && n.max[r]-p.hold[r]-p.keeps[r] < w {
+			if w > 0 && n.max[r]-p.bound[r]-p.reserved[r] < w {
 				return false
 			}
 		}
@@ -378,20 +379,24 @@ func (b *Book) everFits(p *part) bool {
 	return true
 }
 
-// part returns a gang's part of a quota, and creates it if needed.
+// part returns the record of what a gang uses and requests of a quota, and creates the record if needed.
 func (b *Book) part(g *gang, node int) *part {
 	at, ok := slices.BinarySearchFunc(g.parts, node, func(p *part, n int) int { return p.node - n })
 	if !ok {
 		size := len(b.tree.resources)
-		p := &part{gang: g, node: node, waits: make(vector, size), keeps: make(vector, size), hold: make(vector, size), fixed: make(vector, size)}
+		p := &part{
+			gang: g, node: node,
+			waiting: make(vector, size), reserved: make(vector, size), bound: make(vector, size), fixed: make(vector, size),
+		}
 		g.parts = slices.Insert(g.parts, at, p)
 		b.accounts[node].parts = append(b.accounts[node].parts, p)
 	}
 	return g.parts[at]
 }
 
+// count adds a pod with the amounts v, or removes it: n is 1 or -1, and v has the same sign.
 func (p *part) count(pod *Pod, v vector, n int) {
-	[]vector{Waiting: p.waits, Reserved: p.keeps, Bound: p.hold}[pod.State].add(v)
+	[]vector{Waiting: p.waiting, Reserved: p.reserved, Bound: p.bound}[pod.State].add(v)
 	p.pods[pod.State] += n
 	if pod.Fixed && pod.State != Waiting {
 		p.fixed.add(v)
@@ -464,7 +469,7 @@ func (b *Book) Gang(name string) (facts Gang, ok bool) {
 	return facts, true
 }
 
-// facts recomputes the fields of a gang that are rarely needed.
+// facts recomputes priority, since and fixed of a gang if they are out of date.
 func (g *gang) facts() {
 	if !g.stale {
 		return

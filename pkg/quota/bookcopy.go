@@ -39,7 +39,7 @@ func (b *Book) Without(pods ...string) *Book {
 	return &reduced
 }
 
-// unshare copies the data of a gang.
+// unshare replaces the record of a gang and its parts by copies, which the reduced book may change.
 func (b *Book) unshare(name string) {
 	shared := b.gangs[name]
 	if shared == nil {
@@ -52,8 +52,8 @@ func (b *Book) unshare(name string) {
 	for at, p := range shared.parts {
 		copied := *p
 		copied.gang = &g
-		copied.waits, copied.keeps = slices.Clone(p.waits), slices.Clone(p.keeps)
-		copied.hold, copied.fixed = slices.Clone(p.hold), slices.Clone(p.fixed)
+		copied.waiting, copied.reserved = slices.Clone(p.waiting), slices.Clone(p.reserved)
+		copied.bound, copied.fixed = slices.Clone(p.bound), slices.Clone(p.fixed)
 		g.parts[at] = &copied
 		parts := b.accounts[p.node].parts
 		parts[slices.Index(parts, p)] = &copied

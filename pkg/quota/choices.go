@@ -78,7 +78,7 @@ func (b *Book) MinimalChoices(c Candidates, most int) (choices [][]int, all bool
 		return nil, false
 	}
 	begin := &load{view: b.onlyGang(c.Ask.Gang, l.requests), ask: &c.Ask}
-	s := &chooser{Candidates: c, begin: begin, fits: func(l *load) bool { return l.hard() == nil }, exact: true}
+	s := &chooser{Candidates: c, begin: begin, fits: func(l *load) bool { return l.overHardLimit() == nil }, exact: true}
 	s.search(s.needed)
 	return s.found[:min(most, len(s.found))], s.checks < mostQuestions && len(s.found) <= most
 }
@@ -97,18 +97,19 @@ type chooser struct {
 	found  [][]int
 }
 
-// search begins with the smallest requests, as the function pick returns them, and continues with all choices.
+// search sets found. It begins with the choices of the smallest requests, as pick returns them, and continues with all choices.
 func (s *chooser) search(pick func(order []int) []int) {
 	s.seed(pick)
 	s.descend(0, make([]int, len(s.Kinds)), s.begin)
 }
 
+// check returns whether a load fits, and counts the question.
 func (s *chooser) check(l *load) bool {
 	s.checks++
 	return s.fits(l)
 }
 
-// seed finds the choices with the smallest request of each resource.
+// seed adds to found, for each resource, the choice with the smallest request of it, as pick makes it from an order of kinds.
 func (s *chooser) seed(pick func(order []int) []int) {
 	var names []string
 	for _, kind := range s.Kinds {
@@ -154,10 +155,10 @@ func (c Candidates) needed(order []int) []int {
 	return chosen
 }
 
-// fill returns needed, and as many further members as possible.
+// fill returns the choice of needed, with as many further members as fit.
 func (s *chooser) fill(order []int) []int { return s.extend(s.needed(order), order) }
 
-// extend adds as many members as possible to a choice, if the choice itself fits.
+// extend adds as many members as fit to chosen, in the order of kinds, and returns it. A choice that does not fit stays as it is.
 func (s *chooser) extend(chosen, order []int) []int {
 	l := s.begin.clone()
 	for i, n := range chosen {
@@ -256,6 +257,7 @@ func (s *chooser) full(chosen []int, l *load) bool {
 	return true
 }
 
+// keep adds a choice to found, unless it is empty or known.
 func (s *chooser) keep(chosen []int) {
 	if sum(chosen) > 0 && !slices.ContainsFunc(s.found, func(known []int) bool { return slices.Equal(known, chosen) }) {
 		s.found = append(s.found, slices.Clone(chosen))

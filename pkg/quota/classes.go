@@ -93,11 +93,11 @@ func (c *classes) order(i int) (all []holder) {
 		at, ok := known[p.gang]
 		if !ok {
 			at = len(all)
-			known[p.gang], all = at, append(all, holder{p.gang, make(vector, len(p.hold)), guaranteed, false})
+			known[p.gang], all = at, append(all, holder{p.gang, make(vector, len(p.bound)), guaranteed, false})
 		}
 		h := &all[at]
-		h.all.add(p.hold)
-		h.all.add(p.keeps)
+		h.all.add(p.bound)
+		h.all.add(p.reserved)
 		h.guaranteed, h.straddles = h.guaranteed && guaranteed, h.straddles || straddles
 	}
 	for _, p := range c.book.accounts[i].parts {

@@ -14,7 +14,7 @@ func (b *Book) settle(top int) {
 	if !a.dirty {
 		return
 	}
-	changed := b.gather(top)
+	changed := b.sumRequests(top)
 	previous := slices.Clone(a.entitled)
 	for r, n := range b.total(top) {
 		a.entitled[r] = min(n, b.tree.nodes[top].max[r])
@@ -25,12 +25,13 @@ func (b *Book) settle(top int) {
 	b.divide(top, changed)
 }
 
-// gather sums the requests below a quota, and returns the quotas with a change below.
-func (b *Book) gather(i int) (changed map[int]bool) {
+// sumRequests updates request, idle and waiting of a quota's account and of the dirty accounts below it. It returns the quotas that were
+// dirty.
+func (b *Book) sumRequests(i int) (changed map[int]bool) {
 	changed = map[int]bool{i: true}
 	for _, c := range b.tree.nodes[i].children {
 		if b.accounts[c].dirty {
-			maps.Copy(changed, b.gather(c))
+			maps.Copy(changed, b.sumRequests(c))
 		}
 	}
 	n, a := &b.tree.nodes[i], &b.accounts[i]

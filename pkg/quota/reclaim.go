@@ -39,7 +39,7 @@ type Reclaim struct {
 	reducedBy []string
 }
 
-// Reclaim begins the search for gangs that may be evicted for one.
+// Reclaim returns the search for gangs that may be evicted for the gang of a request.
 func (b *Book) Reclaim(a Request, p Policy) *Reclaim {
 	r := &Reclaim{book: b, ask: a, policy: p}
 	r.load = &load{view: b.View(), ask: &r.ask}
@@ -145,7 +145,7 @@ func (r *Reclaim) Own() (pods []string) {
 	return pods
 }
 
-// More returns whether some gang may be evicted that may not be in another search.
+// More returns whether this search may evict some gang that the other one may not.
 func (r *Reclaim) More(than *Reclaim) bool {
 	for name := range r.book.gangs {
 		if r.Right(name) != None && than.Right(name) == None {
@@ -159,7 +159,7 @@ func (r *Reclaim) More(than *Reclaim) bool {
 type title struct {
 	right Right
 	node  int    // the quota of the part
-	pairs []pair // for ByShares, and for ByMin beyond borrowing gangs
+	pairs []pair // for ByFairShare, and for ByMin beyond borrowing gangs
 }
 
 // pair is a quota that evicts and one that is evicted from, both children of the lowest quota above the two.
@@ -268,7 +268,7 @@ func (r *Reclaim) withoutVictims(victims map[string][]string) *View {
 func (r *Reclaim) aboveMin(node int, v *View) bool {
 	n := &r.book.tree.nodes[node]
 	limited := slices.Contains(n.hasMin, true)
-	return slices.ContainsFunc(r.load.top(n.top).wanted(), func(d int) bool { return n.hasMin[d] == limited && v.taken(node, d) > n.min[d] })
+	return slices.ContainsFunc(r.load.requestOf(n.top).wanted(), func(d int) bool { return n.hasMin[d] == limited && v.taken(node, d) > n.min[d] })
 }
 
 // shortfall returns how much a victim's quota, or one above it up to that of the title, lacks of its min in a view. The resource with the
@@ -318,7 +318,7 @@ func (t *Tree) pathTo(i int) (path []int) {
 // of these.
 func (r *Reclaim) within(node int) (named bool) {
 	n := &r.book.tree.nodes[node]
-	for d, wants := range r.load.top(node).all {
+	for d, wants := range r.load.requestOf(node).all {
 		if wants == 0 || !n.hasMin[d] {
 			continue
 		}
@@ -336,7 +336,7 @@ func (r *Reclaim) mayTakeBack(taker, giver int, v *View) (over bool) {
 		return false
 	}
 	t := b.tree
-	for d, wants := range r.load.top(taker).all {
+	for d, wants := range r.load.requestOf(taker).all {
 		over = over || wants > 0 && t.nodes[taker].named[d] && t.nodes[giver].named[d] && v.taken(giver, d) > b.accounts[giver].entitled[d]
 	}
 	return over
@@ -345,7 +345,7 @@ func (r *Reclaim) mayTakeBack(taker, giver int, v *View) (over bool) {
 // staysEntitled returns whether a quota stays within its fair share with the request.
 func (r *Reclaim) staysEntitled(node int, v *View) bool {
 	n := &r.book.tree.nodes[node]
-	for d, wants := range r.load.top(node).all {
+	for d, wants := range r.load.requestOf(node).all {
 		if e := r.book.accounts[node].entitled[d]; wants > 0 && n.named[d] && e != math.MaxInt64 && e-v.taken(node, d) < wants {
 			return false
 		}

@@ -492,7 +492,7 @@ func (r *Allocations) TakeBack(ctx context.Context, claim types.UID) error {
 	})
 }
 
-// deleteClaim deletes a claim for a pod's extended resources unless the pod is bound with it.
+// deleteClaim deletes a claim for the extended resources of pods, unless one of these pods is bound with it.
 // It returns an error while the scheduler still sees the claim: the pod would be rejected again.
 func (r *Allocations) deleteClaim(ctx context.Context, a *allotment) error {
 	api := r.Client.ResourceV1().ResourceClaims(a.Namespace)
@@ -503,7 +503,7 @@ func (r *Allocations) deleteClaim(ctx context.Context, a *allotment) error {
 			return ignored(err, apierrors.IsNotFound)
 		}
 		for _, u := range a.users {
-			bound, err := r.uses(ctx, a, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: u.Name, UID: u.UID})
+			bound, err := r.isStillUsed(ctx, a, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: u.Name, UID: u.UID})
 			if err != nil || bound {
 				return err
 			}
@@ -545,24 +545,24 @@ func (r *Allocations) unmark(ctx context.Context, a *allotment, c *resourceapi.R
 	return err
 }
 
-// users returns the reservations to keep: bound pods, and pods without a written allocation.
+// users returns the reservations of a claim that must stay; see isStillUsed.
 func (r *Allocations) users(
 	ctx context.Context, a *allotment, c *resourceapi.ResourceClaim,
 ) (all []resourceapi.ResourceClaimConsumerReference, err error) {
 	for _, ref := range c.Status.ReservedFor {
-		uses, err := r.uses(ctx, a, ref)
+		used, err := r.isStillUsed(ctx, a, ref)
 		if err != nil {
 			return nil, err
 		}
-		if uses {
+		if used {
 			all = append(all, ref)
 		}
 	}
 	return all, nil
 }
 
-// uses returns whether a reservation is for a bound pod, or for a pod without a written allocation.
-func (r *Allocations) uses(ctx context.Context, a *allotment, ref resourceapi.ResourceClaimConsumerReference) (bool, error) {
+// isStillUsed returns whether a reservation of a claim must stay: it is for a bound pod, or for an object that is no user in the record.
+func (r *Allocations) isStillUsed(ctx context.Context, a *allotment, ref resourceapi.ResourceClaimConsumerReference) (bool, error) {
 	if !isPod(ref) || !slices.ContainsFunc(a.users, func(u User) bool { return u.UID == ref.UID }) {
 		return true, nil
 	}

@@ -55,7 +55,7 @@ func (v *View) lookAt(ctx context.Context, t plugin.Trial, closely bool) look {
 	if t.Refusal != nil && closely { // the shortage asks each node
 		l.shortage = t.Shortage(ctx)
 	}
-	if closely && a.Counted() {
+	if closely && a.CapacityKnown() {
 		v.countDomains(ctx, t, &l)
 	}
 	return l

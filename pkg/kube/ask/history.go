@@ -27,8 +27,8 @@ type PastEvent struct {
 	Times   int       `json:"times"`
 }
 
-// History lists the events of a gang in a cluster, the latest last: events of its object, and evictions for its members. It sends
-// two list requests, filtered by the API server. The note says that events may not be listed.
+// History returns the events of a gang in a cluster, the latest last: events of its object, and evictions for its members. Repetitions of
+// a message are left out. It sends two list requests, filtered by the API server. If events may not be listed, it returns a note instead.
 func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all []PastEvent, note string, err error) {
 	ref, err := v.find(t)
 	if err != nil {
@@ -64,7 +64,7 @@ func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all 
 			}
 		}
 	}
-	return sortEvents(all), "", nil
+	return sortUnique(all), "", nil
 }
 
 // readEvent reads an event in either form of the API.
@@ -82,8 +82,8 @@ func readEvent(e *v1.Event) PastEvent {
 	return t
 }
 
-// sortEvents sorts events by time and drops repetitions of one message.
-func sortEvents(all []PastEvent) []PastEvent {
+// sortUnique returns the events by time, without repetitions of one message in a row.
+func sortUnique(all []PastEvent) []PastEvent {
 	slices.SortStableFunc(all, func(a, b PastEvent) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})

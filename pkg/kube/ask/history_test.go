@@ -45,7 +45,7 @@ func TestSortEvents(t *testing.T) {
 	require.Equal(t, []PastEvent{
 		{At: at(1), Object: "PodGroup default/g", Reason: "Preempting", Message: "preempts p"},
 		{At: at(3), Object: "PodGroup default/g", Reason: "Scheduled", Message: "the gang is bound in s1"},
-	}, sortEvents([]PastEvent{
+	}, sortUnique([]PastEvent{
 		{At: at(3), Object: "PodGroup default/g", Reason: "Scheduled", Message: "the gang is bound in s1"},
 		{At: at(1), Object: "PodGroup default/g", Reason: "Preempting", Message: "preempts p"},
 		{At: at(1), Object: "Pod default/g-0", Reason: "Preempting", Message: "preempts p"},

@@ -117,7 +117,7 @@ func endTime(pod *v1.Pod) time.Time {
 // startTime returns when there will be a plan for a gang; nil if unknown.
 func (v *View) startTime(ctx context.Context, ref gang.Ref) (*time.Time, error) {
 	t, err := v.try(ctx, ref)
-	if err != nil || t == nil || t.Refusal == nil || !t.Attempt.Counted() {
+	if err != nil || t == nil || t.Refusal == nil || !t.Attempt.CapacityKnown() {
 		return nil, err
 	}
 	a := t.Attempt

@@ -83,7 +83,7 @@ func (v *View) leftOut(ctx context.Context, e *Explanation, ref gang.Ref) error 
 // gone; nil if none.
 func (v *View) nodesAfterTermination(ctx context.Context, t *plugin.Trial, ref gang.Ref) (nodes []string, err error) {
 	a := t.Attempt
-	if !a.Counted() {
+	if !a.CapacityKnown() {
 		return nil, nil
 	}
 	terminating := make([][]*v1.Pod, len(a.Nodes))

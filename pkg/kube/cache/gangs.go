@@ -194,7 +194,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	c.file(key, pod)
 	c.keep(pod, template)
 	r.Pods[key] = pod
-	c.gradePod(r, pod)
+	c.setPriority(r, pod)
 	r.foreign = !c.serves[pod.Spec.SchedulerName]
 	var effects []gang.Effect
 	var notes []Note
@@ -465,10 +465,10 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	}
 	c.resolve(r.Ref, d.Group)
 	r.Declared = d
-	regraded := c.grade(r)
+	priorityEffects := c.setPriorities(r)
 	c.hint(d)
 	if before.Same(d) {
-		return append(regraded, gang.Effect{Verb: gang.Report, Gang: r.Ref})
+		return append(priorityEffects, gang.Effect{Verb: gang.Report, Gang: r.Ref})
 	}
 	effects := c.book.Apply(gang.Declared{Spec: d.Spec}, c.Clock.Now())
 	for _, other := range d.Group {
@@ -477,7 +477,7 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 			effects = append(effects, c.redeclare(l)...)
 		}
 	}
-	return append(effects, regraded...)
+	return append(effects, priorityEffects...)
 }
 
 // resolve finds the gangs that are meant by the names in group: self, then gangs of the same API, then gangs with

@@ -17,8 +17,8 @@ func (c *Cache) Priority(pod *v1.Pod) int32 {
 	return convert.Priority(pod)
 }
 
-// gradePod records the priority that a gang's object gives a member. c.mu is held.
-func (c *Cache) gradePod(r *record, pod *v1.Pod) {
+// setPriority records the priority that a gang's object gives a member. c.mu is held.
+func (c *Cache) setPriority(r *record, pod *v1.Pod) {
 	if r.Declared == nil || r.Declared.Priority == nil || *r.Declared.Priority == convert.Priority(pod) {
 		c.priorities.Delete(pod.UID)
 		return
@@ -26,14 +26,15 @@ func (c *Cache) gradePod(r *record, pod *v1.Pod) {
 	c.priorities.Store(pod.UID, *r.Declared.Priority)
 }
 
-// grade records the priorities of all members, and tells the book the changed ones. c.mu is held.
-func (c *Cache) grade(r *record) (effects []gang.Effect) {
+// setPriorities records the priorities that a gang's object gives its members. It updates the members with a changed priority in the book,
+// and returns the effects. c.mu is held.
+func (c *Cache) setPriorities(r *record) (effects []gang.Effect) {
 	for _, pod := range r.Pods {
 		if pod.Spec.SchedulingGroup == nil {
-			return nil
+			return nil // only gangs of scheduling.k8s.io have a priority; all members of such a gang have this field
 		}
 		old := c.Priority(pod)
-		if c.gradePod(r, pod); c.Priority(pod) != old {
+		if c.setPriority(r, pod); c.Priority(pod) != old {
 			effects = append(effects, c.see(pod, r.Ref)...)
 		}
 	}

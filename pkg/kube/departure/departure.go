@@ -52,8 +52,8 @@ type Eviction struct {
 // pluginName is the plugin that evicts, for pods that wait at Permit.
 const pluginName = config.PluginName
 
-// NewDeparture returns the departure of some bundles for a preemptor, with a number of its own.
-func (p *Evictor) NewDeparture(by preemption.ExecutorPreemptor, bundles *Bundles) *Eviction {
+// NewEviction returns the eviction of some bundles for a preemptor, with a number of its own.
+func (p *Evictor) NewEviction(by preemption.ExecutorPreemptor, bundles *Bundles) *Eviction {
 	return &Eviction{
 		Evictor: p, By: by, bundles: bundles, number: p.Victims.next(), Evict: p.Executor.PreemptPod, Plugin: pluginName,
 		CandidateOf: func(victim *v1.Pod) preemption.Candidate { return Site{Node: victim.Spec.NodeName} },
@@ -86,7 +86,7 @@ type Bundles struct {
 	finished map[gang.Ref]bool     // lost bundles without a pod to evict
 }
 
-// Single returns no bundles: every pod is evicted alone.
+// Single returns Bundles without any bundle: every pod is evicted alone.
 func (p *Evictor) Single() *Bundles {
 	return &Bundles{
 		BundleOf: map[types.UID]gang.Ref{}, victims: p.Victims, marks: map[types.UID]*v1.Pod{},
@@ -156,14 +156,14 @@ func (b *Bundles) broken(victim *v1.Pod) bool {
 	return ok && b.hasLost[key]
 }
 
-// parted returns whether some bundle has lost a pod and has pods to evict.
+// parted returns whether some bundle has lost a pod and still has pods to evict.
 func (b *Bundles) parted() bool {
 	b.victims.mu.Lock()
 	defer b.victims.mu.Unlock()
 	return len(b.finished) < len(b.hasLost)
 }
 
-// awaits records which pods are not evicted yet.
+// awaits records the pods that are not evicted yet. A bundle that has lost a pod and has none of them is finished.
 func (b *Bundles) awaits(remaining []*v1.Pod) {
 	unfinished := map[gang.Ref]bool{}
 	for _, pod := range remaining {
@@ -292,7 +292,7 @@ func (r *round) each(ctx context.Context, d *Eviction, victims []*v1.Pod, reques
 	return done, remaining
 }
 
-// ask sends one request for each victim, in the steps of a Departure.
+// ask sends one request for each victim, in the steps of an Eviction, and returns the answers.
 func (d *Eviction) ask(ctx context.Context, victims []*v1.Pod) *round {
 	r := &round{errs: map[types.UID]error{}}
 	unmarked := slices.DeleteFunc(slices.Clone(victims), func(p *v1.Pod) bool {

@@ -32,7 +32,7 @@ func (v *Victims) Late(group gang.Ref, pod *v1.Pod) {
 
 // LeaveFor evicts the rest of a bundle for a pod.
 func (p *Evictor) LeaveFor(ctx context.Context, pod *v1.Pod, victims []*v1.Pod, evict PreemptPod) {
-	d := p.NewDeparture(preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}}, p.BundlesOf(victims))
+	d := p.NewEviction(preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}}, p.BundlesOf(victims))
 	d.Evict = evict
 	d.StillWanted = func() bool { return true }
 	p.Victims.hold(d)

@@ -38,7 +38,7 @@ type Reservation struct {
 	Why            string            // what victims are told; "" is for the preemptor's priority, or its quota
 }
 
-// reservation is the departure of the victims of a Reservation.
+// reservation is a Reservation with the eviction of its victims.
 type reservation struct {
 	*Eviction
 	Reservation
@@ -50,7 +50,7 @@ func (p *Evictor) Reserve(ctx context.Context, decided Reservation) {
 	if !decided.Group.Alone {
 		by.gangs = decided.Group.Whole()
 	}
-	r := &reservation{Reservation: decided, Eviction: p.NewDeparture(by, p.BundlesOf(decided.Evicted))}
+	r := &reservation{Reservation: decided, Eviction: p.NewEviction(by, p.BundlesOf(decided.Evicted))}
 	number := p.Victims.set(decided.Group.Key, decided.Evicted)
 	r.number = number
 	r.CandidateOf = func(victim *v1.Pod) preemption.Candidate { return Site{victim.Spec.NodeName, decided.Domain} }
@@ -91,7 +91,7 @@ func (r *reservation) reserved() bool {
 	return r.Cache.Reserved(r.Group.Key)
 }
 
-// end ends the reservation, and the preemptor is planned again. node is to be avoided; "" is none.
+// end ends the reservation because a victim stays, so that the preemptor is planned again. The next plan avoids node; "" is none.
 func (r *reservation) end(node, why string) {
 	if r.Group.Alone {
 		r.Cache.ReserveSinglePod(r.Representative, "")

@@ -17,9 +17,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Resume finishes partly evicted bundles of a previous process: all running members are marked, and a node is still nominated for a
-// preemptor of higher priority or quota. The pods that free capacity are evicted last, so that the nomination still stands. If a member is
-// not marked, no pod was evicted. In that case, or without a preemptor, the gang runs on.
+// Resume finishes the evictions that a previous process has begun. If all running members of a group are marked, it evicts the rest of
+// the group; otherwise the rest of each marked part of the group, and of each marked sub-group. Each of these needs two conditions: it has
+// lost members, and its preemptor still waits with a nominated node (see preemptorOf). Without both, the gangs run on. The pods that free
+// capacity are evicted last, so that the nomination still stands.
 func (p *Evictor) Resume() {
 	all, err := p.Pods.List(labels.Everything())
 	if err != nil || !p.Limits().Enabled {
@@ -55,7 +56,7 @@ func (p *Evictor) Resume() {
 	}
 }
 
-// resumeSubGroups evicts the rest of sub-groups that their gangs run on without.
+// resumeSubGroups evicts the rest of each marked sub-group that has lost members and that its gang can run without, if a preemptor waits.
 func (p *Evictor) resumeSubGroups(together []gang.Ref, nominated map[string]*v1.Pod) {
 	for _, subGroup := range eligible.Gangs(p.Cache, together, p.Cache.Placed) {
 		if !subGroup.IsPart() || !subGroup.Short || slices.ContainsFunc(subGroup.Pods, func(pod *v1.Pod) bool { return !p.isMarked(pod) }) {
@@ -123,8 +124,8 @@ func (p *Evictor) preemptorOf(pods []*v1.Pod, nominated map[string]*v1.Pod) *v1.
 	return nil
 }
 
-// short returns whether a gang has too few members, or lists one that does not exist. A gang declared by its members alone is unknown once
-// they are gone.
+// short returns whether one of the gangs has lost members: it has fewer than minMember, or lists a member that does not exist. A gang
+// declared by its members alone is unknown once they are gone.
 func (p *Evictor) short(gangs []gang.Ref) bool {
 	for _, ref := range gangs {
 		if p.Cache.BelowMinimum(ref) || p.Cache.Misses(ref) {
@@ -145,7 +146,7 @@ func (p *Evictor) allMarked(gangs []gang.Ref) bool {
 	return true
 }
 
-// finish evicts the rest of a group.
+// finish evicts the pods in the background, as one bundle that has lost a pod already, for the preemptor by.
 func (p *Evictor) finish(key gang.Ref, pods []*v1.Pod, by *v1.Pod) {
 	klog.Background().Info("The rest of a gang leaves that was evicted in part", "gang", key.String(), "pods", len(pods), "for", klog.KObj(by))
 	bundles := p.Single()
@@ -153,7 +154,7 @@ func (p *Evictor) finish(key gang.Ref, pods []*v1.Pod, by *v1.Pod) {
 		bundles.BundleOf[pod.UID] = key
 	}
 	bundles.hasLost[key] = true
-	d := p.NewDeparture(p.For(by, revoked(pods[0], p.Profile.ProfileName())), bundles)
+	d := p.NewEviction(p.For(by, revoked(pods[0], p.Profile.ProfileName())), bundles)
 	d.NeededNodes = map[string]bool{by.Status.NominatedNodeName: true}
 	d.StillWanted = func() bool { return false }
 	p.Victims.hold(d) // before the first request

@@ -23,7 +23,7 @@ import (
 // victims. If other nodes matter to the members, all are the terminating pods of all nodes.
 type Terminating struct{ own, everywhere [][]*v1.Pod }
 
-// Terminating returns the terminating pods for a reservation. Invariant: its nodes are in the attempt's snapshot.
+// Leaving returns the terminating pods that matter to the reservation of the attempt's group, at a time.
 func (v *Victims) Leaving(a *place.Attempt, now time.Time) Terminating {
 	known := v.remembered(a.Group.Key, now)
 	l := Terminating{own: make([][]*v1.Pod, len(a.Nodes))}

@@ -45,7 +45,7 @@ func (r *reservation) stillNeeded(ctx context.Context, remaining []*v1.Pod) []*v
 	return slices.DeleteFunc(slices.Clone(remaining), func(p *v1.Pod) bool { return slices.Contains(spared, p) })
 }
 
-// ask asks the question; nil if the eviction is over.
+// ask records and returns the question which of these bundles are not needed; nil if the eviction is over.
 func (v *Victims) ask(group gang.Ref, number int, bundles [][]*v1.Pod) *doubt {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -57,7 +57,7 @@ func (v *Victims) ask(group gang.Ref, number int, bundles [][]*v1.Pod) *doubt {
 	return e.doubt
 }
 
-// takeDoubt takes the question about a group; nil if there is none.
+// takeDoubt returns the open question about a group, and removes it; nil if there is none.
 func (v *Victims) takeDoubt(group gang.Ref) (d *doubt) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -67,8 +67,8 @@ func (v *Victims) takeDoubt(group gang.Ref) (d *doubt) {
 	return d
 }
 
-// AnswerDoubt finds, in a cycle of a group that waits for victims, victims without an accepted request that are not needed: the nodes and the
-// quotas suffice without their eviction.
+// AnswerDoubt answers the open question about a group, in the group's scheduling cycle. A victim is not needed if the nodes and the quotas
+// suffice without its eviction.
 func (p *Evictor) AnswerDoubt(ctx context.Context, a *place.Attempt) {
 	d := p.Victims.takeDoubt(a.Group.Key)
 	if d == nil {
@@ -99,11 +99,11 @@ func without(pods [][]*v1.Pod, kept [][]*v1.Pod) [][]*v1.Pod {
 	return out
 }
 
-// mostQuestions bounds the questions of Kept.
+// mostQuestions bounds the calls of fits in SparedOf.
 const mostQuestions = 64
 
-// SparedOf returns the pods of the bundles that may stay, the first rather than the last. fits returns whether some bundles may stay together.
-// Kept tries half of the bundles at once while that succeeds, then each by itself.
+// SparedOf returns the pods of the bundles that may stay, the first rather than the last. fits returns whether some bundles may stay
+// together. SparedOf tries all bundles at once, then halves, quarters and so on, and at last each by itself.
 func SparedOf(bundles [][]*v1.Pod, fits func(stay [][]*v1.Pod) bool) []*v1.Pod {
 	var kept [][]*v1.Pod
 	remaining := slices.Clone(bundles)

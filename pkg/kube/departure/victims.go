@@ -84,7 +84,7 @@ func (v *Victims) set(group gang.Ref, pods []*v1.Pod) (number int) {
 	return e.number
 }
 
-// also adds victims to an eviction for a group's reservation.
+// also adds victims to the eviction with this number for a group's reservation.
 func (v *Victims) also(group gang.Ref, number int, pods []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -150,8 +150,8 @@ func (v *Victims) addVictims(pods []*v1.Pod, number int, until time.Time) {
 	}
 }
 
-// turn waits for another request for a pod, and returns whether the API server has accepted one. The caller calls done with the result of
-// its request.
+// turn waits until no other request for a pod is under way. It returns whether the API server has accepted one. The caller calls done
+// with the result of its own request.
 func (v *Victims) turn(pod *v1.Pod) (accepted bool, done func(accepted bool)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -176,7 +176,7 @@ func (v *Victims) turn(pod *v1.Pod) (accepted bool, done func(accepted bool)) {
 	}
 }
 
-// hold records a departure without a reservation, until it is released.
+// hold records an eviction for a pod without a gang, until release. Holds reads the record.
 func (v *Victims) hold(d *Eviction) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -216,7 +216,7 @@ func (v *Victims) NotRequested(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
 	return out
 }
 
-// AllNotRequested is Unasked for all pods to evict.
+// AllNotRequested returns all pods to evict without an accepted request.
 func (v *Victims) AllNotRequested(now time.Time) (out []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -299,8 +299,8 @@ func (v *Victims) Forget(group gang.Ref) {
 	delete(v.stuck, group)
 }
 
-// Abandon drops a group that lost its reservation: if the API server accepted none of its evictions, the victims stay, as far as this group
-// is concerned. The next plan must not count them as gone.
+// Abandon ends the eviction for a group that lost its reservation, if the API server has accepted none of its requests. The next plan then
+// does not count its victims as gone, except victims of other groups.
 func (v *Victims) Abandon(group gang.Ref) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -320,7 +320,8 @@ func (v *Victims) Abandon(group gang.Ref) {
 	delete(v.evictions, group)
 }
 
-// Overdue records the victims that exceeded their time. Victims without an accepted request are none of them.
+// Overdue records that the victims of a group's reservation exceeded their time, and ends their eviction. Victims without an accepted
+// request are not overdue.
 func (v *Victims) Overdue(group gang.Ref) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

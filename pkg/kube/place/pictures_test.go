@@ -112,7 +112,7 @@ func name(key string) string { _, n := convert.SplitKey(key); return n }
 func (s *scene) try(a *place.Attempt, keep func(*place.Attempt, place.Outcome)) string {
 	found, refusal, err := a.Plan(s.t.Context())
 	require.NoError(s.t, err)
-	require.True(s.t, a.Counted())
+	require.True(s.t, a.CapacityKnown())
 	if refusal != nil {
 		says := refused(refusal)
 		if held := a.Shortage(s.t.Context(), refusal, true).ReservedNodes; held.Nodes > 0 {

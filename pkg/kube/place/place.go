@@ -169,7 +169,7 @@ func (a *Attempt) Replace(states map[int]fwk.NodeInfo) {
 	}
 }
 
-// Without returns the counted attempt without some nodes.
+// Without returns the attempt without some nodes. Invariant: the capacity of nodes is known.
 func (a *Attempt) Without(excluded func(node int) bool) *Attempt {
 	reduced := *a
 	reduced.kinds, reduced.answers = slices.Clone(a.kinds), &answers{}
@@ -200,8 +200,8 @@ func (a *Attempt) Generation(node int) int64 { return fit.Generation(a.Nodes[nod
 // AnyBeside returns whether pods count beside the snapshot.
 func (a *Attempt) AnyBeside() bool { return len(a.beside) > 0 }
 
-// Counted returns whether the attempt knows the capacity of nodes.
-func (a *Attempt) Counted() bool { return a.counted }
+// CapacityKnown returns whether the attempt knows how many members each node takes.
+func (a *Attempt) CapacityKnown() bool { return a.counted }
 
 // For returns the attempt for some of the pending members only.
 func (a *Attempt) For(pending []gang.Member) *Attempt {

@@ -187,7 +187,7 @@ func (p *Plugin) dropPlan(pod *v1.Pod, node string, refused *fwk.Status, sees fu
 // holdCapacity holds the free capacity for a gang whose turn it is, in a domain that can take the whole gang later.
 // It returns a description of the hold, or "".
 func (p *Plugin) holdCapacity(ctx context.Context, a *place.Attempt) string {
-	if !a.Group.Starving || !a.Counted() {
+	if !a.Group.Starving || !a.CapacityKnown() {
 		return ""
 	}
 	if a = a.SmallestAttempt(ctx); len(a.Group.Pending) == 0 {

@@ -71,9 +71,10 @@ func (n onNode) gone(victims []int) []*v1.Pod {
 	return pods
 }
 
-// candidates lists the candidates of the snapshot. A victim is not protected, and has a lower priority than every pending member or may be
-// evicted by its quotas. It is evicted with its group, or with its gang if the group may run on, or alone if its gang can spare it. Pods
-// that take longer than grace to terminate are no victims. assumed are pods that count as terminating; nil is none. limits is as for claim.
+// candidates returns the possible victims on the nodes of an attempt. A victim is not protected, and has a lower priority than every
+// pending member or may be evicted by its quotas. It is evicted with its group, or with its gang if the group may run on, or alone if its
+// gang can spare it. Pods that take longer than grace to terminate are no victims. assumed are pods that count as terminating; nil is
+// none. limits is as for claim.
 func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, limits extent, assumed map[types.UID]bool) *candidates {
 	claim := p.claim(a.Group, grace, limits)
 	c := &candidates{
@@ -227,7 +228,7 @@ func (c *candidates) mayAll(pods []*v1.Pod) bool {
 	return may(pods)
 }
 
-// split records that the members of a sub-group are victims by themselves.
+// split records the members of a sub-group, which are victims by themselves.
 func (c *candidates) split(part eligible.Gang) {
 	if c.subGroups == nil {
 		c.subGroups = map[types.UID]gang.Ref{}
@@ -253,8 +254,8 @@ func (c *candidates) membersOf(together []gang.Ref) eligible.Members {
 	return c.running
 }
 
-// running is Cache.Running with the members at Permit, which can be requeued. While other members are on their way to their node it waits
-// for these.
+// running returns the running members of a gang and how many it needs, as Cache.Running does. Members at Permit count as running, since
+// they can be requeued, unless other members are on their way to their node.
 func (c *candidates) running(name gang.Ref) (pods []*v1.Pod, least int) {
 	if pods, least = c.cache.Placed(name); !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !c.placed(p) }) {
 		return pods, least
@@ -267,7 +268,7 @@ func (c *candidates) placed(pod *v1.Pod) bool {
 	return c.atPermit[pod.UID] || c.cache.Bound(pod)
 }
 
-// raw returns the capacity of each node without some of its victims.
+// raw returns, by node index, the victims of a node and a function for its slots without some of these.
 func (c *candidates) raw(ctx context.Context) []evict.RawNode {
 	raw := make([]evict.RawNode, len(c.Nodes))
 	for i, entry := range c.byNode {
@@ -307,6 +308,7 @@ func (c *candidates) victims(picks []evict.Pick) (gone []*v1.Pod) {
 	return gone
 }
 
+// noHelp returns the verdict if no victim set helps: NoVictims if there are no candidates.
 func (c *candidates) noHelp() Verdict {
 	if c.exist {
 		return NoHelp

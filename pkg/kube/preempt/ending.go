@@ -65,7 +65,7 @@ func (p *Preemptor) awaitsEnd(ctx context.Context, a *place.Attempt, found *solu
 	return true
 }
 
-// free returns the assigned nodes where no pod is evicted. Other nodes are not held: other gangs may evict pods there.
+// free returns the node assignments of soon on nodes where it evicts no pod. Other nodes are not held: other gangs may evict pods there.
 func free(a *place.Attempt, soon *solution) []gang.Assignment {
 	own, _ := a.Split(soon.Places)
 	gone := map[types.UID]bool{}
@@ -93,7 +93,7 @@ func (p *Preemptor) tryAgain(ctx context.Context, group gang.Ref, representative
 	}()
 }
 
-// fewerSoon returns what costs less than an eviction after the ending pods are gone; nil if nothing does.
+// fewerSoon returns the solution after the ending pods are gone, if it costs less than found; else nil.
 func (p *Preemptor) fewerSoon(ctx context.Context, a *place.Attempt, found *solution) *solution {
 	ending := onNodesOf(a, p.Cache.ExpectedToEnd(a.Group.Whole(), p.isGone))
 	if len(ending) == 0 {

@@ -110,7 +110,8 @@ func (p *Preemptor) overChoices(ctx context.Context, attempts []*place.Attempt) 
 	return attempts[0], nil, result
 }
 
-// overGangSets looks for victims for all gangs that a group needs, or for the minimal set of gangs with the cheapest victims.
+// overGangSets returns the attempt with the cheapest victims over the minimal sets of gangs that the group can start with. Without victims
+// the verdict is the first set's, or LeftOut.
 func (p *Preemptor) overGangSets(ctx context.Context, a *place.Attempt) (best *place.Attempt, found *solution, result Verdict) {
 	fewest, err := a.MinimalAttempts(ctx)
 	if err != nil {
@@ -162,7 +163,7 @@ func (p *Preemptor) may(a *place.Attempt) Verdict {
 	switch {
 	case needed(a) == nil:
 		return Surplus
-	case !a.Counted() || a.Group.Holding:
+	case !a.CapacityKnown() || a.Group.Holding:
 		return NoHelp
 	}
 	return Evicts

@@ -61,7 +61,8 @@ var (
 	allBelow  = extent{lacks: math.MaxUint64}
 )
 
-// own separates members of several quotas in the attempt, where some may not use the capacity of all victims.
+// own replaces the attempt if its members are of several quotas and some victims free capacity for only some of these. The new attempt
+// records which quotas may use the capacity of which victim.
 func (c *candidates) own(ctx context.Context) (err error) {
 	if c.claim == nil {
 		return nil

@@ -66,14 +66,14 @@ func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*sol
 	return revoked, Evicts, overdue
 }
 
-// byRights looks for victims of lower priority, and for pods of quotas above their fair share. There are no candidates if the preemptor may
-// evict neither.
+// byRights returns the cheapest set of victims of lower priority, and of pods that quotas may reclaim. It does not consider overdue quotas.
+// There are no candidates if the preemptor may evict neither.
 func (p *Preemptor) byRights(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
 	if why := p.forbidden(a); why != Evicts {
 		return nil, why, &candidates{Attempt: a, byNode: make([]onNode, len(a.Nodes))}
 	}
-	if share := p.share(a); share != nil {
-		found, verdict, c := p.chooseBelow(ctx, share, extent{})
+	if sample := p.sample(a); sample != nil {
+		found, verdict, c := p.chooseBelow(ctx, sample, extent{})
 		if found != nil && found.cost.Violations == 0 && longestGrace(found.gone) <= p.Limits().MaxGrace {
 			return found, verdict, c
 		}
@@ -98,8 +98,8 @@ func (p *Preemptor) byRights(ctx context.Context, a *place.Attempt) (*solution, 
 	return found, verdict, c
 }
 
-// share returns an attempt for a pod without a gang on evenly spread nodes; nil if all nodes count, or quotas may need victims elsewhere.
-func (p *Preemptor) share(a *place.Attempt) *place.Attempt {
+// sample returns an attempt for a pod without a gang on evenly spread nodes; nil if all nodes count, or quotas may need victims elsewhere.
+func (p *Preemptor) sample(a *place.Attempt) *place.Attempt {
 	if !a.Group.Alone || p.claim(a.Group, eligible.NoTimeLimit, extent{}) != nil {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (p *Preemptor) share(a *place.Attempt) *place.Attempt {
 // mostSmaller bounds the searches for sets that cost quotas less of their mins.
 const mostSmaller = 8
 
-// chooseBelow looks for victims of one extent.
+// chooseBelow returns the cheapest victims within limits. For a pod without a gang, the victims' highest priority is as low as possible.
 func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, limits extent) (*solution, Verdict, *candidates) {
 	found, verdict, c := p.choose(ctx, a, limits)
 	if found == nil || len(found.gone) == 0 || !a.Group.Alone {
@@ -231,7 +231,7 @@ func flat(nodes int) *topology.Tree {
 // isAlike returns whether all members need the same, wherever other members are.
 func (c *candidates) isAlike() bool { return !c.Dependent() && c.EqualMembers() }
 
-// outcome sets the node assignments of a solution. It returns false if there are none for interdependent members.
+// outcome sets the node assignments of a solution. It returns false if interdependent members of several quotas may not use them.
 func (c *candidates) outcome(s *solution, found evict.Found) bool {
 	if found.Plan != nil {
 		s.Outcome = place.Outcome{Places: c.Assign(found.Plan)}
@@ -248,7 +248,7 @@ type placementCheck struct {
 	members *place.Attempt // bounds the work of all its plans together
 }
 
-// Fits implements evict.Placement.
+// Fits implements evict.Placement: it plans the members without the victims in gone.
 func (p placementCheck) Fits(gone []evict.Pick) (evict.Placed, bool) {
 	found, refusal, err := p.members.Choose(p.ctx, p.goneWith(gone))
 	if refusal != nil || err != nil {
@@ -267,7 +267,8 @@ type placed struct {
 // Uses implements evict.Placed.
 func (p placed) Uses(node int) bool { return p.loads[node] != nil }
 
-// Holds implements evict.Placed.
+// Holds returns whether the plan's node assignments fit if only the victims in gone terminate, fewer than the plan was made for. It checks
+// the nodes in changed, on which victims stay; interdependent members are checked on all nodes.
 func (p placed) Holds(gone []evict.Pick, changed []int) bool {
 	if p.members.Dependent() {
 		return p.members.Fits(p.ctx, p.Outcome.Places, p.goneWith(gone))
@@ -327,7 +328,7 @@ func (q quotaCheck) Short() bool { return q.claim.Short() }
 // Frees implements evict.Quota.
 func (q quotaCheck) Frees(p evict.Pick) bool { return !q.claim.Short() || q.claim.Frees(q.pod(p)) }
 
-// SameQuota implements evict.Quota.
+// Own implements evict.Quota.
 func (q quotaCheck) Own(p evict.Pick) bool { return q.claim.SameQuota(q.pod(p)) }
 
 // Turns implements evict.Quota.

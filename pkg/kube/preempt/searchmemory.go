@@ -68,7 +68,7 @@ type nodeState struct {
 	podsWithoutGang []*v1.Pod // without a gang
 }
 
-// domainState is what one state of all nodes of a domain shows. Invariant: no node is missing. A node is in domains of several layers, each
+// domainState is what one state of all nodes of a domain shows. Invariant: a remembered one misses no node. A node is in domains of several layers, each
 // with a state of its own.
 type domainState struct {
 	end        int    // exclusive
@@ -147,6 +147,7 @@ func (p *Preemptor) quotaRevision() uint64 {
 // rights returns a number for the quota check of a pod: equal numbers for equal results, as long as no pod is evicted. nil is no quotas.
 type rights func(*v1.Pod) uint8
 
+// rights returns the rights of an attempt's members by its claims: the given one, and others that give other results.
 func (p *Preemptor) rights(a *place.Attempt, claim VictimSearch) rights {
 	if claim == nil {
 		return nil
@@ -176,7 +177,7 @@ func (c *candidates) anyIn(first string) bool {
 	return slices.ContainsFunc(c.byNode[lo:hi], func(n onNode) bool { return len(n.victims)+len(n.terminating) > 0 })
 }
 
-// empty returns the cleared node data for reuse.
+// empty takes the node data from the candidates, and returns it cleared, for reuse.
 func (c *candidates) empty() *[]onNode {
 	spare := c.byNode
 	clear(spare)
@@ -230,7 +231,7 @@ type states struct {
 	digests map[string]uint64
 }
 
-// findPaths records the positions of the nodes of a tree.
+// findPaths sets the memory's tree and the hash of each node's path in it. It forgets the domains if the tree is another one.
 func (s *states) findPaths(tree *topology.Tree) {
 	if s.memory.tree == tree {
 		return
@@ -276,7 +277,8 @@ func (s *states) domain(a *place.Attempt, from, end int) uint64 {
 	return s.hash.Sum64()
 }
 
-// lookAt returns the state of the nodes from one index to before another. Unchanged nodes cost only the read of their generations.
+// lookAt returns the state of the domain with the nodes from one index to before another: the remembered one, or a new one if a node has
+// changed. It remembers a new state unless a node is missing. Unchanged nodes cost only the read of their generations.
 func (s *states) lookAt(a *place.Attempt, from, end int) *domainState {
 	known := s.memory.domains[from]
 	unchanged, complete := known != nil && known.end == end, true
@@ -295,7 +297,7 @@ func (s *states) lookAt(a *place.Attempt, from, end int) *domainState {
 	if unchanged {
 		return known
 	}
-	fresh := s.gather(a, from, end)
+	fresh := s.stateOfDomain(a, from, end)
 	if complete {
 		s.memory.domains[from] = fresh
 	} else {
@@ -304,9 +306,10 @@ func (s *states) lookAt(a *place.Attempt, from, end int) *domainState {
 	return fresh
 }
 
-// gather combines the states of the nodes.
-func (s *states) gather(a *place.Attempt, from, end int) *domainState {
-	gathered := &domainState{end: end, lastRead: s.memory.reads}
+// stateOfDomain returns the state of the domain with the nodes from one index to before another: a hash of their paths and generations, and
+// the gangs and namespaces on them.
+func (s *states) stateOfDomain(a *place.Attempt, from, end int) *domainState {
+	state := &domainState{end: end, lastRead: s.memory.reads}
 	gangs, namespaces := map[gang.Ref]bool{}, map[string]bool{}
 	s.hash.Reset()
 	for i := from; i < end; i++ {
@@ -319,26 +322,26 @@ func (s *states) gather(a *place.Attempt, from, end int) *domainState {
 		maphash.WriteComparable(&s.hash, n.generation)
 		for _, name := range n.gangs {
 			if !gangs[name] {
-				gangs[name], gathered.gangs = true, append(gathered.gangs, name)
+				gangs[name], state.gangs = true, append(state.gangs, name)
 			}
 		}
 		for _, name := range n.namespaces {
 			if !namespaces[name] {
-				namespaces[name], gathered.namespaces = true, append(gathered.namespaces, name)
+				namespaces[name], state.namespaces = true, append(state.namespaces, name)
 			}
 		}
 	}
-	gathered.base = s.hash.Sum64()
-	return gathered
+	state.base = s.hash.Sum64()
+	return state
 }
 
-// write adds a text that cannot run into the next.
+// write adds a text to the hash, with its length, so that two texts never hash like one.
 func (s *states) write(text string) {
 	maphash.WriteComparable(&s.hash, len(text))
 	s.hash.WriteString(text)
 }
 
-// look reads a node.
+// look sets the state from the node. number is the number of the read.
 func (n *nodeState) look(node fwk.NodeInfo, number int64) {
 	*n = nodeState{generation: node.GetGeneration(), readAt: number}
 	for _, info := range node.GetPods() {

@@ -80,7 +80,7 @@ func holds(ctx context.Context, a *place.Attempt, loads [][]offer.Slots, leaving
 	return true
 }
 
-// evictable groups pods into victim bundles, without the bundles that may not be evicted in addition to the solution.
+// evictable returns the victim bundles of pods, without bundles that may not be evicted in addition to the solution's victims.
 func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][]*v1.Pod {
 	if len(pods) == 0 {
 		return nil

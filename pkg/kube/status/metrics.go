@@ -414,7 +414,7 @@ func (m *Meter) fits(a *place.Attempt, places []gang.Assignment) {
 	m.mu.Lock()
 	due := m.looked.IsZero() || now.Sub(m.looked) >= lookAgain
 	m.mu.Unlock()
-	if !due || !a.Counted() {
+	if !due || !a.CapacityKnown() {
 		return
 	}
 	largest := a.Largest(places)
