@@ -41,12 +41,12 @@ const Limit = 1024
 func Clip(message string) string { return clip(message, Limit) }
 
 // clip shortens a message to a number of bytes.
-func clip(message string, most int) string {
-	const more = " ..."
-	if len(message) <= most {
+func clip(message string, maxBytes int) string {
+	const ellipsis = " ..."
+	if len(message) <= maxBytes {
 		return message
 	}
-	return strings.ToValidUTF8(message[:max(0, most-len(more))], "") + more
+	return strings.ToValidUTF8(message[:max(0, maxBytes-len(ellipsis))], "") + ellipsis
 }
 
 // Condition returns the condition of a gang; domain is that of its bound members, if known.

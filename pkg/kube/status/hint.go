@@ -22,23 +22,23 @@ func Hint(r cache.Report) string {
 	if r.EventMember != nil {
 		owner = metav1.GetControllerOf(r.EventMember)
 	}
-	says, pods := "", fmt.Sprintf("%d more pods", r.Min-r.Exist)
+	hint, pods := "", fmt.Sprintf("%d more pods", r.Min-r.Exist)
 	if r.Min-r.Exist == 1 {
 		pods = "1 more pod"
 	}
 	switch {
 	case owner != nil:
-		says = fmt.Sprintf("; the gang starts when %s %s has created %s", owner.Kind, owner.Name, pods)
+		hint = fmt.Sprintf("; the gang starts when %s %s has created %s", owner.Kind, owner.Name, pods)
 	case r.PodGroup != nil:
-		says = "; the gang starts after the creation of " + pods
+		hint = "; the gang starts after the creation of " + pods
 	}
 	if r.PodGroup != nil {
-		says += fmt.Sprintf(", or with minMember %d", r.Exist)
+		hint += fmt.Sprintf(", or with minMember %d", r.Exist)
 	}
 	if owner != nil && owner.Kind == "MPIJob" {
-		says += fmt.Sprintf("; with launcherCreationPolicy WaitForWorkersReady the launcher comes last: use AtStartup, or schedulingPolicy.minAvailable %d", r.Exist)
+		hint += fmt.Sprintf("; with launcherCreationPolicy WaitForWorkersReady the launcher comes last: use AtStartup, or schedulingPolicy.minAvailable %d", r.Exist)
 	}
-	return says
+	return hint
 }
 
 // State returns a gang's state with the hint in the refusal's words.

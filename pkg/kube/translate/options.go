@@ -23,11 +23,11 @@ import (
 
 // options are the flags.
 type options struct {
-	sources       []string
-	backendConfig string
-	gatePods      bool
-	workers       int
-	look          time.Duration
+	sources           []string
+	backendConfig     string
+	gatePods          bool
+	workers           int
+	discoveryInterval time.Duration
 
 	kubeconfig string
 	qps        float32
@@ -88,7 +88,7 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.StringVar(&o.backendConfig, "backend-config", "", "`FILE` that says which backends there are, and what they are to do; without it all of them, with their defaults")
 	f.BoolVar(&o.gatePods, "gate-pods", false, "pods of LeaderWorkerSets are made with a scheduling gate, which goes when their gang is ready; needs the webhook")
 	f.IntVar(&o.workers, "workers", 8, "how many objects of one source are handled at a time")
-	f.DurationVar(&o.look, "discovery-interval", 10*time.Second, "how often it looks for CRDs that were not there")
+	f.DurationVar(&o.discoveryInterval, "discovery-interval", 10*time.Second, "how often it looks for CRDs that were not there")
 
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`FILE`; without it the service account of the pod")
 	f.Float32Var(&o.qps, "kube-api-qps", 500, "requests a second")
@@ -114,29 +114,29 @@ func (o *options) add(f *pflag.FlagSet) {
 
 // validate returns an error for flags that conflict, without asking a cluster.
 func (o *options) validate() error {
-	var wrong []error
+	var errs []error
 	if len(o.sources) == 0 && o.webhookPort == 0 {
-		wrong = append(wrong, fmt.Errorf("there is nothing to do: --enable-source takes any of %s", strings.Join(controller.SourceNames(), ", ")))
+		errs = append(errs, fmt.Errorf("there is nothing to do: --enable-source takes any of %s", strings.Join(controller.SourceNames(), ", ")))
 	}
 	if _, err := controller.SourcesOf(o.sources); err != nil {
-		wrong = append(wrong, fmt.Errorf("--enable-source: %w", err))
+		errs = append(errs, fmt.Errorf("--enable-source: %w", err))
 	}
 	if _, err := o.backends(); err != nil {
-		wrong = append(wrong, err)
+		errs = append(errs, err)
 	}
 	if o.gatePods && o.webhookPort == 0 {
-		wrong = append(wrong, errors.New("--gate-pods needs --webhook-port: the webhook adds the gate"))
+		errs = append(errs, errors.New("--gate-pods needs --webhook-port: the webhook adds the gate"))
 	}
 	if o.webhookPort < 0 || o.webhookPort > math.MaxUint16 {
-		wrong = append(wrong, fmt.Errorf("--webhook-port=%d is invalid; supported values: 1 to %d, or 0 for none", o.webhookPort, math.MaxUint16))
+		errs = append(errs, fmt.Errorf("--webhook-port=%d is invalid; supported values: 1 to %d, or 0 for none", o.webhookPort, math.MaxUint16))
 	}
 	if o.workers < 1 {
-		wrong = append(wrong, fmt.Errorf("--workers=%d is invalid; supported values: 1 or more", o.workers))
+		errs = append(errs, fmt.Errorf("--workers=%d is invalid; supported values: 1 or more", o.workers))
 	}
-	if o.look < time.Second {
-		wrong = append(wrong, fmt.Errorf("--discovery-interval=%s is invalid; supported values: a second or more", o.look))
+	if o.discoveryInterval < time.Second {
+		errs = append(errs, fmt.Errorf("--discovery-interval=%s is invalid; supported values: a second or more", o.discoveryInterval))
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 // backends reads the configuration of the backends. An invalid one ends the process: the defaults would start gangs by unwanted

@@ -44,16 +44,16 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	managed, err := o.manager(config, keeper)
+	managerOptions, err := o.manager(config, keeper)
 	if err != nil {
 		return err
 	}
-	m, err := manager.New(config, managed)
+	m, err := manager.New(config, managerOptions)
 	if err != nil {
 		return err
 	}
 	c, err := controller.Add(m, controller.Options{
-		Sources: sources, Config: backends, Gates: o.gatePods, Prepare: o.webhookPort != 0, Workers: o.workers, DiscoveryInterval: o.look,
+		Sources: sources, Config: backends, Gates: o.gatePods, Prepare: o.webhookPort != 0, Workers: o.workers, DiscoveryInterval: o.discoveryInterval,
 	})
 	if err != nil {
 		return err

@@ -147,13 +147,13 @@ func TestClaimed(t *testing.T) {
 	label := map[string]string{"key": "a"}
 	asks := func(key string) *v1.Pod {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: label}}
-		among(p, key, "key", nil)
+		addExclusiveTerms(p, key, "key", nil)
 		return p
 	}
 	half := asks("rack")
 	half.Spec.Affinity.PodAntiAffinity = nil
 	twice := asks("rack")
-	among(twice, "block", "key", nil)
+	addExclusiveTerms(twice, "block", "key", nil)
 	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		want bool
@@ -166,7 +166,7 @@ func TestClaimed(t *testing.T) {
 		"only with nodes":  {&v1.Pod{Spec: v1.PodSpec{Affinity: &v1.Affinity{NodeAffinity: &v1.NodeAffinity{}}}}, false},
 		"empty affinities": {&v1.Pod{Spec: v1.PodSpec{Affinity: &v1.Affinity{PodAffinity: &v1.PodAffinity{}, PodAntiAffinity: &v1.PodAntiAffinity{}}}}, false},
 	} {
-		require.Equal(t, c.want, claimed(c.pod, "rack"), name)
+		require.Equal(t, c.want, hasExclusiveTerms(c.pod, "rack"), name)
 	}
 }
 
