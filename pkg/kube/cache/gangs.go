@@ -480,15 +480,15 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	return append(effects, regraded...)
 }
 
-// resolve finds the gangs that are meant by the names in group: self, then gangs of the same API, then gangs with
+// resolve finds the gangs that are meant by the names in refs: self, then gangs of the same API, then gangs with
 // an object, then gangs of pods without one. c.mu is held.
-func (c *Cache) resolve(self gang.Ref, group []gang.Ref) {
-	for i, ref := range group {
+func (c *Cache) resolve(self gang.Ref, refs []gang.Ref) {
+	for i, ref := range refs {
 		if r := c.gangs[ref]; ref.UID != "" || r != nil && (r.Object != nil || r.Declared != nil) {
 			continue // a UID names one gang
 		}
 		if ref.String() == self.String() && ref.Source == self.Source {
-			group[i] = self
+			refs[i] = self
 			continue
 		}
 		best, rank := ref, 0
@@ -497,7 +497,7 @@ func (c *Cache) resolve(self gang.Ref, group []gang.Ref) {
 				best, rank = other, n
 			}
 		}
-		group[i] = best
+		refs[i] = best
 	}
 }
 

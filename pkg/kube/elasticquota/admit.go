@@ -148,7 +148,7 @@ func (r *Manager) ask(group *cache.Group, needed, surplus []gang.Member) quota.R
 	return a
 }
 
-func (r *Manager) want(p *v1.Pod, pays func(quota string) func(claimName) bool) quota.Want {
+func (r *Manager) want(p *v1.Pod, pays func(quotaName string) func(claimName) bool) quota.Want {
 	r.ensureKnown(p)
 	name, _ := r.quotaOf(p)
 	return quota.Want{Quota: name, Asks: r.requests(p, pays(name)), Fixed: convert.Fixed(p), Count: 1}

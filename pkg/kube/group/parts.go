@@ -225,8 +225,8 @@ func (g *Group) choose(p *parts, index, need int, policies []source.SubGroups) (
 	whole := g.Gangs[index]
 	if g.Choice == nil {
 		g.Choice = &choice.Choice{}
-		for _, gang := range g.Gangs {
-			g.Choice.Gangs = append(g.Choice.Gangs, choice.Gang{Need: gang.Need})
+		for _, groupGang := range g.Gangs {
+			g.Choice.Gangs = append(g.Choice.Gangs, choice.Gang{Need: groupGang.Need})
 		}
 	}
 	lost := 0
