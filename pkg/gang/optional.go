@@ -271,7 +271,9 @@ func (g *Group) Restricted(set choice.Set) (only *Group, ok bool) {
 		return nil, false
 	}
 	restricted := *g
-	restricted.Choice, restricted.Pending, restricted.Gangs = nil, nil, append([]Gang(nil), g.Gangs...)
+	restricted.Choice = nil
+	restricted.Pending = nil
+	restricted.Gangs = append([]Gang(nil), g.Gangs...)
 	selected := map[Ref]bool{}
 	for i := range restricted.Gangs {
 		declared := &restricted.Gangs[i]

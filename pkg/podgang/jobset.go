@@ -109,7 +109,9 @@ func oneJob(j *workloads.ReplicatedJob, js *unstructured.Unstructured, index int
 	out := newInfo(js, JobSet, fmt.Sprintf("%s-%s-%d", js.GetName(), j.Name, index))
 	out.addJobs(js, j)
 	g := &out.PodGroups[0]
-	g.Name, g.MinReplicas, g.Total = out.Name, j.Pods(), j.Pods()
+	g.Name = out.Name
+	g.MinReplicas = j.Pods()
+	g.Total = j.Pods()
 	g.Selector[workloads.JobSetIndex] = fmt.Sprint(index)
 	if leaderFirst && g.Total > 1 {
 		g.MinReplicas, g.LeaderFirst = 1, "followers are created only after the leader of their Job is scheduled"

@@ -40,7 +40,10 @@ func DecodeDevices(raw runtime.Object) (a DeviceArgs, err error) {
 	if !ok {
 		return DeviceArgs{}, fmt.Errorf("%s: got %T; supported values: arguments as JSON", devicesKind, raw)
 	}
-	kind, apiVersion, allocator, disable := devicesKind, argsAPIVersion, "", false
+	kind := devicesKind
+	apiVersion := argsAPIVersion
+	allocator := ""
+	disable := false
 	var scoring, templates json.RawMessage
 	err = strictjson.Object(devicesKind, unknown.Raw,
 		strictjson.Field{Name: "apiVersion", Into: &apiVersion, Legal: argsAPIVersion, Check: func() bool { return apiVersion == argsAPIVersion }},

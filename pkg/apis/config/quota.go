@@ -70,7 +70,9 @@ func DecodeQuota(raw runtime.Object) (QuotaArgs, error) {
 	}
 	const flag, positive, amounts = "true, false", "a duration > 0, such as 120s", "amounts by resource"
 	kind, apiVersion := quotaKind, argsAPIVersion
-	delay, every, snapshot := metav1.Duration{Duration: a.Delay}, metav1.Duration{Duration: a.Every}, metav1.Duration{Duration: 1}
+	delay := metav1.Duration{Duration: a.Delay}
+	every := metav1.Duration{Duration: a.Every}
+	snapshot := metav1.Duration{Duration: 1}
 	parent, hint := true, true
 	var hooks, def, system json.RawMessage
 	policies := []string{"Any", "LowerPriority", "Never"}

@@ -42,7 +42,9 @@ func newObject(kind schema.GroupVersionKind, info *podgang.PodGangInfo, name str
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[LabelManagedBy], labels[LabelGang], labels[LabelOwner] = ManagedBy, gangLabel(info.Name), string(info.Owner.UID)
+	labels[LabelManagedBy] = ManagedBy
+	labels[LabelGang] = gangLabel(info.Name)
+	labels[LabelOwner] = string(info.Owner.UID)
 	u.SetLabels(labels)
 	o := info.Owner
 	_ = unstructured.SetNestedSlice(u.Object, []any{map[string]any{

@@ -114,7 +114,9 @@ func (c *Cache) pointer(meant gang.Ref) string {
 func (c *Cache) setObject(ref gang.Ref, pg *sigs.PodGroup, more source.More) {
 	c.mu.Lock()
 	r := c.record(ref)
-	old, said, parent := r.Object, r.More, r.owner
+	old := r.Object
+	said := r.More
+	parent := r.owner
 	r.Object, r.More = pg, more
 	effects := c.redeclare(r)
 	notes := c.takeNotes(r)
@@ -453,7 +455,10 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	r.Declared, r.stale = nil, false
 	c.findOwner(r)
 	declaring := r.Gang
-	declaring.Finished, declaring.Denied, declaring.Pointer, declaring.Gate = r.Finished, c.denied, c.pointer, c.gate
+	declaring.Finished = r.Finished
+	declaring.Denied = c.denied
+	declaring.Pointer = c.pointer
+	declaring.Gate = c.gate
 	declaring.Expected = c.kinds[r.owner.Kind].expected || c.seeks(r.owner.Kind)
 	declaring.Known = func(ref gang.Ref) bool { return c.gangs[ref] != nil }
 	declaring.Siblings, declaring.Above, declaring.Children = c.siblings(r.owner), c.above(r.Owner), c.children(r, declaring)

@@ -93,8 +93,12 @@ func trimPod(pod *v1.Pod) *v1.Pod {
 		out.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.Unix(end, 0)}}}}
 	}
 	if !source.GangOf(pod).IsZero() {
-		out.Labels, out.Annotations, out.OwnerReferences = pod.Labels, pod.Annotations, pod.OwnerReferences
-		out.Spec.NodeName, out.Spec.SchedulerName, out.Spec.SchedulingGroup = pod.Spec.NodeName, pod.Spec.SchedulerName, pod.Spec.SchedulingGroup
+		out.Labels = pod.Labels
+		out.Annotations = pod.Annotations
+		out.OwnerReferences = pod.OwnerReferences
+		out.Spec.NodeName = pod.Spec.NodeName
+		out.Spec.SchedulerName = pod.Spec.SchedulerName
+		out.Spec.SchedulingGroup = pod.Spec.SchedulingGroup
 	}
 	return out
 }

@@ -54,7 +54,9 @@ func (w *stringPool) shareStrings(node *v1.Node) *v1.Node {
 		}
 	}
 	trimmedNode.Spec.Taints = copyEach(node.Spec.Taints, func(t *v1.Taint) {
-		t.Key, t.Value, t.Effect = w.intern(t.Key), w.intern(t.Value), v1.TaintEffect(w.intern(string(t.Effect)))
+		t.Key = w.intern(t.Key)
+		t.Value = w.intern(t.Value)
+		t.Effect = v1.TaintEffect(w.intern(string(t.Effect)))
 	})
 	trimmedNode.Status.Capacity, trimmedNode.Status.Allocatable = shareKeys(w, node.Status.Capacity), shareKeys(w, node.Status.Allocatable)
 	trimmedNode.Status.Conditions = copyEach(node.Status.Conditions, func(c *v1.NodeCondition) {

@@ -172,7 +172,10 @@ func Template(pod *v1.Pod) string {
 func Occupies(pod *v1.Pod, requests quota.List) string {
 	w := words(make([]byte, 0, 256))
 	w.addRequirements(pod, requests)
-	ports, volumes, claims, antiAffinity := schedutil.GetHostPorts(pod), boundVolumes(&pod.Spec), pod.Spec.ResourceClaims, []v1.PodAffinityTerm(nil)
+	ports := schedutil.GetHostPorts(pod)
+	volumes := boundVolumes(&pod.Spec)
+	claims := pod.Spec.ResourceClaims
+	antiAffinity := []v1.PodAffinityTerm(nil)
 	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
 		antiAffinity = a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}

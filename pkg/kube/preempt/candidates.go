@@ -105,7 +105,9 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 		found[i] = len(entry.victims)+len(entry.terminating) > 0
 		blocks[i] = slices.ContainsFunc(entry.pods, a.KeptOffBy) || slices.ContainsFunc(entry.terminating, a.KeptOffBy)
 	})
-	c.exist, c.late, c.blocksOthers = slices.Contains(found, true), slices.Contains(late, true), slices.Contains(blocks, true)
+	c.exist = slices.Contains(found, true)
+	c.late = slices.Contains(late, true)
+	c.blocksOthers = slices.Contains(blocks, true)
 	return c
 }
 
@@ -130,7 +132,10 @@ func (c *candidates) addVictim(entry *onNode, pod *v1.Pod, gangs map[gang.Ref]in
 	victim := c.victim(pod)
 	if g > 0 && !c.joining[pod.UID] {
 		standing := c.standings[g-1]
-		victim.Gang, victim.Started, victim.Leads, victim.Rank = g, standing.StartedOf(pod), standing.Leads[pod.UID] > 0, eligible.Rank(pod)
+		victim.Gang = g
+		victim.Started = standing.StartedOf(pod)
+		victim.Leads = standing.Leads[pod.UID] > 0
+		victim.Rank = eligible.Rank(pod)
 	}
 	entry.victims, entry.pods = append(entry.victims, victim), append(entry.pods, pod)
 }
@@ -197,7 +202,10 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 		g := evict.Gang{Gang: running.Gang, Whole: !slices.ContainsFunc(running.Pods, func(p *v1.Pod) bool { return !mayEvict(p) }) && c.mayAll(running.Pods)}
 		g.Group = group
 		allVictims, someVictims = allVictims && g.Whole, someVictims || g.Spare > 0 || requeues || g.Whole && len(g.Above) > 0
-		gangs, names, runs, joined = append(gangs, g), append(names, running.Ref), append(runs, running.Pods), append(joined, requeues)
+		gangs = append(gangs, g)
+		names = append(names, running.Ref)
+		runs = append(runs, running.Pods)
+		joined = append(joined, requeues)
 		standings = append(standings, eligible.StandingOf(running))
 		if running.IsPart() {
 			c.split(running)
@@ -211,7 +219,9 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 			v := c.unshaped(p, convert.Requests(p))
 			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
 		}
-		c.gangs, c.runningPods, c.standings = append(c.gangs, g), append(c.runningPods, runs[i]), append(c.standings, standings[i])
+		c.gangs = append(c.gangs, g)
+		c.runningPods = append(c.runningPods, runs[i])
+		c.standings = append(c.standings, standings[i])
 		if allVictims || g.Spare > 0 || joined[i] || g.Whole && len(g.Above) > 0 {
 			numbers[names[i]] = len(c.gangs)
 		}

@@ -127,7 +127,9 @@ func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, limits ex
 		if smaller, _, fromSmaller := p.choose(ctx, a, limits); smaller == nil || smaller.cost.Violations > found.cost.Violations {
 			start = (start+len(lower))/2 + 1
 		} else {
-			found, c, lower = smaller, fromSmaller, lower[:(start+len(lower))/2]
+			found = smaller
+			c = fromSmaller
+			lower = lower[:(start+len(lower))/2]
 		}
 	}
 	return found, verdict, c

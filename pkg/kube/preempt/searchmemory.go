@@ -235,7 +235,9 @@ func (s *states) findPaths(tree *topology.Tree) {
 	if s.memory.tree == tree {
 		return
 	}
-	s.memory.tree, s.memory.paths, s.memory.domains = tree, make([]uint64, tree.NumNodes()), map[int]*domainState{}
+	s.memory.tree = tree
+	s.memory.paths = make([]uint64, tree.NumNodes())
+	s.memory.domains = map[int]*domainState{}
 	for i := range s.memory.paths {
 		s.hash.Reset()
 		for d := tree.Node(i); d != topology.Root; d = tree.Parent(d) {

@@ -137,7 +137,11 @@ func (d *Declaration) fromObject(g Gang) {
 	if s := sourceOf(g.Ref.Source); s != nil && s.AddFamily != nil && g.More.Owner != (OwnerKey{}) {
 		g.More = d.withFamily(g, s.AddFamily)
 	}
-	d.Group, d.EvictWhole, d.Levels, d.Priority, d.NeverPreempts = g.More.Group, g.More.EvictWhole, g.More.Above, g.More.Priority, g.More.NeverPreempts
+	d.Group = g.More.Group
+	d.EvictWhole = g.More.EvictWhole
+	d.Levels = g.More.Above
+	d.Priority = g.More.Priority
+	d.NeverPreempts = g.More.NeverPreempts
 	d.addOrigin("PodGroup "+convert.Key(pg.Namespace, pg.Name), func(key string) (string, bool) {
 		if value, ok := g.More.Values[key]; ok {
 			return value, ok
@@ -159,7 +163,9 @@ func (d *Declaration) fromObject(g Gang) {
 	d.setProblem(g.More.Problem)
 	d.SubGroups, d.branches = slices.Clone(g.More.SubGroups), g.More.Branches
 	d.Notes = append(d.Notes, g.More.Notes...)
-	d.UID, d.Created, d.Min = string(pg.UID), pg.CreationTimestamp.Time, max(1, int(pg.Spec.MinMember))
+	d.UID = string(pg.UID)
+	d.Created = pg.CreationTimestamp.Time
+	d.Min = max(1, int(pg.Spec.MinMember))
 	if pg.Spec.MinMember < 0 { // 0 is an absent value, which means the default, 1
 		d.note(InvalidAnnotation, fmt.Sprintf("spec.minMember: %d is invalid; supported values: an integer ≥ 1; 1 is used", pg.Spec.MinMember))
 	}

@@ -79,7 +79,9 @@ func WayOf(pod *v1.Pod) string {
 
 // OtherGangs returns a message if a pod names another gang than the one that it is a member of; else "".
 func OtherGangs(pod *v1.Pod) string {
-	effective, ref, rivals := "", gang.Ref{}, []string(nil)
+	effective := ""
+	ref := gang.Ref{}
+	rivals := []string(nil)
 	for i := range All {
 		s := &All[i]
 		name := s.NameOf(pod)

@@ -42,7 +42,9 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	var status batchv1.JobStatus
 	err := workloads.Read(u, "spec", &spec)
 	_ = workloads.Read(u, "status", &status)
-	out.Size, out.Remaining, out.Succeeded = int(spec.Pods()), int(spec.Left(&status)), int(spec.Succeeded(&status))
+	out.Size = int(spec.Pods())
+	out.Remaining = int(spec.Left(&status))
+	out.Succeeded = int(spec.Succeeded(&status))
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Labels: u.GetLabels(), Annotations: out.Values}} // a Job has the labels of its pods
 	if name := jobSetGang(pod); name != "" {
 		out.Parent, out.MakesFor = OwnerKey{

@@ -152,7 +152,9 @@ func (g *Gang) progress(part Part, attempt string) (left, succeeded int) {
 		if job.MakesFor != g.Ref {
 			continue
 		}
-		left, succeeded, unknown = left+job.Remaining, succeeded+job.Succeeded, unknown-1
+		left += job.Remaining
+		succeeded += job.Succeeded
+		unknown--
 		if job.Remaining == 0 {
 			ended--
 		}

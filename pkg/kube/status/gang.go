@@ -101,7 +101,9 @@ func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.
 	out.Phase = phase(s, n)
 	out.OccupiedBy = strings.Join(n.Owners, ",")
 	out.Scheduled = int32(n.Bound + n.Succeeded + n.Failed)
-	out.Running, out.Succeeded, out.Failed = int32(n.Running), int32(n.Succeeded), int32(n.Failed)
+	out.Running = int32(n.Running)
+	out.Succeeded = int32(n.Succeeded)
+	out.Failed = int32(n.Failed)
 	out.Domain = n.Domain
 	if out.ScheduleStartTime == nil && (s.Planned > 0 || n.Bound > 0) {
 		out.ScheduleStartTime = &now

@@ -212,7 +212,9 @@ func (m *Meter) Register(collectors ...prometheus.Collector) {
 
 // SetSources sets what the Meter reads: the cache, the number of Filter runs, and the nodes of pods without a gang.
 func (m *Meter) SetSources(c *cache.Cache, filterRuns func() int64, nodeOf NodeOf) {
-	m.cache, m.filters, m.nodeOf = c, filterRuns, nodeOf
+	m.cache = c
+	m.filters = filterRuns
+	m.nodeOf = nodeOf
 }
 
 func (m *Meter) collectors() []prometheus.Collector {

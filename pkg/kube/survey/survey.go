@@ -188,7 +188,9 @@ func readVersion(versions []schema.GroupVersionResource, served func(schema.Grou
 	i := slices.IndexFunc(versions, func(r schema.GroupVersionResource) bool {
 		ok, err := served(r)
 		if err != nil {
-			resource, state, message = name(r), Denied, err.Error()
+			resource = name(r)
+			state = Denied
+			message = err.Error()
 		}
 		return ok || err != nil
 	})

@@ -139,7 +139,9 @@ func (s *leaderWorkerSet) checkSubGroups(path *field.Path) field.ErrorList {
 	if p.SubGroupSize == nil {
 		return field.ErrorList{field.Required(path.Child("subGroupSize"), "")}
 	}
-	size, sub, problem := s.size(), int(*p.SubGroupSize), ""
+	size := s.size()
+	sub := int(*p.SubGroupSize)
+	problem := ""
 	switch {
 	case sub < 1:
 		problem = "must be greater than or equal to 1"
