@@ -211,7 +211,8 @@ func (s *cliqueSet) check() error {
 		g := &s.spec.Template.PodCliqueScalingGroups[i]
 		parts += limitGangs(workloads.OrOne(g.Replicas)) * int64(1+len(g.CliqueNames))
 	}
-	return checkGangLimit(s.object, "spec.replicas, spec.template.podCliqueScalingGroups[].replicas", limitGangs(s.spec.Replicas)*min(parts, MaxGangs+1))
+	return checkGangLimit(s.object, "spec.replicas, spec.template.podCliqueScalingGroups[].replicas",
+		limitGangs(s.spec.Replicas)*min(parts, MaxGangs+1))
 }
 
 // replica returns the gangs of one replica: the base, and the scaled ones.
@@ -294,7 +295,8 @@ func (s *cliqueSet) addScaled(info *PodGangInfo, g *scalingGroup, name string) e
 		}
 		names = append(names, name+"-"+clique)
 	}
-	constraint, err := s.constraint(fmt.Sprintf("spec.template.podCliqueScalingGroups[%s]", g.Name), g.TopologyConstraint, s.spec.Template.TopologyConstraint)
+	constraint, err := s.constraint(fmt.Sprintf("spec.template.podCliqueScalingGroups[%s]", g.Name), g.TopologyConstraint,
+		s.spec.Template.TopologyConstraint)
 	if err != nil || constraint == nil {
 		return err
 	}
@@ -322,7 +324,10 @@ func (s *cliqueSet) constraint(path string, p, parent *packDomain) (*TopologyCon
 		}
 		key, ok := s.domains[topology][d.domain]
 		if !ok {
-			return nil, &Error{ReasonKeyNotMapped, fmt.Sprintf("PodCliqueSet %s/%s: %s: topology domain %q does not exist in ClusterTopologyBinding %q", s.object.GetNamespace(), s.object.GetName(), path, d.domain, topology)}
+			return nil, &Error{
+				ReasonKeyNotMapped, fmt.Sprintf("PodCliqueSet %s/%s: %s: topology domain %q does not exist in ClusterTopologyBinding %q",
+					s.object.GetNamespace(), s.object.GetName(), path, d.domain, topology),
+			}
 		}
 		*d.key = key
 	}

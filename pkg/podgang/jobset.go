@@ -41,8 +41,11 @@ func FromJobSet(js *unstructured.Unstructured, pods []metav1.Object) ([]*PodGang
 			info := newInfo(js, JobSet, js.GetName()+"-"+j.Name)
 			info.addJobs(js, j)
 			out = append(out, info)
-		case len(jointInfo.PodGroups) > 0 && cmp.Or(jointInfo.SchedulerName, corev1.DefaultSchedulerName) != cmp.Or(scheduler(j), corev1.DefaultSchedulerName):
-			return nil, invalidField(js, "spec.replicatedJobs[].template.spec.template.spec.schedulerName: %q and %q; supported values: one scheduler for all that start together", jointInfo.SchedulerName, scheduler(j))
+		case len(jointInfo.PodGroups) > 0 &&
+			cmp.Or(jointInfo.SchedulerName, corev1.DefaultSchedulerName) != cmp.Or(scheduler(j), corev1.DefaultSchedulerName):
+			return nil, invalidField(js,
+				"spec.replicatedJobs[].template.spec.template.spec.schedulerName: %q and %q; supported "+
+					"values: one scheduler for all that start together", jointInfo.SchedulerName, scheduler(j))
 		default:
 			jointInfo.addJobs(js, j)
 		}

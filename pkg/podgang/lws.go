@@ -74,7 +74,8 @@ func lwsGroupOf(pod metav1.Object) (g lwsGroup, ok bool) {
 		index = suffix
 	}
 	n, err := strconv.Atoi(index)
-	return lwsGroup{n, labels[lwsv1.RevisionKey]}, err == nil && n >= 0 && labels[lwsv1.SetNameLabelKey] != "" && labels[lwsv1.RevisionKey] != ""
+	return lwsGroup{n, labels[lwsv1.RevisionKey]}, err == nil && n >= 0 && labels[lwsv1.SetNameLabelKey] != "" &&
+		labels[lwsv1.RevisionKey] != ""
 }
 
 // gang returns the gang of one group.
@@ -84,7 +85,9 @@ func (s *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods 
 	template := &s.LeaderWorkerTemplate
 	out.SchedulerName, out.Queue = template.WorkerTemplate.Spec.SchedulerName, lws.GetAnnotations()[annotationQueue]
 	out.PriorityClassName = template.WorkerTemplate.Spec.PriorityClassName
-	out.Labels = map[string]string{lwsv1.SetNameLabelKey: lws.GetName(), lwsv1.GroupIndexLabelKey: strconv.Itoa(g.index), lwsv1.RevisionKey: g.revision}
+	out.Labels = map[string]string{
+		lwsv1.SetNameLabelKey: lws.GetName(), lwsv1.GroupIndexLabelKey: strconv.Itoa(g.index), lwsv1.RevisionKey: g.revision,
+	}
 	size := s.size(pods)
 	group := PodGroupInfo{
 		Name: name, MinReplicas: size, Total: size, Selector: maps.Clone(out.Labels), MinResources: s.resources(size),
@@ -111,7 +114,8 @@ func (s *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods 
 		out.note(ReasonTwoRules, "%s is not what counts; %s is used", constraints[1].Where, constraints[0].Where)
 	}
 	if l := template.LeaderTemplate; l != nil && l.Spec.SchedulerName != out.SchedulerName {
-		out.note(ReasonUnsupported, "leader and workers have other schedulers, %q and %q: they start together only if one scheduler has them all", l.Spec.SchedulerName, out.SchedulerName)
+		out.note(ReasonUnsupported, "leader and workers have other schedulers, %q and %q: they start together only if one scheduler has them all",
+			l.Spec.SchedulerName, out.SchedulerName)
 	}
 	return out
 }
@@ -176,5 +180,6 @@ func equalConstraints(a, b *TopologyConstraint) bool {
 		return a.Spec == b.Spec && a.Tiers == b.Tiers
 	}
 	return cmp.Or(a.Tiers.Mode, "hard") == cmp.Or(b.Tiers.Mode, "hard") && a.Tiers.HighestTierName == b.Tiers.HighestTierName &&
-		(a.Tiers.HighestTier == nil) == (b.Tiers.HighestTier == nil) && (a.Tiers.HighestTier == nil || *a.Tiers.HighestTier == *b.Tiers.HighestTier)
+		(a.Tiers.HighestTier == nil) == (b.Tiers.HighestTier == nil) &&
+		(a.Tiers.HighestTier == nil || *a.Tiers.HighestTier == *b.Tiers.HighestTier)
 }

@@ -135,7 +135,10 @@ func (t Topology) rulesOfSpec(c *TopologyConstraint) (out *scheduling.GatherSpec
 	}
 	for _, r := range out.Rules {
 		if !t.hasLayer(r.Layer) {
-			notes = append(notes, Note{Reason: ReasonTierUnknown, Message: fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, r.Layer, scheduling.TopologyName)})
+			notes = append(notes, Note{
+				Reason:  ReasonTierUnknown,
+				Message: fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, r.Layer, scheduling.TopologyName),
+			})
 		}
 	}
 	return out, notes, nil
@@ -150,7 +153,9 @@ func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (s
 			return nil, nil, t.topologyError(c)
 		}
 		if !ok {
-			return nil, nil, &Error{ReasonKeyNotMapped, fmt.Sprintf("%s.required: %q is no label key of a layer; nothing is written for the gang", c.Where, key)}
+			return nil, nil, &Error{
+				ReasonKeyNotMapped, fmt.Sprintf("%s.required: %q is no label key of a layer; nothing is written for the gang", c.Where, key),
+			}
 		}
 		required = layer
 	}
@@ -161,7 +166,10 @@ func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (s
 	layer, ok := layerOf(key)
 	switch {
 	case !ok:
-		return gatherSpec(nil, required), []Note{{Reason: ReasonKeyNotMapped, Info: true, Message: fmt.Sprintf("%s.preferred: %q is no label key of a layer; it has no effect", c.Where, key)}}, nil
+		return gatherSpec(nil, required), []Note{{
+			Reason: ReasonKeyNotMapped, Info: true,
+			Message: fmt.Sprintf("%s.preferred: %q is no label key of a layer; it has no effect", c.Where, key),
+		}}, nil
 	case layer == required:
 		return gatherSpec(nil, required), nil, nil
 	}
@@ -185,9 +193,12 @@ func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, [
 	top := int32(len(names) - 1)
 	switch soft := c.Tiers.soft(); {
 	case !hasTier && !soft:
-		return nil, []Note{{Reason: ReasonTierMissing, Message: c.Where + ": mode is hard and no tier is given: that is no constraint; give highestTierAllowed"}}, nil
+		return nil, []Note{{
+			Reason: ReasonTierMissing, Message: c.Where + ": mode is hard and no tier is given: that is no constraint; give highestTierAllowed",
+		}}, nil
 	case !soft && tier > 0 && t.Layers == nil:
-		return nil, nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: tier %d needs ClusterNetworkTopology %s, which does not exist", c.Where, tier, scheduling.TopologyName)}
+		return nil, nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: tier %d needs ClusterNetworkTopology %s, which does not exist", c.Where,
+			tier, scheduling.TopologyName)}
 	case !hasTier:
 		return gatherSpec(names[1:], ""), nil, nil
 	case tier == 0 && soft:
@@ -197,7 +208,10 @@ func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, [
 	case soft:
 		return gatherSpec(names[1:min(tier, top)+1], ""), nil, nil
 	case tier > top:
-		return nil, []Note{{Reason: ReasonTierTooHigh, Message: fmt.Sprintf("%s: highestTierAllowed is %d, and the topology has %d tiers above the nodes: that is no constraint", c.Where, tier+t.NodeTier, top)}}, nil
+		return nil, []Note{{
+			Reason: ReasonTierTooHigh, Message: fmt.Sprintf(
+				"%s: highestTierAllowed is %d, and the topology has %d tiers above the nodes: that is no constraint", c.Where, tier+t.NodeTier, top),
+		}}, nil
 	}
 	return gatherSpec(names[1:tier], names[tier]), nil, nil
 }
@@ -228,7 +242,12 @@ func (t Topology) tierOf(c *TopologyConstraint) (tier int32, hasTier bool, err e
 	if tier, ok := t.TierNames[name]; ok {
 		return max(0, tier-t.NodeTier), true, nil
 	}
-	return 0, false, &Error{ReasonTierUnknown, fmt.Sprintf("%s.highestTierName: unknown topology tier name %q; supported values: a layer of the ClusterNetworkTopology or its label key: %v", c.Where, name, names)}
+	return 0, false, &Error{
+		ReasonTierUnknown,
+		fmt.Sprintf(
+			"%s.highestTierName: unknown topology tier name %q; supported values: a layer of the ClusterNetworkTopology or its label key: %v",
+			c.Where, name, names),
+	}
 }
 
 // gatherSpec returns a spec that prefers some layers, and requires a layer unless that is "".
@@ -399,7 +418,9 @@ func (t Topology) TiersOf(c *TopologyConstraint) (*Tiers, []Note, error) {
 	}
 	i := slices.Index(t.layersBottomUp(), layer)
 	if i < 0 {
-		return nil, nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, layer, scheduling.TopologyName)}
+		return nil, nil, &Error{
+			ReasonTierUnknown, fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, layer, scheduling.TopologyName),
+		}
 	}
 	tier := int32(i) + t.NodeTier
 	return &Tiers{Mode: "hard", HighestTier: &tier}, notes, nil
@@ -413,7 +434,9 @@ func (t Topology) givenTiers(c *TopologyConstraint) (*Tiers, []Note, error) {
 	case tiers.HighestTier != nil && tiers.HighestTierName != "":
 		return nil, nil, &Error{ReasonInvalid, BothTiers}
 	case tiers.HighestTier != nil && *tiers.HighestTier < 0:
-		return nil, nil, &Error{ReasonInvalid, fmt.Sprintf("%s.highestTierAllowed: Invalid value: %d: %s", c.Where, *tiers.HighestTier, notNegative)}
+		return nil, nil, &Error{
+			ReasonInvalid, fmt.Sprintf("%s.highestTierAllowed: Invalid value: %d: %s", c.Where, *tiers.HighestTier, notNegative),
+		}
 	case tiers.HighestTier == nil && tiers.HighestTierName == "" && !tiers.soft():
 		_, notes, err := t.rulesOfTiers(c)
 		return nil, notes, err

@@ -74,7 +74,8 @@ func ValidateLeaderWorkerSet(lws, old *unstructured.Unstructured) Verdict {
 		return out
 	}
 	var former leaderWorkerSet
-	if text := describeTopology(set.NetworkTopology); read(old, &former.LeaderWorkerSetSpec) == nil && text != describeTopology(former.NetworkTopology) {
+	if text := describeTopology(set.NetworkTopology); read(old, &former.LeaderWorkerSetSpec) == nil &&
+		text != describeTopology(former.NetworkTopology) {
 		out.Errors = append(out.Errors, field.Invalid(path, text, "field is immutable"))
 	}
 	return out.withoutErrorsOf(ValidateLeaderWorkerSet(old, nil))
@@ -161,11 +162,13 @@ func ValidateVolcano(object, old *unstructured.Unstructured) Verdict {
 	spec := field.NewPath("spec")
 	out = out.And(checkTopology(fields.NetworkTopology, spec.Child("networkTopology")))
 	for i, p := range fields.SubGroupPolicy {
-		out = out.And(checkTopology(p.NetworkTopology, spec.Child("subGroupPolicy").Index(i).Child("networkTopology")).prefixDetail("in subGroupPolicy '" + p.Name + "': "))
+		path := spec.Child("subGroupPolicy").Index(i).Child("networkTopology")
+		out = out.And(checkTopology(p.NetworkTopology, path).prefixDetail("in subGroupPolicy '" + p.Name + "': "))
 	}
 	for i, t := range fields.Tasks {
 		if t.PartitionPolicy != nil {
-			out = out.And(checkTopology(t.PartitionPolicy.NetworkTopology, spec.Child("tasks").Index(i).Child("partitionPolicy", "networkTopology")).prefixDetail("in task '" + t.Name + "': "))
+			path := spec.Child("tasks").Index(i).Child("partitionPolicy", "networkTopology")
+			out = out.And(checkTopology(t.PartitionPolicy.NetworkTopology, path).prefixDetail("in task '" + t.Name + "': "))
 		}
 	}
 	if old != nil {
@@ -276,7 +279,8 @@ func ValidatePodCliqueSet(pcs, old *unstructured.Unstructured, rules CliqueSetRu
 			out.Errors = append(out.Errors, mnnvl(path.Child("cliques").Key(c.Name).Child("annotations"), c.Annotations, rules.Backend)...)
 		}
 		for _, g := range set.Template.PodCliqueScalingGroups {
-			out.Errors = append(out.Errors, mnnvl(path.Child("podCliqueScalingGroups").Key(g.Name).Child("annotations"), g.Annotations, rules.Backend)...)
+			out.Errors = append(out.Errors,
+				mnnvl(path.Child("podCliqueScalingGroups").Key(g.Name).Child("annotations"), g.Annotations, rules.Backend)...)
 		}
 	}
 	for _, g := range set.Template.PodCliqueScalingGroups {
@@ -298,7 +302,8 @@ func mnnvl(path *field.Path, annotations map[string]string, backend string) (out
 		annotationMNNVLGroup: annotations[annotationMNNVLGroup] != "" && annotations[annotationMNNVLGroup] != "none",
 	} {
 		if requestsMNNVL {
-			out = append(out, field.Invalid(path.Key(key), annotations[key], backend+" backend does not support MNNVL; remove the annotation or use kai-scheduler"))
+			out = append(out,
+				field.Invalid(path.Key(key), annotations[key], backend+" backend does not support MNNVL; remove the annotation or use kai-scheduler"))
 		}
 	}
 	slices.SortFunc(out, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })

@@ -63,7 +63,8 @@ func FromVolcanoPodGroup(pg *unstructured.Unstructured, pods []metav1.Object) (*
 	slices.SortFunc(group.PodReferences, func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
 	for i, p := range spec.SubGroupPolicy {
 		s := SubGroupInfo{
-			Name: p.Name, Size: workloads.OrOne(p.SubGroupSize), Least: p.MinSubGroups, LabelSelector: p.LabelSelector, MatchLabelKeys: p.MatchLabelKeys,
+			Name: p.Name, Size: workloads.OrOne(p.SubGroupSize), Least: p.MinSubGroups, LabelSelector: p.LabelSelector,
+			MatchLabelKeys:     p.MatchLabelKeys,
 			TopologyConstraint: tierConstraint(p.NetworkTopology, fmt.Sprintf("spec.subGroupPolicy[%d].networkTopology", i)),
 		}
 		if s.Name == "" {

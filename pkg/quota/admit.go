@@ -205,8 +205,8 @@ func (v *View) HardLimit(a Request) *Refusal {
 	return l.hard()
 }
 
-// ExceededByAlone returns the first hard limit that a gang would exceed if no other gang used its quotas; nil if none. Such a gang starts only after
-// the limit is raised. The limit may be further up the path than the one that is short now.
+// ExceededByAlone returns the first hard limit that a gang would exceed if no other gang used its quotas; nil if none. Such a gang starts
+// only after the limit is raised. The limit may be further up the path than the one that is short now.
 func (b *Book) ExceededByAlone(a Request) *Refusal {
 	l := &load{view: b.View(), ask: &a}
 	for _, w := range a.Need {

@@ -244,7 +244,8 @@ func (b *Book) Remove(pod string) {
 	}
 }
 
-// SetNeeds sets what a waiting gang needs to start: the gang requests all if the needed part fits the max of its quotas. The default is all.
+// SetNeeds sets what a waiting gang needs to start: the gang requests all if the needed part fits the max of its quotas. The default is
+// all.
 func (b *Book) SetNeeds(name string, need []Want) {
 	g := b.gangs[name]
 	if g == nil {

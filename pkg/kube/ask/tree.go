@@ -49,7 +49,8 @@ func ParseRequests(text string) (v1.ResourceList, error) {
 		case twice:
 			return nil, fmt.Errorf("%q: %s is there twice", one, name)
 		case !isResource(name):
-			return nil, fmt.Errorf("%q: supported values: cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu", one)
+			return nil,
+				fmt.Errorf("%q: supported values: cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu", one)
 		}
 		out[v1.ResourceName(name)] = q
 	}

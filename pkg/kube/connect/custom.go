@@ -74,7 +74,9 @@ func Readable(ctx context.Context, client kubernetes.Interface) func(schema.Grou
 
 // withPermission adds the check of permissions to served. A resource of another project that is served and may not be read is an
 // error: its declarations would be ignored.
-func withPermission(ctx context.Context, client kubernetes.Interface, served func(schema.GroupVersionResource) (bool, error)) func(schema.GroupVersionResource) (bool, error) {
+func withPermission(
+	ctx context.Context, client kubernetes.Interface, served func(schema.GroupVersionResource) (bool, error),
+) func(schema.GroupVersionResource) (bool, error) {
 	return func(r schema.GroupVersionResource) (bool, error) {
 		ok, err := served(r)
 		if !ok || err != nil || !isForeign(r) {

@@ -86,11 +86,15 @@ func Finished(client kubernetes.Interface, fill toolscache.TransformFunc) (tools
 // trimPod returns the parts of a pod that matter of a finished member.
 func trimPod(pod *v1.Pod) *v1.Pod {
 	out := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, CreationTimestamp: pod.CreationTimestamp},
-		Status:     v1.PodStatus{Phase: pod.Status.Phase},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, CreationTimestamp: pod.CreationTimestamp,
+		},
+		Status: v1.PodStatus{Phase: pod.Status.Phase},
 	}
 	if end := convert.Ended(pod); end > 0 {
-		out.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.Unix(end, 0)}}}}
+		out.Status.ContainerStatuses = []v1.ContainerStatus{{
+			State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.Unix(end, 0)}},
+		}}
 	}
 	if !source.GangOf(pod).IsZero() {
 		out.Labels = pod.Labels

@@ -114,7 +114,8 @@ func CheckReading(ctx context.Context, client kubernetes.Interface, custom dynam
 		}
 	}
 	if len(missing) > 0 {
-		missing = append(missing, errors.New("without them it is not known which gangs there are: grant these permissions, or use --as with a user that has them"))
+		missing = append(missing,
+			errors.New("without them it is not known which gangs there are: grant these permissions, or use --as with a user that has them"))
 	}
 	return errors.Join(missing...)
 }

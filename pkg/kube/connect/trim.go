@@ -47,7 +47,8 @@ func (w *stringPool) shareStrings(node *v1.Node) *v1.Node {
 	defer w.mu.Unlock()
 	trimmedNode := *node
 	trimmedNode.ManagedFields = nil
-	trimmedNode.Labels, trimmedNode.Annotations = shareKeys(w, node.Labels), shareKeys(w, node.Annotations) // values of annotations mostly differ between nodes
+	// values of annotations mostly differ between nodes
+	trimmedNode.Labels, trimmedNode.Annotations = shareKeys(w, node.Labels), shareKeys(w, node.Annotations)
 	for key, value := range trimmedNode.Labels {
 		if key != v1.LabelHostname {
 			trimmedNode.Labels[key] = w.intern(value)

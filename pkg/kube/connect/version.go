@@ -72,7 +72,8 @@ func parseVersion(info *apiversion.Info) (*version.Version, error) {
 // Supported returns an error for an unsupported version of the API server.
 func Supported(server *version.Version) error {
 	if server.LessThan(Oldest) || server.GreaterThan(Newest) {
-		return fmt.Errorf("the API server is of Kubernetes %s; muster-scheduler runs with %s to %s (--emulated-version=kube=%s or the like has it try all the same)",
+		return fmt.Errorf("the API server is of Kubernetes %s; muster-scheduler runs with %s to %s (--emulated-version=kube=%s "+
+			"or the like has it try all the same)",
 			server, Oldest, Newest, Newest)
 	}
 	return nil

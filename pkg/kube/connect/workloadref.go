@@ -34,7 +34,9 @@ import (
 
 // WorkloadRefs returns a transform for pods before any reader gets them, nil if none is needed. served says whether the API
 // server serves a resource; read permission does not matter here.
-func WorkloadRefs(ctx context.Context, client dynamic.Interface, served func(schema.GroupVersionResource) (bool, error)) (toolscache.TransformFunc, error) {
+func WorkloadRefs(
+	ctx context.Context, client dynamic.Interface, served func(schema.GroupVersionResource) (bool, error),
+) (toolscache.TransformFunc, error) {
 	ok, err := served(source.Workloads)
 	if err != nil && !errors.Is(err, cache.ErrNoPermission) {
 		return nil, fmt.Errorf("asking whether %s is served: %w", source.Workloads.GroupResource(), err)
@@ -89,7 +91,8 @@ func (w *workloadRefs) watch(client dynamic.Interface) error {
 	listCtx, cancel := context.WithTimeout(w.ctx, firstListTimeout)
 	defer cancel()
 	if !toolscache.WaitForCacheSync(listCtx.Done(), registration.HasSynced) {
-		klog.FromContext(w.ctx).Info("The first list of pods as they are written has not come yet: pods are heard of as it comes", "field", refField, "waited", firstListTimeout)
+		klog.FromContext(w.ctx).Info("The first list of pods as they are written has not come yet: pods are heard of as it comes",
+			"field", refField, "waited", firstListTimeout)
 	}
 	return nil
 }

@@ -36,7 +36,8 @@ func ApartOf(pod *v1.Pod) (repulsions []Repulsion) {
 		if err != nil || !selector.Matches(labels.Set(pod.Labels)) || len(term.Namespaces) > 0 || term.NamespaceSelector != nil {
 			continue
 		}
-		repulsions = append(repulsions, Repulsion{term.TopologyKey, fmt.Sprintf("podAntiAffinity allows one member for each value of %s", term.TopologyKey)})
+		repulsions = append(repulsions,
+			Repulsion{term.TopologyKey, fmt.Sprintf("podAntiAffinity allows one member for each value of %s", term.TopologyKey)})
 	}
 	return repulsions
 }

@@ -87,7 +87,9 @@ func deviceInventory(object *unstructured.Unstructured, nodeLabels map[string]st
 		return inv, fmt.Errorf("devices of node %s: %w", object.GetName(), err)
 	}
 	for _, d := range content.Spec.Devices {
-		out := device.Device{Type: d.Type, Minor: int(d.Minor), ID: d.ID, Healthy: d.Health, Labels: d.Labels, Has: deviceAmount(d.Type, d.Resources)}
+		out := device.Device{
+			Type: d.Type, Minor: int(d.Minor), ID: d.ID, Healthy: d.Health, Labels: d.Labels, Has: deviceAmount(d.Type, d.Resources),
+		}
 		if d.Topology != nil {
 			out.Place = device.Place{Known: true, NUMA: int(d.Topology.NUMA), Switch: d.Topology.Switch}
 		}

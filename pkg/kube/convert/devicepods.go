@@ -13,7 +13,8 @@ import (
 
 // OtherDevices says whether a change of a node's labels changes its devices.
 func OtherDevices(old, updated map[string]string) bool {
-	return slices.ContainsFunc([]string{gpuPartitionPolicy, gpuVendor, gpuModel, gpuIsolation}, func(key string) bool { return old[key] != updated[key] })
+	return slices.ContainsFunc([]string{gpuPartitionPolicy, gpuVendor, gpuModel, gpuIsolation},
+		func(key string) bool { return old[key] != updated[key] })
 }
 
 // deviceResources are the resources that WantsDevices checks.

@@ -48,7 +48,8 @@ func Gather(g *scheduling.GatherSpec, constraints []Own, tree *topology.Tree, ga
 			}
 		}
 		for i, groupGang := range gangs { // each whole gang once
-			if ref := groupGang.Ref.Whole(); len(gangRules) > 0 && !slices.ContainsFunc(gangs[:i], func(x gang.Gang) bool { return x.Ref.Whole() == ref }) {
+			if ref := groupGang.Ref.Whole(); len(gangRules) > 0 &&
+				!slices.ContainsFunc(gangs[:i], func(x gang.Gang) bool { return x.Ref.Whole() == ref }) {
 				gathered.addTo([]gang.Ref{ref}, gangRules)
 			}
 		}

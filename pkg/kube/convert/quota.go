@@ -74,7 +74,10 @@ func ReadQuota(u *unstructured.Unstructured) *Quota {
 
 // ReadQuotaX reads an ElasticQuota of scheduler-plugins, which is its namespace's. parent is the quota above all of them.
 func ReadQuotaX(u *unstructured.Unstructured, parent string) *Quota {
-	q := &Quota{Spec: quota.Spec{Name: Key(u.GetNamespace(), u.GetName()), Parent: parent, Created: u.GetCreationTimestamp().UnixNano()}, Namespaces: []string{u.GetNamespace()}}
+	q := &Quota{
+		Spec:       quota.Spec{Name: Key(u.GetNamespace(), u.GetName()), Parent: parent, Created: u.GetCreationTimestamp().UnixNano()},
+		Namespaces: []string{u.GetNamespace()},
+	}
 	q.limits(u)
 	return q
 }

@@ -67,8 +67,8 @@ func (v *Victims) takeDoubt(group gang.Ref) (d *doubt) {
 	return d
 }
 
-// AnswerDoubt finds, in a cycle of a group that waits for victims, victims without an accepted request that are not needed: the nodes and the
-// quotas suffice without their eviction.
+// AnswerDoubt finds, in a cycle of a group that waits for victims, victims without an accepted request that are not needed: the nodes and
+// the quotas suffice without their eviction.
 func (p *Evictor) AnswerDoubt(ctx context.Context, a *place.Attempt) {
 	d := p.Victims.takeDoubt(a.Group.Key)
 	if d == nil {
@@ -102,8 +102,8 @@ func without(pods [][]*v1.Pod, kept [][]*v1.Pod) [][]*v1.Pod {
 // mostQuestions bounds the questions of Kept.
 const mostQuestions = 64
 
-// SparedOf returns the pods of the bundles that may stay, the first rather than the last. fits returns whether some bundles may stay together.
-// Kept tries half of the bundles at once while that succeeds, then each by itself.
+// SparedOf returns the pods of the bundles that may stay, the first rather than the last. fits returns whether some bundles may stay
+// together. Kept tries half of the bundles at once while that succeeds, then each by itself.
 func SparedOf(bundles [][]*v1.Pod, fits func(stay [][]*v1.Pod) bool) []*v1.Pod {
 	var kept [][]*v1.Pod
 	remaining := slices.Clone(bundles)

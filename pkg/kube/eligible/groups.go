@@ -106,8 +106,8 @@ func (g Gang) split(c *cache.Cache) []Gang {
 // IsPart returns whether a gang is a sub-group of one.
 func (g Gang) IsPart() bool { return g.Ref != g.Ref.Whole() }
 
-// withoutMembers returns the gang without some evicted members, as bundle sees it, and how many members it loses. Members may have changed since
-// the victims were chosen: a gang with too few members is lost.
+// withoutMembers returns the gang without some evicted members, as bundle sees it, and how many members it loses. Members may have
+// changed since the victims were chosen: a gang with too few members is lost.
 func (g Gang) withoutMembers(evicted map[types.UID]bool) (rest bundle.Gang, lost int) {
 	rest = bundle.Gang{Group: 1, Above: g.Above, Spare: g.Spare, Short: g.Short}
 	members, running := 0, 0

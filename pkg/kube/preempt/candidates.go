@@ -74,7 +74,9 @@ func (n onNode) gone(victims []int) []*v1.Pod {
 // candidates lists the candidates of the snapshot. A victim is not protected, and has a lower priority than every pending member or may be
 // evicted by its quotas. It is evicted with its group, or with its gang if the group may run on, or alone if its gang can spare it. Pods
 // that take longer than grace to terminate are no victims. assumed are pods that count as terminating; nil is none. limits is as for claim.
-func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, limits extent, assumed map[types.UID]bool) *candidates {
+func (p *Preemptor) candidates(
+	ctx context.Context, a *place.Attempt, grace time.Duration, limits extent, assumed map[types.UID]bool,
+) *candidates {
 	claim := p.claim(a.Group, grace, limits)
 	c := &candidates{
 		Attempt: a, cache: p.Cache, byNode: p.memory.takeSpare(len(a.Nodes)), limits: p.listBudgets(),
@@ -85,7 +87,8 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 	late := make([]bool, len(a.Nodes))
 	rule := p.rule(a, claim)
 	mayEvict := func(pod *v1.Pod) bool {
-		return eligible.TimeToTerminate(pod, now) <= grace && (limits.highest == nil || p.Cache.Priority(pod) <= *limits.highest) && rule.Allows(pod)
+		return eligible.TimeToTerminate(pod, now) <= grace &&
+			(limits.highest == nil || p.Cache.Priority(pod) <= *limits.highest) && rule.Allows(pod)
 	}
 	gangs := c.listGangs(a.Group.Whole(), c.onNodes(), mayEvict)
 	found, blocks := make([]bool, len(a.Nodes)), make([]bool, len(a.Nodes))
@@ -199,7 +202,9 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 		}
 		maps.Copy(c.joining, running.Joining)
 		requeues := slices.ContainsFunc(running.Pods, func(p *v1.Pod) bool { return running.Joining[p.UID] && mayEvict(p) })
-		g := evict.Gang{Gang: running.Gang, Whole: !slices.ContainsFunc(running.Pods, func(p *v1.Pod) bool { return !mayEvict(p) }) && c.mayAll(running.Pods)}
+		g := evict.Gang{
+			Gang: running.Gang, Whole: !slices.ContainsFunc(running.Pods, func(p *v1.Pod) bool { return !mayEvict(p) }) && c.mayAll(running.Pods),
+		}
 		g.Group = group
 		allVictims, someVictims = allVictims && g.Whole, someVictims || g.Spare > 0 || requeues || g.Whole && len(g.Above) > 0
 		gangs = append(gangs, g)
@@ -341,7 +346,8 @@ func (c *candidates) victim(pod *v1.Pod) evict.Victim {
 // unshaped returns a victim with its costs alone. A pod at Permit is not healthy yet, so that no budget counts it.
 func (c *candidates) unshaped(pod *v1.Pod, requests quota.List) evict.Victim {
 	v := evict.Victim{
-		Name: convert.PodKey(pod), Priority: c.cache.Priority(pod), Pending: c.atPermit[pod.UID], Started: convert.Started(pod), Size: c.sizes.Of(requests),
+		Name: convert.PodKey(pod), Priority: c.cache.Priority(pod), Pending: c.atPermit[pod.UID],
+		Started: convert.Started(pod), Size: c.sizes.Of(requests),
 	}
 	if !v.Pending {
 		v.Budgets = c.budgetsOf(pod)

@@ -171,7 +171,8 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 	}
 	problem := c.problem(ctx)
 	found := evict.Cheapest(problem)
-	sure := found.Conclusive && (!c.blocksOthers || c.claim != nil && found.Freeable) // a blocker of other nodes means that not all sets were tried
+	// a blocker of other nodes means that not all sets were tried
+	sure := found.Conclusive && (!c.blocksOthers || c.claim != nil && found.Freeable)
 	c.lacking = found.Freeable
 	if found.Plan == nil && found.Placed == nil {
 		if !sure {

@@ -152,7 +152,8 @@ func (p *Preemptor) rights(a *place.Attempt, claim VictimSearch) rights {
 		return nil
 	}
 	claims := []VictimSearch{claim}
-	if withinGrace := p.claim(a.Group, p.Limits().MaxGrace, allBelow); withinGrace != nil && len(claim.CountedAsGone())+len(withinGrace.CountedAsGone()) > 0 {
+	if withinGrace := p.claim(a.Group, p.Limits().MaxGrace, allBelow); withinGrace != nil &&
+		len(claim.CountedAsGone())+len(withinGrace.CountedAsGone()) > 0 {
 		claims = append(claims, withinGrace) // other pods count as gone there
 	}
 	if revokes := p.claim(a.Group, eligible.NoTimeLimit, extent{revokes: true}); revokes != nil {

@@ -53,7 +53,8 @@ type File struct {
 var (
 	reloads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_configuration_reloads_total",
-		Help: "[ALPHA] Changes of the configuration file, by what came of them: all of it holds (applied), some of it needs a restart (restart), or none of it is legal (refused).",
+		Help: "[ALPHA] Changes of the configuration file, by what came of them: all of it holds (applied), some of it needs a restart " +
+			"(restart), or none of it is legal (refused).",
 	}, []string{"result"})
 	currentGauge = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "muster_configuration_current",
@@ -173,7 +174,8 @@ func (f *File) applyConfig(cfg *schedulerconfig.KubeSchedulerConfiguration, args
 	if len(restartNames) > 0 {
 		reloads.WithLabelValues(resultRestart).Inc()
 		currentGauge.Set(0)
-		f.Report(v1.EventTypeWarning, NeedsRestart, "configuration "+f.Path+": the scheduler must be started again for "+strings.Join(restartNames, ", "))
+		f.Report(v1.EventTypeWarning, NeedsRestart, "configuration "+f.Path+": the scheduler must be started again for "+
+			strings.Join(restartNames, ", "))
 		return
 	}
 	currentGauge.Set(1)
@@ -205,10 +207,13 @@ func (f *File) changedFields(cfg *schedulerconfig.KubeSchedulerConfiguration) (n
 func withoutMusterArgs(cfg *schedulerconfig.KubeSchedulerConfiguration) *schedulerconfig.KubeSchedulerConfiguration {
 	out := cfg.DeepCopy()
 	for i := range out.Profiles {
-		out.Profiles[i].PluginConfig = slices.DeleteFunc(out.Profiles[i].PluginConfig, func(c schedulerconfig.PluginConfig) bool { return c.Name == config.PluginName })
+		out.Profiles[i].PluginConfig = slices.DeleteFunc(out.Profiles[i].PluginConfig, configuresMuster)
 	}
 	return out
 }
+
+// configuresMuster says whether an entry has Muster's arguments.
+func configuresMuster(c schedulerconfig.PluginConfig) bool { return c.Name == config.PluginName }
 
 // decode reads a configuration as kube-scheduler does, with Muster's arguments by profile.
 func decode(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, []config.Args, error) {
@@ -230,7 +235,7 @@ func decode(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, []config.
 	args := make([]config.Args, len(cfg.Profiles))
 	for i, profile := range cfg.Profiles {
 		args[i], err = config.Decode(nil)
-		if index := slices.IndexFunc(profile.PluginConfig, func(c schedulerconfig.PluginConfig) bool { return c.Name == config.PluginName }); index >= 0 {
+		if index := slices.IndexFunc(profile.PluginConfig, configuresMuster); index >= 0 {
 			args[i], err = config.Decode(profile.PluginConfig[index].Args)
 		}
 		if err != nil {

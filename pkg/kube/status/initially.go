@@ -14,8 +14,13 @@ type Conditions struct {
 
 // InitialConditions returns the conditions of a gang with one that says whether the gang was complete once, given the written ones and the
 // condition of its progress. True stays true. For a gang that was not tried yet nothing is added.
-func InitialConditions(old Conditions, condition string, progress metav1.Condition, complete bool, generation int64, now metav1.Time) Conditions {
-	c := metav1.Condition{Type: condition, Status: progress.Status, Reason: progress.Reason, Message: progress.Message, ObservedGeneration: generation, LastTransitionTime: now}
+func InitialConditions(
+	old Conditions, condition string, progress metav1.Condition, complete bool, generation int64, now metav1.Time,
+) Conditions {
+	c := metav1.Condition{
+		Type: condition, Status: progress.Status, Reason: progress.Reason, Message: progress.Message,
+		ObservedGeneration: generation, LastTransitionTime: now,
+	}
 	switch {
 	case meta.IsStatusConditionTrue(old.Conditions, condition):
 		return old

@@ -129,24 +129,36 @@ const largestInterval = 10 * time.Second
 func NewMeter(now clock.PassiveClock) *Meter {
 	m := &Meter{
 		clock: now, filters: func() int64 { return 0 },
-		waitingGangs: map[gang.Ref]*waitingGang{}, reservedSince: map[gang.Ref]time.Time{}, freedNodes: map[gang.Ref]freedNodes{}, freedForPods: map[string]*freedForPod{},
+		waitingGangs: map[gang.Ref]*waitingGang{}, reservedSince: map[gang.Ref]time.Time{}, freedNodes: map[gang.Ref]freedNodes{},
+		freedForPods: map[string]*freedForPod{},
 
-		plans:       histogram("muster_plan_duration_seconds", "Time to plan a whole gang, by result (planned, refused).", prometheus.ExponentialBuckets(0.0001, 4, 10), "result"),
+		plans: histogram("muster_plan_duration_seconds", "Time to plan a whole gang, by result (planned, refused).",
+			prometheus.ExponentialBuckets(0.0001, 4, 10), "result"),
 		preemptions: counter("muster_preemptions_total", "Reservations for which victims were asked to leave."),
 		victims:     counter("muster_preemption_victims_total", "Pods that were evicted for a gang."),
-		starts: histogram("muster_gang_start_duration_seconds", "Time from a gang's first member to the binding of as many as it needs, by how many those are. Gangs that start again do not count.",
+		starts: histogram("muster_gang_start_duration_seconds",
+			"Time from a gang's first member to the binding of as many as it needs, by how many those are. Gangs that start again do not count.",
 			prometheus.ExponentialBuckets(0.1, 3, 13), "size"),
-		extraDomains: histogram("muster_gang_domains_above_least", "Domains that a gang touches at its start beyond the fewest that free places allowed, by layer. Gangs that others were evicted for do not count.",
+		extraDomains: histogram("muster_gang_domains_above_least",
+			"Domains that a gang touches at its start beyond the fewest that free places allowed, by "+
+				"layer. Gangs that others were evicted for do not count.",
 			[]float64{0, 1, 2, 4, 8, 16, 32, 64}, "layer"),
-		cycles: histogram("muster_gang_cycles", "Scheduling cycles of a gang's members until it started, by how many members it needs.", prometheus.ExponentialBuckets(1, 2, 15), "size"),
-		gangRuns: histogram("muster_gang_filter_runs", "Filter runs for a gang until it started, by how many members it needs; all Filters for a node are one run.",
+		cycles: histogram("muster_gang_cycles", "Scheduling cycles of a gang's members until it started, by how many members it needs.",
+			prometheus.ExponentialBuckets(1, 2, 15), "size"),
+		gangRuns: histogram("muster_gang_filter_runs",
+			"Filter runs for a gang until it started, by how many members it needs; all Filters for a node are one run.",
 			prometheus.ExponentialBuckets(1, 4, 11), "size"),
-		evictions:       counters("muster_evictions_total", "Pods whose eviction the API server has taken, by cause: for a gang, for a pod without a gang, with the rest of their own gang, or since their quota borrowed for too long.", "cause"),
+		evictions: counters("muster_evictions_total",
+			"Pods whose eviction the API server has taken, by cause: for a gang, for a pod without a gang, with the rest of their own gang, or "+
+				"since their quota borrowed for too long.", "cause"),
 		unusedEvictions: counter("muster_evictions_unused_total", "Pods that were evicted from nodes that their preemptors then did not use."),
-		reservations: histogram("muster_reservation_duration_seconds", "How long places were reserved until victims had left, by how that ended (taken, given_up).",
+		reservations: histogram("muster_reservation_duration_seconds",
+			"How long places were reserved until victims had left, by how that ended (taken, given_up).",
 			prometheus.ExponentialBuckets(0.25, 2, 14), "end"),
-		wakes:    counters("muster_wakeups_total", "Gangs that were refused and tried again, by what came of it: places or an eviction (helped), or another refusal (vain).", "result"),
-		refusals: counters("muster_refusals_total", "Refusals of gangs, by the plugins that refused members on some nodes; none if no plugin did.", "plugin"),
+		wakes: counters("muster_wakeups_total",
+			"Gangs that were refused and tried again, by what came of it: places or an eviction (helped), or another refusal (vain).", "result"),
+		refusals: counters("muster_refusals_total",
+			"Refusals of gangs, by the plugins that refused members on some nodes; none if no plugin did.", "plugin"),
 	}
 	m.filterRuns = prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "muster_filter_runs_total", Help: alpha + "How often the profiles' Filters were run for a node to count the slots of a gang.",
@@ -193,13 +205,18 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 
 // The present values.
 var (
-	leadingDesc      = gauge("muster_leading", "1 if this process schedules, 0 if it stands by.")
-	topologyDesc     = gauge("muster_topology_valid", "1 if the ClusterNetworkTopology that is used can be, or there is none; 0 if an older one is used instead, or none.")
-	waitingDesc      = gauge("muster_gangs_waiting", "Gangs with pending members that they need, by reason of the PodGroup's condition. Gangs that their group can do without are not counted.", "reason")
-	longestDesc      = gauge("muster_gang_longest_wait_seconds", "How long that gang waits which waits longest, by reason; 0 if none does.", "reason")
+	leadingDesc  = gauge("muster_leading", "1 if this process schedules, 0 if it stands by.")
+	topologyDesc = gauge("muster_topology_valid",
+		"1 if the ClusterNetworkTopology that is used can be, or there is none; 0 if an older one is used instead, or none.")
+	waitingDesc = gauge("muster_gangs_waiting",
+		"Gangs with pending members that they need, by reason of the PodGroup's condition. "+
+			"Gangs that their group can do without are not counted.", "reason")
+	longestDesc = gauge("muster_gang_longest_wait_seconds",
+		"How long that gang waits which waits longest, by reason; 0 if none does.", "reason")
 	reservationsDesc = gauge("muster_reservations", "Gang groups with nodes that are reserved until victims have terminated.")
 	oldestDesc       = gauge("muster_reservation_oldest_seconds", "How long the oldest of them is held; 0 if there is none.")
-	largestDesc      = gauge("muster_largest_gang", "Members of the gang that was counted last that fit into one domain, by layer, at the last attempt to place a gang.", "layer")
+	largestDesc      = gauge("muster_largest_gang",
+		"Members of the gang that was counted last that fit into one domain, by layer, at the last attempt to place a gang.", "layer")
 )
 
 var registerOnce sync.Once
@@ -219,7 +236,8 @@ func (m *Meter) SetSources(c *cache.Cache, filterRuns func() int64, nodeOf NodeO
 
 func (m *Meter) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.plans, m.preemptions, m.victims, m.filterRuns, m.starts, m.extraDomains, m.cycles, m.gangRuns, m.evictions, m.unusedEvictions, m.reservations, m.wakes, m.refusals,
+		m.plans, m.preemptions, m.victims, m.filterRuns, m.starts, m.extraDomains, m.cycles, m.gangRuns, m.evictions, m.unusedEvictions,
+		m.reservations, m.wakes, m.refusals,
 	}
 }
 
@@ -302,8 +320,8 @@ func isWaiting(t cache.Tally) bool {
 	return t.Served && t.Members > t.Bound && (t.Min == 0 || t.Bound+t.Done < t.Min)
 }
 
-// firstMemberTime returns when the first member of a waiting gang was created, or seen if that was before: creation times are whole seconds. m.mu
-// is held.
+// firstMemberTime returns when the first member of a waiting gang was created, or seen if that was before: creation times are whole
+// seconds. m.mu is held.
 func (m *Meter) firstMemberTime(ref gang.Ref, w *waitingGang) time.Time {
 	if w.firstMember.IsZero() {
 		w.firstMember = w.firstSeen

@@ -75,7 +75,8 @@ func Sentence(s place.Shortage) string {
 			s.Priority, clipPath(convert.PodKey(s.Least)))
 	}
 	for _, separation := range s.Separations {
-		fmt.Fprintf(&out, "; %s: %d are needed, there are %d (%s help, larger nodes do not)", separation.Field, separation.Need, separation.Have, separation.Helps())
+		fmt.Fprintf(&out, "; %s: %d are needed, there are %d (%s help, larger nodes do not)", separation.Field, separation.Need,
+			separation.Have, separation.Helps())
 	}
 	for _, s := range s.Short {
 		if s.Waits != "" {
@@ -103,8 +104,8 @@ func slots(r *plan.Refusal) string {
 	return fmt.Sprint(n)
 }
 
-// pinSentence describes members that do not fit where their gang runs. The words before the colon are stable, because tools match them. lowerBound
-// says that the domain may take more than p.Capacity.
+// pinSentence describes members that do not fit where their gang runs. The words before the colon are stable, because tools match them.
+// lowerBound says that the domain may take more than p.Capacity.
 func pinSentence(p *place.Pin, lowerBound bool) string {
 	remedy, location := fmt.Sprint(p.Want, " places"), ""
 	if p.Want == 1 {
@@ -142,7 +143,8 @@ func splitSentence(locations []place.RunningIn, layer string) string {
 	if n := len(locations) - maxDomains; n > 0 {
 		suffix = fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("The members must share one %s domain, but run in %s%s. Delete the members outside of %s (%s), so that they are recreated there; more nodes do not help.",
+	return fmt.Sprintf("The members must share one %s domain, but run in %s%s. Delete the members outside of %s (%s), so that they are "+
+		"recreated there; more nodes do not help.",
 		layer, strings.Join(domains, ", "), suffix, clipPath(locations[0].DomainPath), nameText(outside))
 }
 
@@ -223,7 +225,9 @@ func nodes(s place.Shortage) string {
 	var tail []lack // the remaining reasons
 	if s.ReservedNodes.Nodes > 0 {
 		holder := reservedFor(s.ReservedNodes)
-		tail = append(tail, lack{s.ReservedNodes.Nodes, [2]string{"has its free capacity reserved for " + holder, "have their free capacity reserved for " + holder}})
+		tail = append(tail, lack{
+			s.ReservedNodes.Nodes, [2]string{"has its free capacity reserved for " + holder, "have their free capacity reserved for " + holder},
+		})
 	}
 	for _, barrier := range slices.Sorted(maps.Keys(s.BlockedNodes)) {
 		usedBy := " used by " + barrierWords[barrier]
@@ -292,8 +296,12 @@ func lackWords(reason string) [2]string {
 		{"node affinity/selector", [2]string{"does not match the node selector", "do not match the node selector"}},
 		{"required nodes", [2]string{"does not match the node selector", "do not match the node selector"}},
 		{"Too many pods", [2]string{"holds as many pods as it may", "hold as many pods as they may"}},
-		{"existing pods anti-affinity", [2]string{"has a pod whose anti-affinity excludes members", "have pods whose anti-affinity excludes members"}},
-		{"pod anti-affinity rules", [2]string{"has a pod that the members' anti-affinity excludes", "have pods that the members' anti-affinity excludes"}},
+		{"existing pods anti-affinity", [2]string{
+			"has a pod whose anti-affinity excludes members", "have pods whose anti-affinity excludes members",
+		}},
+		{"pod anti-affinity rules", [2]string{
+			"has a pod that the members' anti-affinity excludes", "have pods that the members' anti-affinity excludes",
+		}},
 		{"pod affinity rules", [2]string{"has no pod that the members' affinity requires", "have no pods that the members' affinity requires"}},
 		{"rdma VirtualFunctions", [2]string{"has too few free virtual functions (rdma)", "have too few free virtual functions (rdma)"}},
 		{"free ports", [2]string{"has the host port taken", "have the host port taken"}},

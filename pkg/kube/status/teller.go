@@ -160,7 +160,8 @@ func mentionsAttempt(pod *v1.Pod) bool {
 	return condition != nil && strings.Contains(condition.Message, attemptedBy)
 }
 
-// Refused returns what to show for a refused group: its words stay for a while. If they are not explanation, delay is when explanation may be shown.
+// Refused returns what to show for a refused group: its words stay for a while. If they are not explanation, delay is when explanation
+// may be shown.
 func (t *Reporter) Refused(group gang.Ref, explanation Explained) (words Explained, delay time.Duration) {
 	if t.options.Settle < 0 {
 		return explanation, 0
@@ -238,7 +239,8 @@ func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 	}
 	if r.PodGroup != nil && r.Condition != "" {
 		old := Conditions{r.PodGroup.Status.Conditions}
-		return t.Writer.Custom(ctx, r.Resource, r.PodGroup, old, InitialConditions(old, r.Condition, c, state.Started, r.PodGroup.Generation, metav1.NewTime(t.options.Clock.Now())))
+		return t.Writer.Custom(ctx, r.Resource, r.PodGroup, old,
+			InitialConditions(old, r.Condition, c, state.Started, r.PodGroup.Generation, metav1.NewTime(t.options.Clock.Now())))
 	}
 	if r.PodGroup == nil || r.ReadOnly {
 		return nil
@@ -252,8 +254,8 @@ func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 // memberSettle is how many times longer than its gang's status a gated member's status waits for further changes, such as more members.
 const memberSettle = 10
 
-// reportMembers tells the members of an incomplete gang what they wait for, and updates that once the gang is complete. A refusal is written to
-// each member once.
+// reportMembers tells the members of an incomplete gang what they wait for, and updates that once the gang is complete. A refusal is
+// written to each member once.
 func (t *Reporter) reportMembers(ref gang.Ref) {
 	r, ok := t.cache.Report(ref)
 	if !ok || !t.cache.Open() {
@@ -269,7 +271,8 @@ func (t *Reporter) reportMembers(ref gang.Ref) {
 		}
 		if ok, reason := t.cache.Admit(pod); !ok {
 			t.Pod(convert.PodKey(pod), Waiting{Message: reason + Hint(r), Gated: true})
-		} else if !t.cache.State(ref).Refusal.Exists() && r.Refusal.WaitsForUser() { // for a reason that the scheduler keeps the pod out of its queue for
+		} else if !t.cache.State(ref).Refusal.Exists() && r.Refusal.WaitsForUser() {
+			// for a reason that the scheduler keeps the pod out of its queue for
 			t.Pod(convert.PodKey(pod), Waiting{Message: r.Refusal.String(), Gated: true})
 		}
 	}

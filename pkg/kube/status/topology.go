@@ -37,14 +37,17 @@ const notUsedMessage = "this object has no effect: only ClusterNetworkTopology "
 // ReportsUserError returns whether events of a reason report an error in what a user wrote.
 func ReportsUserError(reason string) bool {
 	switch reason {
-	case cache.InvalidAnnotation, cache.InvalidTopologyIndex, cache.TwoGangs, cache.UnknownKey, cache.TierMissing, cache.TierTooHigh, cache.TierIsNode, cache.LeaderFirst, cache.QuotaNotFound, cache.QuotaNotUsable, ReasonInvalidSpec, ReasonNotUsed:
+	case cache.InvalidAnnotation, cache.InvalidTopologyIndex, cache.TwoGangs, cache.UnknownKey, cache.TierMissing, cache.TierTooHigh,
+		cache.TierIsNode, cache.LeaderFirst, cache.QuotaNotFound, cache.QuotaNotUsable, ReasonInvalidSpec, ReasonNotUsed:
 		return true
 	}
 	return false
 }
 
 // Topology returns the status of a ClusterNetworkTopology: the tree in use, and whether it is built from this spec (problem says why not).
-func Topology(object *koordinator.ClusterNetworkTopology, tree *topology.Tree, problem string, now metav1.Time) koordinator.ClusterNetworkTopologyStatus {
+func Topology(
+	object *koordinator.ClusterNetworkTopology, tree *topology.Tree, problem string, now metav1.Time,
+) koordinator.ClusterNetworkTopologyStatus {
 	out := *object.Status.DeepCopy()
 	var leftOut []convert.LeftOut
 	out.DetailStatus, out.UnnamedDomains, leftOut = convert.DetailStatus(tree, maxListedBytes)
@@ -74,7 +77,8 @@ func truncatedMessage(leftOut []convert.LeftOut) string {
 	for _, l := range leftOut {
 		layers = append(layers, fmt.Sprintf("%s (%d domains)", l.Layer, l.Domains))
 	}
-	return fmt.Sprintf("detailStatus ends above %s: not listed are %s, for which one object has no room; they are in the tree, plans use them, and musterctl topology shows them",
+	return fmt.Sprintf("detailStatus ends above %s: not listed are %s, for which one object has no room; they are in the tree, plans use "+
+		"them, and musterctl topology shows them",
 		leftOut[0].Layer, strings.Join(layers, ", "))
 }
 

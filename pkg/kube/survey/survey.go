@@ -126,7 +126,8 @@ func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
 	for !c.Open() {
 		select {
 		case <-ctx.Done():
-			return nil, errors.New("not all objects could be read in time: may pods, nodes and namespaces be listed and watched, and are the CRDs of manifests/crd installed?")
+			return nil, errors.New("not all objects could be read in time: may pods, nodes and namespaces be listed and watched, " +
+				"and are the CRDs of manifests/crd installed?")
 		case <-time.After(pollInterval):
 		}
 	}
@@ -184,7 +185,9 @@ func report(c *cache.Cache, served func(schema.GroupVersionResource) (bool, erro
 }
 
 // readVersion returns the version of a resource that is read, or why none is.
-func readVersion(versions []schema.GroupVersionResource, served func(schema.GroupVersionResource) (bool, error)) (resource string, state State, message string) {
+func readVersion(
+	versions []schema.GroupVersionResource, served func(schema.GroupVersionResource) (bool, error),
+) (resource string, state State, message string) {
 	i := slices.IndexFunc(versions, func(r schema.GroupVersionResource) bool {
 		ok, err := served(r)
 		if err != nil {

@@ -84,9 +84,12 @@ muster-scheduler itself does not need it: it reads these APIs. See docs/controll
 }
 
 func (o *options) add(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.sources, "enable-source", nil, "APIs that PodGroups are written for, any of "+strings.Join(controller.SourceNames(), ", ")+"; each starts when its CRD is there")
-	f.StringVar(&o.backendConfig, "backend-config", "", "`FILE` that says which backends there are, and what they are to do; without it all of them, with their defaults")
-	f.BoolVar(&o.gatePods, "gate-pods", false, "pods of LeaderWorkerSets are made with a scheduling gate, which goes when their gang is ready; needs the webhook")
+	f.StringSliceVar(&o.sources, "enable-source", nil,
+		"APIs that PodGroups are written for, any of "+strings.Join(controller.SourceNames(), ", ")+"; each starts when its CRD is there")
+	f.StringVar(&o.backendConfig, "backend-config", "",
+		"`FILE` that says which backends there are, and what they are to do; without it all of them, with their defaults")
+	f.BoolVar(&o.gatePods, "gate-pods", false,
+		"pods of LeaderWorkerSets are made with a scheduling gate, which goes when their gang is ready; needs the webhook")
 	f.IntVar(&o.workers, "workers", 8, "how many objects of one source are handled at a time")
 	f.DurationVar(&o.discoveryInterval, "discovery-interval", 10*time.Second, "how often it looks for CRDs that were not there")
 
@@ -100,13 +103,16 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.DurationVar(&o.renew, "leader-elect-renew-deadline", 10*time.Second, "after so long without success the leader gives up")
 	f.DurationVar(&o.retry, "leader-elect-retry-period", 2*time.Second, "between two attempts")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "metrics; 0 is none")
-	f.BoolVar(&o.metricsSecure, "metrics-secure", true, "serve HTTPS, only to users with permission to get /metrics; else HTTP without authorization")
+	f.BoolVar(&o.metricsSecure, "metrics-secure", true,
+		"serve HTTPS, only to users with permission to get /metrics; else HTTP without authorization")
 	f.StringVar(&o.healthAddr, "health-probe-bind-address", ":8081", "healthz and readyz; 0 is none")
 
 	f.IntVar(&o.webhookPort, "webhook-port", 0, "serves the admission webhooks; 0 is none")
-	f.StringVar(&o.webhookSecret, "webhook-secret", "muster-controller-webhook", "where their certificate is kept, which is made and renewed here")
+	f.StringVar(&o.webhookSecret, "webhook-secret", "muster-controller-webhook",
+		"where their certificate is kept, which is made and renewed here")
 	f.StringVar(&o.webhookConfig, "webhook-configuration", "muster-controller", "the webhook configurations that are told of the certificate")
-	f.StringSliceVar(&o.webhookNames, "webhook-names", nil, "names and addresses by which the API server calls; the names of the Service muster-controller if none is given")
+	f.StringSliceVar(&o.webhookNames, "webhook-names", nil,
+		"names and addresses by which the API server calls; the names of the Service muster-controller if none is given")
 
 	f.BoolVar(&o.version, "version", false, "say the version and end")
 	logsapi.AddFlags(o.logs, f)

@@ -20,7 +20,9 @@ func hasExclusiveTerms(pod *v1.Pod, topologyKey string) bool {
 
 // addExclusiveTerms gives the pods with a label's value a domain of their own: together, and without pods of another value that match
 // requirements.
-func addExclusiveTerms(pod *v1.Pod, topologyKey, label string, namespaces *metav1.LabelSelector, requirements ...metav1.LabelSelectorRequirement) {
+func addExclusiveTerms(
+	pod *v1.Pod, topologyKey, label string, namespaces *metav1.LabelSelector, requirements ...metav1.LabelSelectorRequirement,
+) {
 	value := pod.Labels[label]
 	affinity := v1.PodAffinityTerm{
 		TopologyKey: topologyKey, NamespaceSelector: namespaces,

@@ -105,7 +105,8 @@ func checkJob(j *batchv1.Job, path *field.Path) (errs field.ErrorList) {
 			errs = append(errs, field.Required(path.Child("completions"), "when completion mode is Indexed"))
 		}
 	default:
-		errs = append(errs, field.NotSupported(path.Child("completionMode"), mode, []batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion}))
+		errs = append(errs, field.NotSupported(path.Child("completionMode"), mode,
+			[]batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion}))
 	}
 	if ptr.Deref(j.Spec.ManualSelector, false) {
 		errs = append(errs, checkSelector(j.Spec.Selector, &j.Spec.Template, path)...)

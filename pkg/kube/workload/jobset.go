@@ -101,7 +101,8 @@ func (s *jobSet) setDefaults() {
 func (s *jobSet) check() (errs field.ErrorList) {
 	path := field.NewPath("spec")
 	if p := s.Spec.StartupPolicy; p != nil && p.StartupPolicyOrder != "AnyOrder" && p.StartupPolicyOrder != "InOrder" {
-		errs = append(errs, field.NotSupported(path.Child("startupPolicy", "startupPolicyOrder"), p.StartupPolicyOrder, []string{"AnyOrder", "InOrder"}))
+		errs = append(errs,
+			field.NotSupported(path.Child("startupPolicy", "startupPolicyOrder"), p.StartupPolicyOrder, []string{"AnyOrder", "InOrder"}))
 	}
 	names := map[string]bool{}
 	total := int64(0)
@@ -115,7 +116,8 @@ func (s *jobSet) check() (errs field.ErrorList) {
 		}
 		for n, d := range r.DependsOn {
 			if !names[d.Name] {
-				errs = append(errs, field.Invalid(jobPath.Child("dependsOn").Index(n).Child("name"), d.Name, "must be a replicated job that is listed before"))
+				errs = append(errs,
+					field.Invalid(jobPath.Child("dependsOn").Index(n).Child("name"), d.Name, "must be a replicated job that is listed before"))
 			}
 			if d.Status != "Ready" && d.Status != "Complete" {
 				errs = append(errs, field.NotSupported(jobPath.Child("dependsOn").Index(n).Child("status"), d.Status, []string{"Ready", "Complete"}))
@@ -127,14 +129,17 @@ func (s *jobSet) check() (errs field.ErrorList) {
 		total += int64(*r.Replicas) * int64(ptr.Deref(r.Template.Spec.Parallelism, 1))
 	}
 	if len(errs) == 0 && total > MaxPods {
-		errs = append(errs, field.Invalid(path.Child("replicatedJobs"), total, "replicas × parallelism of all must be less than or equal to 100000 in a simulation"))
+		errs = append(errs,
+			field.Invalid(path.Child("replicatedJobs"), total, "replicas × parallelism of all must be less than or equal to 100000 in a simulation"))
 	}
 	return errs
 }
 
 // prerequisites returns the pods that must run before a replicated job's pods are made, or why these are never made. earlierPods are
 // all pods of the earlier replicated jobs.
-func (s *jobSet) prerequisites(r *workloads.ReplicatedJob, earlierPods []string, pods map[string][]string) (prerequisites []string, reason string) {
+func (s *jobSet) prerequisites(
+	r *workloads.ReplicatedJob, earlierPods []string, pods map[string][]string,
+) (prerequisites []string, reason string) {
 	if s.Spec.InOrder() {
 		return earlierPods, ""
 	}
@@ -158,7 +163,8 @@ func (m *maker) replicatedJob(s *jobSet, i int, prerequisites []string) (names [
 		job := s.job(i, index)
 		job.UID = m.api.UID("Job", job.Name)
 		if job.Annotations[workloads.JobSetExclusive] != "" && !isIndexed(job) {
-			m.note("JobSet", s.Namespace, s.Name, "no pods of Job "+job.Name+", since with exclusive-topology they wait for that of index 0, and completionMode is NonIndexed")
+			m.note("JobSet", s.Namespace, s.Name, "no pods of Job "+job.Name+
+				", since with exclusive-topology they wait for that of index 0, and completionMode is NonIndexed")
 			continue
 		}
 		pods, errs := jobPods(job, path)
@@ -193,7 +199,9 @@ func (s *jobSet) job(i, index int) *batchv1.Job {
 	}
 	if job.Annotations[workloads.JobSetExclusive] != "" && job.Annotations[workloads.JobSetSelects] != "" {
 		t.Spec.NodeSelector = mergeMaps(map[string]string{jobSetNodeOf: job.Namespace + "_" + job.Name}, t.Spec.NodeSelector)
-		t.Spec.Tolerations = append(t.Spec.Tolerations, v1.Toleration{Key: jobSetTaint, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule})
+		t.Spec.Tolerations = append(t.Spec.Tolerations, v1.Toleration{
+			Key: jobSetTaint, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule,
+		})
 	}
 	job.Spec.Suspend = ptr.To(false)
 	return job

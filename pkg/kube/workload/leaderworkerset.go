@@ -59,7 +59,8 @@ func (m *maker) leaderWorkerSet(u *unstructured.Unstructured) field.ErrorList {
 func (m *maker) workers(s *leaderWorkerSet, leader *v1.Pod) field.ErrorList {
 	podKind := v1.SchemeGroupVersion.WithKind("Pod")
 	if s.subdomains() == lwsv1.SubdomainUniquePerReplica {
-		m.add(headlessService(leader.Name, leader, podKind, map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.GroupIndexLabelKey: leader.Labels[lwsv1.GroupIndexLabelKey]}))
+		m.add(headlessService(leader.Name, leader, podKind,
+			map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.GroupIndexLabelKey: leader.Labels[lwsv1.GroupIndexLabelKey]}))
 	}
 	if s.size() == 1 {
 		return nil
@@ -110,13 +111,16 @@ func (s *leaderWorkerSet) check() (errs field.ErrorList) {
 	case size < 1:
 		errs = append(errs, field.Invalid(templatePath.Child("size"), size, "must be greater than or equal to 1"))
 	case size*int64(*s.Spec.Replicas) > MaxPods:
-		errs = append(errs, field.Invalid(templatePath.Child("size"), size, "replicas × size must be less than or equal to 100000 in a simulation"))
+		errs = append(errs,
+			field.Invalid(templatePath.Child("size"), size, "replicas × size must be less than or equal to 100000 in a simulation"))
 	}
 	if p := s.Spec.StartupPolicy; p != lwsv1.LeaderCreatedStartupPolicy && p != lwsv1.LeaderReadyStartupPolicy {
-		errs = append(errs, field.NotSupported(spec.Child("startupPolicy"), p, []lwsv1.StartupPolicyType{lwsv1.LeaderCreatedStartupPolicy, lwsv1.LeaderReadyStartupPolicy}))
+		errs = append(errs, field.NotSupported(spec.Child("startupPolicy"), p,
+			[]lwsv1.StartupPolicyType{lwsv1.LeaderCreatedStartupPolicy, lwsv1.LeaderReadyStartupPolicy}))
 	}
 	if p := s.subdomains(); p != lwsv1.SubdomainShared && p != lwsv1.SubdomainUniquePerReplica {
-		errs = append(errs, field.NotSupported(spec.Child("networkConfig", "subdomainPolicy"), p, []lwsv1.SubdomainPolicy{lwsv1.SubdomainShared, lwsv1.SubdomainUniquePerReplica}))
+		errs = append(errs, field.NotSupported(spec.Child("networkConfig", "subdomainPolicy"), p,
+			[]lwsv1.SubdomainPolicy{lwsv1.SubdomainShared, lwsv1.SubdomainUniquePerReplica}))
 	}
 	errs = append(errs, checkTemplate(&t.WorkerTemplate, templatePath.Child("workerTemplate"), v1.RestartPolicyAlways)...)
 	if t.LeaderTemplate != nil {
@@ -133,7 +137,8 @@ func (s *leaderWorkerSet) checkSubGroups(path *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
 	}
-	if types := []lwsv1.SubGroupPolicyType{lwsv1.SubGroupPolicyTypeLeaderWorker, lwsv1.SubGroupPolicyTypeLeaderExcluded}; !slices.Contains(types, *p.Type) {
+	types := []lwsv1.SubGroupPolicyType{lwsv1.SubGroupPolicyTypeLeaderWorker, lwsv1.SubGroupPolicyTypeLeaderExcluded}
+	if !slices.Contains(types, *p.Type) {
 		return field.ErrorList{field.NotSupported(path.Child("subGroupPolicyType"), *p.Type, types)}
 	}
 	if p.SubGroupSize == nil {
@@ -182,7 +187,10 @@ func (s *leaderWorkerSet) leaders() *appsv1.StatefulSet {
 
 // workers returns the StatefulSet of a leader's workers.
 func (s *leaderWorkerSet) workers(leader *v1.Pod) *appsv1.StatefulSet {
-	selector := map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.GroupIndexLabelKey: leader.Labels[lwsv1.GroupIndexLabelKey], lwsv1.GroupUniqueHashLabelKey: leader.Labels[lwsv1.GroupUniqueHashLabelKey]}
+	selector := map[string]string{
+		lwsv1.SetNameLabelKey: s.Name, lwsv1.GroupIndexLabelKey: leader.Labels[lwsv1.GroupIndexLabelKey],
+		lwsv1.GroupUniqueHashLabelKey: leader.Labels[lwsv1.GroupUniqueHashLabelKey],
+	}
 	labels := mergeMaps(selector, map[string]string{lwsv1.RevisionKey: s.revision()})
 	pod := s.Spec.LeaderWorkerTemplate.WorkerTemplate.DeepCopy()
 	pod.Labels = mergeMaps(labels, pod.Labels)
@@ -197,7 +205,9 @@ func (s *leaderWorkerSet) workers(leader *v1.Pod) *appsv1.StatefulSet {
 	return set
 }
 
-func (s *leaderWorkerSet) statefulSet(name, service string, replicas int32, selector map[string]string, pod *v1.PodTemplateSpec) *appsv1.StatefulSet {
+func (s *leaderWorkerSet) statefulSet(
+	name, service string, replicas int32, selector map[string]string, pod *v1.PodTemplateSpec,
+) *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
