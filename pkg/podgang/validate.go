@@ -73,9 +73,9 @@ func ValidateLeaderWorkerSet(lws, old *unstructured.Unstructured) Verdict {
 	if old == nil {
 		return out
 	}
-	var former leaderWorkerSet
-	if text := describeTopology(set.NetworkTopology); read(old, &former.LeaderWorkerSetSpec) == nil &&
-		text != describeTopology(former.NetworkTopology) {
+	var oldSet leaderWorkerSet
+	if text := describeTopology(set.NetworkTopology); read(old, &oldSet.LeaderWorkerSetSpec) == nil &&
+		text != describeTopology(oldSet.NetworkTopology) {
 		out.Errors = append(out.Errors, field.Invalid(path, text, "field is immutable"))
 	}
 	return out.withoutErrorsOf(ValidateLeaderWorkerSet(old, nil))

@@ -72,13 +72,13 @@ func Readable(ctx context.Context, client kubernetes.Interface) func(schema.Grou
 	return withPermission(ctx, client, Served(client.Discovery()))
 }
 
-// withPermission adds the check of permissions to served. A resource of another project that is served and may not be read is an
+// withPermission adds the check of permissions to isServed. A resource of another project that is served and may not be read is an
 // error: its declarations would be ignored.
 func withPermission(
-	ctx context.Context, client kubernetes.Interface, served func(schema.GroupVersionResource) (bool, error),
+	ctx context.Context, client kubernetes.Interface, isServed func(schema.GroupVersionResource) (bool, error),
 ) func(schema.GroupVersionResource) (bool, error) {
 	return func(r schema.GroupVersionResource) (bool, error) {
-		ok, err := served(r)
+		ok, err := isServed(r)
 		if !ok || err != nil || !isForeign(r) {
 			return ok, err
 		}

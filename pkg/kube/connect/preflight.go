@@ -56,7 +56,7 @@ const permissionTimeout = 15 * time.Second
 func CheckPermissions(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, permissionTimeout)
 	defer cancel()
-	var missing []error
+	var errs []error
 	permissions := slices.Clone(needs)
 	for _, p := range source.Permissions() {
 		if !p.Optional {
@@ -74,14 +74,14 @@ func CheckPermissions(ctx context.Context, client kubernetes.Interface) error {
 				return fmt.Errorf("asking the API server for the scheduler's permissions: %w", err)
 			}
 			if !ok {
-				missing = append(missing, fmt.Errorf("permission is missing: %s %s (API group %q)", verb, n.resource, n.group))
+				errs = append(errs, fmt.Errorf("permission is missing: %s %s (API group %q)", verb, n.resource, n.group))
 			}
 		}
 	}
-	if len(missing) > 0 {
-		missing = append(missing, errors.New("apply manifests/rbac, or grant these to the scheduler's user"))
+	if len(errs) > 0 {
+		errs = append(errs, errors.New("apply manifests/rbac, or grant these to the scheduler's user"))
 	}
-	return errors.Join(missing...)
+	return errors.Join(errs...)
 }
 
 // CheckReading is CheckPermissions for a program that only reads gangs. Without permission for reviews it tries to list the
@@ -98,7 +98,7 @@ func CheckReading(ctx context.Context, client kubernetes.Interface, custom dynam
 			resources = append(resources, schema.GroupVersionResource{Group: p.Group, Version: p.Version, Resource: p.Resource})
 		}
 	}
-	var missing []error
+	var errs []error
 	for _, r := range resources {
 		for _, verb := range []string{"list", "watch"} {
 			ok, err := hasPermission(ctx, client, r.Group, r.Resource, verb)
@@ -109,15 +109,15 @@ func CheckReading(ctx context.Context, client kubernetes.Interface, custom dynam
 				return fmt.Errorf("asking the API server what may be read: %w", err)
 			}
 			if !ok {
-				missing = append(missing, fmt.Errorf("permission is missing: %s %s (API group %q) in the whole cluster", verb, r.Resource, r.Group))
+				errs = append(errs, fmt.Errorf("permission is missing: %s %s (API group %q) in the whole cluster", verb, r.Resource, r.Group))
 			}
 		}
 	}
-	if len(missing) > 0 {
-		missing = append(missing,
+	if len(errs) > 0 {
+		errs = append(errs,
 			errors.New("without them it is not known which gangs there are: grant these permissions, or use --as with a user that has them"))
 	}
-	return errors.Join(missing...)
+	return errors.Join(errs...)
 }
 
 // canList says whether objects may be listed, by listing them. Resources that are not served count as permitted.

@@ -94,19 +94,19 @@ func shareKeys[K ~string, V any, M ~map[K]V](w *stringPool, source M) M {
 	if source == nil {
 		return nil
 	}
-	copied := make(M, len(source))
+	result := make(M, len(source))
 	for key, value := range source {
-		copied[K(w.intern(string(key)))] = value
+		result[K(w.intern(string(key)))] = value
 	}
-	return copied
+	return result
 }
 
 // intern returns the first copy of a string. The caller holds w.mu.
 func (w *stringPool) intern(word string) string {
-	stored, ok := w.copies[word]
+	firstCopy, ok := w.copies[word]
 	switch {
 	case ok:
-		return stored
+		return firstCopy
 	case len(word) > maxStringLength:
 		return word
 	}

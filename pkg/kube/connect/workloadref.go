@@ -32,12 +32,12 @@ import (
 //
 // Only the UID of each pod and that field are kept.
 
-// WorkloadRefs returns a transform for pods before any reader gets them, nil if none is needed. served says whether the API
+// WorkloadRefs returns a transform for pods before any reader gets them, nil if none is needed. isServed says whether the API
 // server serves a resource; read permission does not matter here.
 func WorkloadRefs(
-	ctx context.Context, client dynamic.Interface, served func(schema.GroupVersionResource) (bool, error),
+	ctx context.Context, client dynamic.Interface, isServed func(schema.GroupVersionResource) (bool, error),
 ) (toolscache.TransformFunc, error) {
-	ok, err := served(source.Workloads)
+	ok, err := isServed(source.Workloads)
 	if err != nil && !errors.Is(err, cache.ErrNoPermission) {
 		return nil, fmt.Errorf("asking whether %s is served: %w", source.Workloads.GroupResource(), err)
 	}
@@ -81,7 +81,7 @@ func (w *workloadRefs) watch(client dynamic.Interface) error {
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    w.note,
-		UpdateFunc: func(_, updated any) { w.note(updated) },
+		UpdateFunc: func(_, object any) { w.note(object) },
 		DeleteFunc: w.podDeleted,
 	})
 	if err != nil {
@@ -141,14 +141,14 @@ func (w *workloadRefs) fill(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	filled := *pod // the caller may still read the original
-	filled.ManagedFields = nil
-	if filled.Spec.SchedulingGroup == nil {
+	podCopy := *pod // the caller may still read the original
+	podCopy.ManagedFields = nil
+	if podCopy.Spec.SchedulingGroup == nil {
 		if ref := w.waitForRef(pod); ref != "" {
-			filled.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &ref}
+			podCopy.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &ref}
 		}
 	}
-	return &filled, nil
+	return &podCopy, nil
 }
 
 // waitForRef returns a pod's workloadRef. It blocks until the ref is known: one watch may be ahead of the other, mostly by less than
@@ -180,8 +180,8 @@ func (w *workloadRefs) ask(pod *v1.Pod) bool {
 		klog.FromContext(w.ctx).Error(err, "cannot find out what a pod says in "+refField, "pod", klog.KObj(pod))
 		return false
 	default:
-		if trimmed, _ := keepRef(u); trimmed != nil {
-			w.note(trimmed)
+		if metadata, _ := keepRef(u); metadata != nil {
+			w.note(metadata)
 		}
 	}
 	return true

@@ -12,9 +12,9 @@ import (
 )
 
 // OtherDevices says whether a change of a node's labels changes its devices.
-func OtherDevices(old, updated map[string]string) bool {
+func OtherDevices(oldLabels, labels map[string]string) bool {
 	return slices.ContainsFunc([]string{gpuPartitionPolicy, gpuVendor, gpuModel, gpuIsolation},
-		func(key string) bool { return old[key] != updated[key] })
+		func(key string) bool { return oldLabels[key] != labels[key] })
 }
 
 // deviceResources are the resources that WantsDevices checks.
@@ -81,8 +81,8 @@ func deviceWords(pod *v1.Pod) string {
 }
 
 // OtherDeviceWords says whether a pod's request for devices has changed.
-func OtherDeviceWords(old, updated *v1.Pod) bool {
-	return !maps.Equal(old.Annotations, updated.Annotations) && deviceWords(old) != deviceWords(updated)
+func OtherDeviceWords(oldPod, pod *v1.Pod) bool {
+	return !maps.Equal(oldPod.Annotations, pod.Annotations) && deviceWords(oldPod) != deviceWords(pod)
 }
 
 // DevicesHeld identifies the devices that a pod holds: pods of one Template with equal results free the same devices; "" for

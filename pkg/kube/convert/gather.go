@@ -37,27 +37,27 @@ type Own struct {
 // members. Rules of scope PodGroup hold for each gang by itself; for a single gang that is the same. Layers that the tree lacks
 // are left out; callers have decided before whether layers may be missing.
 func Gather(g *scheduling.GatherSpec, constraints []Own, tree *topology.Tree, gangs []gang.Gang) (joint plan.Gather, sets []mixed.Set) {
-	gathered := gathering{tree: tree, gangs: gangs, joint: plan.Gather{Multiple: make(offer.Multiples, tree.Depth()+1)}}
+	collector := gathering{tree: tree, gangs: gangs, joint: plan.Gather{Multiple: make(offer.Multiples, tree.Depth()+1)}}
 	if g != nil {
 		var gangRules []scheduling.GatherRule
 		for _, rule := range g.Rules {
 			if rule.Scope == scheduling.ScopePodGroup {
 				gangRules = append(gangRules, rule)
 			} else {
-				gathered.add(&gathered.joint, rule)
+				collector.add(&collector.joint, rule)
 			}
 		}
 		for i, groupGang := range gangs { // each whole gang once
 			if ref := groupGang.Ref.Whole(); len(gangRules) > 0 &&
 				!slices.ContainsFunc(gangs[:i], func(x gang.Gang) bool { return x.Ref.Whole() == ref }) {
-				gathered.addTo([]gang.Ref{ref}, gangRules)
+				collector.addTo([]gang.Ref{ref}, gangRules)
 			}
 		}
 	}
 	for _, constraint := range constraints {
-		gathered.addTo(constraint.Gangs, constraint.Gather.Rules)
+		collector.addTo(constraint.Gangs, constraint.Gather.Rules)
 	}
-	return gathered.joint, gathered.sets
+	return collector.joint, collector.sets
 }
 
 // gathering collects the constraints.

@@ -47,11 +47,11 @@ type LeftOut struct {
 
 // DetailStatus lists the named domains above the nodes, depth first, children by name, and counts the unnamed ones. As JSON the
 // list has at most maxBytes bytes: it ends above the first layer that does not fit.
-func DetailStatus(t *topology.Tree, maxBytes int) (details []koordinator.TopologyDetail, unnamed int32, leftOut []LeftOut) {
+func DetailStatus(t *topology.Tree, maxBytes int) (details []koordinator.TopologyDetail, unnamed int32, omissions []LeftOut) {
 	layers := t.LayerNames()
 	lowestLayer, counts := lowestListedLayer(t, maxBytes)
 	for l := lowestLayer + 1; l < t.Depth(); l++ {
-		leftOut = append(leftOut, LeftOut{Layer: layers[l], Domains: counts[l]})
+		omissions = append(omissions, LeftOut{Layer: layers[l], Domains: counts[l]})
 	}
 	info := func(d topology.ID) koordinator.TopologyInfo {
 		return koordinator.TopologyInfo{TopologyLayer: layers[t.Layer(d)], TopologyName: t.Name(d)}
@@ -84,7 +84,7 @@ func DetailStatus(t *topology.Tree, maxBytes int) (details []koordinator.Topolog
 		}
 		details = append(details, detail)
 	}
-	return details, unnamed, leftOut
+	return details, unnamed, omissions
 }
 
 // The JSON size of an entry without its names and numbers: the entry itself, its parent, the list of its children, and each of

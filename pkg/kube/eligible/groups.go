@@ -169,13 +169,13 @@ func BundlesOf(c *cache.Cache, victims []*v1.Pod) Bundles {
 		}
 	}
 	b := Bundles{Of: map[types.UID]gang.Ref{}, Gangs: map[gang.Ref]gang.Ref{}}
-	visited := map[gang.Ref]bool{} // groups, by their first gang
+	visitedGroups := map[gang.Ref]bool{} // groups, by their first gang
 	for _, ref := range slices.Collect(maps.Keys(evicted)) {
 		group := c.Together(ref)
-		if visited[group[0]] {
+		if visitedGroups[group[0]] {
 			continue
 		}
-		visited[group[0]] = true
+		visitedGroups[group[0]] = true
 		gangs := Gangs(c, group, c.Placed)
 		for _, g := range gangs {
 			for _, pod := range g.Pods {

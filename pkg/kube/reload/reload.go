@@ -194,9 +194,9 @@ func valueOf(args config.Args, name string) any {
 
 // changedFields names the fields that differ from the start, without Muster's arguments.
 func (f *File) changedFields(cfg *schedulerconfig.KubeSchedulerConfiguration) (names []string) {
-	old, updated := reflect.ValueOf(*withoutMusterArgs(f.startConfig)), reflect.ValueOf(*withoutMusterArgs(cfg))
+	old, current := reflect.ValueOf(*withoutMusterArgs(f.startConfig)), reflect.ValueOf(*withoutMusterArgs(cfg))
 	for i := range old.NumField() {
-		if !reflect.DeepEqual(old.Field(i).Interface(), updated.Field(i).Interface()) {
+		if !reflect.DeepEqual(old.Field(i).Interface(), current.Field(i).Interface()) {
 			names = append(names, config.Name(old.Type().Field(i).Name))
 		}
 	}

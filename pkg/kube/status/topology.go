@@ -49,8 +49,8 @@ func Topology(
 	object *koordinator.ClusterNetworkTopology, tree *topology.Tree, problem string, now metav1.Time,
 ) koordinator.ClusterNetworkTopologyStatus {
 	out := *object.Status.DeepCopy()
-	var leftOut []convert.LeftOut
-	out.DetailStatus, out.UnnamedDomains, leftOut = convert.DetailStatus(tree, maxListedBytes)
+	var omissions []convert.LeftOut
+	out.DetailStatus, out.UnnamedDomains, omissions = convert.DetailStatus(tree, maxListedBytes)
 	c := metav1.Condition{
 		Type: Ready, Status: metav1.ConditionTrue, Reason: ReasonInUse, Message: "the tree in use is built from this spec",
 		ObservedGeneration: object.Generation, LastTransitionTime: now,
@@ -60,26 +60,26 @@ func Topology(
 		c.Message = Clip(problem + "; the last good tree stays in use")
 	}
 	meta.SetStatusCondition(&out.Conditions, c)
-	if len(leftOut) == 0 {
+	if len(omissions) == 0 {
 		meta.RemoveStatusCondition(&out.Conditions, Truncated)
 		return out
 	}
 	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
-		Type: Truncated, Status: metav1.ConditionTrue, Reason: ReasonTooManyDomains, Message: Clip(truncatedMessage(leftOut)),
+		Type: Truncated, Status: metav1.ConditionTrue, Reason: ReasonTooManyDomains, Message: Clip(truncatedMessage(omissions)),
 		ObservedGeneration: object.Generation, LastTransitionTime: now,
 	})
 	return out
 }
 
 // truncatedMessage says which layers are not listed, with their numbers of domains.
-func truncatedMessage(leftOut []convert.LeftOut) string {
+func truncatedMessage(omissions []convert.LeftOut) string {
 	var layers []string
-	for _, l := range leftOut {
+	for _, l := range omissions {
 		layers = append(layers, fmt.Sprintf("%s (%d domains)", l.Layer, l.Domains))
 	}
 	return fmt.Sprintf("detailStatus ends above %s: not listed are %s, for which one object has no room; they are in the tree, plans use "+
 		"them, and musterctl topology shows them",
-		leftOut[0].Layer, strings.Join(layers, ", "))
+		omissions[0].Layer, strings.Join(layers, ", "))
 }
 
 // Unused returns the status of a ClusterNetworkTopology without effect. Fields of other writers stay.

@@ -135,14 +135,14 @@ func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
 }
 
 // report describes what a cache knows.
-func report(c *cache.Cache, served func(schema.GroupVersionResource) (bool, error), namespace string) *Report {
+func report(c *cache.Cache, isServed func(schema.GroupVersionResource) (bool, error), namespace string) *Report {
 	out := &Report{Gangs: []Gang{}}
 	sourceOf, ownerOf := map[string]*Source{}, map[string]*Owner{}
 	for i := range source.All {
 		s := &source.All[i]
 		row := Source{Way: s.Way, State: PodsOnly}
 		if s.Object != nil {
-			row.Resource, row.State, row.Message = readVersion(s.Object.Versions(), served)
+			row.Resource, row.State, row.Message = readVersion(s.Object.Versions(), isServed)
 		}
 		out.Sources = append(out.Sources, row)
 	}
@@ -151,28 +151,28 @@ func report(c *cache.Cache, served func(schema.GroupVersionResource) (bool, erro
 	}
 	for _, kind := range source.Owners {
 		row := Owner{Kind: kind.Kind}
-		row.Resource, row.State, row.Message = readVersion([]schema.GroupVersionResource{kind.Resource}, served)
+		row.Resource, row.State, row.Message = readVersion([]schema.GroupVersionResource{kind.Resource}, isServed)
 		out.Owners = append(out.Owners, row)
 	}
 	for i := range out.Owners {
 		ownerOf[out.Owners[i].Kind] = &out.Owners[i]
 	}
 	for _, ref := range c.Gangs() {
-		declared, ok := c.Declarations(ref)
+		declaration, ok := c.Declarations(ref)
 		if !ok {
 			continue
 		}
-		if s := sourceOf[declared.Way]; s != nil {
+		if s := sourceOf[declaration.Way]; s != nil {
 			s.Gangs++
-			s.Members += declared.Members
+			s.Members += declaration.Members
 		}
-		if o := ownerOf[declared.Owner]; o != nil {
+		if o := ownerOf[declaration.Owner]; o != nil {
 			o.Gangs++
 		}
 		if namespace == "" || namespace == ref.Namespace {
 			out.Gangs = append(out.Gangs, Gang{
-				Namespace: ref.Namespace, Name: ref.Name, Way: declared.Way, Members: declared.Members, Min: declared.Min,
-				Rule: declared.Rule, Problem: declared.Problem, Elsewhere: !declared.Served,
+				Namespace: ref.Namespace, Name: ref.Name, Way: declaration.Way, Members: declaration.Members, Min: declaration.Min,
+				Rule: declaration.Rule, Problem: declaration.Problem, Elsewhere: !declaration.Served,
 			})
 		}
 	}
@@ -186,10 +186,10 @@ func report(c *cache.Cache, served func(schema.GroupVersionResource) (bool, erro
 
 // readVersion returns the version of a resource that is read, or why none is.
 func readVersion(
-	versions []schema.GroupVersionResource, served func(schema.GroupVersionResource) (bool, error),
+	versions []schema.GroupVersionResource, isServed func(schema.GroupVersionResource) (bool, error),
 ) (resource string, state State, message string) {
 	i := slices.IndexFunc(versions, func(r schema.GroupVersionResource) bool {
-		ok, err := served(r)
+		ok, err := isServed(r)
 		if err != nil {
 			resource = name(r)
 			state = Denied
