@@ -52,20 +52,27 @@ func (f *askFlags) add(cmd *cobra.Command) {
 func (f *askFlags) addSource(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.timeout = delay(time.Minute)
-	flags.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder of objects to ask instead of a cluster, or - for standard input; repeatable")
-	flags.StringVar(&f.config, "config", "", "`FILE` with the scheduler's KubeSchedulerConfiguration (default: that of a dump that was made with one, or one that serves muster-scheduler and koord-scheduler)")
+	flags.StringArrayVarP(&f.files, "filename", "f", nil,
+		"`FILE` or folder of objects to ask instead of a cluster, or - for standard input; repeatable")
+	flags.StringVar(&f.config, "config", "",
+		"`FILE` with the scheduler's KubeSchedulerConfiguration (default: that of a dump that was made with one, or one that serves "+
+			"muster-scheduler and koord-scheduler)")
 	f.connection.add(cmd)
 	flags.Var(&f.timeout, "timeout", "how long the answer may take")
-	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "`VERSION` of the cluster, such as 1.34 (default: that of the newest kubelet of the nodes)")
+	flags.StringVar(&f.kubernetes, "kubernetes-version", "",
+		"`VERSION` of the cluster, such as 1.34 (default: that of the newest kubelet of the nodes)")
 	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler in memory, on standard error (default: nothing is logged)")
 }
 
 func (f *askFlags) addNamespace(cmd *cobra.Command, object string) {
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "`NAMESPACE` of "+object+" (default: that of the context, or \"default\" for files)")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "",
+		"`NAMESPACE` of "+object+" (default: that of the context, or \"default\" for files)")
 }
 
 // answer opens a view and prints the answer.
-func (f *askFlags) answer(cmd *cobra.Command, question func(context.Context, *ask.View) (value any, text func(wide bool) string, err error)) error {
+func (f *askFlags) answer(
+	cmd *cobra.Command, question func(context.Context, *ask.View) (value any, text func(wide bool) string, err error),
+) error {
 	return f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (any, func(bool) string, error) {
 		set.GiveObjects()
 		view, err := ask.Open(ctx, o, set)
@@ -78,7 +85,9 @@ func (f *askFlags) answer(cmd *cobra.Command, question func(context.Context, *as
 }
 
 // read reads the objects and prints the answer.
-func (f *askFlags) read(cmd *cobra.Command, question func(context.Context, ask.Options, *simulate.Set) (value any, text func(wide bool) string, err error)) error {
+func (f *askFlags) read(
+	cmd *cobra.Command, question func(context.Context, ask.Options, *simulate.Set) (value any, text func(wide bool) string, err error),
+) error {
 	switch f.output {
 	case "table", "wide", "json", "yaml":
 	default:

@@ -51,7 +51,8 @@ func explainText(e *ask.Explanation, wide bool) string {
 		}
 	}
 	for _, h := range e.Holders {
-		fmt.Fprintf(&out, "Reserved for %s (priority %d): %s on %s\n", oneLine(h.Gang), h.Priority, places(len(h.Nodes)), severalNames(h.Nodes, wide))
+		fmt.Fprintf(&out, "Reserved for %s (priority %d): %s on %s\n", oneLine(h.Gang), h.Priority,
+			places(len(h.Nodes)), severalNames(h.Nodes, wide))
 	}
 	if w := e.Placement; w != nil {
 		fmt.Fprintf(&out, "\nWhere: %s\n", orCluster(w.Domain))
@@ -169,8 +170,8 @@ func queueText(all []ask.Waiter, now time.Time, wide bool) string {
 		if wide {
 			lines = 10
 		}
-		t.add(indented(w.Reason, lines), position, w.Gang, strconv.Itoa(int(w.Priority)), age(w.Since, now), w.Members.String(), string(w.State), reserved,
-			startText(w.EstimatedStart, now))
+		t.add(indented(w.Reason, lines), position, w.Gang, strconv.Itoa(int(w.Priority)), age(w.Since, now),
+			w.Members.String(), string(w.State), reserved, startText(w.EstimatedStart, now))
 	}
 	t.write(&out)
 	return out.String()
@@ -192,7 +193,8 @@ const maxDrawnNodes = 200
 // topologyText formats the network.
 func topologyText(t *ask.Topology, listed, wide bool) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Slots for %s: %d free, %d used, %d reserved; %d of %d nodes broken\n", oneLine(t.For), t.Free, t.Used, t.Reserved, t.Broken, t.Nodes)
+	fmt.Fprintf(&out, "Slots for %s: %d free, %d used, %d reserved; %d of %d nodes broken\n", oneLine(t.For), t.Free, t.Used,
+		t.Reserved, t.Broken, t.Nodes)
 	if t.Problem != "" {
 		paragraph(&out, "Topology: "+t.Problem)
 	}

@@ -224,5 +224,6 @@ func (k *kubernetesVersion) Set(text string) error {
 }
 
 func (k *kubernetesVersion) add(flags *pflag.FlagSet) {
-	flags.Var(k, "kubernetes-version", "`VERSION` of kube-apiserver and kube-controller-manager: "+strings.Join(localcluster.KubernetesVersions, ", "))
+	flags.Var(k, "kubernetes-version", "`VERSION` of kube-apiserver and kube-controller-manager: "+
+		strings.Join(localcluster.KubernetesVersions, ", "))
 }

@@ -43,7 +43,9 @@ examples are played. That takes a second.`,
 					return usageError("--scheduler: %w", err)
 				}
 			}
-			o.Out, o.Err, o.Kubernetes = cmd.OutOrStdout(), cmd.ErrOrStderr(), string(kubernetes)
+			o.Out = cmd.OutOrStdout()
+			o.Err = cmd.ErrOrStderr()
+			o.Kubernetes = string(kubernetes)
 			if err = demo.Run(cmd.Context(), o); errors.Is(err, demo.ErrInterrupted) {
 				return &ExitError{exitInterrupted, demo.ErrInterrupted}
 			}

@@ -24,7 +24,9 @@ const pauseFactor = 3
 
 func newUICommand() *cobra.Command {
 	f := askFlags{}
-	address, port, refresh := "127.0.0.1", 0, delay(5*time.Second)
+	address := "127.0.0.1"
+	port := 0
+	refresh := delay(5 * time.Second)
 	var target, requests string
 	cmd := &cobra.Command{
 		Use:   "ui",
@@ -179,7 +181,10 @@ func (w *watched) read(ctx context.Context) (*page.State, error) {
 		return nil, err
 	}
 	state.Source = w.source()
-	w.options, w.set, w.queue, w.stamp = o, set, queue, stamp
+	w.options = o
+	w.set = set
+	w.queue = queue
+	w.stamp = stamp
 	return state, nil
 }
 

@@ -329,7 +329,10 @@ func (a Ask) readHints(r *Request) *Invalid {
 		}
 		for i := range r.wants {
 			if w := &r.wants[i]; w.deviceType == h.Type {
-				w.scope, w.exclusive, w.selector, w.vfs = scope, alone, h.Selector, h.VFs
+				w.scope = scope
+				w.exclusive = alone
+				w.selector = h.Selector
+				w.vfs = h.VFs
 			}
 		}
 	}

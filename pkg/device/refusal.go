@@ -47,7 +47,8 @@ func Unreadable(r *Request) *Refusal {
 	return &Refusal{Reason: UnreadableDevice, Type: r.wants[0].deviceType, Lasting: true}
 }
 
-// OfferedTwiceRefusal returns the reason for a node on which another allocator offers the resource without knowledge of this package's state.
+// OfferedTwiceRefusal returns the reason for a node on which another allocator offers the resource without knowledge of this package's
+// state.
 func OfferedTwiceRefusal(r *Request, resource string) *Refusal {
 	return &Refusal{Reason: OfferedTwice, Type: r.wants[0].deviceType, Resource: resource, Lasting: true}
 }

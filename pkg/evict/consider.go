@@ -151,7 +151,9 @@ func (c *considering) choice(found draft) Choice {
 		case best != nil && !c.isIn(best, rival.Domain):
 			// The placement check plans in the whole cluster. The result for the domain alone is unknown.
 		case best != nil:
-			rival.Outcome, rival.draft, rival.Cost = Possible, c.enclosed(drafted(best, s.Problem)), best.set.cost
+			rival.Outcome = Possible
+			rival.draft = c.enclosed(drafted(best, s.Problem))
+			rival.Cost = best.set.cost
 		case !s.stepsSpent && !s.skipped:
 			rival.Outcome = Impossible
 		}

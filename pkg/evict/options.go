@@ -141,7 +141,9 @@ func oneShape(victims []Victim) bool {
 
 // keepFirst is keep for victims of one shape, evicted cheapest first: each set costs more than the one before.
 func (m *nodeMaker) keepFirst(n *Node, most offer.Slots, slots func([]int) offer.Slots) {
-	m.costs, m.order, m.prefix = m.costs[:0], m.order[:0], m.prefix[:0]
+	m.costs = m.costs[:0]
+	m.order = m.order[:0]
+	m.prefix = m.prefix[:0]
 	for v := range n.Victims {
 		m.costs, m.order = append(m.costs, n.Victims[v].cost()), append(m.order, v)
 	}

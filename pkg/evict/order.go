@@ -84,7 +84,9 @@ func (s *search) arranged(id topology.ID) (w plan.World, index []int) {
 		rank, _ := strconv.Atoi(w.Tree.NodeName(k))
 		index[k] = nodeOfRank[rank]
 	}
-	w.Capacity, w.Bound, w.Attract = pick(s.World.Capacity, index), pick(s.World.Bound, index), pick(s.World.Attract, index)
+	w.Capacity = pick(s.World.Capacity, index)
+	w.Bound = pick(s.World.Bound, index)
+	w.Attract = pick(s.World.Attract, index)
 	w.Penalty = pick(s.World.Penalty, index)
 	return w, index
 }

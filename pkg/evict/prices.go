@@ -29,7 +29,9 @@ func newPrices(nodes []Node) prices {
 			victim := &nodes[i].Victims[v]
 			lowest, highest = min(lowest, int64(victim.Priority)), max(highest, int64(victim.Priority))
 			if c := victim.bundle; c != nil {
-				violations, pods, back = violations+uint64(c.Violations), pods+uint64(c.Pods), back+uint64(c.Requeued)
+				violations += uint64(c.Violations)
+				pods += uint64(c.Pods)
+				back += uint64(c.Requeued)
 				highest = max(highest, int64(c.Highest))
 				continue
 			}

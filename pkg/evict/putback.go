@@ -36,7 +36,9 @@ func (d *domain) putBack(set victimSet, passes func(victimSet) bool) victimSet {
 				}
 				if size == 1 {
 					if fewer, ok := d.shrink(set, units[i], passes); ok {
-						set, spare, changed = fewer, d.spareSlots(fewer), true
+						set = fewer
+						spare = d.spareSlots(fewer)
+						changed = true
 					}
 				}
 				i = upTo

@@ -75,7 +75,9 @@ func (b *Book) enter(state Member) *member {
 
 // change applies a function to a member and updates all counts.
 func (b *Book) change(m *member, update func(*member)) {
-	g, was, had := b.gangs[m.Gang], m.Member, m.hasNode()
+	g := b.gangs[m.Gang]
+	was := m.Member
+	had := m.hasNode()
 	g.counts.add(m, -1)
 	update(m)
 	g.counts.add(m, 1)

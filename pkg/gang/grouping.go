@@ -142,7 +142,9 @@ func (b *Book) regroup(refs []Ref) (changed []Ref, out []Effect) {
 		}
 	}
 	for _, c := range changes {
-		c.gang.group, c.gang.key, c.gang.oversized = c.group, c.group[0], !c.whole
+		c.gang.group = c.group
+		c.gang.key = c.group[0]
+		c.gang.oversized = !c.whole
 		for _, m := range c.gang.members {
 			b.change(m, b.notePlanned)
 		}

@@ -39,7 +39,8 @@ func (g *gang) tooFewWaiting() bool {
 // excluded says whether the gang takes no part in its group's next plan: it is incomplete, or a level above it has
 // too few complete gangs.
 func (b *Book) excluded(g *gang) bool {
-	return g.optional() && (!g.complete() || g.tooFewWaiting() || !g.remainsSatisfied() && (g.spec.TreeObstacle.Exists() || b.incompleteLevel(g) != ""))
+	return g.optional() &&
+		(!g.complete() || g.tooFewWaiting() || !g.remainsSatisfied() && (g.spec.TreeObstacle.Exists() || b.incompleteLevel(g) != ""))
 }
 
 // continues says whether members wait in a started tree. They need not wait for missing gangs of it.
@@ -70,7 +71,8 @@ func (b *Book) incompleteLevel(excludedGang *gang) string {
 	for _, l := range excludedGang.spec.Levels {
 		hasLastingGang := false
 		for i, g := range c.gangs {
-			hasLastingGang = hasLastingGang || lasting[i] && slices.ContainsFunc(g.spec.Levels, func(o choice.Level) bool { return o.Name == l.Name })
+			hasLastingGang = hasLastingGang || lasting[i] &&
+				slices.ContainsFunc(g.spec.Levels, func(o choice.Level) bool { return o.Name == l.Name })
 		}
 		if !hasLastingGang {
 			return l.Name
@@ -271,7 +273,9 @@ func (g *Group) Restricted(set choice.Set) (only *Group, ok bool) {
 		return nil, false
 	}
 	restricted := *g
-	restricted.Choice, restricted.Pending, restricted.Gangs = nil, nil, append([]Gang(nil), g.Gangs...)
+	restricted.Choice = nil
+	restricted.Pending = nil
+	restricted.Gangs = append([]Gang(nil), g.Gangs...)
 	selected := map[Ref]bool{}
 	for i := range restricted.Gangs {
 		declared := &restricted.Gangs[i]

@@ -43,7 +43,9 @@ func (b *Book) adoptPlan(ev Planned, now time.Time) []Effect {
 	}
 	out := append(ahead, b.endStarvation(ev.Group, g)...)
 	g.plan = make(map[string]string, len(ev.Places))
-	g.reserved, g.unconfirmed, g.barrierOpen = ev.Reserved, ev.Reserved, false
+	g.reserved = ev.Reserved
+	g.unconfirmed = ev.Reserved
+	g.barrierOpen = false
 	g.refusal, g.deadline = Obstacle{}, ev.Until
 	if !ev.Reserved {
 		g.deadline = now.Add(b.waitLimit(ev.Group))
@@ -267,7 +269,13 @@ func (b *Book) clearPlan(key Ref) (out []Effect) {
 		out = append(out, b.denominate(pod)...)
 		b.unassign(g, pod)
 	}
-	g.plan, g.turn, g.next, g.reserved, g.unconfirmed, g.barrierOpen, g.deadline = nil, nil, 0, false, false, false, time.Time{}
+	g.plan = nil
+	g.turn = nil
+	g.next = 0
+	g.reserved = false
+	g.unconfirmed = false
+	g.barrierOpen = false
+	g.deadline = time.Time{}
 	return append(out, b.releaseFuture(key)...)
 }
 

@@ -38,7 +38,9 @@ func (g *gang) countOwner(m *member, n int) {
 
 // finished counts the members that finished on a node and belong to the current run.
 func (g *gang) finished() int {
-	done, succeeded, live := g.counts.done, g.counts.succeeded, len(g.members)-g.counts.done
+	done := g.counts.done
+	succeeded := g.counts.succeeded
+	live := len(g.members) - done
 	if done > 0 && live > 0 && g.counts.bound == 0 { // all that had a node have finished
 		done, succeeded = 0, 0
 		for _, owner := range g.owners {

@@ -107,7 +107,9 @@ func (b *Book) rotateHolds(now time.Time) (out []Effect) {
 	next := b.mostStarved(now)
 	for _, namespace := range slices.Sorted(maps.Keys(next)) {
 		key := next[namespace].key
-		b.holders[namespace], b.groups[key].holdGrown, b.groups[key].holdUntil = key, now, time.Time{}
+		b.holders[namespace] = key
+		b.groups[key].holdGrown = now
+		b.groups[key].holdUntil = time.Time{}
 		out = append(out, Effect{Verb: Wake, Pod: b.representative(key).Pod})
 	}
 	return out

@@ -441,7 +441,10 @@ func (b *Book) Numbers(ref Ref) State {
 		s.Reserved = group.unconfirmed
 	}
 	if g := b.gangs[ref]; g != nil {
-		s.Exist, s.Bound, s.Done, s.Started = g.counts.exist, g.counts.bound, g.finished(), g.satisfied
+		s.Exist = g.counts.exist
+		s.Bound = g.counts.bound
+		s.Done = g.finished()
+		s.Started = g.satisfied
 		if group != nil && len(group.plan) > 0 {
 			s.Planned = g.counts.planned
 		}

@@ -72,7 +72,9 @@ var sources = map[Component]source{
 	LeaderWorkerSet: {"lws", "sigs.k8s.io/lws/cmd", "2 minutes", []string{"config", "docs/examples/sample"}},
 	JobSet:          {"jobset", "sigs.k8s.io/jobset", "2 minutes", []string{"config"}},
 	Trainer:         {"trainer", "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager", "2 minutes", []string{"manifests"}},
-	MPIOperator:     {"mpi-operator", "github.com/kubeflow/mpi-operator/cmd/mpi-operator", "2 minutes", []string{"manifests", "examples/v2beta1/pi"}},
+	MPIOperator: {
+		"mpi-operator", "github.com/kubeflow/mpi-operator/cmd/mpi-operator", "2 minutes", []string{"manifests", "examples/v2beta1/pi"},
+	},
 
 	KoordScheduler: {"koordinator", "github.com/koordinator-sh/koordinator/cmd/koord-scheduler", "4 minutes", []string{"config/crd/bases"}},
 

@@ -13,7 +13,9 @@ import (
 // addSets records the sets that add a constraint, and their bound members.
 func (m *search) addSets() {
 	m.Sets = slices.DeleteFunc(slices.Clone(m.Sets), func(s Set) bool { return !s.asks(m.All, m.Tree.Depth()) })
-	m.setsOf, m.classesOfSet, m.setBound = make([][]int, len(m.Gangs)), make([][]int, len(m.Sets)), make([][]offer.Slots, len(m.Sets))
+	m.setsOf = make([][]int, len(m.Gangs))
+	m.classesOfSet = make([][]int, len(m.Sets))
+	m.setBound = make([][]offer.Slots, len(m.Sets))
 	for i, set := range m.Sets {
 		for _, g := range set.Gangs {
 			m.setsOf[g] = append(m.setsOf[g], i)

@@ -110,7 +110,10 @@ func (m *search) refuse(cut bool) *plan.Refusal {
 		m.count(m.smallEffort())
 	}
 	r := m.Ground.Refuse(m.All.Must, m.mostMembers)
-	r.Want, r.Dependent, r.LowerBounds, r.Incomplete = m.need(), m.Trial != nil, slices.ContainsFunc(m.Roots, m.fromTrials), cut
+	r.Want = m.need()
+	r.Dependent = m.Trial != nil
+	r.LowerBounds = slices.ContainsFunc(m.Roots, m.fromTrials)
+	r.Incomplete = cut
 	r.AddMultiples(m.Tree, m.All.Multiple)
 	for i, set := range m.Sets {
 		if !slices.ContainsFunc(m.Sets[:i], func(s Set) bool { return slices.Equal(s.Multiple, set.Multiple) }) {

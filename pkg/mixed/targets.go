@@ -53,7 +53,9 @@ func (s *trials) searchTargets(moreThan, tries int) (p *Plan) {
 		last = tries / 8
 	}
 	for i, target := range targets {
-		available, share, layer := tries, 0, -1
+		available := tries
+		share := 0
+		layer := -1
 		if i < len(targets)-1 {
 			available = (tries - last) / 2
 		}

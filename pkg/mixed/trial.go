@@ -203,7 +203,9 @@ func (s *trials) searchIn(d topology.ID, target []int) bool {
 
 // begin prepares to place target in a domain.
 func (s *trials) begin(d topology.ID, target []int) {
-	s.nodes, s.remaining, s.puts = s.nodes[:0], slices.Clone(target), nil
+	s.nodes = s.nodes[:0]
+	s.remaining = slices.Clone(target)
+	s.puts = nil
 	s.root = s.Tree.Ancestor(d, s.All.Must)
 	s.listNodes(d)
 	s.fillPosition = positions(s.fillPosition, s.nodes, s.Tree.NumNodes())
@@ -326,7 +328,9 @@ func (s *trials) candidates(class int) func(yield func(int) bool) {
 		}
 		return slices.Values(s.nodes[from:])
 	}
-	first, resume, end := len(s.spread), 0, 0
+	first := len(s.spread)
+	resume := 0
+	end := 0
 	for i, p := range slices.Backward(s.puts) {
 		if p.Class != class || i < len(s.puts)-recentPuts {
 			break

@@ -21,7 +21,9 @@ func (l *letters) give(gangs []Gang) []Gang {
 			for used[next] {
 				next++
 			}
-			n, used[next], kept[g.Name] = next, true, next
+			n = next
+			used[next] = true
+			kept[g.Name] = next
 		}
 		g.Number, g.Letter = n, letter(n)
 		out[i] = g

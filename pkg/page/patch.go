@@ -63,7 +63,9 @@ func (p *Patch) Apply(old *State) *State {
 	if p.Layers != nil {
 		out.Layers = *p.Layers
 	}
-	out.Nodes, out.Gangs, out.Waiting = p.Nodes.apply(old.Nodes), p.Gangs.apply(old.Gangs), p.Waiting.apply(old.Waiting)
+	out.Nodes = p.Nodes.apply(old.Nodes)
+	out.Gangs = p.Gangs.apply(old.Gangs)
+	out.Waiting = p.Waiting.apply(old.Waiting)
 	return &out
 }
 

@@ -124,7 +124,11 @@ func (s *Search) Charge(n offer.Slots) (least offer.Price, ok bool) {
 // Plan returns the first plan for n members, which must have a price.
 func (s *Search) Plan(n offer.Slots) *Plan {
 	if n != s.members {
-		s.members, s.curve, s.upper, s.lookups, s.least = n, nil, nil, nil, nil
+		s.members = n
+		s.curve = nil
+		s.upper = nil
+		s.lookups = nil
+		s.least = nil
 	}
 	var d topology.ID
 	if s.charges == nil {

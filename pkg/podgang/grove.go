@@ -15,13 +15,13 @@ import (
 // GroveGate is Grove's own gate, which Muster does not touch.
 const GroveGate = "grove.io/podgang-pending-creation"
 
-// packed returns a topologyConstraint of a PodGang; nil if it names no label key.
-func packed(c workloads.TopologyConstraint, where string) *TopologyConstraint {
+// packConstraint returns a topologyConstraint of a PodGang; nil if it names no label key.
+func packConstraint(c workloads.TopologyConstraint, path string) *TopologyConstraint {
 	if c.PackConstraint.Required == "" && c.PackConstraint.Preferred == "" {
 		return nil
 	}
 	return &TopologyConstraint{
-		Where: where + ".topologyConstraint.packConstraint",
+		Where: path + ".topologyConstraint.packConstraint",
 		Pack:  &Pack{c.PackConstraint.Required, c.PackConstraint.Preferred},
 	}
 }
@@ -36,18 +36,18 @@ func FromPodGang(pg *unstructured.Unstructured) (*PodGangInfo, error) {
 	labels := pg.GetLabels()
 	out.SchedulerName, out.Base = labels[workloads.LabelSchedulerName], labels[workloads.LabelBasePodGang]
 	out.Labels = map[string]string{workloads.LabelPodGang: Short(pg.GetName(), MaxName)}
-	out.TopologyConstraint = packed(spec.TopologyConstraint, "spec")
+	out.TopologyConstraint = packConstraint(spec.TopologyConstraint, "spec")
 	out.PriorityClassName = spec.PriorityClassName
 	if ref := spec.ReuseReservationRef; ref != nil {
 		out.ReuseReservationRef = &types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 	}
 	for i, g := range spec.PodGroups {
 		if g.Name == "" || out.group(g.Name) != nil {
-			return nil, illegal(pg, "spec.podgroups[%d].name: %q is invalid; supported values: a name that no other podgroup has", i, g.Name)
+			return nil, invalidField(pg, "spec.podgroups[%d].name: %q is invalid; supported values: a name that no other podgroup has", i, g.Name)
 		}
 		group := PodGroupInfo{
 			Name: g.Name, MinReplicas: g.MinReplicas, Selector: groveSelector(pg.GetName(), g.Name),
-			TopologyConstraint: packed(g.TopologyConstraint, fmt.Sprintf("spec.podgroups[%d]", i)),
+			TopologyConstraint: packConstraint(g.TopologyConstraint, fmt.Sprintf("spec.podgroups[%d]", i)),
 		}
 		for _, ref := range g.PodReferences {
 			group.PodReferences = append(group.PodReferences, types.NamespacedName(ref))
@@ -59,7 +59,7 @@ func FromPodGang(pg *unstructured.Unstructured) (*PodGangInfo, error) {
 	}
 	for i, c := range spec.TopologyConstraintGroupConfigs {
 		out.TopologyConstraintGroupConfigs = append(out.TopologyConstraintGroupConfigs, TopologyConstraintGroupConfig{
-			c.Name, c.PodGroupNames, packed(c.TopologyConstraint, fmt.Sprintf("spec.topologyConstraintGroupConfigs[%d]", i)),
+			c.Name, c.PodGroupNames, packConstraint(c.TopologyConstraint, fmt.Sprintf("spec.topologyConstraintGroupConfigs[%d]", i)),
 		})
 	}
 	return out, nil
@@ -158,7 +158,7 @@ type podCliqueSet struct {
 // cliqueSet is the state of building gangs from a PodCliqueSet.
 type cliqueSet struct {
 	object    *unstructured.Unstructured
-	in        podCliqueSet
+	spec      podCliqueSet
 	scheduler string
 	domains   Domains
 	pods      map[[2]string][]types.NamespacedName // by podgang and podclique
@@ -172,14 +172,14 @@ type cliqueSet struct {
 //	demo-0-prefill-0  demo-0-prefill-2-leader demo-0-prefill-2-worker
 func FromPodCliqueSet(pcs *unstructured.Unstructured, domains Domains, pods []metav1.Object) ([]*PodGangInfo, error) {
 	s := cliqueSet{object: pcs, domains: domains, pods: map[[2]string][]types.NamespacedName{}}
-	if err := read(pcs, &s.in); err != nil {
+	if err := read(pcs, &s.spec); err != nil {
 		return nil, err
 	}
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	for _, pod := range pods {
-		if key := [2]string{pod.GetLabels()[workloads.LabelPodGang], pod.GetLabels()[workloads.LabelPodClique]}; !leaving(pod) {
+		if key := [2]string{pod.GetLabels()[workloads.LabelPodGang], pod.GetLabels()[workloads.LabelPodClique]}; !isTerminating(pod) {
 			s.pods[key] = append(s.pods[key], types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()})
 		}
 	}
@@ -187,7 +187,7 @@ func FromPodCliqueSet(pcs *unstructured.Unstructured, domains Domains, pods []me
 		slices.SortFunc(refs, func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	var out []*PodGangInfo
-	for i := range s.in.Replicas {
+	for i := range s.spec.Replicas {
 		gangs, err := s.replica(fmt.Sprintf("%s-%d", pcs.GetName(), i))
 		if err != nil {
 			return nil, err
@@ -201,47 +201,48 @@ func FromPodCliqueSet(pcs *unstructured.Unstructured, domains Domains, pods []me
 func (s *cliqueSet) check() error {
 	names := SchedulerNames(s.object)
 	if len(names) > 1 {
-		return illegal(s.object, "the schedulerName for all pods have to be the same: %q", names)
+		return invalidField(s.object, "the schedulerName for all pods have to be the same: %q", names)
 	}
 	if len(names) == 1 {
 		s.scheduler = names[0]
 	}
-	parts := int64(1 + len(s.in.Template.Cliques))
-	for i := range s.in.Template.PodCliqueScalingGroups {
-		g := &s.in.Template.PodCliqueScalingGroups[i]
-		parts += few(workloads.OrOne(g.Replicas)) * int64(1+len(g.CliqueNames))
+	parts := int64(1 + len(s.spec.Template.Cliques))
+	for i := range s.spec.Template.PodCliqueScalingGroups {
+		g := &s.spec.Template.PodCliqueScalingGroups[i]
+		parts += limitGangs(workloads.OrOne(g.Replicas)) * int64(1+len(g.CliqueNames))
 	}
-	return tooMany(s.object, "spec.replicas, spec.template.podCliqueScalingGroups[].replicas", few(s.in.Replicas)*min(parts, MaxGangs+1))
+	return checkGangLimit(s.object, "spec.replicas, spec.template.podCliqueScalingGroups[].replicas",
+		limitGangs(s.spec.Replicas)*min(parts, MaxGangs+1))
 }
 
 // replica returns the gangs of one replica: the base, and the scaled ones.
 func (s *cliqueSet) replica(base string) (out []*PodGangInfo, err error) {
-	first, err := s.gang(base, "")
+	baseInfo, err := s.gang(base, "")
 	if err != nil {
 		return nil, err
 	}
-	out = append(out, first)
-	template := &s.in.Template
+	out = append(out, baseInfo)
+	template := &s.spec.Template
 	for i := range template.Cliques {
 		c := &template.Cliques[i]
 		if !slices.ContainsFunc(template.PodCliqueScalingGroups, func(g scalingGroup) bool { return slices.Contains(g.CliqueNames, c.Name) }) {
-			if err := s.add(first, c, base+"-"+c.Name); err != nil {
+			if err := s.add(baseInfo, c, base+"-"+c.Name); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for i := range template.PodCliqueScalingGroups {
 		g := &template.PodCliqueScalingGroups[i]
-		least := workloads.OrOne(g.MinAvailable)
+		minAvailable := workloads.OrOne(g.MinAvailable)
 		for j := range workloads.OrOne(g.Replicas) {
-			into := first
-			if j >= least {
-				if into, err = s.gang(fmt.Sprintf("%s-%s-%d", base, g.Name, j-least), base); err != nil {
+			info := baseInfo
+			if j >= minAvailable {
+				if info, err = s.gang(fmt.Sprintf("%s-%s-%d", base, g.Name, j-minAvailable), base); err != nil {
 					return nil, err
 				}
-				out = append(out, into)
+				out = append(out, info)
 			}
-			if err := s.addScaled(into, g, fmt.Sprintf("%s-%s-%d", base, g.Name, j)); err != nil {
+			if err := s.addScaled(info, g, fmt.Sprintf("%s-%s-%d", base, g.Name, j)); err != nil {
 				return nil, err
 			}
 		}
@@ -253,66 +254,67 @@ func (s *cliqueSet) replica(base string) (out []*PodGangInfo, err error) {
 func (s *cliqueSet) gang(name, base string) (*PodGangInfo, error) {
 	out := newInfo(s.object, PodCliqueSet, name)
 	out.Labels = map[string]string{workloads.LabelPodGang: Short(name, MaxName)}
-	out.Base, out.PriorityClassName = base, s.in.Template.PriorityClassName
+	out.Base, out.PriorityClassName = base, s.spec.Template.PriorityClassName
 	out.SchedulerName = s.scheduler
 	var err error
-	out.TopologyConstraint, err = s.constraint("spec.template", s.in.Template.TopologyConstraint, nil)
+	out.TopologyConstraint, err = s.constraint("spec.template", s.spec.Template.TopologyConstraint, nil)
 	return out, err
 }
 
 // add adds the group of a clique.
-func (s *cliqueSet) add(into *PodGangInfo, c *cliqueTemplate, name string) error {
-	all := workloads.OrOne(c.Spec.Replicas)
-	least := all
+func (s *cliqueSet) add(info *PodGangInfo, c *cliqueTemplate, name string) error {
+	replicas := workloads.OrOne(c.Spec.Replicas)
+	minAvailable := replicas
 	if c.Spec.MinAvailable != nil {
-		least = *c.Spec.MinAvailable
+		minAvailable = *c.Spec.MinAvailable
 	}
-	constraint, err := s.constraint(fmt.Sprintf("spec.template.cliques[%s]", c.Name), c.TopologyConstraint, s.in.Template.TopologyConstraint)
+	constraint, err := s.constraint(fmt.Sprintf("spec.template.cliques[%s]", c.Name), c.TopologyConstraint, s.spec.Template.TopologyConstraint)
 	if err != nil {
 		return err
 	}
-	if all == 0 { // the clique is idle
+	if replicas == 0 { // the clique is idle
 		return nil
 	}
-	into.PodGroups = append(into.PodGroups, PodGroupInfo{
-		Name: name, MinReplicas: least, Total: max(all, least), Selector: groveSelector(into.Name, name),
-		PodReferences: s.pods[[2]string{into.Name, name}], TopologyConstraint: constraint,
+	info.PodGroups = append(info.PodGroups, PodGroupInfo{
+		Name: name, MinReplicas: minAvailable, Total: max(replicas, minAvailable), Selector: groveSelector(info.Name, name),
+		PodReferences: s.pods[[2]string{info.Name, name}], TopologyConstraint: constraint,
 	})
 	return nil
 }
 
 // addScaled adds the groups of one replica of a scaling group, which may have a constraint together.
-func (s *cliqueSet) addScaled(into *PodGangInfo, g *scalingGroup, name string) error {
+func (s *cliqueSet) addScaled(info *PodGangInfo, g *scalingGroup, name string) error {
 	var names []string
 	for _, clique := range g.CliqueNames {
-		i := slices.IndexFunc(s.in.Template.Cliques, func(c cliqueTemplate) bool { return c.Name == clique })
+		i := slices.IndexFunc(s.spec.Template.Cliques, func(c cliqueTemplate) bool { return c.Name == clique })
 		if i < 0 {
-			return illegal(s.object, "spec.template.podCliqueScalingGroups[%s].cliqueNames: %q is no clique", g.Name, clique)
+			return invalidField(s.object, "spec.template.podCliqueScalingGroups[%s].cliqueNames: %q is no clique", g.Name, clique)
 		}
-		if err := s.add(into, &s.in.Template.Cliques[i], name+"-"+clique); err != nil {
+		if err := s.add(info, &s.spec.Template.Cliques[i], name+"-"+clique); err != nil {
 			return err
 		}
 		names = append(names, name+"-"+clique)
 	}
-	constraint, err := s.constraint(fmt.Sprintf("spec.template.podCliqueScalingGroups[%s]", g.Name), g.TopologyConstraint, s.in.Template.TopologyConstraint)
+	constraint, err := s.constraint(fmt.Sprintf("spec.template.podCliqueScalingGroups[%s]", g.Name), g.TopologyConstraint,
+		s.spec.Template.TopologyConstraint)
 	if err != nil || constraint == nil {
 		return err
 	}
-	into.TopologyConstraintGroupConfigs = append(into.TopologyConstraintGroupConfigs, TopologyConstraintGroupConfig{name, names, constraint})
+	info.TopologyConstraintGroupConfigs = append(info.TopologyConstraintGroupConfigs, TopologyConstraintGroupConfig{name, names, constraint})
 	return nil
 }
 
-// constraint returns the label keys of domains. The topology is p's, else the one of above.
-func (s *cliqueSet) constraint(where string, p, above *packDomain) (*TopologyConstraint, error) {
+// constraint returns the label keys of domains. The topology is p's, else parent's.
+func (s *cliqueSet) constraint(path string, p, parent *packDomain) (*TopologyConstraint, error) {
 	required, preferred := p.domains()
 	if required == "" && preferred == "" {
 		return nil, nil
 	}
 	topology := p.TopologyName
-	if topology == "" && above != nil {
-		topology = above.TopologyName
+	if topology == "" && parent != nil {
+		topology = parent.TopologyName
 	}
-	out := &TopologyConstraint{Where: where + ".topologyConstraint.pack", Pack: &Pack{}}
+	out := &TopologyConstraint{Where: path + ".topologyConstraint.pack", Pack: &Pack{}}
 	for _, d := range []struct {
 		domain string
 		key    *string
@@ -322,7 +324,10 @@ func (s *cliqueSet) constraint(where string, p, above *packDomain) (*TopologyCon
 		}
 		key, ok := s.domains[topology][d.domain]
 		if !ok {
-			return nil, &Error{ReasonKeyNotMapped, fmt.Sprintf("PodCliqueSet %s/%s: %s: topology domain %q does not exist in ClusterTopologyBinding %q", s.object.GetNamespace(), s.object.GetName(), where, d.domain, topology)}
+			return nil, &Error{
+				ReasonKeyNotMapped, fmt.Sprintf("PodCliqueSet %s/%s: %s: topology domain %q does not exist in ClusterTopologyBinding %q",
+					s.object.GetNamespace(), s.object.GetName(), path, d.domain, topology),
+			}
 		}
 		*d.key = key
 	}
@@ -331,11 +336,11 @@ func (s *cliqueSet) constraint(where string, p, above *packDomain) (*TopologyCon
 
 // SchedulerNames returns the scheduler names of a PodCliqueSet's pods, sorted and unique.
 func SchedulerNames(pcs *unstructured.Unstructured) (out []string) {
-	var in podCliqueSet
-	if read(pcs, &in) != nil {
+	var spec podCliqueSet
+	if read(pcs, &spec) != nil {
 		return nil
 	}
-	for _, c := range in.Template.Cliques {
+	for _, c := range spec.Template.Cliques {
 		if name := c.Spec.PodSpec.SchedulerName; !slices.Contains(out, name) {
 			out = append(out, name)
 		}

@@ -22,38 +22,41 @@ func FromJobSet(js *unstructured.Unstructured, pods []metav1.Object) ([]*PodGang
 	var status workloads.JobSetStatus
 	_ = workloads.Read(js, "status", &status) // the user does not write it
 	_, exclusive := js.GetAnnotations()[workloads.JobSetExclusive]
-	_, selects := js.GetAnnotations()[workloads.JobSetSelects]
+	_, nodeSelector := js.GetAnnotations()[workloads.JobSetSelects]
 	var out []*PodGangInfo
-	all := newInfo(js, JobSet, js.GetName())
+	jointInfo := newInfo(js, JobSet, js.GetName())
 	for i := range spec.ReplicatedJobs {
 		j := &spec.ReplicatedJobs[i]
-		_, alone := j.Template.Annotations[workloads.JobSetExclusive]
-		_, jobSelects := j.Template.Annotations[workloads.JobSetSelects]
+		_, jobExclusive := j.Template.Annotations[workloads.JobSetExclusive]
+		_, jobNodeSelector := j.Template.Annotations[workloads.JobSetSelects]
 		switch {
-		case exclusive || alone:
-			if err := tooMany(js, fmt.Sprintf("spec.replicatedJobs[%s].replicas", j.Name), int64(len(out))+few(j.Jobs())); err != nil {
+		case exclusive || jobExclusive:
+			if err := checkGangLimit(js, fmt.Sprintf("spec.replicatedJobs[%s].replicas", j.Name), int64(len(out))+limitGangs(j.Jobs())); err != nil {
 				return nil, err
 			}
 			for k := range j.Jobs() {
-				out = append(out, oneJob(j, js, k, !selects && !jobSelects))
+				out = append(out, oneJob(j, js, k, !nodeSelector && !jobNodeSelector))
 			}
 		case spec.InTurn():
 			info := newInfo(js, JobSet, js.GetName()+"-"+j.Name)
 			info.addJobs(js, j)
 			out = append(out, info)
-		case len(all.PodGroups) > 0 && cmp.Or(all.SchedulerName, corev1.DefaultSchedulerName) != cmp.Or(scheduler(j), corev1.DefaultSchedulerName):
-			return nil, illegal(js, "spec.replicatedJobs[].template.spec.template.spec.schedulerName: %q and %q; supported values: one scheduler for all that start together", all.SchedulerName, scheduler(j))
+		case len(jointInfo.PodGroups) > 0 &&
+			cmp.Or(jointInfo.SchedulerName, corev1.DefaultSchedulerName) != cmp.Or(scheduler(j), corev1.DefaultSchedulerName):
+			return nil, invalidField(js,
+				"spec.replicatedJobs[].template.spec.template.spec.schedulerName: %q and %q; supported "+
+					"values: one scheduler for all that start together", jointInfo.SchedulerName, scheduler(j))
 		default:
-			all.addJobs(js, j)
+			jointInfo.addJobs(js, j)
 		}
 	}
-	if len(all.PodGroups) > 0 {
-		out = append(out, all)
+	if len(jointInfo.PodGroups) > 0 {
+		out = append(out, jointInfo)
 	}
 	incarnate(out, status.Restarts, pods)
 	for _, info := range out {
-		if said := annotated("", js.GetAnnotations()); len(said) > 0 {
-			info.TopologyConstraint = said[0]
+		if constraints := annotationConstraints("", js.GetAnnotations()); len(constraints) > 0 {
+			info.TopologyConstraint = constraints[0]
 		}
 	}
 	return out, nil
@@ -62,29 +65,29 @@ func FromJobSet(js *unstructured.Unstructured, pods []metav1.Object) ([]*PodGang
 // incarnate sets the attempt of each group: the last one with pods that are not being deleted. All pods of an attempt are new.
 func incarnate(infos []*PodGangInfo, restarts int32, pods []metav1.Object) {
 	groups := map[[2]string]*PodGroupInfo{} // by ReplicatedJob, and by Job if each Job is a gang
-	last := map[*PodGroupInfo]int{}
+	attempts := map[*PodGroupInfo]int{}
 	for _, info := range infos {
 		for i := range info.PodGroups {
 			g := &info.PodGroups[i]
 			groups[[2]string{g.Selector[workloads.JobSetReplicated], g.Selector[workloads.JobSetIndex]}] = g
 			if restarts == 0 {
-				last[g] = 0 // before pods exist
+				attempts[g] = 0 // before pods exist
 			}
 		}
 	}
 	for _, pod := range pods {
 		labels := pod.GetLabels()
 		attempt, err := strconv.Atoi(labels[workloads.JobSetRestart])
-		if err != nil || leaving(pod) || len(infos) == 0 || ofAnother(infos[0], labels) {
+		if err != nil || isTerminating(pod) || len(infos) == 0 || isFormerJobSet(infos[0], labels) {
 			continue
 		}
 		for _, job := range []string{labels[workloads.JobSetIndex], ""} {
 			if g := groups[[2]string{labels[workloads.JobSetReplicated], job}]; g != nil {
-				last[g] = max(last[g], attempt)
+				attempts[g] = max(attempts[g], attempt)
 			}
 		}
 	}
-	for g, attempt := range last {
+	for g, attempt := range attempts {
 		g.Incarnation = strconv.Itoa(attempt)
 	}
 }
@@ -94,7 +97,7 @@ func scheduler(j *workloads.ReplicatedJob) string { return j.Template.Spec.Templ
 
 // addJobs adds the group of a ReplicatedJob.
 func (i *PodGangInfo) addJobs(js *unstructured.Unstructured, j *workloads.ReplicatedJob) {
-	n := times(j.Jobs(), j.Pods())
+	n := multiply(j.Jobs(), j.Pods())
 	i.SchedulerName = scheduler(j)
 	i.PriorityClassName = j.Template.Spec.Template.Spec.PriorityClassName
 	i.Labels = map[string]string{workloads.JobSetName: js.GetName()}
@@ -109,7 +112,9 @@ func oneJob(j *workloads.ReplicatedJob, js *unstructured.Unstructured, index int
 	out := newInfo(js, JobSet, fmt.Sprintf("%s-%s-%d", js.GetName(), j.Name, index))
 	out.addJobs(js, j)
 	g := &out.PodGroups[0]
-	g.Name, g.MinReplicas, g.Total = out.Name, j.Pods(), j.Pods()
+	g.Name = out.Name
+	g.MinReplicas = j.Pods()
+	g.Total = j.Pods()
 	g.Selector[workloads.JobSetIndex] = fmt.Sprint(index)
 	if leaderFirst && g.Total > 1 {
 		g.MinReplicas, g.LeaderFirst = 1, "followers are created only after the leader of their Job is scheduled"

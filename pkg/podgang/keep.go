@@ -2,20 +2,20 @@ package podgang
 
 import "slices"
 
-// KeepMinima returns a copy of info in which a group with minimum 0 has its minimum from before. before is by the name of the
+// KeepMinima returns a copy of info in which a group with minimum 0 has its former minimum. minima has them by the name of the
 // group's object (GroupName), as the written objects have it. Grove sets the minimum to 0 once the pods are placed, so that it
 // may replace them. A group that lists no pods while another lists some was scaled to zero and keeps 0. So does a group that
 // never had a minimum, and a group of another API.
-func KeepMinima(info *PodGangInfo, before map[string]int32) *PodGangInfo {
+func KeepMinima(info *PodGangInfo, minima map[string]int32) *PodGangInfo {
 	if info.Kind != PodGang {
 		return info
 	}
 	out := *info
 	out.PodGroups = slices.Clone(info.PodGroups)
-	listed := slices.ContainsFunc(info.PodGroups, func(g PodGroupInfo) bool { return len(g.PodReferences) > 0 })
+	listsPods := slices.ContainsFunc(info.PodGroups, func(g PodGroupInfo) bool { return len(g.PodReferences) > 0 })
 	for i := range out.PodGroups {
-		if g := &out.PodGroups[i]; g.MinReplicas == 0 && (len(g.PodReferences) > 0 || !listed) {
-			g.MinReplicas = before[GroupName(info.Name, g.Name)]
+		if g := &out.PodGroups[i]; g.MinReplicas == 0 && (len(g.PodReferences) > 0 || !listsPods) {
+			g.MinReplicas = minima[GroupName(info.Name, g.Name)]
 		}
 	}
 	return &out

@@ -35,25 +35,25 @@ func (g lwsGroup) name(lws string) string { return fmt.Sprintf("%s-%d-%s", lws, 
 // remaining pods: (index, revision) is the group. revision is that of the leaders' StatefulSet (lwsv1.RevisionKey), "" if
 // unknown. pods are the LeaderWorkerSet's leaders and workers.
 func FromLeaderWorkerSet(lws *unstructured.Unstructured, revision string, pods []metav1.Object) ([]*PodGangInfo, error) {
-	var in leaderWorkerSet
-	if err := read(lws, &in.LeaderWorkerSetSpec); err != nil {
+	var set leaderWorkerSet
+	if err := read(lws, &set.LeaderWorkerSetSpec); err != nil {
 		return nil, err
 	}
-	if err := tooMany(lws, "spec.replicas", few(workloads.OrOne(in.Replicas))); err != nil {
+	if err := checkGangLimit(lws, "spec.replicas", limitGangs(workloads.OrOne(set.Replicas))); err != nil {
 		return nil, err
 	}
 	groups := map[lwsGroup][]metav1.Object{}
-	stays := map[int]bool{}
+	liveGroups := map[int]bool{}
 	for _, pod := range pods {
 		g, ok := lwsGroupOf(pod)
 		if !ok || pod.GetLabels()[lwsv1.SetNameLabelKey] != lws.GetName() {
 			continue
 		}
 		groups[g] = append(groups[g], pod)
-		stays[g.index] = stays[g.index] || !leaving(pod)
+		liveGroups[g.index] = liveGroups[g.index] || !isTerminating(pod)
 	}
-	for i := range int(workloads.OrOne(in.Replicas)) {
-		if g := (lwsGroup{i, revision}); revision != "" && !stays[i] && groups[g] == nil {
+	for i := range int(workloads.OrOne(set.Replicas)) {
+		if g := (lwsGroup{i, revision}); revision != "" && !liveGroups[i] && groups[g] == nil {
 			groups[g] = nil
 		}
 	}
@@ -61,7 +61,7 @@ func FromLeaderWorkerSet(lws *unstructured.Unstructured, revision string, pods [
 	for _, g := range slices.SortedFunc(maps.Keys(groups), func(a, b lwsGroup) int {
 		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.revision, b.revision))
 	}) {
-		out = append(out, in.gang(lws, g, groups[g]))
+		out = append(out, set.gang(lws, g, groups[g]))
 	}
 	return out, nil
 }
@@ -70,31 +70,34 @@ func FromLeaderWorkerSet(lws *unstructured.Unstructured, revision string, pods [
 func lwsGroupOf(pod metav1.Object) (g lwsGroup, ok bool) {
 	labels := pod.GetLabels()
 	index, leader := labels[lwsv1.GroupIndexLabelKey], labels[lwsv1.WorkerIndexLabelKey] == "0"
-	if rest, named := strings.CutPrefix(pod.GetName(), labels[lwsv1.SetNameLabelKey]+"-"); index == "" && leader && named {
-		index = rest
+	if suffix, hasPrefix := strings.CutPrefix(pod.GetName(), labels[lwsv1.SetNameLabelKey]+"-"); index == "" && leader && hasPrefix {
+		index = suffix
 	}
 	n, err := strconv.Atoi(index)
-	return lwsGroup{n, labels[lwsv1.RevisionKey]}, err == nil && n >= 0 && labels[lwsv1.SetNameLabelKey] != "" && labels[lwsv1.RevisionKey] != ""
+	return lwsGroup{n, labels[lwsv1.RevisionKey]}, err == nil && n >= 0 && labels[lwsv1.SetNameLabelKey] != "" &&
+		labels[lwsv1.RevisionKey] != ""
 }
 
 // gang returns the gang of one group.
-func (in *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods []metav1.Object) *PodGangInfo {
+func (s *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods []metav1.Object) *PodGangInfo {
 	name := g.name(lws.GetName())
 	out := newInfo(lws, LeaderWorkerSet, name)
-	template := &in.LeaderWorkerTemplate
+	template := &s.LeaderWorkerTemplate
 	out.SchedulerName, out.Queue = template.WorkerTemplate.Spec.SchedulerName, lws.GetAnnotations()[annotationQueue]
 	out.PriorityClassName = template.WorkerTemplate.Spec.PriorityClassName
-	out.Labels = map[string]string{lwsv1.SetNameLabelKey: lws.GetName(), lwsv1.GroupIndexLabelKey: strconv.Itoa(g.index), lwsv1.RevisionKey: g.revision}
-	size := in.size(pods)
+	out.Labels = map[string]string{
+		lwsv1.SetNameLabelKey: lws.GetName(), lwsv1.GroupIndexLabelKey: strconv.Itoa(g.index), lwsv1.RevisionKey: g.revision,
+	}
+	size := s.size(pods)
 	group := PodGroupInfo{
-		Name: name, MinReplicas: size, Total: size, Selector: maps.Clone(out.Labels), MinResources: in.resources(size),
-		LeaderFirst: in.leaderFirst(lws),
+		Name: name, MinReplicas: size, Total: size, Selector: maps.Clone(out.Labels), MinResources: s.resources(size),
+		LeaderFirst: s.leaderFirst(lws),
 	}
 	for _, pod := range pods {
-		if !leaving(pod) {
+		if !isTerminating(pod) {
 			group.PodReferences = append(group.PodReferences, types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()})
 		}
-		if pod.GetLabels()[lwsv1.WorkerIndexLabelKey] == "0" && (!leaving(pod) || group.Incarnation == "") {
+		if pod.GetLabels()[lwsv1.WorkerIndexLabelKey] == "0" && (!isTerminating(pod) || group.Incarnation == "") {
 			group.Incarnation = string(pod.GetUID())
 		}
 	}
@@ -103,49 +106,50 @@ func (in *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods
 		out.Notes = append(out.Notes, Note{Reason: ReasonLeaderFirst, Info: true, Message: "gang minMember is 1 because " + group.LeaderFirst})
 	}
 	out.PodGroups = []PodGroupInfo{group}
-	said := in.topology(lws)
-	if len(said) > 0 {
-		out.TopologyConstraint = said[0]
+	constraints := s.topology(lws)
+	if len(constraints) > 0 {
+		out.TopologyConstraint = constraints[0]
 	}
-	if len(said) > 1 && !sameSaid(said[0], said[1]) {
-		out.note(ReasonTwoRules, "%s is not what counts; %s is used", said[1].Where, said[0].Where)
+	if len(constraints) > 1 && !equalConstraints(constraints[0], constraints[1]) {
+		out.note(ReasonTwoRules, "%s is not what counts; %s is used", constraints[1].Where, constraints[0].Where)
 	}
 	if l := template.LeaderTemplate; l != nil && l.Spec.SchedulerName != out.SchedulerName {
-		out.note(ReasonUnsupported, "leader and workers have other schedulers, %q and %q: they start together only if one scheduler has them all", l.Spec.SchedulerName, out.SchedulerName)
+		out.note(ReasonUnsupported, "leader and workers have other schedulers, %q and %q: they start together only if one scheduler has them all",
+			l.Spec.SchedulerName, out.SchedulerName)
 	}
 	return out
 }
 
 // size returns the size of a group. Its own pods take precedence, since the group may have an older revision.
-func (in *leaderWorkerSet) size(pods []metav1.Object) int32 {
+func (s *leaderWorkerSet) size(pods []metav1.Object) int32 {
 	for _, pod := range pods {
 		if n, err := strconv.ParseInt(pod.GetAnnotations()[lwsv1.SizeAnnotationKey], 10, 32); err == nil && n > 0 {
 			return int32(n)
 		}
 	}
-	return max(1, workloads.OrOne(in.LeaderWorkerTemplate.Size))
+	return max(1, workloads.OrOne(s.LeaderWorkerTemplate.Size))
 }
 
 // leaderFirst returns why the leader must not wait for its workers; "" if it may.
-func (in *leaderWorkerSet) leaderFirst(lws *unstructured.Unstructured) string {
+func (s *leaderWorkerSet) leaderFirst(lws *unstructured.Unstructured) string {
 	_, exclusive := lws.GetAnnotations()[lwsv1.ExclusiveKeyAnnotationKey]
 	_, subGroup := lws.GetAnnotations()[lwsv1.SubGroupExclusiveKeyAnnotationKey]
-	return in.LeaderFirst(exclusive || subGroup)
+	return s.LeaderFirst(exclusive || subGroup)
 }
 
 // resources returns the requests of a leader and its workers.
-func (in *leaderWorkerSet) resources(size int32) corev1.ResourceList {
-	worker := &in.LeaderWorkerTemplate.WorkerTemplate
+func (s *leaderWorkerSet) resources(size int32) corev1.ResourceList {
+	worker := &s.LeaderWorkerTemplate.WorkerTemplate
 	leader := worker
-	if l := in.LeaderWorkerTemplate.LeaderTemplate; l != nil {
+	if l := s.LeaderWorkerTemplate.LeaderTemplate; l != nil {
 		leader = l
 	}
 	out := requests(&leader.Spec)
-	for name, each := range requests(&worker.Spec) {
-		all := each.DeepCopy()
-		all.Mul(int64(size) - 1)
-		all.Add(out[name])
-		out[name] = all
+	for name, quantity := range requests(&worker.Spec) {
+		total := quantity.DeepCopy()
+		total.Mul(int64(size) - 1)
+		total.Add(out[name])
+		out[name] = total
 	}
 	if len(out) == 0 {
 		return nil
@@ -162,19 +166,20 @@ func requests(spec *corev1.PodSpec) corev1.ResourceList {
 
 // topology returns the topology constraints of a group by precedence: the field, the annotations of the LeaderWorkerSet, the
 // annotations of its pods.
-func (in *leaderWorkerSet) topology(lws *unstructured.Unstructured) (out []*TopologyConstraint) {
-	if n := in.NetworkTopology; n != nil {
-		out = append(out, tiersSaid(n, "spec.networkTopology"))
+func (s *leaderWorkerSet) topology(lws *unstructured.Unstructured) (out []*TopologyConstraint) {
+	if n := s.NetworkTopology; n != nil {
+		out = append(out, tierConstraint(n, "spec.networkTopology"))
 	}
-	out = append(out, annotated("", lws.GetAnnotations())...)
-	return append(out, annotated("pods' ", in.LeaderWorkerTemplate.WorkerTemplate.Annotations)...)
+	out = append(out, annotationConstraints("", lws.GetAnnotations())...)
+	return append(out, annotationConstraints("pods' ", s.LeaderWorkerTemplate.WorkerTemplate.Annotations)...)
 }
 
-// sameSaid says whether two constraints are equal.
-func sameSaid(a, b *TopologyConstraint) bool {
+// equalConstraints says whether two constraints are equal.
+func equalConstraints(a, b *TopologyConstraint) bool {
 	if a.Tiers == nil || b.Tiers == nil {
 		return a.Spec == b.Spec && a.Tiers == b.Tiers
 	}
 	return cmp.Or(a.Tiers.Mode, "hard") == cmp.Or(b.Tiers.Mode, "hard") && a.Tiers.HighestTierName == b.Tiers.HighestTierName &&
-		(a.Tiers.HighestTier == nil) == (b.Tiers.HighestTier == nil) && (a.Tiers.HighestTier == nil || *a.Tiers.HighestTier == *b.Tiers.HighestTier)
+		(a.Tiers.HighestTier == nil) == (b.Tiers.HighestTier == nil) &&
+		(a.Tiers.HighestTier == nil || *a.Tiers.HighestTier == *b.Tiers.HighestTier)
 }

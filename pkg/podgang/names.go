@@ -25,12 +25,12 @@ func GroupName(gang, group string) string {
 	return Short(gang+"-"+group, MaxName)
 }
 
-// Short cuts a name to at most so many characters: a longer one ends in a hash of the whole.
-func Short(name string, most int) string {
-	if len(name) <= most {
+// Short cuts a name to maxLength characters: a longer name ends in a hash of the whole.
+func Short(name string, maxLength int) string {
+	if len(name) <= maxLength {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
-	end := "-" + hex.EncodeToString(sum[:4])
-	return strings.TrimRight(name[:most-len(end)], "-.") + end
+	suffix := "-" + hex.EncodeToString(sum[:4])
+	return strings.TrimRight(name[:maxLength-len(suffix)], "-.") + suffix
 }

@@ -26,33 +26,33 @@ func KeyOf(pod metav1.Object) (key PodKey, ok bool, err error) {
 	gang, clique := labels[workloads.LabelPodGang], labels[workloads.LabelPodClique]
 	switch {
 	case gang != "" && clique != "":
-		return named(PodKey{PodGang, gang, clique}, labels, "label", workloads.LabelPodGang, workloads.LabelPodClique)
+		return validKey(PodKey{PodGang, gang, clique}, labels, "label", workloads.LabelPodGang, workloads.LabelPodClique)
 	case gang != "":
-		return PodKey{}, false, missing(workloads.LabelPodClique)
+		return PodKey{}, false, missingLabel(workloads.LabelPodClique)
 	case clique != "":
-		return PodKey{}, false, missing(workloads.LabelPodGang)
+		return PodKey{}, false, missingLabel(workloads.LabelPodGang)
 	}
 	if name := workloads.VolcanoGroupOf(annotations); name != "" && labels[lws.SetNameLabelKey] == "" {
-		return named(PodKey{VolcanoPodGroup, name, name}, annotations, "annotation", workloads.VolcanoGroup, workloads.VolcanoGroupOther)
+		return validKey(PodKey{VolcanoPodGroup, name, name}, annotations, "annotation", workloads.VolcanoGroup, workloads.VolcanoGroupOther)
 	}
 	if labels[lws.SetNameLabelKey] == "" {
 		return PodKey{}, false, nil
 	}
 	g, ok := lwsGroupOf(pod)
 	if !ok {
-		return PodKey{}, false, missing(lws.GroupIndexLabelKey + ", " + lws.RevisionKey)
+		return PodKey{}, false, missingLabel(lws.GroupIndexLabelKey + ", " + lws.RevisionKey)
 	}
 	name := g.name(labels[lws.SetNameLabelKey])
-	return named(PodKey{LeaderWorkerSet, name, name}, labels, "label", lws.SetNameLabelKey, lws.RevisionKey)
+	return validKey(PodKey{LeaderWorkerSet, name, name}, labels, "label", lws.SetNameLabelKey, lws.RevisionKey)
 }
 
-// named returns a key if its names are valid names of objects: users may write any label, and the API server would reject a pod
+// validKey returns a key if its names are valid names of objects: users may write any label, and the API server would reject a pod
 // that refers to an invalid name.
-func named(key PodKey, said map[string]string, what string, where ...string) (PodKey, bool, error) {
-	for _, at := range where {
-		if value := said[at]; value != "" {
-			if wrong := validation.IsDNS1123Subdomain(value); len(wrong) > 0 {
-				return PodKey{}, false, fmt.Errorf("%s %s: %q is invalid; supported values: %s", what, at, value, wrong[0])
+func validKey(key PodKey, values map[string]string, kind string, names ...string) (PodKey, bool, error) {
+	for _, name := range names {
+		if value := values[name]; value != "" {
+			if problems := validation.IsDNS1123Subdomain(value); len(problems) > 0 {
+				return PodKey{}, false, fmt.Errorf("%s %s: %q is invalid; supported values: %s", kind, name, value, problems[0])
 			}
 		}
 	}
@@ -63,11 +63,11 @@ func named(key PodKey, said map[string]string, what string, where ...string) (Po
 func KeyAmong(infos []*PodGangInfo, pod metav1.Object) (key PodKey, ok bool) {
 	labels := pod.GetLabels()
 	for _, info := range infos {
-		if ofAnother(info, labels) {
+		if isFormerJobSet(info, labels) {
 			continue
 		}
 		for _, g := range info.PodGroups {
-			if len(g.Selector) > 0 && carries(labels, g.Selector) {
+			if len(g.Selector) > 0 && hasLabels(labels, g.Selector) {
 				return PodKey{info.Kind, info.Name, g.Name}, true
 			}
 		}
@@ -75,21 +75,21 @@ func KeyAmong(infos []*PodGangInfo, pod metav1.Object) (key PodKey, ok bool) {
 	return PodKey{}, false
 }
 
-// ofAnother says whether a pod belongs to a former JobSet of the same name.
-func ofAnother(info *PodGangInfo, labels map[string]string) bool {
+// isFormerJobSet says whether a pod belongs to a former JobSet of the same name.
+func isFormerJobSet(info *PodGangInfo, labels map[string]string) bool {
 	uid := labels[workloads.JobSetUID]
 	return info.Kind == JobSet && uid != "" && uid != string(info.Owner.UID)
 }
 
-func carries(labels, all map[string]string) bool {
-	for key, value := range all {
-		if is, ok := labels[key]; !ok || is != value {
+func hasLabels(labels, selector map[string]string) bool {
+	for key, value := range selector {
+		if label, ok := labels[key]; !ok || label != value {
 			return false
 		}
 	}
 	return true
 }
 
-func missing(label string) error {
+func missingLabel(label string) error {
 	return fmt.Errorf("the gang's scheduler requires pod label %q", label)
 }

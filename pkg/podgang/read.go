@@ -18,8 +18,8 @@ func read(u *unstructured.Unstructured, into any) error {
 	return nil
 }
 
-// illegal returns an error about an object's field.
-func illegal(u *unstructured.Unstructured, format string, args ...any) error {
+// invalidField returns an error about an object's field.
+func invalidField(u *unstructured.Unstructured, format string, args ...any) error {
 	return &Error{ReasonInvalid, fmt.Sprintf("%s %s/%s: ", u.GetKind(), u.GetNamespace(), u.GetName()) + fmt.Sprintf(format, args...)}
 }
 
@@ -27,16 +27,16 @@ func illegal(u *unstructured.Unstructured, format string, args ...any) error {
 // once.
 const MaxGangs = 10_000
 
-// tooMany returns an error if an object would have more than MaxGangs.
-func tooMany(u *unstructured.Unstructured, field string, n int64) error {
+// checkGangLimit returns an error if an object would have more than MaxGangs.
+func checkGangLimit(u *unstructured.Unstructured, field string, n int64) error {
 	if n <= MaxGangs {
 		return nil
 	}
-	return illegal(u, "%s: more than %d gangs would be made of it; supported values: at most %d", field, MaxGangs, MaxGangs)
+	return invalidField(u, "%s: more than %d gangs would be made of it; supported values: at most %d", field, MaxGangs, MaxGangs)
 }
 
-// few limits n to MaxGangs+1, so that products do not overflow.
-func few(n int32) int64 { return min(int64(max(0, n)), MaxGangs+1) }
+// limitGangs limits n to MaxGangs+1, so that products do not overflow.
+func limitGangs(n int32) int64 { return min(int64(max(0, n)), MaxGangs+1) }
 
 // OwnerOf returns an object as the owner of the objects written for it.
 func OwnerOf(u *unstructured.Unstructured) Owner {
@@ -63,10 +63,10 @@ func (i *PodGangInfo) group(name string) *PodGroupInfo {
 	return nil
 }
 
-// times returns jobs times pods, limited to the largest int32.
-func times(jobs, pods int32) int32 {
+// multiply returns jobs times pods, limited to the largest int32.
+func multiply(jobs, pods int32) int32 {
 	return int32(min(int64(max(0, jobs))*int64(max(0, pods)), math.MaxInt32))
 }
 
-// leaving says whether a pod is being deleted, and so does not count.
-func leaving(pod metav1.Object) bool { return pod.GetDeletionTimestamp() != nil }
+// isTerminating says whether a pod is being deleted, and so does not count.
+func isTerminating(pod metav1.Object) bool { return pod.GetDeletionTimestamp() != nil }

@@ -60,11 +60,11 @@ func TopologyFrom(cnt *unstructured.Unstructured) (Topology, error) {
 	if cnt == nil {
 		return Topology{}, nil
 	}
-	var typed koordinator.ClusterNetworkTopology
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(cnt.Object, &typed); err != nil {
+	var object koordinator.ClusterNetworkTopology
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(cnt.Object, &object); err != nil {
 		return Topology{}, fmt.Errorf("ClusterNetworkTopology %s: %w", cnt.GetName(), err)
 	}
-	chain, err := koordinator.OrderLayers(typed.Spec)
+	chain, err := koordinator.OrderLayers(object.Spec)
 	if err != nil {
 		return Topology{}, fmt.Errorf("ClusterNetworkTopology %s: %w", cnt.GetName(), err)
 	}
@@ -85,14 +85,14 @@ func (t Topology) LayerOf(key string) (layer string, ok bool) {
 	return scheduling.NodeTopologyLayer, key == LabelHostname
 }
 
-// has says whether a layer exists.
-func (t Topology) has(layer string) bool {
+// hasLayer says whether a layer exists.
+func (t Topology) hasLayer(layer string) bool {
 	return layer == scheduling.NodeTopologyLayer || layer == scheduling.ClusterTopologyLayer ||
 		slices.ContainsFunc(t.Layers, func(l Layer) bool { return l.Name == layer })
 }
 
-// bottomUp returns the names of the layers from the nodes up, so that the index is the tier.
-func (t Topology) bottomUp() []string {
+// layersBottomUp returns the names of the layers from the nodes up, so that the index is the tier.
+func (t Topology) layersBottomUp() []string {
 	names := []string{scheduling.NodeTopologyLayer}
 	for _, l := range slices.Backward(t.Layers) {
 		names = append(names, l.Name)
@@ -114,7 +114,7 @@ func (t Topology) RulesBy(c *TopologyConstraint, layerOf func(key string) (strin
 	case c.Pack != nil:
 		return t.rulesOfPack(c, layerOf)
 	case t.NotLegal != nil:
-		return nil, nil, t.notLegal(c)
+		return nil, nil, t.topologyError(c)
 	case c.Spec != "":
 		return t.rulesOfSpec(c)
 	case c.Tiers != nil:
@@ -123,7 +123,7 @@ func (t Topology) RulesBy(c *TopologyConstraint, layerOf func(key string) (strin
 	return nil, nil, nil
 }
 
-func (t Topology) notLegal(c *TopologyConstraint) error {
+func (t Topology) topologyError(c *TopologyConstraint) error {
 	return &Error{ReasonTopology, fmt.Sprintf("%s: %v; nothing is written for the gang", c.Where, t.NotLegal)}
 }
 
@@ -134,8 +134,11 @@ func (t Topology) rulesOfSpec(c *TopologyConstraint) (out *scheduling.GatherSpec
 		return nil, nil, &Error{ReasonInvalid, err.Error()}
 	}
 	for _, r := range out.Rules {
-		if !t.has(r.Layer) {
-			notes = append(notes, Note{Reason: ReasonTierUnknown, Message: fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, r.Layer, scheduling.TopologyName)})
+		if !t.hasLayer(r.Layer) {
+			notes = append(notes, Note{
+				Reason:  ReasonTierUnknown,
+				Message: fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, r.Layer, scheduling.TopologyName),
+			})
 		}
 	}
 	return out, notes, nil
@@ -143,29 +146,34 @@ func (t Topology) rulesOfSpec(c *TopologyConstraint) (out *scheduling.GatherSpec
 
 // rulesOfPack returns the layers of the label keys. A required layer need not be preferred.
 func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (string, bool)) (*scheduling.GatherSpec, []Note, error) {
-	must := ""
+	required := ""
 	if key := c.Pack.Required; key != "" {
 		layer, ok := layerOf(key)
 		if !ok && t.NotLegal != nil {
-			return nil, nil, t.notLegal(c)
+			return nil, nil, t.topologyError(c)
 		}
 		if !ok {
-			return nil, nil, &Error{ReasonKeyNotMapped, fmt.Sprintf("%s.required: %q is no label key of a layer; nothing is written for the gang", c.Where, key)}
+			return nil, nil, &Error{
+				ReasonKeyNotMapped, fmt.Sprintf("%s.required: %q is no label key of a layer; nothing is written for the gang", c.Where, key),
+			}
 		}
-		must = layer
+		required = layer
 	}
 	key := c.Pack.Preferred
 	if key == "" {
-		return gather(nil, must), nil, nil
+		return gatherSpec(nil, required), nil, nil
 	}
 	layer, ok := layerOf(key)
 	switch {
 	case !ok:
-		return gather(nil, must), []Note{{Reason: ReasonKeyNotMapped, Info: true, Message: fmt.Sprintf("%s.preferred: %q is no label key of a layer; it has no effect", c.Where, key)}}, nil
-	case layer == must:
-		return gather(nil, must), nil, nil
+		return gatherSpec(nil, required), []Note{{
+			Reason: ReasonKeyNotMapped, Info: true,
+			Message: fmt.Sprintf("%s.preferred: %q is no label key of a layer; it has no effect", c.Where, key),
+		}}, nil
+	case layer == required:
+		return gatherSpec(nil, required), nil, nil
 	}
-	return gather([]string{layer}, must), nil, nil
+	return gatherSpec([]string{layer}, required), nil, nil
 }
 
 // rulesOfTiers: hard requires one domain of the tier's layer, and prefers the layers below it; soft prefers all.
@@ -175,38 +183,44 @@ func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (s
 //	soft       prefer node    prefer L1        prefer L1, L2          prefer all
 func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, []Note, error) {
 	if mode := c.Tiers.Mode; mode != "" && !slices.Contains(modes, mode) {
-		return nil, nil, &Error{ReasonInvalid, badMode(c.Where+".mode", mode)}
+		return nil, nil, &Error{ReasonInvalid, invalidMode(c.Where+".mode", mode)}
 	}
-	tier, said, err := t.tierOf(c)
+	tier, hasTier, err := t.tierOf(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	names := t.bottomUp()
+	names := t.layersBottomUp()
 	top := int32(len(names) - 1)
 	switch soft := c.Tiers.soft(); {
-	case !said && !soft:
-		return nil, []Note{{Reason: ReasonTierMissing, Message: c.Where + ": mode is hard and no tier is given: that is no constraint; give highestTierAllowed"}}, nil
+	case !hasTier && !soft:
+		return nil, []Note{{
+			Reason: ReasonTierMissing, Message: c.Where + ": mode is hard and no tier is given: that is no constraint; give highestTierAllowed",
+		}}, nil
 	case !soft && tier > 0 && t.Layers == nil:
-		return nil, nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: tier %d needs ClusterNetworkTopology %s, which does not exist", c.Where, tier, scheduling.TopologyName)}
-	case !said:
-		return gather(names[1:], ""), nil, nil
+		return nil, nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: tier %d needs ClusterNetworkTopology %s, which does not exist", c.Where,
+			tier, scheduling.TopologyName)}
+	case !hasTier:
+		return gatherSpec(names[1:], ""), nil, nil
 	case tier == 0 && soft:
-		return gather(names[:1], ""), nil, nil
+		return gatherSpec(names[:1], ""), nil, nil
 	case tier == 0:
-		return gather(nil, names[0]), []Note{{Reason: ReasonTierIsNode, Message: c.Where + ": " + OneNode}}, nil
+		return gatherSpec(nil, names[0]), []Note{{Reason: ReasonTierIsNode, Message: c.Where + ": " + OneNode}}, nil
 	case soft:
-		return gather(names[1:min(tier, top)+1], ""), nil, nil
+		return gatherSpec(names[1:min(tier, top)+1], ""), nil, nil
 	case tier > top:
-		return nil, []Note{{Reason: ReasonTierTooHigh, Message: fmt.Sprintf("%s: highestTierAllowed is %d, and the topology has %d tiers above the nodes: that is no constraint", c.Where, tier+t.NodeTier, top)}}, nil
+		return nil, []Note{{
+			Reason: ReasonTierTooHigh, Message: fmt.Sprintf(
+				"%s: highestTierAllowed is %d, and the topology has %d tiers above the nodes: that is no constraint", c.Where, tier+t.NodeTier, top),
+		}}, nil
 	}
-	return gather(names[1:tier], names[tier]), nil, nil
+	return gatherSpec(names[1:tier], names[tier]), nil, nil
 }
 
 // OneNode is the message about tier 0.
 const OneNode = "highestTierAllowed is 0: all pods of a group must run on the same node"
 
 // tierOf returns the tier, which is given by number or by name; 0 is a node.
-func (t Topology) tierOf(c *TopologyConstraint) (tier int32, said bool, err error) {
+func (t Topology) tierOf(c *TopologyConstraint) (tier int32, hasTier bool, err error) {
 	number, name := c.Tiers.HighestTier, c.Tiers.HighestTierName
 	switch {
 	case number != nil && name != "":
@@ -218,7 +232,7 @@ func (t Topology) tierOf(c *TopologyConstraint) (tier int32, said bool, err erro
 	case name == "":
 		return 0, false, nil
 	}
-	names := t.bottomUp()
+	names := t.layersBottomUp()
 	if i := slices.Index(names, name); i >= 0 {
 		return int32(i), true, nil
 	}
@@ -228,20 +242,25 @@ func (t Topology) tierOf(c *TopologyConstraint) (tier int32, said bool, err erro
 	if tier, ok := t.TierNames[name]; ok {
 		return max(0, tier-t.NodeTier), true, nil
 	}
-	return 0, false, &Error{ReasonTierUnknown, fmt.Sprintf("%s.highestTierName: unknown topology tier name %q; supported values: a layer of the ClusterNetworkTopology or its label key: %v", c.Where, name, names)}
+	return 0, false, &Error{
+		ReasonTierUnknown,
+		fmt.Sprintf(
+			"%s.highestTierName: unknown topology tier name %q; supported values: a layer of the ClusterNetworkTopology or its label key: %v",
+			c.Where, name, names),
+	}
 }
 
-// gather returns a spec that prefers some layers, and requires layer must unless that is "".
-func gather(prefer []string, must string) *scheduling.GatherSpec {
+// gatherSpec returns a spec that prefers some layers, and requires a layer unless that is "".
+func gatherSpec(preferred []string, required string) *scheduling.GatherSpec {
 	out := &scheduling.GatherSpec{}
 	add := func(layer string, s scheduling.GatherStrategy) {
 		out.Rules = append(out.Rules, scheduling.GatherRule{Layer: layer, Strategy: s, PodCountMultiple: 1, Scope: scheduling.ScopeGangGroup})
 	}
-	for _, layer := range prefer {
+	for _, layer := range preferred {
 		add(layer, scheduling.PreferGather)
 	}
-	if must != "" {
-		add(must, scheduling.MustGather)
+	if required != "" {
+		add(required, scheduling.MustGather)
 	}
 	if len(out.Rules) == 0 {
 		return nil
@@ -264,14 +283,14 @@ func SpecJSON(spec *scheduling.GatherSpec) string {
 		Rules []rule `json:"gatherStrategy"`
 	}
 	for _, r := range spec.Rules {
-		short := rule{Layer: r.Layer, Strategy: string(r.Strategy)}
+		entry := rule{Layer: r.Layer, Strategy: string(r.Strategy)}
 		if r.PodCountMultiple > 1 {
-			short.PodCountMultiple = r.PodCountMultiple
+			entry.PodCountMultiple = r.PodCountMultiple
 		}
 		if r.Scope == scheduling.ScopePodGroup {
-			short.Scope = string(r.Scope)
+			entry.Scope = string(r.Scope)
 		}
-		out.Rules = append(out.Rules, short)
+		out.Rules = append(out.Rules, entry)
 	}
 	data, err := json.Marshal(out)
 	if err != nil {
@@ -288,7 +307,7 @@ func (t Topology) Key(c *TopologyConstraint) (key string, notes []Note, err erro
 	}
 	if c.Pack != nil {
 		if c.Pack.Preferred != "" {
-			notes = append(notes, lost(c, "preferred is not translated: only what is required can be said"))
+			notes = append(notes, lossNote(c, "preferred is not translated: only what is required can be said"))
 		}
 		return c.Pack.Required, notes, nil
 	}
@@ -296,26 +315,26 @@ func (t Topology) Key(c *TopologyConstraint) (key string, notes []Note, err erro
 	if rules == nil || err != nil {
 		return "", notes, err
 	}
-	must := t.deepest(rules)
-	if must == "" {
-		return "", append(notes, lost(c, "a preference is not translated: only what is required can be said")), nil
+	required := t.deepestLayer(rules)
+	if required == "" {
+		return "", append(notes, lossNote(c, "a preference is not translated: only what is required can be said")), nil
 	}
 	if c.Spec != "" && len(rules.Rules) > 1 {
-		notes = append(notes, lost(c, "only MustGather "+must+" is translated"))
+		notes = append(notes, lossNote(c, "only MustGather "+required+" is translated"))
 	}
-	if key = t.keyOf(must); key == "" {
-		return "", nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: layer %q has no label key", c.Where, must)}
+	if key = t.keyOf(required); key == "" {
+		return "", nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: layer %q has no label key", c.Where, required)}
 	}
 	return key, notes, nil
 }
 
-func lost(c *TopologyConstraint, what string) Note {
-	return Note{Reason: ReasonUnsupported, Message: c.Where + ": " + what}
+func lossNote(c *TopologyConstraint, loss string) Note {
+	return Note{Reason: ReasonUnsupported, Message: c.Where + ": " + loss}
 }
 
-// deepest returns the lowest required layer; "" for none.
-func (t Topology) deepest(spec *scheduling.GatherSpec) string {
-	for _, name := range append(t.bottomUp(), unknownLayers(t, spec)...) {
+// deepestLayer returns the lowest required layer; "" for none.
+func (t Topology) deepestLayer(spec *scheduling.GatherSpec) string {
+	for _, name := range append(t.layersBottomUp(), unknownLayers(t, spec)...) {
 		for _, r := range spec.Rules {
 			if r.Strategy == scheduling.MustGather && r.Layer == name {
 				return name
@@ -328,7 +347,7 @@ func (t Topology) deepest(spec *scheduling.GatherSpec) string {
 // unknownLayers returns the layers of rules that the topology lacks: their depth is unknown.
 func unknownLayers(t Topology, spec *scheduling.GatherSpec) (out []string) {
 	for _, r := range spec.Rules {
-		if !t.has(r.Layer) {
+		if !t.hasLayer(r.Layer) {
 			out = append(out, r.Layer)
 		}
 	}
@@ -361,7 +380,7 @@ func (t Topology) PackOf(c *TopologyConstraint) (required, preferred string, not
 	if rules == nil || err != nil {
 		return "", "", notes, err
 	}
-	for _, name := range t.bottomUp() {
+	for _, name := range t.layersBottomUp() {
 		for _, r := range rules.Rules {
 			switch {
 			case r.Layer != name:
@@ -372,8 +391,8 @@ func (t Topology) PackOf(c *TopologyConstraint) (required, preferred string, not
 			}
 		}
 	}
-	if must := t.deepest(rules); must != "" && required == "" {
-		return "", "", nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: layer %q has no label key", c.Where, must)}
+	if layer := t.deepestLayer(rules); layer != "" && required == "" {
+		return "", "", nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: layer %q has no label key", c.Where, layer)}
 	}
 	return required, preferred, notes, nil
 }
@@ -385,7 +404,7 @@ func (t Topology) TiersOf(c *TopologyConstraint) (*Tiers, []Note, error) {
 	case c == nil:
 		return nil, nil, nil
 	case c.Tiers != nil:
-		return t.tiersAsSaid(c)
+		return t.givenTiers(c)
 	case c.Pack != nil:
 		return tiersOfPack(c, t.NodeTier)
 	}
@@ -393,36 +412,40 @@ func (t Topology) TiersOf(c *TopologyConstraint) (*Tiers, []Note, error) {
 	if rules == nil || err != nil {
 		return nil, notes, err
 	}
-	must := t.deepest(rules)
-	if must == "" {
+	layer := t.deepestLayer(rules)
+	if layer == "" {
 		return &Tiers{Mode: "soft"}, notes, nil
 	}
-	i := slices.Index(t.bottomUp(), must)
+	i := slices.Index(t.layersBottomUp(), layer)
 	if i < 0 {
-		return nil, nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, must, scheduling.TopologyName)}
+		return nil, nil, &Error{
+			ReasonTierUnknown, fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, layer, scheduling.TopologyName),
+		}
 	}
 	tier := int32(i) + t.NodeTier
 	return &Tiers{Mode: "hard", HighestTier: &tier}, notes, nil
 }
 
-// tiersAsSaid validates given tiers and passes them on: the reading scheduler has its own tiers.
-func (t Topology) tiersAsSaid(c *TopologyConstraint) (*Tiers, []Note, error) {
+// givenTiers validates given tiers and passes them on: the reading scheduler has its own tiers.
+func (t Topology) givenTiers(c *TopologyConstraint) (*Tiers, []Note, error) {
 	switch tiers := c.Tiers; {
 	case tiers.Mode != "" && !slices.Contains(modes, tiers.Mode):
-		return nil, nil, &Error{ReasonInvalid, badMode(c.Where+".mode", tiers.Mode)}
+		return nil, nil, &Error{ReasonInvalid, invalidMode(c.Where+".mode", tiers.Mode)}
 	case tiers.HighestTier != nil && tiers.HighestTierName != "":
 		return nil, nil, &Error{ReasonInvalid, BothTiers}
 	case tiers.HighestTier != nil && *tiers.HighestTier < 0:
-		return nil, nil, &Error{ReasonInvalid, fmt.Sprintf("%s.highestTierAllowed: Invalid value: %d: %s", c.Where, *tiers.HighestTier, notNegative)}
+		return nil, nil, &Error{
+			ReasonInvalid, fmt.Sprintf("%s.highestTierAllowed: Invalid value: %d: %s", c.Where, *tiers.HighestTier, notNegative),
+		}
 	case tiers.HighestTier == nil && tiers.HighestTierName == "" && !tiers.soft():
 		_, notes, err := t.rulesOfTiers(c)
 		return nil, notes, err
 	}
-	said := *c.Tiers
-	if said.Mode == "" {
-		said.Mode = "hard"
+	out := *c.Tiers
+	if out.Mode == "" {
+		out.Mode = "hard"
 	}
-	return &said, nil, nil
+	return &out, nil, nil
 }
 
 func tiersOfPack(c *TopologyConstraint, nodeTier int32) (*Tiers, []Note, error) {

@@ -28,8 +28,8 @@ func (v *Verdict) warn(format string, args ...any) {
 	v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...))
 }
 
-// since removes the errors that the former version of an object had, so that unrelated changes are accepted.
-func (v Verdict) since(old Verdict) Verdict {
+// withoutErrorsOf removes the errors of an object's former version, so that unrelated changes are accepted.
+func (v Verdict) withoutErrorsOf(old Verdict) Verdict {
 	v.Errors = slices.DeleteFunc(slices.Clone(v.Errors), func(e *field.Error) bool {
 		return slices.ContainsFunc(old.Errors, func(o *field.Error) bool { return o.Error() == e.Error() })
 	})
@@ -47,69 +47,70 @@ const (
 
 var modes = []string{"hard", "soft"}
 
-// badMode returns the message about an invalid mode.
-func badMode(path, mode string) string {
+// invalidMode returns the message about an invalid mode.
+func invalidMode(path, mode string) string {
 	return fmt.Sprintf(`%s: Unsupported value: %q: supported values: "hard", "soft"`, path, mode)
 }
 
 // ValidateLeaderWorkerSet checks spec.networkTopology and the equivalent annotations. old is the former version, nil at
 // creation: the field is immutable, since the pods stay where they are.
 func ValidateLeaderWorkerSet(lws, old *unstructured.Unstructured) Verdict {
-	var in leaderWorkerSet
-	out := typed(lws, &in.LeaderWorkerSetSpec)
-	at := field.NewPath("spec", "networkTopology")
-	out = out.And(check(in.NetworkTopology, at))
-	if n := in.NetworkTopology; n != nil && n.HighestTierAllowed != nil && *n.HighestTierAllowed == 0 {
-		out.warn("%s.%s", at, OneNode)
+	var set leaderWorkerSet
+	out := readVerdict(lws, &set.LeaderWorkerSetSpec)
+	path := field.NewPath("spec", "networkTopology")
+	out = out.And(checkTopology(set.NetworkTopology, path))
+	if n := set.NetworkTopology; n != nil && n.HighestTierAllowed != nil && *n.HighestTierAllowed == 0 {
+		out.warn("%s.%s", path, OneNode)
 	}
 	out = out.And(checkAnnotations(lws.GetAnnotations()))
-	if value, ok := lws.GetAnnotations()[lwsv1.SubGroupExclusiveKeyAnnotationKey]; ok && in.LeaderWorkerTemplate.SubGroupPolicy == nil {
+	if value, ok := lws.GetAnnotations()[lwsv1.SubGroupExclusiveKeyAnnotationKey]; ok && set.LeaderWorkerTemplate.SubGroupPolicy == nil {
 		key := field.NewPath("metadata", "annotations").Key(lwsv1.SubGroupExclusiveKeyAnnotationKey)
 		out.Errors = append(out.Errors, field.Invalid(key, value, NoSubGroups))
 	}
-	if why := in.leaderFirst(lws); why != "" && len(in.topology(lws)) > 0 {
-		out.warn("gang minMember is 1 because %s", why)
+	if reason := set.leaderFirst(lws); reason != "" && len(set.topology(lws)) > 0 {
+		out.warn("gang minMember is 1 because %s", reason)
 	}
 	if old == nil {
 		return out
 	}
-	var was leaderWorkerSet
-	if is := shown(in.NetworkTopology); read(old, &was.LeaderWorkerSetSpec) == nil && is != shown(was.NetworkTopology) {
-		out.Errors = append(out.Errors, field.Invalid(at, is, "field is immutable"))
+	var oldSet leaderWorkerSet
+	if text := describeTopology(set.NetworkTopology); read(old, &oldSet.LeaderWorkerSetSpec) == nil &&
+		text != describeTopology(oldSet.NetworkTopology) {
+		out.Errors = append(out.Errors, field.Invalid(path, text, "field is immutable"))
 	}
-	return out.since(ValidateLeaderWorkerSet(old, nil))
+	return out.withoutErrorsOf(ValidateLeaderWorkerSet(old, nil))
 }
 
-// typed reads an object, and returns an error if it cannot be read.
-func typed(u *unstructured.Unstructured, into any) (out Verdict) {
+// readVerdict reads an object, and returns an error if it cannot be read.
+func readVerdict(u *unstructured.Unstructured, into any) (out Verdict) {
 	if err := read(u, into); err != nil {
 		out.Errors = append(out.Errors, field.TypeInvalid(nil, u.GetName(), err.Error()))
 	}
 	return out
 }
 
-// check returns the errors and warnings of a networkTopology.
-func check(n *workloads.NetworkTopology, at *field.Path) (out Verdict) {
+// checkTopology returns the errors and warnings of a networkTopology.
+func checkTopology(n *workloads.NetworkTopology, path *field.Path) (out Verdict) {
 	if n == nil {
 		return out
 	}
 	if n.Mode != "" && !slices.Contains(modes, n.Mode) {
-		out.Errors = append(out.Errors, field.NotSupported(at.Child("mode"), n.Mode, modes))
+		out.Errors = append(out.Errors, field.NotSupported(path.Child("mode"), n.Mode, modes))
 	}
 	if k := n.HighestTierAllowed; k != nil && *k < 0 {
-		out.Errors = append(out.Errors, field.Invalid(at.Child("highestTierAllowed"), *k, notNegative))
+		out.Errors = append(out.Errors, field.Invalid(path.Child("highestTierAllowed"), *k, notNegative))
 	}
 	switch {
 	case n.HighestTierAllowed != nil && n.HighestTierName != "":
-		out.Errors = append(out.Errors, field.Forbidden(at, BothTiers))
+		out.Errors = append(out.Errors, field.Forbidden(path, BothTiers))
 	case n.Mode != "soft" && n.HighestTierAllowed == nil && n.HighestTierName == "":
-		out.warn("%s.mode is hard and no tier is given: that is no constraint; give highestTierAllowed", at)
+		out.warn("%s.mode is hard and no tier is given: that is no constraint; give highestTierAllowed", path)
 	}
 	return out
 }
 
-// shown returns a networkTopology in words.
-func shown(n *workloads.NetworkTopology) string {
+// describeTopology returns a networkTopology in words.
+func describeTopology(n *workloads.NetworkTopology) string {
 	if n == nil {
 		return "nothing"
 	}
@@ -122,22 +123,22 @@ func shown(n *workloads.NetworkTopology) string {
 
 // checkAnnotations checks the annotations that hold topology constraints.
 func checkAnnotations(annotations map[string]string) (out Verdict) {
-	at := field.NewPath("metadata", "annotations")
+	path := field.NewPath("metadata", "annotations")
 	if mode, ok := annotations[workloads.VolcanoMode]; ok && !slices.Contains(modes, mode) {
-		out.Errors = append(out.Errors, field.NotSupported(at.Key(workloads.VolcanoMode), mode, modes))
+		out.Errors = append(out.Errors, field.NotSupported(path.Key(workloads.VolcanoMode), mode, modes))
 	}
 	if tier, ok := annotations[workloads.VolcanoTier]; ok {
 		n, err := scheduling.ParseIndex(workloads.VolcanoTier, tier)
 		switch {
 		case err != nil:
-			out.Errors = append(out.Errors, field.Invalid(at.Key(workloads.VolcanoTier), tier, notNegative))
+			out.Errors = append(out.Errors, field.Invalid(path.Key(workloads.VolcanoTier), tier, notNegative))
 		case n == 0:
 			out.warn("%s is 0: all pods of a group must run on the same node", workloads.VolcanoTier)
 		}
 	}
 	if spec, ok := annotations[scheduling.AnnotationTopologySpec]; ok {
 		if _, err := scheduling.ParseGatherSpec(spec); err != nil {
-			out.Errors = append(out.Errors, field.Invalid(at.Key(scheduling.AnnotationTopologySpec), spec, err.Error()))
+			out.Errors = append(out.Errors, field.Invalid(path.Key(scheduling.AnnotationTopologySpec), spec, err.Error()))
 		}
 	}
 	return out
@@ -149,7 +150,7 @@ func ValidateVolcano(object, old *unstructured.Unstructured) Verdict {
 		Name            string                     `json:"name"`
 		NetworkTopology *workloads.NetworkTopology `json:"networkTopology"`
 	}
-	var in struct {
+	var fields struct {
 		NetworkTopology *workloads.NetworkTopology `json:"networkTopology"`
 		SubGroupPolicy  []policy                   `json:"subGroupPolicy"`
 		Tasks           []struct {
@@ -157,28 +158,30 @@ func ValidateVolcano(object, old *unstructured.Unstructured) Verdict {
 			PartitionPolicy *policy `json:"partitionPolicy"`
 		} `json:"tasks"`
 	}
-	out := typed(object, &in)
+	out := readVerdict(object, &fields)
 	spec := field.NewPath("spec")
-	out = out.And(check(in.NetworkTopology, spec.Child("networkTopology")))
-	for i, p := range in.SubGroupPolicy {
-		out = out.And(check(p.NetworkTopology, spec.Child("subGroupPolicy").Index(i).Child("networkTopology")).in("in subGroupPolicy '" + p.Name + "': "))
+	out = out.And(checkTopology(fields.NetworkTopology, spec.Child("networkTopology")))
+	for i, p := range fields.SubGroupPolicy {
+		path := spec.Child("subGroupPolicy").Index(i).Child("networkTopology")
+		out = out.And(checkTopology(p.NetworkTopology, path).prefixDetail("in subGroupPolicy '" + p.Name + "': "))
 	}
-	for i, t := range in.Tasks {
+	for i, t := range fields.Tasks {
 		if t.PartitionPolicy != nil {
-			out = out.And(check(t.PartitionPolicy.NetworkTopology, spec.Child("tasks").Index(i).Child("partitionPolicy", "networkTopology")).in("in task '" + t.Name + "': "))
+			path := spec.Child("tasks").Index(i).Child("partitionPolicy", "networkTopology")
+			out = out.And(checkTopology(t.PartitionPolicy.NetworkTopology, path).prefixDetail("in task '" + t.Name + "': "))
 		}
 	}
 	if old != nil {
-		out = out.since(ValidateVolcano(old, nil))
+		out = out.withoutErrorsOf(ValidateVolcano(old, nil))
 	}
 	return out
 }
 
-// in adds the part of the object to errors of type Forbidden.
-func (v Verdict) in(where string) Verdict {
+// prefixDetail adds the part of the object to errors of type Forbidden.
+func (v Verdict) prefixDetail(prefix string) Verdict {
 	for _, e := range v.Errors {
 		if e.Type == field.ErrorTypeForbidden {
-			e.Detail = where + e.Detail
+			e.Detail = prefix + e.Detail
 		}
 	}
 	return v
@@ -187,56 +190,56 @@ func (v Verdict) in(where string) Verdict {
 // ValidatePodGroup checks a PodGroup of scheduling.sigs.k8s.io or scheduling.x-k8s.io. An unknown layer is a warning: it may be
 // added later.
 func ValidatePodGroup(pg, old *unstructured.Unstructured, topology Topology) Verdict {
-	var in struct {
+	var fields struct {
 		MinMember *int32 `json:"minMember"`
 	}
-	out := typed(pg, &in)
-	at := field.NewPath("metadata", "annotations")
+	out := readVerdict(pg, &fields)
+	path := field.NewPath("metadata", "annotations")
 	annotations := pg.GetAnnotations()
-	bad := func(key string, err error) {
+	addError := func(key string, err error) {
 		if err != nil {
-			out.Errors = append(out.Errors, field.Invalid(at.Key(key), annotations[key], err.Error()))
+			out.Errors = append(out.Errors, field.Invalid(path.Key(key), annotations[key], err.Error()))
 		}
 	}
-	least := 1
-	if n := in.MinMember; n != nil {
-		if least = int(*n); *n < 1 {
+	minMember := 1
+	if n := fields.MinMember; n != nil {
+		if minMember = int(*n); *n < 1 {
 			out.Errors = append(out.Errors, field.Invalid(field.NewPath("spec", "minMember"), *n, "must be greater than or equal to 1"))
 		}
 	}
 	if value, ok := annotations[scheduling.AnnotationTotalNumber]; ok {
 		n, err := scheduling.ParseTotalNumber(value)
-		if err == nil && n < least {
-			err = fmt.Errorf("must be greater than or equal to spec.minMember, %d", least)
+		if err == nil && n < minMember {
+			err = fmt.Errorf("must be greater than or equal to spec.minMember, %d", minMember)
 		}
-		bad(scheduling.AnnotationTotalNumber, err)
+		addError(scheduling.AnnotationTotalNumber, err)
 	}
 	if value, ok := annotations[scheduling.AnnotationGroups]; ok {
 		groups, err := scheduling.ParseGroups(value)
-		if self := pg.GetNamespace() + "/" + pg.GetName(); err == nil && len(groups) > 0 && !slices.Contains(groups, self) {
-			err = fmt.Errorf("must list %s itself", self)
+		if name := pg.GetNamespace() + "/" + pg.GetName(); err == nil && len(groups) > 0 && !slices.Contains(groups, name) {
+			err = fmt.Errorf("must list %s itself", name)
 		}
-		bad(scheduling.AnnotationGroups, err)
+		addError(scheduling.AnnotationGroups, err)
 	}
 	if value, ok := annotations[scheduling.AnnotationMode]; ok {
 		_, err := scheduling.ParseMode(value)
-		bad(scheduling.AnnotationMode, err)
+		addError(scheduling.AnnotationMode, err)
 	}
 	if value, ok := annotations[scheduling.AnnotationMatchPolicy]; ok {
 		_, err := scheduling.ParseMatchPolicy(value)
-		bad(scheduling.AnnotationMatchPolicy, err)
+		addError(scheduling.AnnotationMatchPolicy, err)
 	}
 	if value, ok := annotations[scheduling.AnnotationTopologySpec]; ok {
 		spec, err := scheduling.ParseGatherSpec(value)
-		bad(scheduling.AnnotationTopologySpec, err)
+		addError(scheduling.AnnotationTopologySpec, err)
 		for i := range rulesOf(spec) {
-			if layer := spec.Rules[i].Layer; !topology.has(layer) {
+			if layer := spec.Rules[i].Layer; !topology.hasLayer(layer) {
 				out.warn("%s: layer %q is not in ClusterNetworkTopology %s", scheduling.AnnotationTopologySpec, layer, scheduling.TopologyName)
 			}
 		}
 	}
 	if old != nil {
-		out = out.since(ValidatePodGroup(old, nil, topology))
+		out = out.withoutErrorsOf(ValidatePodGroup(old, nil, topology))
 	}
 	return out
 }
@@ -267,38 +270,40 @@ func ValidatePodCliqueSet(pcs, old *unstructured.Unstructured, rules CliqueSetRu
 	if pcs.GetKind() != string(PodCliqueSet) {
 		return Verdict{}
 	}
-	var in podCliqueSet
-	out := typed(pcs, &in)
-	at := field.NewPath("spec", "template")
+	var set podCliqueSet
+	out := readVerdict(pcs, &set)
+	path := field.NewPath("spec", "template")
 	if rules.NoMNNVL {
 		out.Errors = append(out.Errors, mnnvl(field.NewPath("metadata", "annotations"), pcs.GetAnnotations(), rules.Backend)...)
-		for _, c := range in.Template.Cliques {
-			out.Errors = append(out.Errors, mnnvl(at.Child("cliques").Key(c.Name).Child("annotations"), c.Annotations, rules.Backend)...)
+		for _, c := range set.Template.Cliques {
+			out.Errors = append(out.Errors, mnnvl(path.Child("cliques").Key(c.Name).Child("annotations"), c.Annotations, rules.Backend)...)
 		}
-		for _, g := range in.Template.PodCliqueScalingGroups {
-			out.Errors = append(out.Errors, mnnvl(at.Child("podCliqueScalingGroups").Key(g.Name).Child("annotations"), g.Annotations, rules.Backend)...)
+		for _, g := range set.Template.PodCliqueScalingGroups {
+			out.Errors = append(out.Errors,
+				mnnvl(path.Child("podCliqueScalingGroups").Key(g.Name).Child("annotations"), g.Annotations, rules.Backend)...)
 		}
 	}
-	for _, g := range in.Template.PodCliqueScalingGroups {
+	for _, g := range set.Template.PodCliqueScalingGroups {
 		if rules.NoScalingGroups && g.TopologyConstraint != nil {
-			out.Errors = append(out.Errors, field.Forbidden(at.Child("podCliqueScalingGroups").Key(g.Name).Child("topologyConstraint"),
+			out.Errors = append(out.Errors, field.Forbidden(path.Child("podCliqueScalingGroups").Key(g.Name).Child("topologyConstraint"),
 				fmt.Sprintf("%s backend does not support topologyConstraint on PodCliqueScalingGroup %q", rules.Backend, g.Name)))
 		}
 	}
 	if old != nil && slices.Equal(SchedulerNames(pcs), SchedulerNames(old)) {
-		out = out.since(ValidatePodCliqueSet(old, nil, rules))
+		out = out.withoutErrorsOf(ValidatePodCliqueSet(old, nil, rules))
 	}
 	return out
 }
 
 // mnnvl rejects annotations that request multi-node NVLink.
-func mnnvl(at *field.Path, annotations map[string]string, backend string) (out field.ErrorList) {
-	for key, asks := range map[string]bool{
+func mnnvl(path *field.Path, annotations map[string]string, backend string) (out field.ErrorList) {
+	for key, requestsMNNVL := range map[string]bool{
 		annotationAutoMNNVL:  annotations[annotationAutoMNNVL] == "enabled",
 		annotationMNNVLGroup: annotations[annotationMNNVLGroup] != "" && annotations[annotationMNNVLGroup] != "none",
 	} {
-		if asks {
-			out = append(out, field.Invalid(at.Key(key), annotations[key], backend+" backend does not support MNNVL; remove the annotation or use kai-scheduler"))
+		if requestsMNNVL {
+			out = append(out,
+				field.Invalid(path.Key(key), annotations[key], backend+" backend does not support MNNVL; remove the annotation or use kai-scheduler"))
 		}
 	}
 	slices.SortFunc(out, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })

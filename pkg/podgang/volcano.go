@@ -14,19 +14,19 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// tiersSaid returns a networkTopology as a constraint; nil for none.
-func tiersSaid(n *workloads.NetworkTopology, where string) *TopologyConstraint {
+// tierConstraint returns a networkTopology as a constraint; nil for none.
+func tierConstraint(n *workloads.NetworkTopology, path string) *TopologyConstraint {
 	if n == nil {
 		return nil
 	}
-	return &TopologyConstraint{Where: where, Tiers: &Tiers{n.Mode, n.HighestTierAllowed, n.HighestTierName}}
+	return &TopologyConstraint{Where: path, Tiers: &Tiers{n.Mode, n.HighestTierAllowed, n.HighestTierName}}
 }
 
-// annotated returns the topology constraints in annotations: network-topology-spec takes precedence over tiers. A tier that is
+// annotationConstraints returns the topology constraints in annotations: network-topology-spec takes precedence over tiers. A tier that is
 // no number counts as missing.
-func annotated(whose string, annotations map[string]string) (out []*TopologyConstraint) {
+func annotationConstraints(prefix string, annotations map[string]string) (out []*TopologyConstraint) {
 	if spec := annotations[scheduling.AnnotationTopologySpec]; spec != "" {
-		out = append(out, &TopologyConstraint{Where: whose + "annotation " + scheduling.AnnotationTopologySpec, Spec: spec})
+		out = append(out, &TopologyConstraint{Where: prefix + "annotation " + scheduling.AnnotationTopologySpec, Spec: spec})
 	}
 	mode, hasMode := annotations[workloads.VolcanoMode]
 	tier, hasTier := annotations[workloads.VolcanoTier]
@@ -36,7 +36,7 @@ func annotated(whose string, annotations map[string]string) (out []*TopologyCons
 			k := int32(n)
 			tiers.HighestTier = &k
 		}
-		out = append(out, &TopologyConstraint{Where: whose + "annotations volcano.sh/network-topology", Tiers: tiers})
+		out = append(out, &TopologyConstraint{Where: prefix + "annotations volcano.sh/network-topology", Tiers: tiers})
 	}
 	return out
 }
@@ -50,24 +50,25 @@ func FromVolcanoPodGroup(pg *unstructured.Unstructured, pods []metav1.Object) (*
 	}
 	out := newInfo(pg, VolcanoPodGroup, pg.GetName())
 	out.Queue, out.PriorityClassName = spec.Queue, spec.PriorityClassName
-	out.TopologyConstraint = tiersSaid(spec.NetworkTopology, "spec.networkTopology")
-	if said := annotated("", pg.GetAnnotations()); out.TopologyConstraint == nil && len(said) > 0 {
-		out.TopologyConstraint = said[0]
+	out.TopologyConstraint = tierConstraint(spec.NetworkTopology, "spec.networkTopology")
+	if constraints := annotationConstraints("", pg.GetAnnotations()); out.TopologyConstraint == nil && len(constraints) > 0 {
+		out.TopologyConstraint = constraints[0]
 	}
 	group := PodGroupInfo{Name: pg.GetName(), MinReplicas: max(1, spec.MinMember, spec.TaskMembers()), MinResources: spec.MinResources}
 	for _, pod := range pods {
-		if !leaving(pod) {
+		if !isTerminating(pod) {
 			group.PodReferences = append(group.PodReferences, types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()})
 		}
 	}
 	slices.SortFunc(group.PodReferences, func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
 	for i, p := range spec.SubGroupPolicy {
 		s := SubGroupInfo{
-			Name: p.Name, Size: workloads.OrOne(p.SubGroupSize), Least: p.MinSubGroups, LabelSelector: p.LabelSelector, MatchLabelKeys: p.MatchLabelKeys,
-			TopologyConstraint: tiersSaid(p.NetworkTopology, fmt.Sprintf("spec.subGroupPolicy[%d].networkTopology", i)),
+			Name: p.Name, Size: workloads.OrOne(p.SubGroupSize), Least: p.MinSubGroups, LabelSelector: p.LabelSelector,
+			MatchLabelKeys:     p.MatchLabelKeys,
+			TopologyConstraint: tierConstraint(p.NetworkTopology, fmt.Sprintf("spec.subGroupPolicy[%d].networkTopology", i)),
 		}
 		if s.Name == "" {
-			return nil, illegal(pg, `spec.subGroupPolicy[%d].name: "" is invalid; supported values: a name`, i)
+			return nil, invalidField(pg, `spec.subGroupPolicy[%d].name: "" is invalid; supported values: a name`, i)
 		}
 		group.SubGroups = append(group.SubGroups, s)
 	}

@@ -206,8 +206,8 @@ func (v *View) HardLimit(a Request) *Refusal {
 	return l.overHardLimit()
 }
 
-// ExceededByAlone returns the first hard limit that a gang would exceed if no other gang used its quotas; nil if none. Such a gang starts only after
-// the limit is raised. The limit may be further up the path than the one that is short now.
+// ExceededByAlone returns the first hard limit that a gang would exceed if no other gang used its quotas; nil if none. Such a gang starts
+// only after the limit is raised. The limit may be further up the path than the one that is short now.
 func (b *Book) ExceededByAlone(a Request) *Refusal {
 	l := &load{view: b.View(), ask: &a}
 	for _, w := range a.Need {
@@ -399,10 +399,16 @@ func (l *load) overHardLimit(also ...Cause) *Refusal {
 // exceeds returns the refusal if a quota would exceed its limit of the given cause.
 func (l *load) exceeds(r *request, cause Cause) *Refusal {
 	v, n := l.view, &l.view.book.tree.nodes[r.node]
-	limit, asks, used, named := n.max, r.all, v.taken, n.named
+	limit := n.max
+	asks := r.all
+	used := v.taken
+	named := n.named
 	switch cause {
 	case OverMin:
-		limit, asks, used, named = n.min, r.fixed, v.fixed, n.hasMin
+		limit = n.min
+		asks = r.fixed
+		used = v.fixed
+		named = n.hasMin
 	case Held:
 		if len(v.book.holds) == 0 {
 			return nil
@@ -519,9 +525,14 @@ func (l *load) refuse(r *request, cause Cause, limit vector, exceeds []int) *Ref
 	for d, n := range r.all {
 		if n > 0 && (t.nodes[r.node].named[d] || t.nodes[r.node].parent < 0 && limit[d] != math.MaxInt64) {
 			name := t.resources[d]
-			out.Limit[name], out.Used[name], out.Reserved[name], out.Request[name] = limit[d], a.used[d], a.reserved[d], n
+			out.Limit[name] = limit[d]
+			out.Used[name] = a.used[d]
+			out.Reserved[name] = a.reserved[d]
+			out.Request[name] = n
 			if cause == OverMin {
-				out.Used[name], out.Reserved[name], out.Request[name] = l.view.fixed(r.node, d), 0, r.fixed[d]
+				out.Used[name] = l.view.fixed(r.node, d)
+				out.Reserved[name] = 0
+				out.Request[name] = r.fixed[d]
 			}
 		}
 	}

@@ -108,7 +108,9 @@ func NewBook(t *Tree) *Book {
 // searches of this book keep its tree.
 func (b *Book) Replant(t *Tree) *Book {
 	replanted := NewBook(t)
-	replanted.Runtime, replanted.ScaleMin, replanted.version = b.Runtime, b.ScaleMin, replanted.version+b.version
+	replanted.Runtime = b.Runtime
+	replanted.ScaleMin = b.ScaleMin
+	replanted.version += b.version
 	replanted.holdCount = b.holdCount
 	replanted.totals, replanted.pods = maps.Clone(b.totals), maps.Clone(b.pods)
 	replanted.passed, replanted.groups = maps.Clone(b.passed), maps.Clone(b.groups)
@@ -243,7 +245,8 @@ func (b *Book) Remove(pod string) {
 	}
 }
 
-// SetNeeds sets what a waiting gang needs to start: the gang requests all if the needed part fits the max of its quotas. The default is all.
+// SetNeeds sets what a waiting gang needs to start: the gang requests all if the needed part fits the max of its quotas. The default is
+// all.
 func (b *Book) SetNeeds(name string, need []Want) {
 	g := b.gangs[name]
 	if g == nil {
@@ -475,7 +478,9 @@ func (g *gang) facts() {
 		return
 	}
 	g.stale = false
-	g.priority, g.since, g.fixed = math.MinInt32, math.MaxInt64, false
+	g.priority = math.MinInt32
+	g.since = math.MaxInt64
+	g.fixed = false
 	for _, p := range g.pods {
 		g.priority, g.fixed = max(g.priority, p.Priority), g.fixed || p.Fixed
 		if p.State != Waiting {

@@ -9,7 +9,9 @@ import (
 // in use. Parts of unaffected gangs are shared, so that few pods cost little.
 func (b *Book) Without(pods ...string) *Book {
 	reduced := *b
-	reduced.gangs, reduced.passed, reduced.groups = maps.Clone(b.gangs), maps.Clone(b.passed), maps.Clone(b.groups)
+	reduced.gangs = maps.Clone(b.gangs)
+	reduced.passed = maps.Clone(b.passed)
+	reduced.groups = maps.Clone(b.groups)
 	reduced.holds, reduced.removed = maps.Clone(b.holds), maps.Clone(b.removed)
 	if reduced.removed == nil {
 		reduced.removed = map[string]bool{}

@@ -23,8 +23,8 @@ type Kind struct {
 // with the smallest requests.
 const mostQuestions = 512
 
-// MaximalChoices returns admitted choices to which no member can be added: the largest first, and of equal size those of the first kinds. It returns
-// one if Any does.
+// MaximalChoices returns admitted choices to which no member can be added: the largest first, and of equal size those of the first kinds.
+// It returns one if Any does.
 func (b *Book) MaximalChoices(c Candidates, most int) [][]int {
 	s := b.chooser(c)
 	s.search(s.fill)
@@ -67,8 +67,8 @@ func (b *Book) chooser(c Candidates) *chooser {
 	return &chooser{Candidates: c, begin: &load{view: b.View(), ask: &c.Ask}, fits: func(l *load) bool { return l.refusal() == nil }}
 }
 
-// MinimalChoices returns choices of the needed number of members that fit the hard limits if no other gang used anything, the smallest requests
-// first. all says that the list is complete.
+// MinimalChoices returns choices of the needed number of members that fit the hard limits if no other gang used anything, the smallest
+// requests first. all says that the list is complete.
 func (b *Book) MinimalChoices(c Candidates, most int) (choices [][]int, all bool) {
 	l := &load{view: b.View(), ask: &c.Ask}
 	for _, kind := range c.Kinds {

@@ -191,12 +191,16 @@ func fill(total int64, shares []share) {
 // apportion divides n by weight in whole numbers. The largest remainders get one more, of equal ones the first.
 func apportion(n int64, shares []share, among []int) []int64 {
 	w := sumWeights(len(among), func(at int) int64 { return shares[among[at]].weight })
-	out, rest, order := make([]int64, len(among)), make([]uint64, len(among)), make([]int, len(among))
+	out := make([]int64, len(among))
+	rest := make([]uint64, len(among))
+	order := make([]int, len(among))
 	left := n
 	for at, i := range among {
 		hi, lo := bits.Mul64(uint64(n), w.shifted(shares[i].weight))
 		q, rem := bits.Div64(hi, lo, w.sum)
-		out[at], rest[at], order[at] = int64(q), rem, at
+		out[at] = int64(q)
+		rest[at] = rem
+		order[at] = at
 		left -= int64(q)
 	}
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(rest[y], rest[x]) })

@@ -23,8 +23,8 @@ func (b *Book) ExceedsFairShare(quota string) bool {
 	return false
 }
 
-// GangsAboveLimits returns the gangs that must give up their reservations after these pods have terminated: all in quotas that cannot be used, and
-// the gangs served last that exceed a hard limit. A min limits pods that are never evicted. Bound pods stay.
+// GangsAboveLimits returns the gangs that must give up their reservations after these pods have terminated: all in quotas that cannot be
+// used, and the gangs served last that exceed a hard limit. A min limits pods that are never evicted. Bound pods stay.
 func (b *Book) GangsAboveLimits(leaving ...string) (gangs []string) {
 	v := b.View()
 	v.Leave(leaving...)

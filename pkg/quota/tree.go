@@ -176,7 +176,9 @@ func negative(s Spec) (all []string) {
 // limits reads the amounts of a quota.
 func (t *Tree) limits(n *node, warn func(format string, args ...any)) {
 	size := len(t.resources)
-	n.min, n.max, n.weight = make(vector, size), make(vector, size), make(vector, size)
+	n.min = make(vector, size)
+	n.max = make(vector, size)
+	n.weight = make(vector, size)
 	n.hasMin, n.named = make([]bool, size), make([]bool, size)
 	for r, name := range t.resources {
 		least, hasMin := n.Min[name]
@@ -196,7 +198,9 @@ func (t *Tree) limits(n *node, warn func(format string, args ...any)) {
 		case !weighs:
 			n.open = append(n.open, r)
 		}
-		n.min[r], n.max[r], n.weight[r] = max(least, 0), max(most, 0), max(weight, 0)
+		n.min[r] = max(least, 0)
+		n.max[r] = max(most, 0)
+		n.weight[r] = max(weight, 0)
 	}
 }
 

@@ -132,7 +132,9 @@ func (b *builder) copyRun(old *Tree, from, to int) {
 		} else {
 			d.parent = b.open[d.layer-1] // shared with the first node
 		}
-		d.end, d.lo, d.hi = d.end+shift, d.lo+nodes, d.hi+nodes
+		d.end += shift
+		d.lo += nodes
+		d.hi += nodes
 		t.domain = append(t.domain, d)
 	}
 	for _, d := range old.nodes[from+1 : to] {

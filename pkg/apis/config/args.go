@@ -129,6 +129,9 @@ func Decode(raw runtime.Object) (Args, error) {
 	if err != nil {
 		return Args{}, err
 	}
-	a.DefaultTimeout, a.PreemptionTimeout, a.MaxGrace, a.StarvationTimeout = wait.Duration, leave.Duration, grace.Duration, starve.Duration
+	a.DefaultTimeout = wait.Duration
+	a.PreemptionTimeout = leave.Duration
+	a.MaxGrace = grace.Duration
+	a.StarvationTimeout = starve.Duration
 	return a, nil
 }

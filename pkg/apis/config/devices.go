@@ -40,15 +40,23 @@ func DecodeDevices(raw runtime.Object) (a DeviceArgs, err error) {
 	if !ok {
 		return DeviceArgs{}, fmt.Errorf("%s: got %T; supported values: arguments as JSON", devicesKind, raw)
 	}
-	kind, apiVersion, allocator, disable := devicesKind, argsAPIVersion, "", false
+	kind := devicesKind
+	apiVersion := argsAPIVersion
+	allocator := ""
+	disable := false
 	var scoring, templates json.RawMessage
 	err = strictjson.Object(devicesKind, unknown.Raw,
-		strictjson.Field{Name: "apiVersion", Into: &apiVersion, Legal: argsAPIVersion, Check: func() bool { return apiVersion == argsAPIVersion }},
+		strictjson.Field{
+			Name: "apiVersion", Into: &apiVersion, Legal: argsAPIVersion, Check: func() bool { return apiVersion == argsAPIVersion },
+		},
 		strictjson.Field{Name: "kind", Into: &kind, Legal: devicesKind, Check: func() bool { return kind == devicesKind }},
 		strictjson.Field{Name: "scoringStrategy", Into: &scoring, Legal: "an object with the fields type, resources"},
 		strictjson.Field{Name: "allocator", Into: &allocator, Legal: "a text"},
 		strictjson.Field{Name: "disableDeviceNUMATopologyAlignment", Into: &disable, Legal: "true, false"},
-		strictjson.Field{Name: "gpuSharedResourceTemplatesConfig", Into: &templates, Legal: "an object with the fields configMapNamespace, configMapName, matchedResources"},
+		strictjson.Field{
+			Name: "gpuSharedResourceTemplatesConfig", Into: &templates,
+			Legal: "an object with the fields configMapNamespace, configMapName, matchedResources",
+		},
 	)
 	resources, packed, wrong := decodeScoring(scoring)
 	if err = errors.Join(err, wrong, checkTemplates(templates)); err != nil {

@@ -60,7 +60,10 @@ type QuotaArgs struct {
 
 // DecodeQuota is Decode for ElasticQuotaArgs.
 func DecodeQuota(raw runtime.Object) (QuotaArgs, error) {
-	a := QuotaArgs{Namespace: "koordinator-system", Runtime: true, ScaleMin: true, SpareDefault: true, Delay: 120 * time.Second, Every: time.Second, Reclaim: "Any"}
+	a := QuotaArgs{
+		Namespace: "koordinator-system", Runtime: true, ScaleMin: true, SpareDefault: true, Delay: 120 * time.Second,
+		Every: time.Second, Reclaim: "Any",
+	}
 	if raw == nil {
 		return a, nil
 	}
@@ -70,12 +73,16 @@ func DecodeQuota(raw runtime.Object) (QuotaArgs, error) {
 	}
 	const flag, positive, amounts = "true, false", "a duration > 0, such as 120s", "amounts by resource"
 	kind, apiVersion := quotaKind, argsAPIVersion
-	delay, every, snapshot := metav1.Duration{Duration: a.Delay}, metav1.Duration{Duration: a.Every}, metav1.Duration{Duration: 1}
+	delay := metav1.Duration{Duration: a.Delay}
+	every := metav1.Duration{Duration: a.Every}
+	snapshot := metav1.Duration{Duration: 1}
 	parent, hint := true, true
 	var hooks, def, system json.RawMessage
 	policies := []string{"Any", "LowerPriority", "Never"}
 	err := strictjson.Object(quotaKind, unknown.Raw,
-		strictjson.Field{Name: "apiVersion", Into: &apiVersion, Legal: argsAPIVersion, Check: func() bool { return apiVersion == argsAPIVersion }},
+		strictjson.Field{
+			Name: "apiVersion", Into: &apiVersion, Legal: argsAPIVersion, Check: func() bool { return apiVersion == argsAPIVersion },
+		},
 		strictjson.Field{Name: "kind", Into: &kind, Legal: quotaKind, Check: func() bool { return kind == quotaKind }},
 		strictjson.Field{Name: "quotaGroupNamespace", Into: &a.Namespace, Legal: "a namespace", Check: func() bool { return a.Namespace != "" }},
 		strictjson.Field{Name: "defaultQuotaGroupMax", Into: &def, Legal: amounts},
@@ -84,11 +91,18 @@ func DecodeQuota(raw runtime.Object) (QuotaArgs, error) {
 		strictjson.Field{Name: "enableMinQuotaScale", Into: &a.ScaleMin, Legal: flag},
 		strictjson.Field{Name: "disableDefaultQuotaPreemption", Into: &a.SpareDefault, Legal: flag},
 		strictjson.Field{Name: "monitorAllQuotas", Into: &a.Revoke, Legal: flag},
-		strictjson.Field{Name: "delayEvictTime", Into: &delay, Legal: "a duration ≥ 0, such as 120s", Check: func() bool { return delay.Duration >= 0 }},
+		strictjson.Field{
+			Name: "delayEvictTime", Into: &delay, Legal: "a duration ≥ 0, such as 120s", Check: func() bool { return delay.Duration >= 0 },
+		},
 		strictjson.Field{Name: "revokePodInterval", Into: &every, Legal: positive, Check: func() bool { return every.Duration > 0 }},
-		strictjson.Field{Name: "reclaimPolicy", Into: &a.Reclaim, Legal: "Any, LowerPriority, Never", Check: func() bool { return slices.Contains(policies, a.Reclaim) }},
+		strictjson.Field{
+			Name: "reclaimPolicy", Into: &a.Reclaim, Legal: "Any, LowerPriority, Never",
+			Check: func() bool { return slices.Contains(policies, a.Reclaim) },
+		},
 		strictjson.Field{Name: "enableCheckParentQuota", Into: &parent, Legal: flag},
-		strictjson.Field{Name: "quotaSnapshotUpdateInterval", Into: &snapshot, Legal: positive, Check: func() bool { return snapshot.Duration > 0 }},
+		strictjson.Field{
+			Name: "quotaSnapshotUpdateInterval", Into: &snapshot, Legal: positive, Check: func() bool { return snapshot.Duration > 0 },
+		},
 		strictjson.Field{Name: "enableQueueHint", Into: &hint, Legal: flag},
 		strictjson.Field{Name: "hookPlugins", Into: &hooks, Legal: "a list"},
 	)

@@ -28,7 +28,8 @@ func One(text []byte, legal string) error {
 			continue // nothing but comments
 		}
 		if n++; n == 2 {
-			return fmt.Errorf("second document at line %d, %s; supported values: one document, %s", doc.Content[0].Line, kindOf(doc.Content[0]), legal)
+			return fmt.Errorf("second document at line %d, %s; supported values: one document, %s", doc.Content[0].Line,
+				kindOf(doc.Content[0]), legal)
 		}
 	}
 }

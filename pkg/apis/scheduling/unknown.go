@@ -72,7 +72,9 @@ func nearest(name string) (near string) {
 }
 
 func distance(a, b string) int {
-	short, begin, end := min(len(a), len(b)), 0, 0
+	short := min(len(a), len(b))
+	begin := 0
+	end := 0
 	for begin < short && a[begin] == b[begin] {
 		begin++
 	}

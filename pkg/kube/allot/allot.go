@@ -133,8 +133,9 @@ func (r *Allocations) add(a *allotment) {
 	r.allotments[a.uid] = a
 }
 
-// RecordFailedBinding records what the cycle of a member with a failed binding may have allocated. DynamicResources removes the reservation, but
-// keeps the devices for the next try, which may be late or elsewhere. If the pod is deleted, so are the claims made for it.
+// RecordFailedBinding records what the cycle of a member with a failed binding may have allocated. DynamicResources removes the
+// reservation, but keeps the devices for the next try, which may be late or elsewhere. If the pod is deleted, so are the claims made for
+// it.
 func (r *Allocations) RecordFailedBinding(member *v1.Pod, gone bool) {
 	if r.Claims == nil {
 		return

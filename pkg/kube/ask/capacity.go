@@ -15,8 +15,8 @@ type DomainCapacity struct {
 	Fits bool `json:"fits"`
 }
 
-// DomainCapacity has the scheduler try a gang on the nodes of one domain, by its path; "" is the whole cluster. It returns nil if the domain
-// does not exist.
+// DomainCapacity has the scheduler try a gang on the nodes of one domain, by its path; "" is the whole cluster. It returns nil if the
+// domain does not exist.
 func (v *View) DomainCapacity(ctx context.Context, target Target, domain string) (*DomainCapacity, error) {
 	ref, err := v.find(target)
 	if err != nil {

@@ -237,7 +237,9 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 			l = v.lookAt(ctx, *trial, true)
 		}
 	}
-	e.Domains, e.Layer, e.Heterogeneous = l.domains, l.layer, l.heterogeneous
+	e.Domains = l.domains
+	e.Layer = l.layer
+	e.Heterogeneous = l.heterogeneous
 	condition := status.Condition(status.State(r), r.Domain)
 	e.Reason = condition.Message
 	if r.Refusal.Summary != "" {
@@ -333,7 +335,9 @@ func (v *View) costs(e *Explanation, ref gang.Ref) {
 			continue
 		}
 		c := why.Considered[at]
-		d.Eviction.Possible, d.Eviction.Untried, d.Eviction.EvictionCost = c.Possible, c.Untried, c.EvictionCost
+		d.Eviction.Possible = c.Possible
+		d.Eviction.Untried = c.Untried
+		d.Eviction.EvictionCost = c.EvictionCost
 	}
 }
 

@@ -48,7 +48,10 @@ func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all 
 		is       func(v1.ObjectReference) bool
 	}{
 		{fields.Set{"involvedObject.name": object}, func(o v1.ObjectReference) bool { return o.Kind != "Pod" }},
-		{fields.Set{"involvedObject.kind": "Pod", "reason": status.ReasonPreempting}, func(o v1.ObjectReference) bool { return members[convert.Key(o.Namespace, o.Name)] }},
+		{
+			fields.Set{"involvedObject.kind": "Pod", "reason": status.ReasonPreempting},
+			func(o v1.ObjectReference) bool { return members[convert.Key(o.Namespace, o.Name)] },
+		},
 	} {
 		options := metav1.ListOptions{FieldSelector: pick.selector.String(), ResourceVersion: "0"}
 		list, err := client.CoreV1().Events(ref.Namespace).List(ctx, options)

@@ -21,10 +21,12 @@ func (v *View) remedy(ctx context.Context, ref gang.Ref, l look, r gang.Obstacle
 	case l.refusal.Plan.Split:
 		c.Message = "delete the running members outside one domain, or all members, so that they are recreated; more nodes do not help"
 		if over := l.shortage.SplitOver; len(over) > 1 {
-			c.Message = "delete the running members outside of " + over[0].DomainPath + ", or all members, so that they are recreated; more nodes do not help"
+			c.Message = "delete the running members outside of " + over[0].DomainPath +
+				", or all members, so that they are recreated; more nodes do not help"
 		}
 	case l.shortage.Pin != nil:
-		c.Message = "free capacity in " + l.shortage.Pin.DomainPath + ": pods that terminate or nodes that are added; or recreate all members of the gang"
+		c.Message = "free capacity in " + l.shortage.Pin.DomainPath +
+			": pods that terminate or nodes that are added; or recreate all members of the gang"
 	case l.shortage.Never != nil:
 		c.Message = l.neverRemedy()
 	case l.refusal.Everywhere:

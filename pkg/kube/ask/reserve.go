@@ -68,7 +68,8 @@ func (v *View) leftOut(ctx context.Context, e *Explanation, ref gang.Ref) error 
 		}
 		if len(nodes) > 0 {
 			e.State = Waiting
-			e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; when they start there may be room for this gang in " +
+			e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; " +
+				"when they start there may be room for this gang in " +
 				domainText(enclosing(v.cache().Topology().Tree, nodes)) + ", too."
 			return nil
 		}
@@ -155,7 +156,8 @@ func (n *Next) sentence() string {
 		out = append(out, map[bool]string{true: "Would evict ", false: "Waits for "}[n.Why != nil]+joinNames(n.Evicts))
 	}
 	if len(n.Terminating) > 0 {
-		out = append(out, fmt.Sprintf("%s %s anyway", joinNames(n.Terminating), map[bool]string{true: "terminates", false: "terminate"}[len(n.Terminating) == 1]))
+		out = append(out,
+			fmt.Sprintf("%s %s anyway", joinNames(n.Terminating), map[bool]string{true: "terminates", false: "terminate"}[len(n.Terminating) == 1]))
 	}
 	unless := ""
 	if len(n.Rivals) > 0 {

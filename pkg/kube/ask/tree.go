@@ -49,7 +49,8 @@ func ParseRequests(text string) (v1.ResourceList, error) {
 		case twice:
 			return nil, fmt.Errorf("%q: %s is there twice", one, name)
 		case !isResource(name):
-			return nil, fmt.Errorf("%q: supported values: cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu", one)
+			return nil,
+				fmt.Errorf("%q: supported values: cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu", one)
 		}
 		out[v1.ResourceName(name)] = q
 	}
@@ -335,7 +336,9 @@ func (l *leaf) whole() {
 func (v *View) fill(ctx context.Context, tree *topology.Tree, pods []*v1.Pod, leaves []leaf) error {
 	var free, held, empty []offer.Slots
 	err := v.eachTemplate(ctx, tree, pods, func(c *fit.Counter, nodes []fwk.NodeInfo) {
-		current, besideReserved, onEmpty := make([]offer.Slots, len(nodes)), make([]offer.Slots, len(nodes)), make([]offer.Slots, len(nodes))
+		current := make([]offer.Slots, len(nodes))
+		besideReserved := make([]offer.Slots, len(nodes))
+		onEmpty := make([]offer.Slots, len(nodes))
 		v.onEach(ctx, pods[0], nodes, func(i int, n fwk.NodeInfo) {
 			current[i], _ = c.Count(ctx, n, nil)
 			besideReserved[i], _ = c.Count(ctx, n, v.reservedOn(n, pods[0]))
@@ -350,7 +353,9 @@ func (v *View) fill(ctx context.Context, tree *topology.Tree, pods []*v1.Pod, le
 	}
 	for i := range leaves {
 		l := &leaves[i]
-		l.free, l.reserved, l.used = int(free[i]), int(held[i]-free[i]), max(0, int(empty[i]-held[i]))
+		l.free = int(free[i])
+		l.reserved = int(held[i] - free[i])
+		l.used = max(0, int(empty[i]-held[i]))
 	}
 	return nil
 }
@@ -396,7 +401,10 @@ func branch(tree *topology.Tree, d topology.ID, leaves []leaf) Branch {
 	b := Branch{Layer: tree.LayerNames()[tree.Layer(d)], Path: pathOf(tree, d)}
 	if tree.IsNode(d) {
 		i, _ := tree.Nodes(d)
-		b.Nodes, b.Free, b.Used, b.Reserved = 1, leaves[i].free, leaves[i].used, leaves[i].reserved
+		b.Nodes = 1
+		b.Free = leaves[i].free
+		b.Used = leaves[i].used
+		b.Reserved = leaves[i].reserved
 		if leaves[i].broken {
 			b.Broken = 1
 		}
@@ -404,7 +412,11 @@ func branch(tree *topology.Tree, d topology.ID, leaves []leaf) Branch {
 	}
 	for k := range tree.Children(d) {
 		c := branch(tree, k, leaves)
-		b.Nodes, b.Broken, b.Free, b.Used, b.Reserved = b.Nodes+c.Nodes, b.Broken+c.Broken, b.Free+c.Free, b.Used+c.Used, b.Reserved+c.Reserved
+		b.Nodes += c.Nodes
+		b.Broken += c.Broken
+		b.Free += c.Free
+		b.Used += c.Used
+		b.Reserved += c.Reserved
 		b.Children = append(b.Children, c)
 	}
 	return b

@@ -19,13 +19,19 @@ type Adapter struct {
 
 // Sync writes the gangs of an owner, and deletes surplus ones. It returns the written gangs even if some fail; after a failure
 // nothing is deleted.
-func (a *Adapter) Sync(ctx context.Context, namespace string, owner podgang.Owner, infos []*podgang.PodGangInfo) (written []*podgang.PodGangInfo, err error) {
+func (a *Adapter) Sync(
+	ctx context.Context, namespace string, owner podgang.Owner, infos []*podgang.PodGangInfo,
+) (written []*podgang.PodGangInfo, err error) {
 	var errs []error
 	wanted := map[string][]string{} // gangs, by backend
 	twice := equalNames(infos)
 	for _, info := range infos {
 		if twice[gangLabel(info.Name)] {
-			errs = append(errs, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("%s %s/%s: two gangs of one name, %q; supported values: names that differ; nothing is written for them", owner.Kind, namespace, owner.Name, info.Name)})
+			errs = append(errs, &podgang.Error{
+				Reason: podgang.ReasonInvalid,
+				Message: fmt.Sprintf("%s %s/%s: two gangs of one name, %q; supported values: names that differ; nothing is written for them",
+					owner.Kind, namespace, owner.Name, info.Name),
+			})
 			continue
 		}
 		for _, note := range info.Notes {
@@ -35,7 +41,10 @@ func (a *Adapter) Sync(ctx context.Context, namespace string, owner podgang.Owne
 		}
 		b, err := a.Registry.For(info.SchedulerName)
 		if err != nil {
-			errs = append(errs, &podgang.Error{Reason: podgang.ReasonNoBackend, Message: fmt.Sprintf("%s: %v; nothing is written for gang %s", info.Kind.SchedulerField(), err, info.Name)})
+			errs = append(errs, &podgang.Error{
+				Reason:  podgang.ReasonNoBackend,
+				Message: fmt.Sprintf("%s: %v; nothing is written for gang %s", info.Kind.SchedulerField(), err, info.Name),
+			})
 			continue
 		}
 		wanted[b.Name()] = append(wanted[b.Name()], gangLabel(info.Name))

@@ -46,7 +46,8 @@ type BackendConfig struct {
 
 // builtIn are the backends, with their built-in scheduler name.
 var builtIn = map[string]string{
-	"workload": "", "podgang": "kai-scheduler", "koordinator": scheduling.DropInSchedulerName, "muster": scheduling.SchedulerName, "volcano": "volcano",
+	"workload": "", "podgang": "kai-scheduler", "koordinator": scheduling.DropInSchedulerName,
+	"muster": scheduling.SchedulerName, "volcano": "volcano",
 }
 
 // ReadConfig parses and validates a configuration. Unknown fields are errors.
@@ -131,8 +132,10 @@ func (b *BackendConfig) check() (errs []error) {
 			errs = append(errs, fmt.Errorf("topologyKeyMappings[%s]: %q is invalid; supported values: %q", key, layer, layers))
 		}
 	}
-	if b.Name != "koordinator" && b.Name != "muster" && (b.GangMode != nil || b.MatchPolicy != nil || b.ScheduleTimeoutSeconds != nil || b.DefaultQoSClass != nil || len(b.TopologyKeyMappings) > 0) {
-		errs = append(errs, errors.New("gangMode, matchPolicy, scheduleTimeoutSeconds, defaultQoSClass and topologyKeyMappings are for koordinator and muster"))
+	if b.Name != "koordinator" && b.Name != "muster" && (b.GangMode != nil || b.MatchPolicy != nil || b.ScheduleTimeoutSeconds != nil ||
+		b.DefaultQoSClass != nil || len(b.TopologyKeyMappings) > 0) {
+		errs = append(errs,
+			errors.New("gangMode, matchPolicy, scheduleTimeoutSeconds, defaultQoSClass and topologyKeyMappings are for koordinator and muster"))
 	}
 	if b.Name != "volcano" && b.Queue != "" {
 		errs = append(errs, errors.New("queue is for volcano"))
@@ -152,7 +155,10 @@ func (b *BackendConfig) translator(claimed map[string]string) Translator {
 			n.claimedByOther = true
 		}
 	}
-	pods := podGroups{names: n, name: b.Name, mode: value(b.GangMode, ""), matchPolicy: value(b.MatchPolicy, ""), qos: value(b.DefaultQoSClass, ""), mappings: b.TopologyKeyMappings}
+	pods := podGroups{
+		names: n, name: b.Name, mode: value(b.GangMode, ""), matchPolicy: value(b.MatchPolicy, ""), qos: value(b.DefaultQoSClass, ""),
+		mappings: b.TopologyKeyMappings,
+	}
 	if b.ScheduleTimeoutSeconds != nil {
 		pods.timeout = *b.ScheduleTimeoutSeconds
 	}
@@ -164,7 +170,8 @@ func (b *BackendConfig) translator(claimed map[string]string) Translator {
 		return &passThrough{n}
 	case "koordinator":
 		pods.substring = "koord"
-		pods.mode, pods.matchPolicy = value(b.GangMode, string(scheduling.ModeStrict)), value(b.MatchPolicy, string(scheduling.MatchOnceSatisfied))
+		pods.mode = value(b.GangMode, string(scheduling.ModeStrict))
+		pods.matchPolicy = value(b.MatchPolicy, string(scheduling.MatchOnceSatisfied))
 		if b.ScheduleTimeoutSeconds == nil {
 			pods.timeout = defaultTimeout
 		}

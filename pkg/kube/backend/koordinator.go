@@ -51,7 +51,11 @@ func (k *koordinator) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 		return spec
 	})
 	if len(specs) > 1 {
-		notes = append(notes, podgang.Note{Reason: podgang.ReasonTwoRules, Message: "groups of one gang have different topology constraints: Koordinator uses the constraints of the first group for all of them; Muster refuses such a gang, and obeys both as backend muster writes them (scope PodGroup)"})
+		notes = append(notes, podgang.Note{
+			Reason: podgang.ReasonTwoRules,
+			Message: "groups of one gang have different topology constraints: Koordinator uses the constraints of the first group for all of " +
+				"them; Muster refuses such a gang, and obeys both as backend muster writes them (scope PodGroup)",
+		})
 	}
 	for i := range out {
 		out[i].Rearm = k.matchPolicy == string(scheduling.MatchOnceSatisfied)

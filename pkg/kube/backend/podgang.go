@@ -49,7 +49,8 @@ func (p *passThrough) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 		for _, ref := range g.PodReferences {
 			refs = append(refs, map[string]any{"namespace": ref.Namespace, "name": ref.Name})
 		}
-		groups = append(groups, with(map[string]any{"name": gangLabel(g.Name), "minReplicas": int64(g.MinReplicas), "podReferences": refs}, "topologyConstraint", own))
+		groups = append(groups,
+			with(map[string]any{"name": gangLabel(g.Name), "minReplicas": int64(g.MinReplicas), "podReferences": refs}, "topologyConstraint", own))
 	}
 	for _, config := range info.TopologyConstraintGroupConfigs {
 		own, more, err := pack(config.TopologyConstraint, c.Topology)

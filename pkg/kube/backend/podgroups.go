@@ -38,9 +38,12 @@ func (p *podGroups) Minima(e []*unstructured.Unstructured) map[string]int32 {
 type rules struct{ all, own *scheduling.GatherSpec }
 
 // objects returns the PodGroups of a gang. spec formats the constraints of a group, of a gang with so many groups.
-func (p *podGroups) objects(info *podgang.PodGangInfo, t podgang.Topology, layerOf func(string) (string, bool), spec func(r rules, groups int) string) ([]Object, []podgang.Note, error) {
+func (p *podGroups) objects(
+	info *podgang.PodGangInfo, t podgang.Topology, layerOf func(string) (string, bool), spec func(r rules, groups int) string,
+) ([]Object, []podgang.Note, error) {
 	if c := together(info); c != nil {
-		return nil, nil, unsupported(podgang.ReasonGroupConfig, p.name, "a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", c.Name)
+		return nil, nil, unsupported(podgang.ReasonGroupConfig, p.name,
+			"a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", c.Name)
 	}
 	names, err := groupNames(info)
 	if err != nil {

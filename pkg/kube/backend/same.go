@@ -16,7 +16,8 @@ func same(want, live *unstructured.Unstructured) bool {
 		return false
 	}
 	for _, entry := range live.GetManagedFields() {
-		if entry.Manager != FieldManager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.FieldsV1 == nil {
+		if entry.Manager != FieldManager || entry.Operation != metav1.ManagedFieldsOperationApply ||
+			entry.Subresource != "" || entry.FieldsV1 == nil {
 			continue
 		}
 		var owned map[string]any

@@ -42,7 +42,9 @@ func newObject(kind schema.GroupVersionKind, info *podgang.PodGangInfo, name str
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[LabelManagedBy], labels[LabelGang], labels[LabelOwner] = ManagedBy, gangLabel(info.Name), string(info.Owner.UID)
+	labels[LabelManagedBy] = ManagedBy
+	labels[LabelGang] = gangLabel(info.Name)
+	labels[LabelOwner] = string(info.Owner.UID)
 	u.SetLabels(labels)
 	o := info.Owner
 	_ = unstructured.SetNestedSlice(u.Object, []any{map[string]any{
@@ -65,7 +67,10 @@ func groupNames(info *podgang.PodGangInfo) ([]string, error) {
 	for i, g := range info.PodGroups {
 		names[i] = podgang.GroupName(info.Name, g.Name)
 		if slices.Contains(names[:i], names[i]) {
-			return nil, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("gang %s: two groups would have the name %q; supported values: group names that differ after the gang's name", info.Name, names[i])}
+			return nil, &podgang.Error{
+				Reason: podgang.ReasonInvalid, Message: fmt.Sprintf(
+					"gang %s: two groups would have the name %q; supported values: group names that differ after the gang's name", info.Name, names[i]),
+			}
 		}
 	}
 	return names, nil
@@ -96,7 +101,9 @@ func together(info *podgang.PodGangInfo) *podgang.TopologyConstraintGroupConfig 
 
 // unsupported returns an *Error for what a backend cannot express.
 func unsupported(reason, backend, what string, args ...any) error {
-	return &podgang.Error{Reason: reason, Message: backend + " backend does not support " + fmt.Sprintf(what, args...) + "; nothing is written for the gang"}
+	return &podgang.Error{
+		Reason: reason, Message: backend + " backend does not support " + fmt.Sprintf(what, args...) + "; nothing is written for the gang",
+	}
 }
 
 // reuse returns the note for a gang that refers to another gang's reservation.
@@ -104,7 +111,9 @@ func reuse(info *podgang.PodGangInfo, backend string) []podgang.Note {
 	if info.ReuseReservationRef == nil {
 		return nil
 	}
-	return []podgang.Note{{Reason: podgang.ReasonReuse, Message: fmt.Sprintf("%s backend: reuseReservationRef %s has no effect", backend, info.ReuseReservationRef)}}
+	return []podgang.Note{{
+		Reason: podgang.ReasonReuse, Message: fmt.Sprintf("%s backend: reuseReservationRef %s has no effect", backend, info.ReuseReservationRef),
+	}}
 }
 
 // names are the scheduler names of a backend.
@@ -149,7 +158,8 @@ const defaultScheduler = "default-scheduler"
 
 // setScheduler sets the pod's scheduler to the backend's, unless the backend serves the pod's own.
 func (n names) setScheduler(pod *unstructured.Unstructured) {
-	if name, _, _ := unstructured.NestedString(pod.Object, "spec", "schedulerName"); !slices.Contains(n.exact, name) && n.Matches(name) < Like {
+	if name, _, _ := unstructured.NestedString(pod.Object, "spec", "schedulerName"); !slices.Contains(n.exact, name) &&
+		n.Matches(name) < Like {
 		set(pod, n.exact[0], "spec", "schedulerName")
 	}
 }

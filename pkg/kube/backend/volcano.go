@@ -39,7 +39,8 @@ func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []pod
 		return nil, nil, nil
 	}
 	if partial := together(info); partial != nil {
-		return nil, nil, unsupported(podgang.ReasonGroupConfig, v.Name(), "a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", partial.Name)
+		return nil, nil, unsupported(podgang.ReasonGroupConfig, v.Name(),
+			"a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", partial.Name)
 	}
 	names, err := groupNames(info)
 	if err != nil {
@@ -183,5 +184,7 @@ func (v *volcano) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey,
 
 // Validate rejects PodCliqueSets with constraints that a PodGroup cannot express.
 func (v *volcano) Validate(object, old *unstructured.Unstructured) podgang.Verdict {
-	return podgang.ValidatePodCliqueSet(object, old, podgang.CliqueSetRules{Backend: fmt.Sprintf("%s scheduler", v.exact[0]), NoScalingGroups: true})
+	return podgang.ValidatePodCliqueSet(object, old, podgang.CliqueSetRules{
+		Backend: fmt.Sprintf("%s scheduler", v.exact[0]), NoScalingGroups: true,
+	})
 }

@@ -68,20 +68,29 @@ func (w *workload) Kinds(c Cluster) []schema.GroupVersionKind {
 // gang.
 func (w *workload) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if len(w.Kinds(c)) == 0 {
-		return nil, nil, &podgang.Error{Reason: podgang.ReasonNotServed, Message: fmt.Sprintf("the API server serves no version of %s that has Workloads (%s, %s, %s): pods of gang %s stay gated", nativeAPI, Native35, Native36, Native37, info.Name)}
+		return nil, nil, &podgang.Error{
+			Reason: podgang.ReasonNotServed,
+			Message: fmt.Sprintf("the API server serves no version of %s that has Workloads (%s, %s, %s): pods of gang %s stay gated", nativeAPI,
+				Native35, Native36, Native37, info.Name),
+		}
 	}
 	if n := len(info.PodGroups); n > maxNativeGroups {
-		return nil, nil, unsupported(podgang.ReasonTooManyGroups, w.Name(), "%d groups in one gang; supported values: at most %d", n, maxNativeGroups)
+		return nil, nil, unsupported(podgang.ReasonTooManyGroups, w.Name(),
+			"%d groups in one gang; supported values: at most %d", n, maxNativeGroups)
 	}
 	if partial := together(info); partial != nil {
-		return nil, nil, unsupported(podgang.ReasonGroupConfig, w.Name(), "a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", partial.Name)
+		return nil, nil, unsupported(podgang.ReasonGroupConfig, w.Name(),
+			"a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", partial.Name)
 	}
 	groups, notes, err := w.groups(info, c)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(groups) > 1 {
-		notes = append(notes, podgang.Note{Reason: podgang.ReasonUnsupported, Message: fmt.Sprintf("workload backend: each of the %d groups starts by itself: scheduling.k8s.io has no gang of several", len(groups))})
+		notes = append(notes, podgang.Note{
+			Reason:  podgang.ReasonUnsupported,
+			Message: fmt.Sprintf("workload backend: each of the %d groups starts by itself: scheduling.k8s.io has no gang of several", len(groups)),
+		})
 	}
 	out := []Object{w.workload(info, c.Native, groups)}
 	if c.Native != Native35 {
@@ -115,7 +124,8 @@ func (w *workload) groups(info *podgang.PodGangInfo, c Cluster) (out []nativeGro
 		return nil, nil, err
 	}
 	if all != "" && len(info.PodGroups) > 1 {
-		return nil, nil, unsupported(podgang.ReasonUnsupported, w.Name(), "a topologyConstraint of several groups together (%s)", info.TopologyConstraint.Where)
+		return nil, nil, unsupported(podgang.ReasonUnsupported, w.Name(), "a topologyConstraint of several groups together (%s)",
+			info.TopologyConstraint.Where)
 	}
 	for i := range info.PodGroups {
 		g := &info.PodGroups[i]
@@ -192,7 +202,9 @@ func (w *workload) podGroup(info *podgang.PodGangInfo, version string, g nativeG
 	u := newObject(native(version, "PodGroup"), info, g.name)
 	spec := map[string]any{}
 	if version == Native36 {
-		spec["podGroupTemplateRef"] = map[string]any{"workload": map[string]any{"workloadName": gangLabel(info.Name), "podGroupTemplateName": g.name}}
+		spec["podGroupTemplateRef"] = map[string]any{
+			"workload": map[string]any{"workloadName": gangLabel(info.Name), "podGroupTemplateName": g.name},
+		}
 	} else {
 		spec["workloadRef"] = map[string]any{"workloadName": gangLabel(info.Name), "templateName": g.name}
 	}

@@ -94,7 +94,9 @@ func (w *writer) Sync(ctx context.Context, info *podgang.PodGangInfo) error {
 }
 
 // desired returns the desired and the existing objects of a gang.
-func (w *writer) desired(ctx context.Context, info *podgang.PodGangInfo, tell bool) (objects []Object, existing []*unstructured.Unstructured, err error) {
+func (w *writer) desired(
+	ctx context.Context, info *podgang.PodGangInfo, tell bool,
+) (objects []Object, existing []*unstructured.Unstructured, err error) {
 	cluster, err := w.Cluster(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -146,7 +148,9 @@ func sameObject(a, b *unstructured.Unstructured) bool {
 
 // ownObject returns the existing version of a desired object; nil for none. An object of another owner, or one that is being
 // deleted, is an error.
-func (w *writer) ownObject(ctx context.Context, info *podgang.PodGangInfo, o Object, existing []*unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (w *writer) ownObject(
+	ctx context.Context, info *podgang.PodGangInfo, o Object, existing []*unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	i := slices.IndexFunc(existing, func(u *unstructured.Unstructured) bool { return sameObject(o.Unstructured, u) })
 	var live *unstructured.Unstructured
 	if i >= 0 {
@@ -166,7 +170,10 @@ func (w *writer) ownObject(ctx context.Context, info *podgang.PodGangInfo, o Obj
 	case by == nil:
 		return nil, conflict(o, "not owned by a backend that this controller knows")
 	case by.UID != info.Owner.UID && by.Kind == info.Owner.Kind && by.Name == info.Owner.Name:
-		return nil, &podgang.Error{Reason: podgang.ReasonTerminating, Message: fmt.Sprintf("%s %s/%s is still that of the %s %s that was there before (UID %s)", o.GetKind(), o.GetNamespace(), o.GetName(), by.Kind, by.Name, by.UID)}
+		return nil, &podgang.Error{
+			Reason: podgang.ReasonTerminating, Message: fmt.Sprintf("%s %s/%s is still that of the %s %s that was there before (UID %s)",
+				o.GetKind(), o.GetNamespace(), o.GetName(), by.Kind, by.Name, by.UID),
+		}
 	case by.UID != info.Owner.UID:
 		return nil, conflict(o, fmt.Sprintf("that of %s %s (UID %s)", by.Kind, by.Name, by.UID))
 	case labelled && gang != gangLabel(info.Name): // the user may have removed the label
@@ -178,11 +185,18 @@ func (w *writer) ownObject(ctx context.Context, info *podgang.PodGangInfo, o Obj
 }
 
 func conflict(o Object, owner string) error {
-	return &podgang.Error{Reason: podgang.ReasonConflict, Message: fmt.Sprintf("%s %s/%s exists, and is %s; it is left as it is, and nothing is written for the gang", o.GetKind(), o.GetNamespace(), o.GetName(), owner)}
+	return &podgang.Error{
+		Reason: podgang.ReasonConflict,
+		Message: fmt.Sprintf("%s %s/%s exists, and is %s; it is left as it is, and nothing is written for the gang", o.GetKind(),
+			o.GetNamespace(), o.GetName(), owner),
+	}
 }
 
 func terminating(u *unstructured.Unstructured) error {
-	return &podgang.Error{Reason: podgang.ReasonTerminating, Message: fmt.Sprintf("%s %s/%s is on its way out (finalizers %q); it is made again when it is gone", u.GetKind(), u.GetNamespace(), u.GetName(), u.GetFinalizers())}
+	return &podgang.Error{
+		Reason: podgang.ReasonTerminating, Message: fmt.Sprintf("%s %s/%s is on its way out (finalizers %q); it is made again when it is gone",
+			u.GetKind(), u.GetNamespace(), u.GetName(), u.GetFinalizers()),
+	}
 }
 
 // write makes one object what it should be. It sends nothing if nothing differs.
@@ -202,7 +216,10 @@ func (w *writer) write(ctx context.Context, info *podgang.PodGangInfo, o Object,
 		why = "all of its pods are new: they are a gang again"
 	}
 	if why != "" {
-		w.tell(info, podgang.Note{Reason: podgang.ReasonRecreated, Info: true, Message: fmt.Sprintf("%s %s/%s is made again: %s", o.GetKind(), o.GetNamespace(), o.GetName(), why)})
+		w.tell(info, podgang.Note{
+			Reason: podgang.ReasonRecreated, Info: true,
+			Message: fmt.Sprintf("%s %s/%s is made again: %s", o.GetKind(), o.GetNamespace(), o.GetName(), why),
+		})
 		if err := w.remove(ctx, live); err != nil {
 			return err
 		}
@@ -255,7 +272,9 @@ var satisfied = []scheduling.PodGroupPhase{
 }
 
 // pods counts the pods with some labels that count accepts.
-func (w *writer) pods(ctx context.Context, namespace string, labels map[string]string, count func(*metav1.PartialObjectMetadata) bool) (n int, err error) {
+func (w *writer) pods(
+	ctx context.Context, namespace string, labels map[string]string, count func(*metav1.PartialObjectMetadata) bool,
+) (n int, err error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	if err := w.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels(labels)); err != nil {
@@ -283,7 +302,9 @@ func (w *writer) remove(ctx context.Context, u *unstructured.Unstructured) error
 }
 
 // list returns the objects written for an owner. Kinds that are not served have none.
-func (w *writer) list(ctx context.Context, namespace string, owner podgang.Owner, labels client.MatchingLabels) (out []*unstructured.Unstructured, err error) {
+func (w *writer) list(
+	ctx context.Context, namespace string, owner podgang.Owner, labels client.MatchingLabels,
+) (out []*unstructured.Unstructured, err error) {
 	cluster, err := w.Cluster(ctx)
 	if err != nil {
 		return nil, err
@@ -357,8 +378,12 @@ func (w *writer) GetExistingGangNames(ctx context.Context, namespace string, own
 	return w.existing(ctx, namespace, owner, func(u *unstructured.Unstructured) string { return u.GetLabels()[LabelGang] })
 }
 
-func (w *writer) existing(ctx context.Context, namespace string, owner podgang.Owner, name func(*unstructured.Unstructured) string) (out []string, err error) {
-	existing, err := w.list(ctx, namespace, owner, client.MatchingLabels{LabelManagedBy: ManagedBy, LabelOwner: string(owner.UID), LabelBackend: w.Name()})
+func (w *writer) existing(
+	ctx context.Context, namespace string, owner podgang.Owner, name func(*unstructured.Unstructured) string,
+) (out []string, err error) {
+	existing, err := w.list(ctx, namespace, owner, client.MatchingLabels{
+		LabelManagedBy: ManagedBy, LabelOwner: string(owner.UID), LabelBackend: w.Name(),
+	})
 	for _, u := range existing {
 		out = append(out, name(u))
 	}

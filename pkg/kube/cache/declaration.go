@@ -36,7 +36,9 @@ func (c *Cache) Declarations(ref gang.Ref) (Declarations, bool) {
 		}
 	}
 	if d := r.Declared; d != nil {
-		out.Min, out.Rule, out.Problem = d.Min, d.ConstraintOrigin, d.Problem.Words
+		out.Min = d.Min
+		out.Rule = d.ConstraintOrigin
+		out.Problem = d.Problem.Words
 	} else {
 		out.Problem = "nothing declares it: its object does not exist, or is not read"
 	}

@@ -114,7 +114,9 @@ func (c *Cache) pointer(meant gang.Ref) string {
 func (c *Cache) setObject(ref gang.Ref, pg *sigs.PodGroup, more source.More) {
 	c.mu.Lock()
 	r := c.record(ref)
-	old, said, parent := r.Object, r.More, r.owner
+	old := r.Object
+	said := r.More
+	parent := r.owner
 	r.Object, r.More = pg, more
 	effects := c.redeclare(r)
 	notes := c.takeNotes(r)
@@ -453,7 +455,10 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	r.Declared, r.stale = nil, false
 	c.findOwner(r)
 	declaring := r.Gang
-	declaring.Finished, declaring.Denied, declaring.Pointer, declaring.Gate = r.Finished, c.denied, c.pointer, c.gate
+	declaring.Finished = r.Finished
+	declaring.Denied = c.denied
+	declaring.Pointer = c.pointer
+	declaring.Gate = c.gate
 	declaring.Expected = c.kinds[r.owner.Kind].expected || c.seeks(r.owner.Kind)
 	declaring.Known = func(ref gang.Ref) bool { return c.gangs[ref] != nil }
 	declaring.Siblings, declaring.Above, declaring.Children = c.siblings(r.owner), c.above(r.Owner), c.children(r, declaring)
@@ -480,15 +485,15 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	return append(effects, priorityEffects...)
 }
 
-// resolve finds the gangs that are meant by the names in group: self, then gangs of the same API, then gangs with
+// resolve finds the gangs that are meant by the names in refs: self, then gangs of the same API, then gangs with
 // an object, then gangs of pods without one. c.mu is held.
-func (c *Cache) resolve(self gang.Ref, group []gang.Ref) {
-	for i, ref := range group {
+func (c *Cache) resolve(self gang.Ref, refs []gang.Ref) {
+	for i, ref := range refs {
 		if r := c.gangs[ref]; ref.UID != "" || r != nil && (r.Object != nil || r.Declared != nil) {
 			continue // a UID names one gang
 		}
 		if ref.String() == self.String() && ref.Source == self.Source {
-			group[i] = self
+			refs[i] = self
 			continue
 		}
 		best, rank := ref, 0
@@ -497,7 +502,7 @@ func (c *Cache) resolve(self gang.Ref, group []gang.Ref) {
 				best, rank = other, n
 			}
 		}
-		group[i] = best
+		refs[i] = best
 	}
 }
 

@@ -28,7 +28,9 @@ func (c *Cache) Topology() *Topology {
 		return t
 	}
 	c.mu.Lock()
-	changes, net, moves := c.changes, c.network, c.takeMoves()
+	changes := c.changes
+	net := c.network
+	moves := c.takeMoves()
 	c.mu.Unlock()
 	c.tree = moves.In(c.tree, net.Layers)
 	t := network.New(c.tree, net)

@@ -58,7 +58,9 @@ func New(o Options) *cobra.Command {
 		Connect: connect.Cluster, TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy, Unanswered: pace.Unanswered,
 		Started: func(s *plugin.Shared) { shared = s },
 	}})
-	complete := func(ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) error {
+	complete := func(
+		ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler,
+	) error {
 		if err := family.CheckConfig(cfg.ComponentConfig.Profiles, registry); err != nil {
 			return fmt.Errorf("--config=%s: %w", opts.ConfigFile, err)
 		}

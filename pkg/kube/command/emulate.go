@@ -55,9 +55,11 @@ func emulate(ctx context.Context, opts *options.Options, flags *pflag.FlagSet, g
 func (e emulation) log(logger klog.Logger, gates featuregate.FeatureGate) {
 	switch {
 	case e.unknown != nil:
-		logger.Info("This scheduler behaves as that of the newest Kubernetes; set --emulated-version if the API server is older", "newest", connect.Newest, "because", e.unknown)
+		logger.Info("This scheduler behaves as that of the newest Kubernetes; set --emulated-version if the API server is older",
+			"newest", connect.Newest, "because", e.unknown)
 	case e.server != nil && e.server.LessThan(connect.Newest):
-		logger.Info("The API server's Kubernetes is emulated", "version", e.server, "newest", connect.Newest, "lacks", missing(e.features, feature.NewSchedulerFeaturesFromGates(gates)))
+		logger.Info("The API server's Kubernetes is emulated", "version", e.server, "newest", connect.Newest,
+			"lacks", missing(e.features, feature.NewSchedulerFeaturesFromGates(gates)))
 	}
 }
 

@@ -18,13 +18,17 @@ import (
 
 // watchConfiguration has the scheduler take over changes in its configuration file; "" is none. Events are about the Lease of its
 // election, the one object that stands for all of its replicas.
-func watchConfiguration(ctx context.Context, path string, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler, shared *plugin.Shared) {
+func watchConfiguration(
+	ctx context.Context, path string, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler, shared *plugin.Shared,
+) {
 	reload.Register()
 	if path == "" || shared == nil {
 		return
 	}
 	election := cfg.ComponentConfig.LeaderElection
-	lease := &v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: election.ResourceNamespace, Name: election.ResourceName}
+	lease := &v1.ObjectReference{
+		APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: election.ResourceNamespace, Name: election.ResourceName,
+	}
 	var recorder events.EventRecorder
 	for _, profile := range sched.Profiles {
 		recorder = profile.EventRecorder()

@@ -21,9 +21,9 @@ import (
 
 // Custom returns a client for custom resources, which protobuf does not support.
 func Custom(config *rest.Config) (dynamic.Interface, error) {
-	own := *config
-	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	return dynamic.NewForConfig(&own)
+	jsonConfig := *config
+	jsonConfig.ContentType, jsonConfig.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	return dynamic.NewForConfig(&jsonConfig)
 }
 
 // Served returns a function that asks the API server whether it serves a resource.
@@ -46,17 +46,17 @@ func Served(d discovery.DiscoveryInterface) func(schema.GroupVersionResource) (b
 }
 
 // Ours says that the API server serves the resources of Muster's own manifests, and the named ones.
-func Ours(others ...schema.GroupVersionResource) func(schema.GroupVersionResource) (bool, error) {
+func Ours(optional ...schema.GroupVersionResource) func(schema.GroupVersionResource) (bool, error) {
 	return func(r schema.GroupVersionResource) (bool, error) {
-		return !foreign(r) || slices.Contains(others, r), nil
+		return !isForeign(r) || slices.Contains(optional, r), nil
 	}
 }
 
-// foreign says whether a resource belongs to another project: clusters may lack it.
-func foreign(r schema.GroupVersionResource) bool { return convert.Beside(r) || source.Foreign(r) }
+// isForeign says whether a resource belongs to another project: clusters may lack it.
+func isForeign(r schema.GroupVersionResource) bool { return convert.Beside(r) || source.Foreign(r) }
 
-// unreadable returns the effect of a resource that may not be read, and the remedy.
-func unreadable(r schema.GroupVersionResource) string {
+// unreadableEffect returns the effect of a resource that may not be read, and the remedy.
+func unreadableEffect(r schema.GroupVersionResource) string {
 	if r == convert.ElasticQuotas || r == convert.ElasticQuotasX {
 		return "no quota of its objects is kept; apply manifests/rbac/clusterrole.yaml"
 	}
@@ -69,20 +69,22 @@ func unreadable(r schema.GroupVersionResource) string {
 // Readable returns a function that asks the API server whether it serves a resource, and whether the client may read it: if
 // not, the error is a cache.ErrNoPermission.
 func Readable(ctx context.Context, client kubernetes.Interface) func(schema.GroupVersionResource) (bool, error) {
-	return permitted(ctx, client, Served(client.Discovery()))
+	return withPermission(ctx, client, Served(client.Discovery()))
 }
 
-// permitted adds the check of permissions to served. A resource of another project that is served and may not be read is an
+// withPermission adds the check of permissions to isServed. A resource of another project that is served and may not be read is an
 // error: its declarations would be ignored.
-func permitted(ctx context.Context, client kubernetes.Interface, served func(schema.GroupVersionResource) (bool, error)) func(schema.GroupVersionResource) (bool, error) {
+func withPermission(
+	ctx context.Context, client kubernetes.Interface, isServed func(schema.GroupVersionResource) (bool, error),
+) func(schema.GroupVersionResource) (bool, error) {
 	return func(r schema.GroupVersionResource) (bool, error) {
-		ok, err := served(r)
-		if !ok || err != nil || !foreign(r) {
+		ok, err := isServed(r)
+		if !ok || err != nil || !isForeign(r) {
 			return ok, err
 		}
 		for _, verb := range []string{"list", "watch"} {
-			if ok, err := mayDo(ctx, client, r.Group, r.Resource, verb); err == nil && !ok {
-				return false, fmt.Errorf("%w: %s %s (API group %q): %s", cache.ErrNoPermission, verb, r.Resource, r.Group, unreadable(r))
+			if ok, err := hasPermission(ctx, client, r.Group, r.Resource, verb); err == nil && !ok {
+				return false, fmt.Errorf("%w: %s %s (API group %q): %s", cache.ErrNoPermission, verb, r.Resource, r.Group, unreadableEffect(r))
 			}
 		}
 		return true, nil

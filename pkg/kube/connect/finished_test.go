@@ -55,7 +55,7 @@ func TestSlim(t *testing.T) {
 		ref := source.GangOf(p)
 		require.False(t, ref.IsZero(), name)
 		known[ref.Source] = true
-		out := slim(p)
+		out := trimPod(p)
 		require.Equal(t, ref, source.GangOf(out), name)
 		require.Equal(t, p.Spec.NodeName, out.Spec.NodeName)
 		require.Empty(t, out.Spec.Containers)
@@ -63,5 +63,5 @@ func TestSlim(t *testing.T) {
 	for _, s := range source.All {
 		require.True(t, known[s.Space], "a pod of %s is missing here", s.Way)
 	}
-	require.Nil(t, slim(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}).Labels, "without a gang")
+	require.Nil(t, trimPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}).Labels, "without a gang")
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 )
 
-// gangsOnce rejects the scheduler's own gangs. Its cycle for the pods of a PodGroup runs neither PostFilter nor the plugin's
+// rejectNativeGangs rejects the scheduler's own gangs. Its cycle for the pods of a PodGroup runs neither PostFilter nor the plugin's
 // order, and would gather pods a second time.
-func gangsOnce(gates featuregate.FeatureGate) error {
+func rejectNativeGangs(gates featuregate.FeatureGate) error {
 	if !gates.Enabled(features.GenericWorkload) {
 		return nil
 	}
-	return fmt.Errorf("feature gate %s must be off in this scheduler: plugin %s schedules the PodGroups of scheduling.k8s.io without it, and their pods would be gangs twice; the API server needs it",
+	return fmt.Errorf("feature gate %s must be off in this scheduler: plugin %s schedules the PodGroups of scheduling.k8s.io without it, "+
+		"and their pods would be gangs twice; the API server needs it",
 		features.GenericWorkload, config.PluginName)
 }
 
@@ -37,7 +38,8 @@ var defaults = map[featuregate.Feature]bool{
 func SetGates() error {
 	gates := utilfeature.DefaultMutableFeatureGate
 	for _, name := range slices.Sorted(maps.Keys(defaults)) {
-		if by := gates.GetAllVersioned()[name]; len(by) > 0 && by[len(by)-1].Default == defaults[name] { // a later call may find the gates locked
+		// a later call may find the gates locked
+		if specs := gates.GetAllVersioned()[name]; len(specs) > 0 && specs[len(specs)-1].Default == defaults[name] {
 			continue
 		}
 		if err := gates.OverrideDefaultAtVersion(name, defaults[name], Newest); err != nil {

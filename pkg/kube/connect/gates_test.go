@@ -11,8 +11,8 @@ import (
 // TestGangsOnce: the scheduler's own gangs are off as it ships, and a scheduler in which they are
 // on does not start.
 func TestGangsOnce(t *testing.T) {
-	require.NoError(t, gangsOnce(utilfeature.DefaultFeatureGate))
+	require.NoError(t, rejectNativeGangs(utilfeature.DefaultFeatureGate))
 	gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
 	require.NoError(t, gates.Set(string(features.GenericWorkload)+"=true"))
-	require.ErrorContains(t, gangsOnce(gates), "GenericWorkload must be off")
+	require.ErrorContains(t, rejectNativeGangs(gates), "GenericWorkload must be off")
 }

@@ -21,7 +21,7 @@ import (
 // Cluster returns a source of objects from the scheduler's API server, by the scheduler's informers and a client for custom
 // resources. It first checks that the scheduler's own gangs are off and that permissions suffice.
 func Cluster(ctx context.Context, h fwk.Handle) (cache.Source, error) {
-	if err := gangsOnce(utilfeature.DefaultFeatureGate); err != nil {
+	if err := rejectNativeGangs(utilfeature.DefaultFeatureGate); err != nil {
 		return cache.Source{}, err
 	}
 	if err := CheckPermissions(ctx, h.ClientSet()); err != nil {
@@ -42,10 +42,10 @@ func Cluster(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 
 // FromClient returns a source with custom resources from a client, which serves the resources of Ours; the rest comes from the
 // scheduler's informers. Permissions are not checked.
-func FromClient(client dynamic.Interface, others ...schema.GroupVersionResource) func(context.Context, fwk.Handle) (cache.Source, error) {
+func FromClient(client dynamic.Interface, optional ...schema.GroupVersionResource) func(context.Context, fwk.Handle) (cache.Source, error) {
 	return func(ctx context.Context, h fwk.Handle) (src cache.Source, err error) {
 		src, err = objects(ctx, h, client, nil)
-		src.Served = Ours(others...)
+		src.Served = Ours(optional...)
 		return src, err
 	}
 }
@@ -77,24 +77,32 @@ func Finished(client kubernetes.Interface, fill toolscache.TransformFunc) (tools
 			}
 		}
 		if pod, ok := object.(*v1.Pod); ok {
-			return slim(pod), nil
+			return trimPod(pod), nil
 		}
 		return object, nil
 	})
 }
 
-// slim returns the parts of a pod that matter of a finished member.
-func slim(pod *v1.Pod) *v1.Pod {
+// trimPod returns the parts of a pod that matter of a finished member.
+func trimPod(pod *v1.Pod) *v1.Pod {
 	out := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, CreationTimestamp: pod.CreationTimestamp},
-		Status:     v1.PodStatus{Phase: pod.Status.Phase},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, CreationTimestamp: pod.CreationTimestamp,
+		},
+		Status: v1.PodStatus{Phase: pod.Status.Phase},
 	}
-	if at := convert.Ended(pod); at > 0 {
-		out.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.Unix(at, 0)}}}}
+	if end := convert.Ended(pod); end > 0 {
+		out.Status.ContainerStatuses = []v1.ContainerStatus{{
+			State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.Unix(end, 0)}},
+		}}
 	}
 	if !source.GangOf(pod).IsZero() {
-		out.Labels, out.Annotations, out.OwnerReferences = pod.Labels, pod.Annotations, pod.OwnerReferences
-		out.Spec.NodeName, out.Spec.SchedulerName, out.Spec.SchedulingGroup = pod.Spec.NodeName, pod.Spec.SchedulerName, pod.Spec.SchedulingGroup
+		out.Labels = pod.Labels
+		out.Annotations = pod.Annotations
+		out.OwnerReferences = pod.OwnerReferences
+		out.Spec.NodeName = pod.Spec.NodeName
+		out.Spec.SchedulerName = pod.Spec.SchedulerName
+		out.Spec.SchedulingGroup = pod.Spec.SchedulingGroup
 	}
 	return out
 }

@@ -48,24 +48,24 @@ var needs = []need{
 	{"scheduling.koordinator.sh", "clusternetworktopologies/status", "patch"},
 }
 
-// askFor bounds the whole check.
-const askFor = 15 * time.Second
+// permissionTimeout bounds the whole check.
+const permissionTimeout = 15 * time.Second
 
 // CheckPermissions asks the API server about all needs and returns an error that names the missing ones. If the review itself
 // is not permitted, it returns nil: the answer is unknown.
 func CheckPermissions(ctx context.Context, client kubernetes.Interface) error {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	ctx, cancel := context.WithTimeout(ctx, permissionTimeout)
 	defer cancel()
-	var missing []error
-	all := slices.Clone(needs)
+	var errs []error
+	permissions := slices.Clone(needs)
 	for _, p := range source.Permissions() {
 		if !p.Optional {
-			all = append(all, need{p.Group, p.Resource, p.Verbs})
+			permissions = append(permissions, need{p.Group, p.Resource, p.Verbs})
 		}
 	}
-	for _, n := range all {
+	for _, n := range permissions {
 		for verb := range strings.FieldsSeq(n.verbs) {
-			ok, err := mayDo(ctx, client, n.group, n.resource, verb)
+			ok, err := hasPermission(ctx, client, n.group, n.resource, verb)
 			if err != nil {
 				if apierrors.IsForbidden(err) {
 					klog.FromContext(ctx).Error(err, "cannot ask for the scheduler's own permissions (create selfsubjectaccessreviews)")
@@ -74,53 +74,54 @@ func CheckPermissions(ctx context.Context, client kubernetes.Interface) error {
 				return fmt.Errorf("asking the API server for the scheduler's permissions: %w", err)
 			}
 			if !ok {
-				missing = append(missing, fmt.Errorf("permission is missing: %s %s (API group %q)", verb, n.resource, n.group))
+				errs = append(errs, fmt.Errorf("permission is missing: %s %s (API group %q)", verb, n.resource, n.group))
 			}
 		}
 	}
-	if len(missing) > 0 {
-		missing = append(missing, errors.New("apply manifests/rbac, or grant these to the scheduler's user"))
+	if len(errs) > 0 {
+		errs = append(errs, errors.New("apply manifests/rbac, or grant these to the scheduler's user"))
 	}
-	return errors.Join(missing...)
+	return errors.Join(errs...)
 }
 
 // CheckReading is CheckPermissions for a program that only reads gangs. Without permission for reviews it tries to list the
 // objects.
 func CheckReading(ctx context.Context, client kubernetes.Interface, custom dynamic.Interface) error {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	ctx, cancel := context.WithTimeout(ctx, permissionTimeout)
 	defer cancel()
-	all := []schema.GroupVersionResource{
+	resources := []schema.GroupVersionResource{
 		v1.SchemeGroupVersion.WithResource("pods"), v1.SchemeGroupVersion.WithResource("nodes"), v1.SchemeGroupVersion.WithResource("namespaces"),
 		koordinator.ClusterNetworkTopologies,
 	}
 	for _, p := range source.Permissions() {
 		if !p.Optional && strings.Contains(p.Verbs, "list") {
-			all = append(all, schema.GroupVersionResource{Group: p.Group, Version: p.Version, Resource: p.Resource})
+			resources = append(resources, schema.GroupVersionResource{Group: p.Group, Version: p.Version, Resource: p.Resource})
 		}
 	}
-	var missing []error
-	for _, r := range all {
+	var errs []error
+	for _, r := range resources {
 		for _, verb := range []string{"list", "watch"} {
-			ok, err := mayDo(ctx, client, r.Group, r.Resource, verb)
+			ok, err := hasPermission(ctx, client, r.Group, r.Resource, verb)
 			if apierrors.IsForbidden(err) {
-				ok, err = listed(ctx, custom, r)
+				ok, err = canList(ctx, custom, r)
 			}
 			if err != nil {
 				return fmt.Errorf("asking the API server what may be read: %w", err)
 			}
 			if !ok {
-				missing = append(missing, fmt.Errorf("permission is missing: %s %s (API group %q) in the whole cluster", verb, r.Resource, r.Group))
+				errs = append(errs, fmt.Errorf("permission is missing: %s %s (API group %q) in the whole cluster", verb, r.Resource, r.Group))
 			}
 		}
 	}
-	if len(missing) > 0 {
-		missing = append(missing, errors.New("without them it is not known which gangs there are: grant these permissions, or use --as with a user that has them"))
+	if len(errs) > 0 {
+		errs = append(errs,
+			errors.New("without them it is not known which gangs there are: grant these permissions, or use --as with a user that has them"))
 	}
-	return errors.Join(missing...)
+	return errors.Join(errs...)
 }
 
-// listed says whether objects may be listed, by listing them. Resources that are not served count as permitted.
-func listed(ctx context.Context, custom dynamic.Interface, r schema.GroupVersionResource) (bool, error) {
+// canList says whether objects may be listed, by listing them. Resources that are not served count as permitted.
+func canList(ctx context.Context, custom dynamic.Interface, r schema.GroupVersionResource) (bool, error) {
 	_, err := custom.Resource(r).List(ctx, metav1.ListOptions{Limit: 1})
 	switch {
 	case apierrors.IsForbidden(err):
@@ -131,10 +132,10 @@ func listed(ctx context.Context, custom dynamic.Interface, r schema.GroupVersion
 	return true, err
 }
 
-func mayDo(ctx context.Context, client kubernetes.Interface, group, resource, verb string) (bool, error) {
-	resource, sub, _ := strings.Cut(resource, "/")
+func hasPermission(ctx context.Context, client kubernetes.Interface, group, resource, verb string) (bool, error) {
+	resource, subresource, _ := strings.Cut(resource, "/")
 	review := &authorization.SelfSubjectAccessReview{Spec: authorization.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorization.ResourceAttributes{Group: group, Resource: resource, Subresource: sub, Verb: verb},
+		ResourceAttributes: &authorization.ResourceAttributes{Group: group, Resource: resource, Subresource: subresource, Verb: verb},
 	}}
 	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {

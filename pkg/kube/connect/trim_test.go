@@ -64,14 +64,14 @@ func read(t testing.TB, n *v1.Node) *v1.Node {
 // TestNodesShareTheirWords: nodes are kept unchanged except for their managed fields, and equal strings are kept
 // once. The given node is not changed.
 func TestNodesShareTheirWords(t *testing.T) {
-	w := &words{}
+	w := &stringPool{}
 	for i, node := range []*v1.Node{gpuNode(0), gpuNode(1), {}, {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}} {
 		given := node.DeepCopy()
 		var was []*byte // concurrent readers of the given node must not see a write
 		for _, image := range given.Status.Images {
 			was = append(was, unsafe.StringData(image.Names[0]))
 		}
-		kept := w.sharing(given)
+		kept := w.shareStrings(given)
 		for k, image := range given.Status.Images {
 			require.Same(t, was[k], unsafe.StringData(image.Names[0]))
 		}
@@ -80,7 +80,7 @@ func TestNodesShareTheirWords(t *testing.T) {
 		kept.ManagedFields = node.ManagedFields
 		require.Equal(t, node, kept, "%d", i)
 	}
-	a, b := w.sharing(read(t, gpuNode(2))), w.sharing(read(t, gpuNode(3)))
+	a, b := w.shareStrings(read(t, gpuNode(2))), w.shareStrings(read(t, gpuNode(3)))
 	same := func(a, b string) {
 		t.Helper()
 		require.Equal(t, a, b)
@@ -91,21 +91,21 @@ func TestNodesShareTheirWords(t *testing.T) {
 	same(a.Status.Conditions[0].Message, b.Status.Conditions[0].Message)
 	same(a.Status.Images[7].Names[0], b.Status.Images[7].Names[0])
 	same(a.Status.NodeInfo.KernelVersion, b.Status.NodeInfo.KernelVersion)
-	require.NotContains(t, w.known, a.Name, "what is of one node only is not remembered")
-	require.NotContains(t, w.known, a.Annotations["csi.volume.kubernetes.io/nodeid"])
+	require.NotContains(t, w.copies, a.Name, "what is of one node only is not remembered")
+	require.NotContains(t, w.copies, a.Annotations["csi.volume.kubernetes.io/nodeid"])
 }
 
 // TestWordsAreBounded: a label that differs at each node does not fill the memory.
 func TestWordsAreBounded(t *testing.T) {
-	w := &words{}
-	for i := range 3 * mostWords / 2 {
+	w := &stringPool{}
+	for i := range 3 * maxStrings / 2 {
 		word := fmt.Sprint("serial-", i)
-		require.Equal(t, word, w.of(word))
+		require.Equal(t, word, w.intern(word))
 	}
-	require.LessOrEqual(t, len(w.known), mostWords)
-	long := strings.Repeat("x", longestWord+1)
-	require.Equal(t, long, w.of(long))
-	require.NotContains(t, w.known, long)
+	require.LessOrEqual(t, len(w.copies), maxStrings)
+	long := strings.Repeat("x", maxStringLength+1)
+	require.Equal(t, long, w.intern(long))
+	require.NotContains(t, w.copies, long)
 }
 
 // BenchmarkNodesKept says what a node costs while it is kept, as it is read and with words that are shared.
@@ -113,7 +113,7 @@ func BenchmarkNodesKept(b *testing.B) {
 	const nodes = 1000
 	for name, keep := range map[string]func(*v1.Node) *v1.Node{
 		"as read": func(n *v1.Node) *v1.Node { n.ManagedFields = nil; return n },
-		"sharing": (&words{}).sharing,
+		"sharing": (&stringPool{}).shareStrings,
 	} {
 		b.Run(name, func(b *testing.B) {
 			wire, err := gpuNode(0).Marshal()

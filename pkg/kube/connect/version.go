@@ -25,9 +25,9 @@ var (
 
 // The limits for asking the API server for its version: total time, interval and timeout.
 const (
-	askVersionFor   = 20 * time.Second
-	askVersionEvery = time.Second
-	answersIn       = 5 * time.Second
+	versionTimeout        = 20 * time.Second
+	versionInterval       = time.Second
+	versionRequestTimeout = 5 * time.Second
 )
 
 // ErrHidden says that the API server does not tell this user its version.
@@ -36,31 +36,31 @@ var ErrHidden = errors.New("the API server does not tell its version")
 // ServerVersion asks the API server for its version, and retries for 20 seconds. A server that emulates a version returns the
 // emulated one.
 func ServerVersion(ctx context.Context, config *rest.Config) (*version.Version, error) {
-	own := rest.CopyConfig(config)
-	own.Timeout = answersIn
-	client, err := discovery.NewDiscoveryClientForConfig(own)
+	clientConfig := rest.CopyConfig(config)
+	clientConfig.Timeout = versionRequestTimeout
+	client, err := discovery.NewDiscoveryClientForConfig(clientConfig)
 	if err != nil {
 		return nil, err
 	}
 	var info *apiversion.Info
-	var last error
-	err = wait.PollUntilContextTimeout(ctx, askVersionEvery, askVersionFor, true, func(context.Context) (bool, error) {
-		if info, last = client.ServerVersion(); apierrors.IsForbidden(last) || apierrors.IsUnauthorized(last) {
-			return false, fmt.Errorf("%w: %w", ErrHidden, last)
+	var lastErr error
+	err = wait.PollUntilContextTimeout(ctx, versionInterval, versionTimeout, true, func(context.Context) (bool, error) {
+		if info, lastErr = client.ServerVersion(); apierrors.IsForbidden(lastErr) || apierrors.IsUnauthorized(lastErr) {
+			return false, fmt.Errorf("%w: %w", ErrHidden, lastErr)
 		}
-		return last == nil, nil
+		return lastErr == nil, nil
 	})
 	switch {
 	case errors.Is(err, ErrHidden), err != nil && ctx.Err() != nil:
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("the API server at %s does not answer: %w", config.Host, last)
+		return nil, fmt.Errorf("the API server at %s does not answer: %w", config.Host, lastErr)
 	}
-	return versionOf(info)
+	return parseVersion(info)
 }
 
-// versionOf parses a version, including clouds' formats: minor "34+".
-func versionOf(info *apiversion.Info) (*version.Version, error) {
+// parseVersion parses a version, including clouds' formats: minor "34+".
+func parseVersion(info *apiversion.Info) (*version.Version, error) {
 	major, minor := cmp.Or(info.EmulationMajor, info.Major), cmp.Or(info.EmulationMinor, info.Minor)
 	v, err := version.ParseGeneric(major + "." + strings.TrimRight(minor, "+"))
 	if err != nil {
@@ -72,7 +72,8 @@ func versionOf(info *apiversion.Info) (*version.Version, error) {
 // Supported returns an error for an unsupported version of the API server.
 func Supported(server *version.Version) error {
 	if server.LessThan(Oldest) || server.GreaterThan(Newest) {
-		return fmt.Errorf("the API server is of Kubernetes %s; muster-scheduler runs with %s to %s (--emulated-version=kube=%s or the like has it try all the same)",
+		return fmt.Errorf("the API server is of Kubernetes %s; muster-scheduler runs with %s to %s (--emulated-version=kube=%s "+
+			"or the like has it try all the same)",
 			server, Oldest, Newest, Newest)
 	}
 	return nil

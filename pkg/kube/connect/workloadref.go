@@ -32,14 +32,16 @@ import (
 //
 // Only the UID of each pod and that field are kept.
 
-// WorkloadRefs returns a transform for pods before any reader gets them, nil if none is needed. served says whether the API
+// WorkloadRefs returns a transform for pods before any reader gets them, nil if none is needed. isServed says whether the API
 // server serves a resource; read permission does not matter here.
-func WorkloadRefs(ctx context.Context, client dynamic.Interface, served func(schema.GroupVersionResource) (bool, error)) (toolscache.TransformFunc, error) {
-	is, err := served(source.Workloads)
+func WorkloadRefs(
+	ctx context.Context, client dynamic.Interface, isServed func(schema.GroupVersionResource) (bool, error),
+) (toolscache.TransformFunc, error) {
+	ok, err := isServed(source.Workloads)
 	if err != nil && !errors.Is(err, cache.ErrNoPermission) {
 		return nil, fmt.Errorf("asking whether %s is served: %w", source.Workloads.GroupResource(), err)
 	}
-	if !is && err == nil {
+	if !ok && err == nil {
 		return nil, nil
 	}
 	w := &workloadRefs{ctx: ctx, pods: client.Resource(v1.SchemeGroupVersion.WithResource("pods"))}
@@ -61,64 +63,65 @@ type workloadRefs struct {
 	ctx  context.Context
 	pods dynamic.NamespaceableResourceInterface
 
-	of memo.Map[types.UID, string] // by pod, its workloadRef as one name; "" for none
+	refs memo.Map[types.UID, string] // by pod, its workloadRef as one name; "" for none
 }
 
 const (
-	firstRefs = 20 * time.Second // for the first list of pods
-	firstLook = time.Millisecond // the first wait for a pod's workloadRef
-	lastLook  = time.Second      // the wait doubles up to this, then the API server is asked
-	keepGone  = time.Minute      // refs of deleted pods, which the other informer may see later
+	firstListTimeout = 20 * time.Second // for the first list of pods
+	minWait          = time.Millisecond // the first wait for a pod's workloadRef
+	maxWait          = time.Second      // the wait doubles up to this, then the API server is asked
+	deletedRefTTL    = time.Minute      // refs of deleted pods, which the other informer may see later
 )
 
-// watch begins to watch pods unstructured, and returns when all are known, or after firstRefs: then fill waits for each pod.
+// watch begins to watch pods unstructured, and returns when all are known, or after firstListTimeout: then fill waits for each pod.
 func (w *workloadRefs) watch(client dynamic.Interface) error {
 	informer := dynamicinformer.NewDynamicSharedInformerFactory(client, 0).ForResource(v1.SchemeGroupVersion.WithResource("pods")).Informer()
-	if err := informer.SetTransform(onlyRef); err != nil {
+	if err := informer.SetTransform(keepRef); err != nil {
 		return err
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    w.note,
-		UpdateFunc: func(_, is any) { w.note(is) },
-		DeleteFunc: w.gone,
+		UpdateFunc: func(_, object any) { w.note(object) },
+		DeleteFunc: w.podDeleted,
 	})
 	if err != nil {
 		return err
 	}
 	go informer.RunWithContext(w.ctx)
-	first, cancel := context.WithTimeout(w.ctx, firstRefs)
+	listCtx, cancel := context.WithTimeout(w.ctx, firstListTimeout)
 	defer cancel()
-	if !toolscache.WaitForCacheSync(first.Done(), registration.HasSynced) {
-		klog.FromContext(w.ctx).Info("The first list of pods as they are written has not come yet: pods are heard of as it comes", "field", refField, "waited", firstRefs)
+	if !toolscache.WaitForCacheSync(listCtx.Done(), registration.HasSynced) {
+		klog.FromContext(w.ctx).Info("The first list of pods as they are written has not come yet: pods are heard of as it comes",
+			"field", refField, "waited", firstListTimeout)
 	}
 	return nil
 }
 
 const refField = "spec.workloadRef"
 
-// onlyRef keeps a pod's identity and its workloadRef.
-func onlyRef(object any) (any, error) {
+// keepRef keeps a pod's identity and its workloadRef.
+func keepRef(object any) (any, error) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return object, nil
 	}
 	spec, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec")
-	says, _ := spec.(map[string]any)
+	fields, _ := spec.(map[string]any)
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(),
-		Annotations: map[string]string{refField: source.WorkloadRef(says)},
+		Annotations: map[string]string{refField: source.WorkloadRef(fields)},
 	}}, nil
 }
 
 func (w *workloadRefs) note(object any) {
 	if pod, ok := object.(*metav1.PartialObjectMetadata); ok {
-		w.of.Add(pod.UID, pod.Annotations[refField])
+		w.refs.Add(pod.UID, pod.Annotations[refField])
 	}
 }
 
-func (w *workloadRefs) gone(object any) {
-	if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-		object = last.Obj
+func (w *workloadRefs) podDeleted(object any) {
+	if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = tombstone.Obj
 	}
 	pod, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -127,9 +130,9 @@ func (w *workloadRefs) gone(object any) {
 	w.forget(pod.UID)
 }
 
-// forget drops the ref of a deleted pod after keepGone.
+// forget drops the ref of a deleted pod after deletedRefTTL.
 func (w *workloadRefs) forget(pod types.UID) {
-	time.AfterFunc(keepGone, func() { w.of.Drop(pod) })
+	time.AfterFunc(deletedRefTTL, func() { w.refs.Drop(pod) })
 }
 
 // fill writes a pod's workloadRef where source.GangOf reads it. It removes managedFields, as kube-scheduler does with pods.
@@ -138,30 +141,30 @@ func (w *workloadRefs) fill(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	own := *pod // the caller may still read the original
-	own.ManagedFields = nil
-	if own.Spec.SchedulingGroup == nil {
-		if says := w.says(pod); says != "" {
-			own.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &says}
+	podCopy := *pod // the caller may still read the original
+	podCopy.ManagedFields = nil
+	if podCopy.Spec.SchedulingGroup == nil {
+		if ref := w.waitForRef(pod); ref != "" {
+			podCopy.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &ref}
 		}
 	}
-	return &own, nil
+	return &podCopy, nil
 }
 
-// says returns a pod's workloadRef. It blocks until the ref is known: one watch may be ahead of the other, mostly by less than
+// waitForRef returns a pod's workloadRef. It blocks until the ref is known: one watch may be ahead of the other, mostly by less than
 // a millisecond.
-func (w *workloadRefs) says(pod *v1.Pod) string {
-	for look := firstLook; ; look = min(2*look, lastLook) {
-		if says, ok := w.of.Get(pod.UID); ok {
-			return says
+func (w *workloadRefs) waitForRef(pod *v1.Pod) string {
+	for wait := minWait; ; wait = min(2*wait, maxWait) {
+		if ref, ok := w.refs.Get(pod.UID); ok {
+			return ref
 		}
-		if look == lastLook && w.ask(pod) {
+		if wait == maxWait && w.ask(pod) {
 			continue
 		}
 		select {
 		case <-w.ctx.Done():
 			return ""
-		case <-time.After(look):
+		case <-time.After(wait):
 		}
 	}
 }
@@ -171,14 +174,14 @@ func (w *workloadRefs) ask(pod *v1.Pod) bool {
 	u, err := w.pods.Namespace(pod.Namespace).Get(w.ctx, pod.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && u.GetUID() != pod.UID:
-		w.of.Add(pod.UID, "")
+		w.refs.Add(pod.UID, "")
 		w.forget(pod.UID)
 	case err != nil:
 		klog.FromContext(w.ctx).Error(err, "cannot find out what a pod says in "+refField, "pod", klog.KObj(pod))
 		return false
 	default:
-		if is, _ := onlyRef(u); is != nil {
-			w.note(is)
+		if metadata, _ := keepRef(u); metadata != nil {
+			w.note(metadata)
 		}
 	}
 	return true

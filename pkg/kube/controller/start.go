@@ -190,7 +190,8 @@ func (s *starter) ready(ctx context.Context, kind schema.GroupVersionKind, what 
 	}
 	if !ok {
 		s.logOnce("forbidden "+kind.String(), func() {
-			logger.Info("permission is missing: list and watch " + mapping.Resource.GroupResource().String() + "; apply its file of manifests/controller/components")
+			logger.Info("permission is missing: list and watch " + mapping.Resource.GroupResource().String() +
+				"; apply its file of manifests/controller/components")
 		})
 	}
 	return ok

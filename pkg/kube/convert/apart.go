@@ -16,7 +16,7 @@ type Repulsion struct {
 
 // ApartOf returns why pods equal to this one cannot be together: host ports, and required anti-affinity that selects the pod
 // itself.
-func ApartOf(pod *v1.Pod) (all []Repulsion) {
+func ApartOf(pod *v1.Pod) (repulsions []Repulsion) {
 	for _, c := range pod.Spec.Containers {
 		for _, port := range c.Ports {
 			n := port.HostPort
@@ -24,19 +24,20 @@ func ApartOf(pod *v1.Pod) (all []Repulsion) {
 				n = port.ContainerPort
 			}
 			if n > 0 {
-				all = append(all, Repulsion{v1.LabelHostname, fmt.Sprintf("a node takes one member with host port %d", n)})
+				repulsions = append(repulsions, Repulsion{v1.LabelHostname, fmt.Sprintf("a node takes one member with host port %d", n)})
 			}
 		}
 	}
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
-		return all
+		return repulsions
 	}
 	for _, term := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-		selects, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-		if err != nil || !selects.Matches(labels.Set(pod.Labels)) || len(term.Namespaces) > 0 || term.NamespaceSelector != nil {
+		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+		if err != nil || !selector.Matches(labels.Set(pod.Labels)) || len(term.Namespaces) > 0 || term.NamespaceSelector != nil {
 			continue
 		}
-		all = append(all, Repulsion{term.TopologyKey, fmt.Sprintf("podAntiAffinity allows one member for each value of %s", term.TopologyKey)})
+		repulsions = append(repulsions,
+			Repulsion{term.TopologyKey, fmt.Sprintf("podAntiAffinity allows one member for each value of %s", term.TopologyKey)})
 	}
-	return all
+	return repulsions
 }

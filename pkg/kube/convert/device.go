@@ -80,14 +80,16 @@ func deviceInventory(object *unstructured.Unstructured, nodeLabels map[string]st
 		Vendor: nodeLabels[gpuVendor], Model: nodeLabels[gpuModel], Isolation: nodeLabels[gpuIsolation],
 		PartitionsOnly: nodeLabels[gpuPartitionPolicy] == "Honor" || object.GetLabels()[gpuPartitionPolicy] == "Honor",
 	}
-	var read struct {
+	var content struct {
 		Spec deviceSpec `json:"spec"`
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &read); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &content); err != nil {
 		return inv, fmt.Errorf("devices of node %s: %w", object.GetName(), err)
 	}
-	for _, d := range read.Spec.Devices {
-		out := device.Device{Type: d.Type, Minor: int(d.Minor), ID: d.ID, Healthy: d.Health, Labels: d.Labels, Has: deviceAmount(d.Type, d.Resources)}
+	for _, d := range content.Spec.Devices {
+		out := device.Device{
+			Type: d.Type, Minor: int(d.Minor), ID: d.ID, Healthy: d.Health, Labels: d.Labels, Has: deviceAmount(d.Type, d.Resources),
+		}
 		if d.Topology != nil {
 			out.Place = device.Place{Known: true, NUMA: int(d.Topology.NUMA), Switch: d.Topology.Switch}
 		}
@@ -132,16 +134,16 @@ func partitionTable(text string) (map[int][]device.Partition, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var read map[int][]struct {
+	var tables map[int][]struct {
 		Minors    []int              `json:"minors"`
 		Bandwidth *resource.Quantity `json:"ringBusBandwidth"`
 		Score     int                `json:"allocationScore"`
 	}
-	if err := json.Unmarshal([]byte(text), &read); err != nil {
+	if err := json.Unmarshal([]byte(text), &tables); err != nil {
 		return nil, err
 	}
 	table := map[int][]device.Partition{}
-	for n, list := range read {
+	for n, list := range tables {
 		table[n] = []device.Partition{}
 		for _, p := range list {
 			out := device.Partition{Minors: p.Minors, Score: p.Score}
@@ -158,8 +160,8 @@ func partitionTable(text string) (map[int][]device.Partition, error) {
 // supported values; only another pod spec helps.
 func DeviceRequest(pod *v1.Pod) (*device.Request, error) {
 	ask := deviceAsk(pod)
-	if r, bad := ask.Request(); bad != nil {
-		return nil, bad
+	if r, invalid := ask.Request(); invalid != nil {
+		return nil, invalid
 	} else if r == nil {
 		return nil, nil
 	}
@@ -169,9 +171,9 @@ func DeviceRequest(pod *v1.Pod) (*device.Request, error) {
 			return nil, err
 		}
 	}
-	r, bad := ask.Request()
-	if bad != nil {
-		return nil, bad
+	r, invalid := ask.Request()
+	if invalid != nil {
+		return nil, invalid
 	}
 	return r, nil
 }
@@ -192,14 +194,14 @@ func deviceAsk(pod *v1.Pod) (ask device.Ask) {
 }
 
 // annotation parses the JSON of an annotation. An unknown field may be a misspelt constraint, so it is an error as well.
-func annotation(pod *v1.Pod, key string, into any) (found bool, err error) {
+func annotation(pod *v1.Pod, key string, target any) (found bool, err error) {
 	text, found := pod.Annotations[key]
 	if !found {
 		return false, nil
 	}
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.DisallowUnknownFields()
-	err = d.Decode(into)
+	err = d.Decode(target)
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return true, fmt.Errorf("%s: %q: must be JSON, and it ends too early", key, text)
@@ -275,8 +277,8 @@ func selector(s *metav1.LabelSelector) *device.Selector {
 	return out
 }
 
-// allocated is an entry of the annotation device-allocated.
-type allocated struct {
+// deviceEntry is an entry of the annotation device-allocated.
+type deviceEntry struct {
 	Minor     int32           `json:"minor"`
 	Resources v1.ResourceList `json:"resources"`
 	ID        string          `json:"id,omitempty"`
@@ -294,8 +296,8 @@ func DeviceAllocation(pod *v1.Pod) (device.Allocation, error) {
 	if !found {
 		return nil, nil
 	}
-	var read map[device.Type][]allocated
-	if err := json.Unmarshal([]byte(text), &read); err != nil {
+	var entries map[device.Type][]deviceEntry
+	if err := json.Unmarshal([]byte(text), &entries); err != nil {
 		return nil, fmt.Errorf("%s: %w", DeviceAllocated, err)
 	}
 	r, err := DeviceRequest(pod)
@@ -303,8 +305,8 @@ func DeviceAllocation(pod *v1.Pod) (device.Allocation, error) {
 		r = nil // it keeps its devices, whatever it requests
 	}
 	var out device.Allocation
-	for _, t := range slices.Sorted(maps.Keys(read)) {
-		for _, e := range read[t] {
+	for _, t := range slices.Sorted(maps.Keys(entries)) {
+		for _, e := range entries[t] {
 			s := device.Share{Type: t, Minor: int(e.Minor), ID: e.ID, Amount: deviceAmount(t, e.Resources), Exclusive: r.Exclusive(t)}
 			if err := s.Amount.Check(); err != nil {
 				return nil, fmt.Errorf("%s: %s %d: %w", DeviceAllocated, t, e.Minor, err)
@@ -322,9 +324,9 @@ func DeviceAllocation(pod *v1.Pod) (device.Allocation, error) {
 
 // DeviceAnnotation returns an allocation as the value of the annotation device-allocated.
 func DeviceAnnotation(a device.Allocation) string {
-	write := map[device.Type][]allocated{}
+	entries := map[device.Type][]deviceEntry{}
 	for _, s := range a {
-		e := allocated{Minor: int32(s.Minor), ID: s.ID, Resources: v1.ResourceList{}} //nolint:gosec // a minor was one
+		e := deviceEntry{Minor: int32(s.Minor), ID: s.ID, Resources: v1.ResourceList{}} //nolint:gosec // a minor was one
 		if s.Type == device.GPU {
 			if s.Amount.Core > 0 {
 				e.Resources[device.GPUCore] = *resource.NewQuantity(s.Amount.Core, resource.DecimalSI)
@@ -340,9 +342,9 @@ func DeviceAnnotation(a device.Allocation) string {
 				e.Extension.VFs = append(e.Extension.VFs, virtualFunction(vf))
 			}
 		}
-		write[s.Type] = append(write[s.Type], e)
+		entries[s.Type] = append(entries[s.Type], e)
 	}
-	out, err := json.Marshal(write)
+	out, err := json.Marshal(entries)
 	if err != nil {
 		panic("an allocation cannot be written: " + strconv.Quote(err.Error())) // it is text and numbers
 	}

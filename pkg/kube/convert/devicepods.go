@@ -12,8 +12,9 @@ import (
 )
 
 // OtherDevices says whether a change of a node's labels changes its devices.
-func OtherDevices(was, is map[string]string) bool {
-	return slices.ContainsFunc([]string{gpuPartitionPolicy, gpuVendor, gpuModel, gpuIsolation}, func(key string) bool { return was[key] != is[key] })
+func OtherDevices(oldLabels, labels map[string]string) bool {
+	return slices.ContainsFunc([]string{gpuPartitionPolicy, gpuVendor, gpuModel, gpuIsolation},
+		func(key string) bool { return oldLabels[key] != labels[key] })
 }
 
 // deviceResources are the resources that WantsDevices checks.
@@ -24,21 +25,21 @@ var deviceResources = map[v1.ResourceName]bool{
 
 // WantsDevices says whether a pod may request devices. It is fast, since most pods request none.
 func WantsDevices(pod *v1.Pod) bool {
-	return asksFor(pod, func(name v1.ResourceName) bool {
+	return hasRequest(pod, func(name v1.ResourceName) bool {
 		return deviceResources[name] || strings.HasPrefix(string(name), npuPrefix)
 	})
 }
 
 // NamesKoordinator says whether a pod requests Koordinator's own device resources, and so needs DeviceShare.
 func NamesKoordinator(pod *v1.Pod) bool {
-	return asksFor(pod, func(name v1.ResourceName) bool {
+	return hasRequest(pod, func(name v1.ResourceName) bool {
 		return deviceResources[name] && strings.HasPrefix(string(name), "koordinator.sh/")
 	})
 }
 
 // DeviceNames returns the device resources that a pod requests, in order.
 func DeviceNames(pod *v1.Pod) (names []v1.ResourceName) {
-	asksFor(pod, func(name v1.ResourceName) bool {
+	hasRequest(pod, func(name v1.ResourceName) bool {
 		if deviceResources[name] {
 			names = append(names, name)
 		}
@@ -48,11 +49,11 @@ func DeviceNames(pod *v1.Pod) (names []v1.ResourceName) {
 	return slices.Compact(names)
 }
 
-func asksFor(pod *v1.Pod, which func(v1.ResourceName) bool) bool {
+func hasRequest(pod *v1.Pod, match func(v1.ResourceName) bool) bool {
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			for name := range containers[i].Resources.Requests {
-				if which(name) {
+				if match(name) {
 					return true
 				}
 			}
@@ -80,8 +81,8 @@ func deviceWords(pod *v1.Pod) string {
 }
 
 // OtherDeviceWords says whether a pod's request for devices has changed.
-func OtherDeviceWords(was, is *v1.Pod) bool {
-	return !maps.Equal(was.Annotations, is.Annotations) && deviceWords(was) != deviceWords(is)
+func OtherDeviceWords(oldPod, pod *v1.Pod) bool {
+	return !maps.Equal(oldPod.Annotations, pod.Annotations) && deviceWords(oldPod) != deviceWords(pod)
 }
 
 // DevicesHeld identifies the devices that a pod holds: pods of one Template with equal results free the same devices; "" for
@@ -107,25 +108,25 @@ func DevicesText(pod *v1.Pod) string {
 		return ""
 	}
 	var out []string
-	last := device.Type("")
+	lastType := device.Type("")
 	for _, s := range a {
-		one := fmt.Sprint(s.Minor)
+		text := fmt.Sprint(s.Minor)
 		part := s.Amount.Core
 		if s.Type == device.GPU {
 			part = s.Amount.Ratio
 		}
 		if part < 100 {
-			one += fmt.Sprintf(":%d%%", part)
+			text += fmt.Sprintf(":%d%%", part)
 		}
 		for _, vf := range s.VFs {
-			one += "@" + vf.BusID
+			text += "@" + vf.BusID
 		}
-		if s.Type == last {
-			out[len(out)-1] += "," + one
+		if s.Type == lastType {
+			out[len(out)-1] += "," + text
 			continue
 		}
-		last = s.Type
-		out = append(out, string(s.Type)+" "+one)
+		lastType = s.Type
+		out = append(out, string(s.Type)+" "+text)
 	}
 	return strings.Join(out, " ")
 }

@@ -36,71 +36,72 @@ type Own struct {
 // Gather returns the constraints of a spec and of parts of the group: on the members of all gangs together, and on sets of
 // members. Rules of scope PodGroup hold for each gang by itself; for a single gang that is the same. Layers that the tree lacks
 // are left out; callers have decided before whether layers may be missing.
-func Gather(g *scheduling.GatherSpec, own []Own, tree *topology.Tree, gangs []gang.Gang) (all plan.Gather, sets []mixed.Set) {
-	in := gathering{tree: tree, gangs: gangs, all: plan.Gather{Multiple: make(offer.Multiples, tree.Depth()+1)}}
+func Gather(g *scheduling.GatherSpec, constraints []Own, tree *topology.Tree, gangs []gang.Gang) (joint plan.Gather, sets []mixed.Set) {
+	collector := gathering{tree: tree, gangs: gangs, joint: plan.Gather{Multiple: make(offer.Multiples, tree.Depth()+1)}}
 	if g != nil {
-		var each []scheduling.GatherRule
+		var gangRules []scheduling.GatherRule
 		for _, rule := range g.Rules {
 			if rule.Scope == scheduling.ScopePodGroup {
-				each = append(each, rule)
+				gangRules = append(gangRules, rule)
 			} else {
-				in.add(&in.all, rule)
+				collector.add(&collector.joint, rule)
 			}
 		}
-		for i, of := range gangs { // each whole gang once
-			if ref := of.Ref.Whole(); len(each) > 0 && !slices.ContainsFunc(gangs[:i], func(x gang.Gang) bool { return x.Ref.Whole() == ref }) {
-				in.addTo([]gang.Ref{ref}, each)
+		for i, groupGang := range gangs { // each whole gang once
+			if ref := groupGang.Ref.Whole(); len(gangRules) > 0 &&
+				!slices.ContainsFunc(gangs[:i], func(x gang.Gang) bool { return x.Ref.Whole() == ref }) {
+				collector.addTo([]gang.Ref{ref}, gangRules)
 			}
 		}
 	}
-	for _, o := range own {
-		in.addTo(o.Gangs, o.Gather.Rules)
+	for _, constraint := range constraints {
+		collector.addTo(constraint.Gangs, constraint.Gather.Rules)
 	}
-	return in.all, in.sets
+	return collector.joint, collector.sets
 }
 
 // gathering collects the constraints.
 type gathering struct {
 	tree  *topology.Tree
 	gangs []gang.Gang
-	all   plan.Gather
+	joint plan.Gather
 	sets  []mixed.Set
 }
 
 // addTo adds rules on some gangs, or their parts, as far as they are in the group.
 func (g *gathering) addTo(refs []gang.Ref, rules []scheduling.GatherRule) {
-	var who []int
-	for i, of := range g.gangs {
-		if slices.Contains(refs, of.Ref) || slices.Contains(refs, of.Ref.Whole()) {
-			who = append(who, i)
+	var indexes []int
+	for i, groupGang := range g.gangs {
+		if slices.Contains(refs, groupGang.Ref) || slices.Contains(refs, groupGang.Ref.Whole()) {
+			indexes = append(indexes, i)
 		}
 	}
-	into := &g.all
-	if len(who) < len(g.gangs) {
-		i := slices.IndexFunc(g.sets, func(s mixed.Set) bool { return slices.Equal(s.Gangs, who) })
-		if len(who) == 0 {
+	target := &g.joint
+	if len(indexes) < len(g.gangs) {
+		i := slices.IndexFunc(g.sets, func(s mixed.Set) bool { return slices.Equal(s.Gangs, indexes) })
+		if len(indexes) == 0 {
 			return
 		}
 		if i < 0 {
 			i = len(g.sets)
-			g.sets = append(g.sets, mixed.Set{Gangs: who, Gather: plan.Gather{Multiple: make(offer.Multiples, g.tree.Depth()+1)}})
+			g.sets = append(g.sets, mixed.Set{Gangs: indexes, Gather: plan.Gather{Multiple: make(offer.Multiples, g.tree.Depth()+1)}})
 		}
-		into = &g.sets[i].Gather
+		target = &g.sets[i].Gather
 	}
 	for _, rule := range rules {
-		g.add(into, rule)
+		g.add(target, rule)
 	}
 }
 
-func (g *gathering) add(into *plan.Gather, rule scheduling.GatherRule) {
+func (g *gathering) add(target *plan.Gather, rule scheduling.GatherRule) {
 	layer, ok := g.tree.LayerIndex(rule.Layer)
 	if !ok {
 		return
 	}
 	if rule.Strategy == scheduling.MustGather {
-		into.Must = max(into.Must, layer)
-	} else if p := (plan.Preference{Layer: layer}); !slices.Contains(into.Prefer, p) {
-		into.Prefer = append(into.Prefer, p)
+		target.Must = max(target.Must, layer)
+	} else if p := (plan.Preference{Layer: layer}); !slices.Contains(target.Prefer, p) {
+		target.Prefer = append(target.Prefer, p)
 	}
-	into.Multiple[layer] = offer.Common(into.Multiple.At(layer), offer.Slots(rule.PodCountMultiple))
+	target.Multiple[layer] = offer.Common(target.Multiple.At(layer), offer.Slots(rule.PodCountMultiple))
 }

@@ -34,32 +34,32 @@ func PodKey(pod *v1.Pod) string { return Key(pod.Namespace, pod.Name) }
 
 // Finished says whether a pod is no longer a member: it has finished or is terminating.
 func Finished(pod *v1.Pod) bool {
-	return pod.DeletionTimestamp != nil || ended(pod)
+	return pod.DeletionTimestamp != nil || hasEnded(pod)
 }
 
-func ended(pod *v1.Pod) bool {
+func hasEnded(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
 // Ended returns when the last container of a finished pod terminated, in Unix seconds; 0 if unknown.
-func Ended(pod *v1.Pod) (at int64) {
-	if !ended(pod) {
+func Ended(pod *v1.Pod) (end int64) {
+	if !hasEnded(pod) {
 		return 0
 	}
 	for i := range pod.Status.ContainerStatuses {
 		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil && !t.FinishedAt.IsZero() {
-			at = max(at, t.FinishedAt.Unix())
+			end = max(end, t.FinishedAt.Unix())
 		}
 	}
-	return at
+	return end
 }
 
 // Member returns a pod as a member of a gang. If the rank is invalid, it returns an error and the default rank.
-func Member(pod *v1.Pod, of gang.Ref) (gang.Member, error) {
+func Member(pod *v1.Pod, ref gang.Ref) (gang.Member, error) {
 	m := gang.Member{
-		Gang: of, Pod: PodKey(pod), UID: string(pod.UID),
+		Gang: ref, Pod: PodKey(pod), UID: string(pod.UID),
 		Node: pod.Spec.NodeName, Gate: Gate(pod), Priority: Priority(pod),
-		Done: pod.Spec.NodeName != "" && ended(pod), Succeeded: pod.Status.Phase == v1.PodSucceeded, Ended: Ended(pod),
+		Done: pod.Spec.NodeName != "" && hasEnded(pod), Succeeded: pod.Status.Phase == v1.PodSucceeded, Ended: Ended(pod),
 	}
 	if t := pod.CreationTimestamp; !t.IsZero() {
 		m.Created = t.Unix()
@@ -126,8 +126,8 @@ func Protected(pod *v1.Pod) bool {
 		pod.Labels[scheduling.LabelQuotaPreemptible] == "false"
 }
 
-// ownIndex are labels in which controllers number replicas. No constraint that members share can depend on them.
-var ownIndex = []string{
+// replicaIndexLabels are labels in which controllers number replicas. No constraint that members share can depend on them.
+var replicaIndexLabels = []string{
 	"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name",
 	"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-ordinal",
 	"leaderworkerset.sigs.k8s.io/worker-index", "training.kubeflow.org/replica-index",
@@ -156,41 +156,44 @@ func Template(pod *v1.Pod) string {
 		Claims: spec.ResourceClaims, HostNetwork: spec.HostNetwork, OS: spec.OS,
 		Devices: deviceWords(pod),
 	}
-	rest, err := json.Marshal(key)
+	constraints, err := json.Marshal(key)
 	if err != nil {
 		return PodKey(pod) // a pod that cannot be marshalled equals no other
 	}
 	w := words(make([]byte, 0, 1024))
-	w.addWants(pod, Requests(pod))
+	w.addRequirements(pod, Requests(pod))
 	w.add(spec.SchedulerName)
 	w = strconv.AppendInt(w, int64(Priority(pod)), 10)
-	return string(append(w, rest...))
+	return string(append(w, constraints...))
 }
 
 // Occupies returns a string that is equal for pods of a node that free the same capacity when they terminate: less than
 // Template, since constraints on the node do not matter.
 func Occupies(pod *v1.Pod, requests quota.List) string {
 	w := words(make([]byte, 0, 256))
-	w.addWants(pod, requests)
-	ports, volumes, claims, apart := schedutil.GetHostPorts(pod), boundVolumes(&pod.Spec), pod.Spec.ResourceClaims, []v1.PodAffinityTerm(nil)
+	w.addRequirements(pod, requests)
+	ports := schedutil.GetHostPorts(pod)
+	volumes := boundVolumes(&pod.Spec)
+	claims := pod.Spec.ResourceClaims
+	antiAffinity := []v1.PodAffinityTerm(nil)
 	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
-		apart = a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		antiAffinity = a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}
-	if len(ports)+len(volumes)+len(claims)+len(apart) > 0 {
-		rest, err := json.Marshal([]any{ports, volumes, claims, apart})
+	if len(ports)+len(volumes)+len(claims)+len(antiAffinity) > 0 {
+		constraints, err := json.Marshal([]any{ports, volumes, claims, antiAffinity})
 		if err != nil {
 			return PodKey(pod)
 		}
-		w = append(w, rest...)
+		w = append(w, constraints...)
 	}
 	return string(w) + deviceWords(pod) + DevicesHeld(pod)
 }
 
-// addWants adds the namespace of a pod, its labels except the replica's own index, and its requests.
-func (w *words) addWants(pod *v1.Pod, requests quota.List) {
+// addRequirements adds the namespace of a pod, its labels except the replica's own index, and its requests.
+func (w *words) addRequirements(pod *v1.Pod, requests quota.List) {
 	w.add(pod.Namespace)
 	for _, k := range slices.Sorted(maps.Keys(pod.Labels)) {
-		if !slices.Contains(ownIndex, k) {
+		if !slices.Contains(replicaIndexLabels, k) {
 			w.add(k)
 			w.add(pod.Labels[k])
 		}
@@ -241,25 +244,25 @@ func WithoutClaims(spec *v1.PodSpec, drop func(v1.PodResourceClaim) bool) {
 	if !slices.ContainsFunc(spec.ResourceClaims, drop) {
 		return
 	}
-	stay := map[string]bool{}
+	names := map[string]bool{}
 	spec.ResourceClaims = slices.DeleteFunc(slices.Clone(spec.ResourceClaims), drop)
 	for _, ref := range spec.ResourceClaims {
-		stay[ref.Name] = true
+		names[ref.Name] = true
 	}
-	without := func(all []v1.Container) []v1.Container {
-		all = slices.Clone(all)
-		for i := range all {
+	keepClaims := func(containers []v1.Container) []v1.Container {
+		containers = slices.Clone(containers)
+		for i := range containers {
 			var claims []v1.ResourceClaim
-			for _, c := range all[i].Resources.Claims {
-				if stay[c.Name] {
+			for _, c := range containers[i].Resources.Claims {
+				if names[c.Name] {
 					claims = append(claims, c)
 				}
 			}
-			all[i].Resources.Claims = claims
+			containers[i].Resources.Claims = claims
 		}
-		return all
+		return containers
 	}
-	spec.InitContainers, spec.Containers = without(spec.InitContainers), without(spec.Containers)
+	spec.InitContainers, spec.Containers = keepClaims(spec.InitContainers), keepClaims(spec.Containers)
 }
 
 // KeepsOffAfar says whether a pod has required anti-affinity in a domain above the node.

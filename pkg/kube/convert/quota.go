@@ -54,10 +54,10 @@ func ReadQuota(u *unstructured.Unstructured) *Quota {
 	q.Tree, q.Root = labels[scheduling.LabelQuotaTree], labels[scheduling.LabelQuotaIsRoot] == "true"
 	q.Own, q.Profile = labels[scheduling.LabelQuotaOwnNodes] == "true", labels[scheduling.LabelQuotaProfile]
 	q.limits(u)
-	q.Weight = q.annotated(notes, scheduling.AnnotationQuotaWeight)
+	q.Weight = q.annotationAmounts(notes, scheduling.AnnotationQuotaWeight)
 	if text := notes[scheduling.AnnotationQuotaTotal]; q.Root && text != "" {
-		q.Total = q.annotated(notes, scheduling.AnnotationQuotaTotal)
-		for r, n := range q.annotated(notes, scheduling.AnnotationQuotaBroken) {
+		q.Total = q.annotationAmounts(notes, scheduling.AnnotationQuotaTotal)
+		for r, n := range q.annotationAmounts(notes, scheduling.AnnotationQuotaBroken) {
 			if _, ok := q.Total[r]; ok {
 				q.Total[r] = max(0, q.Total[r]-n)
 			}
@@ -66,20 +66,23 @@ func ReadQuota(u *unstructured.Unstructured) *Quota {
 	if text := notes[scheduling.AnnotationQuotaNamespaces]; text != "" {
 		var err error
 		if q.Namespaces, err = scheduling.ParseQuotaNamespaces(text); err != nil {
-			q.wrong("annotation %v", err)
+			q.setInvalid("annotation %v", err)
 		}
 	}
 	return q
 }
 
-// ReadQuotaX reads an ElasticQuota of scheduler-plugins, which is its namespace's. top is the quota above all of them.
-func ReadQuotaX(u *unstructured.Unstructured, top string) *Quota {
-	q := &Quota{Spec: quota.Spec{Name: Key(u.GetNamespace(), u.GetName()), Parent: top, Created: u.GetCreationTimestamp().UnixNano()}, Namespaces: []string{u.GetNamespace()}}
+// ReadQuotaX reads an ElasticQuota of scheduler-plugins, which is its namespace's. parent is the quota above all of them.
+func ReadQuotaX(u *unstructured.Unstructured, parent string) *Quota {
+	q := &Quota{
+		Spec:       quota.Spec{Name: Key(u.GetNamespace(), u.GetName()), Parent: parent, Created: u.GetCreationTimestamp().UnixNano()},
+		Namespaces: []string{u.GetNamespace()},
+	}
 	q.limits(u)
 	return q
 }
 
-func (q *Quota) wrong(format string, args ...any) {
+func (q *Quota) setInvalid(format string, args ...any) {
 	if q.Invalid == "" {
 		q.Invalid = fmt.Sprintf(format, args...)
 	}
@@ -88,50 +91,50 @@ func (q *Quota) wrong(format string, args ...any) {
 // limits reads min and max.
 func (q *Quota) limits(u *unstructured.Unstructured) {
 	for _, f := range []struct {
-		name string
-		into *quota.List
+		name   string
+		target *quota.List
 	}{{"min", &q.Min}, {"max", &q.Max}} {
 		value, ok, err := unstructured.NestedFieldNoCopy(u.Object, "spec", f.name)
-		amounts, is := value.(map[string]any)
+		amounts, isMap := value.(map[string]any)
 		switch {
 		case !ok || value == nil && err == nil:
-		case err != nil || !is:
-			q.wrong("spec.%s: %v is invalid; supported values: amounts by resource", f.name, value)
+		case err != nil || !isMap:
+			q.setInvalid("spec.%s: %v is invalid; supported values: amounts by resource", f.name, value)
 		default:
-			*f.into = q.amounts("spec."+f.name, amounts)
+			*f.target = q.amounts("spec."+f.name, amounts)
 		}
 	}
 }
 
-// annotated returns amounts by resource from an annotation; nil for none.
-func (q *Quota) annotated(notes map[string]string, key string) quota.List {
+// annotationAmounts returns amounts by resource from an annotation; nil for none.
+func (q *Quota) annotationAmounts(notes map[string]string, key string) quota.List {
 	text := notes[key]
 	if text == "" {
 		return nil
 	}
-	all, err := scheduling.ParseQuotaAmounts(key)(text)
+	quantities, err := scheduling.ParseQuotaAmounts(key)(text)
 	if err != nil {
-		q.wrong("annotation %v", err)
+		q.setInvalid("annotation %v", err)
 		return nil
 	}
 	l := quota.List{}
-	for name, n := range all {
+	for name, n := range quantities {
 		l[name] = amount(name, n)
 	}
 	return l
 }
 
-func (q *Quota) amounts(where string, all map[string]any) quota.List {
+func (q *Quota) amounts(path string, values map[string]any) quota.List {
 	l := quota.List{}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		value := all[name]
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := values[name]
 		n, err := resource.ParseQuantity(fmt.Sprint(value))
 		if err != nil {
-			q.wrong("%s.%s: %v is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
+			q.setInvalid("%s.%s: %v is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi", path, name, value)
 			continue
 		}
 		if l[name] = amount(name, n); n.Sign() < 0 {
-			q.wrong("%s.%s: %v is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
+			q.setInvalid("%s.%s: %v is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi", path, name, value)
 		}
 	}
 	return l
@@ -207,12 +210,12 @@ func AddDevices(l quota.List, claim *resourceapi.DeviceClaim) {
 		if e := request.Exactly; e != nil {
 			l[QuotaOfClass(e.DeviceClassName)] += devices(e.AllocationMode, e.Count)
 		}
-		most := quota.List{}
+		largest := quota.List{}
 		for _, sub := range request.FirstAvailable {
 			name := QuotaOfClass(sub.DeviceClassName)
-			most[name] = max(most[name], devices(sub.AllocationMode, sub.Count))
+			largest[name] = max(largest[name], devices(sub.AllocationMode, sub.Count))
 		}
-		for name, n := range most {
+		for name, n := range largest {
 			l[name] += n
 		}
 	}
@@ -241,21 +244,21 @@ func DevicesOf(claim *resourceapi.DeviceClaim) []string {
 	return slices.Sorted(maps.Keys(l))
 }
 
-// AddExtended adds the devices of a pod's extended resources to its usage; backs returns the class of a resource. A bound pod
+// AddExtended adds the devices of a pod's extended resources to its usage; classOf returns the class of a resource. A bound pod
 // without a claim has them from its node's kubelet.
-func AddExtended(l quota.List, pod *v1.Pod, backs func(resource string) string) {
+func AddExtended(l quota.List, pod *v1.Pod, classOf func(name string) string) {
 	if pod.Spec.NodeName != "" && pod.Status.ExtendedResourceClaimStatus == nil {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(l)) {
-		if class := backs(name); class != "" && l[name] > 0 {
+		if class := classOf(name); class != "" && l[name] > 0 {
 			l[QuotaOfClass(class)] += l[name]
 		}
 	}
 }
 
 // ClassOfQuota returns the class of the devices that a quota counts under a name, if the name is of that form.
-func ClassOfQuota(name string) (class string, is bool) {
+func ClassOfQuota(name string) (class string, ok bool) {
 	return strings.CutSuffix(name, v1.ResourceClaimsPerClass)
 }
 

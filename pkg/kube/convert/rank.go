@@ -46,11 +46,11 @@ var numberings = []numbering{
 func rank(pod *v1.Pod) (row string, index int, err error) {
 	for i := range numberings {
 		n := &numberings[i]
-		says := pod.Labels
+		values := pod.Labels
 		if n.annotation {
-			says = pod.Annotations
+			values = pod.Annotations
 		}
-		value, ok := says[n.key]
+		value, ok := values[n.key]
 		if !ok {
 			continue
 		}
@@ -75,17 +75,17 @@ func ownerRow(pod *v1.Pod) (string, error) {
 
 // groupRow returns the row of a group of a LeaderWorkerSet: its leader is in another StatefulSet.
 func groupRow(pod *v1.Pod) (string, error) {
-	return numbered(pod, scheduling.LabelLeaderWorkerSet, scheduling.LabelGroupIndex)
+	return numberedRow(pod, scheduling.LabelLeaderWorkerSet, scheduling.LabelGroupIndex)
 }
 
 // jobRow returns the row of a Job. A JobSet numbers its Jobs; without the number, their names sort by the names of the
 // ReplicatedJobs.
 func jobRow(pod *v1.Pod) (string, error) {
-	return numbered(pod, scheduling.LabelJobSet, scheduling.LabelGlobalIndex)
+	return numberedRow(pod, scheduling.LabelJobSet, scheduling.LabelGlobalIndex)
 }
 
-// numbered returns the row for a set and a number in labels.
-func numbered(pod *v1.Pod, set, number string) (string, error) {
+// numberedRow returns the row for a set and a number in labels.
+func numberedRow(pod *v1.Pod, set, number string) (string, error) {
 	value, ok := pod.Labels[number]
 	if !ok {
 		return ownerRow(pod)

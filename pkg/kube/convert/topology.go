@@ -46,12 +46,12 @@ type LeftOut struct {
 }
 
 // DetailStatus lists the named domains above the nodes, depth first, children by name, and counts the unnamed ones. As JSON the
-// list has at most so many bytes: it ends above the first layer that does not fit.
-func DetailStatus(t *topology.Tree, most int) (details []koordinator.TopologyDetail, unnamed int32, left []LeftOut) {
+// list has at most maxBytes bytes: it ends above the first layer that does not fit.
+func DetailStatus(t *topology.Tree, maxBytes int) (details []koordinator.TopologyDetail, unnamed int32, omissions []LeftOut) {
 	layers := t.LayerNames()
-	last, named := lastListed(t, most)
-	for l := last + 1; l < t.Depth(); l++ {
-		left = append(left, LeftOut{Layer: layers[l], Domains: named[l]})
+	lowestLayer, counts := lowestListedLayer(t, maxBytes)
+	for l := lowestLayer + 1; l < t.Depth(); l++ {
+		omissions = append(omissions, LeftOut{Layer: layers[l], Domains: counts[l]})
 	}
 	info := func(d topology.ID) koordinator.TopologyInfo {
 		return koordinator.TopologyInfo{TopologyLayer: layers[t.Layer(d)], TopologyName: t.Name(d)}
@@ -64,7 +64,7 @@ func DetailStatus(t *topology.Tree, most int) (details []koordinator.TopologyDet
 			unnamed++
 			continue
 		}
-		if t.Layer(d) > last {
+		if t.Layer(d) > lowestLayer {
 			continue
 		}
 		lo, hi := t.Nodes(d)
@@ -75,7 +75,7 @@ func DetailStatus(t *topology.Tree, most int) (details []koordinator.TopologyDet
 			parent := info(t.Parent(d))
 			detail.ParentTopologyInfo = &parent
 		}
-		if t.Layer(d) < last {
+		if t.Layer(d) < lowestLayer {
 			for k := range t.Children(d) {
 				if t.Named(k) {
 					detail.ChildTopologyNames = append(detail.ChildTopologyNames, t.Name(k))
@@ -84,7 +84,7 @@ func DetailStatus(t *topology.Tree, most int) (details []koordinator.TopologyDet
 		}
 		details = append(details, detail)
 	}
-	return details, unnamed, left
+	return details, unnamed, omissions
 }
 
 // The JSON size of an entry without its names and numbers: the entry itself, its parent, the list of its children, and each of
@@ -97,38 +97,38 @@ const (
 	numberBytes = len(`2147483647`)
 )
 
-// lastListed returns the lowest layer down to which all domains fit, at least the root's, and the number of named domains of
+// lowestListedLayer returns the lowest layer down to which all domains fit, at least the root's, and the number of named domains of
 // each layer. Sizes are upper limits, so that an oversized list need not be written first.
-func lastListed(t *topology.Tree, most int) (last int, named []int) {
+func lowestListedLayer(t *topology.Tree, maxBytes int) (lowestLayer int, counts []int) {
 	layers := t.LayerNames()
-	named = make([]int, t.Depth())
+	counts = make([]int, t.Depth())
 	bytes := make([]int, t.Depth()) // by layer, with what the layer adds to its parent
 	for d := topology.Root; int(d) < t.Len(); d++ {
 		if t.IsNode(d) || !t.Named(d) {
 			continue
 		}
-		l, name := t.Layer(d), inJSON(t.Name(d))
-		named[l]++
-		bytes[l] += entryBytes + name + inJSON(layers[l]) + inJSON(layers[l+1]) + numberBytes
+		l, name := t.Layer(d), jsonSize(t.Name(d))
+		counts[l]++
+		bytes[l] += entryBytes + name + jsonSize(layers[l]) + jsonSize(layers[l+1]) + numberBytes
 		if l > 0 {
 			parent := t.Parent(d)
-			bytes[l] += parentBytes + inJSON(layers[l-1]) + inJSON(t.Name(parent)) + childBytes + name
+			bytes[l] += parentBytes + jsonSize(layers[l-1]) + jsonSize(t.Name(parent)) + childBytes + name
 		}
 		if l+1 < t.Depth() {
 			bytes[l+1] += listBytes
 		}
 	}
 	sum := bytes[0] + len(`[]`)
-	for last+1 < t.Depth() && sum+bytes[last+1] <= most {
-		last++
-		sum += bytes[last]
+	for lowestLayer+1 < t.Depth() && sum+bytes[lowestLayer+1] <= maxBytes {
+		lowestLayer++
+		sum += bytes[lowestLayer]
 	}
-	return last, named
+	return lowestLayer, counts
 }
 
-// inJSON returns the maximal size of a text between its quotes. Domain names are label values, which need no escapes; layer
+// jsonSize returns the maximal size of a text between its quotes. Domain names are label values, which need no escapes; layer
 // names may be any text.
-func inJSON(text string) (n int) {
+func jsonSize(text string) (n int) {
 	for _, c := range []byte(text) {
 		n++
 		if c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c >= 0x7f {

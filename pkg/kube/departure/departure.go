@@ -75,8 +75,8 @@ const unseenFor = 10 * time.Second
 type Bundles struct {
 	// BundleOf is the bundle of a victim, by UID; a pod that is evicted alone has none.
 	BundleOf map[types.UID]gang.Ref
-	// Additional are the pods of these bundles that another eviction evicts alone, and that do not terminate yet. That eviction might spare them,
-	// and a bundle must not be left in part: so they are evicted, too.
+	// Additional are the pods of these bundles that another eviction evicts alone, and that do not terminate yet. That eviction might spare
+	// them, and a bundle must not be left in part: so they are evicted, too.
 	Additional []*v1.Pod
 
 	victims  *Victims              // its lock guards the following fields
@@ -262,7 +262,9 @@ type round struct {
 
 // each runs a request for some victims in parallel, until the eviction is not wanted any more or a victim must not be evicted. Victims of
 // broken bundles are requested in any case. It returns the victims with success, and those without an answer or with a temporary error.
-func (r *round) each(ctx context.Context, d *Eviction, victims []*v1.Pod, request func(context.Context, *v1.Pod) error) (done, remaining []*v1.Pod) {
+func (r *round) each(
+	ctx context.Context, d *Eviction, victims []*v1.Pod, request func(context.Context, *v1.Pod) error,
+) (done, remaining []*v1.Pod) {
 	errs := make([]error, len(victims))
 	requested := make([]bool, len(victims))
 	var stop atomic.Bool

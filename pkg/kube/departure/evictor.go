@@ -96,7 +96,9 @@ var ErrTaken = errors.New("another eviction has evicted the pod")
 // inTurn runs one request for a pod at a time, and none after an accepted one: two preemptors that need the capacity of one pod would evict
 // it twice.
 func (p *Evictor) inTurn(evict PreemptPod) PreemptPod {
-	return func(ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
+	return func(
+		ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string,
+	) (bool, error) {
 		accepted, done := p.Victims.turn(victim)
 		if accepted {
 			done(true)
@@ -117,7 +119,9 @@ const (
 // requeueOrEvict keeps an executor from deleting a member that is on its way back to the queue. The first rejected member of a gang at
 // Permit has all its members requeued, and the executor would find no waiting pod and delete them.
 func (p *Evictor) requeueOrEvict(evict PreemptPod) PreemptPod {
-	return func(ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
+	return func(
+		ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string,
+	) (bool, error) {
 		if source.GangOf(victim).IsZero() || p.Cache.Bound(victim) {
 			return evict(ctx, candidate, by, victim, plugin)
 		}

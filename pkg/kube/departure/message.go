@@ -23,7 +23,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// The texts of a victim's condition. Resume of the next process reads byQuota and byDelay: where quotas decide, priorities are not compared.
+// The texts of a victim's condition. Resume of the next process reads byQuota and byDelay: where quotas decide, priorities are not
+// compared.
 const (
 	toAccommodate = "preempting to accommodate "
 	byPriority    = toAccommodate + "a higher priority " // as kube-scheduler says it
@@ -76,7 +77,9 @@ func disrupted(by preemption.ExecutorPreemptor, victim *v1.Pod) *v1.PodCondition
 // withReason writes the reason and the preemptor's name into a victim's condition. The executor's own condition names neither.
 // A victim that is not bound yet is left to the executor, which requeues it.
 func (p *Evictor) withReason(evict PreemptPod) PreemptPod {
-	return func(ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
+	return func(
+		ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string,
+	) (bool, error) {
 		if p.Profile.GetWaitingPod(victim.UID) != nil || p.Profile.GetPodInPreBind(victim.UID) != nil {
 			return evict(ctx, candidate, by, victim, plugin)
 		}

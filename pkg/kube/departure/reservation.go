@@ -261,7 +261,8 @@ func (r *reservation) clearLower(ctx context.Context) error {
 			if !source.GangOf(pod).IsZero() || r.Cache.Priority(pod) >= r.Cache.Priority(r.Lowest) || pod.Status.NominatedNodeName == "" {
 				continue
 			}
-			errs = append(errs, onlyTemporary(ctx, r.Teller.Writer.Pod(ctx, pod, status.Waiting{Node: new(string)}), "cannot clear the nominated node", pod))
+			errs = append(errs,
+				onlyTemporary(ctx, r.Teller.Writer.Pod(ctx, pod, status.Waiting{Node: new(string)}), "cannot clear the nominated node", pod))
 		}
 	}
 	return first(errs)
@@ -291,7 +292,8 @@ func (r *reservation) reportVictims(accepted []*v1.Pod) {
 
 func (r *reservation) warn(message string) {
 	r.eachObject(func(o runtime.Object) {
-		r.Teller.Once("eviction of "+r.Group.Key.ID()+fmt.Sprintf(" %T", o), cache.Note{About: o, Warning: true, Reason: status.ReasonEvictionFailed, Message: message})
+		r.Teller.Once("eviction of "+r.Group.Key.ID()+fmt.Sprintf(" %T", o),
+			cache.Note{About: o, Warning: true, Reason: status.ReasonEvictionFailed, Message: message})
 	})
 }
 

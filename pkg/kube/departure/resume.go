@@ -32,7 +32,8 @@ func (p *Evictor) Resume() {
 		switch {
 		case p.hasPlace(pod):
 			node := pod.Status.NominatedNodeName
-			if w := nominated[node]; w == nil || p.Cache.Priority(pod) > p.Cache.Priority(w) || p.Cache.Priority(pod) == p.Cache.Priority(w) && pod.Name < w.Name {
+			if w := nominated[node]; w == nil || p.Cache.Priority(pod) > p.Cache.Priority(w) ||
+				p.Cache.Priority(pod) == p.Cache.Priority(w) && pod.Name < w.Name {
 				nominated[node] = pod
 			}
 		case p.isMarked(pod):
@@ -94,7 +95,8 @@ func (p *Evictor) resume(key gang.Ref, gangs []gang.Ref, pods []*v1.Pod, nominat
 // hasPlace returns whether a pod of this profile waits for its nominated node. A member's nomination stands for a reservation.
 func (p *Evictor) hasPlace(pod *v1.Pod) bool {
 	node := pod.Status.NominatedNodeName
-	if node == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || convert.Finished(pod) || pod.Spec.SchedulerName != p.Profile.ProfileName() {
+	if node == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || convert.Finished(pod) ||
+		pod.Spec.SchedulerName != p.Profile.ProfileName() {
 		return false
 	}
 	if source.GangOf(pod).IsZero() {
@@ -117,7 +119,8 @@ func (p *Evictor) isMarked(pod *v1.Pod) bool {
 // preemptorOf returns the preemptor that waits for some of these pods; nil if none.
 func (p *Evictor) preemptorOf(pods []*v1.Pod, nominated map[string]*v1.Pod) *v1.Pod {
 	for _, pod := range pods {
-		if by := nominated[pod.Spec.NodeName]; by != nil && (p.Cache.Priority(by) > p.Cache.Priority(pod) || forQuota(pod) || revoked(pod, p.Profile.ProfileName()) != "") {
+		if by := nominated[pod.Spec.NodeName]; by != nil &&
+			(p.Cache.Priority(by) > p.Cache.Priority(pod) || forQuota(pod) || revoked(pod, p.Profile.ProfileName()) != "") {
 			return by
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Terminating is the terminating pods that matter to a reservation, by node index. own are the pods on reserved nodes and the reservation's own
-// victims. If other nodes matter to the members, all are the terminating pods of all nodes.
+// Terminating is the terminating pods that matter to a reservation, by node index. own are the pods on reserved nodes and the
+// reservation's own victims. If other nodes matter to the members, all are the terminating pods of all nodes.
 type Terminating struct{ own, everywhere [][]*v1.Pod }
 
 // Leaving returns the terminating pods that matter to the reservation of the attempt's group, at a time.

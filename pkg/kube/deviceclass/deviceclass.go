@@ -34,8 +34,8 @@ type counted struct {
 }
 
 // New returns a counter over listers.
-func New(slices resourcelisters.ResourceSliceLister, classes resourcelisters.DeviceClassLister) Counter {
-	return Counter{slices: slices, classes: classes, cel: cel.NewCache(10, cel.Features{})}
+func New(resourceSlices resourcelisters.ResourceSliceLister, classes resourcelisters.DeviceClassLister) Counter {
+	return Counter{slices: resourceSlices, classes: classes, cel: cel.NewCache(10, cel.Features{})}
 }
 
 // ReadBacks returns the class of each extended resource: of several classes the newest, as the API server does.

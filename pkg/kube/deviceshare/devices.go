@@ -83,7 +83,10 @@ func (d *devices) of(node *v1.Node) (has *device.Node, number int64, invalid boo
 		if err != nil {
 			klog.Background().Error(err, "Cannot read a Device object: its node takes no pods with devices", "node", node.Name)
 		}
-		entry.node, entry.labels, entry.invalid, entry.parsed = n, node.Labels, err != nil, true
+		entry.node = n
+		entry.labels = node.Labels
+		entry.invalid = err != nil
+		entry.parsed = true
 	}
 	return entry.node, entry.number, entry.invalid
 }

@@ -56,7 +56,9 @@ func (p *Plugin) bindsFirst() error {
 	}
 	own, stock := slices.IndexFunc(plugins.Bind.Enabled, named(Name)), slices.IndexFunc(plugins.Bind.Enabled, named(names.DefaultBinder))
 	if own < 0 || stock >= 0 && stock < own || !slices.ContainsFunc(plugins.Reserve.Enabled, named(Name)) {
-		return fmt.Errorf("profile %s: plugin %s must be enabled at reserve, and at bind before %s: pods with devices would be bound without them", profile.ProfileName(), Name, names.DefaultBinder)
+		return fmt.Errorf(
+			"profile %s: plugin %s must be enabled at reserve, and at bind before %s: pods with devices would be bound without them",
+			profile.ProfileName(), Name, names.DefaultBinder)
 	}
 	return nil
 }

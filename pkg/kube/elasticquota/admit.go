@@ -148,7 +148,7 @@ func (r *Manager) ask(group *cache.Group, needed, surplus []gang.Member) quota.R
 	return a
 }
 
-func (r *Manager) want(p *v1.Pod, pays func(quota string) func(claimName) bool) quota.Want {
+func (r *Manager) want(p *v1.Pod, pays func(quotaName string) func(claimName) bool) quota.Want {
 	r.ensureKnown(p)
 	name, _ := r.quotaOf(p)
 	return quota.Want{Quota: name, Asks: r.requests(p, pays(name)), Fixed: convert.Fixed(p), Count: 1}
@@ -289,8 +289,8 @@ func (r *Manager) setLaterIfNotNext(id string, refusal *quota.Refusal) {
 	}
 }
 
-// ReservationExceeds returns what the quotas do not allow of a group's reservation; nil if the group may be bound there. soon says that they
-// allow it once the terminating pods are gone. The reservations of other waiting groups yield.
+// ReservationExceeds returns what the quotas do not allow of a group's reservation; nil if the group may be bound there. soon says that
+// they allow it once the terminating pods are gone. The reservations of other waiting groups yield.
 func (r *Manager) ReservationExceeds(group *cache.Group, terminates func(*v1.Pod) bool) (why *Explanation, soon bool) {
 	if !r.Active() {
 		return nil, false
@@ -392,7 +392,8 @@ func Sentence(r *quota.Refusal) string {
 	case quota.OverMax:
 		return fmt.Sprintf("%s, max %s, used %s. "+remedy+".", asks, amounts(r.Limit), amounts(used), amounts(missing))
 	case quota.OverMin:
-		return fmt.Sprintf("%s for non-preemptible pods, min %s, used by such pods %s. Such pods must fit min: raise min, or remove the pods' label %s.",
+		return fmt.Sprintf("%s for non-preemptible pods, min %s, used by such pods %s. Such pods "+
+			"must fit min: raise min, or remove the pods' label %s.",
 			asks, amounts(r.Limit), amounts(used), scheduling.LabelQuotaPreemptible)
 	case quota.Held:
 		return fmt.Sprintf("Quota %s: what is free is reserved for gang %s, which is starving.", r.Quota, shortNames([]string{r.Holder})[0])

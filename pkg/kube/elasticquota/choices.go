@@ -182,8 +182,7 @@ func (c *choiceSet) membersOf(chosen []int) []gang.Member {
 	return slices.DeleteFunc(slices.Clone(c.group.Pending), func(m gang.Member) bool { return !selected[m.Pod] })
 }
 
-// otherChoices returns further admitted choices. The chosen members pay for shared claims, so that each choice is checked once
-// more. r.mu is held.
+// otherChoices returns further admitted choices. The chosen members pay for shared claims: each choice is checked again. r.mu is held.
 func (r *Manager) otherChoices(c *choiceSet, first []gang.Member, most int) (all [][]gang.Member) {
 	if c == nil {
 		return nil
@@ -288,7 +287,9 @@ func (r *Manager) turnRefusal(group *cache.Group, needed []gang.Member, refusal 
 
 // leastRefusal returns the smallest request for the short resources among the group's choices, and its refusal: the message must not
 // overstate what is missing. r.mu is held.
-func (r *Manager) leastRefusal(group *cache.Group, needed []gang.Member, a quota.Request, refusal *quota.Refusal) (quota.Request, *quota.Refusal) {
+func (r *Manager) leastRefusal(
+	group *cache.Group, needed []gang.Member, a quota.Request, refusal *quota.Refusal,
+) (quota.Request, *quota.Refusal) {
 	c := r.choiceSet(group, needed)
 	if c == nil || refusal.Cause == quota.Broken {
 		return a, r.permanentRefusal(a, refusal)
@@ -328,7 +329,7 @@ func (r *Manager) Why(group *cache.Group, members []gang.Member) *Explanation {
 	return &Explanation{Sentence: Sentence(refusal), Text: Message(refusal, "gang's")}
 }
 
-// RecordTurn records whether members of a group that was admitted with other members wait for another quota's turn. The group is Later then.
+// RecordTurn records whether members of a group that was admitted with other members wait for another quota's turn (Later).
 func (r *Manager) RecordTurn(group *cache.Group, members []gang.Member) {
 	r.lock()
 	defer r.mu.Unlock()

@@ -254,8 +254,8 @@ func (c *VictimSearch) turns() (all []*quota.Turns) {
 
 // mayAll returns whether pods of some gangs may be evicted together, each gang in one of the turns.
 func mayAll(turns []*quota.Turns, pods map[string][]string) bool {
-	for gang := range pods {
-		if !slices.ContainsFunc(turns, func(t *quota.Turns) bool { return t.May(gang, pods) }) {
+	for gangID := range pods {
+		if !slices.ContainsFunc(turns, func(t *quota.Turns) bool { return t.May(gangID, pods) }) {
 			return false
 		}
 	}

@@ -165,7 +165,7 @@ func (r *Manager) requests(p *v1.Pod, pays func(claimName) bool) quota.List {
 
 // newPayers returns a function that lets the first pod asked about pay for each claim that is not paid for yet. The payments of reserved
 // members do not count.
-func (r *Manager) newPayers(reserved ...gang.Member) func(quota string) func(claimName) bool {
+func (r *Manager) newPayers(reserved ...gang.Member) func(quotaName string) func(claimName) bool {
 	paid := map[sharedClaim]bool{}
 	isReserved := map[string]bool{}
 	for _, m := range reserved {

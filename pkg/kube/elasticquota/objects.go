@@ -36,11 +36,13 @@ func (r *Manager) Resources() []cache.ExtraResource {
 	return []cache.ExtraResource{
 		{
 			Resource: convert.ElasticQuotas,
-			Set:      func(u *unstructured.Unstructured) { r.setObject(u, false) }, Drop: func(u *unstructured.Unstructured) { r.dropObject(u, false) },
+			Set:      func(u *unstructured.Unstructured) { r.setObject(u, false) },
+			Drop:     func(u *unstructured.Unstructured) { r.dropObject(u, false) },
 		},
 		{
 			Resource: convert.ElasticQuotasX,
-			Set:      func(u *unstructured.Unstructured) { r.setObject(u, true) }, Drop: func(u *unstructured.Unstructured) { r.dropObject(u, true) },
+			Set:      func(u *unstructured.Unstructured) { r.setObject(u, true) },
+			Drop:     func(u *unstructured.Unstructured) { r.dropObject(u, true) },
 		},
 	}
 }
@@ -250,8 +252,7 @@ func (r *Manager) builtInSpec(name string, own map[string]*object, limit map[str
 	return s
 }
 
-// schedulerPluginsSpec returns the parent of scheduler-plugins' quotas. Its max is the sum of their mins, for resources that all of
-// them name.
+// schedulerPluginsSpec returns the parent of scheduler-plugins' quotas. Its max is the sum of their mins, for resources that all name.
 func schedulerPluginsSpec(all []*object) quota.Spec {
 	s := quota.Spec{Name: SchedulerPluginsRoot, Inner: true, Max: quota.List{}}
 	first := true

@@ -57,8 +57,7 @@ func (r *Manager) reclaim(a quota.Request, within time.Duration, policy quota.Po
 	return search, gone
 }
 
-// ownReservation returns the pod of that name if it has no gang and has a reservation. The pod gives that up for another node. r.mu
-// is held.
+// ownReservation returns the pod of that name if it has no gang and has a reservation, which it gives up for another node. r.mu is held.
 func (r *Manager) ownReservation(gang string) []string {
 	name, isPod := strings.CutPrefix(gang, onePod)
 	if p := r.pods[name]; isPod && p != nil && p.state == quota.Reserved {

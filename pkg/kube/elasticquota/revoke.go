@@ -28,8 +28,7 @@ type revocations struct {
 	blocked   map[string]blockReason // by gang, the reported reason why nothing was evicted
 }
 
-// blockReason is why no pod was evicted for a gang. Budgets change without an event for quotas, so that such a gang is retried at
-// each check.
+// blockReason is why no pod was evicted for a gang. Budgets change without an event for quotas: the gang is retried at each check.
 type blockReason struct {
 	message   string
 	byBudgets bool

@@ -29,11 +29,11 @@ func Grace(pod *v1.Pod) time.Duration {
 
 // UIDs returns the pods of some bundles.
 func UIDs(bundles [][]*v1.Pod) map[types.UID]bool {
-	all := map[types.UID]bool{}
+	uids := map[types.UID]bool{}
 	for _, pods := range bundles {
 		for _, pod := range pods {
-			all[pod.UID] = true
+			uids[pod.UID] = true
 		}
 	}
-	return all
+	return uids
 }

@@ -29,7 +29,7 @@ type Gang struct {
 
 // Members returns the members of a gang that run or have a node assignment, and how many of them it needs.
 // cache.Cache.Placed is one.
-type Members func(gang.Ref) (pods []*v1.Pod, least int)
+type Members func(gang.Ref) (pods []*v1.Pod, minMember int)
 
 // Gangs returns the gangs of a gang group as victims: whole, or split into their sub-groups.
 func Gangs(c *cache.Cache, group []gang.Ref, members Members) (gangs []Gang) {
@@ -41,10 +41,10 @@ func Gangs(c *cache.Cache, group []gang.Ref, members Members) (gangs []Gang) {
 
 // NewGang returns a gang that is not split.
 func NewGang(c *cache.Cache, ref gang.Ref, members Members) Gang {
-	pods, least := members(ref)
-	g := Gang{Ref: ref, Pods: pods, Min: least, Joining: joining(c, ref, pods, least)}
+	pods, minMember := members(ref)
+	g := Gang{Ref: ref, Pods: pods, Min: minMember, Joining: joiningMembers(c, ref, pods, minMember)}
 	g.Above = c.Above(ref)
-	g.Short = len(pods) < least
+	g.Short = len(pods) < minMember
 	running, waiting := 0, 0
 	for _, pod := range pods {
 		switch {
@@ -55,13 +55,13 @@ func NewGang(c *cache.Cache, ref gang.Ref, members Members) Gang {
 			waiting++
 		}
 	}
-	g.Spare = bundle.Spare(running, waiting, least)
+	g.Spare = bundle.Spare(running, waiting, minMember)
 	return g
 }
 
-// joining returns the members of a started gang that wait at Permit to join the running ones: they may be requeued,
+// joiningMembers returns the members of a started gang that wait at Permit to join the running ones: they may be requeued,
 // and do not count as members that the gang can spare.
-func joining(c *cache.Cache, ref gang.Ref, pods []*v1.Pod, least int) map[types.UID]bool {
+func joiningMembers(c *cache.Cache, ref gang.Ref, pods []*v1.Pod, minMember int) map[types.UID]bool {
 	if !c.Started(ref) {
 		return nil // the running members are what is left of its start
 	}
@@ -72,7 +72,7 @@ func joining(c *cache.Cache, ref gang.Ref, pods []*v1.Pod, least int) map[types.
 		}
 	}
 	running := len(pods) - len(waiting)
-	if len(waiting) == 0 || running == 0 || running >= least && c.SubGroups(ref, pods) != nil { // they may complete a sub-group
+	if len(waiting) == 0 || running == 0 || running >= minMember && c.SubGroups(ref, pods) != nil { // they may complete a sub-group
 		return nil
 	}
 	return waiting
@@ -91,9 +91,9 @@ func (g Gang) split(c *cache.Cache) []Gang {
 	for i, s := range subGroups {
 		counts[i] = bundle.SubGroup{Policy: s.Policy, Size: s.Size, Least: s.Least, Members: len(s.Pods)}
 	}
-	parts, single := bundle.Split(g.Ref.ID(), counts, g.Spare)
+	parts, spare := bundle.Split(g.Ref.ID(), counts, g.Spare)
 	if parts == nil {
-		g.Spare = single
+		g.Spare = spare
 		return []Gang{g}
 	}
 	gangs := make([]Gang, len(parts))
@@ -106,43 +106,43 @@ func (g Gang) split(c *cache.Cache) []Gang {
 // IsPart returns whether a gang is a sub-group of one.
 func (g Gang) IsPart() bool { return g.Ref != g.Ref.Whole() }
 
-// without returns the gang without some evicted members, as bundle sees it, and how many members it loses. Members may have changed since
-// the victims were chosen: a gang with too few members is lost.
-func (g Gang) without(evicted map[types.UID]bool) (left bundle.Gang, lost int) {
-	left = bundle.Gang{Group: 1, Above: g.Above, Spare: g.Spare, Short: g.Short}
-	stay, running := 0, 0
+// withoutMembers returns the gang without some evicted members, as bundle sees it, and how many members it loses. Members may have
+// changed since the victims were chosen: a gang with too few members is lost.
+func (g Gang) withoutMembers(evicted map[types.UID]bool) (rest bundle.Gang, lost int) {
+	rest = bundle.Gang{Group: 1, Above: g.Above, Spare: g.Spare, Short: g.Short}
+	members, running := 0, 0
 	for _, pod := range g.Pods {
-		switch joins := g.Joining[pod.UID]; {
+		switch isJoining := g.Joining[pod.UID]; {
 		case !evicted[pod.UID]:
-			stay++
-			if !joins {
+			members++
+			if !isJoining {
 				running++
 			}
-		case !joins:
+		case !isJoining:
 			lost++
 		}
 	}
 	if g.IsPart() {
-		return left, lost
+		return rest, lost
 	}
-	left.Short = stay < g.Min
-	left.Spare = 0 // lost is 1 or 0 below
+	rest.Short = members < g.Min
+	rest.Spare = 0 // lost is 1 or 0 below
 	switch {
-	case lost > 0 && (g.Spare == 0 || running < g.Min), lost == 0 && len(g.Joining) == 0 && len(evicted) > 0 && left.Short:
-		return left, 1
+	case lost > 0 && (g.Spare == 0 || running < g.Min), lost == 0 && len(g.Joining) == 0 && len(evicted) > 0 && rest.Short:
+		return rest, 1
 	}
-	return left, 0
+	return rest, 0
 }
 
 // WholeBundles returns the bundles of gangs of a group that are evicted whole with some of their members, by their refs.
 // evicted is by gang.
 func WholeBundles(gangs []Gang, evicted map[gang.Ref]map[types.UID]bool) (bundles [][]gang.Ref) {
-	left := make([]bundle.Gang, len(gangs))
+	rest := make([]bundle.Gang, len(gangs))
 	lost := make([]int, len(gangs))
 	for i, g := range gangs {
-		left[i], lost[i] = g.without(evicted[g.Ref])
+		rest[i], lost[i] = g.withoutMembers(evicted[g.Ref])
 	}
-	for _, indexes := range bundle.SeparateBundles(left, bundle.Evicted(left, lost)) {
+	for _, indexes := range bundle.SeparateBundles(rest, bundle.Evicted(rest, lost)) {
 		var refs []gang.Ref
 		for _, i := range indexes {
 			refs = append(refs, gangs[i].Ref)
@@ -165,23 +165,23 @@ func BundlesOf(c *cache.Cache, victims []*v1.Pod) Bundles {
 	evicted := map[gang.Ref]map[types.UID]bool{}
 	for _, pod := range victims {
 		if ref := source.GangOf(pod); !ref.IsZero() && pod.DeletionTimestamp == nil {
-			note(evicted, ref, pod)
+			addEvicted(evicted, ref, pod)
 		}
 	}
 	b := Bundles{Of: map[types.UID]gang.Ref{}, Gangs: map[gang.Ref]gang.Ref{}}
-	seen := map[gang.Ref]bool{} // groups, by their first gang
+	visitedGroups := map[gang.Ref]bool{} // groups, by their first gang
 	for _, ref := range slices.Collect(maps.Keys(evicted)) {
 		group := c.Together(ref)
-		if seen[group[0]] {
+		if visitedGroups[group[0]] {
 			continue
 		}
-		seen[group[0]] = true
+		visitedGroups[group[0]] = true
 		gangs := Gangs(c, group, c.Placed)
 		for _, g := range gangs {
 			for _, pod := range g.Pods {
-				if whole := evicted[g.Ref.Whole()]; g.IsPart() && whole[pod.UID] {
-					note(evicted, g.Ref, pod)
-					delete(whole, pod.UID)
+				if gangVictims := evicted[g.Ref.Whole()]; g.IsPart() && gangVictims[pod.UID] {
+					addEvicted(evicted, g.Ref, pod)
+					delete(gangVictims, pod.UID)
 				}
 			}
 		}
@@ -197,7 +197,7 @@ func BundlesOf(c *cache.Cache, victims []*v1.Pod) Bundles {
 	return b
 }
 
-func note(evicted map[gang.Ref]map[types.UID]bool, ref gang.Ref, pod *v1.Pod) {
+func addEvicted(evicted map[gang.Ref]map[types.UID]bool, ref gang.Ref, pod *v1.Pod) {
 	if evicted[ref] == nil {
 		evicted[ref] = map[types.UID]bool{}
 	}
@@ -205,32 +205,32 @@ func note(evicted map[gang.Ref]map[types.UID]bool, ref gang.Ref, pod *v1.Pod) {
 }
 
 // WithBundles returns pods with all running pods of their bundles, and the gangs that are evicted whole, by name.
-func WithBundles(c *cache.Cache, pods []*v1.Pod) (all []*v1.Pod, whole []gang.Ref) {
+func WithBundles(c *cache.Cache, pods []*v1.Pod) (victims []*v1.Pod, wholeGangs []gang.Ref) {
 	b := BundlesOf(c, pods)
-	all = slices.Clone(pods)
-	listed := UIDs([][]*v1.Pod{pods})
+	victims = slices.Clone(pods)
+	victimUIDs := UIDs([][]*v1.Pod{pods})
 	for _, ref := range SortedRefs(b.Gangs) {
 		ref = ref.Whole()
-		if slices.Contains(whole, ref) {
+		if slices.Contains(wholeGangs, ref) {
 			continue
 		}
-		runs := false
+		survives := false
 		for _, g := range Gangs(c, []gang.Ref{ref}, c.Placed) {
 			if _, evicted := b.Gangs[g.Ref]; !evicted {
-				runs = true
+				survives = true
 				continue
 			}
 			for _, pod := range g.Pods {
-				if pod.Spec.NodeName != "" && !listed[pod.UID] {
-					listed[pod.UID], all = true, append(all, pod)
+				if pod.Spec.NodeName != "" && !victimUIDs[pod.UID] {
+					victimUIDs[pod.UID], victims = true, append(victims, pod)
 				}
 			}
 		}
-		if !runs {
-			whole = append(whole, ref)
+		if !survives {
+			wholeGangs = append(wholeGangs, ref)
 		}
 	}
-	return all, whole
+	return victims, wholeGangs
 }
 
 // SortedRefs returns the keys of a map by name.

@@ -17,20 +17,20 @@ type Sizes quota.List
 
 // SizesFor returns the sizes for some members.
 func SizesFor(members []*v1.Pod) Sizes {
-	most := quota.List{}
+	largest := quota.List{}
 	for _, pod := range members {
 		for name, n := range convert.Requests(pod) {
-			most[name] = max(most[name], n)
+			largest[name] = max(largest[name], n)
 		}
 	}
-	return Sizes(most)
+	return Sizes(largest)
 }
 
 // Of returns a pod's requests in thousandths of the largest member, for the resource with the largest part.
 func (s Sizes) Of(requests quota.List) (size int64) {
 	for name, n := range requests {
-		if most := s[name]; most > 0 {
-			size = max(size, int64(float64(n)/float64(most)*1000))
+		if largest := s[name]; largest > 0 {
+			size = max(size, int64(float64(n)/float64(largest)*1000))
 		}
 	}
 	return size
@@ -40,22 +40,22 @@ func (s Sizes) Of(requests quota.List) (size int64) {
 type Standing struct {
 	Leads map[types.UID]int // 1 for members that other members depend on
 
-	started int64 // Unix nanoseconds; of all members, so that start times do not decide where ranks do
-	alone   bool  // each member counts as old as it is: the gang can spare members, and they have no ranks
+	startTime int64 // Unix nanoseconds; of all members, so that start times do not decide where ranks do
+	perMember bool  // each member counts as old as it is: the gang can spare members, and they have no ranks
 }
 
 // StartedOf returns when a member started as far as that decides, in Unix nanoseconds.
 func (s Standing) StartedOf(pod *v1.Pod) int64 {
-	if s.alone {
+	if s.perMember {
 		return convert.Started(pod)
 	}
-	return s.started
+	return s.startTime
 }
 
 // StandingOf returns the standing of the members of a gang. A gang that can spare members counts as young as its youngest member, any other
 // gang as old as its oldest.
 func StandingOf(g Gang) Standing {
-	s := Standing{Leads: map[types.UID]int{}, alone: g.Spare > 0}
+	s := Standing{Leads: map[types.UID]int{}, perMember: g.Spare > 0}
 	owners := map[types.UID]bool{}
 	for _, pod := range g.Pods {
 		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
@@ -63,11 +63,11 @@ func StandingOf(g Gang) Standing {
 		}
 	}
 	for i, pod := range g.Pods {
-		started := convert.Started(pod)
-		if i == 0 || (started > s.started) == (g.Spare > 0) {
-			s.started = started
+		startTime := convert.Started(pod)
+		if i == 0 || (startTime > s.startTime) == (g.Spare > 0) {
+			s.startTime = startTime
 		}
-		s.alone = s.alone && Rank(pod) == 0
+		s.perMember = s.perMember && Rank(pod) == 0
 		if owners[pod.UID] || convert.StartsOthers(pod) {
 			s.Leads[pod.UID] = 1
 		}

@@ -130,7 +130,11 @@ func (c *Counter) NodeLocal() *Counter {
 	alone := *c
 	alone.state = skipping(c.state, unkeyed)
 	alone.afterFirst, alone.afterRelease = alone.state, alone.state
-	alone.allowedNodes, alone.restrictedBy, alone.pages, alone.rejectedBy, alone.fills = nil, nil, nil, &pluginSet{}, nil
+	alone.allowedNodes = nil
+	alone.restrictedBy = nil
+	alone.pages = nil
+	alone.rejectedBy = &pluginSet{}
+	alone.fills = nil
 	if alone.reads = alone.readsOf(); alone.reads.resources {
 		alone.fills = &fills{}
 	}
@@ -319,7 +323,9 @@ func (w *world) fill(ctx context.Context) offer.Slots {
 // fillFrom starts with a guess, which only saves work. Adding members never makes a Filter more lenient:
 // if the guessed member passes, all before it do. Otherwise counting starts from one.
 func (w *world) fillFrom(ctx context.Context, guess offer.Slots) offer.Slots {
-	start, node, state := w, w.node, w.state
+	start := w
+	node := w.node
+	state := w.state
 	if guess > 1 {
 		w = &world{Counter: start.Counter, node: node, state: state}
 		if !w.put(ctx, guess-1) || !w.passes(ctx) {

@@ -128,7 +128,9 @@ func (s *Trial) preFilter(kind int) preFiltered {
 	}
 	pre := preFiltered{done: true, state: framework.NewCycleState()}
 	result, status, with := s.profile.RunPreFilterPlugins(s.ctx, pre.state, s.pages.asked(s.kinds[kind]))
-	pre.result, pre.restrictedBy, pre.rejected = result, sets.List(with), !status.IsSuccess()
+	pre.result = result
+	pre.restrictedBy = sets.List(with)
+	pre.rejected = !status.IsSuccess()
 	if pre.rejected {
 		s.rejectedBy.add(append(pre.restrictedBy, status.Plugin())...)
 	}

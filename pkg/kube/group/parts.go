@@ -163,7 +163,9 @@ func (g *Group) parts(r *Record) *parts {
 // shortage says which policy selects no pod, or has too few complete sub-groups; "" if none.
 func (p *parts) shortage(policies []source.SubGroups, members map[string]*v1.Pod) string {
 	for i := range policies {
-		policy, selected, complete := &policies[i], false, 0
+		policy := &policies[i]
+		selected := false
+		complete := 0
 		for _, pod := range members {
 			selected = selected || policy.Of(pod) != ""
 		}
@@ -225,8 +227,8 @@ func (g *Group) choose(p *parts, index, need int, policies []source.SubGroups) (
 	whole := g.Gangs[index]
 	if g.Choice == nil {
 		g.Choice = &choice.Choice{}
-		for _, gang := range g.Gangs {
-			g.Choice.Gangs = append(g.Choice.Gangs, choice.Gang{Need: gang.Need})
+		for _, groupGang := range g.Gangs {
+			g.Choice.Gangs = append(g.Choice.Gangs, choice.Gang{Need: groupGang.Need})
 		}
 	}
 	lost := 0
@@ -263,7 +265,10 @@ func (g *Group) choose(p *parts, index, need int, policies []source.SubGroups) (
 		}
 		parts = append(parts, part)
 		partGang := whole
-		partGang.Ref, partGang.Min, partGang.Need, partGang.Started = whole.Ref.Part(s.name), s.placed+part.Need+follow, part.Need, s.placed
+		partGang.Ref = whole.Ref.Part(s.name)
+		partGang.Min = s.placed + part.Need + follow
+		partGang.Need = part.Need
+		partGang.Started = s.placed
 		out = append(out, partGang)
 	}
 	g.Choice.Gangs = slices.Concat(g.Choice.Gangs[:index], parts, g.Choice.Gangs[index+1:])

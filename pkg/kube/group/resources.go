@@ -57,7 +57,9 @@ func (s rest) upTo(name v1.ResourceName, shares int64) int64 {
 
 // number returns a name for a share: its number, and the amounts of it that other pods cover.
 func (s rest) number(share int, others map[v1.ResourceName]int64) string {
-	number, parts, previous := strconv.Itoa(share), "", int64(share)-1
+	number := strconv.Itoa(share)
+	parts := ""
+	previous := int64(share) - 1
 	for _, name := range slices.Sorted(maps.Keys(s.amounts)) {
 		parts += standInMark + strconv.FormatInt(max(0, min(others[name], s.upTo(name, previous+1))-s.upTo(name, previous)), 10)
 	}

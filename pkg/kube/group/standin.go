@@ -27,7 +27,9 @@ func (r *Record) StandIns() (members []gang.Member, pods []*v1.Pod) {
 		return nil, nil
 	}
 	leader := r.Pods[slices.MinFunc(slices.Collect(maps.Keys(r.Pods)), topology.CompareNames)]
-	exist, total, number := len(r.Pods)+len(r.Finished), r.Declared.Total, strconv.Itoa
+	exist := len(r.Pods) + len(r.Finished)
+	total := r.Declared.Total
+	number := strconv.Itoa
 	if total == 0 {
 		rest, others := r.rest(leader), r.requests(leader)
 		exist, total = rest.covered(others)

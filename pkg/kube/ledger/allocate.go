@@ -171,7 +171,9 @@ func (r *claimRehearsal) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInf
 	if why != "" {
 		return unschedulable(why)
 	}
-	taken.pod, taken.node, taken.claims = pod, node.Node().Name, ask
+	taken.pod = pod
+	taken.node = node.Node().Name
+	taken.claims = ask
 	if len(ask) > 0 {
 		results, err := r.allocate(ctx, node.Node(), ask)
 		switch {

@@ -25,7 +25,9 @@ func (l *claims) futureClaim(pod *v1.Pod, ref *v1.PodResourceClaim) *resourceapi
 		return nil
 	}
 	c := &resourceapi.ResourceClaim{Spec: template.Spec.Spec}
-	c.Namespace, c.Name, c.UID = pod.Namespace, pod.Name+"-"+ref.Name, pod.UID+types.UID("/"+ref.Name)
+	c.Namespace = pod.Namespace
+	c.Name = pod.Name + "-" + ref.Name
+	c.UID = pod.UID + types.UID("/"+ref.Name)
 	return c
 }
 

@@ -22,9 +22,8 @@ func (a *Attempt) Class() string {
 	return b.String()
 }
 
-// RequestKey returns a key for everything except nodes, pods beside the snapshot and running gangs that decides whether an eviction helps the
-// group.
-// It returns "" if no such key exists: Filters look beyond the node, or a limit that expires applies.
+// RequestKey returns a key for everything except nodes, pods beside the snapshot and running gangs that decides whether an eviction helps
+// the group. It returns "" if no such key exists: Filters look beyond the node, or a limit that expires applies.
 func (a *Attempt) RequestKey() string {
 	g := a.Group
 	if !a.counted || a.partial() || g.Held+len(g.Places) > 0 {

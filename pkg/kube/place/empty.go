@@ -88,7 +88,9 @@ func (b *emptyNodes) move(tree *topology.Tree, nodes []fwk.NodeInfo) {
 			infos[i], objects[i] = b.nodes[previous], b.objects[previous]
 		}
 	}
-	b.tree, b.nodes, b.objects = tree, infos, objects
+	b.tree = tree
+	b.nodes = infos
+	b.objects = objects
 	b.changes++
 }
 
@@ -129,9 +131,16 @@ func (a *Attempt) emptyFor(ctx context.Context, kinds []kind) (*Attempt, int) {
 	b := *a
 	var changes int
 	b.Nodes, changes = empty.show(a.Net.Tree, a.allNodes)
-	b.excluded, b.beside, b.besideSurplus, b.limited, b.ignoreLimits, b.work = false, nil, nil, activeLimits{}, true, nil
+	b.excluded = false
+	b.beside = nil
+	b.besideSurplus = nil
+	b.limited = activeLimits{}
+	b.ignoreLimits = true
+	b.work = nil
 	b.answers = &answers{}
-	b.kinds, b.counts, b.pages = slices.Clone(kinds), make([]fit.Counts, len(kinds)), nil
+	b.kinds = slices.Clone(kinds)
+	b.counts = make([]fit.Counts, len(kinds))
+	b.pages = nil
 	for k := range b.kinds {
 		b.kinds[k].counter = b.kinds[k].counter.WithoutClosedDomains()
 		b.counts[k] = empty.memory.Count(ctx, b.kinds[k].counter, b.Nodes, nil)

@@ -35,7 +35,9 @@ func (l *layouts) get(c *cache.Cache, nodes []fwk.NodeInfo) (found *layout, soft
 		return l.last, l.softTainted > 0
 	}
 	l.softTainted = 0
-	l.infos, l.objects, l.generations = nodes, make([]*v1.Node, len(nodes)), make([]int64, len(nodes))
+	l.infos = nodes
+	l.objects = make([]*v1.Node, len(nodes))
+	l.generations = make([]int64, len(nodes))
 	for i, n := range nodes {
 		l.objects[i], l.generations[i] = n.Node(), fit.Generation(n)
 		l.softTainted += softTaints(n.Node())

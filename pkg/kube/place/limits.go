@@ -245,7 +245,10 @@ func (a *Attempt) OnlyLimitsPreventPlan(ctx context.Context) bool {
 		return false
 	}
 	b := *a
-	b.Nodes, b.kinds, b.limited, b.ignoreLimits = a.allNodes, slices.Clone(a.kinds), activeLimits{}, true
+	b.Nodes = a.allNodes
+	b.kinds = slices.Clone(a.kinds)
+	b.limited = activeLimits{}
+	b.ignoreLimits = true
 	_, refusal, err := b.Plan(ctx)
 	return refusal == nil && err == nil
 }

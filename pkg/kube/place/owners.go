@@ -23,7 +23,10 @@ type Owners struct {
 // WithOwners returns the attempt counted again under Owners.
 func (a *Attempt) WithOwners(ctx context.Context, owners *Owners) (*Attempt, error) {
 	owned := *a
-	owned.owners, owned.kinds, owned.kindOf, owned.limited = owners, nil, nil, activeLimits{}
+	owned.owners = owners
+	owned.kinds = nil
+	owned.kindOf = nil
+	owned.limited = activeLimits{}
 	_, err := owned.count(ctx)
 	return &owned, err
 }

@@ -84,7 +84,9 @@ func (a *Attempt) pin(r *plan.Refusal) *Pin {
 	}
 	for _, t := range r.TooLarge {
 		if !t.JoinsRunning && !a.optional(r, t.Gangs) {
-			p.Layer, p.Want, p.Capacity = t.Layer, t.Want, t.Best.Slots
+			p.Layer = t.Layer
+			p.Want = t.Want
+			p.Capacity = t.Best.Slots
 			break
 		}
 	}

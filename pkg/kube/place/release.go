@@ -21,7 +21,9 @@ func (a *Attempt) AfterRelease(ctx context.Context) (*Attempt, error) {
 // withPages returns the attempt with other ledger pages.
 func (a *Attempt) withPages(ctx context.Context, pages fit.Pages) (*Attempt, error) {
 	b := *a
-	b.pages, b.kinds, b.limited = pages, slices.Clone(a.kinds), activeLimits{}
+	b.pages = pages
+	b.kinds = slices.Clone(a.kinds)
+	b.limited = activeLimits{}
 	b.answers = &answers{}
 	for k := range b.kinds {
 		c, err := fit.NewCounter(ctx, a.profile, b.kinds[k].pod, pages...)

@@ -21,7 +21,9 @@ func (a *Attempt) respectReservations(ctx context.Context, found Outcome) (Outco
 		return found, nil
 	}
 	b := *a
-	b.beside, b.kinds, b.limited = maps.Clone(a.beside), slices.Clone(a.kinds), activeLimits{}
+	b.beside = maps.Clone(a.beside)
+	b.kinds = slices.Clone(a.kinds)
+	b.limited = activeLimits{}
 	for i, pods := range a.besideSurplus {
 		b.beside[i] = slices.Concat(b.beside[i], pods)
 	}

@@ -56,7 +56,7 @@ func (l *listeners) note(pod *v1.Pod, listens bool, mayBeQueued func(types.Names
 }
 
 // list returns the listeners if there are at most limit.
-func (l *listeners) list(limit int) (names []types.NamespacedName, few bool) {
+func (l *listeners) list(limit int) (pods []types.NamespacedName, few bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.pods) > limit {

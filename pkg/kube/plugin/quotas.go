@@ -393,7 +393,10 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, tried []Trial, 
 		}
 		if c == nil {
 			c = p.overQuota(t.Attempt, why)
-			c.others, c.cause.Evictable, c.partial, c.untried = others, true, several, untried
+			c.others = others
+			c.cause.Evictable = true
+			c.partial = several
+			c.untried = untried
 		}
 	}
 	if c != nil {
@@ -407,7 +410,9 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, tried []Trial, 
 			if !c.partial { // one choice that may fit some time is enough
 				s := p.shortage(ctx, o.Attempt, o.Refusal)
 				if plugins = s.Plugins; s.Never == nil {
-					c.partial, c.attempt, c.refusal = true, o.Attempt, o.Refusal
+					c.partial = true
+					c.attempt = o.Attempt
+					c.refusal = o.Refusal
 				}
 			}
 			c.alternatives.add(plugins)

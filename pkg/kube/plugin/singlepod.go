@@ -91,11 +91,11 @@ func (p *Plugin) evictSinglePod(ctx context.Context, a *place.Attempt, pod *v1.P
 	if refusal == nil && p.quotas.Why(a.Group, a.Group.Pending) == nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // capacity is free: an eviction does not help
 	}
-	node, preemption := p.Preemptor.Evict(ctx, a, pod)
+	node, outcome := p.Preemptor.Evict(ctx, a, pod)
 	if node != "" {
 		return answer(fwk.Success, node, "preemption: node "+node+" is reserved for the pod until pods there, or in its quotas, have terminated.")
 	}
-	s := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podMessage(a, pod, preemption, nodes))
+	s := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podMessage(a, pod, outcome, nodes))
 	return framework.NewPostFilterResultWithNominatedNode(""), s
 }
 
@@ -110,12 +110,12 @@ func (p *Plugin) waitsForVictims(ctx context.Context, a *place.Attempt) bool {
 }
 
 // podMessage says why no pod is evicted for a pod without a gang, in kube-scheduler's words.
-func podMessage(a *place.Attempt, pod *v1.Pod, preemption status.Preemption, nodes fwk.NodeToStatusReader) string {
-	switch preemption {
+func podMessage(a *place.Attempt, pod *v1.Pod, outcome status.Preemption, nodes fwk.NodeToStatusReader) string {
+	switch outcome {
 	case status.PreemptionOff:
 		return ""
 	case status.PreemptionNever:
-		return preemption.ForPod(0, 0)
+		return outcome.ForPod(0, 0)
 	}
 	const noHelp, noVictims = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
 	d := framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}
@@ -126,7 +126,7 @@ func podMessage(a *place.Attempt, pod *v1.Pod, preemption status.Preemption, nod
 		}
 		n++
 		why := noHelp
-		if preemption == status.PreemptionNoVictims && (nodes == nil || nodes.Get(node.Node().Name).Code() == fwk.Unschedulable) {
+		if outcome == status.PreemptionNoVictims && (nodes == nil || nodes.Get(node.Node().Name).Code() == fwk.Unschedulable) {
 			why = noVictims
 		}
 		d.NodeToStatus.Set(node.Node().Name, fwk.NewStatus(fwk.Unschedulable, why))

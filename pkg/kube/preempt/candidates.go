@@ -75,7 +75,9 @@ func (n onNode) gone(victims []int) []*v1.Pod {
 // pending member or may be evicted by its quotas. It is evicted with its group, or with its gang if the group may run on, or alone if its
 // gang can spare it. Pods that take longer than grace to terminate are no victims. assumed are pods that count as terminating; nil is
 // none. limits is as for claim.
-func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, limits extent, assumed map[types.UID]bool) *candidates {
+func (p *Preemptor) candidates(
+	ctx context.Context, a *place.Attempt, grace time.Duration, limits extent, assumed map[types.UID]bool,
+) *candidates {
 	claim := p.claim(a.Group, grace, limits)
 	c := &candidates{
 		Attempt: a, cache: p.Cache, byNode: p.memory.takeSpare(len(a.Nodes)), limits: p.listBudgets(),
@@ -86,7 +88,8 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 	late := make([]bool, len(a.Nodes))
 	rule := p.rule(a, claim)
 	mayEvict := func(pod *v1.Pod) bool {
-		return eligible.TimeToTerminate(pod, now) <= grace && (limits.highest == nil || p.Cache.Priority(pod) <= *limits.highest) && rule.Allows(pod)
+		return eligible.TimeToTerminate(pod, now) <= grace &&
+			(limits.highest == nil || p.Cache.Priority(pod) <= *limits.highest) && rule.Allows(pod)
 	}
 	gangs := c.listGangs(a.Group.Whole(), c.onNodes(), mayEvict)
 	found, blocks := make([]bool, len(a.Nodes)), make([]bool, len(a.Nodes))
@@ -106,7 +109,9 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 		found[i] = len(entry.victims)+len(entry.terminating) > 0
 		blocks[i] = slices.ContainsFunc(entry.pods, a.KeptOffBy) || slices.ContainsFunc(entry.terminating, a.KeptOffBy)
 	})
-	c.exist, c.late, c.blocksOthers = slices.Contains(found, true), slices.Contains(late, true), slices.Contains(blocks, true)
+	c.exist = slices.Contains(found, true)
+	c.late = slices.Contains(late, true)
+	c.blocksOthers = slices.Contains(blocks, true)
 	return c
 }
 
@@ -131,7 +136,10 @@ func (c *candidates) addVictim(entry *onNode, pod *v1.Pod, gangs map[gang.Ref]in
 	victim := c.victim(pod)
 	if g > 0 && !c.joining[pod.UID] {
 		standing := c.standings[g-1]
-		victim.Gang, victim.Started, victim.Leads, victim.Rank = g, standing.StartedOf(pod), standing.Leads[pod.UID] > 0, eligible.Rank(pod)
+		victim.Gang = g
+		victim.Started = standing.StartedOf(pod)
+		victim.Leads = standing.Leads[pod.UID] > 0
+		victim.Rank = eligible.Rank(pod)
 	}
 	entry.victims, entry.pods = append(entry.victims, victim), append(entry.pods, pod)
 }
@@ -195,10 +203,15 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 		}
 		maps.Copy(c.joining, running.Joining)
 		requeues := slices.ContainsFunc(running.Pods, func(p *v1.Pod) bool { return running.Joining[p.UID] && mayEvict(p) })
-		g := evict.Gang{Gang: running.Gang, Whole: !slices.ContainsFunc(running.Pods, func(p *v1.Pod) bool { return !mayEvict(p) }) && c.mayAll(running.Pods)}
+		g := evict.Gang{
+			Gang: running.Gang, Whole: !slices.ContainsFunc(running.Pods, func(p *v1.Pod) bool { return !mayEvict(p) }) && c.mayAll(running.Pods),
+		}
 		g.Group = group
 		allVictims, someVictims = allVictims && g.Whole, someVictims || g.Spare > 0 || requeues || g.Whole && len(g.Above) > 0
-		gangs, names, runs, joined = append(gangs, g), append(names, running.Ref), append(runs, running.Pods), append(joined, requeues)
+		gangs = append(gangs, g)
+		names = append(names, running.Ref)
+		runs = append(runs, running.Pods)
+		joined = append(joined, requeues)
 		standings = append(standings, eligible.StandingOf(running))
 		if running.IsPart() {
 			c.split(running)
@@ -212,7 +225,9 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 			v := c.unshaped(p, convert.Requests(p))
 			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
 		}
-		c.gangs, c.runningPods, c.standings = append(c.gangs, g), append(c.runningPods, runs[i]), append(c.standings, standings[i])
+		c.gangs = append(c.gangs, g)
+		c.runningPods = append(c.runningPods, runs[i])
+		c.standings = append(c.standings, standings[i])
 		if allVictims || g.Spare > 0 || joined[i] || g.Whole && len(g.Above) > 0 {
 			numbers[names[i]] = len(c.gangs)
 		}
@@ -349,7 +364,8 @@ func (c *candidates) victim(pod *v1.Pod) evict.Victim {
 // unshaped returns a victim with its costs alone. A pod at Permit is not healthy yet, so that no budget counts it.
 func (c *candidates) unshaped(pod *v1.Pod, requests quota.List) evict.Victim {
 	v := evict.Victim{
-		Name: convert.PodKey(pod), Priority: c.cache.Priority(pod), Pending: c.atPermit[pod.UID], Started: convert.Started(pod), Size: c.sizes.Of(requests),
+		Name: convert.PodKey(pod), Priority: c.cache.Priority(pod), Pending: c.atPermit[pod.UID],
+		Started: convert.Started(pod), Size: c.sizes.Of(requests),
 	}
 	if !v.Pending {
 		v.Budgets = c.budgetsOf(pod)

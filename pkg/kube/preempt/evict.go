@@ -17,7 +17,9 @@ import (
 
 // Evict looks for victims, reserves their capacity and evicts them. It returns the representative's node if there are victims. alternatives
 // are attempts for other members of the group; the cheapest attempt is taken.
-func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, representative *v1.Pod, alternatives ...*place.Attempt) (node string, verdict Verdict) {
+func (p *Preemptor) Evict(
+	ctx context.Context, a *place.Attempt, representative *v1.Pod, alternatives ...*place.Attempt,
+) (node string, verdict Verdict) {
 	a, found, verdict := p.overChoices(ctx, append([]*place.Attempt{a}, alternatives...))
 	if found == nil {
 		return "", verdict
@@ -41,7 +43,8 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, representative 
 	own, earlier := a.Split(found.Places)
 	p.Meter.Preemption(len(found.gone))
 	p.Reserve(ctx, departure.Reservation{
-		Group: a.Group, Lowest: a.Lowest(), Representative: representative, Domain: a.Domain(found.Places), Evicted: gone, Places: found.Places, Why: why,
+		Group: a.Group, Lowest: a.Lowest(), Representative: representative, Domain: a.Domain(found.Places), Evicted: gone,
+		Places: found.Places, Why: why,
 		Planned: gang.Planned{
 			Group: a.Group.Key, Places: own, Future: earlier, Reserved: true, InOrder: found.InOrder || a.Ordered(),
 			Until: p.Clock.Now().Add(max(longestGrace(gone), longest(found.awaits, p.Clock.Now())) + p.Limits().Leave),
@@ -100,7 +103,8 @@ func (p *Preemptor) overChoices(ctx context.Context, attempts []*place.Attempt) 
 		if s != nil && (found == nil || s.before(found)) {
 			best, found = attempt, s
 		}
-		if i == 0 || result == NoVictims && verdict == NoHelp || (result == NoVictims || result == NoHelp) && (verdict == Untried || verdict == LeftOut) {
+		if i == 0 || result == NoVictims && verdict == NoHelp ||
+			(result == NoVictims || result == NoHelp) && (verdict == Untried || verdict == LeftOut) {
 			result = verdict
 		}
 	}

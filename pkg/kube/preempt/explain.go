@@ -46,9 +46,13 @@ func (p *Preemptor) explain(ctx context.Context, a *place.Attempt, e *solution) 
 func explanation(tree *topology.Tree, choice evict.Choice) status.Explanation {
 	out := status.Explanation{Won: domainName(tree, choice.Considered[0].Domain), Rule: choice.Rule}
 	for _, c := range choice.Considered {
-		d := status.ConsideredDomain{Domain: domainName(tree, c.Domain), Possible: c.Outcome == evict.Possible, Untried: c.Outcome == evict.Untried}
+		d := status.ConsideredDomain{
+			Domain: domainName(tree, c.Domain), Possible: c.Outcome == evict.Possible, Untried: c.Outcome == evict.Untried,
+		}
 		if d.Possible {
-			d.EvictionCost = &status.EvictionCost{Violations: c.Cost.Violations, Pods: c.Cost.Pods, SentBack: c.Cost.Requeued, HighestPriority: c.Cost.Highest, Sum: c.Cost.Sum}
+			d.EvictionCost = &status.EvictionCost{
+				Violations: c.Cost.Violations, Pods: c.Cost.Pods, SentBack: c.Cost.Requeued, HighestPriority: c.Cost.Highest, Sum: c.Cost.Sum,
+			}
 		}
 		out.Considered = append(out.Considered, d)
 	}

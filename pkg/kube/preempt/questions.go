@@ -11,8 +11,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Candidates returns, by node index, the candidates for an attempt and the terminating pods, however long these take. noVictims says that there
-// are none. A search for victims starts from them; its choice is not predicted.
+// Candidates returns, by node index, the candidates for an attempt and the terminating pods, however long these take. noVictims says that
+// there are none. A search for victims starts from them; its choice is not predicted.
 func (p *Preemptor) Candidates(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, noVictims bool) {
 	c := p.candidates(ctx, a, eligible.NoTimeLimit, allBelow, nil)
 	return c.goneWith(c.allPicks()), !c.exist

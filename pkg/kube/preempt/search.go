@@ -127,7 +127,9 @@ func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, limits ex
 		if smaller, _, fromSmaller := p.choose(ctx, a, limits); smaller == nil || smaller.cost.Violations > found.cost.Violations {
 			start = (start+len(lower))/2 + 1
 		} else {
-			found, c, lower = smaller, fromSmaller, lower[:(start+len(lower))/2]
+			found = smaller
+			c = fromSmaller
+			lower = lower[:(start+len(lower))/2]
 		}
 	}
 	return found, verdict, c
@@ -169,7 +171,8 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 	}
 	problem := c.problem(ctx)
 	found := evict.Cheapest(problem)
-	sure := found.Conclusive && (!c.blocksOthers || c.claim != nil && found.Freeable) // a blocker of other nodes means that not all sets were tried
+	// a blocker of other nodes means that not all sets were tried
+	sure := found.Conclusive && (!c.blocksOthers || c.claim != nil && found.Freeable)
 	c.lacking = found.Freeable
 	if found.Plan == nil && found.Placed == nil {
 		if !sure {

@@ -153,7 +153,8 @@ func (p *Preemptor) rights(a *place.Attempt, claim VictimSearch) rights {
 		return nil
 	}
 	claims := []VictimSearch{claim}
-	if withinGrace := p.claim(a.Group, p.Limits().MaxGrace, allBelow); withinGrace != nil && len(claim.CountedAsGone())+len(withinGrace.CountedAsGone()) > 0 {
+	if withinGrace := p.claim(a.Group, p.Limits().MaxGrace, allBelow); withinGrace != nil &&
+		len(claim.CountedAsGone())+len(withinGrace.CountedAsGone()) > 0 {
 		claims = append(claims, withinGrace) // other pods count as gone there
 	}
 	if revokes := p.claim(a.Group, eligible.NoTimeLimit, extent{revokes: true}); revokes != nil {
@@ -236,7 +237,9 @@ func (s *states) findPaths(tree *topology.Tree) {
 	if s.memory.tree == tree {
 		return
 	}
-	s.memory.tree, s.memory.paths, s.memory.domains = tree, make([]uint64, tree.NumNodes()), map[int]*domainState{}
+	s.memory.tree = tree
+	s.memory.paths = make([]uint64, tree.NumNodes())
+	s.memory.domains = map[int]*domainState{}
 	for i := range s.memory.paths {
 		s.hash.Reset()
 		for d := tree.Node(i); d != topology.Root; d = tree.Parent(d) {

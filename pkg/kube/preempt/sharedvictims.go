@@ -45,7 +45,8 @@ func (p *Preemptor) sharedVictims(ctx context.Context, a *place.Attempt, s *solu
 	if a.Dependent() {
 		return needed
 	}
-	spared := departure.SparedOf(bundles, func(remaining [][]*v1.Pod) bool { return holds(ctx, a, loads, leaving, slices.Concat(remaining...)) })
+	spared := departure.SparedOf(bundles,
+		func(remaining [][]*v1.Pod) bool { return holds(ctx, a, loads, leaving, slices.Concat(remaining...)) })
 	return slices.DeleteFunc(needed, func(p *v1.Pod) bool { return slices.Contains(spared, p) })
 }
 

@@ -26,8 +26,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 )
 
-// every is how often the file is read. A ConfigMap takes about a minute to reach it.
-const every = 5 * time.Second
+// readInterval is how often the file is read. A ConfigMap takes about a minute to reach it.
+const readInterval = 5 * time.Second
 
 // Reasons of events.
 const (
@@ -41,30 +41,31 @@ type File struct {
 	Path  string
 	Clock clock.WithTicker
 	// Apply replaces a profile's arguments, as plugin.Shared.Configure.
-	Apply func(profile string, args config.Args) (changed, stay []string)
+	Apply func(profile string, args config.Args) (changed, unchanged []string)
 	// Report reports the result of a change.
 	Report func(kind, reason, message string)
 
-	seen    []byte // the last content
-	runs    *schedulerconfig.KubeSchedulerConfiguration
-	problem string // the last reported problem
+	lastContent []byte // the last content
+	startConfig *schedulerconfig.KubeSchedulerConfiguration
+	problem     string // the last reported problem
 }
 
 var (
 	reloads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_configuration_reloads_total",
-		Help: "[ALPHA] Changes of the configuration file, by what came of them: all of it holds (applied), some of it needs a restart (restart), or none of it is legal (refused).",
+		Help: "[ALPHA] Changes of the configuration file, by what came of them: all of it holds (applied), some of it needs a restart " +
+			"(restart), or none of it is legal (refused).",
 	}, []string{"result"})
-	current = prometheus.NewGauge(prometheus.GaugeOpts{
+	currentGauge = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "muster_configuration_current",
 		Help: "[ALPHA] 1 if the scheduler runs by what its configuration file says, 0 if that was refused or needs a restart.",
 	})
 )
 
 const (
-	applied = "applied"
-	refused = "refused"
-	restart = "restart"
+	resultApplied = "applied"
+	resultRefused = "refused"
+	resultRestart = "restart"
 )
 
 var registerOnce sync.Once
@@ -72,11 +73,11 @@ var registerOnce sync.Once
 // Register exports the metrics at the process's /metrics.
 func Register() {
 	registerOnce.Do(func() {
-		for _, result := range []string{applied, refused, restart} {
+		for _, result := range []string{resultApplied, resultRefused, resultRestart} {
 			reloads.WithLabelValues(result)
 		}
-		current.Set(1)
-		legacyregistry.RawMustRegister(reloads, current)
+		currentGauge.Set(1)
+		legacyregistry.RawMustRegister(reloads, currentGauge)
 	})
 }
 
@@ -86,7 +87,7 @@ func (f *File) Watch(ctx context.Context) {
 		klog.FromContext(ctx).Error(err, "The configuration file is not read again", "file", f.Path)
 		return
 	}
-	ticker := f.Clock.NewTicker(every)
+	ticker := f.Clock.NewTicker(readInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -100,10 +101,10 @@ func (f *File) Watch(ctx context.Context) {
 
 // begin reads the configuration that the scheduler was started with.
 func (f *File) begin() (err error) {
-	if f.seen, err = os.ReadFile(f.Path); err != nil {
+	if f.lastContent, err = os.ReadFile(f.Path); err != nil {
 		return err
 	}
-	f.runs, _, err = decode(f.seen)
+	f.startConfig, _, err = decode(f.lastContent)
 	return err
 }
 
@@ -111,104 +112,108 @@ func (f *File) begin() (err error) {
 func (f *File) Look() {
 	data, err := os.ReadFile(f.Path)
 	if err != nil {
-		f.refuse(fmt.Sprintf("cannot be read, and what it said before holds: %v", err))
+		f.reject(fmt.Sprintf("cannot be read, and what it said before holds: %v", err))
 		return
 	}
-	if bytes.Equal(data, f.seen) && f.problem == "" {
+	if bytes.Equal(data, f.lastContent) && f.problem == "" {
 		return
 	}
-	again := bytes.Equal(data, f.seen)
-	f.seen = data
-	is, args, err := decode(data)
+	sameContent := bytes.Equal(data, f.lastContent)
+	f.lastContent = data
+	cfg, args, err := decode(data)
 	if err != nil {
-		if !again {
-			f.refuse(fmt.Sprintf("is refused, and what it said before holds: %v", err))
+		if !sameContent {
+			f.reject(fmt.Sprintf("is refused, and what it said before holds: %v", err))
 		}
 		return
 	}
 	f.problem = ""
-	f.take(is, args)
+	f.applyConfig(cfg, args)
 }
 
-// refuse reports once why the whole file is rejected.
-func (f *File) refuse(why string) {
-	if f.problem == why {
+// reject reports once why the whole file is rejected.
+func (f *File) reject(reason string) {
+	if f.problem == reason {
 		return
 	}
-	f.problem = why
-	reloads.WithLabelValues(refused).Inc()
-	current.Set(0)
-	f.Report(v1.EventTypeWarning, Refused, "configuration "+f.Path+" "+why)
+	f.problem = reason
+	reloads.WithLabelValues(resultRefused).Inc()
+	currentGauge.Set(0)
+	f.Report(v1.EventTypeWarning, Refused, "configuration "+f.Path+" "+reason)
 }
 
-// take applies a configuration, as far as it may change.
-func (f *File) take(is *schedulerconfig.KubeSchedulerConfiguration, args []config.Args) {
-	stay := f.differs(is)
-	took, of := []string(nil), map[string][]string{}
-	note := func(list *[]string, what, profile string) {
-		if of[what] == nil {
-			*list = append(*list, what)
+// applyConfig applies a configuration, as far as it may change.
+func (f *File) applyConfig(cfg *schedulerconfig.KubeSchedulerConfiguration, args []config.Args) {
+	restartNames := f.changedFields(cfg)
+	appliedNames, profilesOf := []string(nil), map[string][]string{}
+	addName := func(list *[]string, field, profile string) {
+		if profilesOf[field] == nil {
+			*list = append(*list, field)
 		}
-		of[what] = append(of[what], profile)
+		profilesOf[field] = append(profilesOf[field], profile)
 	}
-	for i, profile := range is.Profiles {
-		changed, left := f.Apply(profile.SchedulerName, args[i])
+	for i, profile := range cfg.Profiles {
+		changed, unchanged := f.Apply(profile.SchedulerName, args[i])
 		for _, name := range changed {
-			note(&took, fmt.Sprintf("%s is %v", name, valueOf(args[i], name)), profile.SchedulerName)
+			addName(&appliedNames, fmt.Sprintf("%s is %v", name, valueOf(args[i], name)), profile.SchedulerName)
 		}
-		for _, name := range left {
-			note(&stay, name, profile.SchedulerName)
+		for _, name := range unchanged {
+			addName(&restartNames, name, profile.SchedulerName)
 		}
 	}
-	for _, list := range [][]string{took, stay} {
-		for i, what := range list {
-			if profiles := of[what]; profiles != nil {
-				list[i] = what + " (" + strings.Join(profiles, ", ") + ")"
+	for _, list := range [][]string{appliedNames, restartNames} {
+		for i, field := range list {
+			if profiles := profilesOf[field]; profiles != nil {
+				list[i] = field + " (" + strings.Join(profiles, ", ") + ")"
 			}
 		}
 	}
-	if len(took) > 0 {
-		f.Report(v1.EventTypeNormal, Applied, "configuration "+f.Path+": "+strings.Join(took, ", "))
+	if len(appliedNames) > 0 {
+		f.Report(v1.EventTypeNormal, Applied, "configuration "+f.Path+": "+strings.Join(appliedNames, ", "))
 	}
-	if len(stay) > 0 {
-		reloads.WithLabelValues(restart).Inc()
-		current.Set(0)
-		f.Report(v1.EventTypeWarning, NeedsRestart, "configuration "+f.Path+": the scheduler must be started again for "+strings.Join(stay, ", "))
+	if len(restartNames) > 0 {
+		reloads.WithLabelValues(resultRestart).Inc()
+		currentGauge.Set(0)
+		f.Report(v1.EventTypeWarning, NeedsRestart, "configuration "+f.Path+": the scheduler must be started again for "+
+			strings.Join(restartNames, ", "))
 		return
 	}
-	current.Set(1)
-	reloads.WithLabelValues(applied).Inc()
+	currentGauge.Set(1)
+	reloads.WithLabelValues(resultApplied).Inc()
 }
 
 func valueOf(args config.Args, name string) any {
-	of := reflect.ValueOf(args)
-	for i := range of.NumField() {
-		if config.Name(of.Type().Field(i).Name) == name {
-			return of.Field(i).Interface()
+	value := reflect.ValueOf(args)
+	for i := range value.NumField() {
+		if config.Name(value.Type().Field(i).Name) == name {
+			return value.Field(i).Interface()
 		}
 	}
 	return nil
 }
 
-// differs names the fields that differ from the start, without Muster's arguments.
-func (f *File) differs(is *schedulerconfig.KubeSchedulerConfiguration) (names []string) {
-	was, now := reflect.ValueOf(*without(f.runs)), reflect.ValueOf(*without(is))
-	for i := range was.NumField() {
-		if !reflect.DeepEqual(was.Field(i).Interface(), now.Field(i).Interface()) {
-			names = append(names, config.Name(was.Type().Field(i).Name))
+// changedFields names the fields that differ from the start, without Muster's arguments.
+func (f *File) changedFields(cfg *schedulerconfig.KubeSchedulerConfiguration) (names []string) {
+	old, current := reflect.ValueOf(*withoutMusterArgs(f.startConfig)), reflect.ValueOf(*withoutMusterArgs(cfg))
+	for i := range old.NumField() {
+		if !reflect.DeepEqual(old.Field(i).Interface(), current.Field(i).Interface()) {
+			names = append(names, config.Name(old.Type().Field(i).Name))
 		}
 	}
 	return names
 }
 
-// without removes Muster's arguments.
-func without(cfg *schedulerconfig.KubeSchedulerConfiguration) *schedulerconfig.KubeSchedulerConfiguration {
+// withoutMusterArgs removes Muster's arguments.
+func withoutMusterArgs(cfg *schedulerconfig.KubeSchedulerConfiguration) *schedulerconfig.KubeSchedulerConfiguration {
 	out := cfg.DeepCopy()
 	for i := range out.Profiles {
-		out.Profiles[i].PluginConfig = slices.DeleteFunc(out.Profiles[i].PluginConfig, func(c schedulerconfig.PluginConfig) bool { return c.Name == config.PluginName })
+		out.Profiles[i].PluginConfig = slices.DeleteFunc(out.Profiles[i].PluginConfig, configuresMuster)
 	}
 	return out
 }
+
+// configuresMuster says whether an entry has Muster's arguments.
+func configuresMuster(c schedulerconfig.PluginConfig) bool { return c.Name == config.PluginName }
 
 // decode reads a configuration as kube-scheduler does, with Muster's arguments by profile.
 func decode(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, []config.Args, error) {
@@ -230,8 +235,8 @@ func decode(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, []config.
 	args := make([]config.Args, len(cfg.Profiles))
 	for i, profile := range cfg.Profiles {
 		args[i], err = config.Decode(nil)
-		if at := slices.IndexFunc(profile.PluginConfig, func(c schedulerconfig.PluginConfig) bool { return c.Name == config.PluginName }); at >= 0 {
-			args[i], err = config.Decode(profile.PluginConfig[at].Args)
+		if index := slices.IndexFunc(profile.PluginConfig, configuresMuster); index >= 0 {
+			args[i], err = config.Decode(profile.PluginConfig[index].Args)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("profile %s: %w", profile.SchedulerName, err)

@@ -256,7 +256,9 @@ func (c *cluster) addNodes(n int, like string) ([]step, string, error) {
 // name.
 func freshNode(like *v1.Node, name string) *v1.Node {
 	n := &v1.Node{Spec: v1.NodeSpec{Taints: permanentTaints(like.Spec.Taints)}}
-	n.Name, n.Labels, n.Annotations = name, map[string]string{}, like.Annotations
+	n.Name = name
+	n.Labels = map[string]string{}
+	n.Annotations = like.Annotations
 	for k, v := range like.Labels {
 		if v == like.Name {
 			v = name

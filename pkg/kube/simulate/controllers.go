@@ -88,14 +88,17 @@ func (s *Set) unlistedPodNotes() (notes []string) {
 		}
 		workloadName := o.GetObjectKind().GroupVersionKind().Kind + " " + m.GetNamespace() + "/" + m.GetName()
 		if m.GetUID() == "" && makesPods(o) && !named[workloadName] {
-			notes = append(notes, fmt.Sprintf("%s: %s: no pods are made of it; give the PodGroup and the pods that its controller makes", o.at, workloadName))
+			notes = append(notes,
+				fmt.Sprintf("%s: %s: no pods are made of it; give the PodGroup and the pods that its controller makes", o.at, workloadName))
 		}
 		if !o.kind.workload || m.GetUID() == "" || owners[m.GetUID()] || named[workloadName] || m.GetDeletionTimestamp() != nil {
 			continue
 		}
 		if out, err := workload.Expand(o.Object, workload.EmptyAPI); err == nil && slices.ContainsFunc(out.Objects, isPod) {
-			notes = append(notes, fmt.Sprintf("%s: %s %s/%s: no pods are made, since it has a metadata.uid: they are in the cluster that it comes from, and none of them is in the files",
-				o.at, o.kind.resource.Resource, m.GetNamespace(), m.GetName()))
+			notes = append(notes,
+				fmt.Sprintf("%s: %s %s/%s: no pods are made, since it has a metadata.uid: they are in the cluster "+
+					"that it comes from, and none of them is in the files",
+					o.at, o.kind.resource.Resource, m.GetNamespace(), m.GetName()))
 		}
 	}
 	return notes
@@ -191,7 +194,8 @@ func (c *cluster) assignUID(o object, id identity, m metav1.Object, own *ownedOb
 		return nil
 	}
 	if own.objects == nil && !ordinalNames(o) {
-		return fmt.Errorf("%s %s is there with pods from another cluster: their names have random letters, so the pods that a change creates or deletes are not known",
+		return fmt.Errorf("%s %s is there with pods from another cluster: their names have random letters, so "+
+			"the pods that a change creates or deletes are not known",
 			id.resource.GroupResource(), m.GetName())
 	}
 	m.SetUID(listed)

@@ -453,8 +453,8 @@ func decodeCore(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.
 // readWorkloadRef reads the field by which pods of Kubernetes 1.35 name their gang, as the scheduler does with such an API server.
 // It returns the fields that are still unknown.
 func readWorkloadRef(raw []byte, pod *v1.Pod, unknown []error) []error {
-	const field = `unknown field "spec.workloadRef"`
-	matchesField := func(err error) bool { return err.Error() == field }
+	const fieldError = `unknown field "spec.workloadRef"`
+	matchesField := func(err error) bool { return err.Error() == fieldError }
 	if !slices.ContainsFunc(unknown, matchesField) || pod.Spec.SchedulingGroup != nil {
 		return unknown
 	}

@@ -190,7 +190,9 @@ func (s *simulation) podResult(pod *v1.Pod) Pod {
 		p.Devices = strings.TrimSpace(p.Devices + " " + s.cluster.claimedDevices(pod))
 	}
 	if p.Node == "" {
-		p.State, p.NominatedNode, p.Message = Pending, pod.Status.NominatedNodeName, status.Clip(s.pendingReason(pod))
+		p.State = Pending
+		p.NominatedNode = pod.Status.NominatedNodeName
+		p.Message = status.Clip(s.pendingReason(pod))
 		if p.Unknown = s.unlistedCause(pod); p.Unknown != "" {
 			p.Message = unknown(p.Unknown)
 		}

@@ -137,7 +137,11 @@ func (d *Declaration) fromObject(g Gang) {
 	if s := sourceOf(g.Ref.Source); s != nil && s.AddFamily != nil && g.More.Owner != (OwnerKey{}) {
 		g.More = d.withFamily(g, s.AddFamily)
 	}
-	d.Group, d.EvictWhole, d.Levels, d.Priority, d.NeverPreempts = g.More.Group, g.More.EvictWhole, g.More.Above, g.More.Priority, g.More.NeverPreempts
+	d.Group = g.More.Group
+	d.EvictWhole = g.More.EvictWhole
+	d.Levels = g.More.Above
+	d.Priority = g.More.Priority
+	d.NeverPreempts = g.More.NeverPreempts
 	d.addOrigin("PodGroup "+convert.Key(pg.Namespace, pg.Name), func(key string) (string, bool) {
 		if value, ok := g.More.Values[key]; ok {
 			return value, ok
@@ -159,7 +163,9 @@ func (d *Declaration) fromObject(g Gang) {
 	d.setProblem(g.More.Problem)
 	d.SubGroups, d.branches = slices.Clone(g.More.SubGroups), g.More.Branches
 	d.Notes = append(d.Notes, g.More.Notes...)
-	d.UID, d.Created, d.Min = string(pg.UID), pg.CreationTimestamp.Time, max(1, int(pg.Spec.MinMember))
+	d.UID = string(pg.UID)
+	d.Created = pg.CreationTimestamp.Time
+	d.Min = max(1, int(pg.Spec.MinMember))
 	if pg.Spec.MinMember < 0 { // 0 is an absent value, which means the default, 1
 		d.note(InvalidAnnotation, fmt.Sprintf("spec.minMember: %d is invalid; supported values: an integer ≥ 1; 1 is used", pg.Spec.MinMember))
 	}
@@ -209,7 +215,8 @@ func unknownOwner(key OwnerKey, expected bool) string {
 	if expected {
 		return fmt.Sprintf("%s, which the gang names, is not known", key)
 	}
-	return fmt.Sprintf("%s, which the gang names, is not known: none is read; is its API served, and is that permitted (manifests/rbac/sources)?", key)
+	return fmt.Sprintf(
+		"%s, which the gang names, is not known: none is read; is its API served, and is that permitted (manifests/rbac/sources)?", key)
 }
 
 // fromPods reads the member that describes the gang. It returns false if there is none.
@@ -291,7 +298,8 @@ func (d *Declaration) MayChangeWith(pod *v1.Pod) bool {
 	if d != nil && (d.DeclaringPod == key || d.DependsOnMembers) {
 		return true // its annotations may be gone
 	}
-	if s := sourceOf(GangOf(pod).Source); s != nil && s.Fill != nil && (d == nil || d.DeclaringPod == "" || topology.CompareNames(key, d.DeclaringPod) <= 0) {
+	if s := sourceOf(GangOf(pod).Source); s != nil && s.Fill != nil &&
+		(d == nil || d.DeclaringPod == "" || topology.CompareNames(key, d.DeclaringPod) <= 0) {
 		return true
 	}
 	describes := Describes(pod)
@@ -471,12 +479,14 @@ func sortedRules(g *scheduling.GatherSpec) []scheduling.GatherRule {
 // Contradictions lists where a member contradicts the declaration of its gang.
 func (d *Declaration) Contradictions(g Gang, pod *v1.Pod) (out []string) {
 	if class := g.More.PriorityClass; g.Object != nil && class != "" && class != pod.Spec.PriorityClassName {
-		out = append(out, fmt.Sprintf("spec.priorityClassName: %q of PodGroup %s has no effect: the pod's, %q, counts; supported values: the same on both",
-			class, g.Ref, pod.Spec.PriorityClassName))
+		out = append(out,
+			fmt.Sprintf("spec.priorityClassName: %q of PodGroup %s has no effect: the pod's, %q, counts; supported values: the same on both",
+				class, g.Ref, pod.Spec.PriorityClassName))
 	}
 	if d.Priority != nil && pod.Spec.PriorityClassName != "" && *d.Priority != convert.Priority(pod) {
-		out = append(out, fmt.Sprintf("spec.priorityClassName: %q has no effect: the priority of gang %s, %d, counts; supported values: the same on both",
-			pod.Spec.PriorityClassName, g.Ref, *d.Priority))
+		out = append(out,
+			fmt.Sprintf("spec.priorityClassName: %q has no effect: the priority of gang %s, %d, counts; supported values: the same on both",
+				pod.Spec.PriorityClassName, g.Ref, *d.Priority))
 	}
 	return append(out, d.contradictingKeys(g, pod)...)
 }
@@ -501,7 +511,8 @@ func (d *Declaration) contradictingKeys(g Gang, pod *v1.Pod) (out []string) {
 		for _, key := range d.constraint.format.keys {
 			v, found := podValue(pod, key)
 			if counts, _ := d.constraint.origin.lookup(key); found && v != counts {
-				out = append(out, fmt.Sprintf("%s: %q is not what counts; supported values: the same on all members; %s is used", key, v, d.ConstraintOrigin))
+				out = append(out,
+					fmt.Sprintf("%s: %q is not what counts; supported values: the same on all members; %s is used", key, v, d.ConstraintOrigin))
 			}
 		}
 	}

@@ -136,8 +136,8 @@ func fillPodGang(d *Declaration, g Gang) {
 	d.Notes = append(d.Notes, g.Owner.Notes...)
 	switch {
 	case part == "":
-		d.setProblem(fmt.Errorf("label %s is missing on %s/%s; supported values: a podgroup of %s", workloads.LabelPodClique, pod.Namespace, pod.Name,
-			g.Owner.Key))
+		d.setProblem(fmt.Errorf("label %s is missing on %s/%s; supported values: a podgroup of %s",
+			workloads.LabelPodClique, pod.Namespace, pod.Name, g.Owner.Key))
 	case !known:
 		d.setProblem(fmt.Errorf("%s: %q on %s/%s names no podgroup of %s; supported values: one of %v",
 			workloads.LabelPodClique, part, pod.Namespace, pod.Name, g.Owner.Key, slices.Sorted(maps.Keys(g.Owner.Parts))))

@@ -79,7 +79,9 @@ func WayOf(pod *v1.Pod) string {
 
 // OtherGangs returns a message if a pod names another gang than the one that it is a member of; else "".
 func OtherGangs(pod *v1.Pod) string {
-	effective, ref, rivals := "", gang.Ref{}, []string(nil)
+	effective := ""
+	ref := gang.Ref{}
+	rivals := []string(nil)
 	for i := range All {
 		s := &All[i]
 		name := s.NameOf(pod)
@@ -97,7 +99,8 @@ func OtherGangs(pod *v1.Pod) string {
 	if len(rivals) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: not the gang that %s names; supported values: one gang a pod; %s is used", strings.Join(rivals, ", "), effective, effective)
+	return fmt.Sprintf("%s: not the gang that %s names; supported values: one gang a pod; %s is used",
+		strings.Join(rivals, ", "), effective, effective)
 }
 
 // Implied returns the gang that a controller makes a pod for, and the name on the pod that takes precedence. The zero Ref if no

@@ -42,8 +42,11 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	var status batchv1.JobStatus
 	err := workloads.Read(u, "spec", &spec)
 	_ = workloads.Read(u, "status", &status)
-	out.Size, out.Remaining, out.Succeeded = int(spec.Pods()), int(spec.Left(&status)), int(spec.Succeeded(&status))
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Labels: u.GetLabels(), Annotations: out.Values}} // a Job has the labels of its pods
+	out.Size = int(spec.Pods())
+	out.Remaining = int(spec.Left(&status))
+	out.Succeeded = int(spec.Succeeded(&status))
+	// a Job has the labels of its pods
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Labels: u.GetLabels(), Annotations: out.Values}}
 	if name := jobSetGang(pod); name != "" {
 		out.Parent, out.MakesFor = OwnerKey{
 			workloads.JobSetKind.Kind, u.GetNamespace(),
@@ -110,8 +113,8 @@ func fillJob(d *Declaration, g Gang) {
 	}
 	n, err := scheduling.ParseMinAvailable(value)
 	if err == nil && n > g.Owner.Size {
-		err = fmt.Errorf("%s: %d is invalid; supported values: at most %d, the pods of %s that run at a time", scheduling.AnnotationMinAvailable, n,
-			g.Owner.Size, g.Owner.Key)
+		err = fmt.Errorf("%s: %d is invalid; supported values: at most %d, the pods of %s that run at a time",
+			scheduling.AnnotationMinAvailable, n, g.Owner.Size, g.Owner.Key)
 		// The parallelism of a running gang was lowered: the gang continues with fewer.
 		if d.DependsOnMembers = true; g.hasStarted() {
 			d.note(InvalidAnnotation, fmt.Sprintf("%s; %d is used, since some of them run", err, d.Min))

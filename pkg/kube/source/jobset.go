@@ -82,8 +82,8 @@ func readJobSet(u *unstructured.Unstructured, out *Owned) error {
 		if len(keys) > 0 {
 			at := fmt.Sprintf("spec.replicatedJobs[%d].template", i)
 			out.Notes = append(out.Notes, Note{InvalidAnnotation, fmt.Sprintf(
-				"%s.metadata.annotations: %s: no effect; supported values: in %[1]s.spec.template.metadata.annotations, or on the JobSet", at, strings.Join(keys,
-					", "))})
+				"%s.metadata.annotations: %s: no effect; supported values: in %[1]s.spec.template.metadata.annotations, or on the JobSet", at,
+				strings.Join(keys, ", "))})
 		}
 	}
 	readProgress(u, out)
@@ -131,7 +131,8 @@ func fillJobSet(d *Declaration, g Gang) {
 		if _, atOnce := pod.Annotations[workloads.JobSetSelects]; !atOnce && size > 1 {
 			d.leads(size)
 			d.note(LeaderFirst,
-				fmt.Sprintf("gang minMember is 1 because followers are created only after the leader of their Job is scheduled (%s: %s); the leader goes where all %d pods find room",
+				fmt.Sprintf("gang minMember is 1 because followers are created only after the leader of their Job is scheduled (%s: %s); "+
+					"the leader goes where all %d pods find room",
 					workloads.JobSetExclusive, topology, size))
 		}
 		return
@@ -152,7 +153,9 @@ func (g *Gang) progress(part Part, attempt string) (left, succeeded int) {
 		if job.MakesFor != g.Ref {
 			continue
 		}
-		left, succeeded, unknown = left+job.Remaining, succeeded+job.Succeeded, unknown-1
+		left += job.Remaining
+		succeeded += job.Succeeded
+		unknown--
 		if job.Remaining == 0 {
 			ended--
 		}

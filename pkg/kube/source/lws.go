@@ -125,7 +125,8 @@ func fillLeaderWorkerSet(d *Declaration, g Gang) {
 			lws.SizeAnnotationKey, written, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size))
 		size = g.Owner.Size
 	default:
-		d.setProblem(fmt.Errorf("%s: %q on %s/%s is invalid; supported values: an integer ≥ 1", lws.SizeAnnotationKey, written, pod.Namespace, pod.Name))
+		d.setProblem(fmt.Errorf("%s: %q on %s/%s is invalid; supported values: an integer ≥ 1", lws.SizeAnnotationKey,
+			written, pod.Namespace, pod.Name))
 		size = 1
 	}
 	d.Min = size

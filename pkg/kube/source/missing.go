@@ -23,7 +23,9 @@ func (d *Declaration) withoutOwner(g Gang, s *Source, pod *v1.Pod) {
 		why += "is not known: none is read; is that permitted (manifests/" + s.Owner.Role + ")?"
 	}
 	d.setWaiting(why)
-	d.Min, d.Counted, d.DependsOnMembers = max(1, g.running()), true, true
+	d.Min = max(1, g.running())
+	d.Counted = true
+	d.DependsOnMembers = true
 }
 
 // noteUnreadable notes that the owner's declaration is unknown because Muster may not read it.
@@ -40,7 +42,9 @@ func unreadable(g Gang, s *Source, d *Declaration) (*Declaration, bool) {
 		return nil, false
 	}
 	d.setWaiting(fmt.Sprintf("%s %s may not be read: %s", s.Object.Kind, g.Ref, Permit(s.Object.Resource)))
-	d.Min, d.Counted, d.DependsOnMembers = max(1, g.running()), true, true
+	d.Min = max(1, g.running())
+	d.Counted = true
+	d.DependsOnMembers = true
 	return d, true
 }
 

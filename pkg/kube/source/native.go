@@ -149,7 +149,11 @@ func readGroup(u *unstructured.Unstructured) (out group, err error) {
 	least, badPolicy := spec.SchedulingPolicy.least("spec.schedulingPolicy", u.GetKind() == compositePodGroup)
 	key, badKey := spec.topologyKey()
 	whole, badMode := spec.wholeOnly()
-	out.least, out.topologyKey, out.whole, out.never, out.claims = least, key, whole, never, spec.claims()
+	out.least = least
+	out.topologyKey = key
+	out.whole = whole
+	out.never = never
+	out.claims = spec.claims()
 	return out, cmp.Or(bad, badPolicy, badKey, badMode, badPreemption, out.claims)
 }
 
@@ -230,7 +234,10 @@ func (s *groupSpec) neverPreempts() (*bool, error) {
 // its pods.
 func nativeMore(u *unstructured.Unstructured) (out More) {
 	group, err := readGroup(u)
-	out.Problem, out.EvictWhole, out.Priority, out.NeverPreempts = err, group.whole, group.priority, group.never
+	out.Problem = err
+	out.EvictWhole = group.whole
+	out.Priority = group.priority
+	out.NeverPreempts = group.never
 	if group.topologyKey != "" {
 		out.Values = map[string]string{FieldTopologyKey: group.topologyKey}
 	}
@@ -255,6 +262,9 @@ func readComposite(u *unstructured.Unstructured, out *Owned) error {
 	if err != nil {
 		out.Problem = fmt.Errorf("%s: %w", out.Key, err)
 	}
-	out.Size, out.TopologyKey, out.Priority, out.NeverPreempts = group.least, group.topologyKey, group.priority, group.never
+	out.Size = group.least
+	out.TopologyKey = group.topologyKey
+	out.Priority = group.priority
+	out.NeverPreempts = group.never
 	return nil
 }

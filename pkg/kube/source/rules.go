@@ -205,7 +205,9 @@ func (k tierKeys) tierOf(values lookup, layers []convert.Layer, bottomUp []strin
 	}
 	switch {
 	case numbered && named:
-		return 0, false, fmt.Errorf("must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: %s is %q, %s is %q", k.tier, number, k.tierName, name)
+		return 0, false,
+			fmt.Errorf("must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: %s is %q, %s is %q",
+				k.tier, number, k.tierName, name)
 	case named:
 		i := slices.IndexFunc(layers, func(l convert.Layer) bool { return l.Name == name || slices.Contains(l.Keys, name) })
 		switch {
@@ -214,8 +216,9 @@ func (k tierKeys) tierOf(values lookup, layers []convert.Layer, bottomUp []strin
 		case name == scheduling.NodeTopologyLayer:
 			return 0, true, nil
 		}
-		return 0, false, fmt.Errorf("%s: unknown topology tier name %q; supported values: a layer of the ClusterNetworkTopology or its label key: %v",
-			k.tierName, name, bottomUp)
+		return 0, false,
+			fmt.Errorf("%s: unknown topology tier name %q; supported values: a layer of the ClusterNetworkTopology or its label key: %v",
+				k.tierName, name, bottomUp)
 	case !numbered:
 		return 0, false, nil
 	}

@@ -30,7 +30,8 @@ func nativeFamily(g Gang) More {
 	if p := top.Priority; p != nil {
 		if out.Priority != nil && *out.Priority != *p {
 			out.Notes = append(slices.Clone(out.Notes), Note{InvalidAnnotation, fmt.Sprintf(
-				"spec.priority: %d of PodGroup %s has no effect: the priority of %s, %d, counts; supported values: the same on both", *out.Priority, g.Ref, top.Key, *p)})
+				"spec.priority: %d of PodGroup %s has no effect: the priority of %s, %d, counts; supported values: the same on both",
+				*out.Priority, g.Ref, top.Key, *p)})
 		}
 		out.Priority = p
 	}
@@ -128,8 +129,8 @@ func (t *tree) problem() error {
 	for _, m := range append([]Gang{{Owner: t.chain[0], Above: t.chain[1:]}}, t.members...) {
 		if chain := m.ancestors(); len(chain) >= MaxLevels {
 			top := chain[MaxLevels-2]
-			return fmt.Errorf("%s: spec.parentCompositePodGroupName: %q is invalid here; supported values: none, since a tree has at most %d levels", top.Key,
-				top.Parent.Name, MaxLevels)
+			return fmt.Errorf("%s: spec.parentCompositePodGroupName: %q is invalid here; supported values: none, since a tree has at most %d levels",
+				top.Key, top.Parent.Name, MaxLevels)
 		}
 	}
 	for _, c := range t.composites {
@@ -137,7 +138,9 @@ func (t *tree) problem() error {
 			return c.Problem
 		}
 		if c.Size == 0 && c.Parent != (OwnerKey{}) {
-			return fmt.Errorf("%s: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, with minGroupCount from 1 to the number of its children, %d", c.Key, len(t.childNames[c.Key]))
+			return fmt.Errorf(
+				"%s: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, with "+
+					"minGroupCount from 1 to the number of its children, %d", c.Key, len(t.childNames[c.Key]))
 		}
 	}
 	return nil
@@ -155,7 +158,9 @@ func (t *tree) missing() (waits string, problem error) {
 	for _, c := range t.composites {
 		switch n := len(t.childNames[c.Key]); {
 		case c.Size == 0 && n > 1 && c.TopologyKey != "":
-			problem = fmt.Errorf("%s: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, and minGroupCount from 1 to the number of its PodGroups, %d", c.Key, n)
+			problem = fmt.Errorf(
+				"%s: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, and "+
+					"minGroupCount from 1 to the number of its PodGroups, %d", c.Key, n)
 		case c.Size == 0:
 		case n < c.Size && waits == "":
 			waits = fmt.Sprintf("%s has %d of the %d %s that it needs", c.Key, n, c.Size, t.childNoun(c))

@@ -118,7 +118,9 @@ func (d *Declaration) readTasks(g Gang) {
 
 // PartOf names the role of a member in its gang, for messages: its task, ReplicatedJob, or leader or worker; "" if it has none.
 func PartOf(pod *v1.Pod) string {
-	task, job, index := taskOf(pod), pod.Labels[workloads.JobSetReplicated], pod.Labels[lws.WorkerIndexLabelKey]
+	task := taskOf(pod)
+	job := pod.Labels[workloads.JobSetReplicated]
+	index := pod.Labels[lws.WorkerIndexLabelKey]
 	switch {
 	case task != "":
 		return fmt.Sprintf("task %q", task)

@@ -7,8 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Permanent returns whether the API server would give the same answer again. A time-out, a conflict or an outage is no answer: the request is
-// repeated, and nothing is concluded from it.
+// Permanent returns whether the API server would give the same answer again. A time-out, a conflict or an outage is no answer: the
+// request is repeated, and nothing is concluded from it.
 func Permanent(err error) bool {
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) {

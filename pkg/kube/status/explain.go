@@ -59,8 +59,8 @@ var rules = map[evict.Rule]string{
 
 // A message names at most this many domains, in at most this many bytes.
 const (
-	mostDomains     = 5
-	mostDomainBytes = 640
+	maxDomains     = 5
+	maxDomainBytes = 640
 )
 
 // Why returns the rule that decided, in words.
@@ -74,10 +74,10 @@ func (e Explanation) Why() string {
 // String returns the message for users, shorter than status.Limit.
 func (e Explanation) String() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "evicts in %s: %s", clipped(cmp.Or(e.Won, "the cluster")), e.Why())
+	fmt.Fprintf(&out, "evicts in %s: %s", clipPath(cmp.Or(e.Won, "the cluster")), e.Why())
 	for i, c := range e.Considered {
-		domain := fmt.Sprintf("%s: %s", clipped(cmp.Or(c.Domain, "the cluster")), c.cost())
-		if i == mostDomains || out.Len()+len(domain) > mostDomainBytes {
+		domain := fmt.Sprintf("%s: %s", clipPath(cmp.Or(c.Domain, "the cluster")), c.cost())
+		if i == maxDomains || out.Len()+len(domain) > maxDomainBytes {
 			fmt.Fprintf(&out, "; and %d more", len(e.Considered)-i)
 			break
 		}
@@ -86,13 +86,13 @@ func (e Explanation) String() string {
 	return out.String()
 }
 
-// clipped shortens a path from its front, where paths differ least.
-func clipped(path string) string {
-	const most = 160
-	if len(path) <= most {
+// clipPath shortens a path from its front, where paths differ least.
+func clipPath(path string) string {
+	const maxBytes = 160
+	if len(path) <= maxBytes {
 		return path
 	}
-	return "…" + strings.ToValidUTF8(path[len(path)-most:], "")
+	return "…" + strings.ToValidUTF8(path[len(path)-maxBytes:], "")
 }
 
 // cost returns a domain's cost in words.

@@ -21,7 +21,7 @@ func TestExplanationIsShort(t *testing.T) {
 		text := why.String()
 		require.LessOrEqual(t, len(text), Limit, text)
 		require.Regexp(t, `; and 9[5-9] more$`, text)
-		require.LessOrEqual(t, strings.Count(text, " pods, and"), mostDomains)
+		require.LessOrEqual(t, strings.Count(text, " pods, and"), maxDomains)
 	}
 }
 

@@ -41,12 +41,12 @@ const Limit = 1024
 func Clip(message string) string { return clip(message, Limit) }
 
 // clip shortens a message to a number of bytes.
-func clip(message string, most int) string {
-	const more = " ..."
-	if len(message) <= most {
+func clip(message string, maxBytes int) string {
+	const ellipsis = " ..."
+	if len(message) <= maxBytes {
 		return message
 	}
-	return strings.ToValidUTF8(message[:max(0, most-len(more))], "") + more
+	return strings.ToValidUTF8(message[:max(0, maxBytes-len(ellipsis))], "") + ellipsis
 }
 
 // Condition returns the condition of a gang; domain is that of its bound members, if known.
@@ -101,7 +101,9 @@ func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.
 	out.Phase = phase(s, n)
 	out.OccupiedBy = strings.Join(n.Owners, ",")
 	out.Scheduled = int32(n.Bound + n.Succeeded + n.Failed)
-	out.Running, out.Succeeded, out.Failed = int32(n.Running), int32(n.Succeeded), int32(n.Failed)
+	out.Running = int32(n.Running)
+	out.Succeeded = int32(n.Succeeded)
+	out.Failed = int32(n.Failed)
 	out.Domain = n.Domain
 	if out.ScheduleStartTime == nil && (s.Planned > 0 || n.Bound > 0) {
 		out.ScheduleStartTime = &now

@@ -13,32 +13,36 @@ import (
 // StatefulSets are not watched, so that their pod management policy is a guess.
 func Hint(r cache.Report) string {
 	if r.OneByOne != "" {
-		return "; StatefulSet " + r.OneByOne + " seems to create one pod after another, each when the one before it runs: members that start together need podManagementPolicy: Parallel"
+		return "; StatefulSet " + r.OneByOne +
+			" seems to create one pod after another, each when the one before it runs: members " +
+			"that start together need podManagementPolicy: Parallel"
 	}
-	if r.Refusal.By != gang.Missing || r.Exist == 0 || r.Gang.PartName() != "" || r.Refusal.Words != fmt.Sprintf("%d of %d members exist", r.Exist, r.Min) {
+	if r.Refusal.By != gang.Missing || r.Exist == 0 || r.Gang.PartName() != "" ||
+		r.Refusal.Words != fmt.Sprintf("%d of %d members exist", r.Exist, r.Min) {
 		return ""
 	}
 	var owner *metav1.OwnerReference
 	if r.EventMember != nil {
 		owner = metav1.GetControllerOf(r.EventMember)
 	}
-	says, pods := "", fmt.Sprintf("%d more pods", r.Min-r.Exist)
+	hint, pods := "", fmt.Sprintf("%d more pods", r.Min-r.Exist)
 	if r.Min-r.Exist == 1 {
 		pods = "1 more pod"
 	}
 	switch {
 	case owner != nil:
-		says = fmt.Sprintf("; the gang starts when %s %s has created %s", owner.Kind, owner.Name, pods)
+		hint = fmt.Sprintf("; the gang starts when %s %s has created %s", owner.Kind, owner.Name, pods)
 	case r.PodGroup != nil:
-		says = "; the gang starts after the creation of " + pods
+		hint = "; the gang starts after the creation of " + pods
 	}
 	if r.PodGroup != nil {
-		says += fmt.Sprintf(", or with minMember %d", r.Exist)
+		hint += fmt.Sprintf(", or with minMember %d", r.Exist)
 	}
 	if owner != nil && owner.Kind == "MPIJob" {
-		says += fmt.Sprintf("; with launcherCreationPolicy WaitForWorkersReady the launcher comes last: use AtStartup, or schedulingPolicy.minAvailable %d", r.Exist)
+		hint += fmt.Sprintf(
+			"; with launcherCreationPolicy WaitForWorkersReady the launcher comes last: use AtStartup, or schedulingPolicy.minAvailable %d", r.Exist)
 	}
-	return says
+	return hint
 }
 
 // State returns a gang's state with the hint in the refusal's words.

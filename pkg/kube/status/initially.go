@@ -14,14 +14,19 @@ type Conditions struct {
 
 // InitialConditions returns the conditions of a gang with one that says whether the gang was complete once, given the written ones and the
 // condition of its progress. True stays true. For a gang that was not tried yet nothing is added.
-func InitialConditions(old Conditions, condition string, is metav1.Condition, once bool, generation int64, now metav1.Time) Conditions {
-	c := metav1.Condition{Type: condition, Status: is.Status, Reason: is.Reason, Message: is.Message, ObservedGeneration: generation, LastTransitionTime: now}
+func InitialConditions(
+	old Conditions, condition string, progress metav1.Condition, complete bool, generation int64, now metav1.Time,
+) Conditions {
+	c := metav1.Condition{
+		Type: condition, Status: progress.Status, Reason: progress.Reason, Message: progress.Message,
+		ObservedGeneration: generation, LastTransitionTime: now,
+	}
 	switch {
 	case meta.IsStatusConditionTrue(old.Conditions, condition):
 		return old
-	case once || is.Status == metav1.ConditionTrue:
+	case complete || progress.Status == metav1.ConditionTrue:
 		c.Status, c.Reason = metav1.ConditionTrue, ReasonScheduled
-	case is.Reason == ReasonWaiting || is.Reason == ReasonReady || is.Reason == ReasonBinding:
+	case progress.Reason == ReasonWaiting || progress.Reason == ReasonReady || progress.Reason == ReasonBinding:
 		return old
 	default:
 		c.Reason = ReasonUnschedulable // the API knows only this reason; the message says whether the gang ever fits

@@ -22,17 +22,17 @@ func isRefused(s gang.State) bool {
 	return s.Refusal.Exists() && !s.Refusal.WaitsForUser() && !s.Reserved && s.Planned == 0
 }
 
-// tellRefused writes the refusal to the members of a gang, except the representative, which the scheduler tells, and members with a node
+// reportRefusal writes the refusal to the members of a gang, except the representative, which the scheduler tells, and members with a node
 // assignment.
-func (t *Reporter) tellRefused(r cache.Report) {
-	speaker := t.cache.TriedFor(r.Gang)
-	if speaker == nil {
+func (t *Reporter) reportRefusal(r cache.Report) {
+	representative := t.cache.TriedFor(r.Gang)
+	if representative == nil {
 		return
 	}
-	said := t.memory.toMembers(r.Gang.ID(), Condition(r.State, "").Reason, ExplainedOf(r.Refusal))
-	say := Waiting{Message: Sibling(r.Gang, speaker, said, "", 0)}
+	refusal := t.memory.memberRefusal(r.Gang.ID(), Condition(r.State, "").Reason, ExplainedOf(r.Refusal))
+	waiting := Waiting{Message: Sibling(r.Gang, representative, refusal, "", 0)}
 	for _, pod := range t.cache.Pending(r.Gang) {
-		if pod.UID == speaker.UID || len(pod.Spec.SchedulingGates) > 0 || !t.cache.Serves(pod) {
+		if pod.UID == representative.UID || len(pod.Spec.SchedulingGates) > 0 || !t.cache.Serves(pod) {
 			continue
 		}
 		key := convert.PodKey(pod)
@@ -44,13 +44,13 @@ func (t *Reporter) tellRefused(r cache.Report) {
 			if node, _ := t.cache.Place(pod); node != "" {
 				return nil
 			}
-			return t.Writer.Pod(ctx, pod, say)
+			return t.Writer.Pod(ctx, pod, waiting)
 		})
 	}
 }
 
-// toldNow returns what the members of a gang are to be told, with their number: a further member must be told, too.
-func toldNow(r cache.Report) string {
+// memberMessage returns what the members of a gang are to be told, with their number: a further member must be told, too.
+func memberMessage(r cache.Report) string {
 	switch {
 	case r.Refusal.WaitsForUser():
 		return fmt.Sprint(State(r).Refusal, " ", r.Members)
@@ -60,8 +60,8 @@ func toldNow(r cache.Report) string {
 	return ""
 }
 
-// saysWaiting returns whether a pod was told that members are missing, also by an older release.
-func saysWaiting(pod *v1.Pod) bool {
+// hasWaitingCondition returns whether a pod was told that members are missing, also by an older release.
+func hasWaitingCondition(pod *v1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && (c.Reason == ReasonWaitingForGang || c.Reason == v1.PodReasonSchedulingGated) {
 			return true

@@ -34,7 +34,7 @@ func TestWordsStay(t *testing.T) {
 	words, later := c.words("another", Explained{Text: "1 of 8", Never: true}, start.Add(2*time.Second))
 	require.True(t, words.Never, "that it never fits is news")
 	require.Zero(t, later)
-	c.placed(gang.Ref{Name: "g"}, "")
+	c.recordPlan(gang.Ref{Name: "g"}, "")
 	words, _ = c.words(gang.Ref{Name: "g"}.ID(), Explained{Text: "2 of 8"}, start.Add(12*time.Second))
 	require.Equal(t, "2 of 8", words.Text, "a group that was placed meanwhile is news")
 }
@@ -43,10 +43,10 @@ func TestWordsStay(t *testing.T) {
 func TestEventsAreFew(t *testing.T) {
 	c := newMemory()
 	now := time.Unix(1000, 0)
-	require.False(t, c.heard("g", "Unschedulable", now))
-	require.True(t, c.heard("g", "Unschedulable", now.Add(59*time.Second)))
-	require.False(t, c.heard("h", "Unschedulable", now.Add(59*time.Second)))
-	require.False(t, c.heard("g", "Unschedulable", now.Add(time.Minute)))
-	require.False(t, c.heard("g", "Preempting", now.Add(61*time.Second)))
-	require.True(t, c.heard("g", "Unschedulable", now.Add(62*time.Second)), "another event between them makes no difference")
+	require.False(t, c.isRepeated("g", "Unschedulable", now))
+	require.True(t, c.isRepeated("g", "Unschedulable", now.Add(59*time.Second)))
+	require.False(t, c.isRepeated("h", "Unschedulable", now.Add(59*time.Second)))
+	require.False(t, c.isRepeated("g", "Unschedulable", now.Add(time.Minute)))
+	require.False(t, c.isRepeated("g", "Preempting", now.Add(61*time.Second)))
+	require.True(t, c.isRepeated("g", "Unschedulable", now.Add(62*time.Second)), "another event between them makes no difference")
 }

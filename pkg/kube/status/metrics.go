@@ -27,60 +27,60 @@ type Meter struct {
 	filters func() int64 // number of Filter runs
 	nodeOf  NodeOf       // of pods without a gang
 
-	plans       *prometheus.HistogramVec
-	preemptions prometheus.Counter
-	victims     prometheus.Counter
-	filterRuns  prometheus.CounterFunc
-	starts      *prometheus.HistogramVec
-	beyond      *prometheus.HistogramVec
-	cycles      *prometheus.HistogramVec
-	gangRuns    *prometheus.HistogramVec
-	evictions   *prometheus.CounterVec
-	unused      prometheus.Counter
-	kept        *prometheus.HistogramVec
-	wakes       *prometheus.CounterVec
-	refusals    *prometheus.CounterVec
+	plans           *prometheus.HistogramVec
+	preemptions     prometheus.Counter
+	victims         prometheus.Counter
+	filterRuns      prometheus.CounterFunc
+	starts          *prometheus.HistogramVec
+	extraDomains    *prometheus.HistogramVec
+	cycles          *prometheus.HistogramVec
+	gangRuns        *prometheus.HistogramVec
+	evictions       *prometheus.CounterVec
+	unusedEvictions prometheus.Counter
+	reservations    *prometheus.HistogramVec
+	wakes           *prometheus.CounterVec
+	refusals        *prometheus.CounterVec
 
-	mu      sync.Mutex // held while the cache is read, so that readings are recorded in their order
-	waits   map[gang.Ref]*waitingGang
-	held    map[gang.Ref]time.Time // since when nodes are reserved, by group; zero for a reservation that was just taken
-	freed   map[gang.Ref]freed     // by group, nodes freed by evictions, until it runs
-	forPod  map[string]*freedForPod
-	largest []place.InLayer
-	looked  time.Time // when largest was computed
+	mu            sync.Mutex // held while the cache is read, so that readings are recorded in their order
+	waitingGangs  map[gang.Ref]*waitingGang
+	reservedSince map[gang.Ref]time.Time  // since when nodes are reserved, by group; zero for a reservation that was just taken
+	freedNodes    map[gang.Ref]freedNodes // by group, nodes freed by evictions, until it runs
+	freedForPods  map[string]*freedForPod
+	largestGangs  []place.InLayer
+	largestTime   time.Time // when largestGangs was computed
 }
 
 // NodeOf returns whether a pod exists, and its node; "" if none.
-type NodeOf func(*v1.Pod) (node string, there bool)
+type NodeOf func(*v1.Pod) (node string, exists bool)
 
 // NodesOf returns a NodeOf that reads the informer's pods.
 func NodesOf(pods corelisters.PodLister) NodeOf {
-	return func(p *v1.Pod) (node string, there bool) {
-		is, err := pods.Pods(p.Namespace).Get(p.Name)
-		if err != nil || is.UID != p.UID {
+	return func(pod *v1.Pod) (node string, exists bool) {
+		current, err := pods.Pods(pod.Namespace).Get(pod.Name)
+		if err != nil || current.UID != pod.UID {
 			return "", false
 		}
-		return is.Spec.NodeName, true
+		return current.Spec.NodeName, true
 	}
 }
 
 // waitingGang holds the counts of a gang until it has started.
 type waitingGang struct {
-	seen    time.Time // by this process
-	first   time.Time // creation of its first member; zero before it is needed
-	started bool      // it was started, and has lost members since
-	cycles  int
-	runs    int64
-	spread  []place.Spread
+	firstSeen   time.Time // by this process
+	firstMember time.Time // creation of its first member; zero before it is needed
+	started     bool      // it was started, and has lost members since
+	cycles      int
+	filterRuns  int64
+	spread      []place.Spread
 }
 
-// freed are nodes, with the numbers of pods evicted from them.
-type freed map[string]int
+// freedNodes are nodes, with the numbers of pods evicted from them.
+type freedNodes map[string]int
 
 // freedForPod is freed for a pod without a gang.
 type freedForPod struct {
-	pod *v1.Pod
-	on  freed
+	pod   *v1.Pod
+	nodes freedNodes
 }
 
 // The causes of evictions.
@@ -109,44 +109,56 @@ var reasons = []string{
 
 // sizes are classes of gangs, by the largest minMember.
 var sizes = []struct {
-	most int
-	name string
+	maxMembers int
+	name       string
 }{{1, "1"}, {8, "2-8"}, {64, "9-64"}, {512, "65-512"}, {math.MaxInt, "513-"}}
 
 func sizeOf(members int) string {
 	for _, s := range sizes {
-		if members <= s.most {
+		if members <= s.maxMembers {
 			return s.name
 		}
 	}
 	return ""
 }
 
-// lookAgain is how often the largest gang that fits is computed.
-const lookAgain = 10 * time.Second
+// largestInterval is how often the largest gang that fits is computed.
+const largestInterval = 10 * time.Second
 
 // NewMeter returns a Meter. Before About it exports counters only.
 func NewMeter(now clock.PassiveClock) *Meter {
 	m := &Meter{
 		clock: now, filters: func() int64 { return 0 },
-		waits: map[gang.Ref]*waitingGang{}, held: map[gang.Ref]time.Time{}, freed: map[gang.Ref]freed{}, forPod: map[string]*freedForPod{},
+		waitingGangs: map[gang.Ref]*waitingGang{}, reservedSince: map[gang.Ref]time.Time{}, freedNodes: map[gang.Ref]freedNodes{},
+		freedForPods: map[string]*freedForPod{},
 
-		plans:       histogram("muster_plan_duration_seconds", "Time to plan a whole gang, by result (planned, refused).", prometheus.ExponentialBuckets(0.0001, 4, 10), "result"),
+		plans: histogram("muster_plan_duration_seconds", "Time to plan a whole gang, by result (planned, refused).",
+			prometheus.ExponentialBuckets(0.0001, 4, 10), "result"),
 		preemptions: counter("muster_preemptions_total", "Reservations for which victims were asked to leave."),
 		victims:     counter("muster_preemption_victims_total", "Pods that were evicted for a gang."),
-		starts: histogram("muster_gang_start_duration_seconds", "Time from a gang's first member to the binding of as many as it needs, by how many those are. Gangs that start again do not count.",
+		starts: histogram("muster_gang_start_duration_seconds",
+			"Time from a gang's first member to the binding of as many as it needs, by how many those are. Gangs that start again do not count.",
 			prometheus.ExponentialBuckets(0.1, 3, 13), "size"),
-		beyond: histogram("muster_gang_domains_above_least", "Domains that a gang touches at its start beyond the fewest that free places allowed, by layer. Gangs that others were evicted for do not count.",
+		extraDomains: histogram("muster_gang_domains_above_least",
+			"Domains that a gang touches at its start beyond the fewest that free places allowed, by "+
+				"layer. Gangs that others were evicted for do not count.",
 			[]float64{0, 1, 2, 4, 8, 16, 32, 64}, "layer"),
-		cycles: histogram("muster_gang_cycles", "Scheduling cycles of a gang's members until it started, by how many members it needs.", prometheus.ExponentialBuckets(1, 2, 15), "size"),
-		gangRuns: histogram("muster_gang_filter_runs", "Filter runs for a gang until it started, by how many members it needs; all Filters for a node are one run.",
+		cycles: histogram("muster_gang_cycles", "Scheduling cycles of a gang's members until it started, by how many members it needs.",
+			prometheus.ExponentialBuckets(1, 2, 15), "size"),
+		gangRuns: histogram("muster_gang_filter_runs",
+			"Filter runs for a gang until it started, by how many members it needs; all Filters for a node are one run.",
 			prometheus.ExponentialBuckets(1, 4, 11), "size"),
-		evictions: counters("muster_evictions_total", "Pods whose eviction the API server has taken, by cause: for a gang, for a pod without a gang, with the rest of their own gang, or since their quota borrowed for too long.", "cause"),
-		unused:    counter("muster_evictions_unused_total", "Pods that were evicted from nodes that their preemptors then did not use."),
-		kept: histogram("muster_reservation_duration_seconds", "How long places were reserved until victims had left, by how that ended (taken, given_up).",
+		evictions: counters("muster_evictions_total",
+			"Pods whose eviction the API server has taken, by cause: for a gang, for a pod without a gang, with the rest of their own gang, or "+
+				"since their quota borrowed for too long.", "cause"),
+		unusedEvictions: counter("muster_evictions_unused_total", "Pods that were evicted from nodes that their preemptors then did not use."),
+		reservations: histogram("muster_reservation_duration_seconds",
+			"How long places were reserved until victims had left, by how that ended (taken, given_up).",
 			prometheus.ExponentialBuckets(0.25, 2, 14), "end"),
-		wakes:    counters("muster_wakeups_total", "Gangs that were refused and tried again, by what came of it: places or an eviction (helped), or another refusal (vain).", "result"),
-		refusals: counters("muster_refusals_total", "Refusals of gangs, by the plugins that refused members on some nodes; none if no plugin did.", "plugin"),
+		wakes: counters("muster_wakeups_total",
+			"Gangs that were refused and tried again, by what came of it: places or an eviction (helped), or another refusal (vain).", "result"),
+		refusals: counters("muster_refusals_total",
+			"Refusals of gangs, by the plugins that refused members on some nodes; none if no plugin did.", "plugin"),
 	}
 	m.filterRuns = prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "muster_filter_runs_total", Help: alpha + "How often the profiles' Filters were run for a node to count the slots of a gang.",
@@ -163,7 +175,7 @@ func NewMeter(now clock.PassiveClock) *Meter {
 		m.evictions.WithLabelValues(cause)
 	}
 	for _, end := range []string{endTaken, endGivenUp} {
-		m.kept.WithLabelValues(end)
+		m.reservations.WithLabelValues(end)
 	}
 	for _, result := range []string{wakeHelped, wakeVain} {
 		m.wakes.WithLabelValues(result)
@@ -193,123 +205,131 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 
 // The present values.
 var (
-	leadingNow      = gauge("muster_leading", "1 if this process schedules, 0 if it stands by.")
-	topologyNow     = gauge("muster_topology_valid", "1 if the ClusterNetworkTopology that is used can be, or there is none; 0 if an older one is used instead, or none.")
-	waitingNow      = gauge("muster_gangs_waiting", "Gangs with pending members that they need, by reason of the PodGroup's condition. Gangs that their group can do without are not counted.", "reason")
-	longestNow      = gauge("muster_gang_longest_wait_seconds", "How long that gang waits which waits longest, by reason; 0 if none does.", "reason")
-	reservationsNow = gauge("muster_reservations", "Gang groups with nodes that are reserved until victims have terminated.")
-	oldestNow       = gauge("muster_reservation_oldest_seconds", "How long the oldest of them is held; 0 if there is none.")
-	largestNow      = gauge("muster_largest_gang", "Members of the gang that was counted last that fit into one domain, by layer, at the last attempt to place a gang.", "layer")
+	leadingDesc  = gauge("muster_leading", "1 if this process schedules, 0 if it stands by.")
+	topologyDesc = gauge("muster_topology_valid",
+		"1 if the ClusterNetworkTopology that is used can be, or there is none; 0 if an older one is used instead, or none.")
+	waitingDesc = gauge("muster_gangs_waiting",
+		"Gangs with pending members that they need, by reason of the PodGroup's condition. "+
+			"Gangs that their group can do without are not counted.", "reason")
+	longestDesc = gauge("muster_gang_longest_wait_seconds",
+		"How long that gang waits which waits longest, by reason; 0 if none does.", "reason")
+	reservationsDesc = gauge("muster_reservations", "Gang groups with nodes that are reserved until victims have terminated.")
+	oldestDesc       = gauge("muster_reservation_oldest_seconds", "How long the oldest of them is held; 0 if there is none.")
+	largestDesc      = gauge("muster_largest_gang",
+		"Members of the gang that was counted last that fit into one domain, by layer, at the last attempt to place a gang.", "layer")
 )
 
 var registerOnce sync.Once
 
 // Register exports the metrics at the process's /metrics, with additional collectors. Only the first registered Meter is exported, since a
 // process runs one scheduler.
-func (m *Meter) Register(others ...prometheus.Collector) {
-	registerOnce.Do(func() { legacyregistry.RawMustRegister(append(others, m)...) })
+func (m *Meter) Register(collectors ...prometheus.Collector) {
+	registerOnce.Do(func() { legacyregistry.RawMustRegister(append(collectors, m)...) })
 }
 
 // SetSources sets what the Meter reads: the cache, the number of Filter runs, and the nodes of pods without a gang.
 func (m *Meter) SetSources(c *cache.Cache, filterRuns func() int64, nodeOf NodeOf) {
-	m.cache, m.filters, m.nodeOf = c, filterRuns, nodeOf
+	m.cache = c
+	m.filters = filterRuns
+	m.nodeOf = nodeOf
 }
 
-func (m *Meter) counted() []prometheus.Collector {
+func (m *Meter) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.plans, m.preemptions, m.victims, m.filterRuns, m.starts, m.beyond, m.cycles, m.gangRuns, m.evictions, m.unused, m.kept, m.wakes, m.refusals,
+		m.plans, m.preemptions, m.victims, m.filterRuns, m.starts, m.extraDomains, m.cycles, m.gangRuns, m.evictions, m.unusedEvictions,
+		m.reservations, m.wakes, m.refusals,
 	}
 }
 
 // Describe implements prometheus.Collector.
-func (m *Meter) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range m.counted() {
-		c.Describe(to)
+func (m *Meter) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(descriptions)
 	}
-	for _, d := range []*prometheus.Desc{leadingNow, topologyNow, waitingNow, longestNow, reservationsNow, oldestNow, largestNow} {
-		to <- d
+	for _, d := range []*prometheus.Desc{leadingDesc, topologyDesc, waitingDesc, longestDesc, reservationsDesc, oldestDesc, largestDesc} {
+		descriptions <- d
 	}
 }
 
 // Collect implements prometheus.Collector. It must not ask whether this process leads, since that question itself asks all collectors.
-func (m *Meter) Collect(to chan<- prometheus.Metric) {
+func (m *Meter) Collect(metrics chan<- prometheus.Metric) {
 	open := m.cache != nil && m.cache.Open()
 	if open {
 		m.sweep()
 	}
-	for _, c := range m.counted() {
-		c.Collect(to)
+	for _, c := range m.collectors() {
+		c.Collect(metrics)
 	}
-	say := func(d *prometheus.Desc, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	send := func(d *prometheus.Desc, value float64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	say(leadingNow, number(open))
+	send(leadingDesc, number(open))
 	if !open {
 		return
 	}
-	say(topologyNow, number(m.cache.Topology().Problem == ""))
+	send(topologyDesc, number(m.cache.Topology().Problem == ""))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.clock.Now()
-	waiting, longest := m.waiting(now)
+	waiting, longest := m.countWaiting(now)
 	for _, reason := range reasons {
-		say(waitingNow, float64(waiting[reason]), reason)
-		say(longestNow, longest[reason].Seconds(), reason)
+		send(waitingDesc, float64(waiting[reason]), reason)
+		send(longestDesc, longest[reason].Seconds(), reason)
 	}
-	oldest, held := now, 0
-	for _, since := range m.held {
+	oldest, groups := now, 0
+	for _, since := range m.reservedSince {
 		if since.IsZero() {
 			continue
 		}
-		held++
+		groups++
 		if since.Before(oldest) {
 			oldest = since
 		}
 	}
-	say(reservationsNow, float64(held))
-	say(oldestNow, now.Sub(oldest).Seconds())
-	for _, at := range m.largest {
-		say(largestNow, float64(at.N), at.Layer)
+	send(reservationsDesc, float64(groups))
+	send(oldestDesc, now.Sub(oldest).Seconds())
+	for _, layer := range m.largestGangs {
+		send(largestDesc, float64(layer.N), layer.Layer)
 	}
 }
 
-func number(is bool) float64 {
-	if is {
+func number(value bool) float64 {
+	if value {
 		return 1
 	}
 	return 0
 }
 
-// waiting returns the numbers of waiting gangs and the longest waits, by reason. m.mu is held.
-func (m *Meter) waiting(now time.Time) (many map[string]int, longest map[string]time.Duration) {
-	many, longest = map[string]int{}, map[string]time.Duration{}
-	for ref, w := range m.waits {
+// countWaiting returns the numbers of waiting gangs and the longest waits, by reason. m.mu is held.
+func (m *Meter) countWaiting(now time.Time) (counts map[string]int, longest map[string]time.Duration) {
+	counts, longest = map[string]int{}, map[string]time.Duration{}
+	for ref, w := range m.waitingGangs {
 		t, ok := m.cache.Tally(ref)
-		if !ok || !waits(t) || m.cache.DoesWithout(ref) {
+		if !ok || !isWaiting(t) || m.cache.DoesWithout(ref) {
 			continue
 		}
 		reason := Condition(m.cache.State(ref), "").Reason
-		many[reason]++
-		longest[reason] = max(longest[reason], now.Sub(m.firstOf(ref, w)))
+		counts[reason]++
+		longest[reason] = max(longest[reason], now.Sub(m.firstMemberTime(ref, w)))
 	}
-	return many, longest
+	return counts, longest
 }
 
-// waits returns whether members that a gang needs are waiting.
-func waits(t cache.Tally) bool {
+// isWaiting returns whether members that a gang needs are waiting.
+func isWaiting(t cache.Tally) bool {
 	return t.Served && t.Members > t.Bound && (t.Min == 0 || t.Bound+t.Done < t.Min)
 }
 
-// firstOf returns when the first member of a waiting gang was created, or seen if that was before: creation times are whole seconds. m.mu
-// is held.
-func (m *Meter) firstOf(ref gang.Ref, w *waitingGang) time.Time {
-	if w.first.IsZero() {
-		w.first = w.seen
-		if made := m.cache.FirstMade(ref); !w.started && !made.IsZero() && made.Add(time.Second).Before(w.first) {
-			w.first = made.Add(time.Second)
+// firstMemberTime returns when the first member of a waiting gang was created, or seen if that was before: creation times are whole
+// seconds. m.mu is held.
+func (m *Meter) firstMemberTime(ref gang.Ref, w *waitingGang) time.Time {
+	if w.firstMember.IsZero() {
+		w.firstMember = w.firstSeen
+		if created := m.cache.FirstMade(ref); !w.started && !created.IsZero() && created.Add(time.Second).Before(w.firstMember) {
+			w.firstMember = created.Add(time.Second)
 		}
 	}
-	return w.first
+	return w.firstMember
 }
 
 // Gang updates the counts after a change of a gang.
@@ -318,40 +338,40 @@ func (m *Meter) Gang(ref gang.Ref) {
 	defer m.mu.Unlock()
 	t, ok := m.cache.Tally(ref)
 	if !ok {
-		delete(m.waits, ref)
-		m.reserved(ref, false)
+		delete(m.waitingGangs, ref)
+		m.setReserved(ref, false)
 		m.settle(ref)
 		return
 	}
-	m.reserved(t.Group, t.Reserved)
-	is := waits(t)
-	w := m.waits[ref]
+	m.setReserved(t.Group, t.Reserved)
+	waiting := isWaiting(t)
+	w := m.waitingGangs[ref]
 	switch {
-	case is && w == nil:
-		m.waits[ref] = &waitingGang{seen: m.clock.Now(), started: t.Started}
-	case !is:
-		delete(m.waits, ref)
+	case waiting && w == nil:
+		m.waitingGangs[ref] = &waitingGang{firstSeen: m.clock.Now(), started: t.Started}
+	case !waiting:
+		delete(m.waitingGangs, ref)
 	}
-	if w == nil || is {
+	if w == nil || waiting {
 		return
 	}
 	if t.Min > 0 && t.Bound+t.Done >= t.Min && !w.started && m.cache.Open() {
-		m.started(ref, t, w)
+		m.countStart(ref, t, w)
 	}
 	m.settle(t.Group)
 }
 
-// started counts a gang that has its minimum for the first time. m.mu is held.
-func (m *Meter) started(ref gang.Ref, t cache.Tally, w *waitingGang) {
+// countStart counts a gang that has its minimum for the first time. m.mu is held.
+func (m *Meter) countStart(ref gang.Ref, t cache.Tally, w *waitingGang) {
 	size := sizeOf(t.Min)
-	m.starts.WithLabelValues(size).Observe(m.clock.Since(m.firstOf(ref, w)).Seconds())
+	m.starts.WithLabelValues(size).Observe(m.clock.Since(m.firstMemberTime(ref, w)).Seconds())
 	if ref != t.Group {
 		return // the costs of its group are counted with its first gang
 	}
 	m.cycles.WithLabelValues(size).Observe(float64(w.cycles))
-	m.gangRuns.WithLabelValues(size).Observe(float64(w.runs))
-	for _, at := range w.spread {
-		m.beyond.WithLabelValues(at.Layer).Observe(float64(at.Touched - at.Least))
+	m.gangRuns.WithLabelValues(size).Observe(float64(w.filterRuns))
+	for _, layer := range w.spread {
+		m.extraDomains.WithLabelValues(layer.Layer).Observe(float64(layer.Touched - layer.Least))
 	}
 }
 
@@ -359,60 +379,60 @@ func (m *Meter) started(ref gang.Ref, t cache.Tally, w *waitingGang) {
 func (m *Meter) Cycle(group gang.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if w := m.waits[group]; w != nil {
+	if w := m.waitingGangs[group]; w != nil {
 		w.cycles++
 	}
 }
 
-// Attempt counts an attempt to plan a group, with its duration. ran is the number of Filter runs before.
-func (m *Meter) Attempt(group gang.Ref, planned bool, took time.Duration, ran int64) {
+// Attempt counts an attempt to plan a group, with its duration. runsBefore is the number of Filter runs before it.
+func (m *Meter) Attempt(group gang.Ref, planned bool, duration time.Duration, runsBefore int64) {
 	result := "refused"
 	if planned {
 		result = "planned"
 	}
-	m.plans.WithLabelValues(result).Observe(took.Seconds())
-	m.Ran(group, ran)
+	m.plans.WithLabelValues(result).Observe(duration.Seconds())
+	m.Ran(group, runsBefore)
 }
 
 // Runs returns the number of Filter runs.
 func (m *Meter) Runs() int64 { return m.filters() }
 
-// Ran counts the Filter runs for a group since Runs was before.
-func (m *Meter) Ran(group gang.Ref, before int64) {
+// Ran counts the Filter runs for a group since Runs was runsBefore.
+func (m *Meter) Ran(group gang.Ref, runsBefore int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if w := m.waits[group]; w != nil {
-		w.runs += m.filters() - before
+	if w := m.waitingGangs[group]; w != nil {
+		w.filterRuns += m.filters() - runsBefore
 	}
 }
 
 // Placed counts an attempt with a plan: its spread, and what fits besides it.
 func (m *Meter) Placed(a *place.Attempt, places []gang.Assignment, spread []place.Spread) {
 	m.mu.Lock()
-	if w := m.waits[a.Group.Key]; w != nil {
+	if w := m.waitingGangs[a.Group.Key]; w != nil {
 		w.spread = spread
 	}
 	m.mu.Unlock()
-	m.fits(a, places)
+	m.updateLargest(a, places)
 }
 
 // Refused counts an attempt without a plan, by plugin; nil if a plugin has failed.
-func (m *Meter) Refused(a *place.Attempt, why *place.Refusal) {
-	if why == nil || len(why.Plugins) == 0 {
+func (m *Meter) Refused(a *place.Attempt, refusal *place.Refusal) {
+	if refusal == nil || len(refusal.Plugins) == 0 {
 		m.refusals.WithLabelValues(NoPlugin).Inc()
 	} else {
-		for _, plugin := range why.Plugins {
+		for _, plugin := range refusal.Plugins {
 			m.refusals.WithLabelValues(plugin).Inc()
 		}
 	}
-	m.fits(a, nil)
+	m.updateLargest(a, nil)
 }
 
-// fits computes the largest gang that fits, at intervals.
-func (m *Meter) fits(a *place.Attempt, places []gang.Assignment) {
+// updateLargest computes the largest gang that fits, at intervals.
+func (m *Meter) updateLargest(a *place.Attempt, places []gang.Assignment) {
 	now := m.clock.Now()
 	m.mu.Lock()
-	due := m.looked.IsZero() || now.Sub(m.looked) >= lookAgain
+	due := m.largestTime.IsZero() || now.Sub(m.largestTime) >= largestInterval
 	m.mu.Unlock()
 	if !due || !a.CapacityKnown() {
 		return
@@ -420,7 +440,7 @@ func (m *Meter) fits(a *place.Attempt, places []gang.Assignment) {
 	largest := a.Largest(places)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.largest, m.looked = largest, now
+	m.largestGangs, m.largestTime = largest, now
 }
 
 // TriedAgain counts the retry of a refused group after a change.
@@ -442,22 +462,22 @@ func (m *Meter) Preemption(n int) {
 func (m *Meter) Taken(group gang.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if since := m.held[group]; !since.IsZero() {
-		m.held[group] = time.Time{}
-		m.kept.WithLabelValues(endTaken).Observe(m.clock.Since(since).Seconds())
+	if since := m.reservedSince[group]; !since.IsZero() {
+		m.reservedSince[group] = time.Time{}
+		m.reservations.WithLabelValues(endTaken).Observe(m.clock.Since(since).Seconds())
 	}
 }
 
-// reserved records whether nodes are reserved for a group. m.mu is held.
-func (m *Meter) reserved(group gang.Ref, is bool) {
-	since, known := m.held[group]
+// setReserved records whether nodes are reserved for a group. m.mu is held.
+func (m *Meter) setReserved(group gang.Ref, reserved bool) {
+	since, known := m.reservedSince[group]
 	switch {
-	case is && !known:
-		m.held[group] = m.clock.Now()
-	case !is:
-		delete(m.held, group)
+	case reserved && !known:
+		m.reservedSince[group] = m.clock.Now()
+	case !reserved:
+		delete(m.reservedSince, group)
 		if !since.IsZero() {
-			m.kept.WithLabelValues(endGivenUp).Observe(m.clock.Since(since).Seconds())
+			m.reservations.WithLabelValues(endGivenUp).Observe(m.clock.Since(since).Seconds())
 		}
 	}
 }
@@ -465,61 +485,61 @@ func (m *Meter) reserved(group gang.Ref, is bool) {
 // Revoked counts an eviction from a quota above its fair share.
 func (m *Meter) Revoked() { m.evictions.WithLabelValues(causeQuota).Inc() }
 
-// Evicted counts a pod whose eviction the API server has accepted, by its preemptor. room says that it frees capacity, and is not only
+// Evicted counts a pod whose eviction the API server has accepted, by its preemptor. freesCapacity is false for a pod that is only
 // evicted with its gang.
-func (m *Meter) Evicted(victim, by *v1.Pod, room bool) {
+func (m *Meter) Evicted(victim, preemptor *v1.Pod, freesCapacity bool) {
 	node := victim.Spec.NodeName
 	switch {
-	case !room:
+	case !freesCapacity:
 		m.evictions.WithLabelValues(causeWhole).Inc()
-	case source.GangOf(by).IsZero():
+	case source.GangOf(preemptor).IsZero():
 		m.evictions.WithLabelValues(causePod).Inc()
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		f := m.forPod[string(by.UID)]
+		f := m.freedForPods[string(preemptor.UID)]
 		if f == nil {
-			f = &freedForPod{pod: by, on: freed{}}
-			m.forPod[string(by.UID)] = f
+			f = &freedForPod{pod: preemptor, nodes: freedNodes{}}
+			m.freedForPods[string(preemptor.UID)] = f
 		}
-		f.on[node]++
+		f.nodes[node]++
 	default:
 		m.evictions.WithLabelValues(causeGang).Inc()
-		group := m.cache.GroupKey(by)
+		group := m.cache.GroupKey(preemptor)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.freed[group] == nil {
-			m.freed[group] = freed{}
+		if m.freedNodes[group] == nil {
+			m.freedNodes[group] = freedNodes{}
 		}
-		m.freed[group][node]++
+		m.freedNodes[group][node]++
 	}
 }
 
 // settle counts, for a group that runs or is gone, the nodes freed for it that it did not take. m.mu is held.
 func (m *Meter) settle(group gang.Ref) {
-	nodes := m.freed[group]
+	nodes := m.freedNodes[group]
 	if nodes == nil {
 		return
 	}
-	comes := m.cache.AwaitsMembers(group)
+	mayUse := m.cache.AwaitsMembers(group)
 	g, refusal := m.cache.GroupOf(group)
-	taken := map[string]bool{}
+	usedNodes := map[string]bool{}
 	if !refusal.Exists() {
-		comes = comes || g.Need() > 0 && len(g.Pending) > 0
+		mayUse = mayUse || g.Need() > 0 && len(g.Pending) > 0
 		for _, member := range g.Bound {
-			taken[member.Node] = true
+			usedNodes[member.Node] = true
 		}
 	}
-	maps.DeleteFunc(nodes, func(node string, _ int) bool { return taken[node] })
-	if !comes {
-		delete(m.freed, group)
-		m.unused.Add(nodes.without(func(string) bool { return false }))
+	maps.DeleteFunc(nodes, func(node string, _ int) bool { return usedNodes[node] })
+	if !mayUse {
+		delete(m.freedNodes, group)
+		m.unusedEvictions.Add(nodes.podsExcept(func(string) bool { return false }))
 	}
 }
 
-// without returns the number of pods evicted from nodes that were not taken.
-func (f freed) without(taken func(node string) bool) (n float64) {
+// podsExcept returns the number of pods evicted from nodes that are not used.
+func (f freedNodes) podsExcept(isUsed func(node string) bool) (n float64) {
 	for node, pods := range f {
-		if !taken(node) {
+		if !isUsed(node) {
 			n += float64(pods)
 		}
 	}
@@ -530,14 +550,14 @@ func (f freed) without(taken func(node string) bool) (n float64) {
 func (m *Meter) Bound(pod *v1.Pod, node string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.bound(pod, node)
+	m.podBound(pod, node)
 }
 
-// bound is Bound with m.mu held.
-func (m *Meter) bound(pod *v1.Pod, node string) {
-	if f := m.forPod[string(pod.UID)]; f != nil {
-		delete(m.forPod, string(pod.UID))
-		m.unused.Add(f.on.without(func(n string) bool { return n == node }))
+// podBound is Bound with m.mu held.
+func (m *Meter) podBound(pod *v1.Pod, node string) {
+	if f := m.freedForPods[string(pod.UID)]; f != nil {
+		delete(m.freedForPods, string(pod.UID))
+		m.unusedEvictions.Add(f.nodes.podsExcept(func(n string) bool { return n == node }))
 	}
 }
 
@@ -545,17 +565,17 @@ func (m *Meter) bound(pod *v1.Pod, node string) {
 func (m *Meter) sweep() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for group := range m.freed {
+	for group := range m.freedNodes {
 		m.settle(group)
 	}
-	for group := range m.held {
+	for group := range m.reservedSince {
 		if !m.cache.Reserved(group) {
-			m.reserved(group, false)
+			m.setReserved(group, false)
 		}
 	}
-	for _, f := range m.forPod {
-		if node, there := m.nodeOf(f.pod); !there || node != "" {
-			m.bound(f.pod, node)
+	for _, f := range m.freedForPods {
+		if node, exists := m.nodeOf(f.pod); !exists || node != "" {
+			m.podBound(f.pod, node)
 		}
 	}
 }

@@ -11,14 +11,14 @@ import (
 // are evicted for. It writes even if the known status has the node, because an earlier request may have cleared it; a running request is
 // awaited. Without a reservation nothing is written. The error is the API server's.
 func (t *Reporter) Nominate(ctx context.Context, pod *v1.Pod, key string) error {
-	return t.turns.take(ctx, key, func() error {
+	return t.turns.runExclusive(ctx, key, func() error {
 		node, confirmed := t.cache.Place(pod)
 		if node == "" || confirmed { // being bound: a nominated node would stay
 			return nil
 		}
-		blank := pod.DeepCopy()
-		blank.Status.NominatedNodeName = ""
-		return t.Writer.Pod(ctx, blank, Waiting{Node: &node})
+		podCopy := pod.DeepCopy()
+		podCopy.Status.NominatedNodeName = ""
+		return t.Writer.Pod(ctx, podCopy, Waiting{Node: &node})
 	})
 }
 
@@ -33,8 +33,8 @@ func newTurns() (t turns) {
 	return t
 }
 
-// take runs do while no other function runs with that key.
-func (t *turns) take(ctx context.Context, key string, do func() error) error {
+// runExclusive runs do while no other function runs with that key.
+func (t *turns) runExclusive(ctx context.Context, key string, do func() error) error {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key))
 	turn := t[h.Sum32()%uint32(len(t))]

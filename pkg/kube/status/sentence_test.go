@@ -271,5 +271,5 @@ func TestFewOfManyTooLarge(t *testing.T) {
 	for i := range 9 {
 		r.TooLarge = append(r.TooLarge, plan.TooLarge{Gangs: []int{i}, Name: fmt.Sprint("g-", i), Layer: "BlockLayer", Want: 2})
 	}
-	require.Equal(t, mostDomains, strings.Count(Sentence(place.Shortage{Plan: r}), "g-"))
+	require.Equal(t, maxDomains, strings.Count(Sentence(place.Shortage{Plan: r}), "g-"))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// short lists the resources of which members need more than is free, after a comma; "" if unknown.
-func short(d place.Diagnosis) string {
+// shortages lists the resources of which members need more than is free, after a comma; "" if unknown.
+func shortages(d place.Diagnosis) string {
 	var b strings.Builder
 	for _, s := range d.Short {
 		if s.Waits != "" {

@@ -27,12 +27,12 @@ import (
 type Reporter struct {
 	Writer *Writer
 
-	cache    *cache.Cache
-	recorder events.EventRecorder
-	options  ReporterOptions
-	memory   *memory
-	turns    turns
-	network  time.Time // when the topology's status was written; only its writer reads it
+	cache             *cache.Cache
+	recorder          events.EventRecorder
+	options           ReporterOptions
+	memory            *memory
+	turns             turns
+	topologyWriteTime time.Time // when the topology's status was written; only its writer reads it
 }
 
 // ReporterOptions are the settings of the process.
@@ -67,20 +67,20 @@ const longestBusy = 5 * time.Second
 
 // DoIdle runs do in the background once for each key: after a delay, and once no bindings are running or longestBusy has passed. do may ask
 // whether it should yield to new bindings.
-func (t *Reporter) DoIdle(key string, after time.Duration, do func(ctx context.Context, yields func() bool) error) {
-	by := t.options.Clock.Now().Add(longestBusy)
-	t.doIdle(key, after, by, func(ctx context.Context) error { return do(ctx, func() bool { return t.yields(by) }) })
+func (t *Reporter) DoIdle(key string, delay time.Duration, do func(ctx context.Context, mustYield func() bool) error) {
+	deadline := t.options.Clock.Now().Add(longestBusy)
+	t.doIdle(key, delay, deadline, func(ctx context.Context) error { return do(ctx, func() bool { return t.mustYield(deadline) }) })
 }
 
-// yields returns whether bindings are running that the work waits for until some time.
-func (t *Reporter) yields(by time.Time) bool {
-	return t.options.Busy() && t.options.Clock.Now().Before(by)
+// mustYield returns whether bindings are running that the work waits for until some time.
+func (t *Reporter) mustYield(deadline time.Time) bool {
+	return t.options.Busy() && t.options.Clock.Now().Before(deadline)
 }
 
-func (t *Reporter) doIdle(key string, after time.Duration, by time.Time, do func(context.Context) error) {
-	t.Writer.DoAfter(key, after, func(ctx context.Context) error {
-		if t.yields(by) {
-			t.doIdle(key, after, by, do)
+func (t *Reporter) doIdle(key string, delay time.Duration, deadline time.Time, do func(context.Context) error) {
+	t.Writer.DoAfter(key, delay, func(ctx context.Context) error {
+		if t.mustYield(deadline) {
+			t.doIdle(key, delay, deadline, do)
 			return nil
 		}
 		return do(ctx)
@@ -93,111 +93,112 @@ func (t *Reporter) Report(ref gang.Ref) {
 		return
 	}
 	t.report(ref, t.options.Clock.Now().Add(longestBusy))
-	t.moved()
+	t.schedulePositions()
 }
 
-func (t *Reporter) report(ref gang.Ref, by time.Time) {
-	t.doIdle("gang "+ref.ID(), t.options.Settle, by, func(ctx context.Context) error { return t.writeGang(ctx, ref) })
+func (t *Reporter) report(ref gang.Ref, deadline time.Time) {
+	t.doIdle("gang "+ref.ID(), t.options.Settle, deadline, func(ctx context.Context) error { return t.writeGang(ctx, ref) })
 }
 
 // Pod schedules the writing of a waiting pod's status, in its state at that time. A nominated node to clear is cleared even if a later call
 // replaces this one.
-func (t *Reporter) Pod(key string, say Waiting) {
-	if pod := t.cache.Pod(key); pod != nil && say.Node != nil && *say.Node == "" {
-		t.memory.void(key, pod.UID)
+func (t *Reporter) Pod(key string, waiting Waiting) {
+	if pod := t.cache.Pod(key); pod != nil && waiting.Node != nil && *waiting.Node == "" {
+		t.memory.setVoid(key, pod.UID)
 	}
 	t.Writer.Do("pod "+key, func(ctx context.Context) error {
-		return t.turns.take(ctx, key, func() error { return t.writePod(ctx, key, say) })
+		return t.turns.runExclusive(ctx, key, func() error { return t.writePod(ctx, key, waiting) })
 	})
 }
 
 // writePod writes the status of a pod with its present node assignment.
-func (t *Reporter) writePod(ctx context.Context, key string, say Waiting) error {
+func (t *Reporter) writePod(ctx context.Context, key string, waiting Waiting) error {
 	pod := t.cache.Pod(key)
 	if pod == nil || pod.Spec.NodeName != "" {
-		t.memory.void(key, "")
+		t.memory.setVoid(key, "")
 		return nil
 	}
 	node, confirmed := t.cache.Place(pod)
 	switch {
 	case node != "" && confirmed: // being bound: a nominated node would stay
-		say.Node = nil
+		waiting.Node = nil
 	case node != "":
-		say.Node = &node // the node of the reservation, whatever was said meanwhile
+		waiting.Node = &node // the node of the reservation, whatever was said meanwhile
 	case t.memory.isVoid(key, pod.UID):
-		say.Node = new(string)
+		waiting.Node = new(string)
 	}
-	err := t.Writer.Pod(ctx, pod, say)
+	err := t.Writer.Pod(ctx, pod, waiting)
 	if err == nil || Permanent(err) {
-		t.memory.void(key, "")
+		t.memory.setVoid(key, "")
 	}
 	return err
 }
 
 // Siblings tells the other pending members why they wait, if victims are evicted for the gang, or if their status still tells of such an
 // attempt. Other gangs do not cost a write for each member.
-func (t *Reporter) Siblings(speaker *v1.Pod, why Explained, came Preemption) {
-	group, refusal := t.cache.Group(speaker)
+func (t *Reporter) Siblings(representative *v1.Pod, explanation Explained, result Preemption) {
+	group, refusal := t.cache.Group(representative)
 	if refusal.Exists() {
 		return
 	}
-	says := ""
-	if came == PreemptionEvicts || came == PreemptionWaits {
-		says = came.Says(group.Held, len(group.Pending))
+	preemption := ""
+	if result == PreemptionEvicts || result == PreemptionWaits {
+		preemption = result.Says(group.Held, len(group.Pending))
 	} else {
-		why.Text = came.After(why.Text)
+		explanation.Text = result.After(explanation.Text)
 	}
 	for _, m := range group.Pending {
-		if m.Pod != convert.PodKey(speaker) && (len(group.Places) > 0 || toldOfAttempt(group.Pods[m.Pod])) {
-			t.Pod(m.Pod, Waiting{Message: Sibling(m.Gang, speaker, why, says, group.Held)})
+		if m.Pod != convert.PodKey(representative) && (len(group.Places) > 0 || mentionsAttempt(group.Pods[m.Pod])) {
+			t.Pod(m.Pod, Waiting{Message: Sibling(m.Gang, representative, explanation, preemption, group.Held)})
 		}
 	}
 }
 
-// toldOfAttempt returns whether the status of a pod tells of an eviction that was attempted by another member.
-func toldOfAttempt(pod *v1.Pod) bool {
+// mentionsAttempt returns whether the status of a pod tells of an eviction that was attempted by another member.
+func mentionsAttempt(pod *v1.Pod) bool {
 	_, condition := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
 	return condition != nil && strings.Contains(condition.Message, attemptedBy)
 }
 
-// Refused returns what to show for a refused group: its words stay for a while. If they are not why, later is when why may be shown.
-func (t *Reporter) Refused(group gang.Ref, why Explained) (words Explained, later time.Duration) {
+// Refused returns what to show for a refused group: its words stay for a while. If they are not explanation, delay is when explanation
+// may be shown.
+func (t *Reporter) Refused(group gang.Ref, explanation Explained) (words Explained, delay time.Duration) {
 	if t.options.Settle < 0 {
-		return why, 0
+		return explanation, 0
 	}
-	return t.memory.words(group.ID(), why, t.options.Clock.Now())
+	return t.memory.words(group.ID(), explanation, t.options.Clock.Now())
 }
 
 // Placed records the plan of a group, which is not refused any longer. Its spread is told when the group is bound; nil keeps the known one.
 func (t *Reporter) Placed(group gang.Ref, spread []place.Spread) {
-	near := nearness(spread)
+	text := spreadText(spread)
 	if spread == nil {
-		near = t.memory.nearnessOf(group)
+		text = t.memory.spreadOf(group)
 	}
-	t.memory.placed(group, near)
+	t.memory.recordPlan(group, text)
 }
 
-// mostNames bounds how many domains are named.
-const mostNames = 8
+// maxDomainNames bounds how many domains are named.
+const maxDomainNames = 8
 
-// listed returns the names of domains for a message, shortened; "" if there are none.
-func listed(names []string) string {
+// nameList returns the names of domains for a message, shortened; "" if there are none.
+func nameList(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	more := ""
-	if n := len(names) - mostNames; n > 0 {
-		names, more = names[:mostNames], fmt.Sprintf(" and %d more", n)
+	suffix := ""
+	if n := len(names) - maxDomainNames; n > 0 {
+		names, suffix = names[:maxDomainNames], fmt.Sprintf(" and %d more", n)
 	}
-	return ": " + strings.Join(names, ", ") + more
+	return ": " + strings.Join(names, ", ") + suffix
 }
 
-// nearness returns, for each layer with several domains, their number, in parentheses; "" if there is no such layer.
-func nearness(spread []place.Spread) string {
+// spreadText returns, for each layer with several domains, their number, in parentheses; "" if there is no such layer.
+func spreadText(spread []place.Spread) string {
 	var parts []string
-	for _, at := range spread {
-		if at.Touched > 1 {
-			parts = append(parts, fmt.Sprintf("%d of %s%s, least possible %d", at.Touched, at.Layer, listed(at.Names), at.Least))
+	for _, layer := range spread {
+		if layer.Touched > 1 {
+			parts = append(parts, fmt.Sprintf("%d of %s%s, least possible %d", layer.Touched, layer.Layer, nameList(layer.Names), layer.Least))
 		}
 	}
 	if len(parts) == 0 {
@@ -211,18 +212,18 @@ func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 	name := ref.ID()
 	r, ok := t.cache.Report(ref)
 	if !ok {
-		t.memory.gone(ref)
+		t.memory.forgetGang(ref)
 		return nil
 	}
 	if !t.cache.Open() || !r.Served {
 		return nil // the cache is incomplete, another process leads, or the gang is another scheduler's
 	}
-	is := State(r)
-	c := Condition(is, r.Domain)
+	state := State(r)
+	c := Condition(state, r.Domain)
 	switch c.Reason {
 	case ReasonScheduled:
-		t.memory.started(name)
-		t.Gang(ref, Normal, c.Reason, c.Message+t.memory.nearnessOf(t.cache.Together(ref)[0]))
+		t.memory.forgetMembers(name)
+		t.Gang(ref, Normal, c.Reason, c.Message+t.memory.spreadOf(t.cache.Together(ref)[0]))
 	case ReasonPreempting:
 		t.Gang(ref, Normal, ReasonReserved, c.Message)
 	case ReasonBinding, ReasonReady:
@@ -230,15 +231,16 @@ func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 	default:
 		t.Gang(ref, Warning, c.Reason, c.Message)
 	}
-	if members := aboutMembers(name); t.options.Settle >= 0 && t.memory.news(members, toldNow(r)) {
-		t.Writer.DoAfter(members, memberSettle*t.options.Settle, func(context.Context) error { t.gated(ref); return nil })
+	if members := membersSubject(name); t.options.Settle >= 0 && t.memory.isNews(members, memberMessage(r)) {
+		t.Writer.DoAfter(members, memberSettle*t.options.Settle, func(context.Context) error { t.reportMembers(ref); return nil })
 	}
 	if score, ok := t.cache.Score(ref); ok {
 		t.Writer.DoAfter("score "+string(score.Object.UID), t.options.Settle, func(ctx context.Context) error { return t.writeScore(ctx, ref) })
 	}
 	if r.PodGroup != nil && r.Condition != "" {
 		old := Conditions{r.PodGroup.Status.Conditions}
-		return t.Writer.Custom(ctx, r.Resource, r.PodGroup, old, InitialConditions(old, r.Condition, c, is.Started, r.PodGroup.Generation, metav1.NewTime(t.options.Clock.Now())))
+		return t.Writer.Custom(ctx, r.Resource, r.PodGroup, old,
+			InitialConditions(old, r.Condition, c, state.Started, r.PodGroup.Generation, metav1.NewTime(t.options.Clock.Now())))
 	}
 	if r.PodGroup == nil || r.ReadOnly {
 		return nil
@@ -246,30 +248,31 @@ func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 	n := Counts{Bound: r.Bound, Running: r.Running, Succeeded: r.Succeeded, Failed: r.Failed, Owners: r.Owners, Domain: r.Domain}
 	n.Position = t.memory.position(ref, r.PodGroup.Status.Position)
 	now := metav1.NewTime(t.options.Clock.Now())
-	return t.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, PodGroup(r.PodGroup.Status, is, n, now))
+	return t.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, PodGroup(r.PodGroup.Status, state, n, now))
 }
 
 // memberSettle is how many times longer than its gang's status a gated member's status waits for further changes, such as more members.
 const memberSettle = 10
 
-// gated tells the members of an incomplete gang what they wait for, and updates that once the gang is complete. A refusal is written to
-// each member once.
-func (t *Reporter) gated(ref gang.Ref) {
+// reportMembers tells the members of an incomplete gang what they wait for, and updates that once the gang is complete. A refusal is
+// written to each member once.
+func (t *Reporter) reportMembers(ref gang.Ref) {
 	r, ok := t.cache.Report(ref)
 	if !ok || !t.cache.Open() {
 		return
 	}
 	if isRefused(r.State) {
-		t.tellRefused(r)
+		t.reportRefusal(r)
 		return
 	}
 	for _, pod := range t.cache.Pending(ref) {
-		if len(pod.Spec.SchedulingGates) > 0 || !t.cache.Serves(pod) || !r.Refusal.WaitsForUser() && !saysWaiting(pod) {
+		if len(pod.Spec.SchedulingGates) > 0 || !t.cache.Serves(pod) || !r.Refusal.WaitsForUser() && !hasWaitingCondition(pod) {
 			continue
 		}
-		if ok, why := t.cache.Admit(pod); !ok {
-			t.Pod(convert.PodKey(pod), Waiting{Message: why + Hint(r), Gated: true})
-		} else if !t.cache.State(ref).Refusal.Exists() && r.Refusal.WaitsForUser() { // for a reason that the scheduler keeps the pod out of its queue for
+		if ok, reason := t.cache.Admit(pod); !ok {
+			t.Pod(convert.PodKey(pod), Waiting{Message: reason + Hint(r), Gated: true})
+		} else if !t.cache.State(ref).Refusal.Exists() && r.Refusal.WaitsForUser() {
+			// for a reason that the scheduler keeps the pod out of its queue for
 			t.Pod(convert.PodKey(pod), Waiting{Message: r.Refusal.String(), Gated: true})
 		}
 	}
@@ -282,27 +285,27 @@ func (t *Reporter) Gang(ref gang.Ref, kind, reason, message string) {
 	if !ok || !r.Served {
 		return
 	}
-	var about runtime.Object
+	var object runtime.Object
 	var uid types.UID
 	switch pg := t.PodGroup(ref); {
 	case pg != nil:
-		about, uid = pg, pg.UID
+		object, uid = pg, pg.UID
 	case r.EventMember != nil:
-		about, uid = r.EventMember, r.EventMember.UID
+		object, uid = r.EventMember, r.EventMember.UID
 	default:
 		return
 	}
-	if !t.memory.news(name, string(uid)+reason+message) || reason == ReasonReady || reason == ReasonBinding {
+	if !t.memory.isNews(name, string(uid)+reason+message) || reason == ReasonReady || reason == ReasonBinding {
 		return
 	}
-	if t.options.Settle >= 0 && t.memory.heard(name, string(uid)+likeness(reason, message), t.options.Clock.Now()) {
+	if t.options.Settle >= 0 && t.memory.isRepeated(name, string(uid)+eventKey(reason, message), t.options.Clock.Now()) {
 		return // the condition says it
 	}
-	t.Note(cache.Note{About: about, Warning: kind == Warning, Reason: reason, Message: message})
+	t.Note(cache.Note{About: object, Warning: kind == Warning, Reason: reason, Message: message})
 }
 
-// likeness is equal for events of which one a minute is enough: for refusals of one reason, whatever their words.
-func likeness(reason, message string) string {
+// eventKey is equal for events of which one a minute is enough: for refusals of one reason, whatever their words.
+func eventKey(reason, message string) string {
 	if reason == ReasonUnschedulable || reason == ReasonNeverFits {
 		return reason
 	}
@@ -334,27 +337,27 @@ func (t *Reporter) Note(n cache.Note) {
 
 // Once is Note if its message differs from the last one of that key.
 func (t *Reporter) Once(key string, n cache.Note) {
-	if t.memory.news(key, n.Message) {
+	if t.memory.isNews(key, n.Message) {
 		t.Note(n)
 	}
 }
 
-// betweenTopologies is the shortest time between two writes of the ClusterNetworkTopology's status: each new node changes it, and it is
+// topologyInterval is the shortest time between two writes of the ClusterNetworkTopology's status: each new node changes it, and it is
 // large.
-const betweenTopologies = time.Second
+const topologyInterval = time.Second
 
 // Topology schedules the update of the ClusterNetworkTopology's status.
-func (t *Reporter) Topology() { t.topologyAfter(t.options.Settle) }
+func (t *Reporter) Topology() { t.scheduleTopology(t.options.Settle) }
 
-func (t *Reporter) topologyAfter(settle time.Duration) {
+func (t *Reporter) scheduleTopology(settle time.Duration) {
 	t.Writer.DoAfter("topology", settle, func(ctx context.Context) error {
-		if left := t.network.Add(betweenTopologies).Sub(t.options.Clock.Now()); t.options.Settle >= 0 && left > 0 {
-			t.topologyAfter(left)
+		if delay := t.topologyWriteTime.Add(topologyInterval).Sub(t.options.Clock.Now()); t.options.Settle >= 0 && delay > 0 {
+			t.scheduleTopology(delay)
 			return nil
 		}
 		err := t.writeTopology(ctx)
 		if err == nil { // else it is retried with growing delays
-			t.network = t.options.Clock.Now()
+			t.topologyWriteTime = t.options.Clock.Now()
 		}
 		return err
 	})
@@ -367,40 +370,42 @@ func (t *Reporter) writeTopology(ctx context.Context) error {
 	if err := t.writeUnused(ctx); err != nil {
 		return err
 	}
-	now := t.cache.Topology()
-	if now.Object == nil {
+	topology := t.cache.Topology()
+	if topology.Object == nil {
 		t.memory.forget("topology")
 		return nil
 	}
-	is := Topology(now.Object, now.Tree, now.Problem, metav1.NewTime(t.options.Clock.Now()))
-	if now.Problem != "" && t.memory.news("topology", now.Problem) {
-		t.Note(aboutTopology(now.Object, ReasonInvalidSpec, now.Problem))
+	status := Topology(topology.Object, topology.Tree, topology.Problem, metav1.NewTime(t.options.Clock.Now()))
+	if topology.Problem != "" && t.memory.isNews("topology", topology.Problem) {
+		t.Note(topologyNote(topology.Object, ReasonInvalidSpec, topology.Problem))
 	}
-	return t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, now.Object, now.Object.Status, is)
+	return t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, topology.Object, topology.Object.Status, status)
 }
 
 // writeUnused says in each ClusterNetworkTopology of another name that it has no effect.
 func (t *Reporter) writeUnused(ctx context.Context) error {
 	for _, object := range t.cache.Unused() {
-		is := Unused(object, metav1.NewTime(t.options.Clock.Now()))
+		status := Unused(object, metav1.NewTime(t.options.Clock.Now()))
 		if meta.IsStatusConditionPresentAndEqual(object.Status.Conditions, Ready, metav1.ConditionFalse) &&
 			meta.FindStatusCondition(object.Status.Conditions, Ready).Reason == ReasonNotUsed {
 			continue // already said
 		}
-		t.Once("topology "+string(object.UID), aboutTopology(object, ReasonNotUsed, notUsed))
-		if err := t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, object, object.Status, is); err != nil {
+		t.Once("topology "+string(object.UID), topologyNote(object, ReasonNotUsed, notUsedMessage))
+		if err := t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, object, object.Status, status); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// aboutTopology returns a note about an invalid ClusterNetworkTopology.
-func aboutTopology(object *koordinator.ClusterNetworkTopology, reason, message string) cache.Note {
-	about := object.DeepCopy()
-	about.APIVersion, about.Kind = koordinator.GroupVersion.String(), "ClusterNetworkTopology"
-	return cache.Note{About: about, Warning: true, Reason: reason, Message: message}
+// topologyNote returns a note about an invalid ClusterNetworkTopology.
+func topologyNote(object *koordinator.ClusterNetworkTopology, reason, message string) cache.Note {
+	reference := object.DeepCopy()
+	reference.APIVersion, reference.Kind = koordinator.GroupVersion.String(), "ClusterNetworkTopology"
+	return cache.Note{About: reference, Warning: true, Reason: reason, Message: message}
 }
 
 // Expired tells that a gang has waited too long.
-func (t *Reporter) Expired(ref gang.Ref, why string) { t.Gang(ref, Warning, ReasonTimeout, why) }
+func (t *Reporter) Expired(ref gang.Ref, message string) {
+	t.Gang(ref, Warning, ReasonTimeout, message)
+}

@@ -28,26 +28,29 @@ const (
 	ReasonTooManyDomains = "TooManyDomains"
 )
 
-// mostListed bounds the list of domains, in bytes. etcd takes 1.5 MiB, including the spec and what tools write.
-const mostListed = 1 << 20
+// maxListedBytes bounds the list of domains, in bytes. etcd takes 1.5 MiB, including the spec and what tools write.
+const maxListedBytes = 1 << 20
 
-// notUsed is the message in every ClusterNetworkTopology but one.
-const notUsed = "this object has no effect: only ClusterNetworkTopology " + scheduling.TopologyName + " is used"
+// notUsedMessage is the message in every ClusterNetworkTopology but one.
+const notUsedMessage = "this object has no effect: only ClusterNetworkTopology " + scheduling.TopologyName + " is used"
 
 // ReportsUserError returns whether events of a reason report an error in what a user wrote.
 func ReportsUserError(reason string) bool {
 	switch reason {
-	case cache.InvalidAnnotation, cache.InvalidTopologyIndex, cache.TwoGangs, cache.UnknownKey, cache.TierMissing, cache.TierTooHigh, cache.TierIsNode, cache.LeaderFirst, cache.QuotaNotFound, cache.QuotaNotUsable, ReasonInvalidSpec, ReasonNotUsed:
+	case cache.InvalidAnnotation, cache.InvalidTopologyIndex, cache.TwoGangs, cache.UnknownKey, cache.TierMissing, cache.TierTooHigh,
+		cache.TierIsNode, cache.LeaderFirst, cache.QuotaNotFound, cache.QuotaNotUsable, ReasonInvalidSpec, ReasonNotUsed:
 		return true
 	}
 	return false
 }
 
 // Topology returns the status of a ClusterNetworkTopology: the tree in use, and whether it is built from this spec (problem says why not).
-func Topology(object *koordinator.ClusterNetworkTopology, tree *topology.Tree, problem string, now metav1.Time) koordinator.ClusterNetworkTopologyStatus {
+func Topology(
+	object *koordinator.ClusterNetworkTopology, tree *topology.Tree, problem string, now metav1.Time,
+) koordinator.ClusterNetworkTopologyStatus {
 	out := *object.Status.DeepCopy()
-	var left []convert.LeftOut
-	out.DetailStatus, out.UnnamedDomains, left = convert.DetailStatus(tree, mostListed)
+	var omissions []convert.LeftOut
+	out.DetailStatus, out.UnnamedDomains, omissions = convert.DetailStatus(tree, maxListedBytes)
 	c := metav1.Condition{
 		Type: Ready, Status: metav1.ConditionTrue, Reason: ReasonInUse, Message: "the tree in use is built from this spec",
 		ObservedGeneration: object.Generation, LastTransitionTime: now,
@@ -57,32 +60,33 @@ func Topology(object *koordinator.ClusterNetworkTopology, tree *topology.Tree, p
 		c.Message = Clip(problem + "; the last good tree stays in use")
 	}
 	meta.SetStatusCondition(&out.Conditions, c)
-	if len(left) == 0 {
+	if len(omissions) == 0 {
 		meta.RemoveStatusCondition(&out.Conditions, Truncated)
 		return out
 	}
 	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
-		Type: Truncated, Status: metav1.ConditionTrue, Reason: ReasonTooManyDomains, Message: Clip(notListed(left)),
+		Type: Truncated, Status: metav1.ConditionTrue, Reason: ReasonTooManyDomains, Message: Clip(truncatedMessage(omissions)),
 		ObservedGeneration: object.Generation, LastTransitionTime: now,
 	})
 	return out
 }
 
-// notListed says which layers are not listed, with their numbers of domains.
-func notListed(left []convert.LeftOut) string {
+// truncatedMessage says which layers are not listed, with their numbers of domains.
+func truncatedMessage(omissions []convert.LeftOut) string {
 	var layers []string
-	for _, l := range left {
+	for _, l := range omissions {
 		layers = append(layers, fmt.Sprintf("%s (%d domains)", l.Layer, l.Domains))
 	}
-	return fmt.Sprintf("detailStatus ends above %s: not listed are %s, for which one object has no room; they are in the tree, plans use them, and musterctl topology shows them",
-		left[0].Layer, strings.Join(layers, ", "))
+	return fmt.Sprintf("detailStatus ends above %s: not listed are %s, for which one object has no room; they are in the tree, plans use "+
+		"them, and musterctl topology shows them",
+		omissions[0].Layer, strings.Join(layers, ", "))
 }
 
 // Unused returns the status of a ClusterNetworkTopology without effect. Fields of other writers stay.
 func Unused(object *koordinator.ClusterNetworkTopology, now metav1.Time) koordinator.ClusterNetworkTopologyStatus {
 	out := *object.Status.DeepCopy()
 	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
-		Type: Ready, Status: metav1.ConditionFalse, Reason: ReasonNotUsed, Message: notUsed,
+		Type: Ready, Status: metav1.ConditionFalse, Reason: ReasonNotUsed, Message: notUsedMessage,
 		ObservedGeneration: object.Generation, LastTransitionTime: now,
 	})
 	return out

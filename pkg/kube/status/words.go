@@ -31,7 +31,7 @@ const (
 	PreemptionEnding                      // a gang is ending, after which fewer victims are needed
 )
 
-const preemptPrefix = "preemption: "
+const preemptionPrefix = "preemption: "
 
 // preemptionWords are stable, because tools match them.
 var preemptionWords = map[Preemption]string{
@@ -49,24 +49,24 @@ var preemptionWords = map[Preemption]string{
 }
 
 // Says returns the words for a group with so many members at Permit and so many pending.
-func (p Preemption) Says(held, pending int) string {
+func (p Preemption) Says(atPermit, pending int) string {
 	if p == PreemptionEvicts {
-		return fmt.Sprintf(preemptionWords[p], held, pending)
+		return fmt.Sprintf(preemptionWords[p], atPermit, pending)
 	}
 	return preemptionWords[p]
 }
 
 // ForPod returns what PostFilter says about the representative.
-func (p Preemption) ForPod(held, pending int) string {
-	return preemptPrefix + p.Says(held, pending) + "."
+func (p Preemption) ForPod(atPermit, pending int) string {
+	return preemptionPrefix + p.Says(atPermit, pending) + "."
 }
 
 // After appends the result to the reason of a refusal.
-func (p Preemption) After(why string) string {
+func (p Preemption) After(reason string) string {
 	if p == PreemptionNone {
-		return why
+		return reason
 	}
-	return why + ". " + preemptPrefix + p.Says(0, 0)
+	return reason + ". " + preemptionPrefix + p.Says(0, 0)
 }
 
 // Explained is what is shown of a refused group: one plain sentence, and the text that tools match.
@@ -84,19 +84,19 @@ func ExplainedOf(r gang.Obstacle) Explained {
 // String returns the whole message, the sentence first, in at most Limit bytes.
 func (s Explained) String() string { return s.Within(Limit) }
 
-// Within is String in at most so many bytes. The middle of the text is left out: its end has the result.
-func (s Explained) Within(most int) string {
+// Within is String in at most maxBytes bytes. The middle of the text is left out: its end has the result.
+func (s Explained) Within(maxBytes int) string {
 	if s.Sentence == "" {
-		return squeeze(s.Text, most)
+		return squeeze(s.Text, maxBytes)
 	}
-	sentence := clip(s.Sentence, min(longestSentence, most/2)) + details
-	return sentence + squeeze(s.Text, most-len(sentence))
+	sentence := clip(s.Sentence, min(maxSentence, maxBytes/2)) + details
+	return sentence + squeeze(s.Text, maxBytes-len(sentence))
 }
 
 // A message has the sentence for users, of at most so many bytes, and after details the text that tools match.
 const (
-	longestSentence = 480
-	details         = " Details: "
+	maxSentence = 480
+	details     = " Details: "
 )
 
 // plainResults are preemptionWords for users. A result that the sentence says already has none.
@@ -119,8 +119,8 @@ func Plain(message string) string {
 		return message
 	}
 	result := ""
-	if i := strings.LastIndex(text, preemptPrefix); i >= 0 {
-		result, _, _ = strings.Cut(text[i+len(preemptPrefix):], heldAtPermit)
+	if i := strings.LastIndex(text, preemptionPrefix); i >= 0 {
+		result, _, _ = strings.Cut(text[i+len(preemptionPrefix):], heldAtPermit)
 	}
 	if _, ofRepresentative, found := strings.Cut(result, withMessage); found {
 		result = ofRepresentative
@@ -135,67 +135,67 @@ func Plain(message string) string {
 }
 
 // squeeze leaves out the middle of a text that is too long.
-func squeeze(text string, most int) string {
+func squeeze(text string, maxBytes int) string {
 	const gap = " ... "
-	if len(text) <= most {
+	if len(text) <= maxBytes {
 		return text
 	}
-	tail := (most - len(gap)) / 3
-	head := most - len(gap) - tail
+	tail := (maxBytes - len(gap)) / 3
+	head := maxBytes - len(gap) - tail
 	if tail < len(gap) {
-		return clip(text, most)
+		return clip(text, maxBytes)
 	}
 	return strings.ToValidUTF8(text[:head], "") + gap + strings.ToValidUTF8(text[len(text)-tail:], "")
 }
 
-// NoPlan says why an attempt has no plan: the best domains, what nodes lack, and excluded nodes. most bounds the bytes.
-func NoPlan(r *place.Refusal, most int) string {
-	rest := lacks(r.Diagnosis) + avoided(r.Avoided)
-	return r.Plan.Within(most-len(rest)) + rest
+// NoPlan says why an attempt has no plan: the best domains, what nodes lack, and excluded nodes. It has at most maxBytes bytes.
+func NoPlan(r *place.Refusal, maxBytes int) string {
+	rest := lackText(r.Diagnosis) + excludedText(r.Avoided)
+	return r.Plan.Within(maxBytes-len(rest)) + rest
 }
 
-// lacks returns kube-scheduler's words, after a comma; "" if nothing is lacking.
-func lacks(d place.Diagnosis) string {
+// lackText returns kube-scheduler's words, after a comma; "" if nothing is lacking.
+func lackText(d place.Diagnosis) string {
 	if len(d.Lacks) == 0 {
-		return short(d)
+		return shortages(d)
 	}
 	var parts []string
 	for r, n := range d.Lacks {
 		parts = append(parts, fmt.Sprintf("%d %s", n, r))
 	}
 	slices.Sort(parts)
-	return short(d) + fmt.Sprintf(", 0/%d nodes are available: %s", d.Nodes, strings.Join(parts, ", "))
+	return shortages(d) + fmt.Sprintf(", 0/%d nodes are available: %s", d.Nodes, strings.Join(parts, ", "))
 }
 
-// avoided names the nodes excluded after an earlier refusal; "" if there are none.
-func avoided(nodes map[string]string) string {
-	const listed = 3
+// excludedText names the nodes excluded after an earlier refusal; "" if there are none.
+func excludedText(nodes map[string]string) string {
+	const maxNodes = 3
 	names := slices.Sorted(maps.Keys(nodes))
 	if len(names) == 0 {
 		return ""
 	}
 	var parts []string
-	for _, n := range names[:min(len(names), listed)] {
+	for _, n := range names[:min(len(names), maxNodes)] {
 		parts = append(parts, fmt.Sprintf("%s (%s)", n, nodes[n]))
 	}
-	more := ""
-	if len(names) > listed {
-		more = fmt.Sprintf(" and %d more", len(names)-listed)
+	suffix := ""
+	if len(names) > maxNodes {
+		suffix = fmt.Sprintf(" and %d more", len(names)-maxNodes)
 	}
-	return ", left out for this attempt: " + strings.Join(parts, ", ") + more
+	return ", left out for this attempt: " + strings.Join(parts, ", ") + suffix
 }
 
-// Kept describes the hold of a starving group: for how many of its needed members, and in which domain ("" is the cluster).
-func Kept(many, needed int, where string) string {
-	if where != "" {
-		where = " in " + where
+// Kept describes the hold of a starving group: for how many of its minMember members, and in which domain ("" is the cluster).
+func Kept(members, minMember int, domain string) string {
+	if domain != "" {
+		domain = " in " + domain
 	}
-	return fmt.Sprintf(". The gang is starving: free capacity%s is reserved for it (%d of %d members)", where, many, needed)
+	return fmt.Sprintf(". The gang is starving: free capacity%s is reserved for it (%d of %d members)", domain, members, minMember)
 }
 
 // ForRepresentative returns the message for the representative at the end of its cycle, with space for the scheduler's prefix.
-func (s Explained) ForRepresentative(came Preemption, held, pending int) string {
-	s.Text += ". " + came.ForPod(held, pending)
+func (s Explained) ForRepresentative(result Preemption, atPermit, pending int) string {
+	s.Text += ". " + result.ForPod(atPermit, pending)
 	return s.Within(Limit - len("0/1000000 nodes are available: "))
 }
 
@@ -209,35 +209,35 @@ const (
 )
 
 // Sibling returns the message for a member whose representative was tried. preemption is its result; "" leaves it out.
-func Sibling(of gang.Ref, speaker *v1.Pod, said Explained, preemption string, held int) string {
-	key := convert.PodKey(speaker)
-	tail := fmt.Sprintf("%s%d.", heldAtPermit, held)
+func Sibling(ref gang.Ref, representative *v1.Pod, explanation Explained, preemption string, atPermit int) string {
+	key := convert.PodKey(representative)
+	tail := fmt.Sprintf("%s%d.", heldAtPermit, atPermit)
 	if preemption != "" {
-		tail += " " + preemptPrefix + attemptedBy + key + withMessage + preemption + "."
+		tail += " " + preemptionPrefix + attemptedBy + key + withMessage + preemption + "."
 	}
-	head := fmt.Sprintf("GangGroup %q gets rejected due to member Pod %q is unschedulable with reason \"", of.String(), key)
-	room := Limit - len(head) - len(tail)
-	sentence := said.Sentence
+	head := fmt.Sprintf("GangGroup %q gets rejected due to member Pod %q is unschedulable with reason \"", ref.String(), key)
+	space := Limit - len(head) - len(tail)
+	sentence := explanation.Sentence
 	if sentence == "" {
-		cause, _, _ := strings.Cut(said.Text, ". "+preemptPrefix)
-		sentence = fmt.Sprintf("Gang %s is unschedulable: %s.", of, strings.TrimSuffix(cause, "."))
+		cause, _, _ := strings.Cut(explanation.Text, ". "+preemptionPrefix)
+		sentence = fmt.Sprintf("Gang %s is unschedulable: %s.", ref, strings.TrimSuffix(cause, "."))
 	}
-	sentence = clip(sentence, min(longestSentence, room/2)) + details
-	return sentence + head + squeeze(said.Text, room-len(sentence)) + tail
+	sentence = clip(sentence, min(maxSentence, space/2)) + details
+	return sentence + head + squeeze(explanation.Text, space-len(sentence)) + tail
 }
 
 // MessageOverhead returns the bytes of the longest message for siblings besides what is shown.
-func MessageOverhead(speaker *v1.Pod, gangs ...gang.Ref) (most int) {
-	for _, of := range gangs {
-		most = max(most, len(Sibling(of, speaker, Explained{Sentence: "."}, "", 0))-len("."+details))
+func MessageOverhead(representative *v1.Pod, gangs ...gang.Ref) (overhead int) {
+	for _, ref := range gangs {
+		overhead = max(overhead, len(Sibling(ref, representative, Explained{Sentence: "."}, "", 0))-len("."+details))
 	}
-	return most
+	return overhead
 }
 
 // Refused returns what is shown of a refused attempt, short enough for all messages. frame is the bytes besides it in the longest of them.
 func Refused(r *place.Refusal, s place.Shortage, frame int) Explained {
-	const ends = 160 // the result of the search for victims, and the hold
-	out := Explained{Sentence: clip(Sentence(s), longestSentence), Never: s.Never != nil}
-	out.Text = NoPlan(r, Limit-frame-ends-len(out.Sentence)-len(details))
+	const suffixBytes = 160 // the result of the search for victims, and the hold
+	out := Explained{Sentence: clip(Sentence(s), maxSentence), Never: s.Never != nil}
+	out.Text = NoPlan(r, Limit-frame-suffixBytes-len(out.Sentence)-len(details))
 	return out
 }

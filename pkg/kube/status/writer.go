@@ -38,7 +38,7 @@ type job struct{ do func(context.Context) error }
 func NewWriter(client kubernetes.Interface, dyn dynamic.Interface) *Writer {
 	return &Writer{
 		client: client, dynamic: dyn, jobs: map[string]*job{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstAgain, lastAgain)),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetryDelay, maxRetryDelay)),
 	}
 }
 
@@ -46,7 +46,7 @@ func NewWriter(client kubernetes.Interface, dyn dynamic.Interface) *Writer {
 func (w *Writer) Run(ctx context.Context, workers int) {
 	for range workers {
 		go func() {
-			for w.next(ctx) {
+			for w.runNext(ctx) {
 			}
 		}()
 	}
@@ -74,11 +74,11 @@ func (w *Writer) Idle() bool {
 
 // A failed write is repeated after a while, twice as long each time, until it succeeds, fails permanently, or is replaced.
 const (
-	firstAgain = 20 * time.Millisecond
-	lastAgain  = 30 * time.Second
+	minRetryDelay = 20 * time.Millisecond
+	maxRetryDelay = 30 * time.Second
 )
 
-func (w *Writer) next(ctx context.Context) bool {
+func (w *Writer) runNext(ctx context.Context) bool {
 	key, stop := w.queue.Get()
 	if stop {
 		return false
@@ -145,22 +145,22 @@ func (w *Writer) Patch(ctx context.Context, gvr schema.GroupVersionResource, nam
 
 // statusPatch returns a merge patch that also removes the fields which are no longer set. It holds only for the object of this UID.
 func statusPatch(object metav1.Object, old, status any) ([]byte, error) {
-	was, err := toMap(old)
+	oldFields, err := toMap(old)
 	if err != nil {
 		return nil, err
 	}
-	is, err := toMap(status)
+	fields, err := toMap(status)
 	if err != nil {
 		return nil, err
 	}
-	for k := range was {
-		if _, ok := is[k]; !ok {
-			is[k] = nil
+	for k := range oldFields {
+		if _, ok := fields[k]; !ok {
+			fields[k] = nil
 		}
 	}
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": object.GetUID()},
-		"status":   is,
+		"status":   fields,
 	})
 }
 
@@ -191,15 +191,15 @@ func (w Waiting) reason() string {
 }
 
 // Pod writes a waiting pod's nominated node and condition, in one request.
-func (w *Writer) Pod(ctx context.Context, pod *v1.Pod, say Waiting) error {
+func (w *Writer) Pod(ctx context.Context, pod *v1.Pod, waiting Waiting) error {
 	status := pod.Status.DeepCopy()
 	changed := false
-	if say.Node != nil && status.NominatedNodeName != *say.Node {
-		status.NominatedNodeName, changed = *say.Node, true
+	if waiting.Node != nil && status.NominatedNodeName != *waiting.Node {
+		status.NominatedNodeName, changed = *waiting.Node, true
 	}
-	if say.Message != "" {
+	if waiting.Message != "" {
 		changed = podutil.UpdatePodCondition(status, &v1.PodCondition{
-			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: say.reason(), Message: Clip(say.Message),
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: waiting.reason(), Message: Clip(waiting.Message),
 			ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, v1.PodScheduled),
 		}) || changed
 	}
@@ -211,18 +211,18 @@ func (w *Writer) Pod(ctx context.Context, pod *v1.Pod, say Waiting) error {
 
 // Spare removes the announced eviction of a pod that is not being deleted, if the scheduler wrote it with this prefix.
 func (w *Writer) Spare(ctx context.Context, pod *v1.Pod, prefix string) error {
-	is, err := w.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	if err != nil || is.UID != pod.UID || is.DeletionTimestamp != nil {
+	current, err := w.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil || current.UID != pod.UID || current.DeletionTimestamp != nil {
 		return err
 	}
-	_, c := podutil.GetPodCondition(&is.Status, v1.DisruptionTarget)
+	_, c := podutil.GetPodCondition(&current.Status, v1.DisruptionTarget)
 	if c == nil || c.Status != v1.ConditionTrue || c.Reason != v1.PodReasonPreemptionByScheduler || !strings.HasPrefix(c.Message, prefix) {
 		return nil
 	}
-	status := is.Status.DeepCopy()
+	status := current.Status.DeepCopy()
 	podutil.UpdatePodCondition(status, &v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionFalse, Reason: c.Reason, Message: prefix + "not evicted after all",
-		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&is.Status, is.Generation, v1.DisruptionTarget),
+		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&current.Status, current.Generation, v1.DisruptionTarget),
 	})
-	return schedutil.PatchPodStatus(ctx, w.client, is.Name, is.Namespace, &is.Status, status)
+	return schedutil.PatchPodStatus(ctx, w.client, current.Name, current.Namespace, &current.Status, status)
 }

@@ -78,7 +78,7 @@ type Options struct {
 	Namespace  string   // the namespace of listed gangs; "" is all
 }
 
-const lookAgain = 50 * time.Millisecond
+const pollInterval = 50 * time.Millisecond
 
 // Run reads the cluster. It returns an error if the context ends first.
 func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
@@ -126,52 +126,53 @@ func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
 	for !c.Open() {
 		select {
 		case <-ctx.Done():
-			return nil, errors.New("not all objects could be read in time: may pods, nodes and namespaces be listed and watched, and are the CRDs of manifests/crd installed?")
-		case <-time.After(lookAgain):
+			return nil, errors.New("not all objects could be read in time: may pods, nodes and namespaces be listed and watched, " +
+				"and are the CRDs of manifests/crd installed?")
+		case <-time.After(pollInterval):
 		}
 	}
 	return report(c, src.Served, o.Namespace), nil
 }
 
 // report describes what a cache knows.
-func report(c *cache.Cache, served func(schema.GroupVersionResource) (bool, error), namespace string) *Report {
+func report(c *cache.Cache, isServed func(schema.GroupVersionResource) (bool, error), namespace string) *Report {
 	out := &Report{Gangs: []Gang{}}
-	ways, owns := map[string]*Source{}, map[string]*Owner{}
+	sourceOf, ownerOf := map[string]*Source{}, map[string]*Owner{}
 	for i := range source.All {
 		s := &source.All[i]
 		row := Source{Way: s.Way, State: PodsOnly}
 		if s.Object != nil {
-			row.Resource, row.State, row.Message = first(s.Object.Versions(), served)
+			row.Resource, row.State, row.Message = readVersion(s.Object.Versions(), isServed)
 		}
 		out.Sources = append(out.Sources, row)
 	}
 	for i := range out.Sources {
-		ways[out.Sources[i].Way] = &out.Sources[i]
+		sourceOf[out.Sources[i].Way] = &out.Sources[i]
 	}
 	for _, kind := range source.Owners {
 		row := Owner{Kind: kind.Kind}
-		row.Resource, row.State, row.Message = first([]schema.GroupVersionResource{kind.Resource}, served)
+		row.Resource, row.State, row.Message = readVersion([]schema.GroupVersionResource{kind.Resource}, isServed)
 		out.Owners = append(out.Owners, row)
 	}
 	for i := range out.Owners {
-		owns[out.Owners[i].Kind] = &out.Owners[i]
+		ownerOf[out.Owners[i].Kind] = &out.Owners[i]
 	}
 	for _, ref := range c.Gangs() {
-		said, ok := c.Declarations(ref)
+		declaration, ok := c.Declarations(ref)
 		if !ok {
 			continue
 		}
-		if s := ways[said.Way]; s != nil {
+		if s := sourceOf[declaration.Way]; s != nil {
 			s.Gangs++
-			s.Members += said.Members
+			s.Members += declaration.Members
 		}
-		if o := owns[said.Owner]; o != nil {
+		if o := ownerOf[declaration.Owner]; o != nil {
 			o.Gangs++
 		}
 		if namespace == "" || namespace == ref.Namespace {
 			out.Gangs = append(out.Gangs, Gang{
-				Namespace: ref.Namespace, Name: ref.Name, Way: said.Way, Members: said.Members, Min: said.Min,
-				Rule: said.Rule, Problem: said.Problem, Elsewhere: !said.Served,
+				Namespace: ref.Namespace, Name: ref.Name, Way: declaration.Way, Members: declaration.Members, Min: declaration.Min,
+				Rule: declaration.Rule, Problem: declaration.Problem, Elsewhere: !declaration.Served,
 			})
 		}
 	}
@@ -183,12 +184,16 @@ func report(c *cache.Cache, served func(schema.GroupVersionResource) (bool, erro
 	return out
 }
 
-// first returns the version of a resource that is read, or why none is.
-func first(versions []schema.GroupVersionResource, served func(schema.GroupVersionResource) (bool, error)) (resource string, state State, message string) {
+// readVersion returns the version of a resource that is read, or why none is.
+func readVersion(
+	versions []schema.GroupVersionResource, isServed func(schema.GroupVersionResource) (bool, error),
+) (resource string, state State, message string) {
 	i := slices.IndexFunc(versions, func(r schema.GroupVersionResource) bool {
-		ok, err := served(r)
+		ok, err := isServed(r)
 		if err != nil {
-			resource, state, message = name(r), Denied, err.Error()
+			resource = name(r)
+			state = Denied
+			message = err.Error()
 		}
 		return ok || err != nil
 	})

@@ -23,11 +23,11 @@ import (
 
 // options are the flags.
 type options struct {
-	sources       []string
-	backendConfig string
-	gatePods      bool
-	workers       int
-	look          time.Duration
+	sources           []string
+	backendConfig     string
+	gatePods          bool
+	workers           int
+	discoveryInterval time.Duration
 
 	kubeconfig string
 	qps        float32
@@ -84,11 +84,14 @@ muster-scheduler itself does not need it: it reads these APIs. See docs/controll
 }
 
 func (o *options) add(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.sources, "enable-source", nil, "APIs that PodGroups are written for, any of "+strings.Join(controller.SourceNames(), ", ")+"; each starts when its CRD is there")
-	f.StringVar(&o.backendConfig, "backend-config", "", "`FILE` that says which backends there are, and what they are to do; without it all of them, with their defaults")
-	f.BoolVar(&o.gatePods, "gate-pods", false, "pods of LeaderWorkerSets are made with a scheduling gate, which goes when their gang is ready; needs the webhook")
+	f.StringSliceVar(&o.sources, "enable-source", nil,
+		"APIs that PodGroups are written for, any of "+strings.Join(controller.SourceNames(), ", ")+"; each starts when its CRD is there")
+	f.StringVar(&o.backendConfig, "backend-config", "",
+		"`FILE` that says which backends there are, and what they are to do; without it all of them, with their defaults")
+	f.BoolVar(&o.gatePods, "gate-pods", false,
+		"pods of LeaderWorkerSets are made with a scheduling gate, which goes when their gang is ready; needs the webhook")
 	f.IntVar(&o.workers, "workers", 8, "how many objects of one source are handled at a time")
-	f.DurationVar(&o.look, "discovery-interval", 10*time.Second, "how often it looks for CRDs that were not there")
+	f.DurationVar(&o.discoveryInterval, "discovery-interval", 10*time.Second, "how often it looks for CRDs that were not there")
 
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`FILE`; without it the service account of the pod")
 	f.Float32Var(&o.qps, "kube-api-qps", 500, "requests a second")
@@ -100,13 +103,16 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.DurationVar(&o.renew, "leader-elect-renew-deadline", 10*time.Second, "after so long without success the leader gives up")
 	f.DurationVar(&o.retry, "leader-elect-retry-period", 2*time.Second, "between two attempts")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "metrics; 0 is none")
-	f.BoolVar(&o.metricsSecure, "metrics-secure", true, "serve HTTPS, only to users with permission to get /metrics; else HTTP without authorization")
+	f.BoolVar(&o.metricsSecure, "metrics-secure", true,
+		"serve HTTPS, only to users with permission to get /metrics; else HTTP without authorization")
 	f.StringVar(&o.healthAddr, "health-probe-bind-address", ":8081", "healthz and readyz; 0 is none")
 
 	f.IntVar(&o.webhookPort, "webhook-port", 0, "serves the admission webhooks; 0 is none")
-	f.StringVar(&o.webhookSecret, "webhook-secret", "muster-controller-webhook", "where their certificate is kept, which is made and renewed here")
+	f.StringVar(&o.webhookSecret, "webhook-secret", "muster-controller-webhook",
+		"where their certificate is kept, which is made and renewed here")
 	f.StringVar(&o.webhookConfig, "webhook-configuration", "muster-controller", "the webhook configurations that are told of the certificate")
-	f.StringSliceVar(&o.webhookNames, "webhook-names", nil, "names and addresses by which the API server calls; the names of the Service muster-controller if none is given")
+	f.StringSliceVar(&o.webhookNames, "webhook-names", nil,
+		"names and addresses by which the API server calls; the names of the Service muster-controller if none is given")
 
 	f.BoolVar(&o.version, "version", false, "say the version and end")
 	logsapi.AddFlags(o.logs, f)
@@ -114,29 +120,29 @@ func (o *options) add(f *pflag.FlagSet) {
 
 // validate returns an error for flags that conflict, without asking a cluster.
 func (o *options) validate() error {
-	var wrong []error
+	var errs []error
 	if len(o.sources) == 0 && o.webhookPort == 0 {
-		wrong = append(wrong, fmt.Errorf("there is nothing to do: --enable-source takes any of %s", strings.Join(controller.SourceNames(), ", ")))
+		errs = append(errs, fmt.Errorf("there is nothing to do: --enable-source takes any of %s", strings.Join(controller.SourceNames(), ", ")))
 	}
 	if _, err := controller.SourcesOf(o.sources); err != nil {
-		wrong = append(wrong, fmt.Errorf("--enable-source: %w", err))
+		errs = append(errs, fmt.Errorf("--enable-source: %w", err))
 	}
 	if _, err := o.backends(); err != nil {
-		wrong = append(wrong, err)
+		errs = append(errs, err)
 	}
 	if o.gatePods && o.webhookPort == 0 {
-		wrong = append(wrong, errors.New("--gate-pods needs --webhook-port: the webhook adds the gate"))
+		errs = append(errs, errors.New("--gate-pods needs --webhook-port: the webhook adds the gate"))
 	}
 	if o.webhookPort < 0 || o.webhookPort > math.MaxUint16 {
-		wrong = append(wrong, fmt.Errorf("--webhook-port=%d is invalid; supported values: 1 to %d, or 0 for none", o.webhookPort, math.MaxUint16))
+		errs = append(errs, fmt.Errorf("--webhook-port=%d is invalid; supported values: 1 to %d, or 0 for none", o.webhookPort, math.MaxUint16))
 	}
 	if o.workers < 1 {
-		wrong = append(wrong, fmt.Errorf("--workers=%d is invalid; supported values: 1 or more", o.workers))
+		errs = append(errs, fmt.Errorf("--workers=%d is invalid; supported values: 1 or more", o.workers))
 	}
-	if o.look < time.Second {
-		wrong = append(wrong, fmt.Errorf("--discovery-interval=%s is invalid; supported values: a second or more", o.look))
+	if o.discoveryInterval < time.Second {
+		errs = append(errs, fmt.Errorf("--discovery-interval=%s is invalid; supported values: a second or more", o.discoveryInterval))
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 // backends reads the configuration of the backends. An invalid one ends the process: the defaults would start gangs by unwanted

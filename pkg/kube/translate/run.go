@@ -44,16 +44,17 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	managed, err := o.manager(config, keeper)
+	managerOptions, err := o.manager(config, keeper)
 	if err != nil {
 		return err
 	}
-	m, err := manager.New(config, managed)
+	m, err := manager.New(config, managerOptions)
 	if err != nil {
 		return err
 	}
 	c, err := controller.Add(m, controller.Options{
-		Sources: sources, Config: backends, Gates: o.gatePods, Prepare: o.webhookPort != 0, Workers: o.workers, DiscoveryInterval: o.look,
+		Sources: sources, Config: backends, Gates: o.gatePods, Prepare: o.webhookPort != 0, Workers: o.workers,
+		DiscoveryInterval: o.discoveryInterval,
 	})
 	if err != nil {
 		return err
@@ -92,8 +93,8 @@ func (o *options) manager(config *rest.Config, keeper *admit.Keeper) (manager.Op
 	}
 	// Not the manager's own lock, which also writes events and needs permission for that.
 	var err error
-	out.LeaderElectionResourceLockInterface, err = resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.namespace, controller.Name,
-		resourcelock.ResourceLockConfig{Identity: o.identity()}, config, o.renew)
+	out.LeaderElectionResourceLockInterface, err = resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.namespace,
+		controller.Name, resourcelock.ResourceLockConfig{Identity: o.identity()}, config, o.renew)
 	return out, err
 }
 

@@ -104,7 +104,9 @@ func (r *Registry) Record(f Entry) (try []string) {
 		try = append(try, class[0].TriedPod)
 	}
 	class = slices.Insert(class, i, &f)
-	r.groups[f.Group], r.classes[key], r.leaders[class[0].TriedPod] = &f, class, class[0]
+	r.groups[f.Group] = &f
+	r.classes[key] = class
+	r.leaders[class[0].TriedPod] = class[0]
 	return try
 }
 

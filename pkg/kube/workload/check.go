@@ -11,8 +11,8 @@ import (
 
 // Only what an expansion depends on is checked.
 
-// count rejects an impossible number of pods or of their owners.
-func count(n int64, path *field.Path) field.ErrorList {
+// checkCount rejects an impossible number of pods or of their owners.
+func checkCount(n int64, path *field.Path) field.ErrorList {
 	switch {
 	case n < 0:
 		return field.ErrorList{field.Invalid(path, n, "must be greater than or equal to 0")}
@@ -22,27 +22,27 @@ func count(n int64, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// template rejects pods without containers, and with a restartPolicy that their controller does not allow.
-func template(t *v1.PodTemplateSpec, path *field.Path, restart ...v1.RestartPolicy) (errs field.ErrorList) {
+// checkTemplate rejects pods without containers, and with a restartPolicy that their controller does not allow.
+func checkTemplate(t *v1.PodTemplateSpec, path *field.Path, policies ...v1.RestartPolicy) (errs field.ErrorList) {
 	spec := path.Child("spec")
 	if len(t.Spec.Containers) == 0 {
 		errs = append(errs, field.Required(spec.Child("containers"), ""))
 	}
-	if p := t.Spec.RestartPolicy; p != "" && !slices.Contains(restart, p) {
-		errs = append(errs, field.NotSupported(spec.Child("restartPolicy"), p, restart))
+	if p := t.Spec.RestartPolicy; p != "" && !slices.Contains(policies, p) {
+		errs = append(errs, field.NotSupported(spec.Child("restartPolicy"), p, policies))
 	}
 	return errs
 }
 
-// selects rejects a selector that does not select the template's pods.
-func selects(selector *metav1.LabelSelector, t *v1.PodTemplateSpec, path *field.Path) field.ErrorList {
-	at := path.Child("selector")
+// checkSelector rejects a selector that does not select the template's pods.
+func checkSelector(selector *metav1.LabelSelector, t *v1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	selectorPath := path.Child("selector")
 	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
-		return field.ErrorList{field.Required(at, "must select the labels of spec.template")}
+		return field.ErrorList{field.Required(selectorPath, "must select the labels of spec.template")}
 	}
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
-		return field.ErrorList{field.Invalid(at, metav1.FormatLabelSelector(selector), err.Error())}
+		return field.ErrorList{field.Invalid(selectorPath, metav1.FormatLabelSelector(selector), err.Error())}
 	}
 	if !s.Matches(labels.Set(t.Labels)) {
 		return field.ErrorList{field.Invalid(path.Child("template", "metadata", "labels"), labels.FormatLabels(t.Labels),

@@ -13,7 +13,7 @@ var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 // deployment makes a Deployment's ReplicaSet, <deployment>-<hash of the template>, and its pods.
 func (m *maker) deployment(d *appsv1.Deployment) field.ErrorList {
 	path := field.NewPath("spec")
-	if errs := selects(d.Spec.Selector, &d.Spec.Template, path); len(errs) > 0 {
+	if errs := checkSelector(d.Spec.Selector, &d.Spec.Template, path); len(errs) > 0 {
 		return errs
 	}
 	if d.Spec.Paused {
@@ -34,8 +34,8 @@ func (m *maker) deployment(d *appsv1.Deployment) field.ErrorList {
 		},
 	}
 	set.UID = m.api.UID("ReplicaSet", set.Name)
-	set.Spec.Selector.MatchLabels = with(label, set.Spec.Selector.MatchLabels)
-	set.Spec.Template.Labels = with(label, set.Spec.Template.Labels)
+	set.Spec.Selector.MatchLabels = mergeMaps(label, set.Spec.Selector.MatchLabels)
+	set.Spec.Template.Labels = mergeMaps(label, set.Spec.Template.Labels)
 	set.Labels = set.Spec.Template.Labels
 	m.add(set)
 	return m.replicaSet(set, path)

@@ -17,8 +17,8 @@ const jobController = "kubernetes.io/job-controller"
 
 // userJob makes the pods of a Job that the user wrote: only its first pods, since no pod finishes here.
 func (m *maker) userJob(j *batchv1.Job) field.ErrorList {
-	if why := idle(j); why != "" {
-		m.note("Job", j.Namespace, j.Name, why)
+	if reason := idleReason(j); reason != "" {
+		m.note("Job", j.Namespace, j.Name, reason)
 		return checkJob(j, field.NewPath("spec"))
 	}
 	pods, errs := jobPods(j, field.NewPath("spec"))
@@ -28,10 +28,10 @@ func (m *maker) userJob(j *batchv1.Job) field.ErrorList {
 	return errs
 }
 
-// idle returns why a Job has no pods; "" if it has.
-func idle(j *batchv1.Job) string {
-	if by := ptr.Deref(j.Spec.ManagedBy, jobController); by != jobController {
-		return "no pods, since spec.managedBy is " + strconv.Quote(by)
+// idleReason returns why a Job has no pods; "" if it has.
+func idleReason(j *batchv1.Job) string {
+	if manager := ptr.Deref(j.Spec.ManagedBy, jobController); manager != jobController {
+		return "no pods, since spec.managedBy is " + strconv.Quote(manager)
 	}
 	if ptr.Deref(j.Spec.Suspend, false) {
 		return "no pods, since spec.suspend is true"
@@ -55,7 +55,7 @@ func jobPods(j *batchv1.Job, path *field.Path) (pods []*v1.Pod, errs field.Error
 	}
 	t := j.Spec.Template.DeepCopy()
 	if !ptr.Deref(j.Spec.ManualSelector, false) {
-		t.Labels = with(t.Labels, map[string]string{
+		t.Labels = mergeMaps(t.Labels, map[string]string{
 			batchv1.JobNameLabel: j.Name, batchv1.ControllerUidLabel: string(j.UID),
 			"job-name": j.Name, "controller-uid": string(j.UID), // as before 1.27
 		})
@@ -63,10 +63,10 @@ func jobPods(j *batchv1.Job, path *field.Path) (pods []*v1.Pod, errs field.Error
 	names := namer{}
 	for i := range int(active) {
 		pod := podOf(t, j, jobKind)
-		if indexed(j) {
-			index(pod, j, i)
-			end := "-" + strconv.Itoa(i) + "-"
-			pod.Name = names.complete(j.Name[:min(len(j.Name), longestFront-len(end))] + end)
+		if isIndexed(j) {
+			setIndex(pod, j, i)
+			ending := "-" + strconv.Itoa(i) + "-"
+			pod.Name = names.complete(j.Name[:min(len(j.Name), maxPrefix-len(ending))] + ending)
 		} else {
 			pod.Name = names.complete(j.Name + "-")
 		}
@@ -75,15 +75,15 @@ func jobPods(j *batchv1.Job, path *field.Path) (pods []*v1.Pod, errs field.Error
 	return pods, nil
 }
 
-func indexed(j *batchv1.Job) bool {
+func isIndexed(j *batchv1.Job) bool {
 	return ptr.Deref(j.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion
 }
 
-// index sets the index of a pod.
-func index(pod *v1.Pod, j *batchv1.Job, i int) {
-	is := map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(i)}
-	pod.Labels = with(pod.Labels, is)
-	pod.Annotations = with(pod.Annotations, is)
+// setIndex sets the index of a pod.
+func setIndex(pod *v1.Pod, j *batchv1.Job, i int) {
+	annotation := map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(i)}
+	pod.Labels = mergeMaps(pod.Labels, annotation)
+	pod.Annotations = mergeMaps(pod.Annotations, annotation)
 	if j.Spec.BackoffLimitPerIndex != nil {
 		pod.Annotations[batchv1.JobIndexFailureCountAnnotation] = "0"
 	}
@@ -91,10 +91,10 @@ func index(pod *v1.Pod, j *batchv1.Job, i int) {
 }
 
 func checkJob(j *batchv1.Job, path *field.Path) (errs field.ErrorList) {
-	if why := checkName(j); len(why) > 0 {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), j.Name, strings.Join(why, "; ")))
+	if problems := checkName(j); len(problems) > 0 {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), j.Name, strings.Join(problems, "; ")))
 	}
-	errs = append(errs, count(int64(ptr.Deref(j.Spec.Parallelism, 1)), path.Child("parallelism"))...)
+	errs = append(errs, checkCount(int64(ptr.Deref(j.Spec.Parallelism, 1)), path.Child("parallelism"))...)
 	if c := j.Spec.Completions; c != nil && *c < 0 {
 		errs = append(errs, field.Invalid(path.Child("completions"), *c, "must be greater than or equal to 0"))
 	}
@@ -105,15 +105,16 @@ func checkJob(j *batchv1.Job, path *field.Path) (errs field.ErrorList) {
 			errs = append(errs, field.Required(path.Child("completions"), "when completion mode is Indexed"))
 		}
 	default:
-		errs = append(errs, field.NotSupported(path.Child("completionMode"), mode, []batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion}))
+		errs = append(errs, field.NotSupported(path.Child("completionMode"), mode,
+			[]batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion}))
 	}
 	if ptr.Deref(j.Spec.ManualSelector, false) {
-		errs = append(errs, selects(j.Spec.Selector, &j.Spec.Template, path)...)
+		errs = append(errs, checkSelector(j.Spec.Selector, &j.Spec.Template, path)...)
 	}
-	at := path.Child("template")
-	errs = append(errs, template(&j.Spec.Template, at, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)...)
+	templatePath := path.Child("template")
+	errs = append(errs, checkTemplate(&j.Spec.Template, templatePath, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)...)
 	if j.Spec.Template.Spec.RestartPolicy == "" {
-		errs = append(errs, field.Required(at.Child("spec", "restartPolicy"), "valid values: OnFailure, Never"))
+		errs = append(errs, field.Required(templatePath.Child("spec", "restartPolicy"), "valid values: OnFailure, Never"))
 	}
 	return errs
 }
@@ -124,19 +125,19 @@ func checkName(j *batchv1.Job) []string {
 	if j.Name == "" {
 		return nil
 	}
-	if last := ptr.Deref(j.Spec.Completions, 0) - 1; indexed(j) && last >= 0 {
-		host := j.Name + "-" + strconv.Itoa(int(last))
-		if why := validation.IsDNS1123Label(host); len(why) > 0 {
-			return append([]string{"the last pod's host name would be " + host}, why...)
+	if lastIndex := ptr.Deref(j.Spec.Completions, 0) - 1; isIndexed(j) && lastIndex >= 0 {
+		host := j.Name + "-" + strconv.Itoa(int(lastIndex))
+		if problems := validation.IsDNS1123Label(host); len(problems) > 0 {
+			return append([]string{"the last pod's host name would be " + host}, problems...)
 		}
 	}
 	return validation.IsValidLabelValue(j.Name)
 }
 
-// with returns a map with more keys. Existing keys keep their values.
-func with(m, more map[string]string) map[string]string {
+// mergeMaps returns a map with more keys. Existing keys keep their values.
+func mergeMaps(m, additions map[string]string) map[string]string {
 	out := map[string]string{}
-	for k, v := range more {
+	for k, v := range additions {
 		out[k] = v
 	}
 	for k, v := range m {

@@ -42,36 +42,36 @@ func (m *maker) jobSet(u *unstructured.Unstructured) field.ErrorList {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s.JobSet); err != nil {
 		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
-	s.fill()
+	s.setDefaults()
 	if errs := s.check(); len(errs) > 0 {
 		return errs
 	}
-	switch by := ptr.Deref(s.Spec.ManagedBy, jobSetController); {
-	case by != jobSetController:
-		m.note("JobSet", s.Namespace, s.Name, "no pods, since spec.managedBy is "+strconv.Quote(by))
+	switch manager := ptr.Deref(s.Spec.ManagedBy, jobSetController); {
+	case manager != jobSetController:
+		m.note("JobSet", s.Namespace, s.Name, "no pods, since spec.managedBy is "+strconv.Quote(manager))
 		return nil
 	case ptr.Deref(s.Spec.Suspend, false):
 		m.note("JobSet", s.Namespace, s.Name, "no pods, since spec.suspend is true")
 		return nil
 	}
-	if s.hostnames() {
-		m.add(headless(s.subdomain(), &s, workloads.JobSetKind, map[string]string{workloads.JobSetName: s.Name}))
+	if s.hasHostnames() {
+		m.add(headlessService(s.subdomain(), &s, workloads.JobSetKind, map[string]string{workloads.JobSetName: s.Name}))
 	}
 	pods := map[string][]string{} // by replicated job, the names of pods that are made
-	var all []string
+	var allPods []string
 	for i := range s.Spec.ReplicatedJobs {
 		r := &s.Spec.ReplicatedJobs[i]
-		after, why := s.after(r, all, pods)
-		if why != "" {
-			m.note("JobSet", s.Namespace, s.Name, fmt.Sprintf("no pods of replicated job %s, since %s", r.Name, why))
+		prerequisites, reason := s.prerequisites(r, allPods, pods)
+		if reason != "" {
+			m.note("JobSet", s.Namespace, s.Name, fmt.Sprintf("no pods of replicated job %s, since %s", r.Name, reason))
 			continue
 		}
-		names, errs := m.replicatedJob(&s, i, after)
+		names, errs := m.replicatedJob(&s, i, prerequisites)
 		if len(errs) > 0 {
 			return errs
 		}
 		pods[r.Name] = names
-		all = append(all[:len(all):len(all)], names...)
+		allPods = append(allPods[:len(allPods):len(allPods)], names...)
 	}
 	return nil
 }
@@ -79,8 +79,8 @@ func (m *maker) jobSet(u *unstructured.Unstructured) field.ErrorList {
 // jobSet counts and names the parts of a JobSet.
 type jobSet struct{ workloads.JobSet }
 
-// fill sets the defaults of JobSet's CRD and webhook.
-func (s *jobSet) fill() {
+// setDefaults sets the defaults of JobSet's CRD and webhook.
+func (s *jobSet) setDefaults() {
 	for i := range s.Spec.ReplicatedJobs {
 		r := &s.Spec.ReplicatedJobs[i]
 		r.GroupName = cmp.Or(r.GroupName, "default")
@@ -101,64 +101,70 @@ func (s *jobSet) fill() {
 func (s *jobSet) check() (errs field.ErrorList) {
 	path := field.NewPath("spec")
 	if p := s.Spec.StartupPolicy; p != nil && p.StartupPolicyOrder != "AnyOrder" && p.StartupPolicyOrder != "InOrder" {
-		errs = append(errs, field.NotSupported(path.Child("startupPolicy", "startupPolicyOrder"), p.StartupPolicyOrder, []string{"AnyOrder", "InOrder"}))
+		errs = append(errs,
+			field.NotSupported(path.Child("startupPolicy", "startupPolicyOrder"), p.StartupPolicyOrder, []string{"AnyOrder", "InOrder"}))
 	}
-	known := map[string]bool{}
+	names := map[string]bool{}
 	total := int64(0)
 	for i, r := range s.Spec.ReplicatedJobs {
-		at := path.Child("replicatedJobs").Index(i)
+		jobPath := path.Child("replicatedJobs").Index(i)
 		if r.Name == "" {
-			errs = append(errs, field.Required(at.Child("name"), ""))
+			errs = append(errs, field.Required(jobPath.Child("name"), ""))
 		}
-		if known[r.Name] {
-			errs = append(errs, field.Duplicate(at.Child("name"), r.Name))
+		if names[r.Name] {
+			errs = append(errs, field.Duplicate(jobPath.Child("name"), r.Name))
 		}
 		for n, d := range r.DependsOn {
-			if !known[d.Name] {
-				errs = append(errs, field.Invalid(at.Child("dependsOn").Index(n).Child("name"), d.Name, "must be a replicated job that is listed before"))
+			if !names[d.Name] {
+				errs = append(errs,
+					field.Invalid(jobPath.Child("dependsOn").Index(n).Child("name"), d.Name, "must be a replicated job that is listed before"))
 			}
 			if d.Status != "Ready" && d.Status != "Complete" {
-				errs = append(errs, field.NotSupported(at.Child("dependsOn").Index(n).Child("status"), d.Status, []string{"Ready", "Complete"}))
+				errs = append(errs, field.NotSupported(jobPath.Child("dependsOn").Index(n).Child("status"), d.Status, []string{"Ready", "Complete"}))
 			}
 		}
-		known[r.Name] = true
-		errs = append(errs, count(int64(*r.Replicas), at.Child("replicas"))...)
-		errs = append(errs, checkJob(&batchv1.Job{Spec: r.Template.Spec}, at.Child("template", "spec"))...)
+		names[r.Name] = true
+		errs = append(errs, checkCount(int64(*r.Replicas), jobPath.Child("replicas"))...)
+		errs = append(errs, checkJob(&batchv1.Job{Spec: r.Template.Spec}, jobPath.Child("template", "spec"))...)
 		total += int64(*r.Replicas) * int64(ptr.Deref(r.Template.Spec.Parallelism, 1))
 	}
 	if len(errs) == 0 && total > MaxPods {
-		errs = append(errs, field.Invalid(path.Child("replicatedJobs"), total, "replicas × parallelism of all must be less than or equal to 100000 in a simulation"))
+		errs = append(errs,
+			field.Invalid(path.Child("replicatedJobs"), total, "replicas × parallelism of all must be less than or equal to 100000 in a simulation"))
 	}
 	return errs
 }
 
-// after returns the pods that must run before a replicated job's pods are made, or why these are never made. before are all
-// pods of the earlier replicated jobs.
-func (s *jobSet) after(r *workloads.ReplicatedJob, before []string, pods map[string][]string) (after []string, why string) {
+// prerequisites returns the pods that must run before a replicated job's pods are made, or why these are never made. earlierPods are
+// all pods of the earlier replicated jobs.
+func (s *jobSet) prerequisites(
+	r *workloads.ReplicatedJob, earlierPods []string, pods map[string][]string,
+) (prerequisites []string, reason string) {
 	if s.Spec.InOrder() {
-		return before, ""
+		return earlierPods, ""
 	}
 	for _, d := range r.DependsOn {
-		names, comes := pods[d.Name]
+		names, exists := pods[d.Name]
 		switch {
-		case !comes:
+		case !exists:
 			return nil, "it depends on " + d.Name + ", which has none"
 		case d.Status == "Complete" && len(names) > 0:
 			return nil, "it waits until " + d.Name + " is complete, and nothing ends in a simulation"
 		}
-		after = append(after, names...)
+		prerequisites = append(prerequisites, names...)
 	}
-	return after, ""
+	return prerequisites, ""
 }
 
 // replicatedJob makes the pods of one replicated job and returns their names.
-func (m *maker) replicatedJob(s *jobSet, i int, after []string) (names []string, errs field.ErrorList) {
+func (m *maker) replicatedJob(s *jobSet, i int, prerequisites []string) (names []string, errs field.ErrorList) {
 	path := field.NewPath("spec", "replicatedJobs").Index(i).Child("template", "spec")
 	for index := range int(*s.Spec.ReplicatedJobs[i].Replicas) {
 		job := s.job(i, index)
 		job.UID = m.api.UID("Job", job.Name)
-		if job.Annotations[workloads.JobSetExclusive] != "" && !indexed(job) {
-			m.note("JobSet", s.Namespace, s.Name, "no pods of Job "+job.Name+", since with exclusive-topology they wait for that of index 0, and completionMode is NonIndexed")
+		if job.Annotations[workloads.JobSetExclusive] != "" && !isIndexed(job) {
+			m.note("JobSet", s.Namespace, s.Name, "no pods of Job "+job.Name+
+				", since with exclusive-topology they wait for that of index 0, and completionMode is NonIndexed")
 			continue
 		}
 		pods, errs := jobPods(job, path)
@@ -167,7 +173,7 @@ func (m *maker) replicatedJob(s *jobSet, i int, after []string) (names []string,
 		}
 		for n, pod := range pods {
 			names = append(names, pod.Name)
-			m.out.Objects = append(m.out.Objects, m.exclusive(Object{Object: pod, After: after}, pods[0].Name, n == 0))
+			m.out.Objects = append(m.out.Objects, m.exclusive(Object{Object: pod, After: prerequisites}, pods[0].Name, n == 0))
 		}
 	}
 	return names, nil
@@ -177,23 +183,25 @@ func (m *maker) replicatedJob(s *jobSet, i int, after []string) (names []string,
 func (s *jobSet) job(i, index int) *batchv1.Job {
 	r := &s.Spec.ReplicatedJobs[i]
 	keys, annotations := s.keys(i, index)
-	annotations = with(annotations, keys)
+	annotations = mergeMaps(annotations, keys)
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: s.jobName(r, index),
-			Labels: with(keys, r.Template.Labels), Annotations: with(annotations, r.Template.Annotations),
+			Labels: mergeMaps(keys, r.Template.Labels), Annotations: mergeMaps(annotations, r.Template.Annotations),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s, workloads.JobSetKind)},
 		},
 		Spec: *r.Template.Spec.DeepCopy(),
 	}
 	t := &job.Spec.Template
-	t.Labels, t.Annotations = with(keys, t.Labels), with(annotations, t.Annotations)
-	if s.hostnames() {
+	t.Labels, t.Annotations = mergeMaps(keys, t.Labels), mergeMaps(annotations, t.Annotations)
+	if s.hasHostnames() {
 		t.Spec.Subdomain = s.subdomain()
 	}
 	if job.Annotations[workloads.JobSetExclusive] != "" && job.Annotations[workloads.JobSetSelects] != "" {
-		t.Spec.NodeSelector = with(map[string]string{jobSetNodeOf: job.Namespace + "_" + job.Name}, t.Spec.NodeSelector)
-		t.Spec.Tolerations = append(t.Spec.Tolerations, v1.Toleration{Key: jobSetTaint, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule})
+		t.Spec.NodeSelector = mergeMaps(map[string]string{jobSetNodeOf: job.Namespace + "_" + job.Name}, t.Spec.NodeSelector)
+		t.Spec.Tolerations = append(t.Spec.Tolerations, v1.Toleration{
+			Key: jobSetTaint, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule,
+		})
 	}
 	job.Spec.Suspend = ptr.To(false)
 	return job
@@ -203,38 +211,38 @@ func (s *jobSet) job(i, index int) *batchv1.Job {
 // take precedence over the JobSet's.
 func (s *jobSet) keys(i, index int) (labels, annotations map[string]string) {
 	r := &s.Spec.ReplicatedJobs[i]
-	all, before, group, groupBefore := 0, 0, 0, 0
-	for n, other := range s.Spec.ReplicatedJobs {
-		replicas := int(*other.Replicas)
-		all += replicas
+	var total, offset, groupTotal, groupOffset int
+	for n, job := range s.Spec.ReplicatedJobs {
+		replicas := int(*job.Replicas)
+		total += replicas
 		if n < i {
-			before += replicas
+			offset += replicas
 		}
-		if other.GroupName == r.GroupName {
-			group += replicas
+		if job.GroupName == r.GroupName {
+			groupTotal += replicas
 			if n < i {
-				groupBefore += replicas
+				groupOffset += replicas
 			}
 		}
 	}
 	labels = map[string]string{
 		workloads.JobSetName: s.Name, workloads.JobSetUID: string(s.UID), workloads.JobSetRestart: "0",
-		workloads.JobSetReplicated: r.Name, jobSetReplicas: strconv.Itoa(int(*r.Replicas)), jobSetAll: strconv.Itoa(all),
-		workloads.JobSetIndex: strconv.Itoa(index), jobSetIndexOfAll: strconv.Itoa(before + index),
+		workloads.JobSetReplicated: r.Name, jobSetReplicas: strconv.Itoa(int(*r.Replicas)), jobSetAll: strconv.Itoa(total),
+		workloads.JobSetIndex: strconv.Itoa(index), jobSetIndexOfAll: strconv.Itoa(offset + index),
 		jobSetKey:   sha1Hash(s.Namespace + "/" + s.jobName(r, index)),
-		jobSetGroup: r.GroupName, jobSetGroupSize: strconv.Itoa(group), jobSetGroupIndex: strconv.Itoa(groupBefore + index),
+		jobSetGroup: r.GroupName, jobSetGroupSize: strconv.Itoa(groupTotal), jobSetGroupIndex: strconv.Itoa(groupOffset + index),
 	}
 	if c := s.Spec.Coordinator; c != nil {
 		labels[jobSetCoordinate] = fmt.Sprintf("%s-%s-%d-%d.%s", s.Name, c.ReplicatedJob, c.JobIndex, c.PodIndex, s.subdomain())
 	}
 	annotations = map[string]string{}
-	for _, asked := range []map[string]string{s.Annotations, r.Template.Annotations} {
-		if asked[workloads.JobSetExclusive] == "" {
+	for _, source := range []map[string]string{s.Annotations, r.Template.Annotations} {
+		if source[workloads.JobSetExclusive] == "" {
 			continue
 		}
-		annotations[workloads.JobSetExclusive] = asked[workloads.JobSetExclusive]
-		if how, ok := asked[workloads.JobSetSelects]; ok {
-			annotations[workloads.JobSetSelects] = how
+		annotations[workloads.JobSetExclusive] = source[workloads.JobSetExclusive]
+		if value, ok := source[workloads.JobSetSelects]; ok {
+			annotations[workloads.JobSetSelects] = value
 		}
 	}
 	return labels, annotations
@@ -242,7 +250,7 @@ func (s *jobSet) keys(i, index int) (labels, annotations map[string]string) {
 
 // exclusive changes a pod as JobSet's webhook does. Every pod gets the label that the anti-affinity of other Jobs selects. With
 // exclusive topology the pod of index 0 gets a domain for its Job, and the Job's other pods follow once it has a node.
-func (m *maker) exclusive(o Object, first string, isFirst bool) Object {
+func (m *maker) exclusive(o Object, firstPod string, isFirst bool) Object {
 	pod := o.Object.(*v1.Pod)
 	key := pod.Annotations[workloads.JobSetExclusive]
 	if pod.Annotations[workloads.JobSetSelects] != "" {
@@ -254,10 +262,10 @@ func (m *maker) exclusive(o Object, first string, isFirst bool) Object {
 		return o
 	}
 	if !isFirst {
-		o.After, o.Near = append([]string{first}, o.After...), key
+		o.After, o.Near = append([]string{firstPod}, o.After...), key
 		return o
 	}
-	among(pod, key, jobSetKey, &metav1.LabelSelector{}, metav1.LabelSelectorRequirement{
+	addExclusiveTerms(pod, key, jobSetKey, &metav1.LabelSelector{}, metav1.LabelSelectorRequirement{
 		Key: jobSetPriority, Operator: metav1.LabelSelectorOpIn, Values: []string{pod.Labels[jobSetPriority]},
 	})
 	return o
@@ -267,7 +275,7 @@ func (s *jobSet) jobName(r *workloads.ReplicatedJob, index int) string {
 	return fmt.Sprintf("%s-%s-%d", s.Name, r.Name, index)
 }
 
-func (s *jobSet) hostnames() bool {
+func (s *jobSet) hasHostnames() bool {
 	return s.Spec.Network == nil || ptr.Deref(s.Spec.Network.EnableDNSHostnames, true)
 }
 

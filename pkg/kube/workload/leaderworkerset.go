@@ -29,12 +29,12 @@ func (m *maker) leaderWorkerSet(u *unstructured.Unstructured) field.ErrorList {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s.LeaderWorkerSet); err != nil {
 		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
-	s.fill()
+	s.setDefaults()
 	if errs := s.check(); len(errs) > 0 {
 		return errs
 	}
 	if s.subdomains() == lwsv1.SubdomainShared {
-		m.add(headless(s.Name, &s, workloads.LeaderWorkerSetKind, map[string]string{lwsv1.SetNameLabelKey: s.Name}))
+		m.add(headlessService(s.Name, &s, workloads.LeaderWorkerSetKind, map[string]string{lwsv1.SetNameLabelKey: s.Name}))
 	}
 	set := s.leaders()
 	set.UID = m.api.UID("StatefulSet", set.Name)
@@ -45,7 +45,7 @@ func (m *maker) leaderWorkerSet(u *unstructured.Unstructured) field.ErrorList {
 	m.add(set)
 	m.add(claims...)
 	for group, leader := range leaders {
-		s.lead(leader, group)
+		s.prepareLeader(leader, group)
 		leader.UID = m.api.UID("Pod", leader.Name)
 		m.add(leader)
 		if errs := m.workers(&s, leader); len(errs) > 0 {
@@ -59,7 +59,8 @@ func (m *maker) leaderWorkerSet(u *unstructured.Unstructured) field.ErrorList {
 func (m *maker) workers(s *leaderWorkerSet, leader *v1.Pod) field.ErrorList {
 	podKind := v1.SchemeGroupVersion.WithKind("Pod")
 	if s.subdomains() == lwsv1.SubdomainUniquePerReplica {
-		m.add(headless(leader.Name, leader, podKind, map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.GroupIndexLabelKey: leader.Labels[lwsv1.GroupIndexLabelKey]}))
+		m.add(headlessService(leader.Name, leader, podKind,
+			map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.GroupIndexLabelKey: leader.Labels[lwsv1.GroupIndexLabelKey]}))
 	}
 	if s.size() == 1 {
 		return nil
@@ -74,12 +75,12 @@ func (m *maker) workers(s *leaderWorkerSet, leader *v1.Pod) field.ErrorList {
 	m.add(set)
 	m.add(claims...)
 	for i, pod := range pods {
-		s.work(pod, leader, i+1)
-		made := Object{Object: pod, Near: s.Annotations[lwsv1.ExclusiveKeyAnnotationKey]}
-		if s.Spec.StartupPolicy == lwsv1.LeaderReadyStartupPolicy || made.Near != "" {
-			made.After = []string{leader.Name}
+		s.prepareWorker(pod, leader, i+1)
+		object := Object{Object: pod, Near: s.Annotations[lwsv1.ExclusiveKeyAnnotationKey]}
+		if s.Spec.StartupPolicy == lwsv1.LeaderReadyStartupPolicy || object.Near != "" {
+			object.After = []string{leader.Name}
 		}
-		m.out.Objects = append(m.out.Objects, made)
+		m.out.Objects = append(m.out.Objects, object)
 	}
 	return nil
 }
@@ -87,8 +88,8 @@ func (m *maker) workers(s *leaderWorkerSet, leader *v1.Pod) field.ErrorList {
 // leaderWorkerSet makes the parts of a LeaderWorkerSet.
 type leaderWorkerSet struct{ workloads.LeaderWorkerSet }
 
-// fill sets the defaults of LeaderWorkerSet's CRD.
-func (s *leaderWorkerSet) fill() {
+// setDefaults sets the defaults of LeaderWorkerSet's CRD.
+func (s *leaderWorkerSet) setDefaults() {
 	if s.Spec.Replicas == nil {
 		s.Spec.Replicas = ptr.To[int32](1)
 	}
@@ -104,26 +105,29 @@ func (s *leaderWorkerSet) fill() {
 
 func (s *leaderWorkerSet) check() (errs field.ErrorList) {
 	spec, t := field.NewPath("spec"), &s.Spec.LeaderWorkerTemplate
-	errs = append(errs, count(int64(*s.Spec.Replicas), spec.Child("replicas"))...)
-	at := spec.Child("leaderWorkerTemplate")
+	errs = append(errs, checkCount(int64(*s.Spec.Replicas), spec.Child("replicas"))...)
+	templatePath := spec.Child("leaderWorkerTemplate")
 	switch size := int64(*t.Size); {
 	case size < 1:
-		errs = append(errs, field.Invalid(at.Child("size"), size, "must be greater than or equal to 1"))
+		errs = append(errs, field.Invalid(templatePath.Child("size"), size, "must be greater than or equal to 1"))
 	case size*int64(*s.Spec.Replicas) > MaxPods:
-		errs = append(errs, field.Invalid(at.Child("size"), size, "replicas × size must be less than or equal to 100000 in a simulation"))
+		errs = append(errs,
+			field.Invalid(templatePath.Child("size"), size, "replicas × size must be less than or equal to 100000 in a simulation"))
 	}
 	if p := s.Spec.StartupPolicy; p != lwsv1.LeaderCreatedStartupPolicy && p != lwsv1.LeaderReadyStartupPolicy {
-		errs = append(errs, field.NotSupported(spec.Child("startupPolicy"), p, []lwsv1.StartupPolicyType{lwsv1.LeaderCreatedStartupPolicy, lwsv1.LeaderReadyStartupPolicy}))
+		errs = append(errs, field.NotSupported(spec.Child("startupPolicy"), p,
+			[]lwsv1.StartupPolicyType{lwsv1.LeaderCreatedStartupPolicy, lwsv1.LeaderReadyStartupPolicy}))
 	}
 	if p := s.subdomains(); p != lwsv1.SubdomainShared && p != lwsv1.SubdomainUniquePerReplica {
-		errs = append(errs, field.NotSupported(spec.Child("networkConfig", "subdomainPolicy"), p, []lwsv1.SubdomainPolicy{lwsv1.SubdomainShared, lwsv1.SubdomainUniquePerReplica}))
+		errs = append(errs, field.NotSupported(spec.Child("networkConfig", "subdomainPolicy"), p,
+			[]lwsv1.SubdomainPolicy{lwsv1.SubdomainShared, lwsv1.SubdomainUniquePerReplica}))
 	}
-	errs = append(errs, template(&t.WorkerTemplate, at.Child("workerTemplate"), v1.RestartPolicyAlways)...)
+	errs = append(errs, checkTemplate(&t.WorkerTemplate, templatePath.Child("workerTemplate"), v1.RestartPolicyAlways)...)
 	if t.LeaderTemplate != nil {
-		errs = append(errs, template(t.LeaderTemplate, at.Child("leaderTemplate"), v1.RestartPolicyAlways)...)
+		errs = append(errs, checkTemplate(t.LeaderTemplate, templatePath.Child("leaderTemplate"), v1.RestartPolicyAlways)...)
 	}
 	if len(errs) == 0 {
-		errs = s.checkSubGroups(at.Child("subGroupPolicy"))
+		errs = s.checkSubGroups(templatePath.Child("subGroupPolicy"))
 	}
 	return errs
 }
@@ -133,26 +137,29 @@ func (s *leaderWorkerSet) checkSubGroups(path *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
 	}
-	if types := []lwsv1.SubGroupPolicyType{lwsv1.SubGroupPolicyTypeLeaderWorker, lwsv1.SubGroupPolicyTypeLeaderExcluded}; !slices.Contains(types, *p.Type) {
+	types := []lwsv1.SubGroupPolicyType{lwsv1.SubGroupPolicyTypeLeaderWorker, lwsv1.SubGroupPolicyTypeLeaderExcluded}
+	if !slices.Contains(types, *p.Type) {
 		return field.ErrorList{field.NotSupported(path.Child("subGroupPolicyType"), *p.Type, types)}
 	}
 	if p.SubGroupSize == nil {
 		return field.ErrorList{field.Required(path.Child("subGroupSize"), "")}
 	}
-	size, sub, why := s.size(), int(*p.SubGroupSize), ""
+	size := s.size()
+	sub := int(*p.SubGroupSize)
+	problem := ""
 	switch {
 	case sub < 1:
-		why = "must be greater than or equal to 1"
+		problem = "must be greater than or equal to 1"
 	case sub > size:
-		why = fmt.Sprintf("must not be larger than size, which is %d", size)
+		problem = fmt.Sprintf("must not be larger than size, which is %d", size)
 	case *p.Type == lwsv1.SubGroupPolicyTypeLeaderExcluded && (size-1)%sub != 0:
-		why = fmt.Sprintf("must divide size - 1, which is %d, with LeaderExcluded", size-1)
+		problem = fmt.Sprintf("must divide size - 1, which is %d, with LeaderExcluded", size-1)
 	case size%sub != 0 && (size-1)%sub != 0:
-		why = fmt.Sprintf("must divide size or size - 1; size is %d", size)
+		problem = fmt.Sprintf("must divide size or size - 1; size is %d", size)
 	default:
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path.Child("subGroupSize"), sub, why)}
+	return field.ErrorList{field.Invalid(path.Child("subGroupSize"), sub, problem)}
 }
 
 // leaders returns the StatefulSet of the leaders.
@@ -170,8 +177,8 @@ func (s *leaderWorkerSet) leaders() *appsv1.StatefulSet {
 		annotations[lwsv1.SubdomainPolicyAnnotationKey] = string(lwsv1.SubdomainUniquePerReplica)
 	}
 	selector := map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.WorkerIndexLabelKey: "0"}
-	pod.Labels = with(with(selector, map[string]string{lwsv1.RevisionKey: s.revision()}), pod.Labels)
-	pod.Annotations = with(annotations, pod.Annotations)
+	pod.Labels = mergeMaps(mergeMaps(selector, map[string]string{lwsv1.RevisionKey: s.revision()}), pod.Labels)
+	pod.Annotations = mergeMaps(annotations, pod.Annotations)
 	set := s.statefulSet(s.Name, s.Name, *s.Spec.Replicas, selector, pod)
 	set.Labels = map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.RevisionKey: s.revision()}
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, workloads.LeaderWorkerSetKind)}
@@ -180,11 +187,14 @@ func (s *leaderWorkerSet) leaders() *appsv1.StatefulSet {
 
 // workers returns the StatefulSet of a leader's workers.
 func (s *leaderWorkerSet) workers(leader *v1.Pod) *appsv1.StatefulSet {
-	selector := map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.GroupIndexLabelKey: leader.Labels[lwsv1.GroupIndexLabelKey], lwsv1.GroupUniqueHashLabelKey: leader.Labels[lwsv1.GroupUniqueHashLabelKey]}
-	labels := with(selector, map[string]string{lwsv1.RevisionKey: s.revision()})
+	selector := map[string]string{
+		lwsv1.SetNameLabelKey: s.Name, lwsv1.GroupIndexLabelKey: leader.Labels[lwsv1.GroupIndexLabelKey],
+		lwsv1.GroupUniqueHashLabelKey: leader.Labels[lwsv1.GroupUniqueHashLabelKey],
+	}
+	labels := mergeMaps(selector, map[string]string{lwsv1.RevisionKey: s.revision()})
 	pod := s.Spec.LeaderWorkerTemplate.WorkerTemplate.DeepCopy()
-	pod.Labels = with(labels, pod.Labels)
-	pod.Annotations = with(with(s.annotations(), map[string]string{lwsv1.LeaderPodNameAnnotationKey: leader.Name}), pod.Annotations)
+	pod.Labels = mergeMaps(labels, pod.Labels)
+	pod.Annotations = mergeMaps(mergeMaps(s.annotations(), map[string]string{lwsv1.LeaderPodNameAnnotationKey: leader.Name}), pod.Annotations)
 	service := s.Name
 	if s.subdomains() == lwsv1.SubdomainUniquePerReplica {
 		service = leader.Name
@@ -195,7 +205,9 @@ func (s *leaderWorkerSet) workers(leader *v1.Pod) *appsv1.StatefulSet {
 	return set
 }
 
-func (s *leaderWorkerSet) statefulSet(name, service string, replicas int32, selector map[string]string, pod *v1.PodTemplateSpec) *appsv1.StatefulSet {
+func (s *leaderWorkerSet) statefulSet(
+	name, service string, replicas int32, selector map[string]string, pod *v1.PodTemplateSpec,
+) *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
@@ -212,21 +224,21 @@ func (s *leaderWorkerSet) statefulSet(name, service string, replicas int32, sele
 
 // annotations returns the annotations of all pods.
 func (s *leaderWorkerSet) annotations() map[string]string {
-	all := map[string]string{lwsv1.SizeAnnotationKey: strconv.Itoa(s.size())}
+	annotations := map[string]string{lwsv1.SizeAnnotationKey: strconv.Itoa(s.size())}
 	if key := s.Annotations[lwsv1.ExclusiveKeyAnnotationKey]; key != "" {
-		all[lwsv1.ExclusiveKeyAnnotationKey] = key
+		annotations[lwsv1.ExclusiveKeyAnnotationKey] = key
 	}
 	if p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy; p != nil {
-		all[lwsv1.SubGroupSizeAnnotationKey] = strconv.Itoa(int(*p.SubGroupSize))
+		annotations[lwsv1.SubGroupSizeAnnotationKey] = strconv.Itoa(int(*p.SubGroupSize))
 		if key := s.Annotations[lwsv1.SubGroupExclusiveKeyAnnotationKey]; key != "" {
-			all[lwsv1.SubGroupExclusiveKeyAnnotationKey] = key
+			annotations[lwsv1.SubGroupExclusiveKeyAnnotationKey] = key
 		}
 	}
-	return all
+	return annotations
 }
 
-// lead changes a leader as the webhook does.
-func (s *leaderWorkerSet) lead(pod *v1.Pod, group int) {
+// prepareLeader changes a leader as the webhook does.
+func (s *leaderWorkerSet) prepareLeader(pod *v1.Pod, group int) {
 	pod.Labels[lwsv1.GroupIndexLabelKey] = strconv.Itoa(group)
 	pod.Labels[lwsv1.GroupUniqueHashLabelKey] = sha1Hash(pod.Namespace + "/" + pod.Name)
 	if s.subdomains() == lwsv1.SubdomainUniquePerReplica {
@@ -238,8 +250,8 @@ func (s *leaderWorkerSet) lead(pod *v1.Pod, group int) {
 	}
 }
 
-// work changes a worker as the webhook does. A surplus leader belongs to the first subgroup, which then has one more pod.
-func (s *leaderWorkerSet) work(pod, leader *v1.Pod, worker int) {
+// prepareWorker changes a worker as the webhook does. A surplus leader belongs to the first subgroup, which then has one more pod.
+func (s *leaderWorkerSet) prepareWorker(pod, leader *v1.Pod, worker int) {
 	pod.Labels[lwsv1.WorkerIndexLabelKey] = strconv.Itoa(worker)
 	p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy
 	if p == nil {
@@ -260,8 +272,8 @@ func (s *leaderWorkerSet) subGroup(pod *v1.Pod, leader string, index int) {
 
 // exclude gives the pods of a label's value a domain of their own, if an annotation requests it.
 func (s *leaderWorkerSet) exclude(pod *v1.Pod, annotation, label string) {
-	if key := pod.Annotations[annotation]; key != "" && !claimed(pod, key) {
-		among(pod, key, label, nil)
+	if key := pod.Annotations[annotation]; key != "" && !hasExclusiveTerms(pod, key) {
+		addExclusiveTerms(pod, key, label, nil)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // An API server cuts the prefix of a generated name to 58 bytes and adds five letters.
 const (
-	longestFront = 58
+	maxPrefix    = 58
 	letters      = "bcdfghjklmnpqrstvwxz2456789" // Kubernetes' own alphabet, which spells no words
 	suffixLength = 5
 )
@@ -22,12 +22,12 @@ const (
 type namer map[string]bool
 
 // complete appends what an API server would append at random.
-func (n namer) complete(front string) string {
-	front = front[:min(len(front), longestFront)]
-	for try := 0; ; try++ {
+func (n namer) complete(prefix string) string {
+	prefix = prefix[:min(len(prefix), maxPrefix)]
+	for attempt := 0; ; attempt++ {
 		h := fnv.New64a()
-		fmt.Fprintf(h, "%s %d", front, len(n)+try)
-		name := front + suffix(h.Sum64())
+		fmt.Fprintf(h, "%s %d", prefix, len(n)+attempt)
+		name := prefix + suffix(h.Sum64())
 		if !n[name] {
 			n[name] = true
 			return name

@@ -12,9 +12,9 @@ var replicaSetKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
 // replicaSet makes the pods of a ReplicaSet: <set>-<letters>.
 func (m *maker) replicaSet(r *appsv1.ReplicaSet, path *field.Path) (errs field.ErrorList) {
 	replicas := ptr.Deref(r.Spec.Replicas, 1)
-	errs = append(errs, count(int64(replicas), path.Child("replicas"))...)
-	errs = append(errs, selects(r.Spec.Selector, &r.Spec.Template, path)...)
-	errs = append(errs, template(&r.Spec.Template, path.Child("template"), v1.RestartPolicyAlways)...)
+	errs = append(errs, checkCount(int64(replicas), path.Child("replicas"))...)
+	errs = append(errs, checkSelector(r.Spec.Selector, &r.Spec.Template, path)...)
+	errs = append(errs, checkTemplate(&r.Spec.Template, path.Child("template"), v1.RestartPolicyAlways)...)
 	if len(errs) > 0 {
 		return errs
 	}

@@ -23,11 +23,11 @@ func (m *maker) userStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	m.add(claims...)
 	var names []string
 	for _, pod := range pods {
-		made := Object{Object: pod}
+		object := Object{Object: pod}
 		if s.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
-			made.After = slices.Clip(names)
+			object.After = slices.Clip(names)
 		}
-		m.out.Objects = append(m.out.Objects, made)
+		m.out.Objects = append(m.out.Objects, object)
 		names = append(names, pod.Name)
 	}
 	return errs
@@ -36,7 +36,7 @@ func (m *maker) userStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 // statefulSetPods returns a StatefulSet's pods, <set>-<ordinal>, and the claims that they name.
 func statefulSetPods(s *appsv1.StatefulSet, path *field.Path) (pods []*v1.Pod, claims []runtime.Object, errs field.ErrorList) {
 	replicas, start := ptr.Deref(s.Spec.Replicas, 1), int32(0)
-	errs = append(errs, count(int64(replicas), path.Child("replicas"))...)
+	errs = append(errs, checkCount(int64(replicas), path.Child("replicas"))...)
 	if o := s.Spec.Ordinals; o != nil {
 		start = o.Start
 		if start < 0 {
@@ -49,8 +49,8 @@ func statefulSetPods(s *appsv1.StatefulSet, path *field.Path) (pods []*v1.Pod, c
 		errs = append(errs, field.NotSupported(path.Child("podManagementPolicy"), policy,
 			[]appsv1.PodManagementPolicyType{appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement}))
 	}
-	errs = append(errs, selects(s.Spec.Selector, &s.Spec.Template, path)...)
-	errs = append(errs, template(&s.Spec.Template, path.Child("template"), v1.RestartPolicyAlways)...)
+	errs = append(errs, checkSelector(s.Spec.Selector, &s.Spec.Template, path)...)
+	errs = append(errs, checkTemplate(&s.Spec.Template, path.Child("template"), v1.RestartPolicyAlways)...)
 	if len(errs) > 0 {
 		return nil, nil, errs
 	}
@@ -69,22 +69,22 @@ func statefulSetPods(s *appsv1.StatefulSet, path *field.Path) (pods []*v1.Pod, c
 		claims = append(claims, claimsOf(s, pod, number)...)
 		pods = append(pods, pod)
 	}
-	if why := checkLast(pods); why != "" {
-		return nil, nil, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), s.Name, why)}
+	if problem := checkLastPod(pods); problem != "" {
+		return nil, nil, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), s.Name, problem)}
 	}
 	return pods, claims, nil
 }
 
-// checkLast returns why an API server would accept a StatefulSet and reject its last pod, and mostly all pods: labels contain
+// checkLastPod returns why an API server would accept a StatefulSet and reject its last pod, and mostly all pods: labels contain
 // the set's name.
-func checkLast(pods []*v1.Pod) string {
+func checkLastPod(pods []*v1.Pod) string {
 	if len(pods) == 0 {
 		return ""
 	}
-	last := pods[len(pods)-1]
+	lastPod := pods[len(pods)-1]
 	for _, key := range []string{appsv1.StatefulSetPodNameLabel, appsv1.StatefulSetRevisionLabel} {
-		if why := validation.IsValidLabelValue(last.Labels[key]); len(why) > 0 {
-			return "the last pod would not be made: its label " + key + " would be " + last.Labels[key] + ": " + strings.Join(why, "; ")
+		if problems := validation.IsValidLabelValue(lastPod.Labels[key]); len(problems) > 0 {
+			return "the last pod would not be made: its label " + key + " would be " + lastPod.Labels[key] + ": " + strings.Join(problems, "; ")
 		}
 	}
 	return ""
@@ -96,7 +96,7 @@ func claimsOf(s *appsv1.StatefulSet, pod *v1.Pod, ordinal string) (claims []runt
 		claim := t.DeepCopy()
 		claim.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
 		claim.Namespace, claim.Name = s.Namespace, t.Name+"-"+s.Name+"-"+ordinal
-		claim.Labels = with(s.Spec.Selector.MatchLabels, claim.Labels)
+		claim.Labels = mergeMaps(s.Spec.Selector.MatchLabels, claim.Labels)
 		claims = append(claims, claim)
 		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == t.Name })
 		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: t.Name, VolumeSource: v1.VolumeSource{

@@ -192,13 +192,13 @@ func TestClaimed(t *testing.T) {
 	label := map[string]string{"key": "a"}
 	asks := func(key string) *v1.Pod {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: label}}
-		among(p, key, "key", nil)
+		addExclusiveTerms(p, key, "key", nil)
 		return p
 	}
 	half := asks("rack")
 	half.Spec.Affinity.PodAntiAffinity = nil
 	twice := asks("rack")
-	among(twice, "block", "key", nil)
+	addExclusiveTerms(twice, "block", "key", nil)
 	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		want bool
@@ -213,7 +213,7 @@ func TestClaimed(t *testing.T) {
 			&v1.Pod{Spec: v1.PodSpec{Affinity: &v1.Affinity{PodAffinity: &v1.PodAffinity{}, PodAntiAffinity: &v1.PodAntiAffinity{}}}}, false,
 		},
 	} {
-		require.Equal(t, c.want, claimed(c.pod, "rack"), name)
+		require.Equal(t, c.want, hasExclusiveTerms(c.pod, "rack"), name)
 	}
 }
 

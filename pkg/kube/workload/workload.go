@@ -101,8 +101,8 @@ func Expand(o runtime.Object, api API) (Expansion, error) {
 		}
 		return Expansion{}, apierrors.NewInvalid(kindOf(o).GroupKind(), accessor.GetName(), errs)
 	}
-	for _, made := range m.out.Objects {
-		legacyscheme.Scheme.Default(made.Object)
+	for _, object := range m.out.Objects {
+		legacyscheme.Scheme.Default(object.Object)
 	}
 	return m.out, nil
 }
@@ -130,8 +130,8 @@ func (m *maker) add(objects ...runtime.Object) {
 	}
 }
 
-func (m *maker) note(kind, namespace, name, why string) {
-	m.out.Notes = append(m.out.Notes, fmt.Sprintf("%s %s/%s: %s", kind, namespace, name, why))
+func (m *maker) note(kind, namespace, name, reason string) {
+	m.out.Notes = append(m.out.Notes, fmt.Sprintf("%s %s/%s: %s", kind, namespace, name, reason))
 }
 
 // Above returns the workload "Kind namespace/name" that made a pod through another workload, which need not exist; "" for none.
@@ -166,8 +166,8 @@ func podOf(template *v1.PodTemplateSpec, owner metav1.Object, kind schema.GroupV
 	}
 }
 
-// headless makes the Service that gives pods their host names.
-func headless(name string, owner metav1.Object, kind schema.GroupVersionKind, selector map[string]string) *v1.Service {
+// headlessService makes the Service that gives pods their host names.
+func headlessService(name string, owner metav1.Object, kind schema.GroupVersionKind, selector map[string]string) *v1.Service {
 	return &v1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{

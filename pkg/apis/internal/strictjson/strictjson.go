@@ -33,7 +33,8 @@ func Object(path string, data []byte, fields ...Field) error {
 	twice, err := sigsjson.UnmarshalStrict(data, &raw)
 	if err != nil || raw == nil {
 		if json.Valid(data) {
-			return fmt.Errorf("%s: %s is not an object; supported values: an object with the fields %s", path, short(string(data)), strings.Join(names, ", "))
+			return fmt.Errorf("%s: %s is not an object; supported values: an object with the fields %s", path,
+				short(string(data)), strings.Join(names, ", "))
 		}
 		return fmt.Errorf("%s: %q is not JSON: %w", path, short(string(data)), err)
 	}

@@ -91,7 +91,8 @@ func checkLayers(layers []NetworkTopologyLayer) error {
 	}
 	for _, l := range layers {
 		if p := parent(l); p != scheduling.ClusterTopologyLayer && times[p] == 0 {
-			bad("layer %q: parentTopologyLayer %q is not listed; supported values: the topologyLayer of another entry, or empty for the first layer", l.TopologyLayer, p)
+			bad("layer %q: parentTopologyLayer %q is not listed; supported values: the topologyLayer of another entry, or empty for the first layer",
+				l.TopologyLayer, p)
 			break
 		}
 	}
