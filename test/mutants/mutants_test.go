@@ -1,10 +1,10 @@
-// Package mutants breaks the core on purpose, one line at a time, and sees a test fail
-// each time. It takes minutes, so it runs only when asked for:
+// Package mutants breaks the core on purpose, one fragment of a declaration at a time. Each time the named tests must fail.
+// A full run takes minutes, so it runs on request only:
 //
 //	MUTANTS=1 go test ./test/mutants -timeout 60m
 //	MUTANTS=1 go test ./test/mutants -run TestMutants/evict:
 //
-// Without that it only makes sure that each line to break is still there.
+// Without MUTANTS the test checks the list: each fragment is found once, each mutant parses, each killer exists.
 package mutants
 
 import (
@@ -12,103 +12,120 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-// mutant is one break: in the file, old becomes new, and the tests of the file's
-// package named killers (all of them, separated by spaces) must fail. A killer of a
-// package beside it is named with that package: plan.TestChoose.
+// mutant is one break: in a declaration of a package folder, the fragment old becomes new. Then each killer must fail.
+// Fragments are compared token by token: spaces, line ends and comments do not matter. The declaration has old exactly once.
+// Killers are tests of the folder, separated by spaces. A test of a folder beside it is named with that folder: plan.TestChoose.
 type mutant struct {
-	name, file, old, new, killers string
+	name, folder, declaration, old, new, killers string
 }
 
 const root = "../.."
 
 func TestMutants(t *testing.T) {
-	asked := os.Getenv("MUTANTS") != ""
+	requested := os.Getenv("MUTANTS") != ""
+	packages := map[string][]declaration{}
 	for _, m := range all {
-		t.Run(filepath.Base(filepath.Dir(m.file))+": "+m.name, func(t *testing.T) {
-			source, err := os.ReadFile(filepath.Join(root, m.file))
+		if packages[m.folder] == nil {
+			declarations, err := readPackage(filepath.Join(root, m.folder))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := strings.Count(string(source), m.old); n != 1 {
-				t.Fatalf("%s holds %d times: %s", m.file, n, m.old)
+			packages[m.folder] = declarations
+		}
+		t.Run(filepath.Base(m.folder)+": "+m.name, func(t *testing.T) {
+			file, broken, err := m.mutate(packages[m.folder])
+			if err != nil {
+				t.Fatalf("mutant %q: %v", m.name, err)
 			}
-			if asked {
-				kill(t, m, strings.Replace(string(source), m.old, m.new, 1))
+			if m.killers == "" {
+				t.Fatalf("mutant %q: no killers; name a test that must fail", m.name)
+			}
+			for folder, killers := range m.killersByFolder() {
+				tests := readTests(t, folder)
+				for _, killer := range killers {
+					if !strings.Contains(tests, "\nfunc "+killer+"(") {
+						t.Errorf("mutant %q: %s has no test %s; correct the killers", m.name, folder, killer)
+					}
+				}
+			}
+			if requested && !t.Failed() {
+				kill(t, m, file, broken)
 			}
 		})
 	}
 }
 
-// kill runs the killers' packages' tests with the broken file in place of the real one.
-func kill(t *testing.T, m mutant, broken string) {
-	file, err := filepath.Abs(filepath.Join(root, m.file))
+var notBuilt = regexp.MustCompile(`(?m)^FAIL\s+\S+ \[(build|setup) failed\]$`)
+
+// kill runs the killers with the broken text in place of the file.
+func kill(t *testing.T, m mutant, file, broken string) {
+	file, err := filepath.Abs(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stand := filepath.Join(t.TempDir(), "mutant.go")
+	mutated := filepath.Join(t.TempDir(), "mutant.go")
 	overlay := filepath.Join(t.TempDir(), "overlay.json")
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: stand}})
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: mutated}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, data := range map[string][]byte{stand: []byte(broken), overlay: replace} {
+	for path, data := range map[string][]byte{mutated: []byte(broken), overlay: replace} {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	noticed := false
-	for dir, killers := range m.byPackage() {
-		args := []string{"test", "-overlay", overlay, "-count=1", "-timeout", "5m", "-run", "^(" + strings.Join(killers, "|") + ")$", "./" + dir}
-		if usesRapid(t, dir) {
+	for folder, killers := range m.killersByFolder() {
+		args := []string{"test", "-overlay", overlay, "-vet=off", "-count=1", "-timeout", "5m"}
+		args = append(args, "-run", "^("+strings.Join(killers, "|")+")$", "./"+folder)
+		if strings.Contains(readTests(t, folder), `"pgregory.net/rapid"`) {
 			args = append(args, "-rapid.shrinktime", "1s")
 		}
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "MUSTER_NIGHTLY=1") // all random worlds: a tenth of them may miss a mutant
 		out, err := cmd.CombinedOutput()
-		noticed = noticed || err != nil
+		if notBuilt.Match(out) {
+			t.Fatalf("mutant %q does not compile, so no test runs; correct new:\n-%s\n+%s\n%s", m.name, m.old, m.new, out)
+		}
 		for _, killer := range killers {
 			if !strings.Contains(string(out), "--- FAIL: "+killer+" ") {
-				t.Errorf("%s did not notice:\n-%s\n+%s\n%s", killer, m.old, m.new, out)
+				t.Errorf("mutant %q survives %s (%v):\n-%s\n+%s\n%s", m.name, killer, err, m.old, m.new, out)
 			}
 		}
 	}
-	if !noticed {
-		t.Errorf("nobody noticed:\n-%s\n+%s", m.old, m.new)
-	}
 }
 
-// usesRapid says whether a folder's tests know rapid's flags.
-func usesRapid(t *testing.T, dir string) bool {
-	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+// readTests returns the text of a folder's test files.
+func readTests(t *testing.T, folder string) string {
+	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	var all strings.Builder
 	for _, file := range files {
-		source, err := os.ReadFile(file)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(source), `"pgregory.net/rapid"`) {
-			return true
-		}
+		all.Write(text)
 	}
-	return false
+	return all.String()
 }
 
-// byPackage tells which tests of which folder must fail.
-func (m mutant) byPackage() map[string][]string {
+// killersByFolder returns the tests that must fail, by their folder.
+func (m mutant) killersByFolder() map[string][]string {
 	all := map[string][]string{}
 	for _, killer := range strings.Fields(m.killers) {
-		dir := filepath.Dir(m.file)
-		if of, name, ok := strings.Cut(killer, "."); ok {
-			dir, killer = filepath.Join(filepath.Dir(dir), of), name
+		folder := m.folder
+		if beside, name, ok := strings.Cut(killer, "."); ok {
+			folder, killer = filepath.Join(filepath.Dir(folder), beside), name
 		}
-		all[dir] = append(all[dir], killer)
+		all[folder] = append(all[folder], killer)
 	}
 	return all
 }

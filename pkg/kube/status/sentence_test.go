@@ -39,7 +39,7 @@ func TestSentence(t *testing.T) {
 		{
 			"The members must share one BlockLayer domain, but run in s1/b1 (g-0, g-1, g-2 and 1 more), s1/b2 (g-4). " +
 				"Delete the members outside of s1/b1 (g-4), so that they are recreated there; more nodes do not help.",
-			place.Shortage{Plan: block, SplitOver: []place.RunningIn{{"s1/b1", []string{"g-0", "g-1", "g-2", "g-3"}}, {"s1/b2", []string{"g-4"}}}},
+			place.Shortage{Plan: block, SplitOver: []place.RunningIn{{DomainPath: "s1/b1", Members: []string{"g-0", "g-1", "g-2", "g-3"}}, {DomainPath: "s1/b2", Members: []string{"g-4"}}}},
 		},
 		{
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node lacks cpu, 3 have their free capacity reserved for gang " +
