@@ -107,11 +107,12 @@ nightly: build control-plane image-check ## all random worlds from new seeds, 10
 vuln: ## known weaknesses that the programs reach, as govulncheck finds them; it asks vuln.go.dev
 	@$(TOOL) govulncheck $(if $(VULN_DB),-db='$(VULN_DB)') ./cmd/...
 
-check: words ## formatting, vet, staticcheck, words, the arrows between packages
+check: words ## formatting, vet, staticcheck, revive, words, the arrows between packages
 	@unformatted=$$($(TOOL) gofumpt -l cmd pkg test manifests deploy release); \
 	  if [ -n "$$unformatted" ]; then echo "gofumpt -w these: $$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+	$(TOOL) revive -config tools/revive.toml -formatter plain ./...
 	$(GO) test ./test/arch
 
 words: ## pages, comments and messages by the rules of tools/words, with Vale

@@ -104,12 +104,14 @@ func TestSimulateExits(t *testing.T) {
 		"no such file": {[]string{"-f", "nowhere.yaml"}, 2, "Error: stat nowhere.yaml: no such file or directory"},
 		"empty folder": {[]string{"-f", t.TempDir()}, 2, ": no *.yaml, *.yml or *.json in this folder"},
 		"bad document": {
-			[]string{"-f", "cluster.yaml", "-f", "bad.yaml"}, 2,
+			[]string{"-f", "cluster.yaml", "-f", "bad.yaml"},
+			2,
 			"Error: bad.yaml: document 2, line 7: mapping values are not allowed in this context",
 		},
 		"bad then": {[]string{"-f", "cluster.yaml", "--then", "bad.yaml"}, 2, "Error: bad.yaml: document 2, line 7: "},
 		"refused": {
-			[]string{"-f", "refused.yaml"}, 2,
+			[]string{"-f", "refused.yaml"},
+			2,
 			`Error: refused.yaml: document 2, line 4: PodGroup.scheduling.sigs.k8s.io "b" is invalid: spec.minMember: Invalid value: 0: ` +
 				`spec.minMember in body should be greater than or equal to 1`,
 		},
@@ -119,12 +121,14 @@ func TestSimulateExits(t *testing.T) {
 		},
 		"bad config": {[]string{"-f", "cluster.yaml", "--config", "cluster.yaml"}, 2, "Error: --config cluster.yaml: scheduler configuration: "},
 		"two configs": {
-			[]string{"-f", "cluster.yaml", "--config", "configs.yaml"}, 2,
+			[]string{"-f", "cluster.yaml", "--config", "configs.yaml"},
+			2,
 			"Error: --config configs.yaml: scheduler configuration: second document at line 7, kind KubeSchedulerConfiguration; " +
 				"supported values: one document, a KubeSchedulerConfiguration",
 		},
 		"bad workload": {
-			[]string{"-f", "workload.yaml"}, 2,
+			[]string{"-f", "workload.yaml"},
+			2,
 			`Error: workload.yaml: document 1, line 1: Job.batch "j" is invalid: spec.parallelism: Invalid value: -2: ` +
 				`must be greater than or equal to 0`,
 		},

@@ -36,7 +36,8 @@ func family(t *rapid.T) *quota.Book {
 // A gang may be evicted once its last protected pod is gone, even if that pod waits.
 func TestGangMayBeEvictedOnceProtectedPodIsGone(t *testing.T) {
 	tree, _ := quota.NewTree([]quota.Spec{
-		{Name: "root", Inner: true}, {Name: "a", Parent: "root", Min: quota.List{"cpu": 4}},
+		{Name: "root", Inner: true},
+		{Name: "a", Parent: "root", Min: quota.List{"cpu": 4}},
 		{Name: "b", Parent: "root", Max: quota.List{"cpu": 1}},
 	})
 	b := quota.NewBook(tree)

@@ -187,7 +187,8 @@ var kinds = []kind{
 		"", isNotOurs,
 	},
 	{
-		schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}, "",
+		schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+		"",
 		isNotOurs,
 	},
 	{v1.SchemeGroupVersion.WithResource("pods"), metav1.NamespaceDefault, nil},

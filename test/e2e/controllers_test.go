@@ -84,15 +84,18 @@ type controller struct {
 
 var controllers = []controller{
 	{
-		localcluster.LeaderWorkerSet, []string{"config/default"},
+		localcluster.LeaderWorkerSet,
+		[]string{"config/default"},
 		managerConfig("config.lws.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, "",
 	},
 	{
-		localcluster.JobSet, []string{"config/default"},
+		localcluster.JobSet,
+		[]string{"config/default"},
 		managerConfig("config.jobset.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, "",
 	},
 	{
-		localcluster.Trainer, []string{"manifests/base/crds", "manifests/base/webhook"},
+		localcluster.Trainer,
+		[]string{"manifests/base/crds", "manifests/base/webhook"},
 		managerConfig("config.trainer.kubeflow.org/v1alpha1", "certManagement", ""), managerArgs, "",
 	},
 	// It makes PodGroups for a scheduler's name that it does not know as for scheduler-plugins.
@@ -102,7 +105,9 @@ var controllers = []controller{
 	}, ":8080"},
 	// No controllers, and started like them.
 	{
-		localcluster.KoordScheduler, []string{koord.CRDs}, koord.Config("$KUBECONFIG"),
+		localcluster.KoordScheduler,
+		[]string{koord.CRDs},
+		koord.Config("$KUBECONFIG"),
 		append([]string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT"}, koord.Flags...), "",
 	},
 	{localcluster.Scheduler, nil, nativeConfig, []string{

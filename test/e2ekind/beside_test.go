@@ -12,7 +12,8 @@ import (
 // each its own; kubelets take them all, and no gang is half.
 func twoSchedulers(w *world) {
 	gangs := []gang{
-		{name: "beside-a", members: 4, cpu: "50m"}, {name: "beside-b", members: 4, cpu: "50m"},
+		{name: "beside-a", members: 4, cpu: "50m"},
+		{name: "beside-b", members: 4, cpu: "50m"},
 		{name: "beside-c", members: 4, cpu: "50m"},
 	}
 	all := ""

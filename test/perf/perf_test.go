@@ -78,7 +78,8 @@ func TestCheckClaims(t *testing.T) {
 // TestFloorClaims: the floor gives each pod devices of its node, and no device twice.
 func TestFloorClaims(t *testing.T) {
 	for _, s := range []Shape{
-		{Gangs: 4, Pods: 8, GPUs: 1, Claims: true}, {Gangs: 3, Pods: 4, GPUs: 2, Claims: true},
+		{Gangs: 4, Pods: 8, GPUs: 1, Claims: true},
+		{Gangs: 3, Pods: 4, GPUs: 2, Claims: true},
 		{Gangs: 2, Pods: 2, GPUs: 8, Claims: true},
 	} {
 		all := &seen{places: map[string]place{}}

@@ -101,7 +101,8 @@ func TestListWithoutPermission(t *testing.T) {
 	}{
 		"PodGroups": {
 			"/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
-			[]string{"podgroups.scheduling.sigs.k8s.io may not be listed in the whole cluster, and count as if there were none"}, "",
+			[]string{"podgroups.scheduling.sigs.k8s.io may not be listed in the whole cluster, and count as if there were none"},
+			"",
 		},
 		"nodes":     {"/api/v1/nodes", nil, "nodes must be readable in the whole cluster: "},
 		"discovery": {"/api", nil, "you may not read what the API server serves: "},

@@ -309,21 +309,25 @@ func TestGatherOwn(t *testing.T) {
 	}{
 		"one of three": {three, spine, []convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}}, "all 1, [1] 2"},
 		"two of three, and one": {
-			three, nil, []convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("g2")}, Gather: spine}, {Gangs: []gang.Ref{ref("g2")}, Gather: block}},
+			three, nil,
+			[]convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("g2")}, Gather: spine}, {Gangs: []gang.Ref{ref("g2")}, Gather: block}},
 			"all 0, [0 2] 1, [2] 2",
 		},
 		"existing ones": {
-			three, nil, []convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("gone")}, Gather: spine}, {Gangs: []gang.Ref{ref("gone")}, Gather: block}},
+			three, nil,
+			[]convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("gone")}, Gather: spine}, {Gangs: []gang.Ref{ref("gone")}, Gather: block}},
 			"all 0, [0] 1",
 		},
 		"all of them":       {three, nil, []convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("g2"), ref("g1")}, Gather: spine}}, "all 1"},
 		"one that is alone": {three[:1], spine, []convert.Own{{Gangs: []gang.Ref{ref("g0")}, Gather: block}}, "all 2"},
 		"each, and one deeper": {
-			three[:2], spec(rule("Spine", scheduling.ScopePodGroup)), []convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}},
+			three[:2], spec(rule("Spine", scheduling.ScopePodGroup)),
+			[]convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}},
 			"all 0, [0] 1, [1] 2",
 		},
 		"each of which has parts": {
-			parted, spec(rule("Spine", scheduling.ScopePodGroup)), []convert.Own{{Gangs: []gang.Ref{ref("g1").Part("b")}, Gather: block}},
+			parted, spec(rule("Spine", scheduling.ScopePodGroup)),
+			[]convert.Own{{Gangs: []gang.Ref{ref("g1").Part("b")}, Gather: block}},
 			"all 0, [0] 1, [1 2] 1, [2] 2",
 		},
 		"one with parts": {parted, nil, []convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}}, "all 0, [1 2] 2"},

@@ -45,7 +45,8 @@ func TestNoEvictionWhileQueuedBehindAnotherQuota(t *testing.T) {
 	for name, comes := range map[string]history{
 		"a pod": {pod("a-0", "", "a", 3, 9)},
 		"a gang": {
-			{kind: gangPut, gang: &gangSpec{name: "a", min: 3, timeout: 600}}, pod("a-0", "a", "a", 1, 9), pod("a-1", "a", "a", 1, 9),
+			{kind: gangPut, gang: &gangSpec{name: "a", min: 3, timeout: 600}},
+			pod("a-0", "a", "a", 1, 9), pod("a-1", "a", "a", 1, 9),
 			pod("a-2", "a", "a", 1, 9),
 		},
 	} {

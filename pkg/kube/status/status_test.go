@@ -35,10 +35,12 @@ func TestCondition(t *testing.T) {
 		{"no room", gang.State{Min: 2, Exist: 2, Refusal: noRoom}, status.ReasonUnschedulable},
 		{
 			"no capacity after any eviction",
-			gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Plan, Words: "no candidate", NeverEvictable: true}}, status.ReasonNeverFits,
+			gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Plan, Words: "no candidate", NeverEvictable: true}},
+			status.ReasonNeverFits,
 		},
 		{
-			"conflict", gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Conflict, Words: "TopologySpecConflict: a and b"}},
+			"conflict",
+			gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Conflict, Words: "TopologySpecConflict: a and b"}},
 			status.ReasonConflict,
 		},
 		{"victims leave", gang.State{Min: 2, Exist: 2, Planned: 2, Reserved: true, Refusal: noRoom}, status.ReasonPreempting},

@@ -241,7 +241,8 @@ func TestWhereAndHowNear(t *testing.T) {
 		g := w.gang("g", 1)
 		w.teller.Placed(g,
 			[]place.Spread{
-				{Layer: "SpineLayer", Touched: 1, Least: 1}, {Layer: "BlockLayer", Touched: 3, Least: 2, Names: []string{"a", "b", "c"}},
+				{Layer: "SpineLayer", Touched: 1, Least: 1},
+				{Layer: "BlockLayer", Touched: 3, Least: 2, Names: []string{"a", "b", "c"}},
 				{Layer: "NodeTopologyLayer", Touched: 4, Least: 4},
 			})
 		w.pod("g", "g-0", "n")
