@@ -510,11 +510,37 @@ func (w *world) givesRight(group []string, planned []*v1.Pod, victim *v1.Pod, go
 			own = append(own, p.Name)
 		}
 	}
-	b := w.quotaBook(group, nil).Without(own...)
+	b := w.quotaBook(group, nil)
+	rest := b.Without(own...)
 	return w.quotaOf(victim) == mine && slices.ContainsFunc(gone, func(p *v1.Pod) bool {
 		above, below, ok := apart(b.Tree().Path(mine), b.Tree().Path(w.quotaOf(p)))
-		return ok && sure(b, below, above, total) != ""
+		return ok && !takesBack(b, rest, below, above, total) && !takesBack(rest, rest, below, above, total)
 	})
+}
+
+// takesBack reports whether a quota may take back what another one borrows: it stays within its min, or it stays within its fair share and
+// the other exceeds its own. The fair shares are those of one book, and the use is that of another.
+func takesBack(shares, use *quota.Book, theirs, mine string, asks quota.List) bool {
+	if sure(use, theirs, mine, asks) != "" && sure(shares, theirs, mine, asks) != "" {
+		return false
+	}
+	my, _ := use.Sums(mine)
+	their, _ := use.Sums(theirs)
+	myShares, _ := shares.Sums(mine)
+	theirShares, _ := shares.Sums(theirs)
+	within, named, entitled, exceeds := true, false, true, false
+	for name, n := range asks {
+		used := my.Used[name] + my.Reserved[name] + n
+		if least, ok := my.Min[name]; ok && n > 0 {
+			named, within = true, within && used <= least
+		}
+		if most, ok := myShares.FairShare[name]; ok && n > 0 {
+			entitled = entitled && used <= most
+			most, ok = theirShares.FairShare[name]
+			exceeds = exceeds || ok && their.Used[name]+their.Reserved[name] > most
+		}
+	}
+	return within && named || entitled && exceeds
 }
 
 // backWith gives the waiting members of a victim's group their reservations back if their bindings were lost:
