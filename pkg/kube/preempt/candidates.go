@@ -256,8 +256,8 @@ func (c *candidates) split(part eligible.Gang) {
 // membersOf returns which members of a group can be victims. While a planned member has not had its cycle, members at Permit cannot: quotas
 // count the planned member, and it is on no node whose capacity its eviction would free.
 func (c *candidates) membersOf(together []gang.Ref) eligible.Members {
-	if len(c.atPermit) == 0 {
-		return c.cache.Running
+	if c.claim == nil || len(c.atPermit) == 0 {
+		return c.running
 	}
 	for _, ref := range together {
 		for _, pod := range c.cache.Pending(ref) {
