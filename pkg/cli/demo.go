@@ -21,8 +21,9 @@ func newDemoCommand() *cobra.Command {
 		Short: "Run both documented examples, one with GPUs and one with quotas, on a local cluster and check every outcome",
 		Long: `Start a control plane with 12 make-believe nodes on this machine and muster-scheduler
 as a process of its own, apply the YAML of the two documented examples word for
-word, then a gang that wants GPUs and NICs, then two teams with quotas, and show what happens. Every outcome is compared with the documents; the exit
-code is 0 only if all of it is the same.
+word, then a gang that wants GPUs and NICs, then two teams with quotas, and show
+what happens. Every outcome is compared with the documents; the exit code is 0 only
+if all of it is the same.
 
 The first run builds the control plane from source, which takes several minutes; later
 runs take less than one. Ctrl-C ends everything and leaves nothing behind.

@@ -89,11 +89,15 @@ server would refuse.`,
 	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`CHANGE` made before the scheduler begins; repeatable, in order: "+simulate.ChangeForms)
 	flags.StringVar(&f.only, "only", "", "`WHICH` part of the result is shown: waiting, evicted or gang=NAMESPACE/NAME (default: all)")
 	flags.StringArrayVar(&f.later, "then", nil, "`FILE` to apply when all before it has settled; repeatable, in order")
-	flags.StringVar(&f.config, "config", "", "`FILE` with a KubeSchedulerConfiguration (default: that of a dump that was made with one, or one that serves muster-scheduler and koord-scheduler)")
-	flags.BoolVar(&f.victimsStay, "victims-stay", false, "evicted and deleted pods keep terminating until a --then file deletes them once more")
+	flags.StringVar(&f.config, "config", "", "`FILE` with a KubeSchedulerConfiguration "+
+		"(default: that of a dump that was made with one, or one that serves muster-scheduler and koord-scheduler)")
+	flags.BoolVar(&f.victimsStay, "victims-stay", false,
+		"evicted and deleted pods keep terminating until a --then file deletes them once more")
 	flags.Var(&f.timeout, "timeout", "how long the simulation may take")
-	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: table, wide (a table with the whole messages of pods) or json")
-	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "`VERSION` of the cluster, such as 1.34 (default: that of the newest kubelet of the nodes)")
+	flags.StringVarP(&f.output, "output", "o", f.output,
+		"`FORMAT` of the result: table, wide (a table with the whole messages of pods) or json")
+	flags.StringVar(&f.kubernetes, "kubernetes-version", "",
+		"`VERSION` of the cluster, such as 1.34 (default: that of the newest kubelet of the nodes)")
 	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler, on standard error (default: nothing is logged)")
 	complete(cmd, "output", "table", "wide", "json")
 	complete(cmd, "only", "waiting", "evicted", "gang=")
@@ -161,7 +165,9 @@ func (f *simulateFlags) options() (o simulate.Options, err error) {
 }
 
 // sets returns the objects at the start, of the cluster and then of files, and the sets that come later.
-func (f *simulateFlags) sets(ctx context.Context, cmd *cobra.Command, o *simulate.Options) (first *simulate.Set, later []*simulate.Set, err error) {
+func (f *simulateFlags) sets(
+	ctx context.Context, cmd *cobra.Command, o *simulate.Options,
+) (first *simulate.Set, later []*simulate.Set, err error) {
 	first = &simulate.Set{}
 	if f.fromCluster {
 		if first, err = f.list(ctx, cmd); err != nil {
@@ -187,8 +193,7 @@ func (f *simulateFlags) sets(ctx context.Context, cmd *cobra.Command, o *simulat
 	return first, later, nil
 }
 
-// simulateError turns mistakes in files into usage errors. configFile is "" if the objects hold the
-// configuration.
+// simulateError turns mistakes in files into usage errors. configFile is "" if the objects hold the configuration.
 func simulateError(err error, configFile string) error {
 	if input := (*simulate.InputError)(nil); errors.As(err, &input) {
 		return usageError("%w", err)

@@ -39,19 +39,22 @@ func RunInMemory(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	n.say("Why spine-1? No block has 4 free slots (dots in the tree). spine-0 had 5 and spine-1 had 4: binpack takes the spine with the fewest.")
+	n.say("Why spine-1? No block has 4 free slots (dots in the tree). " +
+		"spine-0 had 5 and spine-1 had 4: binpack takes the spine with the fewest.")
 
 	n.title("Example 2: MustGather and topology-aware preemption")
 	n.say("Three low-priority pods (l) run on node-0, node-1 and node-5. A gang of 4 with high priority must be in one spine.",
 		"No spine has 4 free slots, so the gang evicts one pod and reserves four nodes until that pod has terminated:")
 	before := slices.Concat(networkFiles, victimFiles)
 	m.options.VictimsStay = true
-	if err = m.play(ctx, "one victim terminates; all 4 wait, nominated rank by rank to node-5 to node-8", example2During, before, example2Files); err != nil {
+	err = m.play(ctx, "one victim terminates; all 4 wait, nominated rank by rank to node-5 to node-8", example2During, before, example2Files)
+	if err != nil {
 		return err
 	}
 	n.say("When the victim has terminated, the gang starts whole:")
 	m.options.VictimsStay, m.mayBeSeen = false, func(s simulate.State) bool { return s != simulate.Evicted }
-	if err = m.play(ctx, "all 4 run where they were nominated; the other two low-priority pods run on", example2After, before, example2Files); err != nil {
+	err = m.play(ctx, "all 4 run where they were nominated; the other two low-priority pods run on", example2After, before, example2Files)
+	if err != nil {
 		return err
 	}
 	return n.verdict(time.Since(n.began))

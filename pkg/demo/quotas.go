@@ -67,9 +67,11 @@ func example4(c *localcluster.Cluster) []step {
 		look(rows("both run, each in one spine", quotasBefore, podsSettled...), pods...),
 		quotas("research has 32 CPUs more than its min", quotasBorrowed),
 		before.read,
-		say("Now serving needs 4 nodes in one spine. 4 are free, but not in one. What it asks for is within its min, so quotas that borrow must give back:"),
+		say("Now serving needs 4 nodes in one spine. 4 are free, but not in one. " +
+			"What it asks for is within its min, so quotas that borrow must give back:"),
 		runShown("apply", "-f", file("model.yaml")),
-		look(rows("the gang that borrowed is evicted whole; the other one runs on; the spine belongs to serving", quotasAfter, columnsWhenBound(c)...), pods...),
+		look(rows("the gang that borrowed is evicted whole; the other one runs on; the spine belongs to serving",
+			quotasAfter, columnsWhenBound(c)...), pods...),
 		quotas("each has what is sure for it", quotasTakenBack),
 		say("The tree now:"),
 		draw(&after),

@@ -55,8 +55,9 @@ hp-training-pod-3     1/1     Running   0          45s   10.244.8.20   node-8   
 const (
 	saysRefused = "no candidate topology nodes can accommodate job, desiredOfferSlot: 4, topology topologyNode SpineLayer/spine-0: 3;" +
 		"topology topologyNode SpineLayer/spine-1: 3;topology topologyNode SpineLayer/spine-2: 3"
-	saysWaiting  = "not eligible due to terminating pod on the nominated node"
-	saysSibling  = `GangGroup "default/high-priority-training" gets rejected due to member Pod "default/hp-training-pod-0" is unschedulable with reason "`
+	saysWaiting = "not eligible due to terminating pod on the nominated node"
+	saysSibling = `GangGroup "default/high-priority-training" gets rejected due to member Pod ` +
+		`"default/hp-training-pod-0" is unschedulable with reason "`
 	saysHeld     = `", alreadyWaitForBound: 0. `
 	saysAttempts = "preemption already attempted by default/hp-training-pod-0 with message " + saysWaiting
 )
@@ -79,7 +80,8 @@ func example(name string) string { return path.Join(examplesPath, name) }
 
 // open announces the demo before any slow step.
 func (n *narrator) open() {
-	n.say("Muster demo: the two examples of the documents, word for word, one with GPUs and one with quotas, on a real Kubernetes control plane.",
+	n.say("Muster demo: the two examples of the documents, word for word, one with GPUs and one with quotas, "+
+		"on a real Kubernetes control plane.",
 		"etcd, kube-apiserver and muster-scheduler run on this machine; only the nodes are make-believe.",
 		"What kubectl prints is shown without its column READINESS GATES, and long lines are wrapped.",
 		"✓ marks what was compared with the documents and is the same.")
@@ -96,7 +98,8 @@ func network(c *localcluster.Cluster) []step {
 	return []step{
 		title("A cluster with a network"),
 		addNodes(c),
-		say("muster-scheduler runs with manifests/scheduler-config/drop-in.yaml, so it serves pods that ask for muster-scheduler or for koord-scheduler."),
+		say("muster-scheduler runs with manifests/scheduler-config/drop-in.yaml, " +
+			"so it serves pods that ask for muster-scheduler or for koord-scheduler."),
 		say("Labels of a node name its spine and its block. One object says which labels these are:"),
 		runShown("apply", "-f", example("clusternetworktopology.yaml")),
 		lookInto(documentedTopology,
@@ -156,13 +159,16 @@ func example2(c *localcluster.Cluster) []step {
 		look(disruptionTarget, "get", "pod", victim, "-o", `jsonpath-as-json={.status.conditions[?(@.type=="DisruptionTarget")]}`),
 		podGroup(gang, "0", "0", "PreScheduling"),
 		say("Why spine-1, why node-5? The scheduler tells it in an event on the PodGroup:"),
-		look(saysWhy, "get", "events", "--field-selector=reason=Preempting,involvedObject.kind=PodGroup", "-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`),
+		look(saysWhy, "get", "events", "--field-selector=reason=Preempting,involvedObject.kind=PodGroup",
+			"-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`),
 		say("Fewest evictions win. spine-0 and spine-1 need one each, and spine-2 has too few nodes. Between equals binpack decides,",
 			"as if all possible victims had gone: spine-1 has the fewest slots."),
 
-		say(fmt.Sprintf("The victim takes %d seconds to leave. Until then the nominated nodes are reserved for the gang.", int(terminationDelay.Seconds()))),
+		say(fmt.Sprintf("The victim takes %d seconds to leave. "+
+			"Until then the nominated nodes are reserved for the gang.", int(terminationDelay.Seconds()))),
 		look(deleted, "wait", "--for=delete", "pod/"+victim, "--timeout=30s"),
-		look(rows("all 4 run where they were nominated; the other two low-priority pods run on", example2After, columnsWhenBound(c)...), podsWide...),
+		look(rows("all 4 run where they were nominated; the other two low-priority pods run on", example2After, columnsWhenBound(c)...),
+			podsWide...),
 		podGroup(gang, "4", "4", "Running"),
 		say("The gang (x) has spine-1 for itself:"),
 		draw(&after),
@@ -173,8 +179,7 @@ func example2(c *localcluster.Cluster) []step {
 	}
 }
 
-// columnsWhenBound are the documented columns after nominated pods are bound: the API server of 1.34 keeps
-// their nomination.
+// columnsWhenBound are the documented columns after nominated pods are bound: the API server of 1.34 keeps their nomination.
 func columnsWhenBound(c *localcluster.Cluster) []string {
 	if strings.HasPrefix(c.Kubernetes(), "1.34.") {
 		return slices.DeleteFunc(slices.Clone(podsSettled), func(column string) bool { return column == "NOMINATED NODE" })
@@ -201,7 +206,8 @@ func addNodes(c *localcluster.Cluster) step {
 		if err := c.AddNodes(ctx, nodes); err != nil {
 			return err
 		}
-		d.say(fmt.Sprintf("Kubernetes %s is up with the %d nodes of %s, 8 CPUs and 32Gi each.", release, len(nodes), example("example-nodes.yaml")))
+		d.say(fmt.Sprintf("Kubernetes %s is up with the %d nodes of %s, 8 CPUs and 32Gi each.",
+			release, len(nodes), example("example-nodes.yaml")))
 		return nil
 	}
 }
@@ -219,7 +225,8 @@ func awaitClasses(c *localcluster.Cluster) step {
 
 // podGroup shows a PodGroup and checks its status.
 func podGroup(name, scheduled, running, phase string) step {
-	want := fmt.Sprintf("NAME                     MIN  SCHEDULED  RUNNING  PHASE\n%-25s%-5s%-11s%-9s%s\n", name, "4", scheduled, running, phase)
+	want := fmt.Sprintf("NAME                     MIN  SCHEDULED  RUNNING  PHASE\n%-25s%-5s%-11s%-9s%s\n",
+		name, "4", scheduled, running, phase)
 	what := fmt.Sprintf("the PodGroup is %s", phase)
 	return look(rows(what, want, "NAME", "MIN", "SCHEDULED", "RUNNING", "PHASE"), "get", "podgroup", name)
 }

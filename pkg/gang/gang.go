@@ -49,8 +49,7 @@ type Spec struct {
 	// Multiples says that a topology constraint limits how many members a domain takes, or is about parts. A plan
 	// that loses a member is dropped, since the rest may violate the constraint.
 	Multiples bool
-	// Levels are the levels above the gang in a tree whose branches are partly optional. It is nil if the group
-	// needs this gang.
+	// Levels are the levels above the gang in a tree whose branches are partly optional. It is nil if the group needs this gang.
 	Levels []choice.Level
 	// TreeObstacle says what the tree waits for before any gang of it starts. A started gang continues.
 	TreeObstacle Obstacle
@@ -121,10 +120,9 @@ type (
 	Spared struct{ Pods []Victim }
 	// WasComplete says that a persistent record shows that the gang was complete once.
 	WasComplete struct{ Gang Ref }
-	// Planned gives the group a plan. With Reserved, its nodes stay reserved until victims terminate and Confirmed
-	// arrives, at most until Until (zero: no limit). With InOrder, members enter in the order of Places, each when
-	// the scheduler counts the one before. Restored says that an earlier process made the plan. Ahead reserves
-	// nodes for members that do not exist yet. Their pod names are placeholders.
+	// Planned gives the group a plan. With Reserved, its nodes stay reserved until victims terminate and Confirmed arrives, at most until
+	// Until (zero: no limit). With InOrder, members enter in the order of Places, each when the scheduler counts the one before. Restored says
+	// that an earlier process made the plan. Ahead reserves nodes for members that do not exist yet. Their pod names are placeholders.
 	Planned struct {
 		Group    Ref
 		Places   []Assignment
@@ -134,8 +132,7 @@ type (
 		Restored bool
 		Until    time.Time
 	}
-	// FutureRestored restores the reservation (Planned.Future) that an earlier process made for members that do not exist
-	// yet.
+	// FutureRestored restores the reservation (Planned.Future) that an earlier process made for members that do not exist yet.
 	FutureRestored struct {
 		Group  Ref
 		Places []Assignment
@@ -151,8 +148,7 @@ type (
 	Assumed struct{ Pod, UID string }
 	// Held says that the member arrived at the barrier (Permit).
 	Held struct{ Pod, UID string }
-	// Released says that the member lost its node before it was bound (Unreserve). By is API if the binding request
-	// failed.
+	// Released says that the member lost its node before it was bound (Unreserve). By is API if the binding request failed.
 	Released struct {
 		Pod, UID, Why string
 		By            ObstacleKind
@@ -221,6 +217,7 @@ func (ev Tick) apply(b *Book, now time.Time) []Effect          { return b.tick(n
 // Verb is what an Effect asks for.
 type Verb string
 
+// The verbs of effects.
 const (
 	Wake   Verb = "wake"   // let the pod try to enter the scheduler
 	Allow  Verb = "allow"  // let the pod pass the barrier and bind
@@ -295,8 +292,7 @@ type member struct {
 	tried    bool // it was tried for its group, so cluster events concern it
 	planned  bool // it has an assignment in its group's plan
 	evicted  bool // its group is being evicted, and it has not terminated
-	// nominated says that the pod is nominated for a reserved node. It is reset when the pod is bound or the
-	// nomination is removed.
+	// nominated says that the pod is nominated for a reserved node. It is reset when the pod is bound or the nomination is removed.
 	nominated    bool
 	lastNode     string   // the node of its latest assignment; "" if it never had one
 	olderNodes   []string // nodes of earlier assignments, the latest last
@@ -310,6 +306,7 @@ type member struct {
 // Step is how far a member of a plan is on its way to its node.
 type Step uint8
 
+// The steps of a member, in order.
 const (
 	NotAssumed    Step = iota // the scheduler does not count it on its node
 	AssumedOnNode             // the scheduler counts it, and it is not at the barrier yet

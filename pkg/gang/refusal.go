@@ -5,6 +5,7 @@ import "slices"
 // ObstacleKind says what prevents a gang from starting, which decides what can change that.
 type ObstacleKind uint8
 
+// The kinds of obstacles.
 const (
 	NoObstacle  ObstacleKind = iota
 	Declaration              // the declaration is invalid; users must change it

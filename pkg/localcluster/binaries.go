@@ -98,15 +98,13 @@ var sources = map[Component]source{
 //go:embed build
 var buildFiles embed.FS
 
-// Binaries returns the paths of the components' binaries, and first builds those that are not in the cache
-// yet. The cache is $MUSTER_CACHE, otherwise "muster" in the user's cache folder. progress receives the names
-// of builds.
+// Binaries returns the paths of the components' binaries, and first builds those that are not in the cache yet. The cache is $MUSTER_CACHE,
+// otherwise "muster" in the user's cache folder. progress receives the names of builds.
 func Binaries(ctx context.Context, progress io.Writer, components ...Component) (map[Component]string, error) {
 	return BinariesOf(ctx, progress, "", components...)
 }
 
-// BinariesOf is Binaries with kube-apiserver, kube-controller-manager and kube-scheduler of one
-// of KubernetesVersions; "" is the newest.
+// BinariesOf is Binaries with kube-apiserver, kube-controller-manager and kube-scheduler of one of KubernetesVersions; "" is the newest.
 func BinariesOf(ctx context.Context, progress io.Writer, kubernetes string, components ...Component) (map[Component]string, error) {
 	version, err := KubernetesVersion(kubernetes)
 	if err != nil {
@@ -115,9 +113,8 @@ func BinariesOf(ctx context.Context, progress io.Writer, kubernetes string, comp
 	return build(ctx, progress, version, linkedAsUsual, components)
 }
 
-// StaticBinaries is Binaries without dependencies on the machine: for images FROM scratch, and for nodes with
-// another system. Only the linker flags differ: packages that were compiled for Binaries are not compiled
-// again.
+// StaticBinaries is Binaries without dependencies on the machine: for images FROM scratch, and for nodes with another system. Only the
+// linker flags differ: packages that were compiled for Binaries are not compiled again.
 func StaticBinaries(ctx context.Context, progress io.Writer, components ...Component) (map[Component]string, error) {
 	version, err := KubernetesVersion("")
 	if err != nil {
@@ -175,8 +172,7 @@ type builder struct {
 	report    reporter
 }
 
-// ensure returns the path of the binary. If several processes need one binary, one builds it and the other
-// processes wait.
+// ensure returns the path of the binary. If several processes need one binary, one builds it and the other processes wait.
 func (b builder) ensure(ctx context.Context) (string, error) {
 	path := filepath.Join(b.cache, "bin", b.source.module+"-"+b.source.version()+b.linked.suffix, string(b.component))
 	if exists(path) {
@@ -200,8 +196,7 @@ func (b builder) ensure(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// build compiles in a work folder beside the cache's binaries, so that the last step is a rename and an
-// interrupted build leaves nothing.
+// build compiles in a work folder beside the cache's binaries, so that the last step is a rename and an interrupted build leaves nothing.
 func (b builder) build(ctx context.Context, path string) error {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
@@ -251,8 +246,7 @@ func (b builder) run(ctx context.Context, work *folder, goTool string, args ...s
 	return stdout.String(), nil
 }
 
-// Kept is the folder of files from a component's module, such as its CRDs, under their original names. Their
-// version is that of the binary.
+// Kept is the folder of files from a component's module, such as its CRDs, under their original names. Their version is that of the binary.
 func Kept(binary string) string { return binary + ".files" }
 
 // keep copies the folders that the component keeps of its module. It must run before the binary is in place,

@@ -47,9 +47,8 @@ func (c *Cluster) newPlane(programs map[Component]string, options Options, attem
 	}
 	etcd.Configure().Set("unsafe-no-fsync", "true") // the data does not outlive the process
 
-	// TaintNodesByCondition taints new nodes as not ready, and only the node controller, which does not run
-	// here, removes the taint. ServiceAccount, which envtest leaves out, needs accounts in every namespace,
-	// and kube-controller-manager makes these.
+	// TaintNodesByCondition taints new nodes as not ready, and only the node controller, which does not run here, removes the taint.
+	// ServiceAccount, which envtest leaves out, needs accounts in every namespace, and kube-controller-manager makes these.
 	api.Configure().
 		Append("disable-admission-plugins", "TaintNodesByCondition").
 		Set("max-requests-inflight", "3000").

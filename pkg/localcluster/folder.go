@@ -26,9 +26,8 @@ const grace = 5 * time.Second
 //	     ├── FOLDER/bin/etcd                     (links to the real programs,
 //	     └── FOLDER/bin/kube-apiserver            each leads a process group)
 //
-// When the pipe closes, by Close or by the end of this process, the guard kills every FOLDER/bin/… and
-// removes the folder. The pipe's end closes on exec, so a child that is just being forked delays the guard
-// until the guard can recognise it.
+// When the pipe closes, by Close or by the end of this process, the guard kills every FOLDER/bin/… and removes the folder. The pipe's end
+// closes on exec, so a child that is just being forked delays the guard until the guard can recognise it.
 type folder struct {
 	path      string
 	pipe      *os.File
@@ -79,8 +78,7 @@ func (f *folder) join(name ...string) string {
 	return filepath.Join(append([]string{f.path}, name...)...)
 }
 
-// program links the program at path into the folder and returns the link, under which the guard recognises
-// it.
+// program links the program at path into the folder and returns the link, under which the guard recognises it.
 func (f *folder) program(path string) (string, error) {
 	path, err := exec.LookPath(path)
 	if err != nil {
@@ -129,8 +127,7 @@ func (f *folder) close() error {
 	return nil
 }
 
-// sweep does the guard's work now. After Close it ends what another goroutine may have started while the
-// guard was busy.
+// sweep does the guard's work now. After Close it ends what another goroutine may have started while the guard was busy.
 func (f *folder) sweep() error {
 	out, err := exec.Command("/bin/sh", "-c", guardScript, "guard.sh", f.path).CombinedOutput()
 	if err != nil {

@@ -79,9 +79,8 @@ type Cluster struct {
 	processes []*Process // oldest first
 }
 
-// Start builds missing programs and starts a cluster without nodes. When ctx ends before Start returns, Start
-// returns an error; afterwards only Stop ends the cluster. If this process ends without Stop, in whatever
-// way, the cluster ends too.
+// Start builds missing programs and starts a cluster without nodes. When ctx ends before Start returns, Start returns an error; afterwards
+// only Stop ends the cluster. If this process ends without Stop, in whatever way, the cluster ends too.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	components := []Component{Etcd, APIServer, Kubectl, KWOK}
 	if options.Controllers {
@@ -208,8 +207,7 @@ func (c *Cluster) ApplyCRDs(ctx context.Context, crds fs.FS) error {
 	})
 }
 
-// Stop ends all programs of the cluster and removes its folder. Launched programs get SIGTERM first. A second
-// Stop does nothing.
+// Stop ends all programs of the cluster and removes its folder. Launched programs get SIGTERM first. A second Stop does nothing.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	c.stopping = true
@@ -241,12 +239,10 @@ func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 // Kubectl is the path of a kubectl of the newest of KubernetesVersions.
 func (c *Cluster) Kubectl() string { return c.kubectl }
 
-// KWOK is the process that makes nodes Ready and runs pods. While it is paused, bound pods stay Pending, and
-// nodes stay as they are.
+// KWOK is the process that makes nodes Ready and runs pods. While it is paused, bound pods stay Pending, and nodes stay as they are.
 func (c *Cluster) KWOK() *Process { return c.kwok }
 
-// Certificate returns the files of a server certificate for 127.0.0.1 and its key. Clients that trust the
-// authority of Config trust it.
+// Certificate returns the files of a server certificate for 127.0.0.1 and its key. Clients that trust the authority of Config trust it.
 func (c *Cluster) Certificate() (cert, key string) {
 	dir := c.plane.APIServer.CertDir
 	return filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key")
@@ -255,8 +251,7 @@ func (c *Cluster) Certificate() (cert, key string) {
 // Config returns a client configuration with all permissions and no rate limit.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// AddUser makes a user and returns the path of its kubeconfig. RBAC objects that name the user or its groups
-// decide its permissions.
+// AddUser makes a user and returns the path of its kubeconfig. RBAC objects that name the user or its groups decide its permissions.
 func (c *Cluster) AddUser(name string, groups ...string) (kubeconfig string, err error) {
 	user, err := c.plane.AddUser(envtest.User{Name: name, Groups: groups}, nil)
 	if err != nil {

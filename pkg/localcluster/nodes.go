@@ -26,8 +26,7 @@ const (
 	BlockLabel = "network.topology.nvidia.com/block"
 )
 
-// Nodes makes spines × blocks × nodes equal nodes. Blocks and nodes are numbered
-// through the whole cluster:
+// Nodes makes spines × blocks × nodes equal nodes. Blocks and nodes are numbered through the whole cluster:
 //
 //	Nodes(2, 2, 2)    spine-0  block-0  node-0 node-1
 //	                           block-1  node-2 node-3
@@ -92,8 +91,7 @@ func ReadNodes(r io.Reader) ([]*v1.Node, error) {
 // readyPatience is how long AddNodes waits for one more node to become Ready.
 const readyPatience = time.Minute
 
-// AddNodes creates nodes and waits until all of them are Ready. It is an error if no further node becomes
-// Ready for a minute.
+// AddNodes creates nodes and waits until all of them are Ready. It is an error if no further node becomes Ready for a minute.
 func (c *Cluster) AddNodes(ctx context.Context, nodes []*v1.Node) error {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
@@ -120,8 +118,7 @@ func (c *Cluster) AddNodes(ctx context.Context, nodes []*v1.Node) error {
 	return waitReady(ctx, client, nodes, c.kwok.silence)
 }
 
-// waitReady waits until the API server shows all nodes as Ready. It returns silence's error when no further
-// node becomes Ready in time.
+// waitReady waits until the API server shows all nodes as Ready. It returns silence's error when no further node becomes Ready in time.
 func waitReady(ctx context.Context, client kubernetes.Interface, nodes []*v1.Node, silence func(time.Duration) error) error {
 	missing := map[string]bool{}
 	for _, n := range nodes {

@@ -21,9 +21,8 @@ type Process struct {
 	err  error
 }
 
-// Launch starts a program as part of the cluster. It ends by SIGTERM when ctx ends or the cluster stops, and
-// by SIGKILL if this process is killed. Its output is appended to logs/<name of the program>.log in the
-// cluster's folder.
+// Launch starts a program as part of the cluster. It ends by SIGTERM when ctx ends or the cluster stops, and by SIGKILL if this process is
+// killed. Its output is appended to logs/<name of the program>.log in the cluster's folder.
 func (c *Cluster) Launch(ctx context.Context, path string, args ...string) (*Process, error) {
 	return c.LaunchWith(ctx, nil, path, args...)
 }
@@ -133,8 +132,7 @@ func (p *Process) Pause() error { return syscall.Kill(-p.Group(), syscall.SIGSTO
 // Resume lets a paused program go on (SIGCONT).
 func (p *Process) Resume() error { return syscall.Kill(-p.Group(), syscall.SIGCONT) }
 
-// FreePort returns a free port of this machine, outside of the range of outgoing connections, so that it
-// stays free for a while.
+// FreePort returns a free port of this machine, outside of the range of outgoing connections, so that it stays free for a while.
 func FreePort() (int, error) {
 	const first, some, attempts = 15000, 15000, 100
 	for attempt := 1; ; attempt++ {

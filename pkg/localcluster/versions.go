@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// KubernetesVersions are the supported versions of a cluster, the oldest first. Each but the newest has a
-// build/kubernetes-<minor>.mod.
+// KubernetesVersions are the supported versions of a cluster, the oldest first. Each but the newest has a build/kubernetes-<minor>.mod.
 var KubernetesVersions = []string{"1.34.4", "1.35.4", "1.36.3", "1.37.0"}
 
 // KubernetesVersion returns the version for a name: "1.34.4", "v1.34.4" or "1.34"; "" is the newest. Any
@@ -30,8 +29,7 @@ func KubernetesVersion(name string) (string, error) {
 // minor is "1.34" of "1.34.4".
 func minor(version string) string { return version[:strings.LastIndexByte(version, '.')] }
 
-// forVersion returns the source of a component for a Kubernetes version. Clients such as kubectl are always
-// the newest.
+// forVersion returns the source of a component for a Kubernetes version. Clients such as kubectl are always the newest.
 func (s source) forVersion(c Component, version string) source {
 	newest := version == KubernetesVersions[len(KubernetesVersions)-1]
 	if !newest && slices.Contains([]Component{APIServer, ControllerManager, Scheduler}, c) {

@@ -553,9 +553,9 @@ func (o *jobTwin) count(y worlds.Tally, p *mixed.Plan, ways, first []way) {
 	gathers := func(size int, kept func(mixed.Set) bool) bool {
 		return gangs > 1 && slices.ContainsFunc(o.Sets, func(s mixed.Set) bool { return len(s.Gangs) == size && s.Must > layer && kept(s) })
 	}
-	any := func(mixed.Set) bool { return true }
-	y.Count("each gang gathers", gathers(1, any))
-	y.Count("two of three gangs gather", gathers(2, any) && gangs == 3)
+	anySet := func(mixed.Set) bool { return true }
+	y.Count("each gang gathers", gathers(1, anySet))
+	y.Count("two of three gangs gather", gathers(2, anySet) && gangs == 3)
 	y.Count("gangs gather in unlike layers", gathers(1, func(s mixed.Set) bool {
 		return gathers(1, func(other mixed.Set) bool { return other.Must != s.Must })
 	}))

@@ -9,9 +9,8 @@
 //	a: priority=500 started=7 pdb
 //	b: gang=old:4 pdb=web:1
 //
-// Indentation is the tree. The line of a lowest domain holds its nodes, each followed by its marks, and may
-// continue on deeper lines. A domain without a name is drawn as "-". One mark is one slot, which is capacity
-// for one member:
+// Indentation is the tree. The line of a lowest domain holds its nodes, each followed by its marks, and may continue on deeper lines. A
+// domain without a name is drawn as "-". One mark is one slot, which is capacity for one member:
 //
 //	.     free
 //	#     taken by something that stays
@@ -23,14 +22,12 @@
 //	(ab)  a slot that several pods share; it is free without all of them
 //	24.   a number repeats the mark behind it; runs of more than 16 are drawn so
 //
-// The first line may name the layers from the top down; without it they are the three above. Last come the
-// letters that are not ordinary: an ordinary victim has priority 1000, started at time 0, belongs to no gang,
-// and no disruption budget protects it. With gang=old:4 the letter's pods are members of the running gang
-// old, which needs four. With pdb no pod may be evicted, with pdb=web:1 one pod under the budget web may be.
-// With waits they do not run yet, and are only requeued.
+// The first line may name the layers from the top down; without it they are the three above. Last come the letters that are not ordinary:
+// an ordinary victim has priority 1000, started at time 0, belongs to no gang, and no disruption budget protects it. With gang=old:4 the
+// letter's pods are members of the running gang old, which needs four. With pdb no pod may be evicted, with pdb=web:1 one pod under the
+// budget web may be. With waits they do not run yet, and are only requeued.
 //
-// Invariant: a drawn cluster can be read again. The package knows the core's types, and must not know pods or
-// files.
+// Invariant: a drawn cluster can be read again. The package knows the core's types, and must not know pods or files.
 package picture
 
 import (
@@ -84,7 +81,7 @@ type Gang struct {
 
 var ordinary = PodKind{Priority: 1000}
 
-// PodKind returns the declaration of a letter, or the ordinary one.
+// Kind returns the declaration of a letter, or the ordinary one.
 func (c *Cluster) Kind(letter string) PodKind {
 	if k, ok := c.Pods[letter]; ok {
 		return k

@@ -27,6 +27,7 @@ type Request struct {
 // Cause is the kind of a refusal.
 type Cause string
 
+// The causes of a refusal.
 const (
 	Broken   Cause = "broken"   // the quota cannot be used
 	OverMax  Cause = "max"      // above the quota's max

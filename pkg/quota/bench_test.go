@@ -121,12 +121,12 @@ func BenchmarkWithout(b *testing.B) {
 // BenchmarkAny asks for each waiting gang whether any gang may be evicted for it, as after each termination.
 func BenchmarkAny(b *testing.B) {
 	book, asks := company()
-	i, any := 0, 0
+	i, evictable := 0, 0
 	for b.Loop() {
 		if book.Reclaim(asks[i%len(asks)], quota.LowerPriority).Any() {
-			any++
+			evictable++
 		}
 		i++
 	}
-	b.ReportMetric(float64(any)/float64(i), "any/op")
+	b.ReportMetric(float64(evictable)/float64(i), "any/op")
 }

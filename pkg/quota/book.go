@@ -9,6 +9,7 @@ import (
 // State is what a pod uses of its quota.
 type State uint8
 
+// The states of a pod.
 const (
 	Waiting  State = iota // it requests its amounts and uses none
 	Reserved              // a node is reserved for it

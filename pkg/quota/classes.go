@@ -10,6 +10,7 @@ import (
 // Class is what a running gang is to a quota on its path.
 type Class uint8
 
+// The classes of a running gang.
 const (
 	Absent     Class = iota // it uses nothing there
 	Guaranteed              // it fits the quota's min

@@ -119,9 +119,9 @@ func (p *plain) asks(gang, leaf string) bool {
 	if p.begin != nil {
 		return p.begin.asks(gang, leaf)
 	}
-	any := false
+	waits := false
 	for _, pod := range p.pods {
-		any = any || pod.Gang == gang && pod.Quota == leaf && pod.State == quota.Waiting
+		waits = waits || pod.Gang == gang && pod.Quota == leaf && pod.State == quota.Waiting
 	}
 	for _, q := range p.path(leaf) {
 		for _, r := range resources {
@@ -131,7 +131,7 @@ func (p *plain) asks(gang, leaf string) bool {
 			}
 		}
 	}
-	return any
+	return waits
 }
 
 func (p *plain) request(of, r string) (n int64) {

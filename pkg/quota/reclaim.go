@@ -19,6 +19,7 @@ const (
 // Right is the reason why a gang may be evicted for another one.
 type Right uint8
 
+// The reasons to evict a gang for another one.
 const (
 	None        Right = iota
 	SameQuota         // same quota, lower priority
@@ -268,7 +269,9 @@ func (r *Reclaim) withoutVictims(victims map[string][]string) *View {
 func (r *Reclaim) aboveMin(node int, v *View) bool {
 	n := &r.book.tree.nodes[node]
 	limited := slices.Contains(n.hasMin, true)
-	return slices.ContainsFunc(r.load.requestOf(n.top).wanted(), func(d int) bool { return n.hasMin[d] == limited && v.taken(node, d) > n.min[d] })
+	return slices.ContainsFunc(r.load.requestOf(n.top).wanted(), func(d int) bool {
+		return n.hasMin[d] == limited && v.taken(node, d) > n.min[d]
+	})
 }
 
 // shortfall returns how much a victim's quota, or one above it up to that of the title, lacks of its min in a view. The resource with the
@@ -362,11 +365,11 @@ func (r *Reclaim) Enough(victims map[string][]string) bool {
 type Verdict uint8
 
 const (
-	// Exceeds: the set takes more from some quota than may be taken for the ask. A larger set may not be better.
+	// Exceeds says that the set takes more from some quota than may be taken for the ask. A larger set may not be better.
 	Exceeds Verdict = iota
-	// Short: every victim may be evicted, but the ask needs more of its quotas than the set frees.
+	// Short says that every victim may be evicted, but the ask needs more of its quotas than the set frees.
 	Short
-	// Admitted: every victim may be evicted, and then the ask is admitted.
+	// Admitted says that every victim may be evicted, and then the ask is admitted.
 	Admitted
 )
 

@@ -113,12 +113,12 @@ func (l *lossy) lose(r *http.Request) *losses {
 		return nil
 	}
 	pod, sub, _ := strings.Cut(path, "/")
-	round, rest, _ := strings.Cut(pod, "-")
+	round, suffix, _ := strings.Cut(pod, "-")
 	what := ""
 	switch {
 	case sub == "binding":
 		what = lostBindings
-	case r.Method == http.MethodDelete, strings.HasPrefix(rest, "v"):
+	case r.Method == http.MethodDelete, strings.HasPrefix(suffix, "v"):
 		what = lostEvictions // the condition that comes before it is one
 	case sub == "status":
 		what = lostNominations

@@ -159,8 +159,8 @@ func requests(t *testing.T, address string) map[string]float64 {
 	require.NoError(t, err)
 	out := map[string]float64{}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		if rest, ok := strings.CutPrefix(key, "rest_client_requests_total{"); ok && strings.HasSuffix(key, "}") {
-			_, method, _ := strings.Cut(rest, `method="`)
+		if series, ok := strings.CutPrefix(key, "rest_client_requests_total{"); ok && strings.HasSuffix(key, "}") {
+			_, method, _ := strings.Cut(series, `method="`)
 			method, _, _ = strings.Cut(method, `"`)
 			out[method] += m[key]
 		}

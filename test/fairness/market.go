@@ -124,7 +124,7 @@ func (m *market) keep(g *gang, refusal *quota.Refusal) {
 }
 
 // round tries all gangs that wait, and says whether one has started.
-func (m *market) round() (any bool) {
+func (m *market) round() (started bool) {
 	all := m.waiting()
 	for _, g := range all {
 		m.book.SetPassed(g.name, false)

@@ -34,10 +34,10 @@ func block(t *testing.T, kind string) string {
 	text, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	for _, part := range strings.Split(string(text), "```yaml\n")[1:] {
-		yaml, _, ok := strings.Cut(part, "```")
+		doc, _, ok := strings.Cut(part, "```")
 		require.True(t, ok)
-		if _, says, ok := strings.Cut("\n"+yaml, "\nkind: "); ok && strings.HasPrefix(says, kind+"\n") {
-			return yaml
+		if _, says, ok := strings.Cut("\n"+doc, "\nkind: "); ok && strings.HasPrefix(says, kind+"\n") {
+			return doc
 		}
 	}
 	require.Fail(t, "the README has no "+kind)

@@ -104,9 +104,9 @@ func A(name string, priority int32, cpus, node string) *v1.Pod {
 }
 
 // Of makes so many pods.
-func Of(n int, make func() *v1.Pod) (pods []*v1.Pod) {
+func Of(n int, newPod func() *v1.Pod) (pods []*v1.Pod) {
 	for range n {
-		pods = append(pods, make())
+		pods = append(pods, newPod())
 	}
 	return pods
 }

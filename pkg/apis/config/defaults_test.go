@@ -358,7 +358,7 @@ func (standInQuota) Name() string { return config.QuotaName }
 
 // Quotas are kept wherever a profile names the plugin, or says nothing of it.
 func TestDefaultsQuota(t *testing.T) {
-	for plugins, want := range map[string]bool{
+	for pluginsYAML, want := range map[string]bool{
 		`{}`: true,
 		`{multiPoint: {disabled: [{name: ElasticQuota}]}}`: false,
 		`{preFilter: {enabled: [{name: ElasticQuota}]}, postFilter: {enabled: [{name: ElasticQuota}]}, ` +
@@ -366,17 +366,17 @@ func TestDefaultsQuota(t *testing.T) {
 		`{multiPoint: {enabled: [{name: ElasticQuota}]}}`:                                                                         true,
 		`{multiPoint: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}}`: false,
 	} {
-		all := build(t, load(t, `profiles: [{schedulerName: a, plugins: `+plugins+`}]`).Profiles[0])
+		all := build(t, load(t, `profiles: [{schedulerName: a, plugins: `+pluginsYAML+`}]`).Profiles[0])
 		named := func(p kubeconfig.Plugin) bool { return p.Name == config.QuotaName }
-		require.Equal(t, want, slices.ContainsFunc(all.PreFilter.Enabled, named), plugins)
-		require.Equal(t, want, slices.ContainsFunc(all.Reserve.Enabled, named), plugins)
+		require.Equal(t, want, slices.ContainsFunc(all.PreFilter.Enabled, named), pluginsYAML)
+		require.Equal(t, want, slices.ContainsFunc(all.Reserve.Enabled, named), pluginsYAML)
 	}
 }
 
 // The plugin DeviceShare binds before other plugins, wherever a profile names it, unless the profile disables it.
 func TestDefaultsDevices(t *testing.T) {
 	const devicesFirst, binder = "DeviceShare DefaultBinder", "DefaultBinder"
-	for plugins, want := range map[string]string{
+	for pluginsYAML, want := range map[string]string{
 		`{}`: devicesFirst,
 		`{multiPoint: {enabled: [{name: DeviceShare}, {name: Coscheduling}]}}`:                                                    devicesFirst,
 		`{multiPoint: {enabled: [{name: DefaultBinder}, {name: DeviceShare}]}}`:                                                   devicesFirst,
@@ -387,18 +387,18 @@ func TestDefaultsDevices(t *testing.T) {
 		`{multiPoint: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}}`: binder,
 		`{multiPoint: {enabled: [{name: DefaultBinder}, {name: DeviceShare}], disabled: [{name: Coscheduling}]}}`:                 devicesFirst,
 	} {
-		cfg := load(t, `profiles: [{schedulerName: a, plugins: `+plugins+`}]`)
+		cfg := load(t, `profiles: [{schedulerName: a, plugins: `+pluginsYAML+`}]`)
 		var names []string
 		for _, p := range build(t, cfg.Profiles[0]).Bind.Enabled {
 			names = append(names, p.Name)
 		}
-		require.Equal(t, want, strings.Join(names, " "), plugins)
+		require.Equal(t, want, strings.Join(names, " "), pluginsYAML)
 	}
 }
 
 // The gate is where the plugin's PreEnqueue is.
 func TestDefaultsGate(t *testing.T) {
-	for plugins, want := range map[string]bool{
+	for pluginsYAML, want := range map[string]bool{
 		`{}`: true,
 		`{multiPoint: {enabled: [{name: Coscheduling}]}}`:                          true,
 		`{multiPoint: {enabled: [{name: CoschedulingGate}]}}`:                      true,
@@ -409,9 +409,9 @@ func TestDefaultsGate(t *testing.T) {
 		`{preEnqueue: {disabled: [{name: "*"}]}}`:                                  false,
 		`{preEnqueue: {enabled: [{name: Coscheduling}], disabled: [{name: "*"}]}}`: false, // the plugin does its work
 	} {
-		cfg := load(t, `profiles: [{schedulerName: a, plugins: `+plugins+`}]`)
+		cfg := load(t, `profiles: [{schedulerName: a, plugins: `+pluginsYAML+`}]`)
 		runs := build(t, cfg.Profiles[0])
 		got := slices.ContainsFunc(runs.PreEnqueue.Enabled, func(p kubeconfig.Plugin) bool { return p.Name == config.GateName })
-		require.Equal(t, want, got, plugins)
+		require.Equal(t, want, got, pluginsYAML)
 	}
 }

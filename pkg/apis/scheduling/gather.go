@@ -33,9 +33,9 @@ type GatherRule struct {
 type GatherStrategy string
 
 const (
-	// MustGather: all in one domain of the layer, or the gang does not start.
+	// MustGather puts all members in one domain of the layer, or the gang does not start.
 	MustGather GatherStrategy = "MustGather"
-	// PreferGather: in as few domains of the layer as can be.
+	// PreferGather uses as few domains of the layer as possible.
 	PreferGather GatherStrategy = "PreferGather"
 )
 
@@ -43,9 +43,9 @@ const (
 type GatherScope string
 
 const (
-	// ScopeGangGroup: the members of all gangs of the GangGroup. It is the default.
+	// ScopeGangGroup gathers the members of all gangs of the GangGroup. It is the default.
 	ScopeGangGroup GatherScope = "GangGroup"
-	// ScopePodGroup: the members of each gang on their own.
+	// ScopePodGroup gathers the members of each gang on their own.
 	ScopePodGroup GatherScope = "PodGroup"
 )
 

@@ -95,19 +95,18 @@ type PodGroupStatus struct {
 type PodGroupPhase string
 
 const (
-	// PodGroupPending: fewer than minMember members exist.
+	// PodGroupPending means that fewer than minMember members exist.
 	PodGroupPending PodGroupPhase = "Pending"
-	// PodGroupPreScheduling: minMember members exist, none has a node.
+	// PodGroupPreScheduling means that minMember members exist, and none has a node.
 	PodGroupPreScheduling PodGroupPhase = "PreScheduling"
-	// PodGroupScheduling: some members have a node, fewer than minMember.
+	// PodGroupScheduling means that some members have a node, but fewer than minMember.
 	PodGroupScheduling PodGroupPhase = "Scheduling"
-	// PodGroupScheduled: minMember members have a node.
+	// PodGroupScheduled means that minMember members have a node.
 	PodGroupScheduled PodGroupPhase = "Scheduled"
-	// PodGroupRunning: minMember members run or have succeeded.
+	// PodGroupRunning means that minMember members run or have succeeded.
 	PodGroupRunning PodGroupPhase = "Running"
-	// PodGroupFinished: minMember members have succeeded.
+	// PodGroupFinished means that minMember members have succeeded.
 	PodGroupFinished PodGroupPhase = "Finished"
-	// PodGroupFailed: a member failed, and with the failed ones counted minMember members
-	// have run.
+	// PodGroupFailed means that a member failed, and with the failed ones counted minMember members have run.
 	PodGroupFailed PodGroupPhase = "Failed"
 )

@@ -43,6 +43,7 @@ import (
 // Fate is the state of a pod with a written allocation.
 type Fate uint8
 
+// The fates of a pod with a written allocation.
 const (
 	Deleted    Fate = iota // the pod is deleted: Kubernetes' own controller releases its claims
 	Unassigned             // it has no node
@@ -198,8 +199,7 @@ func asksExtended(pod *v1.Pod) bool {
 }
 
 // RecordIdle records the allocations of unschedulable members that no other pod uses. kube-scheduler releases them too for a pod without a
-// node.
-// It returns whether there are any.
+// node. It returns whether there are any.
 func (r *Allocations) RecordIdle(members []*v1.Pod) (found bool) {
 	if r.Claims == nil {
 		return false

@@ -238,10 +238,10 @@ func drawWorld(t *rapid.T) (text string, gangs []string) {
 	return out.String(), gangs
 }
 
-func writePod(out *strings.Builder, name, gang, node string, priority, cpu int) {
+func writePod(out *strings.Builder, name, gangName, node string, priority, cpu int) {
 	label, at := "", ""
-	if gang != "" {
-		label = ", labels: {pod-group.scheduling.sigs.k8s.io: " + gang + "}"
+	if gangName != "" {
+		label = ", labels: {pod-group.scheduling.sigs.k8s.io: " + gangName + "}"
 	}
 	if node != "" {
 		at = ", nodeName: " + node

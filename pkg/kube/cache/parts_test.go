@@ -18,8 +18,8 @@ import (
 // have one.
 func TestSubGroups(t *testing.T) {
 	pairs := source.SubGroups{Name: "p", Size: 2, MinSubGroups: 2, Selects: labels.Everything(), Keys: []string{"part"}}
-	any := pairs
-	any.MinSubGroups = 0
+	optional := pairs
+	optional.MinSubGroups = 0
 	for name, c := range map[string]struct {
 		policy  source.SubGroups
 		min     int32
@@ -34,17 +34,17 @@ func TestSubGroups(t *testing.T) {
 		"no sub-groups":        {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members`},
 		"members without a sub-group come before further ones": {pairs, 5, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 5"},
 		"and as far as they are":                               {pairs, 6, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 6"},
-		"without minSubGroups no sub-group comes first":        {any, 4, "- 0 0 1 1", "p 0:2/2? p 1:2/2? :0/0 0 of all, 4"},
-		"more in one than its size":                            {any, 3, "0 0 0", "p 0:2/2? 0 of all, 3"},
+		"without minSubGroups no sub-group comes first":        {optional, 4, "- 0 0 1 1", "p 0:2/2? p 1:2/2? :0/0 0 of all, 4"},
+		"more in one than its size":                            {optional, 3, "0 0 0", "p 0:2/2? 0 of all, 3"},
 		"too few in whole ones": {
-			any, 3, "0 0 1", "1 more members are needed than whole sub-groups and members without a sub-group have",
+			optional, 3, "0 0 1", "1 more members are needed than whole sub-groups and members without a sub-group have",
 		},
 		"some run":                                       {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:1/2? 2 of all, 1"},
 		"was whole, and needs no member":                 {pairs, 3, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/1"},
 		"was whole, and may evict for one":               {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/2"},
-		"was whole, and for members without a sub-group": {any, 4, "0@n 0@n - - -", "p 0:0/2 :0/2"},
-		"was whole, and lacks a sub-group":               {any, 4, "0@n 0@n 1 1 2 2", "p 0:0/2 p 1:2/2? p 2:2/2? 0 of all, 1"},
-		"was whole, and first for replacements":          {any, 4, "0@n 0@n 1@n 1 2 2", "p 0:0/2 p 1:0/2 p 2:2/2? 0 of all, 0"},
+		"was whole, and for members without a sub-group": {optional, 4, "0@n 0@n - - -", "p 0:0/2 :0/2"},
+		"was whole, and lacks a sub-group":               {optional, 4, "0@n 0@n 1 1 2 2", "p 0:0/2 p 1:2/2? p 2:2/2? 0 of all, 1"},
+		"was whole, and first for replacements":          {optional, 4, "0@n 0@n 1@n 1 2 2", "p 0:0/2 p 1:0/2 p 2:2/2? 0 of all, 0"},
 		"nor does it start in part then":                 {pairs, 4, "0@n 0@n 1@n 1@n 2 2", "p 0:0/2 p 1:0/2 p 2:2/2? 0 of all, 0"},
 		"an incomplete sub-group waits":                  {pairs, 2, "0@n 0@n 1 2 2", "p 0:0/2 p 1:2/2? p 2:2/2? 0 of all, 0"},
 	} {

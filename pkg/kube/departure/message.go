@@ -177,9 +177,14 @@ func (p preemptor) UID() types.UID {
 // Site is the executor's candidate, of which it reads only the name, for its event.
 type Site struct{ Node, Domain string }
 
-func (s Site) Name() string                 { return s.Node + prefixed(", for places in ", s.Domain) }
+// Name returns the node, and the domain if there is one.
+func (s Site) Name() string { return s.Node + prefixed(", for places in ", s.Domain) }
+
+// Victims returns no victims.
 func (s Site) Victims() *extenderv1.Victims { return &extenderv1.Victims{} }
-func (s Site) NumPodGroupDisruptions() int  { return 0 }
+
+// NumPodGroupDisruptions returns 0.
+func (s Site) NumPodGroupDisruptions() int { return 0 }
 
 // names returns the gangs that evict together, for events. A group may have 64 gangs, of which the first are named.
 func (p preemptor) names() string {

@@ -33,7 +33,7 @@ type VictimSearch struct {
 	verdicts map[[sha256.Size]byte]quota.Verdict // by victim set
 }
 
-// VictimSearch begins the search for pods that may be evicted for a group; nil without quotas. A pod counts as gone if it terminates
+// SearchVictims begins the search for pods that may be evicted for a group; nil without quotas. A pod counts as gone if it terminates
 // within the given time. Quotas do not restrict a system-critical pod without a gang: such a pod is mostly of the default quota,
 // which takes nothing back.
 func (r *Manager) SearchVictims(group *cache.Group, within time.Duration) *VictimSearch {

@@ -68,15 +68,15 @@ type Event struct {
 type EventKind uint8
 
 const (
-	// Begins: from now on the caller reports node assignments with Look.
+	// Begins says that from now on the caller reports node assignments with Look.
 	Begins EventKind = iota
-	// MayBeAdmitted: a gang or pod that was not admitted may be admitted.
+	// MayBeAdmitted says that a gang or pod that was not admitted may be admitted.
 	MayBeAdmitted
-	// MayBeNext: a gang or pod that waits for another quota's turn (Later) may be admitted.
+	// MayBeNext says that a gang or pod that waits for another quota's turn (Later) may be admitted.
 	MayBeNext
-	// MayEvict: more pods may be evicted for waiting gangs and pods than before.
+	// MayEvict says that more pods may be evicted for waiting gangs and pods than before.
 	MayEvict
-	// MayNotKeep: a quota no longer allows what gangs have reserved. Its limit fell, or the quota cannot be used.
+	// MayNotKeep says that a quota no longer allows what gangs have reserved. Its limit fell, or the quota cannot be used.
 	MayNotKeep
 )
 

@@ -229,8 +229,8 @@ func (w *claimed) deadPod(d drawer) *v1.Pod {
 // Devices of a class are counted on ready nodes and outside of nodes, with the newest generation of each pool.
 func TestTotalOfAClass(t *testing.T) {
 	w := newClaimed(t)
-	slices, classes := store(), store()
-	w.classes = deviceclass.New(resourcelisters.NewResourceSliceLister(slices), resourcelisters.NewDeviceClassLister(classes))
+	poolSlices, classes := store(), store()
+	w.classes = deviceclass.New(resourcelisters.NewResourceSliceLister(poolSlices), resourcelisters.NewDeviceClassLister(classes))
 	put := func(name, node string, generation int64, kinds ...string) {
 		s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		s.Spec.Driver, s.Spec.Pool = "gpu.example.com", resourceapi.ResourcePool{Name: "pool-" + node, Generation: generation}
@@ -246,7 +246,7 @@ func TestTotalOfAClass(t *testing.T) {
 			}
 			s.Spec.Devices = append(s.Spec.Devices, d)
 		}
-		require.NoError(t, slices.Add(s))
+		require.NoError(t, poolSlices.Add(s))
 	}
 	expect := func(want int64, known bool) {
 		t.Helper()
@@ -284,12 +284,12 @@ func TestTotalOfAClass(t *testing.T) {
 // several kinds, admin access, or a claim that another quota shares.
 func TestDeviceClassWithUnknownFreeAmountIsNotLimited(t *testing.T) {
 	w := newClaimed(t)
-	slices, classes := store(), store()
-	w.classes = deviceclass.New(resourcelisters.NewResourceSliceLister(slices), resourcelisters.NewDeviceClassLister(classes))
+	poolSlices, classes := store(), store()
+	w.classes = deviceclass.New(resourcelisters.NewResourceSliceLister(poolSlices), resourcelisters.NewDeviceClassLister(classes))
 	require.NoError(t, classes.Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.example.com"}}))
 	s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
 	s.Spec.Driver, s.Spec.Pool.Name, s.Spec.Devices = "gpu.example.com", "p", []resourceapi.Device{{Name: "0"}, {Name: "1"}}
-	require.NoError(t, slices.Add(s))
+	require.NoError(t, poolSlices.Add(s))
 	w.mu.Lock()
 	w.markTotalsStale()
 	w.mu.Unlock()

@@ -341,17 +341,17 @@ func TestNoQuota(t *testing.T) {
 // group is a waiting gang of so many pods of one CPU.
 func (w *world) group(name, of string, many int) *cache.Group {
 	ns, n, _ := strings.Cut(name, "/")
-	group := &cache.Group{Pods: map[string]*v1.Pod{}}
-	group.Key = gang.Ref{Namespace: ns, Name: n}
-	group.Gangs = []gang.Gang{{Spec: gang.Spec{Ref: group.Key, Min: many}, Need: many}}
+	g := &cache.Group{Pods: map[string]*v1.Pod{}}
+	g.Key = gang.Ref{Namespace: ns, Name: n}
+	g.Gangs = []gang.Gang{{Spec: gang.Spec{Ref: g.Key, Min: many}, Need: many}}
 	for i := range many {
 		p := w.pod(fmt.Sprint(name, "-", i), of, "", "1").DeepCopy()
 		p.Labels = map[string]string{"pod-group.scheduling.sigs.k8s.io": n}
 		w.setPod(p)
-		m := gang.Member{Gang: group.Key, Pod: key(p)}
-		group.Pending, group.Pods[m.Pod] = append(group.Pending, m), p
+		m := gang.Member{Gang: g.Key, Pod: key(p)}
+		g.Pending, g.Pods[m.Pod] = append(g.Pending, m), p
 	}
-	return group
+	return g
 }
 
 // A pod's request is counted as requested, then reserved, then used, and back.
@@ -523,43 +523,43 @@ func TestStarving(t *testing.T) {
 	for i := range 5 {
 		w.pod(fmt.Sprint("default/s-", i), "c", "n1", "8")
 	}
-	group := &cache.Group{Pods: map[string]*v1.Pod{}}
-	group.Key = gang.Ref{Namespace: "default", Name: "big"}
-	group.Gangs = []gang.Gang{{Spec: gang.Spec{Ref: group.Key, Min: 8}, Need: 8}}
+	g := &cache.Group{Pods: map[string]*v1.Pod{}}
+	g.Key = gang.Ref{Namespace: "default", Name: "big"}
+	g.Gangs = []gang.Gang{{Spec: gang.Spec{Ref: g.Key, Min: 8}, Need: 8}}
 	for i := range 8 {
 		p := w.pod(fmt.Sprint("default/big-", i), "c", "", "8").DeepCopy()
 		p.Labels["pod-group.scheduling.sigs.k8s.io"] = "big"
 		w.setPod(p)
-		m := gang.Member{Gang: group.Key, Pod: key(p)}
-		group.Pending, group.Pods[m.Pod] = append(group.Pending, m), p
+		m := gang.Member{Gang: g.Key, Pod: key(p)}
+		g.Pending, g.Pods[m.Pod] = append(g.Pending, m), p
 	}
 	single := w.pod("default/later", "c", "", "8")
-	_, said := w.Admit(group)
+	_, said := w.Admit(g)
 	require.Contains(t, said.Text, "max: cpu:64, used: cpu:40")
 	require.Equal(t, "Quota c: requested 64 cpu, max 64 cpu, used 40 cpu. Wait until 40 cpu of the quota are free, or raise max.",
 		said.Sentence)
 	why := w.admitPod(single)
 	require.Empty(t, why, "it overtakes the gang as long as that does not starve")
-	group.Starving = true
-	_, said = w.Admit(group)
+	g.Starving = true
+	_, said = w.Admit(g)
 	require.Contains(t, said.Text, "refused for so long that what is free of its quotas is kept for it")
 	why = w.admitPod(single)
 	require.Contains(t, why, "quota claimed by default/big")
-	w.Review(group.Key, group.Starving)
+	w.Review(g.Key, g.Starving)
 	why = w.admitPod(single)
 	require.NotEmpty(t, why)
-	group.Starving = false
+	g.Starving = false
 	w.calls = 0
-	w.Review(group.Key, group.Starving)
+	w.Review(g.Key, g.Starving)
 	why = w.admitPod(single)
 	require.Empty(t, why)
 	require.Equal(t, 1, w.calls)
-	group.Starving = true
-	_, _ = w.Admit(group)
+	g.Starving = true
+	_, _ = w.Admit(g)
 	for i := range 5 {
 		w.dropPod(w.Manager.pods[fmt.Sprint("default/s-", i)].Pod)
 	}
-	choices, said := w.Admit(group)
+	choices, said := w.Admit(g)
 	require.Nil(t, said)
 	require.Len(t, choices, 1)
 	require.Len(t, choices[0], 8)

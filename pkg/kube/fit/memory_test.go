@@ -242,17 +242,17 @@ func TestMemoryOfANodeThatWasLeftOut(t *testing.T) {
 }
 
 // moved says whether a node that was there before is at another index.
-func (h *history) moved(nodes []fwk.NodeInfo) (any bool) {
+func (h *history) moved(nodes []fwk.NodeInfo) (moved bool) {
 	now := map[string]int{}
 	for i, n := range nodes {
 		if n != nil {
 			was, ok := h.at[n.Node().Name]
-			any = any || ok && was != i
+			moved = moved || ok && was != i
 			now[n.Node().Name] = i
 		}
 	}
 	h.at = now
-	return any
+	return moved
 }
 
 // TestPortsOfInitContainers: a port of an init container, which ends, is not one that

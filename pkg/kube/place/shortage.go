@@ -67,7 +67,8 @@ func (s Shortage) UnreachableMultiples(r *plan.Refusal) (out []plan.Multiple) {
 // Shortage returns the cause of an attempt's refusal. evicts says that pods may be evicted for the members.
 // It costs no more than the attempt: results on empty nodes are remembered until nodes change.
 func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortage {
-	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Plugins: r.Plugins, MinResourcesBeyondPods: a.Group.MissingRequests}
+	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Plugins: r.Plugins}
+	s.MinResourcesBeyondPods = a.Group.MissingRequests
 	lastSlice := func(g gang.Gang) bool { return g.Ref.PartName() == group.LastSlice }
 	s.Fresh = len(a.Group.Bound) == 0 && !slices.ContainsFunc(a.Group.Gangs, lastSlice)
 	if r.Plan.Split {

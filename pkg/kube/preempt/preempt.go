@@ -30,10 +30,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// Options and Limits are departure's.
 type (
+	// Options is departure's.
 	Options = departure.Options
-	Limits  = departure.Limits
+	// Limits is departure's.
+	Limits = departure.Limits
 )
 
 // Preemptor finds victims for the gangs of one profile, and has them evicted.

@@ -15,9 +15,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Quotas and VictimSearch are eligible's.
 type (
-	Quotas       = eligible.Quotas
+	// Quotas is eligible's.
+	Quotas = eligible.Quotas
+	// VictimSearch is eligible's.
 	VictimSearch = eligible.VictimSearch
 )
 

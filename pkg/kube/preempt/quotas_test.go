@@ -67,12 +67,12 @@ func (l Lacking) CountedAsGone() []*v1.Pod                               { retur
 
 func (l Lacking) Enough(gone []*v1.Pod) bool {
 	left, all := maps.Clone(l.Pods), 0
-	for quota, n := range l.count(gone) {
-		left[quota] -= n
+	for name, n := range l.count(gone) {
+		left[name] -= n
 		all += n
 	}
-	for quota, n := range l.Pods {
-		if quota != "*" {
+	for name, n := range l.Pods {
+		if name != "*" {
 			all -= n
 		}
 	}
@@ -93,8 +93,8 @@ func (l Lacking) count(gone []*v1.Pod) map[string]int {
 }
 
 func (l Lacking) Right(gone []*v1.Pod) bool {
-	for quota, n := range l.count(gone) {
-		if most, is := l.Most[quota]; is && n > most {
+	for name, n := range l.count(gone) {
+		if most, is := l.Most[name]; is && n > most {
 			return false
 		}
 	}

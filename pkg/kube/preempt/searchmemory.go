@@ -68,8 +68,8 @@ type nodeState struct {
 	podsWithoutGang []*v1.Pod // without a gang
 }
 
-// domainState is what one state of all nodes of a domain shows. Invariant: a remembered one misses no node. A node is in domains of several layers, each
-// with a state of its own.
+// domainState is what one state of all nodes of a domain shows. Invariant: a remembered one misses no node. A node is in domains of several
+// layers, each with a state of its own.
 type domainState struct {
 	end        int    // exclusive
 	lastRead   int64  // the last read of a node before the state was made

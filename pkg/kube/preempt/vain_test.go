@@ -330,7 +330,7 @@ func TestFailedSearchOfSeveralQuotasIsRepeated(t *testing.T) {
 		c.Pod(protected(a("p2", 10, "4", "n2")))
 		c.Pod(protected(a("p3", 10, "4", "n3")))
 	}))
-	min := func(name, is string) func() string {
+	hasMin := func(name, is string) func() string {
 		return func() string {
 			for _, q := range l.Plugin.Quotas() {
 				if q.Name == name && q.Min["cpu"] == is {
@@ -340,12 +340,12 @@ func TestFailedSearchOfSeveralQuotasIsRepeated(t *testing.T) {
 			return ""
 		}
 	}
-	l.Wait("seen", min("b", "16"))
-	l.Wait("seen", min("c", ""))
+	l.Wait("seen", hasMin("b", "16"))
+	l.Wait("seen", hasMin("c", ""))
 	first, _ := l.asks("want")
 	require.Equal(t, "preemption is not helpful for scheduling", first)
 	l.EditQuotaSpec("c", map[string]any{"min": map[string]any{"cpu": "16"}, "max": map[string]any{"cpu": "96"}})
-	l.Wait("seen", min("c", "16"))
+	l.Wait("seen", hasMin("c", "16"))
 	evicts, _ := l.asks("want")
 	require.NotEqual(t, first, evicts)
 }

@@ -26,7 +26,7 @@ func ParseResultFilter(text string) (ResultFilter, error) {
 	return ResultFilter{"gang", [2]string{namespace, name}}, nil
 }
 
-// ResultFilter returns the selected part of a result. Summary stays as it is. The error says that the selected gang does not exist.
+// Filter returns the selected part of a result. Summary stays as it is. The error says that the selected gang does not exist.
 func (r *Result) Filter(o ResultFilter) (*Result, error) {
 	if o.what == "" {
 		return r, nil

@@ -114,7 +114,7 @@ func (f *fitting) takeStock(group []string, priority int32) {
 // fitting is the question whether a group fits, for one that could be placed.
 func (w *world) fitting(group []string) (*fitting, bool) {
 	f := &fitting{world: w}
-	any := false
+	anyPending := false
 	for _, name := range group {
 		g := w.gangs[name]
 		if !w.declared(g) || !w.agreed(name) {
@@ -156,7 +156,7 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 		if len(pending) < need {
 			return nil, false
 		}
-		any = any || len(pending) > 0
+		anyPending = anyPending || len(pending) > 0
 		reached := len(bound)+len(w.finishedOf(name)) >= g.min
 		f.optional = f.optional || g.inTree()
 		f.gangs = append(f.gangs, fittingGang{need: need, pending: pending, bound: bound, reached: reached, may: g.inTree() && !started})
@@ -164,7 +164,7 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 			f.started++
 		}
 	}
-	if !any {
+	if !anyPending {
 		return nil, false
 	}
 	f.least = w.least(group)

@@ -93,12 +93,12 @@ func (w *world) hasTheirs(gang string) bool {
 // judgeForeign (case 48): the scheduler writes no pod and no PodGroup of another scheduler. It emits no event about
 // them, except about an eviction for a pod of higher priority.
 func (w *world) judgeForeign(written map[string][]string) error {
-	any := false
+	found := false
 	for _, p := range w.sorted() {
 		if !foreign(p) {
 			continue
 		}
-		any = true
+		found = true
 		for _, what := range written[pods.Resource+"/"+p.Name] {
 			if p.Spec.NodeName == "" || !strings.HasSuffix(what, "evicts") {
 				return wrong("foreign", "%s is another scheduler's, and got: %s", p.Name, what)
@@ -112,7 +112,7 @@ func (w *world) judgeForeign(written map[string][]string) error {
 			return wrong("foreign", "PodGroup %s is another scheduler's, and got: %s", gang, what)
 		}
 	}
-	if !any {
+	if !found {
 		return nil
 	}
 	w.foreignSeen = true

@@ -731,9 +731,9 @@ func TestGangThatCannotStartReservesNoQuota(t *testing.T) {
 		{kind: gangPut, gang: &gangSpec{name: "w", min: 2, timeout: 600, policy: "only-waiting"}},
 		{kind: gangPut, gang: &gangSpec{name: "g", min: 2, timeout: 600}},
 	}
-	member := func(gang, quota string, i int) event {
+	member := func(gang, quotaName string, i int) event {
 		return event{
-			kind: memberPut, pod: &podSpec{name: fmt.Sprint(gang, "-", i), gang: gang, room: room{cpu: 1}, priority: 5, rank: i, quota: quota},
+			kind: memberPut, pod: &podSpec{name: fmt.Sprint(gang, "-", i), gang: gang, room: room{cpu: 1}, priority: 5, rank: i, quota: quotaName},
 		}
 	}
 	h = append(h, member("w", "b", 0), member("w", "b", 1), event{kind: settledDown}, member("w", "b", 2), event{kind: turnsGiven, n: 2})

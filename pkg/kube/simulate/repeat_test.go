@@ -35,19 +35,19 @@ func TestTwice(t *testing.T) {
 		seeds = append(seeds, first+i)
 	}
 	began := time.Now()
-	for _, seed := range seeds {
-		h := reliably(draw(seed))
+	for _, number := range seeds {
+		h := reliably(draw(number))
 		one, err := playFor(t, h)
 		if err != nil {
 			continue // TestWorlds is about that
 		}
 		two, err := playFor(t, h)
 		if err != nil {
-			t.Errorf("seed %d: the second time a rule is broken: %v", seed, err)
+			t.Errorf("seed %d: the second time a rule is broken: %v", number, err)
 			continue
 		}
 		if a, b := firstDifference(allOf(t, one), allOf(t, two)); a != b {
-			t.Errorf("seed %d: the same again is another history:\n%s\n%s", seed, a, b)
+			t.Errorf("seed %d: the same again is another history:\n%s\n%s", number, a, b)
 		}
 	}
 	t.Logf("seeds from %d: %d worlds twice in %s", first, len(seeds), time.Since(began).Round(time.Second))

@@ -229,20 +229,20 @@ func (w *world) endPatience() {
 // a bound member, as long as the plan goes on or a binding may be in flight.
 func (w *world) excused(group []string) bool {
 	key := groupKey(group)
-	whole, any, retried := true, false, false
+	whole, anyBound, retried := true, false, false
 	for _, name := range group {
 		pending, bound := w.membersOf(name)
 		tried := slices.ContainsFunc(pending, func(p *v1.Pod) bool { _, lost := w.lost[p.UID]; return lost })
 		whole = whole && (w.whole[name] || w.mayMiss(group, name) && !tried)
-		any = any || len(bound) > 0
+		anyBound = anyBound || len(bound) > 0
 	}
 	for _, p := range w.pods { // also one that is being deleted
 		retried = retried || w.retried[p.UID] && p.Spec.NodeName == "" && slices.Contains(group, w.members[p.Name])
 	}
-	if !any {
+	if !anyBound {
 		delete(w.uneven, key)
 	}
-	if whole || !any && !retried && w.patient[key].IsZero() {
+	if whole || !anyBound && !retried && w.patient[key].IsZero() {
 		delete(w.halfway, key)
 	}
 	return w.halfway[key]

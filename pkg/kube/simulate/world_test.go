@@ -520,7 +520,7 @@ func (w *world) settle() error {
 }
 
 // kubelet ends pods whose grace period is over, and reports whether there were any.
-func (w *world) kubelet() (any bool) {
+func (w *world) kubelet() (ended bool) {
 	now := w.s.clock.Now()
 	for _, p := range w.sorted() {
 		if p.DeletionTimestamp == nil {
@@ -534,9 +534,9 @@ func (w *world) kubelet() (any bool) {
 			continue
 		}
 		_, _ = w.s.cluster.change(pods, key{p.Namespace, p.Name}, func(runtime.Object) (runtime.Object, error) { return nil, nil })
-		any = true
+		ended = true
 	}
-	return any
+	return ended
 }
 
 // look reads the cluster and judges what is new.
