@@ -137,9 +137,9 @@ type kubectl func(ctx context.Context, args ...string) (string, error)
 // kubectlPatience is more than any command of the demo may take: kubectl itself would wait for hours.
 const kubectlPatience = 2 * time.Minute
 
-// newKubectl returns the cluster's kubectl. It runs in the cluster's folder, where the examples have the same
-// relative path as in the repository, so that the shown commands are those that run. It is started through
-// the folder's bin, so that it ends with the cluster in any case.
+// newKubectl returns the cluster's kubectl. It runs in the cluster's folder. The examples have the same relative path there
+// as in the repository, so that the demo shows the commands as it runs them. It is started through the folder's bin, so that
+// it ends with the cluster in any case.
 func newKubectl(c *localcluster.Cluster) (kubectl, error) {
 	if err := copyExamples(filepath.Join(c.Dir(), filepath.FromSlash(examplesPath))); err != nil {
 		return nil, err
