@@ -180,8 +180,8 @@ func (g *Group) lostLevels(broken func(int) bool) (lost map[string]bool, runs bo
 	return lost, true
 }
 
-// Bundle returns the smallest set of evicted gangs around gang that may be kept without keeping the rest: the gangs that would evict it,
-// else all below the lowest level that suffices, else all. broken says which evicted gangs lose more members than they can spare in any
+// Bundle returns the smallest set of evicted gangs with gang in it that can be spared while the rest is still evicted: the gangs whose
+// eviction evicts gang, else all below the lowest level that suffices, else all. broken says which evicted gangs lose more members than they can spare in any
 // case.
 func (g *Group) Bundle(gang int, evicted, broken func(int) bool) []int {
 	var all []int

@@ -153,7 +153,7 @@ func (w *watched) serve(ctx context.Context, address string, refresh time.Durati
 // errSame says that nothing can have changed.
 var errSame = errors.New("the files are as they were")
 
-// read reads the cluster or the files and returns the state to show.
+// read reads the cluster or the files and returns the state to show; errSame if nothing changed.
 func (w *watched) read(ctx context.Context) (*page.State, error) {
 	if err := w.begin(ctx); err != nil {
 		return nil, err

@@ -20,9 +20,9 @@ type OptionalGangs struct {
 func (s *OptionalGangs) String() string {
 	switch {
 	case s.Least == 0 && s.Of == 1:
-		return "one gang waits, and starts whole or not at all"
+		return "the minimum is reached, and one further gang or sub-group waits: it starts whole or not at all"
 	case s.Least == 0:
-		return fmt.Sprintf("%d gangs wait, and each starts whole or not at all", s.Of)
+		return fmt.Sprintf("the minimum is reached, and %d further gangs or sub-groups wait: each starts whole or not at all", s.Of)
 	case s.Started == 0:
 		return fmt.Sprintf("at least %d of %d gangs must start, each whole", s.Least, s.Of)
 	}

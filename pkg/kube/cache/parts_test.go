@@ -30,7 +30,7 @@ func TestSubGroups(t *testing.T) {
 		"two of three":         {pairs, 4, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
 		"three, for minMember": {pairs, 6, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 6"},
 		"whole ones only":      {pairs, 4, "0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
-		"too few whole ones":   {pairs, 3, "0 1 1", `policy "p" needs 2 sub-groups of 2 members, and has 1`},
+		"too few whole ones":   {pairs, 3, "0 1 1", `policy "p" needs 2 complete sub-groups of 2 members, and has 1`},
 		"no sub-groups":        {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members`},
 		"members without a sub-group come before further ones": {pairs, 5, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 5"},
 		"and as far as they are":                               {pairs, 6, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 6"},

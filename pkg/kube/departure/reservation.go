@@ -182,7 +182,8 @@ func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 	})
 }
 
-// quotasAllow returns whether quotas allow the rest of an eviction: a pod bound meanwhile may have used the preemptor's quota.
+// quotasAllow returns whether quotas allow the rest of an eviction: a pod bound meanwhile may have used the preemptor's quota. It is true
+// without quotas, and for an eviction from an overdue quota (Why).
 func (r *reservation) quotasAllow(remaining []*v1.Pod) bool {
 	if r.Quotas == nil || r.Why != "" {
 		return true

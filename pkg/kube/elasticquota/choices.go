@@ -216,8 +216,8 @@ func (r *Manager) anyChoice(group *cache.Group, needed []gang.Member) [][]gang.M
 	return [][]gang.Member{members}
 }
 
-// minimalChoices returns the choices of the needed number of members that quotas have capacity for after evictions, the lowest
-// ranks first. all says that the list is complete. r.mu is held.
+// minimalChoices returns at most most choices of the needed number of members that quotas have capacity for after evictions: needed
+// first, if it is one of them, then the smallest requests. all says that the list is complete. r.mu is held.
 func (r *Manager) minimalChoices(c *choiceSet, needed []gang.Member, most int) (choices [][]gang.Member, all bool) {
 	found, all := r.currentBook().MinimalChoices(c.Candidates, most)
 	for _, chosen := range found {

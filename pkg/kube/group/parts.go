@@ -178,7 +178,7 @@ func (p *parts) shortage(policies []source.SubGroups, members map[string]*v1.Pod
 		case !selected:
 			return fmt.Sprintf("spec.subGroupPolicy %q selects none of %d members", policy.Name, len(members))
 		case complete < policy.MinSubGroups:
-			return fmt.Sprintf("policy %q needs %d sub-groups of %d members, and has %d", policy.Name, policy.MinSubGroups, policy.Size, complete)
+			return fmt.Sprintf("policy %q needs %d complete sub-groups of %d members, and has %d", policy.Name, policy.MinSubGroups, policy.Size, complete)
 		}
 	}
 	return ""

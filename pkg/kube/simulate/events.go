@@ -101,7 +101,7 @@ type reportedWarning struct {
 }
 
 // warnings returns the events that report mistakes in objects as they were written, with the positions. It must be called before
-// other files are read, which may correct the object. The fate of a gang is reported with the gang.
+// other files are read, which may correct the object.
 func (c *cluster) warnings(all []Event) (out []Event) {
 	for _, e := range all {
 		if !status.ReportsUserError(e.Reason) {
