@@ -181,8 +181,8 @@ func (g *Group) lostLevels(broken func(int) bool) (lost map[string]bool, runs bo
 }
 
 // Bundle returns the smallest set of evicted gangs with gang in it that can be spared while the rest is still evicted: the gangs whose
-// eviction evicts gang, else all below the lowest level that suffices, else all. broken says which evicted gangs lose more members than they can spare in any
-// case.
+// eviction evicts gang, else all below the lowest level that suffices, else all. broken says which evicted gangs lose more members than
+// they can spare in any case.
 func (g *Group) Bundle(gang int, evicted, broken func(int) bool) []int {
 	var all []int
 	for _, i := range g.Gangs {

@@ -69,8 +69,8 @@ func (v *Victims) addElsewhere(a *place.Attempt, l Terminating, known remembered
 	return l
 }
 
-// takeQuiet returns, by node index, the generation in which a node had no terminating pod. A node that is unchanged since then need not be read
-// again: nearly all nodes are.
+// takeQuiet returns, by node index, the generation in which a node had no terminating pod. A node that is unchanged since then need not be
+// read again: nearly all nodes are.
 // Indices may be those of another tree, since generations are unique. A search at the same time starts without any.
 func (v *Victims) takeQuiet(nodes int) []int64 {
 	v.mu.Lock()

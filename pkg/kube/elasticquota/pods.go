@@ -65,10 +65,9 @@ func (r *Manager) noteMissingQuota(p *pod, missing string) {
 		return
 	}
 	if p.missingQuota = missing; missing != "" {
-		r.notes = append(r.notes, cache.Note{
-			About: p.Pod, Warning: true, Reason: cache.QuotaNotFound,
-			Message: fmt.Sprintf("there is no ElasticQuota named %q, which the pod's label names: the pod belongs to the default quota, if there is one; correct the label", missing),
-		})
+		const unknown = "there is no ElasticQuota named %q, which the pod's label names: " +
+			"the pod belongs to the default quota, if there is one; correct the label"
+		r.notes = append(r.notes, cache.Note{About: p.Pod, Warning: true, Reason: cache.QuotaNotFound, Message: fmt.Sprintf(unknown, missing)})
 	}
 }
 

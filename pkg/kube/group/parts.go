@@ -178,7 +178,8 @@ func (p *parts) shortage(policies []source.SubGroups, members map[string]*v1.Pod
 		case !selected:
 			return fmt.Sprintf("spec.subGroupPolicy %q selects none of %d members", policy.Name, len(members))
 		case complete < policy.MinSubGroups:
-			return fmt.Sprintf("policy %q needs %d complete sub-groups of %d members, and has %d", policy.Name, policy.MinSubGroups, policy.Size, complete)
+			const tooFew = "policy %q needs %d complete sub-groups of %d members, and has %d"
+			return fmt.Sprintf(tooFew, policy.Name, policy.MinSubGroups, policy.Size, complete)
 		}
 	}
 	return ""
