@@ -41,7 +41,7 @@ func TestForeignGangStartsThoughAnotherListsIt(t *testing.T) {
 func TestConsentComesAndGoes(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 1, lists("ns/a", "ns/b")), seen("ns/a-0", 0, ""))
-	require.Equal(t, "gang ns/b of the group is missing", s.admits("ns/a-0"))
+	require.Equal(t, "gang ns/b of the gang group does not exist: create it, or remove it from the group", s.admits("ns/a-0"))
 	s.do(declared("ns/b", 1), seen("ns/b-0", 0, ""))
 	require.Equal(t, "gang ns/b does not list ns/a", s.admits("ns/a-0"))
 	require.Equal(t, "yes", s.admits("ns/b-0"))
@@ -58,7 +58,7 @@ func TestConsentComesAndGoes(t *testing.T) {
 	s.do(declared("ns/a", 1, lists("ns/b")), declared("ns/b", 1, lists("ns/a")))
 	require.Len(t, mustGroup(t, s, "ns/b-0").Gangs, 2)
 	require.Empty(t, s.do(gang.Removed{Gang: ref("ns/b")}))
-	require.Equal(t, "gang ns/b of the group is missing", s.admits("ns/a-0"))
+	require.Equal(t, "gang ns/b of the gang group does not exist: create it, or remove it from the group", s.admits("ns/a-0"))
 }
 
 // A gang that joins another group releases the reservation of the old one, whichever gang changed.
@@ -120,7 +120,7 @@ func TestGroupSizeIsLimited(t *testing.T) {
 		}
 		s.book.Apply(seen(name(i)+"-0", 0, ""), s.now)
 	}
-	require.Contains(t, s.admits(name(5)+"-0"), "gang ns/g064 of the group is missing")
+	require.Contains(t, s.admits(name(5)+"-0"), "gang ns/g064 of the gang group does not exist: create it, or remove it from the group")
 	s.do(declared(name(gang.MaxGroupSize), 1, lists(name(gang.MaxGroupSize-1))))
 	require.Equal(t, "its group has more than 64 gangs", s.admits(name(5)+"-0"))
 	require.Len(t, mustGroup(t, s, name(5)+"-0").Gangs, 1)

@@ -313,7 +313,7 @@ func TestAGroupWaitsForEveryGang(t *testing.T) {
 	s := newStory(t)
 	both := func(s *gang.Spec) { s.Group = refs("ns/a", "ns/b") }
 	s.do(declared("ns/a", 1, both), seen("ns/a-0", 0, ""))
-	require.Equal(t, "gang ns/b of the group is missing", s.admits("ns/a-0"))
+	require.Equal(t, "gang ns/b of the gang group does not exist: create it, or remove it from the group", s.admits("ns/a-0"))
 	require.Empty(t, s.do(declared("ns/b", 2, both)))
 	require.Equal(t, "0 of 2 members of gang ns/b exist", s.admits("ns/a-0"))
 	require.Empty(t, s.do(seen("ns/b-0", 0, "")))

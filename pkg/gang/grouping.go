@@ -173,7 +173,7 @@ func (b *Book) findGroupProblem(ref Ref, g *gang) Obstacle {
 		switch {
 		case other == ref:
 		case o == nil || o.spec == nil:
-			return missing("gang %s of the group is missing", other)
+			return missing("gang %s of the gang group does not exist: create it, or remove it from the group", other)
 		case !b.listedBy[ref][other]:
 			return Obstacle{By: Consent, Words: fmt.Sprintf("gang %s does not list %s", other, ref)}
 		}

@@ -142,7 +142,7 @@ func TestJobPlansHold(t *testing.T) {
 			}
 			for i, n := range at {
 				if n < tree.NumNodes() {
-					out[o.who[i].gang][n]++
+					out[o.ranked[i].gang][n]++
 				}
 			}
 			return out

@@ -48,7 +48,7 @@ func (o *jobTwin) planOf(at way) *mixed.Plan {
 	p := &mixed.Plan{Domain: o.domain(at)}
 	for i, node := range at {
 		if node < o.Tree.NumNodes() {
-			p.Puts = append(p.Puts, mixed.Put{Class: o.who[i].class, Node: node})
+			p.Puts = append(p.Puts, mixed.Put{Class: o.ranked[i].class, Node: node})
 		}
 	}
 	return p

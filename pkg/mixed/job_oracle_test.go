@@ -20,13 +20,13 @@ import (
 type jobTwin struct {
 	mixed.World
 	mixed.Job
-	shop  shop
-	who   []member        // by class, and then by rank
-	reach []worlds.Reach  // what each domain can take of any members
-	bound [][]offer.Slots // as in sums
-	above [][]topology.ID // by node index, the domains that hold it
-	now   [][]offer.Slots // what sums returns
-	rows  [][]int         // by gang, the rows of its sets
+	shop   shop
+	ranked []member        // by class, and then by rank
+	reach  []worlds.Reach  // what each domain can take of any members
+	bound  [][]offer.Slots // as in sums
+	above  [][]topology.ID // by node index, the domains that hold it
+	now    [][]offer.Slots // what sums returns
+	rows   [][]int         // by gang, the rows of its sets
 }
 
 type member struct{ class, gang, kind, rank int }
@@ -45,7 +45,7 @@ func newJobTwin(s shop, w mixed.World, j mixed.Job) *jobTwin {
 	o := &jobTwin{World: w, Job: j, shop: s, reach: worlds.Reaches(w.Tree, w.Free, j.All.Multiple)}
 	for c, class := range j.Classes {
 		for _, r := range class.Ranks {
-			o.who = append(o.who, member{c, class.Gang, class.Kind, r})
+			o.ranked = append(o.ranked, member{c, class.Gang, class.Kind, r})
 		}
 	}
 	for i := range w.Tree.NumNodes() {
@@ -96,7 +96,7 @@ func (o *jobTwin) all(keep func(way) bool) (out []way) {
 	for i := range load {
 		load[i] = make([]offer.Slots, len(o.shop.needs))
 	}
-	now := make(way, len(o.who))
+	now := make(way, len(o.ranked))
 	var place func(i int)
 	place = func(i int) {
 		if i == len(now) {
@@ -106,16 +106,16 @@ func (o *jobTwin) all(keep func(way) bool) (out []way) {
 			return
 		}
 		from := 0
-		if i > 0 && o.who[i-1].class == o.who[i].class {
+		if i > 0 && o.ranked[i-1].class == o.ranked[i].class {
 			from = now[i-1]
 		}
 		for n := from; n < nodes; n++ {
 			now[i] = n
-			load[n][o.who[i].kind]++
+			load[n][o.ranked[i].kind]++
 			if o.shop.accepts(n, load[n]) {
 				place(i + 1)
 			}
-			load[n][o.who[i].kind]--
+			load[n][o.ranked[i].kind]--
 		}
 		now[i] = nodes
 		place(i + 1)
@@ -136,8 +136,8 @@ func (o *jobTwin) sums(at way) [][]offer.Slots {
 		}
 		for _, d := range o.above[n] {
 			o.now[0][d]++
-			o.now[o.who[i].gang+1][d]++
-			for _, row := range o.rows[o.who[i].gang] {
+			o.now[o.ranked[i].gang+1][d]++
+			for _, row := range o.rows[o.ranked[i].gang] {
 				o.now[row][d]++
 			}
 		}
@@ -202,8 +202,8 @@ func (o *jobTwin) ranks(at way, d topology.ID) (out []int) {
 	count := make([]int, len(o.Classes))
 	for i, n := range at {
 		if n < o.Tree.NumNodes() && slices.Contains(o.above[n], d) {
-			out = append(out, o.Classes[o.who[i].class].Ranks[count[o.who[i].class]])
-			count[o.who[i].class]++
+			out = append(out, o.Classes[o.ranked[i].class].Ranks[count[o.ranked[i].class]])
+			count[o.ranked[i].class]++
 		}
 	}
 	slices.Sort(out)
@@ -280,8 +280,8 @@ func (o *jobTwin) touched(at way) (out []int) {
 // penalty adds up what soft preferences charge for each member.
 func (o *jobTwin) penalty(at way) (n int64) {
 	for i, node := range at {
-		if node < o.Tree.NumNodes() && o.Penalties != nil && o.Penalties[o.who[i].kind] != nil {
-			n += o.Penalties[o.who[i].kind][node]
+		if node < o.Tree.NumNodes() && o.Penalties != nil && o.Penalties[o.ranked[i].kind] != nil {
+			n += o.Penalties[o.ranked[i].kind][node]
 		}
 	}
 	return n
@@ -315,7 +315,7 @@ func (o *jobTwin) fill(d topology.ID, ways []way) (out []mixed.Put) {
 	if lo, _ := o.Tree.Nodes(d); o.Tree.IsNode(d) {
 		for i, n := range ways[0] {
 			if n == lo {
-				out = append(out, mixed.Put{Class: o.who[i].class, Node: n})
+				out = append(out, mixed.Put{Class: o.ranked[i].class, Node: n})
 			}
 		}
 		return out
@@ -383,7 +383,7 @@ func (o *jobTwin) compareWithLike(t *rapid.T, y worlds.Tally, p *mixed.Plan) {
 	if len(o.shop.needs) != 1 {
 		return // Free counts other kinds too
 	}
-	w, want := o.World.World, offer.Slots(len(o.who))
+	w, want := o.World.World, offer.Slots(len(o.ranked))
 	w.Bound = o.Gangs[0].Bound
 	if o.Penalties != nil {
 		w.Penalty = o.Penalties[0]
@@ -595,7 +595,7 @@ func (o *jobTwin) countMembers(y worlds.Tally, p *mixed.Plan) {
 	y.Count("some gangs only", slices.ContainsFunc(o.Classes, func(c mixed.Class) bool {
 		return !slices.ContainsFunc(p.Puts, func(x mixed.Put) bool { return o.Classes[x.Class].Gang == c.Gang })
 	}))
-	y.Count("in part", len(p.Puts) < len(o.who))
+	y.Count("in part", len(p.Puts) < len(o.ranked))
 	y.Count("six members", len(p.Puts) == 6)
 	y.Count("with bound members", bound)
 	y.Count("with multiples", multiples)
@@ -865,9 +865,9 @@ func TestJobSets(t *testing.T) {
 			j.Classes, j.Gangs[g].Need = append(j.Classes, c), offer.Slots(len(c.Ranks))
 		}
 		for range 1 + worlds.Even(t, 3, "sets") {
-			who := rapid.Permutation([]int{0, 1, 2}[:len(j.Gangs)]).Draw(t, "who")
+			ranked := rapid.Permutation([]int{0, 1, 2}[:len(j.Gangs)]).Draw(t, "ranked")
 			j.Sets = append(j.Sets,
-				mixed.Set{Gangs: who[:1+worlds.Even(t, 2, "more")], Gather: plan.Gather{Must: 1 + worlds.Even(t, 3, "must"), Multiple: none}})
+				mixed.Set{Gangs: ranked[:1+worlds.Even(t, 2, "more")], Gather: plan.Gather{Must: 1 + worlds.Even(t, 3, "must"), Multiple: none}})
 		}
 		newJobTwin(s, w, j).compare(t, y)
 	})

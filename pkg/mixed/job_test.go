@@ -355,14 +355,14 @@ func TestSetsTooLarge(t *testing.T) {
 			[]offer.Slots{2, 4},
 			0,
 			"desiredOfferSlot: 6, topology topologyNode ClusterTopologyLayer/: 5; each gang in one domain of Rack; " +
-				"one of the gangs needs 4 in one domain of Rack, best is s/r2 with 3",
+				"one of the gangs needs 4 in one domain of Rack, the best, s/r2, has capacity for 3",
 		},
 		"two gangs together": {
 			[]mixed.Set{{Gangs: []int{0, 1}, Gather: rack}},
 			[]offer.Slots{2, 2},
 			0,
-			"ClusterTopologyLayer/: 3; 2 of the gangs together in one domain of Rack; 2 of the gangs together need 4 in one domain of Rack, best " +
-				"is s/r2 with 3",
+			"ClusterTopologyLayer/: 3; 2 of the gangs together in one domain of Rack; 2 of the gangs together need 4 in one domain of Rack, the best, " +
+				"s/r2, has capacity for 3",
 		},
 		"each would fit alone": {
 			mixed.EachGang(3, rack), []offer.Slots{3, 2, 1}, 0, "ClusterTopologyLayer/: 5; each gang in one domain of Rack",
@@ -371,14 +371,14 @@ func TestSetsTooLarge(t *testing.T) {
 			mixed.EachGang(2, rack),
 			[]offer.Slots{3, 1},
 			2,
-			"one of the gangs needs 3 more in one domain of Rack, best is s/r1 with 2",
+			"one of the gangs needs 3 more in one domain of Rack, the best, s/r1, has capacity for 2",
 		},
 		"four gangs": {
 			mixed.EachGang(4, rack),
 			[]offer.Slots{4, 4, 4, 4},
 			0,
-			"best is s/r2 with 3; one of the gangs needs 4 in one domain of Rack, best is s/r2 with 3; " +
-				"one of the gangs needs 4 in one domain of Rack, best is s/r2 with 3",
+			"the best, s/r2, has capacity for 3; one of the gangs needs 4 in one domain of Rack, the best, s/r2, has capacity for 3; " +
+				"one of the gangs needs 4 in one domain of Rack, the best, s/r2, has capacity for 3",
 		},
 	} {
 		w := sized([]offer.Slots{1}, "s/r1/n1=2", "s/r2/n2=3")
@@ -410,7 +410,7 @@ func TestSetTooLargeWithMore(t *testing.T) {
 		Sets:    []mixed.Set{{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}},
 	}
 	_, refusal := mixed.Choose(sized([]offer.Slots{1, 2}, "s/r1/n1=2", "s/r2/n2=3"), j)
-	if refusal == nil || !strings.HasSuffix(refusal.String(), "need 3 in one domain of Rack, best is s/r2 with 2") {
+	if refusal == nil || !strings.HasSuffix(refusal.String(), "need 3 in one domain of Rack, the best, s/r2, has capacity for 2") {
 		t.Error(refusal)
 	}
 }

@@ -59,12 +59,12 @@ func (s *trial) alone(kind, node int) bool {
 	for k, r := range s.rules {
 		for other := range s.rules {
 			if r.apart && (k == kind || other == kind) {
-				who := other
+				ranked := other
 				if other == kind {
-					who = k
+					ranked = k
 				}
 				d := s.tree.Ancestor(s.tree.Node(node), r.apartLayer)
-				if s.count(who, d) > 0 {
+				if s.count(ranked, d) > 0 {
 					return false
 				}
 			}
@@ -216,13 +216,13 @@ func sorted(puts []mixed.Put) []mixed.Put {
 
 // way is what puts look like to the twin.
 func (o *jobTwin) way(puts []mixed.Put) way {
-	at := make(way, len(o.who))
+	at := make(way, len(o.ranked))
 	for i := range at {
 		at[i] = o.Tree.NumNodes()
 	}
 	next := make([]int, len(o.Classes))
-	for i := range o.who {
-		next[o.who[len(o.who)-1-i].class] = len(o.who) - 1 - i
+	for i := range o.ranked {
+		next[o.ranked[len(o.ranked)-1-i].class] = len(o.ranked) - 1 - i
 	}
 	for _, p := range sorted(puts) {
 		at[next[p.Class]] = p.Node

@@ -49,12 +49,12 @@ func (t TooLarge) String() string {
 	default:
 		name = fmt.Sprintf("%d of the gangs together", len(t.Gangs))
 	}
-	more, best := "", "the best takes"
+	more, best := "", "the best has capacity for"
 	if t.JoinsRunning {
-		more, best = " more", "beside its members it takes"
+		more, best = " more", "beside its running members there is capacity for"
 	}
 	if t.Best.Path != "" {
-		best = "best is " + t.Best.Path + " with"
+		best = "the best, " + t.Best.Path + ", has capacity for"
 	}
 	needs := "needs"
 	if len(t.Gangs) > 1 {

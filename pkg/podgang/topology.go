@@ -217,7 +217,7 @@ func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, [
 }
 
 // OneNode is the message about tier 0.
-const OneNode = "highestTierAllowed is 0: all pods of a group must run on the same node"
+const OneNode = "highestTierAllowed is 0: all pods of a group must run on the same node. A higher tier allows several nodes"
 
 // tierOf returns the tier, which is given by number or by name; 0 is a node.
 func (t Topology) tierOf(c *TopologyConstraint) (tier int32, hasTier bool, err error) {

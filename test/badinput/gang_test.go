@@ -176,7 +176,7 @@ func TestUnknownKeys(t *testing.T) {
 func TestGroups(t *testing.T) {
 	groups := func(s string) says { return says{"groups": s} }
 	const legal = ` is invalid; supported values: a JSON list such as ["default/a","default/b"], each gang once`
-	const missing = "gang default/h of the group is missing"
+	const missing = "gang default/h of the gang group does not exist: create it, or remove it from the group"
 	const stranger = "gang default/h does not list default/g"
 	look(t, []seen{
 		{name: "not JSON", comes: gang("g", groups(`default/g`), nil), want: rejected(key + `groups: "default/g"` + legal)},

@@ -121,7 +121,7 @@ func chapters() []Chapter {
 				{
 					Name: AnnotationTopologySpec, On: onBoth,
 					Meaning: "how the members gather. `MustGather`: in one domain of the layer, or the gang waits. `PreferGather`: in as few as can " +
-						"be. `podCountMultiple`: a domain of the layer takes a multiple of so many. `scope`: who " +
+						"be. `podCountMultiple`: a domain of the layer takes a multiple of so many. `scope`: what " +
 						"gathers, all gangs of the group or each gang on its own",
 					Legal: "a JSON object: `gatherStrategy`, a list of {`layer`: a layer of the ClusterNetworkTopology; `strategy`: `MustGather`, " +
 						"`PreferGather`; `podCountMultiple`: an integer ≥ 1, default 1; `scope`: `GangGroup`, the default, or `PodGroup`}",

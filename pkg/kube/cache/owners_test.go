@@ -338,7 +338,7 @@ func TestJobSetsMadeAgain(t *testing.T) {
 	c.setOwner(ownedJobSet("2", parts))
 	worker := member("x0", jobSetMember("w", "2"))
 	c.setPod(worker)
-	require.Equal(t, "gang ns/js.d of the group is missing", c.why(t, worker))
+	require.Equal(t, "gang ns/js.d of the gang group does not exist: create it, or remove it from the group", c.why(t, worker))
 	c.setPod(member("e0", jobSetMember("d", "2")))
 	require.Equal(t, "1 of 2 members of gang ns/js.w exist", c.why(t, worker))
 	c.setPod(member("x1", jobSetMember("w", "2")))
@@ -359,7 +359,7 @@ func TestPartsThatHaveFinished(t *testing.T) {
 	c.setPod(member("w0", jobSetMember("w", "u"), onNode))
 	c.setPod(member("x0", jobSetMember("x", "u"), onNode))
 	c.setPod(worker)
-	require.Equal(t, "gang ns/js.d of the group is missing", c.why(t, worker))
+	require.Equal(t, "gang ns/js.d of the gang group does not exist: create it, or remove it from the group", c.why(t, worker))
 	done := maps.Clone(parts)
 	done["d"] = source.Part{Jobs: 1, Size: 1, Succeeded: 1}
 	c.setOwner(ownedJobSet("u", done))
@@ -368,7 +368,7 @@ func TestPartsThatHaveFinished(t *testing.T) {
 	again := ownedJobSet("u", done)
 	again.Attempt = "1"
 	c.setOwner(again)
-	require.Equal(t, "gang ns/js.d of the group is missing", c.why(t, worker), "it is another attempt that has finished")
+	require.Equal(t, "gang ns/js.d of the gang group does not exist: create it, or remove it from the group", c.why(t, worker), "it is another attempt that has finished")
 }
 
 // A gang that waits for a part whose pods name another gang says so, until they do not.
@@ -389,7 +389,7 @@ func TestPodsThatNameOtherGangs(t *testing.T) {
 		require.Equal(t, why, c.why(t, driver))
 		require.Contains(t, fmt.Sprint(*notes), TwoGangs+" "+why)
 		c.dropPod(worker)
-		require.Equal(t, "gang ns/js.w of the group is missing", c.why(t, driver))
+		require.Equal(t, "gang ns/js.w of the gang group does not exist: create it, or remove it from the group", c.why(t, driver))
 		require.Empty(t, c.elsewhere)
 		c.setPod(worker)
 		c.setPod(member("w0", jobSetMember("w", "u")))
@@ -424,11 +424,11 @@ func TestGroupsOfOtherAPIs(t *testing.T) {
 			}
 			if first == "PodGroup" {
 				object()
-				require.Equal(t, "gang ns/j of the group is missing", c.why(t, member("a-0")))
+				require.Equal(t, "gang ns/j of the gang group does not exist: create it, or remove it from the group", c.why(t, member("a-0")))
 			}
 			c.setPod(worker(uid))
 			if first == "Job" {
-				require.Equal(t, "gang ns/a of the group is missing", c.why(t, worker(uid)))
+				require.Equal(t, "gang ns/a of the gang group does not exist: create it, or remove it from the group", c.why(t, worker(uid)))
 				object()
 			}
 			require.ElementsMatch(t, []gang.Ref{ref("a"), source.GangOf(worker(uid))}, c.Together(ref("a")), first+" "+uid)

@@ -31,7 +31,7 @@ func TestSubGroups(t *testing.T) {
 		"three, for minMember": {pairs, 6, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 6"},
 		"whole ones only":      {pairs, 4, "0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
 		"too few whole ones":   {pairs, 3, "0 1 1", `policy "p" needs 2 complete sub-groups of 2 members, and has 1`},
-		"no sub-groups":        {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members`},
+		"no sub-groups":        {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members, and the gang waits: correct its selector or the members' labels`},
 		"members without a sub-group come before further ones": {pairs, 5, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 5"},
 		"and as far as they are":                               {pairs, 6, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 6"},
 		"without minSubGroups no sub-group comes first":        {optional, 4, "- 0 0 1 1", "p 0:2/2? p 1:2/2? :0/0 0 of all, 4"},

@@ -219,7 +219,7 @@ func (b *Bundles) marked(victim *v1.Pod) *v1.Pod {
 // condition again.
 func (d *Eviction) mark(ctx context.Context, victim *v1.Pod) error {
 	out := victim.DeepCopy()
-	if podutil.UpdatePodCondition(&out.Status, disrupted(d.By, victim)) {
+	if podutil.UpdatePodCondition(&out.Status, disrupted(d.known(d.By), victim)) {
 		err := schedutil.PatchPodStatus(ctx, d.Profile.ClientSet(), victim.Name, victim.Namespace, &victim.Status, &out.Status)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("marking %s: %w", convert.PodKey(victim), err)

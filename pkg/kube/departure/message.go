@@ -33,13 +33,12 @@ const (
 )
 
 // reasonFor returns the message of a victim's condition. It names the preemptor, and why it may evict the victim.
-func reasonFor(by preemption.ExecutorPreemptor, victim *v1.Pod) string {
-	p, ok := by.(preemptor)
-	if ok && p.why != "" {
-		return p.SchedulerName() + ": " + byDelay + p.why
-	}
-	name := cmp.Or(p.names(), by.GetNamespace()+"/"+by.GetName())
-	if p.priority(victim) >= by.Priority() {
+func reasonFor(by preemptor, victim *v1.Pod) string {
+	name := cmp.Or(by.names(), by.GetNamespace()+"/"+by.GetName())
+	switch {
+	case by.why != "":
+		return by.SchedulerName() + ": " + byDelay + by.why
+	case by.priority(victim) >= by.Priority():
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byQuota)
 	}
 	return fmt.Sprintf("%s: %s%s %s", by.SchedulerName(), byPriority, by.Type(), name)
@@ -66,7 +65,7 @@ func revoked(pod *v1.Pod, profile string) string {
 }
 
 // disrupted returns the condition of a victim before it is deleted.
-func disrupted(by preemption.ExecutorPreemptor, victim *v1.Pod) *v1.PodCondition {
+func disrupted(by preemptor, victim *v1.Pod) *v1.PodCondition {
 	return &v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
 		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&victim.Status, victim.Generation, v1.DisruptionTarget),
@@ -83,8 +82,9 @@ func (p *Evictor) withReason(evict PreemptPod) PreemptPod {
 		if p.Profile.GetWaitingPod(victim.UID) != nil || p.Profile.GetPodInPreBind(victim.UID) != nil {
 			return evict(ctx, candidate, by, victim, plugin)
 		}
+		known := p.known(by)
 		status := victim.Status.DeepCopy()
-		if podutil.UpdatePodCondition(status, disrupted(by, victim)) {
+		if podutil.UpdatePodCondition(status, disrupted(known, victim)) {
 			if err := schedutil.PatchPodStatus(ctx, p.Profile.ClientSet(), victim.Name, victim.Namespace, &victim.Status, status); err != nil {
 				return false, unlessNotFound(err)
 			}
@@ -92,9 +92,9 @@ func (p *Evictor) withReason(evict PreemptPod) PreemptPod {
 		if err := schedutil.DeletePod(ctx, p.Profile.ClientSet(), victim); err != nil {
 			return false, unlessNotFound(err)
 		}
-		klog.FromContext(ctx).V(2).Info("Evicted a pod", "pod", klog.KObj(victim), "node", candidate.Name(), "reason", reasonFor(by, victim))
+		klog.FromContext(ctx).V(2).Info("Evicted a pod", "pod", klog.KObj(victim), "node", candidate.Name(), "reason", reasonFor(known, victim))
 		text := fmt.Sprintf("Preempted by %s %v on node %v", by.Type(), by.UID(), candidate.Name())
-		if known, ok := by.(preemptor); ok && known.why != "" {
+		if known.why != "" {
 			text = "Evicted " + byDelay + known.why
 		}
 		p.Profile.EventRecorder().Eventf(victim, by.Obj(), v1.EventTypeNormal, "Preempted", "Preempting", "%s", text)
@@ -126,6 +126,19 @@ type preemptor struct {
 	why     string // as victims are told; "" is for its priority, or its quota
 	// known has the priorities of pods; nil is the pods' own.
 	cache *cache.Cache
+}
+
+// known returns a preemptor with the priorities that the cache knows. DefaultPreemption's is one pod.
+func (p *Evictor) known(by preemption.ExecutorPreemptor) preemptor {
+	known, ok := by.(preemptor)
+	if ok {
+		return known
+	}
+	known.cache, known.members = p.Cache, by.Pods()
+	for _, pod := range known.members {
+		known.pod = pod
+	}
+	return known
 }
 
 // priority returns the priority of a pod.

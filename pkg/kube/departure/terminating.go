@@ -2,10 +2,8 @@ package departure
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,6 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -136,7 +135,6 @@ func (l Terminating) Any() bool {
 
 // Sentence returns for users what the reservation waits for. It names the first three pods.
 func (l Terminating) Sentence() string {
-	const named = 3
 	var pods []string
 	for _, onNode := range l.everywhere {
 		for _, p := range onNode {
@@ -146,11 +144,7 @@ func (l Terminating) Sentence() string {
 	what := "terminated pods to release their devices"
 	if len(pods) > 0 {
 		slices.SortFunc(pods, topology.CompareNames)
-		what = strings.Join(pods[:min(len(pods), named)], ", ")
-		if more := len(pods) - named; more > 0 {
-			what += fmt.Sprintf(" and %d more pods", more)
-		}
-		what += " to terminate"
+		what = status.FirstNames(pods) + " to terminate"
 	}
 	return "Waits for " + what + "; nodes are reserved for the gang until then."
 }

@@ -35,7 +35,7 @@ type Barrier uint8
 const (
 	NoBarrier     Barrier = iota
 	PriorityAbove         // the pod's priority is equal or higher
-	QuotaProtects         // the pod's quota uses no more than its fair share
+	QuotaProtects         // quotas give the preemptor no right to the pod's capacity
 	Protected             // a label forbids it, or the API server has rejected it
 )
 

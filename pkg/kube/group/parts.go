@@ -176,7 +176,8 @@ func (p *parts) shortage(policies []source.SubGroups, members map[string]*v1.Pod
 		}
 		switch {
 		case !selected:
-			return fmt.Sprintf("spec.subGroupPolicy %q selects none of %d members", policy.Name, len(members))
+			const none = "spec.subGroupPolicy %q selects none of %d members, and the gang waits: correct its selector or the members' labels"
+			return fmt.Sprintf(none, policy.Name, len(members))
 		case complete < policy.MinSubGroups:
 			const tooFew = "policy %q needs %d complete sub-groups of %d members, and has %d"
 			return fmt.Sprintf(tooFew, policy.Name, policy.MinSubGroups, policy.Size, complete)

@@ -79,7 +79,7 @@ func TestFailedBindingSaysWhetherNodeIsAtFault(t *testing.T) {
 		"a webhook does not answer":   {binds: running(apierrors.NewInternalError(errors.New("calling webhook"))), want: true},
 		"etcd is away":                {binds: running(apierrors.NewServiceUnavailable("etcd")), want: true},
 		"a token has run out":         {binds: running(apierrors.NewUnauthorized("no")), want: true},
-		"a policy denies it":          {binds: running(apierrors.NewForbidden(pods, "a", errors.New("node-6 takes nobody")))},
+		"a policy denies it":          {binds: running(apierrors.NewForbidden(pods, "a", errors.New("node-6 takes no pod")))},
 		"the pod has gone":            {binds: running(apierrors.NewNotFound(pods, "a")), want: true},
 		"it is bound already":         {binds: running(apierrors.NewConflict(pods, "a", errors.New("pod a is already assigned"))), want: true},
 		"the binding is wrong":        {binds: running(apierrors.NewBadRequest("no"))},

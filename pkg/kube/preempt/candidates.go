@@ -197,7 +197,7 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 	var standings []eligible.Standing
 	var joined []bool                      // whether members at Permit that may be requeued join the gang
 	allVictims, someVictims := true, false // all may be evicted; some may be without the others of the group
-	for _, running := range eligible.Gangs(c.cache, together, c.membersOf(together)) {
+	for _, running := range eligible.Gangs(c.cache, together, c.running) {
 		if len(running.Pods) == 0 {
 			continue
 		}
@@ -251,22 +251,6 @@ func (c *candidates) split(part eligible.Gang) {
 	for _, p := range part.Pods {
 		c.subGroups[p.UID] = part.Ref
 	}
-}
-
-// membersOf returns which members of a group can be victims. While a planned member has not had its cycle, members at Permit cannot: quotas
-// count the planned member, and it is on no node whose capacity its eviction would free.
-func (c *candidates) membersOf(together []gang.Ref) eligible.Members {
-	if c.claim == nil || len(c.atPermit) == 0 {
-		return c.running
-	}
-	for _, ref := range together {
-		for _, pod := range c.cache.Pending(ref) {
-			if node, confirmed := c.cache.Place(pod); node != "" && confirmed && !c.placed(pod) {
-				return c.cache.Running
-			}
-		}
-	}
-	return c.running
 }
 
 // running returns the running members of a gang and how many it needs, as Cache.Running does. Members at Permit count as running, since

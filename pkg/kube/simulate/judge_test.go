@@ -565,7 +565,7 @@ func (w *world) judgeSettled() error {
 			}
 			return w.givesBack(p, group)
 		}) {
-			return wrong("waits for nobody", "%s has reserved nodes without terminating pods", groupKey(group))
+			return wrong("waits for no victim", "%s has reserved nodes without terminating pods", groupKey(group))
 		}
 	}
 	for _, group := range w.groups() {

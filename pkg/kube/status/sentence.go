@@ -29,14 +29,26 @@ func Sentence(s place.Shortage) string {
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "Needs %d", r.Want)
-	for i, m := range r.Multiple {
-		fmt.Fprintf(&out, "%s %d a %s", map[bool]string{true: " in multiples of", false: ","}[i == 0], m.Count, m.Layer)
-	}
 	inCluster := r.Layer == topology.RootLayer
 	if inCluster {
 		out.WriteString(" in the cluster")
 	} else {
 		fmt.Fprintf(&out, " in one %s domain", r.Layer)
+	}
+	for i, m := range r.Multiple {
+		fmt.Fprintf(&out, "%s %d for each %s domain", map[bool]string{true: ", in multiples of", false: " and"}[i == 0], m.Count, m.Layer)
+	}
+	unreachable := s.UnreachableMultiples(r)
+	for _, m := range unreachable {
+		lower := r.Want - r.Want%m.Count
+		fmt.Fprintf(&out, "; %d is not a multiple of %d: use ", r.Want, m.Count)
+		if lower > 0 {
+			fmt.Fprintf(&out, "%d or ", lower)
+		}
+		fmt.Fprintf(&out, "%d members", lower+m.Count)
+	}
+	if len(unreachable) > 0 { // the capacity does not matter
+		return Clip(out.String() + ".")
 	}
 	verb := "has capacity for"
 	if s.AtMost {
@@ -88,9 +100,6 @@ func Sentence(s place.Shortage) string {
 	for _, shortage := range s.MinResourcesBeyondPods {
 		out.WriteString("; " + shortage)
 	}
-	for _, m := range s.UnreachableMultiples(r) {
-		fmt.Fprintf(&out, "; %d is not a multiple of podCountMultiple %d (%s)", r.Want, m.Count, m.Layer)
-	}
 	out.WriteString(otherReasons(r))
 	return Clip(out.String() + ".")
 }
@@ -133,7 +142,7 @@ func splitSentence(locations []place.RunningIn, layer string) string {
 	var domains, outside []string
 	for i, d := range locations {
 		if i < maxDomains {
-			domains = append(domains, fmt.Sprintf("%s (%s)", clipPath(d.DomainPath), nameText(d.Members)))
+			domains = append(domains, fmt.Sprintf("%s (%s)", clipPath(d.DomainPath), FirstNames(d.Members)))
 		}
 		if i > 0 {
 			outside = append(outside, d.Members...)
@@ -145,11 +154,11 @@ func splitSentence(locations []place.RunningIn, layer string) string {
 	}
 	return fmt.Sprintf("The members must share one %s domain, but run in %s%s. Delete the members outside of %s (%s), so that they are "+
 		"recreated there; more nodes do not help.",
-		layer, strings.Join(domains, ", "), suffix, clipPath(locations[0].DomainPath), nameText(outside))
+		layer, strings.Join(domains, ", "), suffix, clipPath(locations[0].DomainPath), FirstNames(outside))
 }
 
-// nameText lists the first names, and counts the rest.
-func nameText(names []string) string {
+// FirstNames lists the first three names, and counts the rest.
+func FirstNames(names []string) string {
 	const maxNames = 3
 	if n := len(names) - maxNames; n > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), n)
@@ -187,7 +196,7 @@ func otherReasons(r *plan.Refusal) (out string) {
 		out += "; the members that run are in several domains of " + r.Layer
 	}
 	if r.Dependent {
-		out += "; its members have affinity or spread rules among themselves, and do not fit together"
+		out += "; the members' affinity or spread rules among themselves also limit the placement"
 	}
 	if r.Incomplete {
 		out += "; not all ways were tried"
@@ -201,7 +210,7 @@ const maxLacks = 4
 // barrierWords describe the pods that may not be evicted.
 var barrierWords = map[eligible.Barrier]string{
 	eligible.PriorityAbove: "pods of equal or higher priority",
-	eligible.QuotaProtects: "pods within the fair share of their quota",
+	eligible.QuotaProtects: "pods that quotas protect",
 	eligible.Protected:     "pods with a label that forbids eviction",
 }
 

@@ -56,7 +56,7 @@ func TestSentence(t *testing.T) {
 		{ // the holder of reserved nodes and the used nodes are always named; a long name loses its front
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 2 have their free capacity reserved for …" +
 				strings.Repeat("x", 160) +
-				" and 7 others, 4 are used by pods within the fair share of their quota).",
+				" and 7 others, 4 are used by pods that quotas protect).",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"Insufficient a": 9, "Insufficient b": 8, "Insufficient c": 7, "Insufficient d": 6},
 				ReservedNodes: place.NodesReserved{Nodes: 2, Holder: "gang default/" + strings.Repeat("x", 253), OtherHolders: 7},
@@ -98,7 +98,7 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{ // fewer may have room
-			"Needs 3 in multiples of 5 a BlockLayer in one BlockLayer domain; none has capacity for the smallest multiple.",
+			"Needs 3 in one BlockLayer domain, in multiples of 5 for each BlockLayer domain; none has capacity for the smallest multiple.",
 			place.Shortage{
 				Plan: &plan.Refusal{
 					Want: 3, Layer: "BlockLayer", Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 5}}, Domains: []plan.Offer{{Path: "b"}},
@@ -107,7 +107,7 @@ func TestSentence(t *testing.T) {
 		},
 		{"Needs 2 in one BlockLayer domain; no node is in one.", place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer"}}},
 		{
-			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is capacity for 3.",
+			"Needs 3 in the cluster, in multiples of 2 for each BlockLayer domain; there is capacity for 3.",
 			place.Shortage{
 				Plan: &plan.Refusal{
 					Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}},
@@ -115,8 +115,7 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{
-			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is capacity for 3; " +
-				"3 is not a multiple of podCountMultiple 2 (BlockLayer).",
+			"Needs 3 in the cluster, in multiples of 2 for each BlockLayer domain; 3 is not a multiple of 2: use 2 or 4 members.",
 			place.Shortage{
 				Fresh: true,
 				Plan: &plan.Refusal{
@@ -189,8 +188,8 @@ func TestSentence(t *testing.T) {
 		},
 		{
 			"Needs 4 in the cluster; there is capacity for at least 3; each gang must be in one BlockLayer domain; " +
-				"g needs 3 in one domain of BlockLayer, best is b with 2; " +
-				"at least 2 of 3 gangs must start, each whole; its members have affinity or spread rules among themselves, and do not fit together.",
+				"g needs 3 in one domain of BlockLayer, the best, b, has capacity for 2; " +
+				"at least 2 of 3 gangs must start, each whole; the members' affinity or spread rules among themselves also limit the placement.",
 			place.Shortage{Plan: &plan.Refusal{
 				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.DeeperSets{
 					{Layer: "BlockLayer", Gangs: 1, Sets: 2, Every: true},
@@ -201,10 +200,10 @@ func TestSentence(t *testing.T) {
 			}},
 		},
 		{ // no member was put anywhere
-			"Needs 16 in multiples of 3 a BlockLayer in the cluster; 16 is not a multiple of podCountMultiple 3 (BlockLayer); " +
-				"its members have affinity or spread rules among themselves, and do not fit together.",
+			"Needs 15 in the cluster, in multiples of 3 for each BlockLayer domain; " +
+				"the members' affinity or spread rules among themselves also limit the placement.",
 			place.Shortage{Fresh: true, Plan: &plan.Refusal{
-				Want: 16, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 15}}, Multiple: []plan.Multiple{
+				Want: 15, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 15}}, Multiple: []plan.Multiple{
 					{Layer: "BlockLayer", Count: 3},
 				}, Dependent: true,
 			}},
