@@ -289,6 +289,11 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		names = append(names, p.Name)
 	}
 	w.say(groupKey(group) + " evicts " + strings.Join(names, " "))
+	for _, p := range gone {
+		if w.members[p.Name] != "" { // what runs of its gang is less, so members whose bindings were lost may be planned again
+			w.forgetLost(w.groupOf(w.members[p.Name]))
+		}
+	}
 	var members []*v1.Pod
 	lowest := int32(1 << 30)
 	for _, name := range group {

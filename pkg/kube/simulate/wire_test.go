@@ -371,6 +371,15 @@ func (w *world) settledGround() {
 	w.loose = false
 }
 
+// forgetLost forgets the lost bindings of a group.
+func (w *world) forgetLost(group []string) {
+	for _, p := range w.pods {
+		if slices.Contains(group, w.members[p.Name]) {
+			delete(w.lost, p.UID)
+		}
+	}
+}
+
 // onlyLate reports whether all these victims were chosen earlier: an eviction request was lost, and is sent
 // again, whatever capacity is free since.
 func (w *world) onlyLate(pods []*v1.Pod) bool {
