@@ -57,6 +57,26 @@ func (w *world) half(name string) bool {
 	return p != nil && w.halves[p.UID]
 }
 
+// forgetHalves is called after a restart. Partly evicted groups run on if no preemptor waits for a node of theirs: a new process cannot know
+// what they were evicted for (a known issue).
+func (w *world) forgetHalves() {
+	awaited := map[string]bool{} // by node
+	for _, p := range w.pods {
+		if node := p.Status.NominatedNodeName; node != "" && p.Spec.NodeName == "" && (w.members[p.Name] == "" || w.placeOf(p) == node) {
+			awaited[node] = true
+		}
+	}
+	for _, group := range w.groups() {
+		stay := w.stay(group)
+		if slices.ContainsFunc(stay, func(p *v1.Pod) bool { return w.halves[p.UID] && awaited[p.Spec.NodeName] }) {
+			continue
+		}
+		for _, p := range stay {
+			delete(w.halves, p.UID)
+		}
+	}
+}
+
 // starts reports whether a pod's group was being started: some members are bound, and further members have
 // nodes that are not seen here. The group is one victim, since a part of it must not remain. So is a group
 // that had started and lost members, if no object says so and the scheduler process that knew it has ended.

@@ -448,6 +448,7 @@ func (w *world) restart() error {
 	if err := w.s.waitReady(w.ctx); err != nil {
 		return err
 	}
+	w.forgetHalves()
 	return w.look()
 }
 
