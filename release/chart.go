@@ -38,7 +38,7 @@ func (r *release) writeChart(name string) error {
 			e.data = appVersionLine.ReplaceAll(e.data, fmt.Appendf(nil, "appVersion: %q", r.image[strings.LastIndex(r.image, ":")+1:]))
 		case path.Join(name, "values.yaml"):
 			repository := r.image[:strings.LastIndex(r.image, ":")]
-			e.data = bytes.Replace(e.data, []byte("  repository: muster-scheduler\n"), []byte("  repository: "+repository+"\n"), 1)
+			e.data = bytes.Replace(e.data, []byte("  repository: \"\"\n"), []byte("  repository: "+repository+"\n"), 1)
 		}
 	}
 	return r.packed(fmt.Sprintf("%s-%s.tgz", name, chartVersion(r.version)), entries)

@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,7 +24,7 @@ const deployment = "Deployment muster-system/muster-scheduler"
 
 func TestLint(t *testing.T) {
 	for _, chart := range []string{"muster", "muster-crds"} {
-		out, errs, err := helm(t, "lint", "--strict", "--kube-version=1.34.0", chart)
+		out, errs, err := helm(t, append([]string{"lint", "--strict", "--kube-version=1.34.0", chart}, anImage[chart]...)...)
 		require.NoError(t, err, out+errs)
 	}
 }
@@ -39,6 +40,35 @@ func (o object) text(t *testing.T) string {
 // hash is what kustomize adds to the name of a ConfigMap, so that another configuration means other
 // pods; the chart writes a checksum into the pods.
 var hash = regexp.MustCompile(`muster-scheduler-config-[a-z0-9]{10}\b`)
+
+// withoutStandard removes the labels that only Helm's objects have.
+func (o object) withoutStandard() object {
+	for _, path := range [][]string{
+		{"metadata"}, {"spec", "template", "metadata"}, {"spec", "selector", "matchLabels"}, {"spec", "podSelector", "matchLabels"},
+	} {
+		of, _ := o.at(path...).(map[string]any)
+		labels := of
+		if path[len(path)-1] == "metadata" {
+			labels, _ = of["labels"].(map[string]any)
+		}
+		for _, l := range []string{"instance", "managed-by", "part-of", "version"} {
+			delete(labels, "app.kubernetes.io/"+l)
+		}
+		delete(labels, "helm.sh/chart")
+		if path[0] == "metadata" { // the others are selectors, or selected
+			delete(labels, "app.kubernetes.io/name")
+			if len(labels) == 0 {
+				delete(of, "labels")
+			}
+		}
+	}
+	if spec, ok := o["spec"].(map[string]any); ok && o["kind"] == "Deployment" {
+		delete(spec, "revisionHistoryLimit") // the chart has Kubernetes' default as a value
+		spread := o.at("spec", "template", "spec", "topologySpreadConstraints").([]any)[0].(map[string]any)
+		delete(object(spread).at("labelSelector", "matchLabels").(map[string]any), "app.kubernetes.io/instance")
+	}
+	return o
+}
 
 // TestSameAsKustomize: object by object.
 func TestSameAsKustomize(t *testing.T) {
@@ -64,10 +94,10 @@ func TestSameAsKustomize(t *testing.T) {
 				}
 				got, ok := ours[want.name()]
 				require.True(t, ok, "the chart lacks %s", want.name())
-				require.Equal(t, want.text(t), got.text(t), want.name())
+				require.Equal(t, want.withoutStandard().text(t), got.withoutStandard().text(t), want.name())
 				delete(ours, want.name())
 			}
-			require.Empty(t, ours, "the chart has more")
+			require.Equal(t, []string{"Pod muster-system/muster-scheduler-test"}, keys(ours), "the chart has more")
 		})
 	}
 }
@@ -125,6 +155,54 @@ func TestValues(t *testing.T) {
 			func(all map[string]object) any { return container(all)["image"] }, "muster-scheduler@sha256:" + strings.Repeat("a", 64),
 		},
 		{"extraArgs={--v=3}", func(all map[string]object) any { return container(all)["args"].([]any)[4] }, "--v=3"},
+		{"logLevel=4", func(all map[string]object) any { return container(all)["args"].([]any)[4] }, "--v=4"},
+		{"extraEnv[0].name=A", func(all map[string]object) any { return container(all)["env"].([]any)[1] }, map[string]any{"name": "A"}},
+		{"extraVolumes[0].name=a", func(all map[string]object) any {
+			return all[deployment].at("spec", "template", "spec", "volumes").([]any)[1]
+		}, map[string]any{"name": "a"}},
+		{"extraVolumeMounts[0].name=a,extraVolumeMounts[0].mountPath=/a", func(all map[string]object) any {
+			return container(all)["volumeMounts"].([]any)[1]
+		}, map[string]any{"name": "a", "mountPath": "/a"}},
+		{"readinessProbe.periodSeconds=9", func(all map[string]object) any { return container(all).at("readinessProbe", "periodSeconds") }, 9.0},
+		{"livenessProbe.periodSeconds=9", func(all map[string]object) any { return container(all).at("livenessProbe", "periodSeconds") }, 9.0},
+		{"revisionHistoryLimit=3", func(all map[string]object) any { return all[deployment].at("spec", "revisionHistoryLimit") }, 3.0},
+		{ // OpenShift's restricted-v2 assigns both
+			"podSecurityContext.runAsUser=null,podSecurityContext.runAsGroup=null",
+			func(all map[string]object) any {
+				return all[deployment].at("spec", "template", "spec", "securityContext")
+			},
+			map[string]any{"runAsNonRoot": true, "seccompProfile": map[string]any{"type": "RuntimeDefault"}},
+		},
+		{"securityContext.privileged=false", func(all map[string]object) any { return container(all).at("securityContext", "privileged") }, false},
+		{"serviceAccount.create=false", func(all map[string]object) any { return standard - len(all) }, 1},
+		{
+			"serviceAccount.create=false", func(all map[string]object) any {
+				return all["ClusterRoleBinding /muster-scheduler"].at("subjects").([]any)[0].(map[string]any)["name"]
+			}, "default",
+		},
+		{
+			"serviceAccount.name=mine", func(all map[string]object) any {
+				return all[deployment].at("spec", "template", "spec", "serviceAccountName").(string) + " " +
+					all["ServiceAccount muster-system/mine"].at("metadata", "name").(string)
+			}, "mine mine",
+		},
+		{"rbac.create=false", func(all map[string]object) any { return strings.Contains(strings.Join(keys(all), " "), "Role") }, false},
+		{
+			"serviceMonitor.enabled=true,serviceMonitor.authorization.credentials.name=s", func(all map[string]object) any {
+				endpoint := all["ServiceMonitor muster-system/muster-scheduler"].at("spec", "endpoints").([]any)[0].(map[string]any)
+				return []any{endpoint["bearerTokenFile"], endpoint["authorization"]}
+			}, []any{nil, map[string]any{"credentials": map[string]any{"name": "s"}}},
+		},
+		{
+			"prometheusRule.enabled=true,prometheusRule.thresholds.MusterGangWaits=7200,prometheusRule.runbookURL=https://r", func(all map[string]object) any {
+				rule := all["PrometheusRule muster-system/muster-scheduler"].at("spec", "groups").([]any)[0].(map[string]any)["rules"].([]any)[0]
+				return object(rule.(map[string]any)).at("annotations", "runbook_url").(string) + " " +
+					regexp.MustCompile(`> .*`).FindString(rule.(map[string]any)["expr"].(string))
+			}, "https://r#mustergangwaits > 7200",
+		},
+		{"schedulerNames={a}", func(all map[string]object) any {
+			return all["Pod muster-system/muster-scheduler-test"].at("spec", "schedulerName")
+		}, "a"},
 		{"resources.requests.memory=1Gi", memory, "1Gi"},
 		{
 			"resources.limits.memory=2Gi", func(all map[string]object) any { return container(all).at("resources", "limits") },
@@ -149,7 +227,7 @@ func TestValues(t *testing.T) {
 		{"podAnnotations.a=b", func(all map[string]object) any {
 			return all[deployment].at("spec", "template", "metadata", "annotations", "a")
 		}, "b"},
-		{"replicas=1", func(all map[string]object) any { return all["PodDisruptionBudget muster-system/muster-scheduler"] }, object(nil)},
+		{"replicaCount=1", func(all map[string]object) any { return all["PodDisruptionBudget muster-system/muster-scheduler"] }, object(nil)},
 		{"policies.keys=false", func(all map[string]object) any { return standard - len(all) }, 2},
 		{"sources.grove=false", func(all map[string]object) any { return standard - len(all) }, 2},
 		{"networkPolicy.enabled=false", func(all map[string]object) any { return standard - len(all) }, 1},
@@ -184,6 +262,80 @@ func TestValues(t *testing.T) {
 	} {
 		require.Equal(t, c.want, c.shows(render(t, "muster", "--set="+c.values)), c.values)
 	}
+}
+
+// TestTwoReleases: no object of a second release has the name of one of the first release, and each refers to its own.
+func TestTwoReleases(t *testing.T) {
+	everything := "--set=image.repository=muster-scheduler,serviceMonitor.enabled=true,prometheusRule.enabled=true,dashboard.enabled=true"
+	first := render(t, "muster", everything)
+	for _, release := range []struct{ name, values, full string }{
+		{"canary", "schedulerNames={canary}", "canary-muster-scheduler"},
+		{"my-muster-scheduler", "schedulerNames={canary}", "my-muster-scheduler"},
+		{"canary", "schedulerNames={canary},nameOverride=gangs", "canary-gangs"},
+		{"canary", "schedulerNames={canary},fullnameOverride=gangs", "gangs"},
+	} {
+		out, errs, err := helm(t, "template", release.name, "muster", "--namespace=muster-system", "--kube-version=1.34.0", everything,
+			"--set="+release.values)
+		require.NoError(t, err, errs)
+		second := objects(t, out)
+		require.Len(t, second, len(first))
+		for name, o := range second {
+			require.NotContains(t, first, name)
+			require.True(t, strings.HasPrefix(o.at("metadata", "name").(string), release.full), name)
+			for _, ref := range [][]string{{"roleRef", "name"}, {"spec", "policyName"}} {
+				if to, ok := o.at(ref...).(string); ok && to != "extension-apiserver-authentication-reader" {
+					require.True(t, strings.HasPrefix(to, release.full), "%s refers to %s", name, to)
+				}
+			}
+			require.Equal(t, release.name, o.at("metadata", "labels", "app.kubernetes.io/instance"), name)
+		}
+		pods := second["Deployment muster-system/"+release.full]
+		require.Equal(t, release.full, pods.at("spec", "template", "spec", "serviceAccountName"))
+		require.Equal(t, release.name, pods.at("spec", "selector", "matchLabels", "app.kubernetes.io/instance"))
+		require.Contains(t, out, "--leader-elect-resource-name="+release.full+"\n")
+		require.Contains(t, out, "  resourceNames:\n  - "+release.full+"\n", "the Lease that it may write")
+	}
+}
+
+// TestImageIsNeeded: no registry has an image, so one must be named.
+func TestImageIsNeeded(t *testing.T) {
+	_, errs, err := helm(t, "template", "muster", "muster", "--kube-version=1.34.0")
+	require.Error(t, err)
+	require.Contains(t, errs, "image.repository: no registry has an image of Muster yet: build one with \"make image IMAGE=REGISTRY/muster-scheduler:TAG\"")
+}
+
+// TestThresholds: the values are the limits of the rules that Prometheus tests.
+func TestThresholds(t *testing.T) {
+	rules, err := monitoring.Rules()
+	require.NoError(t, err)
+	var spec struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr string
+				Annotations map[string]string
+			}
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(rules, &spec))
+	limit := regexp.MustCompile(`> ([0-9.]+)$`)
+	want := map[string]string{}
+	for _, rule := range spec.Groups[0].Rules {
+		require.Contains(t, rule.Annotations["runbook_url"], "#"+strings.ToLower(rule.Alert))
+		if m := limit.FindStringSubmatch(rule.Expr); m != nil {
+			want[rule.Alert] = m[1]
+		}
+	}
+	var values struct {
+		PrometheusRule struct{ Thresholds map[string]json.Number }
+	}
+	data, err := os.ReadFile("muster/values.yaml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(data, &values))
+	got := map[string]string{}
+	for alert, number := range values.PrometheusRule.Thresholds {
+		got[alert] = number.String()
+	}
+	require.Equal(t, want, got)
 }
 
 // TestMemory: the table of docs/performance.md is what the chart asks for.
@@ -237,7 +389,7 @@ func TestPresets(t *testing.T) {
 		var want object
 		require.NoError(t, yaml.Unmarshal(data, &want))
 		got := render(t, "muster", "--show-only=templates/manifests.yaml", "--set=topology.preset="+strings.TrimSuffix(f.Name(), ".yaml"))
-		require.Equal(t, want, got["ClusterNetworkTopology /default"], f.Name())
+		require.Equal(t, want, got["ClusterNetworkTopology /default"].withoutStandard(), f.Name())
 	}
 }
 
@@ -292,8 +444,8 @@ func TestConfiguration(t *testing.T) {
 // TestBadValues: the message names the field, and often the supported values.
 func TestBadValues(t *testing.T) {
 	for _, c := range []struct{ chart, values, want string }{
-		{"muster", "replicas=two", "'/replicas': got string, want integer"},
-		{"muster", "replicas=0", "'/replicas': minimum: got 0, want 1"},
+		{"muster", "replicaCount=two", "'/replicaCount': got string, want integer"},
+		{"muster", "replicaCount=0", "'/replicaCount': minimum: got 0, want 1"},
 		{"muster", "replica=2", "additional properties 'replica' not allowed"},
 		{"muster", "image.name=x", "'/image': additional properties 'name' not allowed"},
 		{"muster", "image.digest=sha256:12", "'/image/digest': 'sha256:12' does not match pattern"},
@@ -340,6 +492,11 @@ func TestBadValues(t *testing.T) {
 		{"muster", "serviceMonitor.interval=null", "'/serviceMonitor': missing property 'interval'"},
 		{"muster", "coschedulingArgs=null", "missing property 'coschedulingArgs'"},
 		{"muster", "config=null", "missing property 'config'"},
+		{"muster", "serviceAccount=null", "missing property 'serviceAccount'"},
+		{"muster", "rbac.create=yes", "'/rbac/create': got string, want boolean"},
+		{"muster", "fullnameOverride=A", "'/fullnameOverride': 'A' does not match pattern"},
+		{"muster", "logLevel=11", "'/logLevel': maximum: got 11, want 10"},
+		{"muster", "prometheusRule.thresholds.MusterGangWait=1", "'/prometheusRule/thresholds': additional properties 'MusterGangWait' not allowed"},
 		{"muster", "labels=null", "missing property 'labels'"},
 		{"muster", "policies.keys=null", "'/policies': missing property 'keys'"},
 		{"muster", "sources.job=null", "'/sources': missing property 'job'"},
@@ -369,7 +526,7 @@ func TestBadValues(t *testing.T) {
 		require.Error(t, err, c.values)
 		require.Contains(t, errs, c.want, c.values)
 		// What a template refuses "helm lint" only tells; what the schema refuses fails there, too.
-		out, told, err := helm(t, "lint", "--kube-version=1.34.0", c.chart, "--set="+c.values)
+		out, told, err := helm(t, slices.Concat([]string{"lint", "--kube-version=1.34.0", c.chart}, anImage[c.chart], []string{"--set=" + c.values})...)
 		require.Contains(t, out+told, c.want, c.values)
 		require.Equal(t, strings.Contains(errs, "don't meet the specifications of the schema"), err != nil, c.values)
 	}

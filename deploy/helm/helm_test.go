@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -73,10 +74,13 @@ func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return out.String(), errs.String(), err
 }
 
+// anImage is the value that a chart has no default for.
+var anImage = map[string][]string{"muster": {"--set=image.repository=muster-scheduler"}}
+
 // template renders a chart; the oldest Kubernetes that it is for.
 func template(t *testing.T, chart string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	return helm(t, append([]string{"template", chart, chart, "--namespace=muster-system", "--kube-version=1.34.0"}, args...)...)
+	return helm(t, slices.Concat([]string{"template", chart, chart, "--namespace=muster-system", "--kube-version=1.34.0"}, anImage[chart], args)...)
 }
 
 // An object is one as YAML has it.

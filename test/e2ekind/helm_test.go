@@ -30,7 +30,7 @@ func releases(w *world) {
 
 	began := time.Now()
 	w.helm("install", "muster-crds", chart("muster-crds"))
-	w.helm("install", "muster", chart("muster"), "--namespace="+system, "--create-namespace", "--set=image.tag=dev", "--wait",
+	w.helm("install", "muster", chart("muster"), "--namespace="+system, "--create-namespace", "--set=image.repository=muster-scheduler,image.tag=dev", "--wait",
 		"--timeout=120s")
 	w.kubectl("label", "namespace", system, "pod-security.kubernetes.io/enforce=restricted")
 	w.say("helm install: two replicas ready after %.1f s", time.Since(began).Seconds())

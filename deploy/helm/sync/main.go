@@ -1,10 +1,11 @@
 // Command sync copies what the charts have in common with manifests/ and monitoring/ into their folders, where
-// Helm packages it: a link would not be. Run it with "make generate".
+// Helm packages it: a link would not be. It also writes the charts' README files. Run it with "make generate".
 //
 // It knows which folder belongs to which chart, and nothing of what the files say.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -34,7 +35,7 @@ var copies = []struct {
 func main() {
 	charts := flag.String("o", "deploy/helm", "`FOLDER` of the charts")
 	flag.Parse()
-	if err := sync(*charts); err != nil {
+	if err := errors.Join(sync(*charts), writeReadmes(*charts)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -62,6 +63,20 @@ func sync(charts string) error {
 			if err := os.WriteFile(filepath.Join(folder, path.Base(file)), data, 0o644); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// writeReadmes writes the README.md of each chart.
+func writeReadmes(charts string) error {
+	for chart := range readmes {
+		text, err := readme(filepath.Join(charts, chart))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(charts, chart, "README.md"), []byte(text), 0o644); err != nil {
+			return err
 		}
 	}
 	return nil

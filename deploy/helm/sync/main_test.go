@@ -17,6 +17,21 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// TestReadme: what a README.md says of values is what values.yaml says, and a value without a comment is an error.
+func TestReadme(t *testing.T) {
+	for chart := range readmes {
+		want, err := readme("../" + chart)
+		require.NoError(t, err)
+		got, err := os.ReadFile("../" + chart + "/README.md")
+		require.NoError(t, err)
+		require.Equal(t, want, string(got), "run make generate")
+	}
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(folder+"/values.yaml", []byte("# Above.\na: 1\nb: {}\n"), 0o600))
+	_, err := readme(folder)
+	require.ErrorContains(t, err, "b has no comment")
+}
+
 func read(t *testing.T, folder string) map[string]string {
 	all := map[string]string{}
 	require.NoError(t, fs.WalkDir(os.DirFS(folder), ".", func(file string, d fs.DirEntry, err error) error {
