@@ -4,6 +4,7 @@ package operate
 import (
 	"bytes"
 	"flag"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/muster-scheduler/muster/pkg/cli"
+)
+
+// What a line of a block may be, or name.
+var (
+	command      = regexp.MustCompile(`^\s*(kubectl muster|musterctl|bin/musterctl) ([^|>&]+)`)
+	target       = regexp.MustCompile(`^\s*make ([a-z-]+)`)
+	inRepository = regexp.MustCompile(`\b(deploy|manifests|docs)/[a-z0-9./-]+\b`)
 )
 
 // commandLine is what a console block begins with.
@@ -69,17 +77,17 @@ func transcripts(t *testing.T, page, text string) (now string, ran int) {
 		var end bool
 		block, rest, end = strings.Cut(block, "```")
 		require.True(t, end, "%s: a block that does not end", page)
-		command, _, _ := strings.Cut(block, "\n")
-		m := commandLine.FindStringSubmatch(command)
-		require.NotNil(t, m, "%s: %s", page, command)
+		first, _, _ := strings.Cut(block, "\n")
+		m := commandLine.FindStringSubmatch(first)
+		require.NotNil(t, m, "%s: %s", page, first)
 		args := strings.Fields(strings.Replace(m[2], " --from-cluster", "", 1)) // for which the file stands
 		if !slices.Contains(args, "-f") {
 			args = append(args, "-f", "test/operate/cluster.yaml")
 		}
 		var said, errs bytes.Buffer
 		code := cli.Main(t.Context(), args, &said, &errs)
-		require.Zero(t, code, "%s: %s: %s", page, command, errs.String())
-		out.WriteString("```console\n" + command + "\n" + said.String() + "```")
+		require.Zero(t, code, "%s: %s: %s", page, first, errs.String())
+		out.WriteString("```console\n" + first + "\n" + said.String() + "```")
 	}
 }
 
@@ -96,6 +104,40 @@ func TestAlerts(t *testing.T) {
 		return names
 	}
 	require.Equal(t, names(rules, `alert: (\w+)`), names(text, `(?m)^## (Muster\w+)$`))
+}
+
+// TestCommandLines: musterctl knows the flags of each command in the docs' other blocks, and the Makefile its targets. The
+// files of the repository that blocks name exist.
+func TestCommandLines(t *testing.T) {
+	t.Chdir("../..")
+	makefile, err := os.ReadFile("Makefile")
+	require.NoError(t, err)
+	commands := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for i, block := range strings.Split(string(text), "```") {
+			if i%2 == 0 || strings.HasPrefix(block, "console\n") {
+				continue
+			}
+			for _, line := range strings.Split(block, "\n") {
+				line, _, _ = strings.Cut(line, " #")
+				if m := command.FindStringSubmatch(line); m != nil {
+					commands++
+					var errs bytes.Buffer
+					require.Zero(t, cli.Main(t.Context(), append(strings.Fields(m[2]), "--help"), io.Discard, &errs), "%s: %s: %s", page, line, errs.String())
+				}
+				if m := target.FindStringSubmatch(line); m != nil {
+					require.Contains(t, string(makefile), "\n"+m[1]+":", "%s: %s", page, line)
+				}
+				for _, m := range inRepository.FindAllString(line, -1) {
+					_, err := os.Stat(m)
+					require.NoError(t, err, "%s: %s", page, line)
+				}
+			}
+		}
+	}
+	require.Greater(t, commands, 30)
 }
 
 // TestMessages: the parts of messages that the page explains are in the source, in alphabetical order.
