@@ -86,7 +86,7 @@ func transcripts(t *testing.T, page, text string) (now string, ran int) {
 		}
 		var said, errs bytes.Buffer
 		code := cli.Main(t.Context(), args, &said, &errs)
-		require.Zero(t, code, "%s: %s: %s", page, first, errs.String())
+		require.False(t, code != 0 && said.Len() == 0, "%s: %s: no answer: %s", page, first, errs.String())
 		out.WriteString("```console\n" + first + "\n" + said.String() + "```")
 	}
 }
