@@ -200,7 +200,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestPageValues: the chart takes the values that the pages for administrators print.
+// TestPageValues: the chart takes the values that the pages for administrators and the README print.
 func TestPageValues(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/admins/*.md")
 	require.NoError(t, err)
@@ -221,6 +221,14 @@ func TestPageValues(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, rendered, 3)
+
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	m := regexp.MustCompile(`helm install muster deploy/helm/muster .*(--set \S+)\n`).FindStringSubmatch(string(readme))
+	require.NotNil(t, m)
+	out, errs, err := template(t, "muster", strings.Fields(m[1])...)
+	require.NoError(t, err, errs)
+	require.Contains(t, out, "registry.example/muster-scheduler:v0.1.0")
 }
 
 // TestLabelsAndNamespace: of every object; nothing is left of the namespace that manifests/ names.
