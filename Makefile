@@ -122,7 +122,7 @@ words: ## pages, comments and messages by the rules of tools/words, with Vale
 house: ## how large and how tangled the source is: figures, limits and targets
 	@$(GO) run ./test/house/report
 
-cases: ## the cases that must hold, by number: docs/cases.md; which are open
+cases: ## the cases that must hold, by number: docs/contributing/cases.md; which are open
 	@$(GO) test -count=1 -v -run '^TestCases$$' ./test/cases
 
 # One package at a time: their tests wait for conditions, which others would delay.
@@ -140,8 +140,8 @@ bench-devices: build ## GPUs by ResourceClaims, on 512 nodes: pods a second besi
 bench-quick: build ## the same on 1,024 nodes, in about two minutes
 	$(GO) run ./test/perf -nodes 1024 -shapes 32x8,8x64 -running=false -contenders floor,stock,stock-pinned,muster
 
-bench-quality: build ## how well gangs are placed, beside the stock scheduler's and Koordinator's: whole, near, with few victims; remakes docs/quality.md; about three quarters of an hour
-	$(GO) run ./test/quality -check muster -json bench-quality.json -svg docs/quality.svg -page docs/quality.md
+bench-quality: build ## how well gangs are placed, beside the stock scheduler's and Koordinator's: whole, near, with few victims; remakes docs/measurements/quality.md; about three quarters of an hour
+	$(GO) run ./test/quality -check muster -json bench-quality.json -svg docs/measurements/quality.svg -page docs/measurements/quality.md
 
 bench-quality-quick: build ## the same in about five minutes, with the stock scheduler alone; fails on a partial gang, a broken Must or a needless victim of Muster's
 	$(GO) run ./test/quality -for 12s -seeds 1 -contenders stock,muster -check muster
@@ -155,7 +155,7 @@ bench-churn: build ## what 200 gangs cost that do not fit, while pods come and g
 bench-core: ## benchmarks of the core
 	$(GO) test -run '^$$' -bench . -benchmem ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/mixed/... ./pkg/evict/... ./pkg/device/...
 
-bench-scale: ## 15,000 nodes with 100 pods on each, 10,000 members, 8 layers: benchstat and growth; see docs/scale.md
+bench-scale: ## 15,000 nodes with 100 pods on each, 10,000 members, 8 layers: benchstat and growth; see docs/measurements/scale.md
 	@rm -f bench-scale.txt
 	set -o pipefail; $(GO) test -run '^$$' -bench . -skip '^BenchmarkExplain$$' -benchmem -benchtime 0.5s -count $(or $(COUNT),6) -timeout 90m ./test/scale | tee bench-scale.txt
 	$(TOOL) benchstat bench-scale.txt

@@ -338,9 +338,9 @@ func TestThresholds(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestMemory: the table of docs/performance.md is what the chart asks for.
+// TestMemory: the table of docs/admins/sizing.md is what the chart asks for.
 func TestMemory(t *testing.T) {
-	text, err := os.ReadFile("../../docs/performance.md")
+	text, err := os.ReadFile("../../docs/admins/sizing.md")
 	require.NoError(t, err)
 	rows := regexp.MustCompile(`(?m)^\| ([0-9,]+) \| ([0-9,]+) \| ([0-9]+Mi) \|`).FindAllStringSubmatch(string(text), -1)
 	require.GreaterOrEqual(t, len(rows), 5)
@@ -350,6 +350,37 @@ func TestMemory(t *testing.T) {
 		require.NoError(t, err, errs)
 		require.Contains(t, out, "memory: "+row[3]+"\n", row[0])
 	}
+}
+
+// TestPageValues: the chart takes the values that the pages for administrators and the README print.
+func TestPageValues(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/admins/*.md")
+	require.NoError(t, err)
+	rendered := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+			block, _, _ = strings.Cut(block, "```")
+			if strings.Contains(block, "kind: ") || filepath.Base(page) == "controller.md" {
+				continue
+			}
+			rendered++
+			file := filepath.Join(t.TempDir(), "values.yaml")
+			require.NoError(t, os.WriteFile(file, []byte(block), 0o600))
+			_, errs, err := template(t, "muster", "--values="+file)
+			require.NoError(t, err, "%s: %s", page, errs)
+		}
+	}
+	require.GreaterOrEqual(t, rendered, 3)
+
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	m := regexp.MustCompile(`helm install muster deploy/helm/muster .*(--set \S+)\n`).FindStringSubmatch(string(readme))
+	require.NotNil(t, m)
+	out, errs, err := template(t, "muster", strings.Fields(m[1])...)
+	require.NoError(t, err, errs)
+	require.Contains(t, out, "registry.example/muster-scheduler:v0.1.0")
 }
 
 // TestLabelsAndNamespace: of every object; nothing is left of the namespace that manifests/ names.

@@ -1,6 +1,6 @@
 // Package acceptance runs the cases of testdata/integrations_acceptance.yaml that need neither a scheduler nor an API
 // server, by their ids: what is built from objects, what backends make of it, and what admission says. The others are
-// held elsewhere: docs/acceptance.md says where.
+// held elsewhere: docs/contributing/acceptance.md says where.
 package acceptance
 
 import (

@@ -1,4 +1,4 @@
-// Package arch keeps the arrows of docs/architecture.md true. Nothing is allowed that
+// Package arch keeps the arrows of docs/contributing/architecture.md true. Nothing is allowed that
 // is not written here: a package that is not listed may not exist.
 package arch
 
@@ -263,17 +263,17 @@ func isKubernetes(imp string) bool {
 	return host == "k8s.io" || host == "sigs.k8s.io"
 }
 
-// TestPicture: the picture in docs/architecture.md names every package, and none that does
+// TestPicture: the picture in docs/contributing/architecture.md names every package, and none that does
 // not exist.
 func TestPicture(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs/contributing/architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(text), "\n```\n")
 	picture, _, found := strings.Cut(rest, "\n```\n")
 	if !found {
-		t.Fatal("docs/architecture.md has no picture")
+		t.Fatal("docs/contributing/architecture.md has no picture")
 	}
 	for _, wrong := range unnamed(picture, slices.Collect(maps.Keys(arrows))) {
 		t.Error(wrong)

@@ -4,13 +4,18 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 var (
 	status = regexp.MustCompile(`^# \d+\. .+\n\nStatus: (accepted|accepted; superseded in part|superseded)(  \nSuperseded by: .+)?\n\n`)
-	link   = regexp.MustCompile(`\]\(([^)#:]+)\)`)
+	link   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+	fence       = regexp.MustCompile("(?ms)^```.*?^```")
+	heading     = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	punctuation = regexp.MustCompile(`[^\p{L}\p{N}\s_-]`)
 )
 
 // TestDecisions: each says whether it holds, and if it does not, what holds in its place.
@@ -30,26 +35,66 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestLinks: what the documents refer to exists.
+// TestLinks: the file and the heading behind each link of a page exist.
 func TestLinks(t *testing.T) {
 	seen := 0
-	for _, glob := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
-		files, err := filepath.Glob(filepath.Join(root, glob))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			for _, m := range link.FindAllStringSubmatch(read(t, file), -1) {
-				seen++
-				if _, err := os.Stat(filepath.Join(filepath.Dir(file), m[1])); err != nil {
-					t.Errorf("%s refers to %s: %v", file, m[1], err)
-				}
+	for _, file := range markdown(t) {
+		for _, m := range link.FindAllStringSubmatch(fence.ReplaceAllString(read(t, file), ""), -1) {
+			if strings.Contains(m[1], ":") {
+				continue
+			}
+			seen++
+			target, heading, _ := strings.Cut(m[1], "#")
+			path := file
+			if target != "" {
+				path = filepath.Join(filepath.Dir(file), target)
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s refers to %s: %v", file, m[1], err)
+			} else if heading != "" && !slices.Contains(anchors(read(t, path)), heading) {
+				t.Errorf("%s refers to %s, and %s has no such heading", file, m[1], path)
 			}
 		}
 	}
-	if seen < 10 {
+	if seen < 100 {
 		t.Errorf("only %d links were found", seen)
 	}
+}
+
+// TestIndex: docs/README.md links to each page. Decisions, measurements and translations have one link each.
+func TestIndex(t *testing.T) {
+	index := read(t, filepath.Join(root, "docs/README.md"))
+	for _, file := range markdown(t) {
+		page, below := strings.CutPrefix(file, filepath.Join(root, "docs")+"/")
+		folder, _, _ := strings.Cut(page, "/")
+		if !below || page == "README.md" || slices.Contains([]string{"decisions", "measurements", "zh-CN"}, folder) {
+			continue
+		}
+		if !strings.Contains(index, "]("+page+")") {
+			t.Errorf("docs/README.md has no link to %s", page)
+		}
+	}
+}
+
+// markdown returns the pages at the root, below docs and in the charts.
+func markdown(t *testing.T) (files []string) {
+	t.Helper()
+	for _, glob := range []string{"*.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md", "deploy/*/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, glob))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	return files
+}
+
+// anchors returns the names by which links find the headings of a page, as GitHub makes them.
+func anchors(text string) (all []string) {
+	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		all = append(all, strings.ReplaceAll(punctuation.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return all
 }
 
 func read(t *testing.T, file string) string {

@@ -1,4 +1,4 @@
-// Package cases checks docs/cases.md: the cases that must hold, by number, and what holds
+// Package cases checks docs/contributing/cases.md: the cases that must hold, by number, and what holds
 // them.
 package cases
 
@@ -105,7 +105,7 @@ func exists(name string) error {
 
 // TestCases: every case is in the table, and what holds it exists.
 func TestCases(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/cases.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs/contributing/cases.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestCases(t *testing.T) {
 // TestAcceptance: what holds the cases of other controllers' gangs exists, and no scenario that is named
 // after one is left out.
 func TestAcceptance(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/acceptance.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs/contributing/acceptance.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // helm installs both charts where nothing of Muster is, changes a value, goes back, and removes them.
-// The release and the namespace are the docs' (docs/install.md).
+// The release and the namespace are the docs' (docs/admins/install.md).
 func helm(w *world) {
 	w.remove()
 	w.kubectl(append([]string{"delete", "crd", "--ignore-not-found", "--wait", "--timeout=60s"}, crds...)...)

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
-// guide is the section of docs/install.md that leads from a clone to a gang.
+// guide is the section of docs/getting-started/kind.md that leads from a clone to a gang.
 const guide = "From a clone to a gang, on kind"
 
 // section is the text between a heading of second rank and the next.
@@ -43,7 +43,7 @@ func fenced(text string) (blocks []string, prose string) {
 // TestGuideIsShort: reading it and typing all of it takes less than ten minutes.
 func TestGuideIsShort(t *testing.T) {
 	const words, keys = 200, 200 // a minute
-	blocks, prose := fenced(section(t, "docs/install.md", guide))
+	blocks, prose := fenced(section(t, "docs/getting-started/kind.md", guide))
 	require.GreaterOrEqual(t, len(blocks), 4)
 	read := float64(len(strings.Fields(prose))) / words
 	typed := float64(len(strings.Join(blocks, "\n"))) / keys
@@ -57,7 +57,7 @@ func TestFenced(t *testing.T) {
 	require.Equal(t, []string{"a", "d"}, strings.Fields(prose))
 }
 
-// newOperator types what docs/install.md prints, as it is printed, and sees a gang run. Three things differ
+// newOperator types what docs/getting-started/kind.md prints, as it is printed, and sees a gang run. Three things differ
 // from what a reader has: the address of the project is this folder; "kind create cluster" finds the
 // cluster of these steps made, with the nodes that it names or more; and kind's other commands mean that.
 func newOperator(w *world) {
@@ -82,7 +82,7 @@ func newOperator(w *world) {
 		w.kubectlLater("label", "nodes", "--all", "network.topology.nvidia.com/spine-")
 		w.kubectlLater("delete", "-k", filepath.Join(root, "deploy/base"), "--ignore-not-found", "--wait", "--timeout=120s")
 	})
-	blocks, _ := fenced(section(w.T, "docs/install.md", guide))
+	blocks, _ := fenced(section(w.T, "docs/getting-started/kind.md", guide))
 	script := "set -eo pipefail\n"
 	for i, block := range blocks {
 		script += fmt.Sprintf("%s\necho \"# block %d: $SECONDS s since the first\" >&2\n", block, i+1)

@@ -1,5 +1,5 @@
 // Package extend builds a scheduler of your own: Muster with one source, one check, one ledger and one preference that
-// Muster does not have. Copy from each file; scheduler/main.go makes the program. docs/extend.md explains them.
+// Muster does not have. Copy from each file; scheduler/main.go makes the program. docs/contributing/extend.md explains them.
 package extend
 
 import (

@@ -21,7 +21,7 @@ func TestEachGangEnds(t *testing.T) {
 	}
 }
 
-// TestDrawing: what docs/quotas.md shows is what the command draws.
+// TestDrawing: what docs/measurements/fairness.md shows is what the command draws.
 func TestDrawing(t *testing.T) {
 	is, err := os.ReadFile("../../docs/measurements/fairness.svg")
 	require.NoError(t, err)

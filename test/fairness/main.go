@@ -1,5 +1,5 @@
 // Fairness plays a random trace of three teams and their gangs on the core of quotas. It draws what each team used of
-// the cluster, and its fair share. See docs/quotas.md.
+// the cluster, and its fair share. See docs/measurements/fairness.md.
 //
 //	go run ./test/fairness -svg docs/measurements/fairness.svg
 package main

@@ -47,7 +47,7 @@ func figure(name string, now int, b bounds, note string) Figure {
 	return Figure{Name: name, Now: now, Limit: b.Limit, Target: b.Target, Note: note}
 }
 
-// Count returns the figures of the source, in the order of the table. Memories are the owners that docs/architecture.md lists.
+// Count returns the figures of the source, in the order of the table. Memories are the owners that docs/contributing/architecture.md lists.
 func Count(all []*Package, memories []string) []Figure {
 	sum, allLocks, pathLocks := 0, 0, 0
 	for _, p := range all {
@@ -69,7 +69,7 @@ func Count(all []*Package, memories []string) []Figure {
 		figure("victim searches", len(Searches)-len(missing(all, Searches)), searches, "named in test/house/limits.go"),
 		figure(`definitions of "evicted together"`, len(Definitions)-len(missing(all, Definitions)), definitions,
 			"named in test/house/limits.go"),
-		figure("remembered things", len(memories), remembered, "listed in docs/architecture.md"),
+		figure("remembered things", len(memories), remembered, "listed in docs/contributing/architecture.md"),
 		figure("locks", allLocks, locks, ""),
 		figure("locks on the preemption path", pathLocks, preemptionLocks, ""),
 		figure("function fields of elasticquota.Manager", functionFields(all, "pkg/kube/elasticquota", "Manager"), roomFunctions, ""),
@@ -89,20 +89,20 @@ func Check(all []*Package, memories []string) (wrong []string) {
 		wrong = append(wrong, name+" is no longer in the source: delete its line in test/house/limits.go and lower the limit")
 	}
 	for _, name := range unknown(all, memories) {
-		wrong = append(wrong, name+" owns something remembered in docs/architecture.md, and is no longer in the source")
+		wrong = append(wrong, name+" owns something remembered in docs/contributing/architecture.md, and is no longer in the source")
 	}
 	return wrong
 }
 
-// Memories returns the owners of remembered things, as the rows of the table in docs/architecture.md name them.
+// Memories returns the owners of remembered things, as the rows of the table in docs/contributing/architecture.md name them.
 func Memories(root string) (owners []string, err error) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs/contributing/architecture.md"))
 	if err != nil {
 		return nil, err
 	}
 	_, table, found := strings.Cut(string(text), "| what | owner | ends |\n")
 	if !found {
-		return nil, fmt.Errorf("docs/architecture.md has no table of remembered things")
+		return nil, fmt.Errorf("docs/contributing/architecture.md has no table of remembered things")
 	}
 	for line := range strings.Lines(table) {
 		cells := strings.Split(line, "|")

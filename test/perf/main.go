@@ -1,7 +1,7 @@
 // Perf measures how fast a backlog of gangs is bound: by plain requests without any
 // scheduling (the floor), by the stock kube-scheduler in several ways, and by Muster,
 // side by side on one control plane. Or it measures what a backlog costs that does not
-// fit. See docs/performance.md.
+// fit. See docs/measurements/performance.md.
 //
 //	go run ./test/perf -nodes 2048,8192 -json bench.json -svg bench.svg
 //	go run ./test/perf -contenders muster -quotas 500 -rounds 5

@@ -2,7 +2,6 @@
 package readme
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -12,13 +11,10 @@ import (
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/docs/examples"
-	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
@@ -28,10 +24,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// block is the README's YAML block of this kind: the first line with a kind counts.
-func block(t *testing.T, kind string) string {
+// block returns the YAML block of a page with this kind: the first line with a kind counts.
+func block(t *testing.T, page, kind string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../" + page)
 	require.NoError(t, err)
 	for _, part := range strings.Split(string(text), "```yaml\n")[1:] {
 		doc, _, ok := strings.Cut(part, "```")
@@ -40,8 +36,16 @@ func block(t *testing.T, kind string) string {
 			return doc
 		}
 	}
-	require.Fail(t, "the README has no "+kind)
+	require.Fail(t, page+" has no "+kind)
 	return ""
+}
+
+// topology returns the ClusterNetworkTopology that the README applies.
+func topology(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../manifests/topologies/topograph.yaml")
+	require.NoError(t, err)
+	return string(text)
 }
 
 // paste runs the scheduler over the nodes of the documents and these objects.
@@ -71,45 +75,42 @@ func runs(t *testing.T, r *simulate.Result) {
 	require.Equal(t, simulate.Scheduled, r.Gangs[0].State)
 }
 
-// TestTheFirstJob is complete: pasted, it runs.
-func TestTheFirstJob(t *testing.T) {
-	runs(t, paste(t, block(t, "ClusterNetworkTopology"), block(t, "PodGroup")))
+// TestShort: a new user reads the README in four minutes.
+func TestShort(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(strings.Fields(string(text))), 800)
 }
 
-// TestControllersCreateTheJob: an Indexed Job and a StatefulSet with the README's pod template run, with
-// its PodGroup.
-func TestControllersCreateTheJob(t *testing.T) {
-	group, _, _ := strings.Cut(block(t, "PodGroup"), "---\n")
+// TestOneScheduler: the README's commands, pasted whole, do not serve the name of a scheduler that may run.
+func TestOneScheduler(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	for i, block := range strings.Split(string(text), "```") {
+		if i%2 == 1 {
+			require.NotContains(t, block, "overlays")
+			require.NotContains(t, block, "koord-scheduler")
+		}
+	}
+}
+
+// TestTheFirstJob is complete: pasted, it runs.
+func TestTheFirstJob(t *testing.T) {
+	runs(t, paste(t, topology(t), block(t, "README.md", "PodGroup"), block(t, "README.md", "Job")))
+}
+
+// TestJobsIndicesAreRanks: the README's Job is Indexed and creates all members at once, and its pods sit by index.
+func TestJobsIndicesAreRanks(t *testing.T) {
 	var job batchv1.Job
-	require.NoError(t, yaml.UnmarshalStrict([]byte(block(t, "Job")), &job))
+	require.NoError(t, yaml.UnmarshalStrict([]byte(block(t, "README.md", "Job")), &job))
 	require.Equal(t, batchv1.IndexedCompletion, *job.Spec.CompletionMode)
 	require.Equal(t, *job.Spec.Completions, *job.Spec.Parallelism)
+}
+
+// TestStatefulSetCreatesAllPodsAtOnce, or the gang of the page waits for ever.
+func TestStatefulSetCreatesAllPodsAtOnce(t *testing.T) {
 	var set appsv1.StatefulSet
-	require.NoError(t, yaml.UnmarshalStrict([]byte(block(t, "StatefulSet")), &set))
+	require.NoError(t, yaml.UnmarshalStrict([]byte(block(t, "docs/users/statefulset.md", "StatefulSet")), &set))
 	require.Equal(t, appsv1.ParallelPodManagement, set.Spec.PodManagementPolicy)
 	require.Subset(t, set.Spec.Template.Labels, set.Spec.Selector.MatchLabels)
-
-	for name, c := range map[string]struct {
-		template v1.PodTemplateSpec
-		many     int32
-		index    string
-	}{
-		"Job":         {job.Spec.Template, *job.Spec.Parallelism, scheduling.LabelCompletionIndex},
-		"StatefulSet": {set.Spec.Template, *set.Spec.Replicas, scheduling.LabelPodIndex},
-	} {
-		t.Run(name, func(t *testing.T) {
-			texts := []string{block(t, "ClusterNetworkTopology"), group}
-			for i := range c.many {
-				p := v1.Pod{
-					TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: *c.template.ObjectMeta.DeepCopy(),
-					Spec: c.template.Spec,
-				}
-				p.Name, p.Labels[c.index] = fmt.Sprint("train-", i), fmt.Sprint(i)
-				text, err := yaml.Marshal(p)
-				require.NoError(t, err)
-				texts = append(texts, string(text))
-			}
-			runs(t, paste(t, texts...))
-		})
-	}
 }

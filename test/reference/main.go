@@ -52,7 +52,7 @@ const head = `# Reference
 Everything that Muster reads and writes, with its meaning, the supported values, what holds without it, and an example. This page is
 made from the source by ` + "`make generate`" + `; do not edit it.
 
-What is invalid is refused when it is applied, where the [admission policies](../README.md#install) are installed; the
+What is invalid is refused when it is applied, where the [admission policies](admins/install.md#admission-policies) are installed; the
 scheduler says it in an event and in the PodGroup's status all the same.
 `
 

@@ -1,5 +1,5 @@
 // Package scale measures what a large cluster costs: the tree, the plan, the slots and the
-// book of gangs, each with one number changing at a time. docs/scale.md has the figures.
+// book of gangs, each with one number changing at a time. docs/measurements/scale.md has the figures.
 //
 // The base point is 15,000 nodes in 8 layers with 100 pods on each, and 10,000 members.
 // Names of benchmarks hold the sizes, as in nodes=15000, for test/scale/growth to read.

@@ -1,8 +1,6 @@
 package workloads
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,20 +9,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// TestDeviceExamplesRun: the examples of docs/devices.md run as they stand, on the nodes of docs/examples/devices.
+// TestDeviceExamplesRun: the examples of docs/users/devices.md run as they stand, on the nodes of docs/examples/devices.
 func TestDeviceExamplesRun(t *testing.T) {
-	text, err := os.ReadFile("../../docs/devices.md")
-	require.NoError(t, err)
 	set := &simulate.Set{}
 	for _, name := range []string{"nodes.yaml", "devices.yaml"} {
 		data, err := examples.Devices.ReadFile("devices/" + name)
 		require.NoError(t, err)
 		require.NoError(t, set.Add(name, data))
 	}
-	blocks := strings.Split(string(text), "```yaml\n")[1:]
-	require.Len(t, blocks, 2)
-	for _, block := range blocks {
-		example, _, _ := strings.Cut(block, "```")
+	found := blocks(t, "docs/users/devices.md")
+	require.Len(t, found, 2)
+	for _, example := range found {
 		require.NoError(t, set.Add("devices.md", []byte(example)))
 	}
 	require.Empty(t, set.Notes(), "nothing is skipped or unknown")

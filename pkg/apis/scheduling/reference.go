@@ -213,7 +213,7 @@ func chapters() []Chapter {
 				"called like the pod's namespace, in that namespace; else the one that lists the namespace; " +
 				"else the ElasticQuota of `scheduling.x-k8s.io` in the namespace; else `koordinator-default-quota`. " +
 				"A name that no quota has is told in an event `QuotaNotFound`; " +
-				"what is wrong with a quota in an event `QuotaNotUsable` on it. See [quotas](quotas.md).",
+				"what is wrong with a quota in an event `QuotaNotUsable` on it. See [the quota rules](reference/quotas.md).",
 			Keys: []Key{
 				{
 					Name: LabelQuotaName, Label: true, On: onPod, Meaning: "the ElasticQuota that the pod belongs to",

@@ -35,7 +35,7 @@ kube-scheduler with the plugin Coscheduling in every profile; all flags and the
 KubeSchedulerConfiguration are kube-scheduler's. Without --config it serves pods
 with spec.schedulerName muster-scheduler.`
 
-// Options are the additions to Muster's own scheduler. See docs/extend.md.
+// Options are the additions to Muster's own scheduler. See docs/contributing/extend.md.
 type Options struct {
 	// Plugins are the factories, by name, of plugins that profiles may name beside those of kube-scheduler and Muster.
 	Plugins frameworkruntime.Registry

@@ -17,7 +17,7 @@ import (
 )
 
 // These interfaces are for plugins that a user adds (Profile.Added), beyond the interfaces of kube-scheduler. An
-// added plugin that implements one of them is used if it is in a profile; see docs/extend.md. A third interface is
+// added plugin that implements one of them is used if it is in a profile; see docs/contributing/extend.md. A third interface is
 // place.Preferrer.
 
 // Checker checks a whole group once a cycle, before the quota check and the search.

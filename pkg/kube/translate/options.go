@@ -58,7 +58,7 @@ func Command() *cobra.Command {
 as the objects that one scheduler reads (PodGroups of Muster, Koordinator, Volcano, or
 Kubernetes itself). Which scheduler that is says the schedulerName of the pods.
 
-muster-scheduler itself does not need it: it reads these APIs. See docs/controller.md.`,
+muster-scheduler itself does not need it: it reads these APIs. See docs/admins/controller.md.`,
 		Example: `  # Grove's PodGangs for koord-scheduler
   muster-controller --enable-source=podgang --backend-config=backends.yaml`,
 		Args:          cobra.NoArgs,

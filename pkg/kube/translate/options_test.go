@@ -58,7 +58,7 @@ func TestRefused(t *testing.T) {
 
 // TestHelp: it says what the program is for, and its version is Muster's.
 func TestHelp(t *testing.T) {
-	for arg, says := range map[string]string{"--help": "docs/controller.md", "--version": "Kubernetes"} {
+	for arg, says := range map[string]string{"--help": "docs/admins/controller.md", "--version": "Kubernetes"} {
 		cmd, out := translate.Command(), &bytes.Buffer{}
 		cmd.SetArgs([]string{arg})
 		cmd.SetOut(out)

@@ -112,7 +112,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- end }}
 
-{{/* Requested memory: docs/performance.md, "How much memory to ask for". */}}
+{{/* Requested memory: docs/admins/sizing.md, "How much memory to ask for". */}}
 {{- define "muster.memory" -}}
 {{- $kib := add (mul 200 1024) (mul 20 .Values.size.nodes) (div (mul 32 .Values.size.pods) 10) }}
 {{- printf "%dMi" (mul 64 (div (add $kib 65535) 65536)) }}
