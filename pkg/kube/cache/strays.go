@@ -1,15 +1,22 @@
 package cache
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"unicode"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// stray is a waiting pod without a gang that has unknown keys: one may have been meant to name its gang.
+// stray is a pod without a gang that has unknown keys: one may have been meant to name its gang.
 type stray struct {
 	pod       *v1.Pod
 	published map[string]bool
@@ -18,7 +25,7 @@ type stray struct {
 // setStray records a pod without a gang; nil if it has one now, or was deleted.
 func (c *Cache) setStray(key string, pod *v1.Pod) {
 	waits := pod != nil && pod.Spec.NodeName == "" && !convert.Finished(pod)
-	isStray := waits && len(strayKeys(pod)) > 0
+	isStray := pod != nil && !convert.Finished(pod) && len(strayKeys(pod)) > 0
 	c.mu.RLock()
 	wasStray := c.strays[key] != nil
 	wants := ""
@@ -34,6 +41,7 @@ func (c *Cache) setStray(key string, pod *v1.Pod) {
 		c.want(wants)
 	}
 	s := c.strays[key]
+	refs := c.meantBy(s)
 	if s == nil || pod == nil || s.pod.UID != pod.UID {
 		s = &stray{published: map[string]bool{}}
 	}
@@ -44,13 +52,18 @@ func (c *Cache) setStray(key string, pod *v1.Pod) {
 	} else {
 		notes = c.strayNotes(s)
 	}
+	var effects []gang.Effect
+	for _, ref := range append(refs, c.meantBy(c.strays[key])...) {
+		effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
+	}
 	c.mu.Unlock()
+	c.carryOut(effects)
 	c.publish(notes)
 }
 
 // strayNotes returns the unpublished notes on a pod without a gang, and marks them as published. c.mu is held.
 func (c *Cache) strayNotes(s *stray) []Note {
-	if !c.open.Load() || !c.serves[s.pod.Spec.SchedulerName] {
+	if !c.open.Load() || !c.serves[s.pod.Spec.SchedulerName] || s.pod.Spec.NodeName != "" {
 		return nil
 	}
 	return slices.DeleteFunc(strayKeys(s.pod), func(n Note) bool {
@@ -67,4 +80,85 @@ func strayKeys(pod *v1.Pod) []Note {
 		notes = append(notes, Note{About: pod, Warning: true, Reason: InvalidAnnotation, Message: message})
 	}
 	return notes
+}
+
+// meantLabel returns the label of a pod that is a misspelling of one by which pods join a gang, and the label that was meant; "" for none.
+func meantLabel(pod *v1.Pod) (key, meant string) {
+	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
+		if meant := scheduling.MeantLabel(key); meant != "" && meant != scheduling.LabelQuotaName {
+			return key, meant
+		}
+	}
+	return "", ""
+}
+
+// meantBy returns the gangs that a stray seems to name. c.mu is held.
+func (c *Cache) meantBy(s *stray) []gang.Ref {
+	if s == nil || s.pod == nil {
+		return nil
+	}
+	key, _ := meantLabel(s.pod)
+	if key == "" {
+		return nil
+	}
+	return slices.SortedFunc(maps.Keys(c.named[convert.Key(s.pod.Namespace, s.pod.Labels[key])]), compareRefs)
+}
+
+// misnamed says which pods seem to be meant as members of a gang that has none, or which object seems to be meant by the members of a
+// gang without one; "" if nothing is known. c.mu is held.
+func (c *Cache) misnamed(r *record) string {
+	lonely := func(other *record) bool { // an object without members, or members without an object
+		return other.Ref.Source == r.Ref.Source && other.Ref.Namespace == r.Ref.Namespace && (other.Object == nil) == (r.Object != nil) &&
+			(other.Object == nil && len(other.Pods) > 0 || other.Object != nil && len(other.Pods)+len(other.Finished) == 0)
+	}
+	if r.Object != nil && len(r.Pods)+len(r.Finished) > 0 || r.Object == nil && r.Declared != nil {
+		return ""
+	}
+	var pods []string
+	label := ""
+	for _, key := range slices.SortedFunc(maps.Keys(c.strays), topology.CompareNames) {
+		if s := c.strays[key]; r.Object != nil && slices.Contains(c.meantBy(s), r.Ref) {
+			misspelt, meant := meantLabel(s.pod)
+			label, pods = fmt.Sprintf("label %s: %s; did you mean label %s?", misspelt, r.Ref.Name, meant), append(pods, key)
+		}
+	}
+	if len(pods) > 0 {
+		return fmt.Sprintf("; %s has the unknown %s", firstNames(pods), label)
+	}
+	var names []string
+	for ref, other := range c.gangs {
+		if lonely(other) && !sameButDigits(ref.Name, r.Ref.Name) {
+			names = append(names, ref.Name)
+		}
+	}
+	slices.SortFunc(names, topology.CompareNames)
+	switch near := scheduling.Near(r.Ref.Name, names); {
+	case near == "":
+		return ""
+	case r.Object == nil:
+		return fmt.Sprintf("; did you mean %s, which has no members?", near)
+	default:
+		other := c.gangs[gang.Ref{Source: r.Ref.Source, Namespace: r.Ref.Namespace, Name: near}]
+		return fmt.Sprintf("; %s names gang %s, which does not exist; did you mean %s?",
+			firstNames(slices.SortedFunc(maps.Keys(other.Pods), topology.CompareNames)), near, r.Ref.Name)
+	}
+}
+
+// firstNames returns the first name, and counts the rest.
+func firstNames(names []string) string {
+	if len(names) == 1 {
+		return "pod " + names[0]
+	}
+	return fmt.Sprintf("pod %s (and %d more)", names[0], len(names)-1)
+}
+
+// sameButDigits says whether two names differ only in their digits, as the names of unrelated jobs do.
+func sameButDigits(a, b string) bool {
+	strip := func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}
+	return strings.Map(strip, a) == strings.Map(strip, b)
 }

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -65,9 +66,19 @@ func (r *Manager) noteMissingQuota(p *pod, missing string) {
 		return
 	}
 	if p.missingQuota = missing; missing != "" {
-		const unknown = "there is no ElasticQuota named %q, which the pod's label names: " +
-			"the pod belongs to the default quota, if there is one; correct the label"
-		r.notes = append(r.notes, cache.Note{About: p.Pod, Warning: true, Reason: cache.QuotaNotFound, Message: fmt.Sprintf(unknown, missing)})
+		counts := "no quota counts the pod"
+		if p.quota != "" {
+			counts = "the pod counts in quota " + p.quota
+		}
+		message := fmt.Sprintf("there is no ElasticQuota named %q, which the pod's label names: %s; correct the label", missing, counts)
+		var names []string
+		for _, k := range sortedKeys(r.objects) {
+			names = append(names, r.objects[k].Name)
+		}
+		if near := scheduling.Near(missing, names); near != "" {
+			message += "; did you mean " + near + "?"
+		}
+		r.notes = append(r.notes, cache.Note{About: p.Pod, Warning: true, Reason: cache.QuotaNotFound, Message: message})
 	}
 }
 
@@ -186,13 +197,13 @@ func (r *Manager) update(p *pod) {
 		p.since = r.clock.Now().UnixNano()
 	}
 	name, bad := r.quotaOf(p.Pod)
-	if state == quota.Waiting {
+	if p.quota = name; state == quota.Waiting {
 		r.noteMissingQuota(p, bad)
 	}
 	if _, known := r.book.Gang(gangOf(p.Pod)); !known && state == quota.Waiting {
 		defer r.book.SetPassed(gangOf(p.Pod), true) // until the scheduler's queue admits the pod
 	}
-	p.quota, p.state, p.fixed, p.inBook = name, state, convert.Fixed(p.Pod), true
+	p.state, p.fixed, p.inBook = state, convert.Fixed(p.Pod), true
 	r.updateClaims(p)
 	r.enterBook(p)
 }

@@ -88,6 +88,9 @@ type Topology struct {
 	layers []convert.Layer
 }
 
+// Layers returns the layers between the root and the nodes.
+func (t *Topology) Layers() []convert.Layer { return t.layers }
+
 // New returns the network of a tree.
 func New(tree *topology.Tree, s Spec) *Topology {
 	return &Topology{Tree: tree, Object: s.Object, Problem: s.Problem, layers: s.Layers}

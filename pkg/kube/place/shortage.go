@@ -25,6 +25,10 @@ type Shortage struct {
 	Plan *plan.Refusal
 	// Lacks counts nodes by what they lack, in the Filters' words. With Never it counts nodes that take no member even without pods.
 	Lacks map[string]int
+	// Causes are the resource that no node has, the taints or the labels that explain reasons of Lacks.
+	Causes map[string]string
+	// Unlabelled says which label no node has, if no node is in a domain of the layer.
+	Unlabelled string
 	// NodesReserved are further nodes whose free capacity is reserved.
 	ReservedNodes NodesReserved
 	// BlockedNodes are the numbers of further nodes used by pods that may not be evicted, by the barrier.
@@ -102,6 +106,10 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 				}
 			}
 		}
+	}
+	s.Causes = a.causes(s.Lacks)
+	if refusal := cmp.Or(s.Never, s.Plan); len(refusal.Domains) == 0 {
+		s.Unlabelled = a.unlabelled(refusal.Layer)
 	}
 	return s
 }
