@@ -45,7 +45,7 @@ func TestTopologySpec(t *testing.T) {
 		},
 		{
 			name: "unknown strategy", comes: gang("g", rule(`"layer":"SpineLayer","strategy":"mustGather"`), nil),
-			want: rejected(name + `: gatherStrategy[0].strategy: "mustGather" is invalid; supported values: MustGather, PreferGather`),
+			want: rejected(name + `: gatherStrategy[0].strategy: "mustGather" is invalid; supported values: MustGather, PreferGather; did you mean MustGather?`),
 		},
 		{
 			name: "no strategy", comes: gang("g", rule(`"layer":"SpineLayer"`), nil),
@@ -93,7 +93,7 @@ func TestTopologySpec(t *testing.T) {
 		},
 		{
 			name: "on pods that describe their gang, not JSON", comes: bare("g", spec(`MustGather`)),
-			want: rejectedBare(name + `: "MustGather" is not JSON: invalid character 'M' looking for beginning of value`),
+			want: rejectedBare(name + `: "MustGather" is not JSON: invalid character 'M' looking for beginning of value (position 1)`),
 		},
 		{
 			name: "on pods of a PodGroup", comes: gang("g", nil, rule(`"layer":"spineLayer","strategy":"MustGather"`)),

@@ -65,12 +65,12 @@ var knownKeys = func() map[string]bool {
 }()
 
 // MeantLabel returns the label by which a pod joins a gang or a quota that an unknown key is a misspelling of, which differs in at
-// most a sixth; "" if none.
+// most an eighth; "" if none.
 func MeantLabel(key string) (meant string) {
 	best := 0
 	for _, label := range memberLabels {
 		d := strictjson.Distance(key, label)
-		if 6*d <= max(len(key), len(label)) && (meant == "" || d < best) && !knownKeys[key] {
+		if 8*d <= max(len(key), len(label)) && (meant == "" || d < best) && !knownKeys[key] {
 			meant, best = label, d
 		}
 	}

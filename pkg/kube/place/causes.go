@@ -20,7 +20,7 @@ func (a *Attempt) causes(lacks map[string]int) map[string]string {
 	for reason := range lacks {
 		cause := ""
 		switch resource, short := strings.CutPrefix(reason, "Insufficient "); {
-		case short:
+		case short && !strings.Contains(resource, " "): // the resource of a node
 			if !a.someNode(func(n *v1.Node) bool { q := n.Status.Allocatable[v1.ResourceName(resource)]; return !q.IsZero() }) {
 				cause = resource
 			}

@@ -249,23 +249,27 @@ func nodes(s place.Shortage) string {
 		entries = append(entries[:min(len(entries), maxLacks-len(tail))], tail...)
 	}
 	var parts []string
+	noun := ""
 	for i, l := range entries {
 		if i == maxLacks {
 			parts = append(parts, fmt.Sprintf("%d more reasons", len(entries)-i))
 			break
 		}
-		noun, words := " nodes ", l.words[1]
-		if l.nodes == 1 {
-			noun, words = " node ", l.words[0]
-		}
-		if i > 0 {
-			noun = " "
-		}
-		if resource, none := strings.CutPrefix(words, noNodeHas); none {
-			parts = append(parts, noNodeHas+resource)
+		words := l.words[1]
+		if strings.HasPrefix(words, noNodeHas) {
+			parts = append(parts, words)
 			continue
 		}
-		parts = append(parts, fmt.Sprint(l.nodes, noun, words))
+		if noun == "" {
+			noun = " nodes "
+			if l.nodes == 1 {
+				noun = " node "
+			}
+		}
+		if l.nodes == 1 {
+			words = l.words[0]
+		}
+		parts, noun = append(parts, fmt.Sprint(l.nodes, noun, words)), " "
 	}
 	if len(parts) == 0 {
 		return ""
