@@ -39,7 +39,8 @@ func TestCommands(t *testing.T) {
 		args = strings.Replace(args, " --from-cluster", "", 1) // for which the file stands
 		var said, errs bytes.Buffer
 		code := cli.Main(t.Context(), append(strings.Fields(args), "-f", "cluster.yaml"), &said, &errs)
-		require.Zero(t, code, "%s: %s", command, errs.String())
+		verdict := strings.HasPrefix(args, "drain-plan") && code == 1 // "does not fit"
+		require.True(t, code == 0 || verdict, "%s: %s", command, errs.String())
 		out.WriteString("```console\n" + command + "\n" + said.String() + "```")
 		ran++
 	}

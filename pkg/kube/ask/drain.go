@@ -319,15 +319,15 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, evictedBefor
 
 // judge sets the verdict from what is known, and from the pods whose next node is unknown, by scheduler and by kind that is not listed.
 func (d *Drain) judge(stays bool, foreign, unlisted map[string]int) {
-	unknown := func(n int, why string) { d.Unknown = append(d.Unknown, counted(n)+" "+why) }
+	unknown := func(n int, why string) { d.Unknown = append(d.Unknown, counted(n)+": "+why) }
 	for _, name := range slices.Sorted(maps.Keys(foreign)) {
-		unknown(foreign[name], "of scheduler "+name+", which may not place them elsewhere")
+		unknown(foreign[name], "scheduler "+name+" decides")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(unlisted)) {
-		unknown(unlisted[kind], "that depend on "+kind+", which you may not list")
+		unknown(unlisted[kind], kind+" may not be listed with your permissions")
 	}
 	if n := len(d.Uncontrolled); n > 0 {
-		unknown(n, "without a controller, which may not be recreated")
+		unknown(n, "no controller recreates what is evicted")
 	}
 	switch {
 	case stays:

@@ -71,7 +71,11 @@ func (l *look) neverRemedy() string {
 		all = append(all, l.nodeRemedy())
 	}
 	if r := l.shortage.Never; r.Layer != topology.RootLayer && len(r.Domains) > 0 && r.Domains[0].Slots > 0 {
-		all = append(all, "a layer above "+r.Layer, fmt.Sprintf("at most %d members", r.Domains[0].Slots))
+		fewer := "1 member"
+		if n := r.Domains[0].Slots; n > 1 {
+			fewer = fmt.Sprintf("at most %d members", n)
+		}
+		all = append(all, "a layer above "+r.Layer, fewer)
 	}
 	if len(l.shortage.UnreachableMultiples(l.shortage.Never)) > 0 {
 		all = []string{"another number of members"}

@@ -84,9 +84,10 @@ func notJSON(path, text string) error {
 	return fmt.Errorf("%s: %q is not JSON: %w", path, short(text), err)
 }
 
-// DidYouMean ends a message about an invalid value with the valid one that it is like; "" if none is.
+// DidYouMean ends a message about an invalid value with the valid one that it is like; "" if none is. Valid values are alike among
+// themselves, as SpineLayer and BlockLayer are: the Distance is at most a quarter of the longer one.
 func DidYouMean(value string, names []string) string {
-	if near := Near(value, names); near != "" {
+	if near := Near(value, names); near != "" && 4*Distance(value, near) <= max(len(value), len(near)) {
 		return "; did you mean " + near + "?"
 	}
 	return ""
