@@ -23,7 +23,7 @@ type mistake struct {
 	file  string
 	nodes string // "" is nodes.yaml
 	gang  string // "" is train
-	// Each answer must have the phrases of all, simulate and explain those of details, and each of the two its own.
+	// Each answer must have the phrases of all, simulate and explain have the phrases of details, and each of the two its own.
 	all, details, simulate, explain []string
 	unlisted                        bool // the gang need not be in the queue, since there is none
 }

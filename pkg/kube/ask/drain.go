@@ -317,7 +317,8 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, evictedBefor
 	return nil
 }
 
-// judge sets the verdict from what is known, and from the pods whose next node is unknown, by scheduler and by kind that is not listed.
+// judge sets the verdict. stays says that a pod certainly does not fit. foreign and unlisted count the pods whose next node is unknown, by
+// scheduler and by the kind that is not listed.
 func (d *Drain) judge(stays bool, foreign, unlisted map[string]int) {
 	unknown := func(n int, why string) { d.Unknown = append(d.Unknown, counted(n)+": "+why) }
 	for _, name := range slices.Sorted(maps.Keys(foreign)) {

@@ -68,8 +68,8 @@ func statefulSets(pods map[string]*v1.Pod) map[string]setMembers {
 	return sets
 }
 
-// jobsBelowMin returns the Jobs that make all members of a gang, with the number of pods that they run at a time, if that is below the
-// gang's minimum; nil if not, or unknown. c.mu is held.
+// jobsBelowMin returns the Jobs that make all members of a gang, and how many pods they run at a time. It returns nil if that is not
+// below the gang's minimum, or unknown. c.mu is held.
 func (c *Cache) jobsBelowMin(r *record, state gang.State) (names []string, pods int) {
 	if state.Refusal.By != gang.Missing || len(r.jobs) == 0 || state.Exist >= state.Min {
 		return nil, 0

@@ -104,8 +104,8 @@ func (c *Cache) meantBy(s *stray) []gang.Ref {
 	return slices.SortedFunc(maps.Keys(c.named[convert.Key(s.pod.Namespace, s.pod.Labels[key])]), compareRefs)
 }
 
-// misnamed says which pods seem to be meant as members of a gang that has none, or which object seems to be meant by the members of a
-// gang without one; "" if nothing is known. c.mu is held.
+// misnamed says which pods seem to be meant as members of a gang that has none. For members without an object it says which object
+// seems to be meant. It returns "" if nothing is known. c.mu is held.
 func (c *Cache) misnamed(r *record) string {
 	lonely := func(other *record) bool { // an object without members, or members without an object
 		return other.Ref.Source == r.Ref.Source && other.Ref.Namespace == r.Ref.Namespace && (other.Object == nil) == (r.Object != nil) &&

@@ -59,8 +59,7 @@ func (n occurrences) moreText() string {
 	return fmt.Sprintf(", and %d more", n.times-1)
 }
 
-// warnings returns the mistakes in objects that events report, and those that no event reports, since a live scheduler would report
-// them of every pod.
+// warnings returns the mistakes in objects that events report, and mistakes that no event reports: it would be an event of every pod.
 func (s *simulation) warnings() []Event {
 	return append(s.cluster.warnings(s.recorder.sorted()), s.unusedKeys()...)
 }
@@ -92,7 +91,8 @@ func (s *simulation) unusedKeys() (out []Event) {
 		pod := o.(*v1.Pod)
 		var found []mistake
 		if quota := convert.NamesQuota(pod); quota != "" && !quotas {
-			found = append(found, mistake{noQuotas, fmt.Sprintf("label %s: %s has no effect: there is no ElasticQuota", scheduling.LabelQuotaName, quota)})
+			text := fmt.Sprintf("label %s: %s has no effect: there is no ElasticQuota", scheduling.LabelQuotaName, quota)
+			found = append(found, mistake{noQuotas, text})
 		}
 		for _, key := range topologyKeys(pod) {
 			if len(nodeObjects) > 0 && key != v1.LabelHostname && !labels[key] {

@@ -58,7 +58,8 @@ func Object(path string, data []byte, fields ...Field) error {
 	}
 	slices.Sort(unknown)
 	for _, name := range unknown {
-		errs = append(errs, fmt.Errorf("%s.%s: unknown field; supported values: %s%s", path, name, strings.Join(names, ", "), DidYouMean(name, names)))
+		legal := strings.Join(names, ", ") + DidYouMean(name, names)
+		errs = append(errs, fmt.Errorf("%s.%s: unknown field; supported values: %s", path, name, legal))
 	}
 	return errors.Join(errs...)
 }
@@ -84,10 +85,10 @@ func notJSON(path, text string) error {
 	return fmt.Errorf("%s: %q is not JSON: %w", path, short(text), err)
 }
 
-// DidYouMean ends a message about an invalid value with the valid one that it is like; "" if none is. Valid values are alike among
-// themselves, as SpineLayer and BlockLayer are: the Distance is at most a quarter of the longer one.
+// DidYouMean ends a message about an invalid value with the valid one of several that it is like; "" if none is. Valid values are alike
+// among themselves, as SpineLayer and BlockLayer are: the Distance is at most a quarter of the longer one.
 func DidYouMean(value string, names []string) string {
-	if near := Near(value, names); near != "" && 4*Distance(value, near) <= max(len(value), len(near)) {
+	if near := Near(value, names); len(names) > 1 && near != "" && 4*Distance(value, near) <= max(len(value), len(near)) {
 		return "; did you mean " + near + "?"
 	}
 	return ""
