@@ -1,15 +1,11 @@
 package cache
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"unicode"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -82,83 +78,33 @@ func strayKeys(pod *v1.Pod) []Note {
 	return notes
 }
 
-// meantLabel returns the label of a pod that is a misspelling of one by which pods join a gang, and the label that was meant; "" for none.
-func meantLabel(pod *v1.Pod) (key, meant string) {
-	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
-		if meant := scheduling.MeantLabel(key); meant != "" && meant != scheduling.LabelQuotaName {
-			return key, meant
-		}
-	}
-	return "", ""
-}
-
 // meantBy returns the gangs that a stray seems to name. c.mu is held.
 func (c *Cache) meantBy(s *stray) []gang.Ref {
 	if s == nil || s.pod == nil {
 		return nil
 	}
-	key, _ := meantLabel(s.pod)
-	if key == "" {
-		return nil
-	}
+	key, _ := convert.MisspeltGangLabel(s.pod) // "" names no gang
 	return slices.SortedFunc(maps.Keys(c.named[convert.Key(s.pod.Namespace, s.pod.Labels[key])]), compareRefs)
 }
 
 // misnamed says which pods seem to be meant as members of a gang that has none. For members without an object it says which object
 // seems to be meant. It returns "" if nothing is known. c.mu is held.
 func (c *Cache) misnamed(r *record) string {
-	lonely := func(other *record) bool { // an object without members, or members without an object
-		return other.Ref.Source == r.Ref.Source && other.Ref.Namespace == r.Ref.Namespace && (other.Object == nil) == (r.Object != nil) &&
-			(other.Object == nil && len(other.Pods) > 0 || other.Object != nil && len(other.Pods)+len(other.Finished) == 0)
-	}
 	if r.Object != nil && len(r.Pods)+len(r.Finished) > 0 || r.Object == nil && r.Declared != nil {
 		return ""
 	}
-	var pods []string
-	label := ""
+	var pods []*v1.Pod
 	for _, key := range slices.SortedFunc(maps.Keys(c.strays), topology.CompareNames) {
 		if s := c.strays[key]; r.Object != nil && slices.Contains(c.meantBy(s), r.Ref) {
-			misspelt, meant := meantLabel(s.pod)
-			label, pods = fmt.Sprintf("label %s: %s; did you mean label %s?", misspelt, r.Ref.Name, meant), append(pods, key)
+			pods = append(pods, s.pod)
 		}
 	}
-	if len(pods) > 0 {
-		return fmt.Sprintf("; %s has the unknown %s", firstNames(pods), label)
-	}
-	var names []string
+	others := map[string][]string{} // members by gang: objects without members, or members without an object
 	for ref, other := range c.gangs {
-		if lonely(other) && !sameButDigits(ref.Name, r.Ref.Name) {
-			names = append(names, ref.Name)
+		same := ref.Source == r.Ref.Source && ref.Namespace == r.Ref.Namespace && (other.Object == nil) == (r.Object != nil)
+		if same && (len(other.Pods) > 0) == (other.Object == nil) && len(other.Finished) == 0 {
+			others[ref.Name] = slices.SortedFunc(maps.Keys(other.Pods), topology.CompareNames)
 		}
 	}
-	slices.SortFunc(names, topology.CompareNames)
-	switch near := scheduling.Near(r.Ref.Name, names); {
-	case near == "":
-		return ""
-	case r.Object == nil:
-		return fmt.Sprintf("; did you mean %s, which has no members?", near)
-	default:
-		other := c.gangs[gang.Ref{Source: r.Ref.Source, Namespace: r.Ref.Namespace, Name: near}]
-		return fmt.Sprintf("; %s names gang %s, which does not exist; did you mean %s?",
-			firstNames(slices.SortedFunc(maps.Keys(other.Pods), topology.CompareNames)), near, r.Ref.Name)
-	}
-}
-
-// firstNames returns the first name, and counts the rest.
-func firstNames(names []string) string {
-	if len(names) == 1 {
-		return "pod " + names[0]
-	}
-	return fmt.Sprintf("pod %s (and %d more)", names[0], len(names)-1)
-}
-
-// sameButDigits says whether two names differ only in their digits, as the names of unrelated jobs do.
-func sameButDigits(a, b string) bool {
-	strip := func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}
-	return strings.Map(strip, a) == strings.Map(strip, b)
+	return convert.Misnamed(r.Ref.Name, r.Object != nil, pods, others)
 }
