@@ -65,3 +65,28 @@ func sameButDigits(a, b string) bool {
 	}
 	return strings.Map(strip, a) == strings.Map(strip, b)
 }
+
+// QuotaNotFound says that no quota has the name that a pod's label has. counts is the quota that counts the pod, "" for none, and names
+// has all quotas.
+func QuotaNotFound(missing, counts string, names []string) string {
+	effect := "no quota counts the pod"
+	if counts != "" {
+		effect = "the pod counts in quota " + counts
+	}
+	text := fmt.Sprintf("there is no ElasticQuota named %q, which the pod's label names: %s; correct the label", missing, effect)
+	if near := scheduling.Near(missing, names); near != "" {
+		text += "; did you mean " + near + "?"
+	}
+	return text
+}
+
+// BorrowersText names the quotas that borrow, in parentheses; "" if there are none.
+func BorrowersText(quotas []string) string {
+	switch len(quotas) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(" (%s borrows)", quotas[0])
+	}
+	return fmt.Sprintf(" (%s borrow)", strings.Join(quotas, ", "))
+}

@@ -400,15 +400,8 @@ func Sentence(r *quota.Refusal) string {
 	case quota.NotNext:
 		return fmt.Sprintf("%s, fair share %s, used %s; quota %s is first to borrow.", asks, amounts(r.Limit), amounts(used), r.Holder)
 	}
-	borrowers := ""
-	if len(r.Borrowed) > 0 {
-		borrowers = fmt.Sprintf(" (%s borrows)", strings.Join(r.Borrowed, ", "))
-		if len(r.Borrowed) > 1 {
-			borrowers = fmt.Sprintf(" (%s borrow)", strings.Join(r.Borrowed, ", "))
-		}
-	}
 	return fmt.Sprintf("%s, fair share %s, used %s; no quota lends the missing %s%s. Wait until that is free, or raise min.",
-		asks, amounts(r.Limit), amounts(used), amounts(missing), borrowers)
+		asks, amounts(r.Limit), amounts(used), amounts(missing), convert.BorrowersText(r.Borrowed))
 }
 
 // Remedy returns what would have a group admitted; "" if its quotas admit it.

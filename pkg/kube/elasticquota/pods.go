@@ -1,12 +1,10 @@
 package elasticquota
 
 import (
-	"fmt"
 	"maps"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -66,18 +64,11 @@ func (r *Manager) noteMissingQuota(p *pod, missing string) {
 		return
 	}
 	if p.missingQuota = missing; missing != "" {
-		counts := "no quota counts the pod"
-		if p.quota != "" {
-			counts = "the pod counts in quota " + p.quota
-		}
-		message := fmt.Sprintf("there is no ElasticQuota named %q, which the pod's label names: %s; correct the label", missing, counts)
 		var names []string
 		for _, k := range sortedKeys(r.objects) {
 			names = append(names, r.objects[k].Name)
 		}
-		if near := scheduling.Near(missing, names); near != "" {
-			message += "; did you mean " + near + "?"
-		}
+		message := convert.QuotaNotFound(missing, p.quota, names)
 		r.notes = append(r.notes, cache.Note{About: p.Pod, Warning: true, Reason: cache.QuotaNotFound, Message: message})
 	}
 }
@@ -213,10 +204,8 @@ func (r *Manager) dropPod(p *v1.Pod) {
 		return
 	}
 	r.mu.Lock()
-	freed := false
-	if known := r.pods[key(p)]; known != nil && known.UID == p.UID {
-		freed = r.drop(key(p))
-	}
+	known := r.pods[key(p)]
+	freed := known != nil && known.UID == p.UID && r.drop(key(p))
 	r.mu.Unlock()
 	if freed {
 		r.notifyMayBeAdmitted()
