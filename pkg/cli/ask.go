@@ -30,16 +30,19 @@ type askFlags struct {
 }
 
 // askSource is the common help text of these commands.
-const askSource = `
+const askSource = askReads + `
+
+The exit code is 0 when there is an answer, 1 when there is none, 2 for a mistake in the
+command line or in a file.`
+
+// askReads says what these commands read.
+const askReads = `
 
 The command reads a live cluster with your permissions: one list of each kind. It writes nothing.
 Kinds that you may not list are named on standard error. With -f the objects come from files, such
 as "kubectl get nodes,pods,podgroups,... -A -o yaml" prints. A scheduler in memory takes the
 objects over, as after a restart, and continues. Its answers hold as long as nothing else in the
-cluster changes.
-
-The exit code is 0 when there is an answer, 1 when there is none, 2 for a mistake in the
-command line or in a file.`
+cluster changes.`
 
 func (f *askFlags) add(cmd *cobra.Command) {
 	f.addSource(cmd)

@@ -25,6 +25,9 @@ func explainText(e *ask.Explanation, wide bool) string {
 	}
 	fmt.Fprintf(&out, ", %d of %d members bound%s\n", e.Members.Bound, cmp.Or(e.Members.Min, e.Members.Exist), finished(e.Members.Finished))
 	paragraph(&out, e.WaitsFor)
+	for _, warning := range e.Warnings {
+		paragraph(&out, "Warning: "+warning)
+	}
 	if n := e.Next; n != nil && n.Why != nil {
 		paragraph(&out, "It "+n.Why.String()+".")
 	}
@@ -166,7 +169,7 @@ func queueText(all []ask.Waiter, now time.Time, wide bool) string {
 		if w.Position > 0 {
 			position = strconv.Itoa(w.Position)
 		}
-		lines := 2
+		lines := 3
 		if wide {
 			lines = 10
 		}

@@ -19,8 +19,38 @@ const drainHow = `
 The command simulates this. First the scheduler places the waiting gangs and pods. Then the domain's
 nodes are cordoned, and their pods are evicted, with all members of a gang that cannot run without
 them. Controllers recreate the pods, and the scheduler places them. Pods of a DaemonSet and static
-pods stay. The command does not know where other schedulers place their pods. It does not check
-PodDisruptionBudgets.`
+pods stay. The command does not check PodDisruptionBudgets.
+
+The verdict is one of three, as text and in the field "verdict":
+  fits          every evicted pod runs on another node, and no further pod is evicted
+  does not fit  some pod has no other node, or other pods would be evicted for it
+  not known     another scheduler places a pod, no controller recreates it, or it depends on
+                objects that you may not list; the field "unknown" says which`
+
+// drainCodes is the help text about exit codes.
+const drainCodes = `
+
+The exit code is 0 for "fits", 1 for "does not fit", and 2 for "not known", which is also the code
+of every error.`
+
+// verdictError is the ExitError of a verdict that is not "fits". It is not printed: the answer has it.
+func verdictError(v ask.Verdict) error {
+	switch v {
+	case ask.Fits:
+		return nil
+	case ask.NotKnown:
+		return &ExitError{Code: exitUsage}
+	}
+	return &ExitError{Code: exitFailed}
+}
+
+// unknownError is an ExitError with the code of "not known": without an answer it is unknown whether the pods fit.
+func unknownError(err error) error {
+	if exit := (*ExitError)(nil); err == nil || errors.As(err, &exit) {
+		return err
+	}
+	return &ExitError{exitUsage, err}
+}
 
 func newDrainPlanCommand() *cobra.Command {
 	f := askFlags{}
@@ -29,7 +59,7 @@ func newDrainPlanCommand() *cobra.Command {
 		Short: "What stops if a domain is taken out of service, where it goes, and what does not fit",
 		Long: `List the gangs that maintenance of a domain stops, the domain where each gang restarts, the pods
 that are evicted for them, and the gangs and pods that do not fit elsewhere. DOMAIN is a path as
-"topology" prints it (LAYER/PATH also works), or the name of a node.` + drainHow + askSource,
+"topology" prints it (LAYER/PATH also works), or the name of a node.` + drainHow + askReads + drainCodes,
 		Example: `  kubectl muster drain-plan spine-1/block-2
   kubectl muster drain-plan node-7 -o wide
   musterctl drain-plan SpineLayer/spine-1 -f cluster.yaml -o json`,
@@ -41,10 +71,15 @@ that are evicted for them, and the gangs and pods that do not fit elsewhere. DOM
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (any, func(bool) string, error) {
-				d, err := ask.DrainDomain(ctx, o, set, args[0])
+			var d *ask.Drain
+			err := f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (_ any, _ func(bool) string, err error) {
+				d, err = ask.DrainDomain(ctx, o, set, args[0])
 				return d, func(wide bool) string { return drainText(d, wide) }, err
 			})
+			if err != nil {
+				return unknownError(err)
+			}
+			return verdictError(d.Verdict)
 		},
 	}
 	f.add(cmd)
@@ -59,7 +94,7 @@ func newEmptyCommand() *cobra.Command {
 		Short: "The domain of a layer that can be emptied by moving the fewest pods",
 		Long: `Find the domain of a layer that can be emptied by moving the fewest pods, and say what
 "drain-plan" says of it. A domain can be emptied if all its pods fit elsewhere without evicting
-other pods. Among equal domains the first name wins. If there is none, each domain's reason is listed.` + drainHow + askSource,
+other pods. Among equal domains the first name wins. If there is none, each domain's reason is listed.` + drainHow + askReads + drainCodes,
 		Example: `  kubectl muster empty --layer SpineLayer
   musterctl empty --layer BlockLayer -f cluster.yaml -o json`,
 		Args: cobra.NoArgs,
@@ -67,10 +102,14 @@ other pods. Among equal domains the first name wins. If there is none, each doma
 			if layer == "" {
 				return usageError("--layer is missing: of which layer shall a domain be emptied?")
 			}
-			return f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (any, func(bool) string, error) {
+			err := f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (any, func(bool) string, error) {
 				d, err := ask.Empty(ctx, o, set, layer)
 				return d, func(wide bool) string { return drainText(d, wide) }, layerError(err)
 			})
+			if full := (*ask.FullError)(nil); errors.As(err, &full) && !full.Unknown {
+				return err
+			}
+			return unknownError(err)
 		},
 	}
 	f.add(cmd)
@@ -121,7 +160,7 @@ func drainText(d *ask.Drain, wide bool) string {
 			break
 		}
 		to := orDash(p.To)
-		if p.Unknown != "" {
+		if p.Unknown != "" || p.Elsewhere {
 			to = notKnown
 		}
 		pods.add(indented(p.Reason, 3), p.Pod, p.From, to)
@@ -191,39 +230,33 @@ func evictionSentence(d *ask.Drain) string {
 	return text + "."
 }
 
-// verdict says whether all evicted pods find another node.
+// verdict says whether all evicted pods find another node, or why that is not known.
 func verdict(d *ask.Drain) string {
-	var lost, unknown tally
+	var lost tally
 	for _, g := range d.Gangs {
-		switch {
-		case g.Unknown != "":
-			unknown.gangs++
-		case !g.Fits:
+		if !g.Fits && g.Unknown == "" {
 			lost.gangs++
 		}
 	}
 	for _, p := range d.Others {
-		switch {
-		case p.Unknown != "":
-			unknown.pods++
-		case p.To == "" && !p.Elsewhere:
+		if p.To == "" && !p.Elsewhere && p.Unknown == "" {
 			lost.pods++
 		}
 	}
 	var all []string
 	if lost != (tally{}) {
-		all = append(all, "Without another place: "+lost.String()+".")
+		all = append(all, "Does not fit: "+lost.String()+" without another node.")
 	}
-	if unknown != (tally{}) {
-		all = append(all, "Not known is where these go: "+unknown.String()+".")
+	if n := len(d.Evicted); n > 0 {
+		all = append(all, "Does not fit: "+counted(n, "other pod", "other pods")+" would be evicted.")
 	}
-	switch {
-	case len(all) > 0:
-		return strings.Join(all, " ")
-	case len(d.Evicted) > 0:
-		return "All find other places, for which " + counted(len(d.Evicted), "pod is", "pods are") + " evicted."
+	if len(d.Unknown) > 0 {
+		all = append(all, "Not known: "+strings.Join(d.Unknown, "; ")+".")
 	}
-	return "All pods find other nodes, and no pod is evicted for them."
+	if len(all) == 0 {
+		return "Fits: all pods find other nodes, and no pod is evicted for them."
+	}
+	return strings.Join(all, " ")
 }
 
 // tally counts gangs, and pods without a gang.

@@ -64,7 +64,8 @@ func newQueueCommand() *cobra.Command {
 members, what each gang waits for, its reserved nodes, and the victims that still terminate there.
 The estimated start is when enough pods have reached their activeDeadlineSeconds, if gangs further
 ahead took nothing. A dash means that the pods have no deadline. Last come gangs that the scheduler
-does not try, because members are missing.` + askSource,
+does not try: the user's input is rejected, members are missing, or the members name another
+scheduler or no gang.` + askSource,
 		Example: `  kubectl muster queue -A
   musterctl queue -f cluster.yaml -o json`,
 		Args: cobra.NoArgs,

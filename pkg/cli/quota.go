@@ -21,9 +21,26 @@ func newQuotaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quota [NAME...]",
 		Short: "What each ElasticQuota uses, its fair share, and what it lends",
-		Long: `What each ElasticQuota uses, its fair share, and what it lends: the tree of quotas with what is used, what is reserved for
-gangs that are planned, what its gangs ask for, and its part of what there is (RUNTIME). Gangs that borrow more than the quota's
-min are marked with a question mark. Waiting gangs of a quota stand in brackets. With NAMEs only these quotas are listed.` + askSource,
+		Long: `List the tree of ElasticQuotas, a quota below its parent. With NAMEs only these quotas are listed.
+
+  QUOTA                   MIN    MAX    USED   RESERVED  RUNTIME
+  koordinator-root-quota  -      -      cpu:8  -         -
+    team-x                cpu:4  cpu:8  cpu:0  -         cpu:5500m
+      waits: default/gx
+    team-y                cpu:1  cpu:8  cpu:8  -         cpu:2500m
+      borrows: default/gy
+
+USED is what bound pods request. RESERVED is what gangs with reserved nodes request. RUNTIME is the
+fair share: min, and a part of what other quotas do not use. With -o wide, REQUEST is what all pods
+of the quota request, and SHARE is what it uses above min, as a part of all resources, relative to
+its weight.
+
+Below a quota stand the gangs that use more than its min (borrows), the gangs within its min
+(guaranteed, if others borrow or wait), the gangs that wait for it (waits), and why it cannot be
+used. A dash means no value.` + askSource,
+		Example: `  kubectl muster quota
+  kubectl muster quota team-x team-y -o wide
+  musterctl quota -f cluster.yaml -o json`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return f.answer(cmd, func(_ context.Context, v *ask.View) (any, func(bool) string, error) {
 				all := v.Quotas()

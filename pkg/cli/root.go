@@ -22,13 +22,18 @@ const (
 	exitUsage  = 2
 )
 
-// ExitError ends the process with Code; Err is printed.
+// ExitError ends the process with Code; Err is printed if it is not nil.
 type ExitError struct {
 	Code int
 	Err  error
 }
 
-func (e *ExitError) Error() string { return e.Err.Error() }
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprint("exit code ", e.Code)
+	}
+	return e.Err.Error()
+}
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // usageError is an ExitError for a mistake in the command line.
@@ -68,8 +73,11 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(stderr, "Error:", err)
-	if exit := (*ExitError)(nil); errors.As(err, &exit) {
+	exit := (*ExitError)(nil)
+	if !errors.As(err, &exit) || exit.Err != nil {
+		fmt.Fprintln(stderr, "Error:", err)
+	}
+	if exit != nil {
 		return exit.Code
 	}
 	if !running {

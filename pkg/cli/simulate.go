@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ type simulateFlags struct {
 	files, later []string
 	whatIf       []string
 	only         string
+	failOn       []string
 	config       string
 	victimsStay  bool
 	timeout      delay
@@ -73,10 +75,16 @@ pod that runs terminates first, and goes when a later file deletes it once more.
 
 The exit code is 0 when the simulation has settled, whatever it decided; 1 when it has
 not, with what it was waiting for; 2 when a file cannot be read or holds what an API
-server would refuse.`,
+server would refuse. A pipeline that must notice more names it with --fail-on, and the exit code
+is 3 if the result has it:
+  waiting    a gang has not started, or a pod has no node
+  evicted    a pod was evicted
+  rejected   what the user wrote of a gang is invalid, or the result has a warning
+With --only gang=NAMESPACE/NAME only that gang counts, and the pods that are evicted for it.`,
 		Example: `  kubectl get nodes,pods,priorityclasses,clusternetworktopologies,podgroups -A -o yaml |
     musterctl simulate -f - --then new-job.yaml
   musterctl simulate -f cluster/ -f my-job.yaml --victims-stay -o json
+  musterctl simulate -f cluster/ -f my-job.yaml --fail-on=waiting,evicted,rejected
   kubectl muster simulate --from-cluster -f my-job.yaml --only gang=default/my-job
   kubectl muster simulate --from-cluster --what-if evict=gang/research/old --what-if cordon=node-7`,
 		Args: cobra.NoArgs,
@@ -88,6 +96,8 @@ server would refuse.`,
 	f.connection.add(cmd)
 	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`CHANGE` made before the scheduler begins; repeatable, in order: "+simulate.ChangeForms)
 	flags.StringVar(&f.only, "only", "", "`WHICH` part of the result is shown: waiting, evicted or gang=NAMESPACE/NAME (default: all)")
+	flags.StringSliceVar(&f.failOn, "fail-on", nil,
+		"`WHAT` makes the exit code 3 if the result has it: "+strings.Join(simulate.Failures, ", ")+"; separated by commas (default: nothing)")
 	flags.StringArrayVar(&f.later, "then", nil, "`FILE` to apply when all before it has settled; repeatable, in order")
 	flags.StringVar(&f.config, "config", "", "`FILE` with a KubeSchedulerConfiguration "+
 		"(default: that of a dump that was made with one, or one that serves muster-scheduler and koord-scheduler)")
@@ -101,6 +111,7 @@ server would refuse.`,
 	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler, on standard error (default: nothing is logged)")
 	complete(cmd, "output", "table", "wide", "json")
 	complete(cmd, "only", "waiting", "evicted", "gang=")
+	complete(cmd, "fail-on", simulate.Failures...)
 	complete(cmd, "what-if", "evict=", "evict=gang/", "cordon=", "add-nodes=")
 	return cmd
 }
@@ -115,6 +126,11 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	only, err := simulate.ParseResultFilter(f.only)
 	if err != nil {
 		return usageError("--only %w", err)
+	}
+	for _, what := range f.failOn {
+		if !slices.Contains(simulate.Failures, what) {
+			return usageError("--fail-on %s: supported values: %s", what, strings.Join(simulate.Failures, ", "))
+		}
 	}
 	options, err := f.options()
 	if err != nil {
@@ -136,15 +152,26 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return simulateError(err, f.config)
 	}
-	if result, err = result.Filter(only); err != nil {
+	shown, err := result.Filter(only)
+	if err != nil {
 		return usageError("--only %w", err)
 	}
 	if f.output == "json" {
-		return writeJSON(cmd.OutOrStdout(), result)
+		err = writeJSON(cmd.OutOrStdout(), shown)
+	} else {
+		_, err = io.WriteString(cmd.OutOrStdout(), harmless(simulateTable(shown, f.output == "wide")))
 	}
-	_, err = io.WriteString(cmd.OutOrStdout(), harmless(simulateTable(result, f.output == "wide")))
+	if strings.HasPrefix(f.only, "gang=") {
+		result = shown
+	}
+	if why := result.Failed(f.failOn); err == nil && why != "" {
+		err = &ExitError{exitFailOn, errors.New(why)}
+	}
 	return err
 }
+
+// exitFailOn is the exit code of a result that has something in --fail-on.
+const exitFailOn = 3
 
 // options returns the options that do not depend on the source of the objects.
 func (f *simulateFlags) options() (o simulate.Options, err error) {

@@ -46,7 +46,8 @@ Pod default/b-0     InvalidTopologyIndex
     values: an integer ≥ 0; it stands in warnings.yaml: document 2, line 8
 PodGroup default/b  InvalidAnnotation
     gang.scheduling.koordinator.sh/mode: "strict" is invalid; supported values: Strict,
-    NonStrict; the default is used; it stands in warnings.yaml: document 1, line 1
+    NonStrict; did you mean Strict?; the default is used; it stands in warnings.yaml: document
+    1, line 1
 `)
 }
 

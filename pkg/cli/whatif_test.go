@@ -34,8 +34,8 @@ func TestSimulateRoundTrip(t *testing.T) {
 
 // TestDrainRoundTrip: what is printed as JSON and as YAML is the value that was meant.
 func TestDrainRoundTrip(t *testing.T) {
-	for _, args := range [][]string{{"drain-plan", "block-3"}, {"empty", "--layer", "SpineLayer"}} {
-		args = append(args, scenarioFiles(t, "29-gang-evicted-whole")...)
+	for _, args := range [][]string{{"drain-plan", "node-11"}, {"empty", "--layer", "SpineLayer"}} {
+		args = append(args, scenarioFiles(t, "int-job")...)
 		data := say(t, append(args, "-o", "json")...)
 		var d ask.Drain
 		require.NoError(t, json.Unmarshal([]byte(data), &d))
@@ -55,6 +55,7 @@ func TestCompletion(t *testing.T) {
 		{"simulate --only ", "waiting\nevicted\ngang=\n"},
 		{"simulate --what-if ", "evict=\nevict=gang/\ncordon=\nadd-nodes=\n"},
 		{"simulate -o ", "table\nwide\njson\n"},
+		{"simulate --fail-on ", "waiting\nevicted\nrejected\n"},
 		{"drain-plan x -o ", "table\nwide\njson\nyaml\n"},
 		{"empty -o ", "table\nwide\njson\nyaml\n"},
 		{"drain-plan ", ""},

@@ -2,6 +2,7 @@ package badinput
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +16,7 @@ func TestTopologySpec(t *testing.T) {
 	const name = key + "network-topology-spec"
 	spec := func(s string) says { return says{"network-topology-spec": s} }
 	rule := func(s string) says { return spec(`{"gatherStrategy":[{` + s + `}]}`) }
-	const unknownLayer = `layer "spineLayer" is not in ClusterNetworkTopology default (has: SpineLayer, BlockLayer, NodeTopologyLayer)`
+	const unknownLayer = `layer "spineLayer" is not in ClusterNetworkTopology default (has: SpineLayer, BlockLayer, NodeTopologyLayer); did you mean SpineLayer?`
 	const conflict = "TopologySpecConflict: gangs default/a and default/b of one GangGroup carry different " + name
 	group := says{"groups": `["default/a","default/b"]`}
 	with := func(a, b says) says {
@@ -45,7 +46,7 @@ func TestTopologySpec(t *testing.T) {
 		},
 		{
 			name: "unknown strategy", comes: gang("g", rule(`"layer":"SpineLayer","strategy":"mustGather"`), nil),
-			want: rejected(name + `: gatherStrategy[0].strategy: "mustGather" is invalid; supported values: MustGather, PreferGather`),
+			want: rejected(name + `: gatherStrategy[0].strategy: "mustGather" is invalid; supported values: MustGather, PreferGather; did you mean MustGather?`),
 		},
 		{
 			name: "no strategy", comes: gang("g", rule(`"layer":"SpineLayer"`), nil),
@@ -73,7 +74,7 @@ func TestTopologySpec(t *testing.T) {
 		},
 		{
 			name: "unknown scope", comes: gang("g", rule(`"layer":"SpineLayer","strategy":"MustGather","scope":"podGroup"`), nil),
-			want: rejected(name + `: gatherStrategy[0].scope: "podGroup" is invalid; supported values: GangGroup, PodGroup`),
+			want: rejected(name + `: gatherStrategy[0].scope: "podGroup" is invalid; supported values: GangGroup, PodGroup; did you mean PodGroup?`),
 		},
 		{
 			name:  "layer twice",
@@ -93,7 +94,7 @@ func TestTopologySpec(t *testing.T) {
 		},
 		{
 			name: "on pods that describe their gang, not JSON", comes: bare("g", spec(`MustGather`)),
-			want: rejectedBare(name + `: "MustGather" is not JSON: invalid character 'M' looking for beginning of value`),
+			want: rejectedBare(name + `: "MustGather" is not JSON: invalid character 'M' looking for beginning of value (position 1)`),
 		},
 		{
 			name: "on pods of a PodGroup", comes: gang("g", nil, rule(`"layer":"spineLayer","strategy":"MustGather"`)),
@@ -198,11 +199,12 @@ func TestGroups(t *testing.T) {
 
 func TestModeAndMatchPolicy(t *testing.T) {
 	const mode = "; supported values: Strict, NonStrict; the default is used"
+	const strict = "; supported values: Strict, NonStrict; did you mean Strict?; the default is used"
 	const policy = "; supported values: only-waiting, waiting-and-running, once-satisfied; the default is used"
 	look(t, []seen{
 		{
 			name: "mode", comes: gang("g", says{"mode": "strict"}, nil),
-			want: bound(`PodGroup g: InvalidAnnotation: ` + key + `mode: "strict" is invalid` + mode),
+			want: bound(`PodGroup g: InvalidAnnotation: ` + key + `mode: "strict" is invalid` + strict),
 		},
 		{
 			name: "mode, empty", comes: gang("g", says{"mode": ""}, nil),
@@ -218,10 +220,11 @@ func TestModeAndMatchPolicy(t *testing.T) {
 		},
 		{
 			name: "match-policy on pods", comes: bare("g", says{"match-policy": "Once-Satisfied"}),
-			want: bound(`Pod g-0: InvalidAnnotation: ` + key + `match-policy: "Once-Satisfied" is invalid` + policy),
+			want: bound(`Pod g-0: InvalidAnnotation: ` + key + `match-policy: "Once-Satisfied" is invalid` +
+				strings.Replace(policy, "; the", "; did you mean once-satisfied?; the", 1)),
 		},
 		{name: "both", comes: gang("g", says{"match-policy": "once", "mode": "strict"}, nil), want: bound(
-			`PodGroup g: InvalidAnnotation: ` + key + `mode: "strict" is invalid` + mode + `; ` + key + `match-policy: "once" is invalid` + policy)},
+			`PodGroup g: InvalidAnnotation: ` + key + `mode: "strict" is invalid` + strict + `; ` + key + `match-policy: "once" is invalid` + policy)},
 	})
 }
 

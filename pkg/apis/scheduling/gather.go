@@ -107,7 +107,8 @@ func parseRule(path string, data []byte) (GatherRule, error) {
 func (s *GatherSpec) CheckLayers(layers []string, topologyName string) error {
 	for _, r := range s.Rules {
 		if r.Layer != ClusterTopologyLayer && !slices.Contains(layers, r.Layer) {
-			return fmt.Errorf("layer %q is not in ClusterNetworkTopology %s (has: %s)", r.Layer, topologyName, strings.Join(layers, ", "))
+			return fmt.Errorf("layer %q is not in ClusterNetworkTopology %s (has: %s)%s", r.Layer, topologyName, strings.Join(layers, ", "),
+				strictjson.DidYouMean(r.Layer, layers))
 		}
 	}
 	return nil

@@ -45,5 +45,5 @@ func TestCheckLayers(t *testing.T) {
 	require.NoError(t, gather("SpineLayer").CheckLayers(layers, "default"))
 	require.NoError(t, gather("ClusterTopologyLayer").CheckLayers(layers, "default"))
 	require.EqualError(t, gather("spineLayer").CheckLayers(layers, "default"),
-		`layer "spineLayer" is not in ClusterNetworkTopology default (has: SpineLayer, BlockLayer, NodeTopologyLayer)`)
+		`layer "spineLayer" is not in ClusterNetworkTopology default (has: SpineLayer, BlockLayer, NodeTopologyLayer); did you mean SpineLayer?`)
 }

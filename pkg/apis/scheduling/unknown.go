@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/muster-scheduler/muster/pkg/apis/internal/strictjson"
 )
 
 // GangDomain is where gangs are described. All keys in it are annotations; keys of other
@@ -40,14 +42,47 @@ func Unknown(annotations, labels map[string]string) (says []string) {
 		if _, also := annotations[key]; ok && !also && !slices.Contains(theirs, name) {
 			says = append(says, unknown("label ", key, name))
 		}
+		if meant := MeantLabel(key); meant != "" {
+			says = append(says, fmt.Sprintf("label %s: unknown; did you mean label %s?", key, meant))
+		}
 	}
 	slices.Sort(says)
 	return says
 }
 
+// memberLabels are the labels by which a pod joins a gang or a quota.
+var memberLabels = []string{LabelPodGroup, LabelPodGroupX, LabelGangName, LabelQuotaName}
+
+// knownKeys are all keys that Muster reads.
+var knownKeys = func() map[string]bool {
+	all := map[string]bool{}
+	for _, chapter := range Keys() {
+		for _, key := range chapter.Keys {
+			all[key.Name] = true
+		}
+	}
+	return all
+}()
+
+// MeantLabel returns the label by which a pod joins a gang or a quota that an unknown key is a misspelling of, which differs in at
+// most an eighth; "" if none.
+func MeantLabel(key string) (meant string) {
+	best := 0
+	for _, label := range memberLabels {
+		d := strictjson.Distance(key, label)
+		if 8*d <= max(len(key), len(label)) && (meant == "" || d < best) && !knownKeys[key] {
+			meant, best = label, d
+		}
+	}
+	return meant
+}
+
+// Near returns the one of names that a name is most like; "" if none is.
+func Near(name string, names []string) string { return strictjson.Near(name, names) }
+
 // unknown is what is said of one. The words are stable, and those of manifests/admission.
 func unknown(kind, key, name string) string {
-	near := nearest(name)
+	near := Near(name, gangNames)
 	if near == "" {
 		return fmt.Sprintf("%s%s: unknown; supported values: annotations %s", kind, key, strings.Join(gangNames, ", "))
 	}
@@ -55,31 +90,4 @@ func unknown(kind, key, name string) string {
 		near = "annotation " + near
 	}
 	return fmt.Sprintf("%s%s: unknown; did you mean %s?", kind, key, near)
-}
-
-// nearest returns the name in GangDomain that is most like this one, the first of several; ""
-// if none is like it. Two are as far apart as the longer one is long without what both begin
-// and end with, and alike if that is at most half of it.
-func nearest(name string) (near string) {
-	best := 0
-	for _, legal := range gangNames {
-		d, long := distance(name, legal), max(len(name), len(legal))
-		if 2*d <= long && (near == "" || d < best) {
-			near, best = legal, d
-		}
-	}
-	return near
-}
-
-func distance(a, b string) int {
-	short := min(len(a), len(b))
-	begin := 0
-	end := 0
-	for begin < short && a[begin] == b[begin] {
-		begin++
-	}
-	for end < short-begin && a[len(a)-1-end] == b[len(b)-1-end] {
-		end++
-	}
-	return max(len(a), len(b)) - begin - end
 }

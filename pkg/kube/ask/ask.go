@@ -60,6 +60,7 @@ type View struct {
 	transitions    transitions
 	kindUnlisted   func(resource string) bool // reports whether objects of a kind could not be listed
 	queue          []gang.Ref                 // waiting gangs in scheduling order; last the gangs that are not tried
+	unqueued       []gang.Ref                 // gangs that wait without a member that this scheduler could try
 
 	examined gang.Ref          // the group to examine in detail; zero is none
 	looks    map[gang.Ref]look // by group, the result of its last attempt
@@ -95,7 +96,24 @@ func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View
 	}
 	tried, waits := w.Shared().Cache.Queue()
 	v.queue = slices.Concat(tried, waits)
+	for _, ref := range w.Shared().Cache.Gangs() {
+		if !slices.Contains(v.queue, ref) && waitsUnqueued(v.initial[ref]) {
+			v.unqueued = append(v.unqueued, ref)
+		}
+	}
 	return v, nil
+}
+
+// waitsUnqueued reports whether a gang without a member in the queue waits: for members, or for members of this scheduler. Gangs of
+// other projects that another scheduler serves do not, and gangs that have ended do not.
+func waitsUnqueued(r cache.Report) bool {
+	switch {
+	case whole(r) || r.Members == 0 && (r.PodGroup == nil || source.Reached(r.PodGroup)):
+		return false
+	case r.ReadOnly && !r.Served:
+		return r.EventMember != nil && r.EventMember.Spec.SchedulerName == v1.DefaultSchedulerName
+	}
+	return true
 }
 
 // Quotas lists all ElasticQuotas with their usage, before the scheduler goes on.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,9 +31,10 @@ type Drain struct {
 	Pods       int `json:"pods"`
 	PodsInside int `json:"here"`
 	Stay       int `json:"stay"`
-	// Fits says whether all evicted pods find another node and no further pod is evicted. Pods of other schedulers are not counted.
-	Fits  bool       `json:"fits"`
-	Gangs []GangMove `json:"gangs,omitempty"`
+	// Verdict says whether all evicted pods run elsewhere and no further pod is evicted. Unknown says why that is not known.
+	Verdict Verdict    `json:"verdict"`
+	Unknown []string   `json:"unknown,omitempty"`
+	Gangs   []GangMove `json:"gangs,omitempty"`
 	// Others are pods without a gang, and pods of other schedulers.
 	Others []PodMove `json:"others,omitempty"`
 	// Evicted are the pods that would be evicted for the moved pods, as namespace/name on node.
@@ -42,6 +44,16 @@ type Drain struct {
 	// PriorChanges is what happens in any case, before the domain is emptied.
 	Before PriorChanges `json:"before,omitzero"`
 }
+
+// Verdict says whether a domain can be emptied.
+type Verdict string
+
+// The verdicts. A pod that certainly has no other node decides before a pod of which that is not known.
+const (
+	Fits       Verdict = "fits"
+	DoesNotFit Verdict = "does not fit"
+	NotKnown   Verdict = "not known"
+)
 
 // PriorChanges is what the scheduler does with the gangs that wait.
 type PriorChanges struct {
@@ -262,7 +274,7 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, evictedBefor
 		}
 	}
 	moved := map[string]bool{}
-	out.Fits = true
+	lost, foreign, unlisted := 0, map[string]int{}, map[string]int{} // pods, by scheduler and by kind
 	for _, pod := range l.pods {
 		moved[convert.PodKey(pod)] = true
 		m := PodMove{Pod: convert.PodKey(pod), From: pod.Spec.NodeName}
@@ -270,6 +282,7 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, evictedBefor
 		switch p := current[m.Pod]; {
 		case !ours:
 			m.Elsewhere, m.Reason = true, "another scheduler, "+pod.Spec.SchedulerName+", places it"
+			foreign[pod.Spec.SchedulerName]++
 		case p.State == simulate.Bound:
 			m.To = p.Node
 		case p.State == simulate.Evicted:
@@ -277,7 +290,12 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, evictedBefor
 		default:
 			m.Reason, m.Unknown = p.Message, p.Unknown
 		}
-		out.Fits = out.Fits && (m.To != "" || !ours)
+		switch {
+		case m.Unknown != "":
+			unlisted[m.Unknown]++
+		case m.To == "" && ours:
+			lost++
+		}
 		ref := source.GangOf(pod)
 		if i := slices.IndexFunc(out.Gangs, func(g GangMove) bool { return g.ref == ref }); i >= 0 && ours {
 			out.Gangs[i].Pods = append(out.Gangs[i].Pods, m)
@@ -290,13 +308,43 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, evictedBefor
 			out.Evicted = append(out.Evicted, victim)
 		}
 	}
-	out.Fits = out.Fits && len(out.Evicted) == 0
+	out.judge(lost > 0 || len(out.Evicted) > 0, foreign, unlisted)
 	for i := range out.Gangs {
 		if err := v.arrived(ctx, &out.Gangs[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// judge sets the verdict. stays says that a pod certainly does not fit. foreign and unlisted count the pods whose next node is unknown, by
+// scheduler and by the kind that is not listed.
+func (d *Drain) judge(stays bool, foreign, unlisted map[string]int) {
+	unknown := func(n int, why string) { d.Unknown = append(d.Unknown, counted(n)+": "+why) }
+	for _, name := range slices.Sorted(maps.Keys(foreign)) {
+		unknown(foreign[name], "scheduler "+name+" decides")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(unlisted)) {
+		unknown(unlisted[kind], kind+" may not be listed with your permissions")
+	}
+	if n := len(d.Uncontrolled); n > 0 {
+		unknown(n, "no controller recreates what is evicted")
+	}
+	switch {
+	case stays:
+		d.Verdict = DoesNotFit
+	case len(d.Unknown) > 0:
+		d.Verdict = NotKnown
+	default:
+		d.Verdict = Fits
+	}
+}
+
+func counted(pods int) string {
+	if pods == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprint(pods, " pods")
 }
 
 // arrived sets where a gang is afterwards, and why members are missing.

@@ -67,10 +67,10 @@ func Empty(ctx context.Context, o Options, set *simulate.Set, layer string) (*Dr
 		if err != nil {
 			return nil, fmt.Errorf("%s, after %d of %d domains: %w", c.path, i, len(all), err)
 		}
-		if drain.Fits {
+		if drain.Verdict == Fits {
 			return drain, nil
 		}
-		full.Unknown = full.Unknown || drain.unknown()
+		full.Unknown = full.Unknown || drain.Verdict == NotKnown
 		full.Why = append(full.Why, c.path+": "+drain.obstacle())
 	}
 	return nil, full
@@ -111,14 +111,11 @@ func candidates(ctx context.Context, o Options, set *simulate.Set, layer string)
 	return all, nil
 }
 
-// unknown reports whether the next node of an evicted pod is unknown.
-func (d *Drain) unknown() bool {
-	return slices.ContainsFunc(d.Gangs, func(g GangMove) bool { return g.Unknown != "" }) ||
-		slices.ContainsFunc(d.Others, func(p PodMove) bool { return p.Unknown != "" })
-}
-
 // obstacle says why a domain cannot be emptied.
 func (d *Drain) obstacle() string {
+	if d.Verdict == NotKnown {
+		return "not known: " + strings.Join(d.Unknown, "; ")
+	}
 	for _, g := range d.Gangs {
 		if !g.Fits {
 			return "gang " + g.Gang + ": " + g.Reason

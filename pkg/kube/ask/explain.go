@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
@@ -39,6 +40,8 @@ type Explanation struct {
 	Since    time.Time `json:"since,omitzero"`
 	Members  Members   `json:"members"`
 	WaitsFor string    `json:"waitsFor,omitempty"` // one sentence
+	// Warnings are the mistakes in what the user wrote of the gang, as events report them.
+	Warnings []string `json:"warnings,omitempty"`
 	// Next is what the scheduler would do now if nothing else happens; nil if nothing.
 	Next *Next `json:"next,omitempty"`
 	// Reason is the scheduler's own message.
@@ -154,12 +157,32 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 	if err := v.fate(ctx, e, ref, was); err != nil {
 		return nil, err
 	}
+	e.Warnings = v.warnings(ref, slices.Concat(members, running))
 	if len(running) > 0 {
 		if e.Placement, err = v.where(ctx, ref, running); err != nil {
 			return nil, err
 		}
 	}
 	return e, nil
+}
+
+// warnings returns what events report of mistakes in a gang's objects, each once.
+func (v *View) warnings(ref gang.Ref, members []*v1.Pod) (all []string) {
+	about := map[string]bool{"PodGroup " + ref.Namespace + "/" + ref.Name: true}
+	for _, pod := range members {
+		about["Pod "+convert.PodKey(pod)] = true
+		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+			about[owner.Kind+" "+convert.Key(pod.Namespace, owner.Name)] = true
+		}
+	}
+	said := map[string]bool{}
+	for _, w := range v.Warnings() {
+		if about[w.Object] && !said[w.Message] {
+			said[w.Message] = true
+			all = append(all, w.Object+": "+w.Message)
+		}
+	}
+	return all
 }
 
 // whole reports whether a gang has minMember bound members, including finished members.
@@ -268,7 +291,7 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	case r.Refusal.WaitsForUser() || r.Refusal.By == gang.Conflict:
 		e.State, e.WaitsFor = Waiting, sentence(condition.Message)
 		e.Remedy = &Remedy{Message: map[gang.ObstacleKind]string{
-			gang.Missing:  "create the missing pods: check the controller (parallelism of a Job), ResourceQuota and webhooks",
+			gang.Missing:  missingRemedy(r),
 			gang.Consent:  "list this gang in the gang group of each gang that it lists",
 			gang.Conflict: "give all gangs of the group the same topology constraint",
 		}[r.Refusal.By]}
@@ -302,6 +325,21 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	}
 	v.costs(e, ref)
 	return nil
+}
+
+// missingRemedy says what completes a gang that waits for objects.
+func missingRemedy(r cache.Report) string {
+	switch {
+	case r.Misnamed != "":
+		return "correct the name; the labels of a pod's template take effect when its controller recreates the pod"
+	case strings.Contains(r.Refusal.Words, "schedulerName is "):
+		return "recreate the pods with a served spec.schedulerName: that of a pod cannot be changed"
+	case strings.Contains(r.Refusal.Words, "does not exist"):
+		return "create what is missing, or correct the name"
+	case strings.Contains(r.Refusal.Words, "cannot be placed yet"):
+		return "what the pods wait for"
+	}
+	return "create the missing pods: check the controller (parallelism of a Job), ResourceQuota and webhooks"
 }
 
 // further says what becomes of waiting members whose gang has minMember bound members.
@@ -380,7 +418,9 @@ func sentence(text string) string {
 	if text == "" {
 		return ""
 	}
-	text = strings.TrimSuffix(text, ".") + "."
+	if !strings.HasSuffix(text, "?") {
+		text = strings.TrimSuffix(text, ".") + "."
+	}
 	if first, _, _ := strings.Cut(text, " "); strings.ContainsAny(first, "./") {
 		return text
 	}

@@ -36,7 +36,8 @@ type Reservation struct {
 	Leaving []string `json:"leaving,omitempty"` // pods that have not terminated, as namespace/name on node
 }
 
-// Queue lists the waiting gangs, in scheduling order; last the gangs that are not tried. An empty namespace lists all.
+// Queue lists the waiting gangs, in scheduling order; last the gangs that are not tried, and then the gangs without a member that this
+// scheduler could try. An empty namespace lists all.
 func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 	pending := map[gang.Ref][]*v1.Pod{}
 	for _, ref := range v.queue {
@@ -46,7 +47,7 @@ func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 		return nil, err
 	}
 	all := []Waiter{}
-	for _, ref := range v.queue {
+	for _, ref := range slices.Concat(v.queue, v.unqueued) {
 		if namespace != "" && ref.Namespace != namespace {
 			continue
 		}
@@ -62,13 +63,16 @@ func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 // waiter returns what becomes of a gang with waiting members.
 func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Waiter, error) {
 	was := v.initial[ref]
+	if len(pending) == 0 && was.EventMember != nil {
+		pending = []*v1.Pod{was.EventMember}
+	}
 	e := &Explanation{Gang: ref.String(), Since: v.since(ref, was, pending)}
 	if err := v.fate(ctx, e, ref, was); err != nil {
 		return nil, err
 	}
-	w := &Waiter{
-		Gang: e.Gang, Since: e.Since, Priority: v.cache().Priority(pending[0]), Members: e.Members, State: e.State, Reason: e.WaitsFor,
-		next: e.Next,
+	w := &Waiter{Gang: e.Gang, Since: e.Since, Members: e.Members, State: e.State, Reason: e.WaitsFor, next: e.Next}
+	if len(pending) > 0 {
+		w.Priority = v.cache().Priority(pending[0])
 	}
 	if p := v.placeOf(ref); p != nil {
 		w.Position = p.Position

@@ -2,12 +2,15 @@ package ask
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // remedy says what makes the scheduler retry an unschedulable gang.
@@ -65,12 +68,35 @@ func (l *look) neverRemedy() string {
 		all = []string{l.shortage.Separations[0].Helps() + " (larger nodes do not help), or members that may be together"}
 	}
 	if len(l.shortage.Lacks) > 0 {
-		all = append(all, "nodes that refuse its members no longer")
+		all = append(all, l.nodeRemedy())
+	}
+	if r := l.shortage.Never; r.Layer != topology.RootLayer && len(r.Domains) > 0 && r.Domains[0].Slots > 0 {
+		fewer := "1 member"
+		if n := r.Domains[0].Slots; n > 1 {
+			fewer = fmt.Sprintf("at most %d members", n)
+		}
+		all = append(all, "a layer above "+r.Layer, fewer)
 	}
 	if len(l.shortage.UnreachableMultiples(l.shortage.Never)) > 0 {
 		all = []string{"another number of members"}
 	}
 	return strings.Join(append(all, "or other rules"), ", ") + "; evicting pods does not help"
+}
+
+// nodeRemedy says what makes nodes take members.
+func (l *look) nodeRemedy() string {
+	for _, reason := range slices.Sorted(maps.Keys(l.shortage.Causes)) {
+		cause := l.shortage.Causes[reason]
+		switch {
+		case strings.Contains(reason, "taint"):
+			return "a toleration of the taint " + cause + " in the pods"
+		case strings.Contains(reason, "selector"):
+			return "another nodeSelector, or nodes with the label " + cause
+		default:
+			return "nodes with " + cause
+		}
+	}
+	return "nodes that refuse its members no longer"
 }
 
 // events returns the events that make the plugins retry a pod, each once.

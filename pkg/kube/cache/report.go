@@ -39,6 +39,11 @@ type Report struct {
 	Domain string
 	// OneByOne names a StatefulSet that seems to create its pods one after another, so members are missing.
 	OneByOne string
+	// Misnamed ends the words of Refusal with what seems to be meant by a name or a label that is wrong; "" if nothing is known.
+	Misnamed string
+	// TooSmall names the Jobs of the members, if all of them together make fewer pods at a time than Min; JobPods is how many.
+	TooSmall []string
+	JobPods  int
 }
 
 // Tally is a gang in numbers.
@@ -144,6 +149,8 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	domain, _ := tree.Enclosing(slices.Values(bound))
 	out.Domain = tree.Path(domain)
 	out.OneByOne = c.oneByOne(out.State)
+	out.Misnamed = c.misnamed(r)
+	out.TooSmall, out.JobPods = c.jobsBelowMin(r, out.State)
 	out.Owners = slices.SortedFunc(maps.Keys(owners), topology.CompareNames)
 	return out, true
 }

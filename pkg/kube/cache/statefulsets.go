@@ -1,12 +1,16 @@
 package cache
 
 import (
+	"maps"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -62,4 +66,27 @@ func statefulSets(pods map[string]*v1.Pod) map[string]setMembers {
 		sets[owner.Name] = set
 	}
 	return sets
+}
+
+// jobsBelowMin returns the Jobs that make all members of a gang, and how many pods they run at a time. It returns nil if that is not
+// below the gang's minimum, or unknown. c.mu is held.
+func (c *Cache) jobsBelowMin(r *record, state gang.State) (names []string, pods int) {
+	if state.Refusal.By != gang.Missing || len(r.jobs) == 0 || state.Exist >= state.Min {
+		return nil, 0
+	}
+	for _, pod := range r.Pods {
+		if key, ok := source.JobOf(pod); !ok || !r.jobs[key] {
+			return nil, 0
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(r.jobs), source.OwnerKey.Compare) {
+		if c.owners[key] == nil {
+			return nil, 0
+		}
+		names, pods = append(names, key.Name), pods+c.owners[key].Size
+	}
+	if pods >= state.Min {
+		return nil, 0
+	}
+	return names, pods
 }

@@ -1,15 +1,18 @@
 package cache
 
 import (
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// stray is a waiting pod without a gang that has unknown keys: one may have been meant to name its gang.
+// stray is a pod without a gang that has unknown keys: one may have been meant to name its gang.
 type stray struct {
 	pod       *v1.Pod
 	published map[string]bool
@@ -18,7 +21,7 @@ type stray struct {
 // setStray records a pod without a gang; nil if it has one now, or was deleted.
 func (c *Cache) setStray(key string, pod *v1.Pod) {
 	waits := pod != nil && pod.Spec.NodeName == "" && !convert.Finished(pod)
-	isStray := waits && len(strayKeys(pod)) > 0
+	isStray := pod != nil && !convert.Finished(pod) && len(strayKeys(pod)) > 0
 	c.mu.RLock()
 	wasStray := c.strays[key] != nil
 	wants := ""
@@ -34,6 +37,7 @@ func (c *Cache) setStray(key string, pod *v1.Pod) {
 		c.want(wants)
 	}
 	s := c.strays[key]
+	refs := c.meantBy(s)
 	if s == nil || pod == nil || s.pod.UID != pod.UID {
 		s = &stray{published: map[string]bool{}}
 	}
@@ -44,13 +48,18 @@ func (c *Cache) setStray(key string, pod *v1.Pod) {
 	} else {
 		notes = c.strayNotes(s)
 	}
+	var effects []gang.Effect
+	for _, ref := range append(refs, c.meantBy(c.strays[key])...) {
+		effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
+	}
 	c.mu.Unlock()
+	c.carryOut(effects)
 	c.publish(notes)
 }
 
 // strayNotes returns the unpublished notes on a pod without a gang, and marks them as published. c.mu is held.
 func (c *Cache) strayNotes(s *stray) []Note {
-	if !c.open.Load() || !c.serves[s.pod.Spec.SchedulerName] {
+	if !c.open.Load() || !c.serves[s.pod.Spec.SchedulerName] || s.pod.Spec.NodeName != "" {
 		return nil
 	}
 	return slices.DeleteFunc(strayKeys(s.pod), func(n Note) bool {
@@ -67,4 +76,35 @@ func strayKeys(pod *v1.Pod) []Note {
 		notes = append(notes, Note{About: pod, Warning: true, Reason: InvalidAnnotation, Message: message})
 	}
 	return notes
+}
+
+// meantBy returns the gangs that a stray seems to name. c.mu is held.
+func (c *Cache) meantBy(s *stray) []gang.Ref {
+	if s == nil || s.pod == nil {
+		return nil
+	}
+	key, _ := convert.MisspeltGangLabel(s.pod) // "" names no gang
+	return slices.SortedFunc(maps.Keys(c.named[convert.Key(s.pod.Namespace, s.pod.Labels[key])]), compareRefs)
+}
+
+// misnamed says which pods seem to be meant as members of a gang that has none. For members without an object it says which object
+// seems to be meant. It returns "" if nothing is known. c.mu is held.
+func (c *Cache) misnamed(r *record) string {
+	if r.Object != nil && len(r.Pods)+len(r.Finished) > 0 || r.Object == nil && r.Declared != nil {
+		return ""
+	}
+	var pods []*v1.Pod
+	for _, key := range slices.SortedFunc(maps.Keys(c.strays), topology.CompareNames) {
+		if s := c.strays[key]; r.Object != nil && slices.Contains(c.meantBy(s), r.Ref) {
+			pods = append(pods, s.pod)
+		}
+	}
+	others := map[string][]string{} // members by gang: objects without members, or members without an object
+	for ref, other := range c.gangs {
+		same := ref.Source == r.Ref.Source && ref.Namespace == r.Ref.Namespace && (other.Object == nil) == (r.Object != nil)
+		if same && (len(other.Pods) > 0) == (other.Object == nil) && len(other.Finished) == 0 {
+			others[ref.Name] = slices.SortedFunc(maps.Keys(other.Pods), topology.CompareNames)
+		}
+	}
+	return convert.Misnamed(r.Ref.Name, r.Object != nil, pods, others)
 }

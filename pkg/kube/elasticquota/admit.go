@@ -400,8 +400,8 @@ func Sentence(r *quota.Refusal) string {
 	case quota.NotNext:
 		return fmt.Sprintf("%s, fair share %s, used %s; quota %s is first to borrow.", asks, amounts(r.Limit), amounts(used), r.Holder)
 	}
-	return fmt.Sprintf("%s, fair share %s, used %s; no quota lends the missing %s. Wait until that is free, or raise min.",
-		asks, amounts(r.Limit), amounts(used), amounts(missing))
+	return fmt.Sprintf("%s, fair share %s, used %s; no quota lends the missing %s%s. Wait until that is free, or raise min.",
+		asks, amounts(r.Limit), amounts(used), amounts(missing), convert.BorrowersText(r.Borrowed))
 }
 
 // Remedy returns what would have a group admitted; "" if its quotas admit it.

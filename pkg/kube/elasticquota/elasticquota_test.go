@@ -503,7 +503,7 @@ func TestNotes(t *testing.T) {
 		`QuotaNotUsable: spec.max.cpu: many is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi`,
 		`QuotaNotUsable: its parent "nobody" does not exist; supported values: none, or a quota that is marked as a parent`,
 		`QuotaNotUsable: there is an older quota named "fine", which counts`,
-		`QuotaNotFound: there is no ElasticQuota named "typo", which the pod's label names: the pod belongs to the default quota, if there is one; correct the label`,
+		`QuotaNotFound: there is no ElasticQuota named "typo", which the pod's label names: the pod counts in quota koordinator-default-quota; correct the label`,
 	}, w.notes)
 	w.notes = nil
 	w.declare("more max=8")

@@ -1,7 +1,6 @@
 package elasticquota
 
 import (
-	"fmt"
 	"maps"
 
 	v1 "k8s.io/api/core/v1"
@@ -65,9 +64,12 @@ func (r *Manager) noteMissingQuota(p *pod, missing string) {
 		return
 	}
 	if p.missingQuota = missing; missing != "" {
-		const unknown = "there is no ElasticQuota named %q, which the pod's label names: " +
-			"the pod belongs to the default quota, if there is one; correct the label"
-		r.notes = append(r.notes, cache.Note{About: p.Pod, Warning: true, Reason: cache.QuotaNotFound, Message: fmt.Sprintf(unknown, missing)})
+		var names []string
+		for _, k := range sortedKeys(r.objects) {
+			names = append(names, r.objects[k].Name)
+		}
+		message := convert.QuotaNotFound(missing, p.quota, names)
+		r.notes = append(r.notes, cache.Note{About: p.Pod, Warning: true, Reason: cache.QuotaNotFound, Message: message})
 	}
 }
 
@@ -186,13 +188,13 @@ func (r *Manager) update(p *pod) {
 		p.since = r.clock.Now().UnixNano()
 	}
 	name, bad := r.quotaOf(p.Pod)
-	if state == quota.Waiting {
+	if p.quota = name; state == quota.Waiting {
 		r.noteMissingQuota(p, bad)
 	}
 	if _, known := r.book.Gang(gangOf(p.Pod)); !known && state == quota.Waiting {
 		defer r.book.SetPassed(gangOf(p.Pod), true) // until the scheduler's queue admits the pod
 	}
-	p.quota, p.state, p.fixed, p.inBook = name, state, convert.Fixed(p.Pod), true
+	p.state, p.fixed, p.inBook = state, convert.Fixed(p.Pod), true
 	r.updateClaims(p)
 	r.enterBook(p)
 }
@@ -202,10 +204,8 @@ func (r *Manager) dropPod(p *v1.Pod) {
 		return
 	}
 	r.mu.Lock()
-	freed := false
-	if known := r.pods[key(p)]; known != nil && known.UID == p.UID {
-		freed = r.drop(key(p))
-	}
+	known := r.pods[key(p)]
+	freed := known != nil && known.UID == p.UID && r.drop(key(p))
 	r.mu.Unlock()
 	if freed {
 		r.notifyMayBeAdmitted()

@@ -4,10 +4,14 @@
 package network
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
@@ -86,6 +90,26 @@ type Topology struct {
 	Problem string
 
 	layers []convert.Layer
+}
+
+// Unlabelled says which label of a layer, or of one above, no node has, and which labels the first node has; "" if nodes have them all.
+func (t *Topology) Unlabelled(layer string, nodes []fwk.NodeInfo) string {
+	for _, l := range t.layers {
+		named := func(n fwk.NodeInfo) bool { return n != nil && n.Node() != nil && l.Domain(n.Node().Labels) != "" }
+		if len(nodes) > 0 && !slices.ContainsFunc(nodes, named) {
+			text := "no node has label " + strings.Join(l.Keys, " or ")
+			if i := slices.IndexFunc(nodes, func(n fwk.NodeInfo) bool { return n != nil && n.Node() != nil }); i >= 0 {
+				own := func(key string) bool { return strings.HasPrefix(key, "kubernetes.io/") }
+				keys := slices.DeleteFunc(slices.Sorted(maps.Keys(nodes[i].Node().Labels)), own)
+				text += "; node " + nodes[i].Node().Name + " has " + cmp.Or(strings.Join(keys[:min(len(keys), 4)], ", "), "none")
+			}
+			return text
+		}
+		if l.Name == layer {
+			break
+		}
+	}
+	return ""
 }
 
 // New returns the network of a tree.

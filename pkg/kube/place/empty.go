@@ -160,8 +160,7 @@ func (a *Attempt) outcomeOnEmpty(ctx context.Context, empty *Attempt, changes in
 	outcome := emptyOutcome{}
 	_, refusal, err := empty.Choose(ctx, nil)
 	if err == nil && refusal != nil && !refusal.Incomplete {
-		outcome.roles = empty.rolesWithoutNode()
-		outcome.refusal, outcome.lacks = refusal, diagnose(empty.Nodes, empty.counts).Lacks
+		outcome.refusal, outcome.roles, outcome.lacks = refusal, empty.rolesWithoutNode(), diagnose(empty.Nodes, empty.counts).Lacks
 		pluginsNow, _ := a.unschedulablePlugins()
 		pluginsOnEmpty, _ := empty.unschedulablePlugins()
 		outcome.plugins = slices.Compact(slices.Sorted(slices.Values(slices.Concat(pluginsNow, pluginsOnEmpty))))

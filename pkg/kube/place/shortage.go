@@ -24,7 +24,9 @@ import (
 type Shortage struct {
 	Plan *plan.Refusal
 	// Lacks counts nodes by what they lack, in the Filters' words. With Never it counts nodes that take no member even without pods.
-	Lacks map[string]int
+	Lacks      map[string]int
+	Causes     map[string]string // see fit.Causes
+	Unlabelled string            // see network.Topology.Unlabelled
 	// NodesReserved are further nodes whose free capacity is reserved.
 	ReservedNodes NodesReserved
 	// BlockedNodes are the numbers of further nodes used by pods that may not be evicted, by the barrier.
@@ -88,21 +90,24 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	if most != nil && !a.dependsOnBound() {
 		outcome = a.outcomeOnEmpty(ctx, most, changes)
 	}
-	switch {
-	case outcome.refusal != nil:
+	if outcome.refusal != nil {
 		s.Never, s.AtMost, s.Lacks, s.Plugins, s.Roles = outcome.refusal, empty == nil, outcome.lacks, outcome.plugins, outcome.roles
-	default:
+	} else {
 		var held []int
 		s.ReservedNodes, held = a.heldNodes(ctx)
 		s.Lacks = a.lacksWithout(held, s.Lacks)
 		if evicts && empty != nil {
 			if s.BlockedNodes, s.Lacks = a.countBlocked(ctx, empty.World.Free, held, s.Lacks); len(s.BlockedNodes) > 0 {
-				if s.Least = a.lowestOfSeveral(); s.Least != nil {
-					s.Priority = a.planner.cache.Priority(s.Least)
-				}
+				s.Least, s.Priority = a.lowestOfSeveral()
 			}
 		}
 	}
+	pods := make([]*v1.Pod, len(a.kinds))
+	for i, k := range a.kinds {
+		pods[i] = k.pod
+	}
+	s.Causes = fit.Causes(a.allNodes, pods, s.Lacks)
+	s.Unlabelled = a.Net.Unlabelled(r.Plan.Layer, a.allNodes)
 	return s
 }
 
@@ -139,15 +144,15 @@ func (a *Attempt) rolesWithoutNode() (out []Role) {
 	return out
 }
 
-// lowestOfSeveral returns the member of lowest priority if priorities differ; nil if all are equal.
-func (a *Attempt) lowestOfSeveral() *v1.Pod {
-	low := a.Lowest()
-	for _, m := range a.Group.Pending {
-		if a.planner.cache.Priority(a.Group.Pods[m.Pod]) != a.planner.cache.Priority(low) {
-			return low
-		}
+// lowestOfSeveral returns the member of lowest priority, and its priority, if priorities differ; nil if all are equal.
+func (a *Attempt) lowestOfSeveral() (low *v1.Pod, priority int32) {
+	low = a.Lowest()
+	priority = a.planner.cache.Priority(low)
+	differs := func(m gang.Member) bool { return a.planner.cache.Priority(a.Group.Pods[m.Pod]) != priority }
+	if slices.ContainsFunc(a.Group.Pending, differs) {
+		return low, priority
 	}
-	return nil
+	return nil, 0
 }
 
 // blockedNodes remembers, for each request, the nodes used by pods that may not be evicted, until the node changes.
@@ -185,7 +190,6 @@ func (s *blockedNodes) entry(key string, nodes int) *blockedFor {
 	return f
 }
 
-// dropOldest removes the oldest entry.
 func (s *blockedNodes) dropOldest() {
 	oldest := ""
 	for key, f := range s.known {
@@ -201,9 +205,6 @@ func (s *blockedNodes) dropOldest() {
 
 // lacksWithout counts nodes by what they lack, without the given nodes.
 func (a *Attempt) lacksWithout(nodes []int, lacks map[string]int) map[string]int {
-	if len(nodes) == 0 {
-		return lacks
-	}
 	rest := maps.Clone(lacks)
 	for _, i := range nodes {
 		subtract(rest, a.Lacks(i), 1)

@@ -5,6 +5,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
 // Notes lists what was left out: objects that a scheduler does not read, unknown fields, and pods that a controller would not make.
@@ -50,4 +57,91 @@ func (n occurrences) moreText() string {
 		return ""
 	}
 	return fmt.Sprintf(", and %d more", n.times-1)
+}
+
+// warnings returns the mistakes in objects that events report, and mistakes that no event reports: it would be an event of every pod.
+func (s *simulation) warnings() []Event {
+	return append(s.cluster.warnings(s.recorder.sorted()), s.unusedKeys()...)
+}
+
+// Reasons of warnings that no event has.
+const (
+	noQuotas       = cache.QuotaNotFound
+	unknownTopoKey = "UnknownTopologyKey"
+)
+
+// unusedKeys warns of labels of quotas in a cluster without quotas, and of topologyKeys that no node has. Each warning names the first
+// pod, and counts the rest.
+func (s *simulation) unusedKeys() (out []Event) {
+	type mistake struct{ reason, text string }
+	labels := map[string]bool{} // of some node
+	nodeObjects, _ := s.cluster.list(nodes, "", nil)
+	for _, o := range nodeObjects {
+		for key := range o.(*v1.Node).Labels {
+			labels[key] = true
+		}
+	}
+	quotas := s.cluster.unlisted(convert.ElasticQuotas.GroupResource().String())
+	for _, r := range []schema.GroupVersionResource{convert.ElasticQuotas, convert.ElasticQuotasX} {
+		quotas = quotas || s.cluster.hasObjects(r)
+	}
+	at, order := map[mistake][]*v1.Pod{}, []mistake{}
+	objects, _ := s.cluster.list(pods, "", nil)
+	for _, o := range objects {
+		pod := o.(*v1.Pod)
+		var found []mistake
+		if quota := convert.NamesQuota(pod); quota != "" && !quotas {
+			text := fmt.Sprintf("label %s: %s has no effect: there is no ElasticQuota", scheduling.LabelQuotaName, quota)
+			found = append(found, mistake{noQuotas, text})
+		}
+		for _, key := range topologyKeys(pod) {
+			if len(nodeObjects) > 0 && key != v1.LabelHostname && !labels[key] {
+				found = append(found, mistake{unknownTopoKey, fmt.Sprintf("topologyKey %s: no node has this label", key)})
+			}
+		}
+		for _, m := range found {
+			if at[m] == nil {
+				order = append(order, m)
+			}
+			at[m] = append(at[m], pod)
+		}
+	}
+	for _, m := range order {
+		first, text := "Pod "+convert.PodKey(at[m][0]), m.text
+		if n := len(at[m]) - 1; n > 0 {
+			text += fmt.Sprintf("; %s like this one", otherPods(n))
+		}
+		position := ""
+		if p, ok := s.cluster.positions[first]; ok {
+			position = p.String()
+		}
+		out = append(out, Event{Object: first, Type: v1.EventTypeWarning, Reason: m.reason, Message: text, At: position})
+	}
+	return out
+}
+
+func otherPods(n int) string {
+	if n == 1 {
+		return "1 other pod is"
+	}
+	return fmt.Sprint(n, " other pods are")
+}
+
+// topologyKeys returns the topologyKeys of a pod's affinity and spread rules that must hold, each once.
+func topologyKeys(pod *v1.Pod) (keys []string) {
+	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
+		for _, term := range a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			keys = append(keys, term.TopologyKey)
+		}
+	}
+	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		for _, term := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			keys = append(keys, term.TopologyKey)
+		}
+	}
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		keys = append(keys, c.TopologyKey)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }

@@ -106,6 +106,8 @@ type Gang struct {
 	Position int32  `json:"position,omitempty"`
 	Message  string `json:"message"`
 	Unknown  string `json:"unknown,omitempty"` // see Pod.Unknown
+	// Rejected says that what the user wrote of the gang is invalid.
+	Rejected bool `json:"-"`
 	// Eviction explains the gang's last eviction; nil if the gang evicted no pod.
 	Eviction *status.Explanation `json:"eviction,omitempty"`
 	// Status is the status of the PodGroup, if there is one.
@@ -155,7 +157,7 @@ func (s *simulation) result() *Result {
 	r.Topology = s.topologyCondition()
 	r.unlistedDeclarations = s.unlistedDeclarations()
 	r.Events = s.recorder.sorted()
-	r.Warnings = s.cluster.warnings(r.Events)
+	r.Warnings = s.warnings()
 	// A pod with the name of an evicted pod is younger than the evicted pod.
 	rank := func(p Pod) int {
 		if p.State == Evicted {
@@ -264,7 +266,7 @@ func gangResult(ref gang.Ref, report cache.Report, position int32) Gang {
 	case status.ReasonScheduled:
 		g.State = Scheduled
 	case status.ReasonUnschedulable, status.ReasonNeverFits, status.ReasonRejected, status.ReasonConflict:
-		g.State = Unschedulable
+		g.State, g.Rejected = Unschedulable, c.Reason == status.ReasonRejected || c.Reason == status.ReasonConflict
 	default:
 		g.State = Waiting
 	}

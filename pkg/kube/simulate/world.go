@@ -91,6 +91,9 @@ func (w *World) BindingInProgress() (waiting bool) {
 // Result returns the current state of the cluster.
 func (w *World) Result() *Result { return w.result() }
 
+// Warnings returns the mistakes in objects as they were written.
+func (w *World) Warnings() []Event { return w.warnings() }
+
 // Shared returns the state that the scheduler's plugins share.
 func (w *World) Shared() *plugin.Shared { return w.shared }
 

@@ -158,7 +158,7 @@ func TestWordsOnAJob(t *testing.T) {
 		},
 	} {
 		if c.want != "" {
-			c.want += ": no effect on a Job without a gang; supported values: in spec.template.metadata.annotations"
+			c.want += ": no effect in a Job's own metadata, since its pods have none; did you mean spec.template.metadata.annotations?"
 		}
 		require.Equal(t, c.want, owned(t, object(t, c.object)).Ineffective, name)
 	}

@@ -56,7 +56,8 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	template := &spec.Template
 	if keys := gangKeysIn(out.Values); len(keys) > 0 && !isGang(template.Metadata.Annotations) {
 		out.Scheduler = cmp.Or(template.Spec.SchedulerName, v1.DefaultSchedulerName)
-		out.Ineffective = fmt.Sprintf("%s: no effect on a Job without a gang; supported values: in spec.template.metadata.annotations",
+		out.Ineffective = fmt.Sprintf(
+			"%s: no effect in a Job's own metadata, since its pods have none; did you mean spec.template.metadata.annotations?",
 			strings.Join(keys, ", "))
 	}
 	return err

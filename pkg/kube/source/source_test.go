@@ -197,7 +197,7 @@ func TestPodGroups(t *testing.T) {
 			podGroup(3, words{scheduling.AnnotationMode, "strict"}), nil,
 			gang.Spec{Min: 3},
 			false,
-			[]string{scheduling.AnnotationMode + `: "strict" is invalid; supported values: Strict, NonStrict; the default is used`},
+			[]string{scheduling.AnnotationMode + `: "strict" is invalid; supported values: Strict, NonStrict; did you mean Strict?; the default is used`},
 			"",
 		},
 		"bad groups": {

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -12,6 +13,9 @@ import (
 // Hint returns what follows the words about missing members: which object creates them and what else would start the gang; "" if unknown.
 // StatefulSets are not watched, so that their pod management policy is a guess.
 func Hint(r cache.Report) string {
+	if r.Misnamed != "" {
+		return r.Misnamed
+	}
 	if r.OneByOne != "" {
 		return "; StatefulSet " + r.OneByOne +
 			" seems to create one pod after another, each when the one before it runs: members " +
@@ -24,6 +28,10 @@ func Hint(r cache.Report) string {
 	var owner *metav1.OwnerReference
 	if r.EventMember != nil {
 		owner = metav1.GetControllerOf(r.EventMember)
+	}
+	if len(r.TooSmall) > 0 {
+		return fmt.Sprintf("; Job %s runs at most %d pods at a time: raise its parallelism and completions to %d, or lower minMember to %d",
+			strings.Join(r.TooSmall, " and Job "), r.JobPods, r.Min, r.JobPods)
 	}
 	hint, pods := "", fmt.Sprintf("%d more pods", r.Min-r.Exist)
 	if r.Min-r.Exist == 1 {

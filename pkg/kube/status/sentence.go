@@ -63,6 +63,9 @@ func Sentence(s place.Shortage) string {
 		}
 	case len(r.Domains) == 0:
 		out.WriteString("; no node is in one")
+		if s.Unlabelled != "" {
+			out.WriteString(": " + s.Unlabelled)
+		}
 	case s.Never != nil && r.Domains[0].Slots == 0 && len(r.Multiple) > 0: // fewer members may fit
 		out.WriteString("; no domain has capacity for the smallest multiple, even when empty")
 	case s.Never != nil && r.Domains[0].Slots == 0:
@@ -222,7 +225,7 @@ func nodes(s place.Shortage) string {
 	}
 	var entries []lack
 	for reason, n := range s.Lacks {
-		words := lackWords(reason)
+		words := lackWords(reason, s.Causes[reason])
 		i := slices.IndexFunc(entries, func(l lack) bool { return l.words == words })
 		if i < 0 {
 			entries = append(entries, lack{n, words})
@@ -246,19 +249,27 @@ func nodes(s place.Shortage) string {
 		entries = append(entries[:min(len(entries), maxLacks-len(tail))], tail...)
 	}
 	var parts []string
+	noun := ""
 	for i, l := range entries {
 		if i == maxLacks {
 			parts = append(parts, fmt.Sprintf("%d more reasons", len(entries)-i))
 			break
 		}
-		noun, words := " nodes ", l.words[1]
+		words := l.words[1]
+		if strings.HasPrefix(words, noNodeHas) {
+			parts = append(parts, words)
+			continue
+		}
+		if noun == "" {
+			noun = " nodes "
+			if l.nodes == 1 {
+				noun = " node "
+			}
+		}
 		if l.nodes == 1 {
-			noun, words = " node ", l.words[0]
+			words = l.words[0]
 		}
-		if i > 0 {
-			noun = " "
-		}
-		parts = append(parts, fmt.Sprint(l.nodes, noun, words))
+		parts, noun = append(parts, fmt.Sprint(l.nodes, noun, words)), " "
 	}
 	if len(parts) == 0 {
 		return ""
@@ -288,9 +299,15 @@ func trimReason(reason string) string {
 	return squeeze(reason, maxBytes)
 }
 
-// lackWords returns a Filter's reason in plain words, for one node and for several.
-func lackWords(reason string) [2]string {
+// noNodeHas begins the words about a resource that is on no node.
+const noNodeHas = "no node has "
+
+// lackWords returns a Filter's reason in plain words, for one node and for several. cause is one of place.Shortage.Causes, or "".
+func lackWords(reason, cause string) [2]string {
 	if resource, ok := strings.CutPrefix(reason, "Insufficient "); ok {
+		if cause != "" {
+			return [2]string{noNodeHas + cause, noNodeHas + cause}
+		}
 		return [2]string{"lacks " + resource, "lack " + resource}
 	}
 	for _, phrase := range []struct {
@@ -315,9 +332,17 @@ func lackWords(reason string) [2]string {
 		{"rdma VirtualFunctions", [2]string{"has too few free virtual functions (rdma)", "have too few free virtual functions (rdma)"}},
 		{"free ports", [2]string{"has the host port taken", "have the host port taken"}},
 	} {
-		if strings.Contains(reason, phrase.part) {
-			return phrase.words
+		if !strings.Contains(reason, phrase.part) {
+			continue
 		}
+		switch {
+		case cause == "":
+		case phrase.part == "untolerated taint":
+			phrase.words = [2]string{"has the taint " + cause + ", which is not tolerated", "have the taint " + cause + ", which is not tolerated"}
+		default:
+			phrase.words = [2]string{phrase.words[0] + " " + cause, phrase.words[1] + " " + cause}
+		}
+		return phrase.words
 	}
 	reason = trimReason(reason)
 	return [2]string{"rejects members: " + reason, "reject members: " + reason}

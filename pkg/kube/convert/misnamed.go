@@ -1,0 +1,92 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// MisspeltGangLabel returns the label of a pod that is a misspelling of one by which pods join a gang, and the label that was meant; ""
+// for none.
+func MisspeltGangLabel(pod *v1.Pod) (key, meant string) {
+	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
+		if meant := scheduling.MeantLabel(key); meant != "" && meant != scheduling.LabelQuotaName {
+			return key, meant
+		}
+	}
+	return "", ""
+}
+
+// Misnamed ends a message about a gang without members, or without an object, with what seems to be meant; "" if nothing is known. pods
+// name the gang by a misspelt label. others are the members by the names of gangs that lack what this one has.
+func Misnamed(gangName string, hasObject bool, pods []*v1.Pod, others map[string][]string) string {
+	if len(pods) > 0 {
+		names := make([]string, len(pods))
+		for i, pod := range pods {
+			names[i] = PodKey(pod)
+		}
+		label, meant := MisspeltGangLabel(pods[0])
+		return fmt.Sprintf("; %s has the unknown label %s: %s; did you mean label %s?", firstPod(names), label, gangName, meant)
+	}
+	unrelated := func(name string) bool { return sameButDigits(name, gangName) }
+	names := slices.DeleteFunc(slices.SortedFunc(maps.Keys(others), topology.CompareNames), unrelated)
+	switch near := scheduling.Near(gangName, names); {
+	case near == "":
+		return ""
+	case hasObject:
+		return fmt.Sprintf("; %s names gang %s, which does not exist; did you mean %s?", firstPod(others[near]), near, gangName)
+	default:
+		return fmt.Sprintf("; did you mean %s, which has no members?", near)
+	}
+}
+
+// firstPod names the first pod, and counts the rest.
+func firstPod(names []string) string {
+	if len(names) == 1 {
+		return "pod " + names[0]
+	}
+	return fmt.Sprintf("pod %s (and %d more)", names[0], len(names)-1)
+}
+
+// sameButDigits says whether two names differ only in their digits, as the names of unrelated jobs do.
+func sameButDigits(a, b string) bool {
+	strip := func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}
+	return strings.Map(strip, a) == strings.Map(strip, b)
+}
+
+// QuotaNotFound says that no quota has the name that a pod's label has. counts is the quota that counts the pod, "" for none, and names
+// has all quotas.
+func QuotaNotFound(missing, counts string, names []string) string {
+	effect := "no quota counts the pod"
+	if counts != "" {
+		effect = "the pod counts in quota " + counts
+	}
+	text := fmt.Sprintf("there is no ElasticQuota named %q, which the pod's label names: %s; correct the label", missing, effect)
+	if near := scheduling.Near(missing, names); near != "" {
+		text += "; did you mean " + near + "?"
+	}
+	return text
+}
+
+// BorrowersText names the quotas that borrow, in parentheses; "" if there are none.
+func BorrowersText(quotas []string) string {
+	switch len(quotas) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(" (%s borrows)", quotas[0])
+	}
+	return fmt.Sprintf(" (%s borrow)", strings.Join(quotas, ", "))
+}
