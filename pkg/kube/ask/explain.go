@@ -148,6 +148,12 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 		e.Placement, err = v.where(ctx, ref, running)
 		return e, err
 	}
+	now := &Topology{}
+	if e.Queue != nil && len(e.Queue.Ahead) > 0 {
+		if now, err = v.Topology(ctx, SlotSize{Gang: &t}); err != nil {
+			return nil, err
+		}
+	}
 	e.Holders = v.holders(pending)
 	v.examined = v.group(ref)
 	known := func() bool { return v.decided(ref) && !v.Shared().RevokesLater() }
@@ -156,6 +162,12 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 	}
 	if err := v.fate(ctx, e, ref, was); err != nil {
 		return nil, err
+	}
+	for i := range e.Domains {
+		d := &e.Domains[i]
+		if b := now.Find(d.Path); b != nil && b.Layer != "" && b.Free != d.Slots && !e.Heterogeneous {
+			d.FreeNow = &b.Free
+		}
 	}
 	if len(running) > 0 {
 		if e.Placement, err = v.where(ctx, ref, running); err != nil {
