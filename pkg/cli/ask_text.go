@@ -98,7 +98,12 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 	if len(e.Domains) == 0 {
 		return
 	}
-	t := newTable(strings.ToUpper(e.Layer), "NODES", "SLOTS", "EVICTION")
+	slots := []string{"SLOTS"}
+	ahead := slices.ContainsFunc(e.Domains, func(d ask.Domain) bool { return d.FreeNow != nil })
+	if ahead {
+		slots = []string{"FREE NOW", "AT ITS TURN"}
+	}
+	t := newTable(slices.Concat([]string{strings.ToUpper(e.Layer), "NODES"}, slots, []string{"EVICTION"})...)
 	for i, d := range e.Domains {
 		if i == maxRows && !wide {
 			t.addMore(len(e.Domains) - i)
@@ -109,7 +114,15 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 			lacks = append(lacks, fmt.Sprintf("%d %s", n, reason))
 		}
 		slices.Sort(lacks)
-		t.add(strings.Join(lacks, ", "), orCluster(d.Path), strconv.Itoa(d.Nodes), strconv.Itoa(d.Slots), evictionText(d.Eviction))
+		row := []string{orCluster(d.Path), strconv.Itoa(d.Nodes), strconv.Itoa(d.Slots), evictionText(d.Eviction)}
+		if ahead {
+			now := d.Slots
+			if d.FreeNow != nil {
+				now = *d.FreeNow
+			}
+			row = slices.Insert(row, 2, strconv.Itoa(now))
+		}
+		t.add(strings.Join(lacks, ", "), row...)
 	}
 	notes := t.notes
 	each := make([]bool, len(notes)) // a note that is equal to the row's before or after is printed below the last of these rows

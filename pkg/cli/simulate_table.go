@@ -3,6 +3,8 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -88,6 +90,9 @@ const (
 	maxPodMessageLines = 3
 )
 
+// wordStarts are the places between the words of a state, such as NeverFits.
+var wordStarts = regexp.MustCompile("([a-z])([A-Z])")
+
 // summaryLine counts gangs and pods by state, without the zero counts.
 func summaryLine(s simulate.Summary) string {
 	counts := func(all ...any) string {
@@ -103,7 +108,13 @@ func summaryLine(s simulate.Summary) string {
 	if s.Gangs == 1 {
 		gangs = "1 gang"
 	}
-	if of := counts(s.Scheduled, "scheduled", s.Waiting, "waiting", s.Unschedulable, "unschedulable"); of != "" {
+	states := []any{s.States[simulate.Scheduled], "scheduled"}
+	for _, state := range slices.Sorted(maps.Keys(s.States)) {
+		if state != simulate.Scheduled {
+			states = append(states, s.States[state], strings.ToLower(wordStarts.ReplaceAllString(string(state), "$1 $2")))
+		}
+	}
+	if of := counts(states...); of != "" {
 		gangs += ": " + of
 	}
 	pods := counts(s.Bound, "bound", s.Pending, "pending", s.Evicted, "evicted", s.Ran, "untouched")

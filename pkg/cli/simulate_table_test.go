@@ -38,7 +38,7 @@ d/a           and 3 more
     s0 won: fewest pods
 d/c           the cluster
     the cluster won: search limit reached
-`, simulateTable(&simulate.Result{Summary: simulate.Summary{Gangs: 3, Scheduled: 3}, Gangs: []simulate.Gang{
+`, simulateTable(&simulate.Result{Summary: simulate.Summary{Gangs: 3, States: map[simulate.State]int{simulate.Scheduled: 3}}, Gangs: []simulate.Gang{
 		{Namespace: "d", Name: "a", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: many},
 		{Namespace: "d", Name: "b", State: simulate.Scheduled, Bound: 2, Min: 2},
 		{Namespace: "d", Name: "c", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: &status.Explanation{Rule: evict.NotAll}},

@@ -37,7 +37,7 @@ func simulated(cmd *cobra.Command, requested string, set *simulate.Set) (*versio
 		if err == nil {
 			v = version.MajorMinor(v.Major(), v.Minor())
 		}
-		if err != nil || connect.Supported(v) != nil {
+		if err != nil || connect.Supported(v) != nil || v.GreaterThan(connect.Newest) {
 			return nil, usageError("--kubernetes-version %s: supported values: %s to %s", requested, connect.Oldest, connect.Newest)
 		}
 		return v, nil

@@ -29,10 +29,12 @@ type look struct {
 
 // Domain is the capacity of one domain for a gang.
 type Domain struct {
-	Path  string         `json:"path"` // "" is the whole cluster
-	Slots int            `json:"slots"`
-	Nodes int            `json:"nodes"`
-	Lacks map[string]int `json:"lacks,omitempty"` // nodes without capacity, by what they lack
+	Path  string `json:"path"` // "" is the whole cluster
+	Slots int    `json:"slots"`
+	// FreeNow counts slots before the gangs ahead in the queue start, as Topology does; nil if it is Slots.
+	FreeNow *int           `json:"freeNow,omitempty"`
+	Nodes   int            `json:"nodes"`
+	Lacks   map[string]int `json:"lacks,omitempty"` // nodes without capacity, by what they lack
 	// Eviction is nil if no eviction is considered.
 	Eviction *Eviction `json:"eviction,omitempty"`
 }

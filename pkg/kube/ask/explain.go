@@ -15,22 +15,24 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// State is the state of a gang, or what the scheduler would do with it.
-type State string
+// State is the state of a gang, see simulate.State, or what the scheduler would do with it now.
+type State = simulate.State
 
-// The states.
+// States of gangs. Only Starts and Evicts are not reasons of conditions.
 const (
-	Scheduled     State = "Scheduled"     // the gang runs
-	Starts        State = "Starts"        // the gang waits, and the scheduler would start it now
-	Preempting    State = "Preempting"    // its nodes are reserved until victims have terminated
-	Evicts        State = "Evicts"        // the gang waits, and the scheduler would evict pods for it now
-	Waiting       State = "Waiting"       // for members, or other gangs, such as the gangs of its group
-	Unschedulable State = "Unschedulable" // capacity is missing
-	NeverFits     State = "NeverFits"     // capacity would be missing even without any pod
-	Rejected      State = "Rejected"      // the user's input is rejected
+	Scheduled           = simulate.Scheduled
+	Waiting             = simulate.Waiting
+	Starts        State = "Starts" // the gang waits, and would be Scheduled now
+	Evicts        State = "Evicts" // the gang waits, and would be Preempting now
+	Preempting    State = status.ReasonPreempting
+	Unschedulable State = status.ReasonUnschedulable
+	NeverFits     State = status.ReasonNeverFits
+	Rejected      State = status.ReasonRejected
+	conflict      State = status.ReasonConflict
 )
 
 // Explanation says why a gang waits, or where it runs.
@@ -149,15 +151,28 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 		e.Placement, err = v.where(ctx, ref, running)
 		return e, err
 	}
+	now := &Topology{}
+	if e.Queue != nil && len(e.Queue.Ahead) > 0 {
+		if now, err = v.Topology(ctx, SlotSize{Gang: &t}); err != nil {
+			return nil, err
+		}
+	}
 	e.Holders = v.holders(pending)
 	v.examined = v.group(ref)
-	if err := v.SettleEarly(ctx, func() bool { return early(ref) }, func() bool { return v.decided(ref) }); err != nil {
+	known := func() bool { return v.decided(ref) && !v.Shared().RevokesLater() }
+	if err := v.SettleEarly(ctx, func() bool { return early(ref) }, known); err != nil {
 		return nil, err
 	}
 	if err := v.fate(ctx, e, ref, was); err != nil {
 		return nil, err
 	}
 	e.Warnings = v.warnings(ref, slices.Concat(members, running))
+	for i := range e.Domains {
+		d := &e.Domains[i]
+		if b := now.Find(d.Path); b != nil && b.Layer != "" && b.Free != d.Slots && !e.Heterogeneous {
+			d.FreeNow = &b.Free
+		}
+	}
 	if len(running) > 0 {
 		if e.Placement, err = v.where(ctx, ref, running); err != nil {
 			return nil, err
@@ -243,14 +258,19 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		e.State = Waiting
 		return nil
 	}
-	if missed := v.Unlisted(ref, r); missed != "" {
+	var missed string
+	if e.State, missed = v.StateOf(ref, r); missed != "" {
 		e.unknown(missed)
 		return nil
 	}
-	key := v.group(ref)
-	l := v.looks[key]
-	refused := !whole(r) && !r.Reserved && !r.Refusal.WaitsForUser() && r.Refusal.By != gang.Conflict
-	if refused && l.domains == nil { // another gang was tried in its place
+	switch {
+	case e.State == Scheduled && !whole(was):
+		e.State = Starts
+	case e.State == Preempting && v.hasPlaces(ref) && v.Eviction(ref) != nil:
+		e.State = Evicts
+	}
+	l := v.looks[v.group(ref)]
+	if (e.State == Unschedulable || e.State == NeverFits) && l.domains == nil { // another gang was tried in its place
 		trial, err := v.try(ctx, ref)
 		if err != nil {
 			return err
@@ -268,63 +288,65 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	if r.Refusal.Summary != "" {
 		e.Reason = status.Clip(r.Refusal.String()) // WaitsFor has the sentence
 	}
-	switch {
-	case whole(r) && !whole(was):
-		e.State, e.Reason = Starts, ""
+	switch e.State {
+	case Starts:
+		e.Reason = ""
 		e.Next = v.started(ref, was, r)
 		when := "the scheduler comes to it"
 		if was.Refusal.WaitsForUser() {
 			when = "what it waits for has come"
 		}
 		e.WaitsFor = "Nothing: it starts in " + domainText(e.Next.Domain) + " when " + when + "."
-	case r.Reserved && v.hasPlaces(ref):
-		return v.reserved(ctx, e, ref, was)
-	case whole(r):
-		e.State, e.WaitsFor = Scheduled, "It runs; "+further(was, r)
-	case r.Reserved:
+	case Scheduled:
+		e.WaitsFor = "It runs; " + further(was, r)
+	case Preempting, Evicts:
+		if v.hasPlaces(ref) {
+			return v.reserved(ctx, e, ref)
+		}
 		if err := v.leftOut(ctx, e, ref); err != nil {
 			return err
 		}
-	case r.Refusal.By == gang.Declaration:
-		e.State, e.WaitsFor = Rejected, sentence(r.Refusal.Words)
+	case Rejected:
+		e.WaitsFor = sentence(r.Refusal.Words)
 		e.Remedy = &Remedy{Message: "fix the field named above"}
-	case r.Refusal.WaitsForUser() || r.Refusal.By == gang.Conflict:
-		e.State, e.WaitsFor = Waiting, sentence(condition.Message)
+	case Waiting, conflict:
 		e.Remedy = &Remedy{Message: map[gang.ObstacleKind]string{
 			gang.Missing:  missingRemedy(r),
 			gang.Consent:  "list this gang in the gang group of each gang that it lists",
 			gang.Conflict: "give all gangs of the group the same topology constraint",
 		}[r.Refusal.By]}
-	case r.Refusal.By == gang.Quota:
-		e.State, e.WaitsFor = Unschedulable, r.Refusal.Summary
-		if r.Refusal.NeverEvictable {
-			e.State = NeverFits
-		}
-		if group, none := v.cache().GroupOf(key); !none.Exists() {
+	case Unschedulable, NeverFits:
+		v.explainObstacle(ctx, e, ref, r.Refusal, l)
+	}
+	if e.WaitsFor == "" {
+		e.WaitsFor = sentence(condition.Message)
+	}
+	v.costs(e, ref)
+	return nil
+}
+
+// explainObstacle sets the sentence and the remedy of an unschedulable gang.
+func (v *View) explainObstacle(ctx context.Context, e *Explanation, ref gang.Ref, r gang.Obstacle, l look) {
+	switch {
+	case r.By == gang.Quota:
+		e.WaitsFor = r.Summary
+		if group, none := v.cache().GroupOf(v.group(ref)); !none.Exists() {
 			if words := v.Shared().QuotaCure(group); words != "" {
 				e.Remedy = &Remedy{Message: words}
 			}
 		}
-	case r.Refusal.By == gang.Veto:
-		e.State, e.WaitsFor = Unschedulable, sentence(r.Refusal.Words)
-		e.Remedy = &Remedy{Message: "what plugin " + strings.Join(r.Refusal.Plugins, ", ") + " waits for"}
+	case r.By == gang.Veto:
+		e.WaitsFor = sentence(r.Words)
+		e.Remedy = &Remedy{Message: "what plugin " + strings.Join(r.Plugins, ", ") + " waits for"}
 	case l.refusal != nil:
-		e.State = Unschedulable
-		if l.shortage.Never != nil {
-			e.State = NeverFits
-		}
 		e.WaitsFor = status.Sentence(l.shortage)
-		e.Remedy = v.remedy(ctx, ref, l, r.Refusal)
+		e.Remedy = v.remedy(ctx, ref, l, r)
 		for i := range e.Domains {
 			if d := e.Domains[i].Eviction; d != nil && !d.Part {
-				d.Untried = untried(r.Refusal)
+				d.Untried = untried(r)
 			}
 		}
-	default:
-		e.State, e.WaitsFor = Waiting, sentence(condition.Message)
 	}
-	v.costs(e, ref)
-	return nil
 }
 
 // missingRemedy says what completes a gang that waits for objects.

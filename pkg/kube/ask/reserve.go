@@ -11,7 +11,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -23,8 +22,8 @@ func (v *View) hasPlaces(ref gang.Ref) bool {
 }
 
 // reserved explains a gang with reserved nodes: its victims terminate, or would be evicted now.
-func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref, was cache.Report) error {
-	e.State, e.Reason = Preempting, ""
+func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref) error {
+	e.Reason = ""
 	e.Next = &Next{Nodes: []string{}}
 	trial, err := v.try(ctx, ref)
 	if err != nil || trial == nil {
@@ -42,9 +41,7 @@ func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref, was c
 		}
 	}
 	e.Next.Domain = enclosing(v.cache().Topology().Tree, slices.Concat(e.Next.Nodes, boundNodes))
-	if e.Next.Why = v.Eviction(ref); e.Next.Why != nil {
-		e.State = Evicts
-	}
+	e.Next.Why = v.Eviction(ref)
 	v.addVictims(ctx, e.Next, trial)
 	if e.Next.Rivals, err = v.takers(ctx, ref, trial, e.Next.Nodes); err != nil {
 		return err
@@ -67,14 +64,12 @@ func (v *View) leftOut(ctx context.Context, e *Explanation, ref gang.Ref) error 
 			return err
 		}
 		if len(nodes) > 0 {
-			e.State = Waiting
 			e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; " +
 				"when they start there may be room for this gang in " +
 				domainText(enclosing(v.cache().Topology().Tree, nodes)) + ", too."
 			return nil
 		}
 	}
-	e.State = Unschedulable
 	e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; there is none for this gang."
 	e.Remedy = &Remedy{Message: "pods that terminate, or nodes that are added, once the others have started"}
 	return nil

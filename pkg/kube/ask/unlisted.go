@@ -9,7 +9,7 @@ var topologyResource = v1alpha1.ClusterNetworkTopologies.GroupResource().String(
 
 // unknown sets the explanation of a gang whose cause of waiting is unknown.
 func (e *Explanation) unknown(resource string) {
-	e.State, e.Reason = Waiting, ""
+	e.Reason = ""
 	e.WaitsFor = simulate.UnknownCause(resource)
 	e.Remedy = &Remedy{Message: simulate.UnknownRemedy(resource)}
 }

@@ -448,7 +448,10 @@ func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 // redeclare tells the book what the gang's objects declare. Without a change the gang is only reported: the status
 // that this process writes comes back here and must not retry the gang. c.mu is held.
 func (c *Cache) redeclare(r *record) []gang.Effect {
-	before, first := r.Declared, r.Declared == nil
+	before, listed := r.Declared, []gang.Ref{}
+	if before != nil {
+		listed = before.Group
+	}
 	if r.stale {
 		before = nil
 	}
@@ -477,8 +480,8 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	}
 	effects := c.book.Apply(gang.Declared{Spec: d.Spec}, c.Clock.Now())
 	for _, other := range d.Group {
-		if l := c.gangs[other]; first && l != nil && l.Declared != nil && !slices.Contains(l.Declared.Group, r.Ref) {
-			l.stale = true // it may mean this gang, which did not exist
+		if l := c.gangs[other]; !slices.Contains(listed, other) && l != nil && l.Declared != nil && !slices.Contains(l.Declared.Group, r.Ref) {
+			l.stale = true // it may mean this gang, which did not exist, or was not known to list it
 			effects = append(effects, c.redeclare(l)...)
 		}
 	}

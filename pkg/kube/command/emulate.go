@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 
@@ -48,7 +49,19 @@ func emulate(ctx context.Context, opts *options.Options, flags *pflag.FlagSet, g
 	if err := connect.Supported(e.server); err != nil {
 		return e, err
 	}
+	if e.warning() != "" {
+		return e, nil
+	}
 	return e, flags.Set("emulated-version", "kube="+e.server.String())
+}
+
+// warning says that the API server is newer than this scheduler; "" if it is not.
+func (e emulation) warning() string {
+	if e.server == nil || !e.server.GreaterThan(connect.Newest) {
+		return ""
+	}
+	return fmt.Sprintf("The API server is of Kubernetes %[1]s, and this scheduler behaves as that of %[2]s: what is new in %[1]s has no effect; "+
+		"upgrade Muster to a version for %[1]s", e.server, connect.Newest)
 }
 
 // log logs the emulated version, and the features that this scheduler therefore lacks.
@@ -57,6 +70,8 @@ func (e emulation) log(logger klog.Logger, gates featuregate.FeatureGate) {
 	case e.unknown != nil:
 		logger.Info("This scheduler behaves as that of the newest Kubernetes; set --emulated-version if the API server is older",
 			"newest", connect.Newest, "because", e.unknown)
+	case e.warning() != "":
+		logger.Error(nil, e.warning())
 	case e.server != nil && e.server.LessThan(connect.Newest):
 		logger.Info("The API server's Kubernetes is emulated", "version", e.server, "newest", connect.Newest,
 			"lacks", missing(e.features, feature.NewSchedulerFeaturesFromGates(gates)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
@@ -16,8 +17,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/reload"
 )
 
-// watchConfiguration has the scheduler take over changes in its configuration file; "" is none. Events are about the Lease of its
-// election, the one object that stands for all of its replicas.
+// APIServerNewer is the reason of an event: the API server is one minor version newer than the scheduler.
+const APIServerNewer = "APIServerNewer"
+
+// watchConfiguration has the scheduler take over changes in its configuration file; "" is none.
 func watchConfiguration(
 	ctx context.Context, path string, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler, shared *plugin.Shared,
 ) {
@@ -25,25 +28,42 @@ func watchConfiguration(
 	if path == "" || shared == nil {
 		return
 	}
-	election := cfg.ComponentConfig.LeaderElection
-	lease := &v1.ObjectReference{
-		APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: election.ResourceNamespace, Name: election.ResourceName,
-	}
-	var recorder events.EventRecorder
-	for _, profile := range sched.Profiles {
-		recorder = profile.EventRecorder()
-		break
-	}
+	record := leaseEvents(cfg, sched)
 	file := &reload.File{
 		Path: path, Clock: clock.RealClock{}, Apply: shared.Configure,
 		Report: func(kind, reason, message string) {
 			klog.FromContext(ctx).Info(message, "reason", reason)
-			if recorder != nil {
-				recordConfigurationEvent(recorder, lease, kind, reason, message)
-			}
+			record(kind, reason, message)
 		},
 	}
 	go file.Watch(ctx)
+}
+
+// leaseEvents returns a function that records events about the Lease of the scheduler's election, the one object that stands for all of
+// its replicas.
+func leaseEvents(cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) func(kind, reason, message string) {
+	election := cfg.ComponentConfig.LeaderElection
+	lease := &v1.ObjectReference{
+		APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: election.ResourceNamespace, Name: election.ResourceName,
+	}
+	return func(kind, reason, message string) {
+		for _, profile := range sched.Profiles {
+			recordConfigurationEvent(profile.EventRecorder(), lease, kind, reason, message)
+			break
+		}
+	}
+}
+
+// eventDelay is when a starting scheduler has begun to send events; earlier ones are lost.
+const eventDelay = 5 * time.Second
+
+// reportLater records a warning when the scheduler sends events.
+func reportLater(ctx context.Context, record func(kind, reason, message string), reason, message string) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(eventDelay):
+		record(v1.EventTypeWarning, reason, message)
+	}
 }
 
 // recordConfigurationEvent records an event. client-go merges events that differ only in their message and keeps the first message,

@@ -67,7 +67,8 @@ func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, co
 		return err
 	}
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
-	if err := applyProcessFlags(cmd, opts, gates); err != nil {
+	emulated, err := applyProcessFlags(cmd, opts, gates)
+	if err != nil {
 		return err
 	}
 	if opts.InformerName == nil {
@@ -91,6 +92,9 @@ func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, co
 	if err := complete(ctx, opts, cfg, sched); err != nil {
 		return err
 	}
+	if w := emulated.warning(); w != "" {
+		go reportLater(ctx, leaseEvents(cfg, sched), APIServerNewer, w)
+	}
 	return app.Run(ctx, cfg, sched)
 }
 
@@ -110,13 +114,13 @@ func oneConfiguration(file string) error {
 }
 
 // applyProcessFlags applies the flags of the whole process, after it has determined the Kubernetes version to emulate.
-func applyProcessFlags(cmd *cobra.Command, opts *options.Options, gates featuregate.FeatureGate) error {
+func applyProcessFlags(cmd *cobra.Command, opts *options.Options, gates featuregate.FeatureGate) (emulation, error) {
 	emulated, err := emulate(cmd.Context(), opts, cmd.Flags(), gates)
 	if err != nil {
-		return err
+		return emulated, err
 	}
 	if err := opts.ComponentGlobalsRegistry.Set(); err != nil {
-		return err
+		return emulated, err
 	}
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -124,5 +128,5 @@ func applyProcessFlags(cmd *cobra.Command, opts *options.Options, gates featureg
 	}
 	cliflag.PrintFlags(cmd.Flags())
 	emulated.log(klog.FromContext(cmd.Context()), gates)
-	return nil
+	return emulated, nil
 }

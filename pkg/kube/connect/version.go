@@ -16,11 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Oldest and Newest are the supported Kubernetes versions: the newest is the scheduler's own, and it can emulate the three
-// before.
+// Oldest and Newest are the Kubernetes versions that the scheduler can behave as: the newest is its own, and it can emulate the three
+// before. NewestServer is the newest API server that it runs with: Kubernetes supports a scheduler that is one minor version older than
+// its API server, so that the API server can be upgraded first.
 var (
-	Oldest = version.MajorMinor(1, 34)
-	Newest = version.MajorMinor(1, 37)
+	Oldest       = version.MajorMinor(1, 34)
+	Newest       = version.MajorMinor(1, 37)
+	NewestServer = Newest.AddMinor(1)
 )
 
 // The limits for asking the API server for its version: total time, interval and timeout.
@@ -71,10 +73,10 @@ func parseVersion(info *apiversion.Info) (*version.Version, error) {
 
 // Supported returns an error for an unsupported version of the API server.
 func Supported(server *version.Version) error {
-	if server.LessThan(Oldest) || server.GreaterThan(Newest) {
+	if server.LessThan(Oldest) || server.GreaterThan(NewestServer) {
 		return fmt.Errorf("the API server is of Kubernetes %s; muster-scheduler runs with %s to %s (--emulated-version=kube=%s "+
 			"or the like has it try all the same)",
-			server, Oldest, Newest, Newest)
+			server, Oldest, NewestServer, Newest)
 	}
 	return nil
 }

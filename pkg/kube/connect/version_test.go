@@ -65,11 +65,11 @@ func TestServerVersionErrors(t *testing.T) {
 }
 
 func TestSupported(t *testing.T) {
-	for v, ok := range map[string]bool{"1.33": false, "1.34": true, "1.35": true, "1.36": true, "1.37": true, "1.38": false, "2.0": false} {
+	for v, ok := range map[string]bool{"1.33": false, "1.34": true, "1.35": true, "1.36": true, "1.37": true, "1.38": true, "1.39": false, "2.0": false} {
 		err := connect.Supported(version.MustParseGeneric(v))
 		require.Equal(t, ok, err == nil, v)
 		if !ok {
-			require.ErrorContains(t, err, "the API server is of Kubernetes "+v+"; muster-scheduler runs with 1.34 to 1.37")
+			require.ErrorContains(t, err, "the API server is of Kubernetes "+v+"; muster-scheduler runs with 1.34 to 1.38")
 		}
 	}
 }

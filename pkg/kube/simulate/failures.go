@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
 // Failures are the kinds of results that a pipeline may count as a failure.
@@ -37,7 +39,7 @@ func (r *Result) Failed(kinds []string) string {
 		found["rejected"] = append(found["rejected"], w.Object)
 	}
 	for _, g := range r.Gangs {
-		if g.Rejected {
+		if g.State == status.ReasonRejected || g.State == status.ReasonConflict {
 			found["rejected"] = append(found["rejected"], "gang "+g.Namespace+"/"+g.Name)
 		}
 	}

@@ -69,22 +69,16 @@ func (r *Result) keep(gang func(Gang) bool, pod func(Pod) bool) {
 
 // Summary counts pods and gangs by state.
 type Summary struct {
-	Gangs, Scheduled, Waiting, Unschedulable int
-	Bound, Pending, Evicted                  int // pods; Bound counts pods that had no node before
-	Ran                                      int // pods that ran before and still run
+	Gangs                   int
+	States                  map[State]int // of gangs
+	Bound, Pending, Evicted int           // pods; Bound counts pods that had no node before
+	Ran                     int           // pods that ran before and still run
 }
 
 func (r *Result) summarize() {
-	s := Summary{Gangs: len(r.Gangs)}
+	s := Summary{Gangs: len(r.Gangs), States: map[State]int{}}
 	for _, g := range r.Gangs {
-		switch g.State {
-		case Scheduled:
-			s.Scheduled++
-		case Unschedulable:
-			s.Unschedulable++
-		default:
-			s.Waiting++
-		}
+		s.States[g.State]++
 	}
 	for _, p := range r.Pods {
 		switch {

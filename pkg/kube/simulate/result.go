@@ -46,7 +46,7 @@ type Result struct {
 	unlistedDeclarations []string // kinds of objects that declare gangs and could not be listed
 }
 
-// State is the progress of a pod or a gang.
+// State is the progress of a pod or a gang. The states of gangs are the reasons of their conditions, see status.Condition.
 type State string
 
 // The states of pods.
@@ -56,11 +56,10 @@ const (
 	Evicted State = "Evicted"
 )
 
-// The states of gangs.
+// States of gangs.
 const (
-	Scheduled     State = "Scheduled"     // minMember members are bound
-	Waiting       State = "Waiting"       // for members, other gangs or victims
-	Unschedulable State = "Unschedulable" // no plan exists, or the user's input is rejected
+	Scheduled State = status.ReasonScheduled
+	Waiting   State = status.ReasonWaiting
 )
 
 // Pod is one pod. An evicted pod is listed with its last node.
@@ -106,8 +105,6 @@ type Gang struct {
 	Position int32  `json:"position,omitempty"`
 	Message  string `json:"message"`
 	Unknown  string `json:"unknown,omitempty"` // see Pod.Unknown
-	// Rejected says that what the user wrote of the gang is invalid.
-	Rejected bool `json:"-"`
 	// Eviction explains the gang's last eviction; nil if the gang evicted no pod.
 	Eviction *status.Explanation `json:"eviction,omitempty"`
 	// Status is the status of the PodGroup, if there is one.
@@ -139,8 +136,7 @@ func (s *simulation) result() *Result {
 	positions := status.Positions(s.shared.Cache)
 	for _, ref := range s.shared.Cache.Gangs() {
 		if report, ok := s.shared.Cache.Report(ref); ok {
-			g := gangResult(ref, report, positions[ref])
-			s.markUnknown(&g, ref, report)
+			g := s.gangResult(ref, report, positions[ref])
 			g.Eviction = s.recorder.eviction(ref)
 			r.Gangs = append(r.Gangs, g)
 		}
@@ -254,7 +250,17 @@ func (s *simulation) topologyCondition() *metav1.Condition {
 	return meta.FindStatusCondition(t.Object.Status.Conditions, status.Ready)
 }
 
-func gangResult(ref gang.Ref, report cache.Report, position int32) Gang {
+// StateOf returns the state of a gang. If unlisted is not empty, the cause of waiting is unknown, since this kind could not be listed.
+func (s *simulation) StateOf(ref gang.Ref, r cache.Report) (state State, unlisted string) {
+	if state = State(status.Condition(status.State(r), "").Reason); state != Scheduled {
+		if unlisted = s.Unlisted(ref, r); unlisted != "" {
+			return Waiting, unlisted
+		}
+	}
+	return state, ""
+}
+
+func (s *simulation) gangResult(ref gang.Ref, report cache.Report, position int32) Gang {
 	g := Gang{Bound: report.Bound, Min: report.Min, Domain: report.Domain}
 	g.Namespace, g.Name = ref.Namespace, ref.Name
 	if report.PodGroup != nil {
@@ -262,13 +268,8 @@ func gangResult(ref gang.Ref, report cache.Report, position int32) Gang {
 	}
 	c := status.Condition(status.State(report), report.Domain)
 	g.Message, g.Position = c.Message, status.Position(c.Reason, position)
-	switch c.Reason {
-	case status.ReasonScheduled:
-		g.State = Scheduled
-	case status.ReasonUnschedulable, status.ReasonNeverFits, status.ReasonRejected, status.ReasonConflict:
-		g.State, g.Rejected = Unschedulable, c.Reason == status.ReasonRejected || c.Reason == status.ReasonConflict
-	default:
-		g.State = Waiting
+	if g.State, g.Unknown = s.StateOf(ref, report); g.Unknown != "" {
+		g.Message = unknown(g.Unknown)
 	}
 	return g
 }

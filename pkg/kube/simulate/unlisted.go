@@ -145,16 +145,6 @@ func mayExist(unlisted []string, namespace, name string) string {
 		namespace, name, strings.Join(unlisted, ", "))
 }
 
-// markUnknown replaces the state of a gang that depends on an unlisted kind.
-func (s *simulation) markUnknown(g *Gang, ref gang.Ref, r cache.Report) {
-	if g.State == Scheduled {
-		return
-	}
-	if g.Unknown = s.Unlisted(ref, r); g.Unknown != "" {
-		g.State, g.Message = Waiting, unknown(g.Unknown)
-	}
-}
-
 // unlistedCause returns the unlisted kind that may explain why a pod has no node; "" if there is none.
 func (s *simulation) unlistedCause(pod *v1.Pod) string {
 	if len(pod.Spec.SchedulingGates) > 0 || s.scheduler.Profiles[pod.Spec.SchedulerName] == nil {

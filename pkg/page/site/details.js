@@ -73,7 +73,7 @@ export function explanation(e, go, show) {
   if (e.domains && e.domains.length) {
     const costs = e.domains.some((d) => d.eviction);
     out.push(el('h3', {}, `Each ${e.layer || 'domain'}`), table(['Domain', 'Slots', 'Nodes', ...(costs ? ['Eviction'] : [])],
-      e.domains.slice(0, most).map((d) => [link(d.path, go), String(d.slots), String(d.nodes), ...(costs ? [eviction(d.eviction)] : [])]), 'Domains'), cut(e.domains, 'domain'));
+      e.domains.slice(0, most).map((d) => [link(d.path, go), d.freeNow === undefined ? String(d.slots) : `${d.slots} at its turn, ${d.freeNow} now`, String(d.nodes), ...(costs ? [eviction(d.eviction)] : [])]), 'Domains'), cut(e.domains, 'domain'));
     for (const d of e.domains.slice(0, 10)) {
       const lacks = Object.entries(d.lacks || {}).sort((a, b) => b[1] - a[1]).map(([why, n]) => `${plural(n, 'node')}: ${why}`);
       if (lacks.length) out.push(el('p', { class: 'quiet' }, `${domainName(d.path)} – ${lacks.join('; ')}`));
