@@ -34,8 +34,7 @@ type Report struct {
 	Members     int      // in total
 	// Members by phase, finished ones included.
 	Running, Succeeded, Failed int
-	// Domain is the path of the deepest named domain that holds all bound members; "" if that is the whole cluster,
-	// or none is bound.
+	// Domain is the path of the deepest named domain that holds all bound members; "" if that is the whole cluster, or none is bound.
 	Domain string
 	// OneByOne names a StatefulSet that seems to create its pods one after another, so members are missing.
 	OneByOne string

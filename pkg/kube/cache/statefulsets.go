@@ -85,8 +85,8 @@ func (c *Cache) jobsBelowMin(r *record, state gang.State) (names []string, pods 
 		}
 		names, pods = append(names, key.Name), pods+c.owners[key].Size
 	}
-	if pods >= state.Min {
-		return nil, 0
+	if pods < state.Min {
+		return names, pods
 	}
-	return names, pods
+	return nil, 0
 }
