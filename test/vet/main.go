@@ -1,7 +1,7 @@
 // Vet is a tool for "go vet -vettool". It runs go vet's own analyzers, on Muster's packages only.
 //
 // go vet also reads the whole source of all dependencies, to find functions that format like Printf or never return. That takes minutes from
-// cold. This tool leaves it out. The analyzers know those of the standard library anyway.
+// cold. This tool leaves it out. The analyzers know the functions of the standard library anyway.
 //
 // VET is the path of go vet's program, as "go tool -n vet" prints it.
 package main

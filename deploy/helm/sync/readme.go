@@ -21,7 +21,7 @@ Muster, a Kubernetes scheduler for jobs whose pods start together and sit close 
       --set image.repository=REGISTRY/muster-scheduler,image.tag=TAG,topology.preset=topograph-v1
     helm test muster --namespace muster-system
 
-Two schedulers must not serve one name. A second release, under another release name and with other ` + "`schedulerNames`" + `, runs beside the first one.
+Two schedulers must not serve one name. A second release, under another release name and with other schedulerNames, runs beside the first.
 `,
 	"muster-crds": `# Chart muster-crds
 

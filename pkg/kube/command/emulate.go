@@ -60,8 +60,8 @@ func (e emulation) warning() string {
 	if e.server == nil || !e.server.GreaterThan(connect.Newest) {
 		return ""
 	}
-	return fmt.Sprintf("The API server is of Kubernetes %[1]s, and this scheduler behaves as that of %[2]s: what is new in %[1]s has no effect; "+
-		"upgrade Muster to a version for %[1]s", e.server, connect.Newest)
+	return fmt.Sprintf("The API server is of Kubernetes %[1]s, and this scheduler behaves as that of %[2]s: "+
+		"what is new in %[1]s has no effect; upgrade Muster to a version for %[1]s", e.server, connect.Newest)
 }
 
 // log logs the emulated version, and the features that this scheduler therefore lacks.
