@@ -17,9 +17,9 @@ func newExplainCommand() *cobra.Command {
 for. For each domain: the free slots, what the nodes lack, and the pods that an eviction there would
 cost. AT ITS TURN counts the slots that are left when the gangs ahead in the queue have started; FREE
 NOW counts them before that, as "topology --for" does. Then what would help, the gangs ahead of it in
-the queue, and the reservations that it must respect. For a running gang: its nodes, the number of domains of each layer, and the smallest number
-possible on empty nodes. The gang's events in a live cluster come last: evictions, and what it
-waited for.` + askSource,
+the queue, and the reservations that it must respect. For a running gang: its nodes, the number of
+domains of each layer, and the smallest number possible on empty nodes. The gang's events in a live
+cluster come last: evictions, and what it waited for.` + askSource,
 		Example: `  kubectl muster explain podgroup training
   musterctl explain pod training-0 -n research -o json
   musterctl explain podgroup/training -f cluster.yaml`,
