@@ -2,6 +2,7 @@ package plugin_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -73,11 +74,13 @@ func TestEventOfAddedFilterRetriesGang(t *testing.T) {
 		require.NoError(t, c.Client.Tracker().Add(&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}))
 	}
 	asked := d.asked.Load()
-	claim("other")
+	others := 0
 	c.Wait("heard", func() string {
 		if d.heard.Load() > 0 {
 			return "heard"
 		}
+		others++ // an event while the queue still holds the pod asks no hint
+		claim(fmt.Sprint("other-", others))
 		return ""
 	})
 	claim("key")
