@@ -226,7 +226,7 @@ stringData: {token: geheim}
 	again := filepath.Join(t.TempDir(), "dump.yaml")
 	require.NoError(t, os.WriteFile(again, dump.Bytes(), 0o600))
 	require.Contains(t, say(t, "explain", "podgroup", "g", "-f", again), "Gang default/g: NeverFits, 60m, 0 of 1 members bound")
-	require.Contains(t, say(t, "simulate", "-f", again), "1 gang: 1 unschedulable")
+	require.Contains(t, say(t, "simulate", "-f", again), "1 gang: 1 never fits")
 
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	require.NoError(t, os.WriteFile(bad, []byte("apiVersion: musterctl/v1\nkind: Dump\nat: noon\n"), 0o600))
