@@ -263,11 +263,47 @@ func (g *Group) Surplus() []Member {
 	return surplus
 }
 
-func (g *Group) split() (needed, surplus []Member) {
+// Starting returns the needed members, or else the first surplus members that can start.
+func (g *Group) Starting() []Member {
+	if needed := g.Needed(); len(needed) > 0 {
+		return needed
+	}
+	starters, _ := g.Starters(g.Pending)
+	return starters
+}
+
+// Starters returns the first surplus members that can start without more of them, and the others: as many of each gang as the barrier
+// requires, or one member.
+func (g *Group) Starters(surplus []Member) (starters, rest []Member) {
 	left := map[Ref]int{}
 	for _, gang := range g.Gangs {
-		if !gang.Reached() {
+		if !g.Choice.Any() {
+			left[gang.Ref] = gang.Need
+		}
+	}
+	for _, m := range surplus {
+		if left[m.Gang] > 0 {
+			left[m.Gang]--
+			starters = append(starters, m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	if len(starters) == 0 {
+		return surplus[:1], surplus[1:]
+	}
+	return starters, rest
+}
+
+func (g *Group) split() (needed, surplus []Member) {
+	left := map[Ref]int{}
+	below := slices.ContainsFunc(g.Gangs, func(gang Gang) bool { return gang.Need > 0 && !gang.Reached() })
+	for _, gang := range g.Gangs {
+		switch {
+		case !gang.Reached():
 			left[gang.Ref] = max(gang.Need, gang.Min-gang.Started)
+		case below: // the barrier opens for all gangs of the group together
+			left[gang.Ref] = gang.Need
 		}
 	}
 	for _, m := range g.Pending {

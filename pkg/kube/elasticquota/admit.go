@@ -25,8 +25,8 @@ func (r *Manager) Admit(group *cache.Group) (choices [][]gang.Member, why *Expla
 	r.lock()
 	defer r.mu.Unlock()
 	needed, surplus := group.Needed(), surplusMembers(group)
-	if len(needed) == 0 && len(surplus) > 0 { // admit at least one of the surplus members
-		needed, surplus = surplus[:1], surplus[1:]
+	if len(needed) == 0 && len(surplus) > 0 {
+		needed, surplus = group.Starters(surplus)
 	}
 	if len(surplus) > 0 {
 		r.noteNeeds(group)
@@ -268,10 +268,7 @@ func (r *Manager) WouldAdmit(group *cache.Group) bool {
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	needed := group.Needed()
-	if len(needed) == 0 {
-		needed = group.Pending[:1]
-	}
+	needed := group.Starting()
 	a := r.ask(group, needed, nil)
 	_, refusal := r.currentBook().Admit(a)
 	if refusal != nil && len(r.anyChoice(group, needed)) > 0 {
@@ -411,10 +408,7 @@ func (r *Manager) Remedy(group *cache.Group) string {
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	needed := group.Needed()
-	if len(needed) == 0 {
-		needed = group.Pending[:1]
-	}
+	needed := group.Starting()
 	a := r.ask(group, needed, nil)
 	if _, refusal := r.currentBook().Admit(a); refusal != nil && len(r.anyChoice(group, needed)) == 0 {
 		_, refusal = r.leastRefusal(group, needed, a, refusal)

@@ -239,10 +239,11 @@ func (r *Manager) MinimalChoices(group *cache.Group, most int) (choices [][]gang
 	r.lock()
 	defer r.mu.Unlock()
 	needed := group.Needed()
-	if len(needed) == 0 {
-		return nil, r.choiceSet(group, group.Pending[:1]) == nil
-	}
-	if c := r.choiceSet(group, needed); c != nil {
+	c := r.choiceSet(group, group.Starting())
+	switch {
+	case len(needed) == 0:
+		return nil, c == nil
+	case c != nil:
 		return r.minimalChoices(c, needed, min(most, mostChoices))
 	}
 	return [][]gang.Member{needed}, true
@@ -255,10 +256,7 @@ func (r *Manager) MembersDiffer(group *cache.Group) bool {
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	needed := group.Needed()
-	if len(needed) == 0 {
-		needed = group.Pending[:1]
-	}
+	needed := group.Starting()
 	return r.choiceSet(group, needed) != nil
 }
 

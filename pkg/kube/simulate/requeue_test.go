@@ -180,7 +180,8 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{705970, "", "members of a gang are evicted after a binding of the gang was lost, so it is planned again (the judge's)"},
 		{710271, "", "the process ends while it evicts the rest of a gang whose preemptor has lost its reservation (the judge's)"},
 		{713957, "", "a gang whose victims all terminate already is planned again and again without a pause"},
-		{717790, "", "the same, with a gang of two"},
+		{717790, "", "quotas choose members of one gang of a group, and the barrier needs one of each: it is planned again and again"},
+		{711120, "", "the same, with members beyond minMember: they hold capacity for ever"},
 		{701744, "", "a victim of the own quota gives the right, while planned members of another gang count in that quota (the judge's)"},
 		{77011, "all", "a gang of which quotas admit only a choice that fits nowhere is not tried again when quotas serve the others no longer"},
 	} {
