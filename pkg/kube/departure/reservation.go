@@ -155,7 +155,7 @@ func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 					r.end(rejected.Spec.NodeName, why)
 				}
 			}
-			if len(round.accepted)+len(remaining) > 0 && len(round.rejected) == 0 || r.Group.Alone { // without victims the same plan would come
+			if len(round.rejected) == 0 || r.Group.Alone {
 				r.wake(ctx)
 			}
 			if i := slices.IndexFunc(remaining, func(p *v1.Pod) bool { return round.errs[p.UID] != nil }); i >= 0 {
