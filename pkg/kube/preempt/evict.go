@@ -31,6 +31,8 @@ func (p *Preemptor) Evict(
 		}
 	case p.awaitsEnd(ctx, a, found, representative):
 		return "", Ending
+	case p.breaksConstraint(a, found): // the next cycle would drop the reservation
+		return "", NoHelp
 	}
 	if len(found.gone) > 0 && !a.Group.Alone {
 		p.explain(ctx, a, found)
@@ -56,6 +58,20 @@ func (p *Preemptor) Evict(
 		}
 	}
 	return node, Evicts
+}
+
+// breaksConstraint returns whether the assignments of a solution break the constraints of the whole group, of which a is for a part.
+func (p *Preemptor) breaksConstraint(a *place.Attempt, found *solution) bool {
+	group, refusal := p.Cache.GroupOf(a.Group.Key)
+	if refusal.Exists() {
+		return false
+	}
+	planned := *group
+	planned.Waiting, planned.Places = true, map[string]string{}
+	for _, at := range found.Places {
+		planned.Places[at.Pod] = at.Node
+	}
+	return place.BrokenConstraint(&planned, a.Net.Tree) != ""
 }
 
 // askExtenders returns the victims of a pod without a gang as the profile's extenders change them, as in kube-scheduler; nil if an extender

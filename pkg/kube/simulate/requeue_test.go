@@ -179,7 +179,7 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{705415, "", "a victim of the own quota gives the right to take back from another quota (the judge's)"},
 		{705970, "", "members of a gang are evicted after a binding of the gang was lost, so it is planned again (the judge's)"},
 		{710271, "", "the process ends while it evicts the rest of a gang whose preemptor has lost its reservation (the judge's)"},
-		{713957, "", "a gang whose victims all terminate already is planned again and again without a pause"},
+		{713957, "", "quotas choose the members of one gang where the group needs two gangs: it is planned again and again"},
 		{717790, "", "quotas choose members of one gang of a group, and the barrier needs one of each: it is planned again and again"},
 		{711120, "", "the same, with members beyond minMember: they hold capacity for ever"},
 		{701744, "", "a victim of the own quota gives the right, while planned members of another gang count in that quota (the judge's)"},
