@@ -296,8 +296,10 @@ func (c *Cache) admit(pod *v1.Pod) (ok bool, why string) {
 	return c.book.Admit(convert.PodKey(pod))
 }
 
-// Waits says whether the waiting members of a gang cannot start, whatever capacity is free.
-func (c *Cache) Waits(ref gang.Ref) bool { return read(c, func() bool { return c.book.Waits(ref) }) }
+// StartTogether returns the gangs that take part in the next plan of ref's group; nil if it cannot start, whatever capacity is free.
+func (c *Cache) StartTogether(ref gang.Ref) []gang.Ref {
+	return read(c, func() []gang.Ref { return c.book.StartTogether(ref) })
+}
 
 // Seat returns a member's assignment in the plan of its group.
 func (c *Cache) Seat(pod *v1.Pod) gang.NodeAssignment {

@@ -196,13 +196,7 @@ func (w *world) judgeEvictions() error {
 	}
 	w.s.recorder.mu.Unlock()
 	for _, who := range sortedKeys(by) {
-		group := strings.Split(strings.ReplaceAll(who, "default/", ""), ", ")
-		for i, name := range group {
-			if at := strings.IndexAny(name, "/.-"); at > 0 {
-				group[i] = name[:at] // of the podgroup of a PodGang, a part of a JobSet, the group of a LeaderWorkerSet
-			}
-		}
-		if err := w.judgeVictims(group, by[who]); err != nil {
+		if err := w.judgeVictims(gangsIn(who), by[who]); err != nil {
 			return err
 		}
 	}
@@ -213,6 +207,37 @@ func (w *world) judgeEvictions() error {
 	}
 	w.noteHalves(by, alone)
 	return nil
+}
+
+// gangsIn returns the gangs that an event calls the preemptor.
+func gangsIn(who string) []string {
+	group := strings.Split(strings.ReplaceAll(who, "default/", ""), ", ")
+	for i, name := range group {
+		if at := strings.IndexAny(name, "/.-"); at > 0 {
+			group[i] = name[:at] // of the podgroup of a PodGang, a part of a JobSet, the group of a LeaderWorkerSet
+		}
+	}
+	return group
+}
+
+// forgetReplanned forgets the lost bindings of groups that were planned again: groups that evict now, and groups that lost a place at
+// Permit to a more important pod.
+func (w *world) forgetReplanned() {
+	w.s.recorder.mu.Lock()
+	defer w.s.recorder.mu.Unlock()
+	for e, n := range w.s.recorder.events {
+		if e.Reason != "Preempted" || n == w.told[e] {
+			continue
+		}
+		_, name, _ := strings.Cut(e.Object, "/")
+		if strings.Contains(e.Message, "in kube-scheduler memory") {
+			w.forgetLost(w.groupOf(w.members[name]))
+		}
+		if who, ok := strings.CutPrefix(e.Message, "Preempted by gang "); ok {
+			who, _, _ = strings.Cut(who, " on node ")
+			w.forgetLost(gangsIn(who))
+		}
+	}
 }
 
 // judgeVictimOfOne: a pod without a gang evicts only where it would not fit else.
@@ -352,7 +377,8 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		}
 	}
 	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.robs(group, last) &&
-		!w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) {
+		!w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) &&
+		!slices.ContainsFunc(last.gone, func(uid types.UID) bool { return w.postponed[uid] }) { // evicted late, for the nodes of an earlier time
 		for _, uid := range last.gone {
 			for _, p := range w.pods {
 				if p.UID == uid && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {
