@@ -182,6 +182,12 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{713957, "", "quotas choose the members of one gang where the group needs two gangs: it is planned again and again"},
 		{717790, "", "quotas choose members of one gang of a group, and the barrier needs one of each: it is planned again and again"},
 		{711120, "", "the same, with members beyond minMember: they hold capacity for ever"},
+		{713682, "", "an optional gang that lacks members keeps what is idle from another quota for ever"},
+		{716608, "", "the same"},
+		{716315, "", "two optional gangs of one member each fit in multiples of two, and only the gang that has two members is tried with evictions"},
+		{713399, "", "a member loses its place at Permit to a more important gang, so its group is planned again (the judge's)"},
+		{714467, "", "a pod without a gang, whose binding was lost, held a node of the plan for a moment (the judge's)"},
+		{717625, "", "an eviction was lost, and a pod of another scheduler takes the node meanwhile (the judge's)"},
 		{701744, "", "a victim of the own quota gives the right, while planned members of another gang count in that quota (the judge's)"},
 		{77011, "all", "a gang of which quotas admit only a choice that fits nowhere is not tried again when quotas serve the others no longer"},
 	} {
