@@ -372,7 +372,10 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		}
 		left = left.minus(w.reserved(v.Spec.NodeName, group, lowest))
 		planned := slices.DeleteFunc(slices.Clone(members), func(m *v1.Pod) bool { return places[convert.PodKey(m)] == "" })
-		if !late && !w.anyUntold() && !left.less(needs(v)) && !w.givesRight(group, planned, v, gone) { // the nomination of a pod may not have been written
+		if w.givesRight(group, planned, v, gone) || w.forOne(group, planned, v, gone) {
+			continue
+		}
+		if !late && !w.anyUntold() && !left.less(needs(v)) { // the nomination of a pod may not have been written
 			return wrong("needless", "%s is evicted from %s for %s, which leaves %s there", v.Name, v.Spec.NodeName, groupKey(group), left)
 		}
 	}

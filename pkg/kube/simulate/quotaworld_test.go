@@ -518,6 +518,15 @@ func (w *world) givesRight(group []string, planned []*v1.Pod, victim *v1.Pod, go
 	})
 }
 
+// forOne reports whether some planned members may use this victim of a quota, and not another one: the members of each quota must be admitted
+// with the victims that may be evicted for that quota (world 720302).
+func (w *world) forOne(group []string, planned []*v1.Pod, victim *v1.Pod, gone []*v1.Pod) bool {
+	return w.quotaOf(victim) != "" && slices.ContainsFunc(planned, func(m *v1.Pod) bool {
+		own := []*v1.Pod{m}
+		return w.mayUse(group, own, victim) && slices.ContainsFunc(gone, func(p *v1.Pod) bool { return p != victim && !w.mayUse(group, own, p) })
+	})
+}
+
 // takesBack reports whether a quota may take back what another one borrows: it stays within its min, or it stays within its fair share and
 // the other exceeds its own. The fair shares are those of one book, and the use is that of another.
 func takesBack(shares, use *quota.Book, theirs, mine string, asks quota.List) bool {
