@@ -247,7 +247,7 @@ func (w *world) excused(group []string) bool {
 	whole, anyBound, retried := true, false, false
 	for _, name := range group {
 		pending, bound := w.membersOf(name)
-		tried := slices.ContainsFunc(pending, func(p *v1.Pod) bool { _, lost := w.lost[p.UID]; return lost })
+		tried := slices.ContainsFunc(pending, func(p *v1.Pod) bool { return w.retried[p.UID] })
 		whole = whole && (w.whole[name] || w.mayMiss(group, name) && !tried)
 		anyBound = anyBound || len(bound) > 0
 	}
