@@ -204,9 +204,7 @@ func (c *Cache) Resuming() bool {
 		c.firstAsked.CompareAndSwap(0, now)
 		return now-c.firstAsked.Load() < int64(openWait)
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Resuming()
+	return read(c, c.book.Resuming)
 }
 
 // Serves says whether a profile of this process schedules the pod.
