@@ -248,7 +248,7 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 	if p := w.pods["default/"+victim]; p != nil && p.Spec.NodeName == "" {
 		return nil // nor is the node of a pod that waits at Permit, and is only requeued
 	}
-	if w.half(victim) || w.starts(victim) {
+	if w.half(victim) || w.starts(victim) || w.hasQuotas() && w.sentBack() {
 		return nil
 	}
 	for _, p := range w.sorted() {
@@ -275,6 +275,15 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 		}
 	}
 	return nil
+}
+
+// sentBack reports whether a gang was sent back on its way for a more important pod. Its members that had no node yet still used their
+// quotas when the victims were chosen (docs/reference/quotas.md).
+func (w *world) sentBack() bool {
+	return slices.ContainsFunc(w.sorted(), func(p *v1.Pod) bool {
+		_, c := podutil.GetPodCondition(&p.Status, v1.PodScheduled)
+		return p.Spec.NodeName == "" && c != nil && strings.Contains(c.Message, "the gang is being evicted")
+	})
 }
 
 // judgeFits: a gang evicts only if it does not fit else, and for no more than its minMember.
