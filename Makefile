@@ -22,7 +22,7 @@ LDFLAGS   := -X $(MODULE)/pkg/version.version=$(VERSION) -X $(MODULE)/pkg/versio
              -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check words house cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-core bench-scale bench-explain generate generate-check lint image image-check release clean
+.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check words house cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-core bench-scale bench-explain generate generate-check lint image image-check manifests release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -192,6 +192,14 @@ image-check: image ## fail if another folder and another time make another image
 release: ## archives, images, charts, manifests, bills of materials and checksums into dist/; VERSION=v…, RELEASE_IMAGE=name:tag
 	@$(RELEASE) -image '$(or $(RELEASE_IMAGE),muster-scheduler:$(VERSION))' -o dist
 	@ls -lh dist
+
+# Rendered with deploy/'s own image, kustomize cannot fail. This does.
+FROM      ?= deploy/base
+KUSTOMIZE ?= kubectl kustomize
+NO_IMAGE   = IMAGE: no registry has an image of Muster yet: build one with "make image IMAGE=REGISTRY/muster-scheduler:TAG", push it, and set IMAGE
+manifests: ## what "kubectl apply --server-side -f -" takes, with your image: IMAGE=name:tag; FROM=deploy/base or another folder
+	@$(if $(filter file,$(origin IMAGE)),echo '$(NO_IMAGE)' >&2; exit 1;) set -o pipefail; \
+	  $(KUSTOMIZE) $(FROM) | sed 's,image: muster-scheduler:set-an-image--see-docs-admins-install$$,image: $(IMAGE),'
 
 clean: ## remove what was built here; the cached control plane stays
 	rm -rf $(BIN) dist
