@@ -25,7 +25,8 @@ Two schedulers must not serve one name. A second release, under another release 
 `,
 	"muster-controller": `# Chart muster-controller
 
-muster-controller reads gangs of one API and writes them in the API of another scheduler. Read first [when you need it](../../../docs/admins/controller.md).
+muster-controller reads gangs of one API and writes them in the API of another scheduler. Read first
+[when you need it](../../../docs/admins/controller.md).
 Install chart muster-crds first, and name what it reads:
 
     helm install muster-crds deploy/helm/muster-crds
