@@ -3,6 +3,7 @@ package helm
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -341,6 +342,28 @@ func TestImageIsNeeded(t *testing.T) {
 	page, err := os.ReadFile("../../docs/admins/install.md")
 	require.NoError(t, err)
 	require.Contains(t, string(page), "`muster-scheduler:"+noImage+"`")
+}
+
+// TestMakeManifests: "make manifests" is kustomize with an image, and fails without one as the charts do.
+func TestMakeManifests(t *testing.T) {
+	t.Setenv("MAKEFLAGS", "")
+	kustomize := "KUSTOMIZE=" + tool(t, "kustomize") + " build"
+	for _, folder := range []string{"deploy/base", "deploy/overlays/drop-in", "deploy/controller/overlays/leaderworkerset-koordinator"} {
+		out, err := exec.CommandContext(t.Context(), "make", "-C", "../..", "--no-print-directory", "manifests", kustomize,
+			"FROM="+folder, "IMAGE=registry.example:5000/a/m:v1").Output()
+		require.NoError(t, err, stderr(err))
+		require.Len(t, regexp.MustCompile(`(?m)^ *(?:- )?image: registry\.example:5000/a/m:v1$`).FindAll(out, -1), 1)
+		require.NotContains(t, string(out), noImage)
+		require.Greater(t, len(objects(t, string(out))), 5)
+	}
+	cmd := exec.CommandContext(t.Context(), "make", "-C", "../..", "manifests", kustomize)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "IMAGE=") })
+	out, err := cmd.Output()
+	require.Error(t, err)
+	require.NotContains(t, string(out), "apiVersion")
+	require.Contains(t, stderr(err), `IMAGE: no registry has an image of Muster yet: build one with "make image IMAGE=REGISTRY/muster-scheduler:TAG"`)
+	cmd = exec.CommandContext(t.Context(), "make", "-C", "../..", "manifests", "IMAGE=a:b", "KUSTOMIZE=false")
+	require.Error(t, cmd.Run(), "a failed kustomize is a failure")
 }
 
 // TestThresholds: the values are the limits of the rules that Prometheus tests.
