@@ -426,17 +426,21 @@ func TestPageValues(t *testing.T) {
 		require.NoError(t, err)
 		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
 			block, _, _ = strings.Cut(block, "```")
-			if strings.Contains(block, "kind: ") || filepath.Base(page) == "controller.md" {
+			chart := "muster"
+			if filepath.Base(page) == "controller.md" {
+				chart = "muster-controller"
+			}
+			if strings.Contains(block, "kind: ") || strings.HasPrefix(block, "default: ") { // the file of --backend-config
 				continue
 			}
 			rendered++
 			file := filepath.Join(t.TempDir(), "values.yaml")
 			require.NoError(t, os.WriteFile(file, []byte(block), 0o600))
-			_, errs, err := template(t, "muster", "--values="+file)
+			_, errs, err := template(t, chart, "--values="+file)
 			require.NoError(t, err, "%s: %s", page, errs)
 		}
 	}
-	require.GreaterOrEqual(t, rendered, 3)
+	require.GreaterOrEqual(t, rendered, 4)
 
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
