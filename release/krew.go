@@ -24,8 +24,8 @@ spec:
   description: |
     Shows the gangs that wait and the reason of each, the free capacity of each
     domain of the network, and the quotas. Simulates a job, a change or a drain
-    on the objects of the cluster, without touching it. The questions about
-    gangs of a running cluster are for clusters that run the scheduler Muster.
+    on the objects of the cluster, without touching it. The answers are those
+    of the scheduler Muster.
   platforms:
 `, r.version, project)
 	for _, arch := range r.arches {
