@@ -514,7 +514,7 @@ func (w *world) givesRight(group []string, planned []*v1.Pod, victim *v1.Pod, go
 	rest := b.Without(own...)
 	return w.quotaOf(victim) == mine && slices.ContainsFunc(gone, func(p *v1.Pod) bool {
 		above, below, ok := apart(b.Tree().Path(mine), b.Tree().Path(w.quotaOf(p)))
-		return ok && !takesBack(b, rest, below, above, total) && !takesBack(rest, rest, below, above, total)
+		return ok && !(takesBack(b, rest, below, above, total) && takesBack(rest, rest, below, above, total)) // terminating pods may still ask
 	})
 }
 
