@@ -14,7 +14,7 @@ var all = []mutant{
 	{
 		"a lost level evicts the whole group", "pkg/bundle", "(*Group).lostLevels",
 		`if !tree.Holds(lasting) {`,
-		`if !tree.Holds(running) {`, "TestEvictedIsAClosure",
+		`if !tree.Holds(running) {`, "TestEvictedAndApart",
 	},
 	{
 		"pods below a lost level stay", "pkg/bundle", "(*Group).Evicted",
@@ -322,7 +322,7 @@ var all = []mutant{
 	{
 		"one victim of a shape always stays", "pkg/evict", "everySet",
 		`for n := range shape {`,
-		`for n := range len(shape) - 1 {`, "TestChoose TestPictures",
+		`for n := range len(shape) - 1 {`, "TestChoose",
 	},
 	{
 		"options above the ceiling are taken", "pkg/evict", "Node.cheapest",
@@ -1296,7 +1296,7 @@ var all = []mutant{
 	{
 		"trials place split sets", "pkg/mixed", "(*trials).valid",
 		`if s.splitSet(i) && slices.ContainsFunc(s.puts, isIn) {`,
-		`if false && slices.ContainsFunc(s.puts, isIn) {`, "TestChooseJobOneByOne TestJobInTrial",
+		`if false && slices.ContainsFunc(s.puts, isIn) {`, "TestSplitGangGetsNoMember",
 	},
 	{
 		"multiples in trials ignore bound members", "pkg/mixed", "(*trials).areMultiples",
@@ -1416,7 +1416,7 @@ var all = []mutant{
 	{
 		"the members of a checked plan keep their old order", "pkg/mixed", "(*search).passesTrial",
 		`p.Puts, p.InOrder = order, true`,
-		`p.InOrder = true`, "TestJobInTrial",
+		`p.InOrder = true`, "TestPlanOfTablesIsInOrder",
 	},
 	{
 		"a plan is final although more members fit beside its members", "pkg/mixed", "chooseAll",
