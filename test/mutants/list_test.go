@@ -402,7 +402,7 @@ var all = []mutant{
 	{
 		"the first domain wins", "pkg/evict", "(*search).overDomains",
 		`s.stepsSpent || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0`,
-		`best != nil`, "TestCheapest",
+		`best != nil`, "TestPictures",
 	},
 	{
 		"no victim of a domain is put back", "pkg/evict", "(*domain).putBack",
