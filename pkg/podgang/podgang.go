@@ -80,12 +80,6 @@ type Owner struct {
 	UID                    types.UID
 }
 
-// Reference returns the owner reference.
-func (o Owner) Reference() metav1.OwnerReference {
-	controller := true
-	return metav1.OwnerReference{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID, Controller: &controller}
-}
-
 // PodGroupInfo is one group of a gang: pods of one role.
 type PodGroupInfo struct {
 	// Name is the group's name in its API: in a PodGang, the full name of the PodClique.
@@ -157,7 +151,6 @@ const (
 	ReasonNotPrepared        = "PodNotPrepared"                  // a pod that the webhook missed, and that can no longer be prepared
 	ReasonRecreated          = "PodGroupRecreated"               // a field that can only be set at creation has changed
 	ReasonTerminating        = "PodGroupTerminating"             // a former object of that name is being deleted
-	ReasonPriorityAnnotation = "PriorityClassNameIsAnAnnotation" // the API has no field for it
 )
 
 // Error is why nothing is written for a gang: it becomes an event, and the write is retried.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -79,9 +80,6 @@ func (v *View) Clone() *View {
 	}
 	return c
 }
-
-// Reduced returns whether a pod has left the view.
-func (v *View) Reduced() bool { return len(v.gone) > 0 }
 
 // Leave counts pods as terminated in the view. Waiting and unknown pods, and pods that are gone already, change nothing.
 func (v *View) Leave(pods ...string) {
@@ -174,24 +172,20 @@ func (v *View) Admit(a Request) (more []int, refusal *Refusal) {
 	}
 	more = make([]int, len(a.Optional))
 	for at, w := range a.Optional {
-		fits := func(n int) bool {
-			candidate := l.clone()
-			candidate.add(w, n)
-			return candidate.refusal() == nil
-		}
-		low, high := 0, w.Count // low fits, more than high does not
-		for low < high {
-			if n := (low + high + 1) / 2; fits(n) {
-				low = n
-			} else {
-				high = n - 1
-			}
-		}
-		if more[at] = low; low > 0 {
-			l.add(w, low)
+		if more[at] = l.addable(w, w.Count, func(more *load) bool { return more.refusal() == nil }); more[at] > 0 {
+			l.add(w, more[at])
 		}
 	}
 	return more, nil
+}
+
+// addable returns how many of these members can be added to a load so that it fits.
+func (l *load) addable(w Want, count int, fits func(*load) bool) int {
+	return count - sort.Search(count, func(omitted int) bool {
+		more := l.clone()
+		more.add(w, count-omitted)
+		return fits(more)
+	})
 }
 
 // HardLimit returns the max, or the min of pods that are never evicted, which an admitted gang exceeds; nil if none. Holds and fair shares

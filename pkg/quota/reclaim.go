@@ -356,11 +356,6 @@ func (r *Reclaim) staysEntitled(node int, v *View) bool {
 	return true
 }
 
-// Enough returns whether these victims, given by gang, may be evicted and the ask is admitted then.
-func (r *Reclaim) Enough(victims map[string][]string) bool {
-	return r.MayEvict(victims) && r.Admits(victims) && r.eachByRight(victims)
-}
-
 // Verdict is the quota check of a whole victim set.
 type Verdict uint8
 
