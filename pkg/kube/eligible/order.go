@@ -1,7 +1,6 @@
 package eligible
 
 import (
-
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -73,7 +72,6 @@ func StandingOf(g Gang) Standing {
 	}
 	return s
 }
-
 
 // Rank returns the rank of a pod in its gang; 0 if it has none.
 func Rank(pod *v1.Pod) int {
