@@ -406,28 +406,10 @@ func (b *Book) tidy(g *gang) {
 	}
 }
 
-// Gang is a gang as quotas see it.
-type Gang struct {
-	Name     string
-	Quotas   []string // of its pods, parents before children
-	Priority int32    // the highest of its pods
-	Since    int64    // when its first placed pod got its node; math.MaxInt64 without any
-	Fixed    bool     // one of its pods is never evicted
-	Waits    bool     // one of its pods waits
-}
-
-// Gang returns a gang; ok is false if none of its pods has a quota.
-func (b *Book) Gang(name string) (facts Gang, ok bool) {
-	g := b.gangs[name]
-	if g == nil {
-		return Gang{}, false
-	}
-	g.facts()
-	facts = Gang{Name: name, Priority: g.priority, Since: g.since, Fixed: g.fixed}
-	for _, p := range g.parts {
-		facts.Quotas, facts.Waits = append(facts.Quotas, b.tree.nodes[p.node].Name), facts.Waits || p.pods[Waiting] > 0
-	}
-	return facts, true
+// Waits returns whether one of a gang's pods waits; known is false if none of its pods has a quota.
+func (b *Book) Waits(gang string) (waits, known bool) {
+	g := b.gangs[gang]
+	return g != nil && slices.ContainsFunc(g.parts, func(p *part) bool { return p.pods[Waiting] > 0 }), g != nil
 }
 
 // facts recomputes priority, since and fixed of a gang if they are out of date.

@@ -157,18 +157,6 @@ func fits(amounts, left vector, named []bool) bool {
 	return true
 }
 
-// Class returns the class of a gang at a quota.
-func (b *Book) Class(gang, quota string) Class {
-	i, ok := b.tree.byName[quota]
-	if !ok {
-		return Absent
-	}
-	if g := b.gangs[gang]; g != nil {
-		return b.class.at(i)[g]
-	}
-	return Absent
-}
-
 // Balance is the state of a quota.
 type Balance struct {
 	Quota                              string

@@ -7,3 +7,15 @@ func (r *Reclaim) Enough(victims map[string][]string) bool {
 
 // Reduced returns whether a pod has left the view.
 func (v *View) Reduced() bool { return len(v.gone) > 0 }
+
+// Class returns the class of a gang at a quota.
+func (b *Book) Class(gang, quota string) Class {
+	i, ok := b.tree.byName[quota]
+	if !ok {
+		return Absent
+	}
+	if g := b.gangs[gang]; g != nil {
+		return b.class.at(i)[g]
+	}
+	return Absent
+}
