@@ -1933,9 +1933,9 @@ var all = []mutant{
 		`c.ask.Gang != a.Gang`, "TestPictures",
 	},
 	{
-		"optional members are admitted all or not at all", "pkg/quota", "(*View).Admit",
-		`for low < high {`,
-		`for low < high && fits(high) {`, "TestPictures",
+		"optional members are not admitted", "pkg/quota", "(*load).addable",
+		`return fits(more)`,
+		`return omitted == count`, "TestPictures",
 	},
 	{
 		"weights do not matter", "pkg/quota", "(*Book).relative",
@@ -2058,9 +2058,9 @@ var all = []mutant{
 		`false`, "TestGangMayBeEvictedOnceProtectedPodIsGone",
 	},
 	{
-		"a member's victim is used by members without a right to it", "pkg/quota", "(*Reclaim).Enough",
-		`r.Admits(victims) && r.eachByRight(victims)`,
-		`r.Admits(victims)`, "TestPictures",
+		"a member's victim is used by members without a right to it", "pkg/quota", "(*Reclaim).Check",
+		`search.Admits(rest) && search.eachByRight(rest)`,
+		`search.Admits(rest)`, "TestPictures",
 	},
 	{
 		"a cut list of choices counts as complete", "pkg/quota", "(*Book).MinimalChoices",
