@@ -21,6 +21,7 @@ import (
 	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/manifests"
 	"github.com/muster-scheduler/muster/pkg/picture"
+	"github.com/muster-scheduler/muster/test/pictures"
 )
 
 func TestWrap(t *testing.T) {
@@ -157,9 +158,9 @@ func TestColour(t *testing.T) {
 }
 
 func parsePicture(t *testing.T, text string) *picture.Cluster {
-	c, err := picture.Parse(text)
+	c, err := pictures.Parse(text)
 	require.NoError(t, err)
-	return c
+	return &c.Cluster
 }
 
 func TestDrawOffers(t *testing.T) {

@@ -147,7 +147,7 @@ func slotsIn(free, unit v1.ResourceList) int {
 }
 
 // freeSlots counts the free slots of every domain, by ID.
-func freeSlots(c *picture.Cluster) []offer.Slots { return offer.Sum(c.Tree, c.World().Free) }
+func freeSlots(c *picture.Cluster) []offer.Slots { return offer.Sum(c.Tree, c.Count(picture.Free)) }
 
 // drawOffers draws the cluster, with the free slots of each domain.
 func drawOffers(c *picture.Cluster) string {

@@ -11,13 +11,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/test/pictures"
 	"github.com/muster-scheduler/muster/test/request"
 	_ "github.com/muster-scheduler/muster/test/seed"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
-	"github.com/muster-scheduler/muster/pkg/picture"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 	"github.com/muster-scheduler/muster/test/worlds"
@@ -334,7 +334,7 @@ func TestExplanationNamesDecidingRule(t *testing.T) {
 		{"names", "want=2 must=SpineLayer: s1 1, s2 1", "n1 .a", "n2 .c", ""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			p, err := picture.Parse(strings.TrimSpace(fmt.Sprintf("s1\n  b1 %s\ns2\n  b2 %s\n%s", c.s1, c.s2, c.kinds)))
+			p, err := pictures.Parse(strings.TrimSpace(fmt.Sprintf("s1\n  b1 %s\ns2\n  b2 %s\n%s", c.s1, c.s2, c.kinds)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -360,7 +360,7 @@ func TestExplanationNamesDecidingRule(t *testing.T) {
 }
 
 // chosen returns the explanation of an eviction on a picture, and fails without an eviction.
-func chosen(t *testing.T, p *picture.Cluster, r plan.Request) evict.Choice {
+func chosen(t *testing.T, p *pictures.Cluster, r plan.Request) evict.Choice {
 	t.Helper()
 	nodes, gangs := p.Running()
 	problem := evict.Problem{World: p.World(), Request: r, Nodes: nodes, Gangs: gangs}
@@ -381,7 +381,7 @@ func TestConsiderLayers(t *testing.T) {
 		"the cluster for all":          {"s1\n  b1 n1 #=\ns2\n  b2 n2 b=", "the cluster"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			p, err := picture.Parse(c.picture)
+			p, err := pictures.Parse(c.picture)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -400,7 +400,7 @@ func TestConsiderLayers(t *testing.T) {
 
 // Domains are reported as untried when the time is over.
 func TestDomainsBeyondTheTimeAreUntried(t *testing.T) {
-	p, err := picture.Parse("s1\n  b1 n1 aa\ns2\n  b2 n2 b\ns3\n  b3 n3 c\ns4\n  b4 n4 #")
+	p, err := pictures.Parse("s1\n  b1 n1 aa\ns2\n  b2 n2 b\ns3\n  b3 n3 c\ns4\n  b4 n4 #")
 	if err != nil {
 		t.Fatal(err)
 	}

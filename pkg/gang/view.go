@@ -260,15 +260,25 @@ func (g *Gang) Reached() bool { return g.Started >= g.Min }
 
 // Needed returns the pending members that complete the group: for each gang below minMember the first by rank. Only
 // for them may pods be evicted. A gang that was started before needs as many as it lost.
-func (g *Group) Needed() []Member {
-	needed, _ := g.smallest().split()
+func (g *Group) Needed() (needed []Member) {
+	g = g.smallest()
+	left := map[Ref]int{}
+	below := slices.ContainsFunc(g.Gangs, func(gang Gang) bool { return gang.Need > 0 && !gang.Reached() })
+	for _, gang := range g.Gangs {
+		switch {
+		case !gang.Reached():
+			left[gang.Ref] = max(gang.Need, gang.Min-gang.Started)
+		case below: // the barrier opens for all gangs of the group together
+			left[gang.Ref] = gang.Need
+		}
+	}
+	for _, m := range g.Pending {
+		if left[m.Gang] > 0 {
+			left[m.Gang]--
+			needed = append(needed, m)
+		}
+	}
 	return needed
-}
-
-// Surplus returns the other pending members. They use free capacity only.
-func (g *Group) Surplus() []Member {
-	_, surplus := g.smallest().split()
-	return surplus
 }
 
 // Starting returns the needed members, or else the first surplus members that can start.
@@ -301,28 +311,6 @@ func (g *Group) Starters(surplus []Member) (starters, rest []Member) {
 		return surplus[:1], surplus[1:]
 	}
 	return starters, rest
-}
-
-func (g *Group) split() (needed, surplus []Member) {
-	left := map[Ref]int{}
-	below := slices.ContainsFunc(g.Gangs, func(gang Gang) bool { return gang.Need > 0 && !gang.Reached() })
-	for _, gang := range g.Gangs {
-		switch {
-		case !gang.Reached():
-			left[gang.Ref] = max(gang.Need, gang.Min-gang.Started)
-		case below: // the barrier opens for all gangs of the group together
-			left[gang.Ref] = gang.Need
-		}
-	}
-	for _, m := range g.Pending {
-		if left[m.Gang] > 0 {
-			left[m.Gang]--
-			needed = append(needed, m)
-		} else {
-			surplus = append(surplus, m)
-		}
-	}
-	return needed, surplus
 }
 
 // On returns the group as if only the members assigned to the node were pending.

@@ -407,6 +407,29 @@ func TestBackToTheFirstNode(t *testing.T) {
 	}
 }
 
+// TestPlanOfTablesIsInOrder: members that must be spread over two blocks bind in turn, although tables list them block by block.
+func TestPlanOfTablesIsInOrder(t *testing.T) {
+	w, st := inTrial(4, 2, 1, []offer.Slots{1}, neighbours{after: afterNobody, skew: 1, skewLayer: 2})
+	j := oneGang(4, 4)
+	p, refusal := mixed.Choose(w, j)
+	if refusal != nil || len(p.Puts) != 4 || st.stuck(j, p) < 4 {
+		t.Errorf("%v %v", p, refusal)
+	}
+}
+
+// TestSplitGangGetsNoMember: a gang whose bound members are in two blocks, and must gather in one, gets no further member.
+func TestSplitGangGetsNoMember(t *testing.T) {
+	w, _ := inTrial(4, 2, 1, []offer.Slots{1})
+	j := oneGang(1, 1)
+	j.Gangs = append(j.Gangs, mixed.Gang{Bound: []offer.Slots{1, 0, 1, 0}})
+	j.Classes = append(j.Classes, mixed.Class{Gang: 1, Ranks: []int{1}})
+	j.Sets = []mixed.Set{{Gather: plan.Gather{Must: 2}, Gangs: []int{1}}}
+	p, refusal := mixed.Choose(w, j)
+	if refusal != nil || len(p.Puts) != 1 || p.Puts[0].Class != 0 {
+		t.Errorf("%v %v", p, refusal)
+	}
+}
+
 // TestRefusalsInTrial: a question to a trial takes long, so a refusal asks few.
 func TestRefusalsInTrial(t *testing.T) {
 	plain := neighbours{after: afterNobody}

@@ -1,96 +1,43 @@
-// Package picture draws clusters as text and reads them back. Tests, the command line, the documentation and
-// bug reports share this language:
+// Package picture draws clusters as text, for the command line. Tests read what it draws; see test/pictures for the whole language:
 //
 //	layers: SpineLayer BlockLayer NodeTopologyLayer
 //	spine-0
 //	  block-0  node-0 ..##  node-1 aab.
-//	           node-2 (ab)(ab)..
+//	           node-2 xx..
 //	  -        node-3 24.8#
-//	a: priority=500 started=7 pdb
-//	b: gang=old:4 pdb=web:1
 //
 // Indentation is the tree. The line of a lowest domain holds its nodes, each followed by its marks, and may continue on deeper lines. A
-// domain without a name is drawn as "-". One mark is one slot, which is capacity for one member:
-//
-//	.     free
-//	#     taken by something that stays
-//	x     taken by the plan that is shown
-//	=     taken by a member of the gang that was bound before
-//	@     taken by a pod that attracts the gang (same network-topology-selector)
-//	a     any other letter: taken by a possible victim; the marks of one letter
-//	      on one node are one pod, on several nodes they are equal pods
-//	(ab)  a slot that several pods share; it is free without all of them
-//	24.   a number repeats the mark behind it; runs of more than 16 are drawn so
-//
-// The first line may name the layers from the top down; without it they are the three above. Last come the letters that are not ordinary:
-// an ordinary victim has priority 1000, started at time 0, belongs to no gang, and no disruption budget protects it. With gang=old:4 the
-// letter's pods are members of the running gang old, which needs four. With pdb no pod may be evicted, with pdb=web:1 one pod under the
-// budget web may be. With waits they do not run yet, and are only requeued.
-//
-// Invariant: a drawn cluster can be read again. The package knows the core's types, and must not know pods or files.
+// domain without a name is drawn as "-". One mark is one slot, which is capacity for one member; a number repeats the mark behind it.
+// The package knows the tree, and must not know pods or files.
 package picture
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"github.com/muster-scheduler/muster/pkg/bundle"
-	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/offer"
-	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// The marks that are not letters, and the one letter that is not a victim.
+// The marks that are not letters, and the one letter that is not a pod.
 const (
 	Free   = "."
 	Taken  = "#"
 	Placed = "x"
-	Bound  = "="
-	Other  = "@"
 )
 
-// Cluster is a parsed picture.
+// Cluster is a tree with the marks of each node, by node index.
 type Cluster struct {
 	Tree  *topology.Tree
-	Nodes []Marks            // by node index
-	Pods  map[string]PodKind // by letter; a letter without an entry is ordinary
+	Nodes []Marks
 }
 
-// Marks are a node's slots, one mark each; the mark of a shared slot is all its letters.
+// Marks are a node's slots, one mark each; the mark of a slot that several pods share is all their letters.
 type Marks []string
 
-// PodKind is the declaration of a letter's pods.
-type PodKind struct {
-	Priority int32
-	Started  int64
-	Budget   bool // a disruption budget forbids evicting them
-	// Share is a budget that allows some evictions; without a name there is none.
-	Share evict.Budget
-	Gang  Gang // the gang that they belong to; without a name there is none
-	Waits bool // they do not run yet: as victims they are requeued
-}
-
-// Gang is a running gang and how many members it needs.
-type Gang struct {
-	Name string
-	Min  int
-}
-
-var ordinary = PodKind{Priority: 1000}
-
-// Kind returns the declaration of a letter, or the ordinary one.
-func (c *Cluster) Kind(letter string) PodKind {
-	if k, ok := c.Pods[letter]; ok {
-		return k
-	}
-	return ordinary
-}
-
-// count counts a mark on every node.
-func (c *Cluster) count(mark string) []offer.Slots {
+// Count counts a mark on every node.
+func (c *Cluster) Count(mark string) []offer.Slots {
 	out := make([]offer.Slots, len(c.Nodes))
 	for i, marks := range c.Nodes {
 		for _, m := range marks {
@@ -102,166 +49,95 @@ func (c *Cluster) count(mark string) []offer.Slots {
 	return out
 }
 
-// World returns the input of a plan.
-func (c *Cluster) World() plan.World {
-	return plan.World{Tree: c.Tree, Free: c.count(Free), Bound: c.count(Bound), Attract: c.count(Other)}
-}
+// A longer line is continued on the next one; a longer run of one mark is drawn as a number.
+const (
+	lineWidth = 100
+	longRun   = 16
+)
 
-// Victims returns the input of an eviction, by node index; most is the argument of evict.NewNode.
-func (c *Cluster) Victims(most offer.Slots) []evict.Node {
-	out := make([]evict.Node, len(c.Nodes))
-	nodes, _ := c.Running()
-	for i, n := range nodes {
-		out[i] = evict.NewNode(n.Victims, most, n.Slots)
+var defaultLayers = []string{"SpineLayer", "BlockLayer", topology.NodeLayer}
+
+// Draw draws a tree with the marks of each node, by node index. No line is longer than 100 columns, unless a
+// single node needs more.
+func Draw(t *topology.Tree, nodes []Marks) string {
+	var out strings.Builder
+	if layers := t.LayerNames()[1:]; !slices.Equal(layers, defaultLayers) {
+		fmt.Fprintf(&out, "layers: %s\n", strings.Join(layers, " "))
 	}
-	return out
+	d := drawing{tree: t, nodes: nodes, out: &out}
+	d.below(topology.Root, "")
+	return out.String()
 }
 
-// Running returns the input of an eviction that considers gangs, by node index.
-func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
-	nodes = make([]evict.RawNode, len(c.Nodes))
-	numbers, minMembers := map[string]int{}, []int(nil)
-	for i, marks := range c.Nodes {
-		letters := marks.letters()
-		nodes[i].Victims = make([]evict.Victim, len(letters))
-		for v, l := range letters {
-			victim := c.victim(marks, l)
-			if g := c.Kind(l).Gang; g.Name != "" {
-				if numbers[g.Name] == 0 {
-					gangs, minMembers = append(gangs, evict.Gang{Whole: true}), append(minMembers, g.Min)
-					numbers[g.Name] = len(gangs)
-				}
-				victim.Gang = numbers[g.Name]
-				gang := &gangs[victim.Gang-1]
-				gang.Cost, gang.Budgets = gang.Cost.Add(evict.CostOf(victim)), append(gang.Budgets, victim.Budgets...)
-			}
-			nodes[i].Victims[v] = victim
+type drawing struct {
+	tree  *topology.Tree
+	nodes []Marks
+	out   *strings.Builder
+}
+
+// below draws the domains below id; head begins the first line.
+func (d *drawing) below(id topology.ID, head string) {
+	if d.tree.Layer(id) == d.tree.Depth()-1 {
+		d.line(id, head)
+		return
+	}
+	if id != topology.Root {
+		fmt.Fprintln(d.out, head)
+	}
+	for k := range d.tree.Children(id) {
+		name := d.tree.Name(k)
+		if name == "" {
+			name = "-"
 		}
-		nodes[i].Slots = func(evicted []int) (free offer.Slots) {
-			for _, m := range marks.without(evicted) {
-				if m == Free {
-					free++
-				}
-			}
-			return free
+		d.below(k, strings.Repeat("  ", d.tree.Layer(k)-1)+name)
+	}
+}
+
+// line draws the nodes of a lowest domain.
+func (d *drawing) line(id topology.ID, head string) {
+	if head != "" {
+		head += "  "
+	}
+	line := head
+	lo, hi := d.tree.Nodes(id)
+	for i := lo; i < hi; i++ {
+		node := d.tree.NodeName(i) + " " + d.nodes[i].String()
+		switch {
+		case line == head:
+		case len(line)+2+len(node) > lineWidth:
+			fmt.Fprintln(d.out, line)
+			line = strings.Repeat(" ", len(head))
+		default:
+			line += "  "
 		}
+		line += node
 	}
-	for i := range gangs {
-		gangs[i].Spare = bundle.Spare(gangs[i].Cost.Pods, gangs[i].Cost.Requeued, minMembers[i])
+	if lo < hi {
+		fmt.Fprintln(d.out, line)
 	}
-	return nodes, gangs
 }
 
-func (c *Cluster) victim(marks Marks, letter string) evict.Victim {
-	k := c.Kind(letter)
-	v := evict.Victim{
-		Name: letter, Priority: k.Priority, Started: k.Started, Violates: k.Budget, Pending: k.Waits, Shape: marks.shape(letter),
+// String draws the marks; a node without slots is drawn as one that is taken.
+func (m Marks) String() string {
+	if len(m) == 0 {
+		return Taken
 	}
-	if k.Share.Name != "" {
-		v.Budgets = []evict.Budget{k.Share}
-	}
-	return v
-}
-
-// Letter names a victim of Victims.
-func (c *Cluster) Letter(p evict.Pick) string { return c.Nodes[p.Node].letters()[p.Victim] }
-
-// letters lists the pods of a node, in alphabetical order.
-func (m Marks) letters() []string {
-	found := map[string]bool{}
-	for _, slot := range m {
-		if isVictim(slot) {
-			for _, l := range strings.Split(slot, "") {
-				found[l] = true
-			}
+	var out strings.Builder
+	for i := 0; i < len(m); {
+		run := i
+		for run < len(m) && m[run] == m[i] {
+			run++
 		}
-	}
-	return slices.Sorted(maps.Keys(found))
-}
-
-// shape is the size of a pod that shares no slot, "" otherwise.
-func (m Marks) shape(letter string) string {
-	size := 0
-	for _, slot := range m {
-		if slot == letter {
-			size++
-		} else if isVictim(slot) && strings.Contains(slot, letter) {
-			return ""
+		mark := m[i]
+		if len(mark) > 1 {
+			mark = "(" + mark + ")"
 		}
-	}
-	return fmt.Sprint(size)
-}
-
-// without returns the marks without the evicted letters, which are given by their index in m.letters.
-func (m Marks) without(evicted []int) Marks {
-	out := slices.Clone(m)
-	letters := m.letters()
-	for i, slot := range out {
-		if !isVictim(slot) {
-			continue
+		if run-i > longRun {
+			fmt.Fprintf(&out, "%d%s", run-i, mark)
+		} else {
+			out.WriteString(strings.Repeat(mark, run-i))
 		}
-		for _, g := range evicted {
-			slot = strings.ReplaceAll(slot, letters[g], "")
-		}
-		if slot == "" {
-			slot = Free
-		}
-		out[i] = slot
+		i = run
 	}
-	return out
-}
-
-func isVictim(mark string) bool {
-	return isLetter(mark[0]) && mark != Placed
-}
-
-func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
-
-// Place returns the cluster with a plan's members drawn into free slots.
-func (c *Cluster) Place(p *plan.Plan) *Cluster {
-	out := c.clone()
-	for _, at := range p.Places {
-		for range at.Count {
-			i := slices.Index(out.Nodes[at.Node], Free)
-			if i < 0 {
-				panic(fmt.Sprintf("no room on %s for %d members", c.Tree.NodeName(at.Node), at.Count))
-			}
-			out.Nodes[at.Node][i] = Placed
-		}
-	}
-	return out
-}
-
-// Evict returns the cluster without the victims.
-func (c *Cluster) Evict(victims []evict.Pick) *Cluster {
-	out := c.clone()
-	evicted := map[int][]int{}
-	for _, v := range victims {
-		evicted[v.Node] = append(evicted[v.Node], v.Victim)
-	}
-	for node, indices := range evicted {
-		out.Nodes[node] = c.Nodes[node].without(indices)
-	}
-	return out
-}
-
-// Mark returns the cluster with one mark replaced by another, such as Placed by Bound.
-func (c *Cluster) Mark(from, to string) *Cluster {
-	out := c.clone()
-	for _, marks := range out.Nodes {
-		for i, m := range marks {
-			if m == from {
-				marks[i] = to
-			}
-		}
-	}
-	return out
-}
-
-func (c *Cluster) clone() *Cluster {
-	out := &Cluster{Tree: c.Tree, Nodes: make([]Marks, len(c.Nodes)), Pods: c.Pods}
-	for i, m := range c.Nodes {
-		out.Nodes[i] = slices.Clone(m)
-	}
-	return out
+	return out.String()
 }

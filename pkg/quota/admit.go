@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -79,9 +80,6 @@ func (v *View) Clone() *View {
 	}
 	return c
 }
-
-// Reduced returns whether a pod has left the view.
-func (v *View) Reduced() bool { return len(v.gone) > 0 }
 
 // Leave counts pods as terminated in the view. Waiting and unknown pods, and pods that are gone already, change nothing.
 func (v *View) Leave(pods ...string) {
@@ -174,24 +172,20 @@ func (v *View) Admit(a Request) (more []int, refusal *Refusal) {
 	}
 	more = make([]int, len(a.Optional))
 	for at, w := range a.Optional {
-		fits := func(n int) bool {
-			candidate := l.clone()
-			candidate.add(w, n)
-			return candidate.refusal() == nil
-		}
-		low, high := 0, w.Count // low fits, more than high does not
-		for low < high {
-			if n := (low + high + 1) / 2; fits(n) {
-				low = n
-			} else {
-				high = n - 1
-			}
-		}
-		if more[at] = low; low > 0 {
-			l.add(w, low)
+		if more[at] = l.addable(w, w.Count, func(more *load) bool { return more.refusal() == nil }); more[at] > 0 {
+			l.add(w, more[at])
 		}
 	}
 	return more, nil
+}
+
+// addable returns how many of these members can be added to a load so that it fits.
+func (l *load) addable(w Want, count int, fits func(*load) bool) int {
+	return count - sort.Search(count, func(omitted int) bool {
+		more := l.clone()
+		more.add(w, count-omitted)
+		return fits(more)
+	})
 }
 
 // HardLimit returns the max, or the min of pods that are never evicted, which an admitted gang exceeds; nil if none. Holds and fair shares
@@ -563,7 +557,7 @@ func (l *load) overFairShare(r *request) *Refusal {
 		return nil
 	}
 	for _, s := range v.book.tree.nodes[n.parent].children {
-		if s == r.node || l.asks(s) || v.book.accounts[s].waiting == 0 || !v.before(s, r.node) || !l.anyFirst(s) {
+		if s == r.node || l.asks(s) || !v.before(s, r.node) || !l.anyFirst(s) {
 			continue
 		}
 		refusal := l.refuse(r, NotNext, entitled, exceeds)
@@ -646,17 +640,12 @@ func (l *load) borrowers(r *request, exceeds []int) (all []string) {
 // and its request is free.
 func (l *load) anyFirst(i int) bool {
 	v, b := l.view, l.view.book
-	if b.accounts[i].waiting == 0 {
-		return false
-	}
-	if b.accounts[i].starters > 0 {
-		for _, p := range b.accounts[i].parts {
-			if p.pods[Waiting] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.ask.Gang), p.gang.name) {
-				continue
-			}
-			if waiting := v.waitingLoad(p.gang.name); waiting.starts() && waiting.first(l) {
-				return true
-			}
+	for _, p := range b.accounts[i].parts {
+		if p.pods[Waiting] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.ask.Gang), p.gang.name) {
+			continue
+		}
+		if waiting := v.waitingLoad(p.gang.name); waiting.starts() && waiting.first(l) {
+			return true
 		}
 	}
 	return slices.ContainsFunc(b.tree.nodes[i].children, l.anyFirst)

@@ -79,18 +79,15 @@ type account struct {
 	pods                  int    // placed
 	parts                 []*part
 	requested             vector // use and request of its own parts
-	starters              int    // its own waiting gangs that are not passed
 	since                 int64  // when it was served last
 	version               uint64 // of its use, request and fair share
-	// more is the version of the last growth of its use, or cut of its fair share: more of its pods may be evicted. less is that of the
-	// last opposite change: more may be evicted for it.
-	more, less uint64
+	// rights is the version of the last change of its use, of the gangs that borrow, or of its fair share: more pods may be evicted then.
+	rights uint64
 
 	// The following fields are derived, see settle.
 	dirty    bool   // out of date, here or below
 	request  vector // requested or used, at most max
 	idle     vector // unused min that is not lent
-	waiting  int    // starters, here and below
 	entitled vector
 }
 
@@ -116,8 +113,7 @@ func (b *Book) Replant(t *Tree) *Book {
 	replanted.totals, replanted.pods = maps.Clone(b.totals), maps.Clone(b.pods)
 	replanted.passed, replanted.groups = maps.Clone(b.passed), maps.Clone(b.groups)
 	for i := range replanted.accounts {
-		replanted.touch(i)
-		replanted.accounts[i].more, replanted.accounts[i].less = replanted.version, replanted.version
+		replanted.changeRights(i)
 	}
 	for _, name := range slices.Sorted(maps.Keys(replanted.pods)) {
 		replanted.count(replanted.pods[name], 1)
@@ -136,8 +132,7 @@ func (b *Book) plant(t *Tree) {
 	for i := range b.accounts {
 		a := &b.accounts[i]
 		a.dirty = true
-		b.touch(i)
-		a.more, a.less = b.version, b.version
+		b.changeRights(i)
 		for _, v := range []*vector{&a.used, &a.reserved, &a.fixed, &a.requested, &a.request, &a.idle, &a.entitled} {
 			*v = make(vector, size)
 		}
@@ -148,6 +143,12 @@ func (b *Book) plant(t *Tree) {
 func (b *Book) touch(i int) {
 	b.version++
 	b.accounts[i].version = b.version
+}
+
+// changeRights gives a quota's account a new version, at which more of its pods, or pods for it, may be evicted.
+func (b *Book) changeRights(i int) {
+	b.touch(i)
+	b.accounts[i].rights = b.version
 }
 
 // Version returns a number that changes with a quota's use, request or fair share; 0 if the quota does not exist.
@@ -181,10 +182,7 @@ func (b *Book) Set(p Pod) {
 		if previous.equal(&p) {
 			return
 		}
-		defer b.stir(previous, &p)
 		defer b.tidy(b.count(previous, -1)) // a gang with this pod alone keeps its facts
-	} else {
-		defer b.stir(nil, &p)
 	}
 	b.pods[p.Name] = &p
 	b.count(&p, 1)
@@ -194,37 +192,6 @@ func (b *Book) Set(p Pod) {
 func (p *Pod) equal(o *Pod) bool {
 	return o.State == p.State && o.Quota == p.Quota && o.Gang == p.Gang && o.Since == p.Since &&
 		o.Priority == p.Priority && o.Fixed == p.Fixed && maps.Equal(o.Asks, p.Asks)
-}
-
-// stir sets more and less of the accounts (see account) after a pod changed; nil is a pod that does not exist. The pod's gang may now
-// borrow wherever it uses anything. A quota above other quotas may gain borrowing gangs also when a pod terminates.
-func (b *Book) stir(previous, current *Pod) {
-	for _, p := range []*Pod{previous, current} {
-		if p == nil {
-			continue
-		}
-		i, known := b.tree.byName[p.Quota]
-		if known && p.State != Waiting {
-			for at := i; at >= 0; at = b.tree.nodes[at].parent {
-				b.touch(at)
-				a := &b.accounts[at]
-				if p == previous {
-					a.less = b.version
-				}
-				if p == current || at != i {
-					a.more = b.version
-				}
-			}
-		}
-		if g := b.gangs[p.Gang]; g != nil {
-			for _, share := range g.parts {
-				for at := share.node; at >= 0 && share.pods[Bound]+share.pods[Reserved] > 0; at = b.tree.nodes[at].parent {
-					b.touch(at)
-					b.accounts[at].more = b.version
-				}
-			}
-		}
-	}
 }
 
 // Now updates the fair shares, and returns the moment for Reclaim.AnySince. Later changes have a higher one.
@@ -242,7 +209,6 @@ func (b *Book) Remove(pod string) {
 	if removed := b.pods[pod]; removed != nil {
 		delete(b.pods, pod)
 		b.tidy(b.count(removed, -1))
-		b.stir(removed, nil)
 	}
 }
 
@@ -273,18 +239,12 @@ func (b *Book) SetNeeds(name string, need []Want) {
 
 // SetPassed sets whether a waiting gang cannot start for a reason other than quota. Such a gang has no turn for idle capacity.
 func (b *Book) SetPassed(name string, passed bool) {
-	g := b.gangs[name]
-	if g == nil || b.passed[name] == passed {
+	if b.gangs[name] == nil || b.passed[name] == passed {
 		return
 	}
-	for _, p := range g.parts {
-		b.addToAccount(p, -1)
-	}
+	b.changes++
 	if delete(b.passed, name); passed {
 		b.passed[name] = true
-	}
-	for _, p := range g.parts {
-		b.addToAccount(p, 1)
 	}
 }
 
@@ -353,9 +313,6 @@ func (b *Book) addToAccount(p *part, n int) {
 		}
 		a.requested[r] += int64(n) * amount
 	}
-	if asks && !b.passed[p.gang.name] {
-		a.starters += n
-	}
 	for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
 		b.accounts[i].dirty = true
 		if beside := b.tree.nodes[i].beside; beside >= 0 {
@@ -411,7 +368,7 @@ func (p *part) count(pod *Pod, v vector, n int) {
 func (b *Book) charge(node int, p *Pod, v vector, n int) {
 	for i := node; i >= 0; i = b.tree.nodes[i].parent {
 		a := &b.accounts[i]
-		b.touch(i)
+		b.changeRights(i)
 		if p.State == Bound {
 			a.used.add(v)
 		} else {
@@ -449,28 +406,10 @@ func (b *Book) tidy(g *gang) {
 	}
 }
 
-// Gang is a gang as quotas see it.
-type Gang struct {
-	Name     string
-	Quotas   []string // of its pods, parents before children
-	Priority int32    // the highest of its pods
-	Since    int64    // when its first placed pod got its node; math.MaxInt64 without any
-	Fixed    bool     // one of its pods is never evicted
-	Waits    bool     // one of its pods waits
-}
-
-// Gang returns a gang; ok is false if none of its pods has a quota.
-func (b *Book) Gang(name string) (facts Gang, ok bool) {
-	g := b.gangs[name]
-	if g == nil {
-		return Gang{}, false
-	}
-	g.facts()
-	facts = Gang{Name: name, Priority: g.priority, Since: g.since, Fixed: g.fixed}
-	for _, p := range g.parts {
-		facts.Quotas, facts.Waits = append(facts.Quotas, b.tree.nodes[p.node].Name), facts.Waits || p.pods[Waiting] > 0
-	}
-	return facts, true
+// Waits returns whether one of a gang's pods waits; known is false if none of its pods has a quota.
+func (b *Book) Waits(gang string) (waits, known bool) {
+	g := b.gangs[gang]
+	return g != nil && slices.ContainsFunc(g.parts, func(p *part) bool { return p.pods[Waiting] > 0 }), g != nil
 }
 
 // facts recomputes priority, since and fixed of a gang if they are out of date.

@@ -41,22 +41,22 @@ func (b *Book) MaximalChoices(c Candidates, most int) [][]int {
 
 // AnyChoice returns an admitted choice; nil if there is none.
 func (b *Book) AnyChoice(c Candidates) []int {
-	s := b.chooser(c)
-	s.exact, s.enough = true, 1
-	if s.search(s.needed); len(s.found) == 0 {
-		return nil
-	}
-	return s.found[0]
+	return b.chooser(c).first()
 }
 
 // ChoiceMissingTurn returns a choice that only its turn keeps from admission; nil if there is none.
 func (b *Book) ChoiceMissingTurn(c Candidates) []int {
 	s := b.chooser(c)
-	s.exact, s.enough = true, 1
 	s.fits = func(l *load) bool {
 		refusal := l.refusal()
 		return refusal == nil || refusal.Cause == NotNext
 	}
+	return s.first()
+}
+
+// first returns the first choice of the needed number of members that fits; nil if there is none.
+func (s *chooser) first() []int {
+	s.exact, s.enough = true, 1
 	if s.search(s.needed); len(s.found) == 0 {
 		return nil
 	}
@@ -168,27 +168,11 @@ func (s *chooser) extend(chosen, order []int) []int {
 		return chosen
 	}
 	for _, i := range order {
-		n := s.addable(l, s.Kinds[i].Want, s.Kinds[i].Count-chosen[i])
+		n := l.addable(s.Kinds[i].Want, s.Kinds[i].Count-chosen[i], s.check)
 		l.add(s.Kinds[i].Want, n)
 		chosen[i] += n
 	}
 	return chosen
-}
-
-// addable returns how many of these members can be added to a load.
-func (s *chooser) addable(l *load, w Want, count int) int {
-	low, high := 0, count // low fits, more than high does not
-	for low < high {
-		n := (low + high + 1) / 2
-		candidate := l.clone()
-		candidate.add(w, n)
-		if s.check(candidate) {
-			low = n
-		} else {
-			high = n - 1
-		}
-	}
-	return low
 }
 
 // descend tries all counts of a kind and the kinds after it, the largest count first.
@@ -207,7 +191,7 @@ func (s *chooser) descend(at int, chosen []int, l *load) {
 	if s.exact {
 		high = min(high, s.lacks(chosen[:at], kind.Gang))
 	}
-	high = s.addable(l, kind.Want, high)
+	high = l.addable(kind.Want, high, s.check)
 	for n := high; n >= 0; n-- {
 		candidate := l.clone()
 		candidate.add(kind.Want, n)
@@ -250,7 +234,7 @@ func (s *chooser) suffices(at int, chosen []int) bool {
 // full returns whether no member can be added.
 func (s *chooser) full(chosen []int, l *load) bool {
 	for i, kind := range s.Kinds {
-		if chosen[i] < kind.Count && s.addable(l, kind.Want, 1) > 0 {
+		if chosen[i] < kind.Count && l.addable(kind.Want, 1, s.check) > 0 {
 			return false
 		}
 	}

@@ -24,11 +24,14 @@ type classes struct {
 	byQuota map[int]map[*gang]Class
 }
 
-// forget drops the classes that depend on a gang.
+// forget drops the classes that depend on a gang. It may borrow now wherever it uses anything, or no longer be protected there.
 func (c *classes) forget(g *gang) {
 	for _, p := range g.parts {
 		for i := p.node; i >= 0; i = c.book.tree.nodes[i].parent {
 			delete(c.byQuota, i)
+			if p.pods[Bound]+p.pods[Reserved] > 0 {
+				c.book.changeRights(i)
+			}
 		}
 	}
 }
@@ -152,18 +155,6 @@ func fits(amounts, left vector, named []bool) bool {
 		}
 	}
 	return true
-}
-
-// Class returns the class of a gang at a quota.
-func (b *Book) Class(gang, quota string) Class {
-	i, ok := b.tree.byName[quota]
-	if !ok {
-		return Absent
-	}
-	if g := b.gangs[gang]; g != nil {
-		return b.class.at(i)[g]
-	}
-	return Absent
 }
 
 // Balance is the state of a quota.

@@ -103,13 +103,13 @@ func (r *Reclaim) AnySince(moment uint64) bool {
 	t, accounts := r.book.tree, r.book.accounts
 	may := func(g *gang) bool { return r.Right(g.name) != None }
 	for _, leaf := range r.leafQuotas() {
-		if accounts[leaf].more > moment && slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
+		if accounts[leaf].rights > moment && slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
 			return true
 		}
 		for own := leaf; t.nodes[own].parent >= 0 && r.policy != Never; own = t.nodes[own].parent {
 			within := r.within(own)
 			for _, sibling := range t.nodes[t.nodes[own].parent].children {
-				old := accounts[sibling].more <= moment && accounts[own].less <= moment
+				old := max(accounts[sibling].rights, accounts[own].rights) <= moment
 				if sibling == own || old || !within && !r.mayTakeBack(own, sibling, r.load.view) {
 					continue
 				}
@@ -354,11 +354,6 @@ func (r *Reclaim) staysEntitled(node int, v *View) bool {
 		}
 	}
 	return true
-}
-
-// Enough returns whether these victims, given by gang, may be evicted and the ask is admitted then.
-func (r *Reclaim) Enough(victims map[string][]string) bool {
-	return r.MayEvict(victims) && r.Admits(victims) && r.eachByRight(victims)
 }
 
 // Verdict is the quota check of a whole victim set.

@@ -44,7 +44,7 @@ func TestSearchOutlivesTree(t *testing.T) {
 	view.Leave("b1")
 	_, refusal := view.Admit(ask)
 	require.Nil(t, refusal)
-	_, known := b.Gang("B")
+	_, known := b.Waits("B")
 	require.False(t, known, "its quota is gone")
 	require.Equal(t, quota.None, b.Reclaim(ask, quota.AnyPriority).Right("B"))
 }

@@ -59,7 +59,7 @@ var arrows = map[string][]string{
 	"pkg/bundle":   {"pkg/choice"},
 	"pkg/evict":    {"pkg/bundle", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/gang":     {"pkg/choice"},
-	"pkg/picture":  {"pkg/bundle", "pkg/evict", "pkg/offer", "pkg/plan", "pkg/topology"},
+	"pkg/picture":  {"pkg/offer", "pkg/topology"},
 
 	"pkg/apis/config":                          {"pkg/apis/document", "pkg/apis/internal/strictjson", "pkg/apis/scheduling"},
 	"pkg/apis/document":                        {},

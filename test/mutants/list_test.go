@@ -14,7 +14,7 @@ var all = []mutant{
 	{
 		"a lost level evicts the whole group", "pkg/bundle", "(*Group).lostLevels",
 		`if !tree.Holds(lasting) {`,
-		`if !tree.Holds(running) {`, "TestEvictedIsAClosure",
+		`if !tree.Holds(running) {`, "TestEvictedAndApart",
 	},
 	{
 		"pods below a lost level stay", "pkg/bundle", "(*Group).Evicted",
@@ -66,7 +66,7 @@ var all = []mutant{
 	{
 		"several partitions are counted by their GPUs", "pkg/device", "(*Solver).boundByType",
 		`exact = !d.partitionOnly`,
-		`exact = true`, "TestSlots",
+		`exact = true`, "TestPictures",
 	},
 	{
 		"a switch is shared although a user has it exclusively", "pkg/device", "(*need).open",
@@ -176,7 +176,7 @@ var all = []mutant{
 	{
 		"the key ignores used VFs", "pkg/device", "(*keyWriter).device",
 		`out = number(out, int64(s.vfUsed[g]))`,
-		`out = number(out, 0)`, "TestKey",
+		`out = number(out, 0)`, "TestKeyTellsUsedVFs",
 	},
 	{
 		"the key ignores exclusive use", "pkg/device", "(*keyWriter).device",
@@ -322,7 +322,7 @@ var all = []mutant{
 	{
 		"one victim of a shape always stays", "pkg/evict", "everySet",
 		`for n := range shape {`,
-		`for n := range len(shape) - 1 {`, "TestChoose TestPictures",
+		`for n := range len(shape) - 1 {`, "TestChoose",
 	},
 	{
 		"options above the ceiling are taken", "pkg/evict", "Node.cheapest",
@@ -402,7 +402,7 @@ var all = []mutant{
 	{
 		"the first domain wins", "pkg/evict", "(*search).overDomains",
 		`s.stepsSpent || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0`,
-		`best != nil`, "TestCheapest",
+		`best != nil`, "TestPictures",
 	},
 	{
 		"no victim of a domain is put back", "pkg/evict", "(*domain).putBack",
@@ -553,12 +553,7 @@ var all = []mutant{
 	{
 		"only the changed gang moves to another group", "pkg/gang", "(*Book).regroup",
 		`for _, other := range group {`,
-		`for _, other := range []Ref{start} {`, "TestDerivedStateMatchesRecount",
-	},
-	{
-		"assignments of another group's plan stay counted", "pkg/gang", "(*Book).regroup",
-		`b.change(m, b.notePlanned)`,
-		`_ = m`, "TestDerivedStateMatchesRecount",
+		`for _, other := range []Ref{start} {`, "TestGroupSizeIsLimited",
 	},
 	{
 		"a gang stays listed for ever", "pkg/gang", "(*Book).setListed",
@@ -817,7 +812,7 @@ var all = []mutant{
 	{
 		"victims are eligible for the lowest ranks only", "pkg/kube/elasticquota", "(*Manager).EvictionHelps",
 		`len(minimal) > 0 {`,
-		`false {`, "plugin.TestVictimsOfAnyChoiceRetryGang",
+		`false {`, "TestEvictionHelpsAnyChoiceOfMembers",
 	},
 
 	{
@@ -1301,7 +1296,7 @@ var all = []mutant{
 	{
 		"trials place split sets", "pkg/mixed", "(*trials).valid",
 		`if s.splitSet(i) && slices.ContainsFunc(s.puts, isIn) {`,
-		`if false && slices.ContainsFunc(s.puts, isIn) {`, "TestChooseJobOneByOne TestJobInTrial",
+		`if false && slices.ContainsFunc(s.puts, isIn) {`, "TestSplitGangGetsNoMember",
 	},
 	{
 		"multiples in trials ignore bound members", "pkg/mixed", "(*trials).areMultiples",
@@ -1421,7 +1416,7 @@ var all = []mutant{
 	{
 		"the members of a checked plan keep their old order", "pkg/mixed", "(*search).passesTrial",
 		`p.Puts, p.InOrder = order, true`,
-		`p.InOrder = true`, "TestJobInTrial",
+		`p.InOrder = true`, "TestPlanOfTablesIsInOrder",
 	},
 	{
 		"a plan is final although more members fit beside its members", "pkg/mixed", "chooseAll",
@@ -1859,7 +1854,7 @@ var all = []mutant{
 	},
 	{
 		"a quota with new use keeps its version", "pkg/quota", "(*Book).charge",
-		`b.touch(i); if p.State == Bound {`,
+		`b.changeRights(i); if p.State == Bound {`,
 		`if p.State == Bound {`, "TestEvictionsEndWithoutNewGangs",
 	},
 	{
@@ -1891,11 +1886,6 @@ var all = []mutant{
 		"only the leaf quota's max is checked", "pkg/quota", "(*Book).everFits",
 		`for i := p.node; i >= 0; i = b.tree.nodes[i].parent {`,
 		`for i := p.node; i >= 0; i = -1 {`, "TestBook",
-	},
-	{
-		"gangs that were passed over ask again", "pkg/quota", "(*Book).addToAccount",
-		`if asks && !b.passed[p.gang.name] {`,
-		`if asks {`, "TestBook",
 	},
 	{
 		"the last start of a quota is forgotten", "pkg/quota", "(*Book).charge",
@@ -1943,9 +1933,9 @@ var all = []mutant{
 		`c.ask.Gang != a.Gang`, "TestPictures",
 	},
 	{
-		"optional members are admitted all or not at all", "pkg/quota", "(*View).Admit",
-		`for low < high {`,
-		`for low < high && fits(high) {`, "TestPictures",
+		"optional members are not admitted", "pkg/quota", "(*load).addable",
+		`return fits(more)`,
+		`return omitted == count`, "TestPictures",
 	},
 	{
 		"weights do not matter", "pkg/quota", "(*Book).relative",
@@ -2048,34 +2038,29 @@ var all = []mutant{
 		`return refusal == nil`, "kube/elasticquota.TestGangWaitsForTurnIfOnlyTheTurnIsMissing",
 	},
 	{
-		"more eligible victims in a quota retry no gang", "pkg/quota", "(*Book).stir",
-		`if p == current || at != i {`,
-		`if false {`, "TestAnySince",
-	},
-	{
-		"a quota that uses less retries no gang", "pkg/quota", "(*Book).stir",
-		`if p == previous {`,
-		`if false {`, "TestAnySince",
+		"the end of a gang retries no gang of its quota", "pkg/quota", "(*Book).charge",
+		`b.changeRights(i); if p.State == Bound {`,
+		`b.touch(i); if p.State == Bound {`, "TestEndOfGangRetriesItsQuota",
 	},
 	{
 		"a lower fair share retries no gang", "pkg/quota", "(*Book).divide",
-		`if n < previous[at][r] {`,
-		`if false {`, "TestAnySince",
+		`b.changeRights(c)`,
+		`b.touch(c)`, "TestSinkingFairShareRetriesOtherQuotas",
 	},
 	{
 		"an unchanged quota retries a gang", "pkg/quota", "(*Reclaim).AnySince",
-		`old := accounts[sibling].more <= moment && accounts[own].less <= moment`,
+		`old := max(accounts[sibling].rights, accounts[own].rights) <= moment`,
 		`old := false`, "TestAnySince",
 	},
 	{
-		"a deleted waiting pod retries no gang", "pkg/quota", "(*Book).stir",
-		`at >= 0 && share.pods[Bound]+share.pods[Reserved] > 0;`,
-		`at < 0;`, "TestAnySince",
+		"a deleted waiting pod retries no gang", "pkg/quota", "(*classes).forget",
+		`p.pods[Bound]+p.pods[Reserved] > 0`,
+		`false`, "TestGangMayBeEvictedOnceProtectedPodIsGone",
 	},
 	{
-		"a member's victim is used by members without a right to it", "pkg/quota", "(*Reclaim).Enough",
-		`r.Admits(victims) && r.eachByRight(victims)`,
-		`r.Admits(victims)`, "TestPictures",
+		"a member's victim is used by members without a right to it", "pkg/quota", "(*Reclaim).Check",
+		`search.Admits(rest) && search.eachByRight(rest)`,
+		`search.Admits(rest)`, "TestPictures",
 	},
 	{
 		"a cut list of choices counts as complete", "pkg/quota", "(*Book).MinimalChoices",

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/picture"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
+	"github.com/muster-scheduler/muster/test/pictures"
 	"github.com/muster-scheduler/muster/test/request"
 )
 
@@ -50,7 +51,7 @@ func Run(t *testing.T, folder string) {
 }
 
 type scene struct {
-	*picture.Cluster
+	*pictures.Cluster
 	penalty []int64 // of the command
 }
 
@@ -66,7 +67,7 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 		if len(d.CmdArgs) > 0 {
 			return "", fmt.Errorf("cluster takes no arguments")
 		}
-		c, err := picture.Parse(d.Input)
+		c, err := pictures.Parse(d.Input)
 		if err != nil {
 			return "", err
 		}
@@ -176,7 +177,7 @@ func (s *scene) evict(r plan.Request, keep bool) string {
 }
 
 // show names the places in rank order and draws them.
-func (s *scene) show(c *picture.Cluster, p *plan.Plan, keep bool) string {
+func (s *scene) show(c *pictures.Cluster, p *plan.Plan, keep bool) string {
 	places := make([]string, len(p.Places))
 	for i, at := range p.Places {
 		places[i] = c.Tree.NodeName(at.Node)

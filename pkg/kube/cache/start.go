@@ -92,7 +92,7 @@ func (c *Cache) Start(ctx context.Context, src Source) error {
 		return fmt.Errorf("watching pods: %w", err)
 	}
 	nodes, err := src.Core.Core().V1().Nodes().Informer().AddEventHandler(
-		handler(c.setNode, func(n *v1.Node) { c.dropNode(n.Name) }))
+		Handler(c.setNode, func(n *v1.Node) { c.dropNode(n.Name) }))
 	if err != nil {
 		return fmt.Errorf("watching nodes: %w", err)
 	}
@@ -107,7 +107,7 @@ func (c *Cache) Start(ctx context.Context, src Source) error {
 		synced: map[string]func() bool{"pods": pods.HasSynced, "nodes": nodes.HasSynced},
 	}
 	if src.Finished != nil {
-		done, err := src.Finished.AddEventHandler(handler(c.setFinished, c.dropFinished))
+		done, err := src.Finished.AddEventHandler(Handler(c.setFinished, c.dropFinished))
 		if err != nil {
 			return fmt.Errorf("watching finished pods: %w", err)
 		}
@@ -119,8 +119,8 @@ func (c *Cache) Start(ctx context.Context, src Source) error {
 	return nil
 }
 
-// handler calls set for each existing object and drop for each deleted one.
-func handler[T any](set, drop func(T)) toolscache.ResourceEventHandler {
+// Handler calls set for each existing object and drop for each deleted one.
+func Handler[T any](set, drop func(T)) toolscache.ResourceEventHandlerFuncs {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { set(o.(T)) },
 		UpdateFunc: func(_, o any) { set(o.(T)) },
@@ -135,9 +135,9 @@ func handler[T any](set, drop func(T)) toolscache.ResourceEventHandler {
 	}
 }
 
-// podHandler is handler for pods that also detects bindings by another scheduler.
+// podHandler is Handler for pods that also detects bindings by another scheduler.
 func (c *Cache) podHandler() toolscache.ResourceEventHandler {
-	handlers := handler(c.setPod, c.dropPod).(toolscache.ResourceEventHandlerFuncs)
+	handlers := Handler(c.setPod, c.dropPod)
 	set := handlers.UpdateFunc
 	handlers.UpdateFunc = func(old, current any) {
 		c.podUpdated(old.(*v1.Pod), current.(*v1.Pod))
@@ -330,7 +330,7 @@ func (w *watcher) start(ctx context.Context, key schema.GroupVersionResource, r 
 		}
 		toolscache.DefaultWatchErrorHandler(ctx, r, err)
 	})
-	registration, err := informer.AddEventHandler(handler(r.set, r.drop))
+	registration, err := informer.AddEventHandler(Handler(r.set, r.drop))
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "cannot watch", "resource", name)
 		return

@@ -72,9 +72,6 @@ func Member(pod *v1.Pod, ref gang.Ref) (gang.Member, error) {
 	return m, err
 }
 
-// Gated says whether a pod may not be scheduled yet.
-func Gated(pod *v1.Pod) bool { return Gate(pod) != "" }
-
 // Gate says why a pod may not be scheduled yet; "" if it may. The scheduler keeps a pod out of its queue until the claims
 // that its templates ask for exist.
 func Gate(pod *v1.Pod) string {

@@ -8,12 +8,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/device"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
@@ -68,14 +68,7 @@ func (r *Room) initialize(args config.DeviceArgs, h fwk.Handle) error {
 	if m := h.SharedDRAManager(); m != nil {
 		r.byClass = func(name v1.ResourceName) bool { return m.DeviceClassResolver().GetDeviceClass(name) != nil }
 	}
-	_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
-		if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-			o = tombstone.Obj
-		}
-		if pod, ok := o.(*v1.Pod); ok {
-			r.deleted(pod)
-		}
-	}})
+	_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.Handler(func(*v1.Pod) {}, r.deleted))
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/deviceclass"
 )
 
@@ -27,9 +28,7 @@ func (r *Manager) watchClasses(informers resourceinformers.Interface) error {
 		}
 	}
 	watch := func(informer toolscache.SharedIndexInformer, changed func()) error {
-		_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
-		})
+		_, err := informer.AddEventHandler(cache.Handler(func(any) { changed() }, func(any) { changed() }))
 		return err
 	}
 	return errors.Join(watch(informers.ResourceSlices().Informer(), changed), watch(informers.DeviceClasses().Informer(), func() {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
@@ -74,19 +75,14 @@ type sharedClaim struct {
 func (r *Manager) watchDevices(informers resourceinformers.Interface) error {
 	r.devices.claims, r.devices.templates = informers.ResourceClaims().Lister(), informers.ResourceClaimTemplates().Lister()
 	handlerFor := func(template bool) toolscache.ResourceEventHandler {
-		update := func(o any) {
-			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-				o = gone.Obj
-			}
-			if m, ok := o.(metav1.Object); ok {
-				r.setClaim(claimName{template, m.GetNamespace(), m.GetName()})
+		update := func(o metav1.Object) { r.setClaim(claimName{template, o.GetNamespace(), o.GetName()}) }
+		handler := cache.Handler(update, update)
+		handler.UpdateFunc = func(old, o any) {
+			if !equality.Semantic.DeepEqual(deviceRequests(old), deviceRequests(o)) {
+				update(o.(metav1.Object))
 			}
 		}
-		return toolscache.ResourceEventHandlerFuncs{AddFunc: update, DeleteFunc: update, UpdateFunc: func(old, o any) {
-			if !equality.Semantic.DeepEqual(deviceRequests(old), deviceRequests(o)) {
-				update(o)
-			}
-		}}
+		return handler
 	}
 	if _, err := informers.ResourceClaims().Informer().AddEventHandler(handlerFor(false)); err != nil {
 		return err

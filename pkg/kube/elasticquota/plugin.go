@@ -9,11 +9,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
@@ -68,7 +68,7 @@ func (r *Manager) watch(h fwk.Handle) error {
 	r.started = true
 	core := h.SharedInformerFactory().Core().V1()
 	r.lister, r.volumes = core.Pods().Lister(), core.PersistentVolumeClaims().Lister()
-	if _, err := core.Pods().Informer().AddEventHandler(handler(r.setPod, r.dropPod)); err != nil {
+	if _, err := core.Pods().Informer().AddEventHandler(cache.Handler(r.setPod, r.dropPod)); err != nil {
 		return err
 	}
 	if h.SharedDRAManager() != nil {
@@ -77,7 +77,7 @@ func (r *Manager) watch(h fwk.Handle) error {
 			return err
 		}
 	}
-	_, err := core.Nodes().Informer().AddEventHandler(handler(r.setNode, func(n *v1.Node) { r.dropNode(n.Name) }))
+	_, err := core.Nodes().Informer().AddEventHandler(cache.Handler(r.setNode, func(n *v1.Node) { r.dropNode(n.Name) }))
 	return err
 }
 
@@ -90,22 +90,6 @@ func (r *Manager) adoptArgs(args config.QuotaArgs, written bool) error {
 		return fmt.Errorf("ElasticQuotaArgs: they must be the same in all profiles that have any, since all share the quotas")
 	}
 	return nil
-}
-
-// handler returns an event handler that calls set for added and updated objects, and drop for deleted ones.
-func handler[T any](set, drop func(T)) toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { set(o.(T)) },
-		UpdateFunc: func(_, o any) { set(o.(T)) },
-		DeleteFunc: func(o any) {
-			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-				o = gone.Obj
-			}
-			if t, ok := o.(T); ok {
-				drop(t)
-			}
-		},
-	}
 }
 
 // Name implements fwk.Plugin.

@@ -191,7 +191,7 @@ func (r *Manager) update(p *pod) {
 	if p.quota = name; state == quota.Waiting {
 		r.noteMissingQuota(p, bad)
 	}
-	if _, known := r.book.Gang(gangOf(p.Pod)); !known && state == quota.Waiting {
+	if _, known := r.book.Waits(gangOf(p.Pod)); !known && state == quota.Waiting {
 		defer r.book.SetPassed(gangOf(p.Pod), true) // until the scheduler's queue admits the pod
 	}
 	p.state, p.fixed, p.inBook = state, convert.Fixed(p.Pod), true
@@ -220,7 +220,7 @@ func (r *Manager) drop(name string) bool {
 	r.book.Remove(name)
 	if known != nil {
 		r.dropClaims(known)
-		if gangState, _ := r.book.Gang(gangOf(known.Pod)); !gangState.Waits { // its waiting members still wait for that turn
+		if waits, _ := r.book.Waits(gangOf(known.Pod)); !waits { // its waiting members still wait for that turn
 			delete(r.laterGangs, gangOf(known.Pod))
 		}
 	}

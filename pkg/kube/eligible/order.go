@@ -1,8 +1,6 @@
 package eligible
 
 import (
-	"cmp"
-
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -73,11 +71,6 @@ func StandingOf(g Gang) Standing {
 		}
 	}
 	return s
-}
-
-// CompareMembers orders members of the same priority, the preferred victim first.
-func (s Standing) CompareMembers(x, y *v1.Pod) int {
-	return cmp.Or(cmp.Compare(s.Leads[x.UID], s.Leads[y.UID]), cmp.Compare(Rank(y), Rank(x)))
 }
 
 // Rank returns the rank of a pod in its gang; 0 if it has none.

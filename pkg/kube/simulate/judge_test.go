@@ -683,7 +683,7 @@ func (w *world) judgeStatus() error {
 			continue
 		}
 		pending, bound := w.membersOf(pg.Name)
-		free := slices.ContainsFunc(pending, func(p *v1.Pod) bool { return !convert.Gated(p) })
+		free := slices.ContainsFunc(pending, func(p *v1.Pod) bool { return convert.Gate(p) == "" })
 		n := len(bound)
 		if len(w.finishedOf(pg.Name)) > 0 || len(bound) == 0 && !free { // otherwise the finished members belong to an earlier run
 			n += len(w.doneOf(pg.Name))

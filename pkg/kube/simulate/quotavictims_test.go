@@ -383,5 +383,5 @@ func (w *quotaMarket) admitted(set uint, first bool) bool {
 			return false
 		}
 	}
-	return r.Enough(victims)
+	return r.MayEvict(victims) && r.Check(victims) == quota.Admitted
 }

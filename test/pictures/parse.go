@@ -1,4 +1,4 @@
-package picture
+package pictures
 
 import (
 	"fmt"
@@ -6,14 +6,17 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/muster-scheduler/muster/pkg/picture"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
+
+var defaultLayers = []string{"SpineLayer", "BlockLayer", topology.NodeLayer}
 
 // Parse reads a picture.
 func Parse(text string) (*Cluster, error) {
 	p := parser{
 		layers: defaultLayers,
-		marks:  map[string]Marks{},
+		marks:  map[string]picture.Marks{},
 		pods:   map[string]PodKind{},
 	}
 	for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
@@ -27,8 +30,8 @@ func Parse(text string) (*Cluster, error) {
 	if len(p.nodes) == 0 {
 		return nil, fmt.Errorf("there are no nodes")
 	}
-	c := &Cluster{Tree: topology.Build(p.layers[:p.depth()], p.nodes), Pods: p.pods}
-	c.Nodes = make([]Marks, c.Tree.NumNodes())
+	c := &Cluster{Cluster: picture.Cluster{Tree: topology.Build(p.layers[:p.depth()], p.nodes)}, Pods: p.pods}
+	c.Nodes = make([]picture.Marks, c.Tree.NumNodes())
 	for i := range c.Nodes {
 		c.Nodes[i] = p.marks[c.Tree.NodeName(i)]
 	}
@@ -39,7 +42,7 @@ type parser struct {
 	layers []string
 	path   []openDomain // the domains that contain the line
 	nodes  []topology.Node
-	marks  map[string]Marks // by node name
+	marks  map[string]picture.Marks // by node name
 	pods   map[string]PodKind
 }
 
@@ -171,8 +174,8 @@ func nameAndNumber(value string) (name string, n int, err error) {
 }
 
 // parseMarks reads the marks of one node.
-func parseMarks(s string) (Marks, error) {
-	var out Marks
+func parseMarks(s string) (picture.Marks, error) {
+	var out picture.Marks
 	for s != "" {
 		times := 1
 		if digits := s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]; digits != "" {
@@ -187,7 +190,7 @@ func parseMarks(s string) (Marks, error) {
 		if !isMark(mark) {
 			return nil, fmt.Errorf("%q is not a mark", mark)
 		}
-		out = append(out, slices.Repeat(Marks{mark}, times)...)
+		out = append(out, slices.Repeat(picture.Marks{mark}, times)...)
 	}
 	return out, nil
 }
@@ -206,11 +209,11 @@ func isMark(m string) bool {
 	switch m {
 	case "":
 		return false
-	case Free, Taken, Placed, Bound, Other:
+	case picture.Free, picture.Taken, picture.Placed, Bound, Other:
 		return true
 	}
 	for i := range len(m) {
-		if !isLetter(m[i]) || m[i:i+1] == Placed {
+		if !isLetter(m[i]) || m[i:i+1] == picture.Placed {
 			return false
 		}
 	}
