@@ -154,7 +154,7 @@ func fits(amounts, left vector, named []bool) bool {
 	return true
 }
 
-// Class returns the class of a gang at a quota.
+// Class returns the class of a gang at a quota; Absent if the gang has nothing there, or one of them is unknown.
 func (b *Book) Class(gang, quota string) Class {
 	i, ok := b.tree.byName[quota]
 	if !ok {
@@ -178,7 +178,7 @@ type Balance struct {
 	Broken                             string
 }
 
-// Balance returns the state of a quota.
+// Balance returns the state of a quota; ok is false if the quota does not exist.
 func (b *Book) Balance(quota string) (balance Balance, ok bool) {
 	if balance, ok = b.Sums(quota); !ok {
 		return balance, false
