@@ -44,7 +44,7 @@ type Choice struct {
 // Set says for each gang whether it takes part in a plan. Gangs that are not open always do.
 type Set []bool
 
-// Any returns whether some gang may be omitted.
+// Any returns whether some gang may be omitted: false for nil.
 func (c *Choice) Any() bool {
 	if c == nil {
 		return false
@@ -57,7 +57,8 @@ func (c *Choice) Any() bool {
 	return false
 }
 
-// Holds returns whether the gangs of a set may run without the rest.
+// Holds returns whether the gangs of a set may run without the rest: each level has enough children in the set, or none; the topmost has
+// enough. It does not ask for members.
 func (c *Choice) Holds(set Set) bool {
 	t := c.tree(set)
 	for _, l := range t {
@@ -81,6 +82,7 @@ type child struct {
 	gang  int
 }
 
+// tree returns each level by name, with its children that are in the set, or have gangs in it.
 func (c *Choice) tree(set Set) map[string]*level {
 	t := map[string]*level{}
 	for i, g := range c.Gangs {
@@ -101,7 +103,8 @@ func (c *Choice) tree(set Set) map[string]*level {
 	return t
 }
 
-// Sustainable removes the open gangs that cannot run in any part of the set, because a level below the topmost has too few children.
+// Sustainable returns a copy of the set without the open gangs below a level with fewer children in the set than it needs. The topmost
+// level does not count. This is repeated until nothing changes.
 func (c *Choice) Sustainable(set Set) Set {
 	out := append(Set(nil), set...)
 	for changed := true; changed; {
@@ -131,9 +134,9 @@ func (c *Choice) continuesStarted(set Set) bool {
 	return pending && len(c.Totals) == 0
 }
 
-// Needs returns how many members of each gang must be placed for a set; ok is false if the set is invalid or has too few members.
-// Members of started gangs may follow alone. A total beyond the needs of its gangs is assigned to gangs without levels first, then in
-// order.
+// Needs returns how many members of each gang must be placed for a set, 0 for gangs outside of it; ok is false if the set is invalid or
+// has too few members. Members of started gangs may follow alone. A total beyond the needs of its gangs is assigned to gangs without
+// levels first, then in order.
 func (c *Choice) Needs(set Set) (needs []int, ok bool) {
 	if !c.Holds(set) && !c.continuesStarted(set) {
 		return nil, false
@@ -170,7 +173,7 @@ func (c *Choice) Needs(set Set) (needs []int, ok bool) {
 	return needs, true
 }
 
-// Members returns the number of pending members of a set.
+// Members returns the number of pending members of a set, needed or not.
 func (c *Choice) Members(set Set) (n int) {
 	for i, g := range c.Gangs {
 		if set[i] {

@@ -17,7 +17,7 @@ type Sets struct {
 	started bool // the set of started gangs was yielded, or is invalid
 }
 
-// Sets prepares the iteration. It examines at most tries sets.
+// Sets returns an iterator over the valid sets. It examines at most tries sets, valid or not.
 func (c *Choice) Sets(tries int) *Sets {
 	s := &Sets{choice: c, classes: c.classes(), tries: tries}
 	all := make([]int, len(s.classes))
@@ -61,9 +61,8 @@ func (c *Choice) valid(set Set) bool {
 // Incomplete returns whether some sets were not examined.
 func (s *Sets) Incomplete() bool { return len(s.queue) > 0 }
 
-// push adds the set with so many gangs of each class, unless neither it nor any subset is valid. Subsets take gangs only from class from
-// on,
-// so each set appears once.
+// push adds the set with so many gangs of each class, unless neither it nor any subset is valid. Subsets leave out gangs only of the
+// classes from from on, so each set appears once.
 func (s *Sets) push(counts []int, from int) {
 	set := s.set(counts)
 	if s.choice.valid(s.choice.Sustainable(set)) {
@@ -97,7 +96,7 @@ type part struct {
 	members int
 }
 
-// Compare puts the set first that contains the first differing gang.
+// Compare returns -1 if s contains the first gang in which the sets differ, 1 if o does, 0 if they are equal. Both have equal lengths.
 func (s Set) Compare(o Set) int {
 	for i := range s {
 		if s[i] != o[i] {
@@ -128,8 +127,8 @@ func (q *queue) Pop() any {
 	return p
 }
 
-// Least lists up to most minimal sets that satisfy allowed (nil allows all): fewest members first, then lowest cost, then first gangs.
-// If there are too many sets to examine, it returns one minimal set or none.
+// Least returns up to most minimal sets that satisfy allowed (nil allows all): fewest members first, then lowest cost, then first gangs.
+// After tries examined sets it returns one set from which no unit can be removed; nil if the set of all gangs is not allowed.
 func (c *Choice) Least(most, tries int, allowed func(Set) bool) (out []Set) {
 	if allowed == nil {
 		allowed = func(Set) bool { return true }
@@ -190,6 +189,7 @@ func (c *Choice) cost(set Set) (n int) {
 	return n
 }
 
+// set returns the mandatory gangs and the first so many of each class.
 func (s *Sets) set(counts []int) Set {
 	set := s.choice.Mandatory()
 	for k, class := range s.classes {
@@ -228,7 +228,8 @@ func (c *Choice) reduce(set Set, allowed func(Set) bool) []Set {
 	return []Set{set}
 }
 
-// Units lists gangs that are omitted or added together: the gangs below each level, largest first, then most expensive, then each gang.
+// Units returns, as indexes, gangs to omit or add together: the gangs below each level, then each gang by itself. Each of the two lists has
+// the units with most needed members first, then the most expensive. Units overlap.
 func (c *Choice) Units() (out [][]int) {
 	known := map[string]int{}
 	for i, g := range c.Gangs {

@@ -64,7 +64,7 @@ func newBundles(gangs []Gang, victims [][]Victim) *bundles {
 
 func (b *bundles) victim(p Pick) *Victim { return &b.victims[p.Node][p.Victim] }
 
-// evictedWhole returns the numbers of the gangs that are evicted whole with the picks, ascending.
+// evictedWhole returns the numbers, ascending, of the gangs that must be evicted whole when the picks are evicted; nil if none.
 func (b *bundles) evictedWhole(picks []Pick) (whole []int) {
 	lost := map[int][]int{} // by group, the lost members of each gang
 	for _, p := range picks {

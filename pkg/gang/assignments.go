@@ -65,7 +65,7 @@ type NodeAssignment struct {
 	TurnObstacle string // why it must wait for its turn; "" if it need not
 }
 
-// NodeAssignment returns the assignment of a pod.
+// NodeAssignment returns the assignment of a pod; the zero value for none.
 func (b *Book) NodeAssignment(pod string) (seat NodeAssignment) {
 	if m := b.pods[pod]; m != nil {
 		if g := b.groups[b.groupKey(m.Gang)]; g != nil {
@@ -76,7 +76,7 @@ func (b *Book) NodeAssignment(pod string) (seat NodeAssignment) {
 	return NodeAssignment{}
 }
 
-// Place returns the node that a pod is assigned, and whether the plan may be carried out.
+// Place returns the node that a pod is assigned, "" for none, and whether the plan may be carried out.
 func (b *Book) Place(pod string) (node string, confirmed bool) {
 	seat := b.NodeAssignment(pod)
 	return seat.Node, seat.Confirmed

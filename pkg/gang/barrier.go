@@ -15,7 +15,7 @@ func (b *Book) noteAssumed(ev Assumed) []Effect {
 	return nil
 }
 
-// memberWithUID returns the member of that name if its UID matches; uid "" matches any.
+// memberWithUID returns the member of that name if its UID matches, else nil; uid "" matches any.
 func (b *Book) memberWithUID(pod, uid string) *member {
 	if m := b.pods[pod]; m != nil && (uid == "" || m.UID == uid) {
 		return m
@@ -23,8 +23,8 @@ func (b *Book) memberWithUID(pod, uid string) *member {
 	return nil
 }
 
-// arrive brings a member to the barrier and opens the barrier if all gangs are complete. A deleted or bound pod is
-// rejected at once, because no later event would send it back.
+// arrive brings a member to the barrier and opens the barrier if all gangs are complete. The first arrival starts the
+// waiting time. A member that is deleted, bound or no longer planned is rejected: nothing else would requeue it.
 func (b *Book) arrive(ev Held, now time.Time) (out []Effect) {
 	m := b.memberWithUID(ev.Pod, ev.UID)
 	if m == nil {
@@ -46,7 +46,8 @@ func (b *Book) arrive(ev Held, now time.Time) (out []Effect) {
 	return b.openBarrier(key, m)
 }
 
-// openBarrier allows the members at the barrier to bind if it is open. latest is the member that just arrived.
+// openBarrier opens the barrier if it may open, and allows the members at it to bind; nil if it stays closed. latest is
+// the member that just arrived.
 func (b *Book) openBarrier(key Ref, latest *member) (out []Effect) {
 	g := b.groups[key]
 	if !g.barrierOpen && !b.mayOpen(key) {

@@ -12,7 +12,7 @@ import (
 // optional says whether the group may start without the gang.
 func (g *gang) optional() bool { return g.spec != nil && len(g.spec.Levels) > 0 }
 
-// IsOptionalNow says whether the group of the gang has what it needs without the gang.
+// IsOptionalNow says whether the group of the gang has what it needs without the gang; false for a gang that has started or is unknown.
 func (b *Book) IsOptionalNow(ref Ref) bool {
 	g := b.gangs[ref]
 	if g == nil || !g.optional() || g.satisfied {
@@ -87,6 +87,7 @@ type optionalGangs struct {
 	gangs []*gang
 }
 
+// optionalGangs returns the optional gangs of a group; empty if it has none.
 func (b *Book) optionalGangs(key Ref) (c optionalGangs) {
 	for _, ref := range b.groupOf(key) {
 		if g := b.gangs[ref]; g != nil && g.optional() {
@@ -122,7 +123,7 @@ func (b *Book) mayRunWith(key Ref, selected func(*gang) bool) bool {
 	return len(set) == 0 || c.Holds(set)
 }
 
-// tooFewGangs names an incomplete gang if too few optional gangs are complete.
+// tooFewGangs names an incomplete gang if too few optional gangs are complete; else the Obstacle does not exist.
 func (b *Book) tooFewGangs(key Ref) Obstacle {
 	c := b.optionalGangs(key)
 	set := make(choice.Set, len(c.Gangs))
@@ -180,7 +181,7 @@ func (b *Book) addChoice(v *Group) {
 	}
 }
 
-// Count counts the pending members for the choice.
+// Count sets Members of each gang of the choice to its pending members. The choice must not be nil.
 func (g *Group) Count() {
 	index := map[Ref]int{}
 	for i, declared := range g.Gangs {
@@ -204,8 +205,8 @@ func (g *Group) smallest() *Group {
 	return g
 }
 
-// sets returns the group restricted to each minimal set of gangs. Gangs of one class (by index) are
-// interchangeable. A group without a choice returns itself.
+// sets returns the group restricted to each of up to limit minimal sets of gangs; nil if none is valid. Gangs of one
+// class (by index) are interchangeable. A group without a choice returns itself.
 func (g *Group) sets(limit int, classOf func(int) string) (all []*Group) {
 	if !g.Choice.Any() {
 		return []*Group{g}
@@ -222,7 +223,7 @@ func (g *Group) sets(limit int, classOf func(int) string) (all []*Group) {
 	return all
 }
 
-// Startable returns the members without those of optional gangs that have too few members among them.
+// Startable returns the members except members of optional gangs with fewer than Need members among them. Without a choice it returns all.
 func (g *Group) Startable(members []Member) []Member {
 	if !g.Choice.Any() {
 		return members
@@ -237,8 +238,9 @@ func (g *Group) Startable(members []Member) []Member {
 	})
 }
 
-// Sets returns the group restricted to each minimal set of gangs that may start alone. A group that has what it
-// needs returns each further gang. classOf returns equal strings for interchangeable gangs.
+// Sets returns the group restricted to each of up to limit minimal sets of gangs that may start alone. If the group has
+// what it needs, the sets are its further gangs, one each. It returns the group itself if nothing can be left out.
+// classOf returns equal strings for interchangeable gangs.
 func (g *Group) Sets(limit int, classOf func(*Group) string) (all []*Group) {
 	known := map[string]bool{}
 	gangClass := func(i int) string {
@@ -265,8 +267,8 @@ func (g *Group) Sets(limit int, classOf func(*Group) string) (all []*Group) {
 	return all
 }
 
-// Restricted returns the group as if the gangs outside of the set had no pending members. ok is false if the set must not
-// run alone.
+// Restricted returns a copy of the group as if the gangs outside of the set had no pending members. Need is then what each gang needs in
+// the set. ok is false if the set must not run alone, or has too few members.
 func (g *Group) Restricted(set choice.Set) (only *Group, ok bool) {
 	needs, ok := g.Choice.Needs(set)
 	if !ok {

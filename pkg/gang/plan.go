@@ -17,7 +17,8 @@ const (
 	lastAvoided  = 5 * time.Minute
 )
 
-// adoptPlan gives a group its plan and wakes the members that may enter.
+// adoptPlan replaces the plan of a group by ev's, and wakes the members that may enter; with a reservation none may yet. It changes nothing
+// if the group no longer exists, is being evicted, or could not carry out a restored plan. Deleted and bound members are skipped.
 func (b *Book) adoptPlan(ev Planned, now time.Time) []Effect {
 	if !b.isKey(ev.Group) || b.terminating(ev.Group) {
 		return nil // the groups changed meanwhile, or are being evicted
@@ -76,7 +77,7 @@ func (b *Book) adoptPlan(ev Planned, now time.Time) []Effect {
 	return append(out, b.wakePlanned(ev.Group)...)
 }
 
-// fillVacancy assigns nodes to members that have none in a plan that is being carried out.
+// fillVacancy assigns nodes to members that have none in a plan that is being carried out, and wakes them. Other members keep theirs.
 func (b *Book) fillVacancy(ev Planned) []Effect {
 	g := b.groups[ev.Group]
 	g.refusal = Obstacle{}
@@ -95,7 +96,8 @@ func (b *Book) fillVacancy(ev Planned) []Effect {
 	return append(b.report(ev.Group), b.wakePlanned(ev.Group)...)
 }
 
-// startPlan carries out a reservation.
+// startPlan confirms a reservation: it starts the waiting time and wakes the planned members, or with Turn the first of them. It changes
+// nothing without an unconfirmed reservation.
 func (b *Book) startPlan(ev Confirmed, now time.Time) []Effect {
 	key := ev.Group
 	g := b.groups[key]
@@ -109,6 +111,7 @@ func (b *Book) startPlan(ev Confirmed, now time.Time) []Effect {
 	return b.wakePlanned(key)
 }
 
+// wakePlanned wakes the planned members that are not assumed yet; if members bind in order, only the next one.
 func (b *Book) wakePlanned(key Ref) (out []Effect) {
 	g := b.groups[key]
 	if g.turn != nil {
@@ -122,7 +125,7 @@ func (b *Book) wakePlanned(key Ref) (out []Effect) {
 	return out
 }
 
-// avoidNode records that a node did not accept a member.
+// avoidNode records that a node did not accept a member, and until when the group avoids it; "" is no node.
 func (g *group) avoidNode(node, why string, now time.Time) {
 	if node == "" {
 		return
@@ -174,7 +177,7 @@ func (g *group) uses(node string) bool {
 	return false
 }
 
-// noteRefusal remembers why a group has no plan.
+// noteRefusal remembers why a group has no plan, and reports it if the reason is a new one. The time since when is kept.
 func (b *Book) noteRefusal(ev Unschedulable, now time.Time) []Effect {
 	if !b.isKey(ev.Group) {
 		return nil
@@ -191,8 +194,8 @@ func (b *Book) noteRefusal(ev Unschedulable, now time.Time) []Effect {
 	return b.report(ev.Group)
 }
 
-// dropPlan drops a plan after a failure: members at the barrier are rejected, and the representative retries later.
-// A reservation keeps its nodes.
+// dropPlan drops a plan after a failure: members at the barrier are rejected, and the representative retries later. A
+// reservation keeps its nodes until lastFailure failures. A plan that was dropped to learn from is searched anew at once.
 func (b *Book) dropPlan(ev Dropped, now time.Time) []Effect {
 	key := ev.Group
 	g := b.groups[key]
@@ -279,7 +282,7 @@ func (b *Book) clearPlan(key Ref) (out []Effect) {
 	return append(out, b.releaseFuture(key)...)
 }
 
-// denominate asks to remove the nomination of a pod, if it has one.
+// denominate asks to remove the nomination of a pod; nil if it has none.
 func (b *Book) denominate(pod string) []Effect {
 	m := b.pods[pod]
 	if m == nil || !m.nominated {
@@ -295,6 +298,7 @@ func (b *Book) retryLater(g *group, now time.Time) {
 	g.failures++
 }
 
+// report asks for a report on each gang of the group.
 func (b *Book) report(key Ref) (out []Effect) {
 	for _, ref := range b.groupOf(key) {
 		out = append(out, Effect{Verb: Report, Gang: ref})

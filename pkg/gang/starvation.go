@@ -14,7 +14,8 @@ import (
 //
 // A short hold, out of turn, exists for a group that waits for a moment with its eviction (Saved.For).
 
-// hold records the capacity hold of a group.
+// hold replaces the nodes on which capacity is held for a group, and returns Freed if a held node is given back. It changes
+// nothing if the group has a plan, or if it is not the group's turn. A short hold (For > 0) needs no turn.
 func (b *Book) hold(ev CapacityHeld, now time.Time) []Effect {
 	if !b.isKey(ev.Group) || b.HoldsCapacity(ev.Group) == (ev.For > 0) {
 		return nil
@@ -49,12 +50,14 @@ func (b *Book) hold(ev CapacityHeld, now time.Time) []Effect {
 // HoldsCapacity says whether it is the group's turn to hold capacity.
 func (b *Book) HoldsCapacity(group Ref) bool { return b.holders[group.Namespace] == group }
 
+// releaseNodeHolds releases all held nodes of a group.
 func (b *Book) releaseNodeHolds(g *group) {
 	for pod := range g.heldNodes {
 		b.releaseNodeHold(g, pod)
 	}
 }
 
+// releaseNodeHold releases the node that is held for a member; nil if there is none.
 func (b *Book) releaseNodeHold(g *group, pod string) []Effect {
 	node, ok := g.heldNodes[pod]
 	if !ok {
@@ -71,7 +74,7 @@ func (b *Book) endStarvation(key Ref, g *group) []Effect {
 	return b.releaseHold(key, g)
 }
 
-// releaseHold ends the capacity hold of a group.
+// releaseHold ends the capacity hold of a group, and its turn. It returns Freed if nodes were held.
 func (b *Book) releaseHold(key Ref, g *group) (out []Effect) {
 	if len(g.heldNodes) > 0 {
 		out = []Effect{{Verb: Freed}}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// tick ends waits that took too long, and wakes the groups whose retry is due.
+// tick ends waits that took too long, and wakes the groups whose retry is due, or for which an avoided node counts again.
 func (b *Book) tick(now time.Time) (out []Effect) {
 	b.expireResumptions(now)
 	out = append(b.rotateHolds(now), b.expireFuture(now)...)
@@ -99,7 +99,7 @@ func (b *Book) expire(key Ref, now time.Time) (out []Effect) {
 	return out
 }
 
-// waitLimit returns the shortest wait of the group's gangs.
+// waitLimit returns the shortest wait of the group's declared gangs; 0 if none is declared.
 func (b *Book) waitLimit(key Ref) time.Duration {
 	var shortest time.Duration
 	for _, ref := range b.groupOf(key) {

@@ -9,7 +9,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/choice"
 )
 
-// Admit says whether a pod may enter the scheduler, and if not, why.
+// Admit says whether a pod may enter the scheduling queue, and if not, why; why is "" if it may. The representative may enter alone until
+// its group has a confirmed plan. Then the planned members may enter.
 func (b *Book) Admit(pod string) (ok bool, why string) {
 	m := b.pods[pod]
 	if m == nil {
@@ -65,13 +66,13 @@ func (b *Book) StartTogether(ref Ref) (gangs []Ref) {
 	return gangs
 }
 
-// Assumed says whether the scheduler counts a member on its node.
+// Assumed says whether the scheduler counts a member on its node; false for an unknown pod.
 func (b *Book) Assumed(pod string) bool {
 	m := b.pods[pod]
 	return m != nil && m.assumed
 }
 
-// Step says how far a member is on its way to its node; Away if it is deleted.
+// Step says how far a member is on its way to its node; NotAssumed if it is deleted, or has another UID. uid "" matches any.
 func (b *Book) Step(pod, uid string) Step {
 	switch m := b.memberWithUID(pod, uid); {
 	case m == nil:
@@ -88,13 +89,13 @@ func (b *Book) Step(pod, uid string) Step {
 	return NotAssumed
 }
 
-// Tried says whether a plan was ever searched in this member's cycle. The book itself wakes untried members.
+// Tried says whether a plan was ever searched in this member's cycle; false for an unknown pod. The book itself wakes untried members.
 func (b *Book) Tried(pod string) bool {
 	m := b.pods[pod]
 	return m != nil && m.tried
 }
 
-// obstacle returns what a group waits for before it can be planned.
+// obstacle returns what a group waits for before it can be planned; an Obstacle that does not exist if nothing prevents a plan.
 func (b *Book) obstacle(key Ref) Obstacle {
 	refs, continues := b.groupOf(key), b.continues(key)
 	for _, ref := range refs {
@@ -281,7 +282,7 @@ func (g *Group) Needed() (needed []Member) {
 	return needed
 }
 
-// Starting returns the needed members, or else the first surplus members that can start.
+// Starting returns the needed members, or if there are none, the first surplus members that can start. Some members must be pending.
 func (g *Group) Starting() []Member {
 	if needed := g.Needed(); len(needed) > 0 {
 		return needed
@@ -290,8 +291,8 @@ func (g *Group) Starting() []Member {
 	return starters
 }
 
-// Starters returns the first surplus members that can start without more of them, and the others: as many of each gang as the barrier
-// requires, or one member.
+// Starters splits surplus, which must not be empty. starters are the first members that can start alone: of each gang its Need, or if no
+// gang needs any, one member. rest are the other members.
 func (g *Group) Starters(surplus []Member) (starters, rest []Member) {
 	left := map[Ref]int{}
 	for _, gang := range g.Gangs {
@@ -313,7 +314,7 @@ func (g *Group) Starters(surplus []Member) (starters, rest []Member) {
 	return starters, rest
 }
 
-// On returns the group as if only the members assigned to the node were pending.
+// On returns a copy of the group as if only the members assigned to the node were pending, bound ones included.
 func (g *Group) On(node string) Group {
 	restricted := *g
 	restricted.Pending = nil
@@ -331,7 +332,7 @@ func (g *Group) IsPending(pod string) bool {
 	return slices.ContainsFunc(g.Pending, func(m Member) bool { return m.Pod == pod })
 }
 
-// GroupKey returns the group of a pod.
+// GroupKey returns the key of a pod's group; ok is false for a pod that is no member.
 func (b *Book) GroupKey(pod string) (key Ref, ok bool) {
 	m := b.pods[pod]
 	if m == nil {
@@ -356,8 +357,8 @@ func (b *Book) Representative(ref Ref) string {
 	return ""
 }
 
-// Group returns the group of a pod that is a member of a declared gang.
-func (b *Book) Group(pod string) (*Group, bool) {
+// Group returns the group of a pod; ok is false if the pod is no member, or a gang of the group is not declared.
+func (b *Book) Group(pod string) (group *Group, ok bool) {
 	m := b.pods[pod]
 	if m == nil {
 		return nil, false
@@ -365,8 +366,9 @@ func (b *Book) Group(pod string) (*Group, bool) {
 	return b.GroupOf(b.groupKey(m.Gang))
 }
 
-// GroupOf returns the group with that key, if all its gangs are declared.
-func (b *Book) GroupOf(key Ref) (*Group, bool) {
+// GroupOf returns the group with that key; ok is false if there is none, or a gang of it is not declared. Members of excluded gangs are
+// left out. While members have no node in a confirmed plan, the planned members are in Bound.
+func (b *Book) GroupOf(key Ref) (group *Group, ok bool) {
 	if !b.isKey(key) {
 		return nil, false
 	}
@@ -431,13 +433,13 @@ func (b *Book) GroupOf(key Ref) (*Group, bool) {
 	return v, true
 }
 
-// Reserved says whether a group's nodes are reserved and not confirmed.
+// Reserved says whether a group's nodes are reserved and not confirmed; false for an unknown group.
 func (b *Book) Reserved(key Ref) bool {
 	g := b.groups[key]
 	return g != nil && g.unconfirmed
 }
 
-// SameGroup says whether two pods, or placeholders, belong to one group.
+// SameGroup says whether two pods, or placeholders of future members, belong to one group; false if one is unknown.
 func (b *Book) SameGroup(x, y string) bool {
 	m, n := b.pods[x], b.pods[y]
 	if m != nil && n != nil {
@@ -487,7 +489,7 @@ func (b *Book) Numbers(ref Ref) State {
 	return s
 }
 
-// State returns the state of a gang.
+// State returns the state of a gang; for an unknown gang only Gang and Refusal are set.
 func (b *Book) State(ref Ref) State {
 	s, key := b.Numbers(ref), b.groupKey(ref)
 	group := b.groups[key]

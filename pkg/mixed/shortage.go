@@ -11,7 +11,8 @@ import (
 // mostTooLarge bounds the number of sets in a refusal.
 const mostTooLarge = 3
 
-// tooLarge lists the first sets too large for any domain of their deeper layer. With interdependent members it is unknown.
+// tooLarge returns up to mostTooLarge sets that gather deeper than the job and fit in no domain of that layer. It returns nil for
+// interdependent members, whose capacity is unknown, and for a split job.
 func (m *search) tooLarge() (out []plan.TooLarge) {
 	if m.Trial != nil || m.Split {
 		return nil

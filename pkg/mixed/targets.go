@@ -15,14 +15,14 @@ func (s *trials) choose(moreThan int) (p *Plan) {
 		return nil
 	}
 	if !s.dependent {
-		tries := s.fewerTries(triesInAll)
+		tries := s.triesLeft(triesInAll)
 		s.triesInDomain = tries / 4
 		if p = s.searchTargets(moreThan, tries); p != nil {
 			p.NotAll = s.cut || len(s.columns) > 0 // preferences do not guide the search
 		}
 		return p
 	}
-	tries := s.fewerTries((askedInAll + askedByMember*int(s.members())) * askingCosts)
+	tries := s.triesLeft((askedInAll + askedByMember*int(s.members())) * askingCosts)
 	s.triesInDomain = tries / 4
 	if p = s.searchTargets(moreThan, tries/2); p != nil {
 		moreThan = len(p.Puts)

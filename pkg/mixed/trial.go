@@ -8,17 +8,18 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// fewerTries returns the tries of a search. Consecutive searches share the tries, but each keeps a minimum.
-func (s *trials) fewerTries(all int) int {
+// triesLeft returns how many tries this search may use, at most most. Searches with one Work share 2*most tries together. Each search may
+// use at least a sixteenth of most, plus tries for each member and node.
+func (s *trials) triesLeft(most int) int {
 	if s.Work == nil {
-		return all
+		return most
 	}
 	cost := 1
 	if s.dependent {
 		cost = askingCosts
 	}
-	least := min(all, all/16+cost*(int(s.members())+s.Tree.NumNodes()))
-	return max(least, min(all, 2*all-s.Work.tried))
+	least := min(most, most/16+cost*(int(s.members())+s.Tree.NumNodes()))
+	return max(least, min(most, 2*most-s.Work.tried))
 }
 
 // trials places members one by one on a trial and undoes placements that lead nowhere. It searches domains in the order of

@@ -15,13 +15,13 @@ type Judge struct {
 	Last Rule
 }
 
-// NewJudge returns a judge of plans for one request.
+// NewJudge returns a judge of plans for one request. w.Free is not read.
 func NewJudge(w World, r Request) *Judge {
 	w.Free = w.Capacity
 	return &Judge{Ground: NewGround(w, r.Multiple.Steps(w.Tree.Depth()+1), r.Must, nil), request: r, penalty: w.Penalty}
 }
 
-// Decide returns which of two plans is first, and the rule; "" if they are equal.
+// Decide returns the rule that decides between two plans, and a negative number if a is first; "" and 0 if they are equal.
 func (j *Judge) Decide(a, b *Plan) (Rule, int) {
 	return j.Order(j.draft(a), j.draft(b), j.Last)
 }

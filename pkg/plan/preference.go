@@ -30,13 +30,13 @@ var charges = []func(bound, members offer.Slots) int64{
 	},
 }
 
-// NewCharge adds a charging function for a custom preference. Call it while package variables are initialized.
+// NewCharge adds a charging function for a custom preference, and returns its number. Call it while package variables are initialized.
 func NewCharge(charge func(bound, members offer.Slots) int64) Charge {
 	charges = append(charges, charge)
 	return Charge(len(charges) - 1)
 }
 
-// Of returns the charge for members; 0 without members.
+// Of returns the charge for new members in a domain with bound ones; 0 without new members.
 func (c Charge) Of(bound, members offer.Slots) int64 {
 	if members == 0 {
 		return 0

@@ -29,7 +29,7 @@ func (s *OptionalGangs) String() string {
 	return fmt.Sprintf("at least %d more of %d gangs must start, each whole", s.Least, s.Of)
 }
 
-// TooLarge is a set of gangs that no domain of its layer takes even if it is otherwise unused.
+// TooLarge is a set of gangs that no domain of its layer takes now, even without the job's other members. Running pods count.
 type TooLarge struct {
 	Gangs        []int  // indexes into Job.Gangs
 	Name         string // name for messages; "" until the caller sets it
@@ -111,7 +111,7 @@ const (
 	maxListedBytes = 768
 )
 
-// Refuse returns a refusal with the offer of each domain of the Must layer.
+// Refuse returns a refusal with the offer of each named domain of the Must layer, the largest offer first.
 func (g *Ground) Refuse(must int, offers func(topology.ID) offer.Slots) *Refusal {
 	r := &Refusal{Layer: g.tree.LayerNames()[must], Split: g.Split}
 	for _, d := range g.Roots {
@@ -135,7 +135,7 @@ func (r *Refusal) AddMultiples(t *topology.Tree, multiple offer.Multiples) {
 // String returns the message that users and tools match on, within one KiB.
 func (r *Refusal) String() string { return r.Within(1024) }
 
-// Within returns String in at most so many bytes, but always names the best domain.
+// Within returns String in at most most bytes, by leaving out domains and sets. The best domain is always named, even if that is longer.
 func (r *Refusal) Within(most int) string {
 	head := fmt.Sprintf("no candidate topology nodes can accommodate job, desiredOfferSlot: %d, ", r.Want)
 	tail := r.details(most)

@@ -84,7 +84,8 @@ func (g *Ground) compareSpread(a, b *Draft) int {
 	return g.compareFills(a.Domain, a.spread(), b.spread())
 }
 
-// Order compares two plans by the rules up to last ("" for all) and returns the deciding rule; "" if they are equal.
+// Order compares two plans by the rules up to last ("" for all). order is negative if a is first, and decides is the rule; "" and 0 if
+// they are equal.
 func (g *Ground) Order(a, b *Draft, last Rule) (decides Rule, order int) {
 	for _, r := range rules {
 		switch {
@@ -103,7 +104,7 @@ func (g *Ground) Order(a, b *Draft, last Rule) (decides Rule, order int) {
 	return "", 0
 }
 
-// CompareDomains compares two domains of one layer by the rules that compare only domains.
+// CompareDomains compares two domains of one layer by the rules that compare only domains: negative if a is first, 0 if they are equal.
 func (g *Ground) CompareDomains(a, b topology.ID) int {
 	for _, compare := range g.byDomain {
 		if o := compare(g, a, b); o != 0 {
@@ -113,7 +114,8 @@ func (g *Ground) CompareDomains(a, b topology.ID) int {
 	return 0
 }
 
-// narrow applies the rules to the domains that take n, and returns the first. n is decided before, the distribution after.
+// narrow applies the rules to domains, which must not be empty and each take n, and returns the first. n is decided before, the
+// distribution after.
 func narrow[N Members](g *Ground, c Chooser[N], domains []topology.ID, n N) topology.ID {
 	for _, r := range rules {
 		switch {
@@ -240,12 +242,12 @@ func anyPositive(counts []offer.Slots) bool {
 	return slices.ContainsFunc(counts, func(n offer.Slots) bool { return n > 0 })
 }
 
-// DomainsAt lists the domains of a layer.
+// DomainsAt returns the domains of a layer in the order of the tree.
 func DomainsAt(t *topology.Tree, layer int) []topology.ID {
 	return slices.Collect((&Ground{tree: t}).Below(topology.Root, layer))
 }
 
-// Below yields the domains of a layer in d, d included.
+// Below yields the domains of a layer in d, d included, in the order of the tree; nothing if the layer is above d's.
 func (g *Ground) Below(d topology.ID, layer int) iter.Seq[topology.ID] {
 	return func(yield func(topology.ID) bool) {
 		for x := d; x < g.tree.End(d); {
@@ -264,7 +266,7 @@ func (g *Ground) Below(d topology.ID, layer int) iter.Seq[topology.ID] {
 // AnyBound returns whether any member is bound.
 func (g *Ground) AnyBound() bool { return g.bound != nil }
 
-// BoundIn returns how many members run in a domain.
+// BoundIn returns how many members are bound to nodes in a domain.
 func (g *Ground) BoundIn(d topology.ID) offer.Slots {
 	if g.bound == nil {
 		return 0
@@ -272,7 +274,7 @@ func (g *Ground) BoundIn(d topology.ID) offer.Slots {
 	return g.bound[d]
 }
 
-// HoldsBound returns whether all bound members run in a domain.
+// HoldsBound returns whether all bound members run in a domain; true if none is bound.
 func (g *Ground) HoldsBound(d topology.ID) bool { return g.BoundIn(d) == g.BoundIn(topology.Root) }
 
 // Members counts members: a number of equal members, or a packed number of members per class.
@@ -288,7 +290,8 @@ type Chooser[N Members] struct {
 	Softest func(domains []topology.ID, n N) []topology.ID
 }
 
-// First returns the first domain for n among the domains that take n for the world's lowest charge and hold the bound members.
+// First returns the first domain for n among the domains that take n for the charge least and hold the bound members. There must be such
+// a domain.
 func First[N Members](g *Ground, c Chooser[N], n N, least offer.Price) topology.ID {
 	var candidates []topology.ID
 	for _, root := range g.Roots {
@@ -304,7 +307,7 @@ func First[N Members](g *Ground, c Chooser[N], n N, least offer.Price) topology.
 	return narrow(g, c, candidates, n)
 }
 
-// Cheapest returns the candidates with the lowest price.
+// Cheapest returns all candidates with the lowest price, in their order; nil without candidates.
 func Cheapest(candidates []topology.ID, price func(topology.ID) offer.Price) (out []topology.ID) {
 	var least offer.Price
 	for _, d := range candidates {
@@ -319,7 +322,8 @@ func Cheapest(candidates []topology.ID, price func(topology.ID) offer.Price) (ou
 	return out
 }
 
-// CompareAttraction compares two domains of one layer by their attracting pods, then their parents. More pods come first.
+// CompareAttraction compares two domains of one layer by their attracting pods, then their parents: negative if a is first, which has
+// more.
 func (g *Ground) CompareAttraction(a, b topology.ID) int { return -g.compareUpwards(g.attract, a, b) }
 
 // compareUpwards compares the counts of two domains of one layer, then of their parents.

@@ -38,7 +38,8 @@ type Search struct {
 	worldSearch *Search
 }
 
-// NewSearch prepares a search. charges is by node index the cost of members, in prices of width numbers; with it, Free is not read.
+// NewSearch prepares a search. charges is by node index the cost of members, in prices of width numbers; with it, Free is not read. nil
+// charges nothing.
 func NewSearch(w World, r Request, width int, charges []offer.Curve) *Search {
 	if charges != nil {
 		w.Free = make([]offer.Slots, len(charges))
@@ -69,7 +70,8 @@ func (s *Search) Within(domains []topology.ID) {
 	})
 }
 
-// Most returns how many members, up to Want, can be placed if the world charges at most budget.
+// Most returns how many members, up to Want, can be placed if the world charges at most budget; 0 if none, or for a split job. The number
+// may be below Min.
 func (s *Search) Most(budget offer.Price) (n offer.Slots) {
 	if s.Split {
 		return 0
@@ -99,7 +101,7 @@ func (s *Search) Possible() bool {
 // limit returns the most members of interest; every multiple divides it.
 func (s *Search) limit() offer.Slots { return s.Want - s.Want%s.steps[0] }
 
-// EachCharge calls do with each root that takes n members, and the lowest charge of the world there.
+// EachCharge calls do with each root that takes n members, and the lowest charge of the world there. For a split job there is none.
 func (s *Search) EachCharge(n offer.Slots, do func(d topology.ID, price offer.Price)) {
 	if s.Split {
 		return
@@ -121,7 +123,7 @@ func (s *Search) Charge(n offer.Slots) (least offer.Price, ok bool) {
 	return least, ok
 }
 
-// Plan returns the first plan for n members, which must have a price.
+// Plan returns the first plan for n members. Invariant: Charge(n) returned ok, or Most returned n. Results are kept for the same n only.
 func (s *Search) Plan(n offer.Slots) *Plan {
 	if n != s.members {
 		s.members = n
@@ -131,14 +133,14 @@ func (s *Search) Plan(n offer.Slots) *Plan {
 		s.least = nil
 	}
 	var d topology.ID
-	if s.charges == nil {
+	if s.charges == nil { // the domain is chosen by size, and perhaps by prices of nodes
 		d = narrow(&s.Ground, s.chooser(), s.largeEnough(n), n)
 		if s.soft || s.nodesLast(d) {
-			s.lookUp(d, n)
-		} else {
+			s.lookUp(d, n) // merges the curves in d, for Fill
+		} else { // Fill may pay no more than dearest in a domain
 			s.merger.Dearest, s.aim = s.dearest(d, n), nil
 		}
-	} else {
+	} else { // each node has a charge, which comes before all rules
 		least, _ := s.Charge(n)
 		d = First(&s.Ground, s.chooser(), n, least)
 	}

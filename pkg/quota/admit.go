@@ -158,7 +158,8 @@ func (v *View) fixed(i, r int) int64 {
 	return n
 }
 
-// Admit returns how many members of each Want in Optional are admitted besides Need, or why the gang is not admitted.
+// Admit returns how many members of each Want in Optional are admitted besides Need, the first Wants first. If not all of Need are
+// admitted, more is nil and refusal says why.
 func (b *Book) Admit(a Request) (more []int, refusal *Refusal) { return b.View().Admit(a) }
 
 // Admit is Book.Admit without the pods that left the view.
@@ -188,8 +189,8 @@ func (l *load) addable(w Want, count int, fits func(*load) bool) int {
 	})
 }
 
-// HardLimit returns the max, or the min of pods that are never evicted, which an admitted gang exceeds; nil if none. Holds and fair shares
-// were checked at admission.
+// HardLimit returns a refusal if an admitted gang exceeds a max, or a min by pods that are never evicted; else nil. A quota that cannot be
+// used refuses, too. Holds and fair shares were checked at admission.
 func (v *View) HardLimit(a Request) *Refusal {
 	l := &load{view: v, ask: &a}
 	for _, w := range a.Need {
@@ -742,7 +743,7 @@ func (b *Book) setHold(c *hold) {
 	b.changes++
 }
 
-// ReleaseHold ends the hold of a gang.
+// ReleaseHold ends the hold of a gang, if it has one.
 func (b *Book) ReleaseHold(gang string) {
 	b.changes++
 	delete(b.holds, gang)

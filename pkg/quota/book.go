@@ -176,7 +176,7 @@ func (b *Book) Total(top string, l List) {
 	}
 }
 
-// Set adds or updates a pod.
+// Set adds or replaces the pod of that name. An equal pod changes nothing.
 func (b *Book) Set(p Pod) {
 	if previous := b.pods[p.Name]; previous != nil {
 		if previous.equal(&p) {
@@ -204,7 +204,7 @@ func (b *Book) Now() uint64 {
 	return b.version
 }
 
-// Remove removes a pod.
+// Remove removes a pod. An unknown pod changes nothing.
 func (b *Book) Remove(pod string) {
 	if removed := b.pods[pod]; removed != nil {
 		delete(b.pods, pod)
@@ -213,7 +213,7 @@ func (b *Book) Remove(pod string) {
 }
 
 // SetNeeds sets what a waiting gang needs to start: the gang requests all if the needed part fits the max of its quotas. The default is
-// all.
+// all. An unknown gang changes nothing.
 func (b *Book) SetNeeds(name string, need []Want) {
 	g := b.gangs[name]
 	if g == nil {
@@ -237,7 +237,8 @@ func (b *Book) SetNeeds(name string, need []Want) {
 	}
 }
 
-// SetPassed sets whether a waiting gang cannot start for a reason other than quota. Such a gang has no turn for idle capacity.
+// SetPassed sets whether a waiting gang cannot start for a reason other than quota. Such a gang has no turn for idle capacity. An unknown
+// gang changes nothing.
 func (b *Book) SetPassed(name string, passed bool) {
 	if b.gangs[name] == nil || b.passed[name] == passed {
 		return

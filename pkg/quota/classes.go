@@ -169,7 +169,7 @@ type Balance struct {
 	Broken                             string
 }
 
-// Balance returns the state of a quota.
+// Balance returns the state of a quota; ok is false if the quota does not exist.
 func (b *Book) Balance(quota string) (balance Balance, ok bool) {
 	if balance, ok = b.Sums(quota); !ok {
 		return balance, false

@@ -78,7 +78,8 @@ func (r *Reclaim) Freed(pods ...string) *Reclaim {
 	return &freed
 }
 
-// RightFor returns the right of members of one quota to a gang's part of a quota. It disregards the rights of other members.
+// RightFor returns the right of members of one quota to a gang's part of victimQuota; None if there is none, or a name is unknown. It
+// disregards the rights of other members.
 func (r *Reclaim) RightFor(quota, gang, victimQuota string) Right {
 	leaf, known := r.book.tree.byName[quota]
 	g := r.book.gangs[gang]
@@ -135,7 +136,7 @@ func (r *Reclaim) leafQuotas() (nodes []int) {
 	return nodes
 }
 
-// Own returns the pods of all gangs of the same quotas that may be evicted for their lower priority.
+// Own returns, sorted, the names of all pods of gangs in the same quotas that may be evicted for their lower priority.
 func (r *Reclaim) Own() (pods []string) {
 	for name, g := range r.book.gangs {
 		if r.Right(name) == SameQuota {
@@ -146,10 +147,10 @@ func (r *Reclaim) Own() (pods []string) {
 	return pods
 }
 
-// More returns whether this search may evict some gang that the other one may not.
-func (r *Reclaim) More(than *Reclaim) bool {
+// More returns whether this search may evict some gang of its book that other may not.
+func (r *Reclaim) More(other *Reclaim) bool {
 	for name := range r.book.gangs {
-		if r.Right(name) != None && than.Right(name) == None {
+		if r.Right(name) != None && other.Right(name) == None {
 			return true
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// ExceedsFairShare returns whether a quota exceeds its fair share of a resource that it names.
+// ExceedsFairShare returns whether a quota, with its reserved amounts, exceeds its fair share of a resource that it names; false for a
+// quota that is unknown, detached or unusable, and without fair shares (Runtime).
 func (b *Book) ExceedsFairShare(quota string) bool {
 	i, ok := b.tree.byName[quota]
 	if !ok || !b.Runtime || b.tree.nodes[i].Detached || b.tree.nodes[i].broken != "" {

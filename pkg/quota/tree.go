@@ -265,7 +265,7 @@ func (t *Tree) Has(name string) bool { _, ok := t.byName[name]; return ok }
 // Resources returns the resources named by any min or max.
 func (t *Tree) Resources() []string { return slices.Clone(t.resources) }
 
-// Names returns the quotas, parents before children.
+// Names returns the names of the quotas, parents before children.
 func (t *Tree) Names() (all []string) {
 	for _, n := range t.nodes {
 		all = append(all, n.Name)
@@ -273,7 +273,7 @@ func (t *Tree) Names() (all []string) {
 	return all
 }
 
-// Spec returns a quota as it was declared, and why its pods wait; "" if they do not.
+// Spec returns a quota as it was declared, and why its pods wait; "" if they do not. An unknown quota returns the zero Spec.
 func (t *Tree) Spec(name string) (s Spec, broken string) {
 	if i, ok := t.byName[name]; ok {
 		return t.nodes[i].Spec, t.nodes[i].broken
@@ -281,7 +281,7 @@ func (t *Tree) Spec(name string) (s Spec, broken string) {
 	return Spec{}, ""
 }
 
-// Path returns the quotas from the top of a quota's tree down to it.
+// Path returns the names of the quotas from the top of a quota's tree down to it, which is included; nil for an unknown quota.
 func (t *Tree) Path(name string) (path []string) {
 	i, ok := t.byName[name]
 	if !ok {

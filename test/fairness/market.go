@@ -212,7 +212,7 @@ func (m *market) enough(g *gang, r *quota.Reclaim, leave []*gang) bool {
 		n += v.size
 		by[v.name] = []string{v.name}
 	}
-	return n >= g.size && r.Enough(by)
+	return n >= g.size && r.MayEvict(by) && r.Admits(by)
 }
 
 // measure notes what teams have, and what they lack although a gang of theirs could have it.

@@ -121,7 +121,7 @@ type ReservedNode struct {
 }
 
 // FarReservations returns the reservations of other groups for members of equal or higher priority whose constraints may
-// exclude the pod from other nodes. With own, it returns all reservations of such priority.
+// exclude the pod from other nodes; with all, every reservation for members of such priority. It returns nil if there are none.
 func (c *Cache) FarReservations(pod *v1.Pod, all bool) (out []ReservedNode) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

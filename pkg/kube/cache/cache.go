@@ -220,7 +220,8 @@ func (c *Cache) Handle(ev gang.Event) {
 	c.carryOut(effects)
 }
 
-// HandleHeld brings a member to the barrier. It says whether the member may bind at once, or why it must go back.
+// HandleHeld brings a member to the barrier. It returns whether the member may bind at once, or why it must go back. If it must wait,
+// open is false and reason is "".
 func (c *Cache) HandleHeld(p *v1.Pod) (open bool, reason string) {
 	pod := convert.PodKey(p)
 	c.mu.Lock()
@@ -279,7 +280,7 @@ func (c *Cache) tick(ctx context.Context) {
 	}
 }
 
-// Admit says whether a pod of a gang may enter the scheduler, or what it waits for.
+// Admit says whether a pod of a gang may enter the scheduling queue, or else what it waits for.
 func (c *Cache) Admit(pod *v1.Pod) (ok bool, why string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -299,7 +300,7 @@ func (c *Cache) StartTogether(ref gang.Ref) []gang.Ref {
 	return read(c, func() []gang.Ref { return c.book.StartTogether(ref) })
 }
 
-// Seat returns a member's assignment in the plan of its group.
+// Seat returns a member's assignment in the plan of its group; the zero value for none.
 func (c *Cache) Seat(pod *v1.Pod) gang.NodeAssignment {
 	return read(c, func() gang.NodeAssignment { return c.book.NodeAssignment(convert.PodKey(pod)) })
 }
@@ -313,13 +314,13 @@ func (c *Cache) Tried(pod *v1.Pod) (group gang.Ref, tried, reserved bool) {
 	return group, c.book.Tried(convert.PodKey(pod)), c.book.Reserved(group)
 }
 
-// Step says how far the member of that name and UID is on its way to its node.
+// Step says how far the member of that name and UID is on its way to its node; gang.NotAssumed if there is no such member.
 func (c *Cache) Step(pod, uid string) gang.Step {
 	return read(c, func() gang.Step { return c.book.Step(pod, uid) })
 }
 
-// Place returns the node that a member is assigned, and whether the plan is confirmed. For a pod without a gang it
-// returns the reserved node.
+// Place returns the node that a member is assigned, "" for none, and whether the plan is confirmed. For a pod without a
+// gang it returns the reserved node, which is never confirmed.
 func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
 	c.mu.RLock()
 	at, alone := c.singles[convert.PodKey(pod)]

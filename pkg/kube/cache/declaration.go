@@ -19,8 +19,8 @@ type Declarations struct {
 	Served  bool   // by this process
 }
 
-// Declarations returns the declarations about a gang.
-func (c *Cache) Declarations(ref gang.Ref) (Declarations, bool) {
+// Declarations returns the declarations about a gang; ok is false if the gang is unknown.
+func (c *Cache) Declarations(ref gang.Ref) (declared Declarations, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	r := c.gangs[ref]

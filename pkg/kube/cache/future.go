@@ -70,7 +70,7 @@ type LostReservation struct {
 	Until     time.Time
 }
 
-// TakeLostReservations removes and returns the groups that the profile serves.
+// TakeLostReservations removes and returns the lost reservations of the groups that the profile serves; nil if there are none.
 func (c *Cache) TakeLostReservations(scheduler string) (served []LostReservation) {
 	if read(c, func() bool { return len(c.bereft) == 0 }) {
 		return nil

@@ -363,7 +363,7 @@ func (c *Cache) ReserveSinglePod(pod *v1.Pod, node string) {
 	}
 }
 
-// SinglePod returns a pod without a gang that has a reserved node, or nil.
+// SinglePod returns the pod without a gang with that key if it has a reserved node, else nil.
 func (c *Cache) SinglePod(key string) *v1.Pod {
 	return read(c, func() *v1.Pod { return c.singles[key].pod })
 }
@@ -378,7 +378,7 @@ func (c *Cache) retryAlone(node string) (out []gang.Effect) {
 	return out
 }
 
-// NominatedNodes lists the nodes for which pods of any kind are nominated.
+// NominatedNodes returns the names of the nodes for which pods of any kind are nominated, sorted, each once.
 func (c *Cache) NominatedNodes() []string {
 	return read(c, func() []string { return slices.Compact(slices.Sorted(maps.Values(c.nominated))) })
 }

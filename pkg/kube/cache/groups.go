@@ -26,7 +26,7 @@ type View struct {
 	Refusal gang.Obstacle
 }
 
-// View returns the view of a pod's gang.
+// View returns the view of a pod's gang. Group and Refusal are set only if the pod has no confirmed assignment and may enter.
 func (c *Cache) View(pod *v1.Pod) View {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -41,7 +41,7 @@ func (c *Cache) View(pod *v1.Pod) View {
 	return v
 }
 
-// GroupKey returns the key of a pod's group.
+// GroupKey returns the key of a pod's group; for a pod that the book does not know, the gang that the pod names.
 func (c *Cache) GroupKey(pod *v1.Pod) gang.Ref {
 	return read(c, func() gang.Ref { return c.groupKey(pod) })
 }
@@ -54,7 +54,7 @@ func (c *Cache) groupKey(pod *v1.Pod) gang.Ref {
 	return source.GangOf(pod)
 }
 
-// Group returns the group of a pod, or why it cannot be planned.
+// Group returns the group of a pod, or nil and why it cannot be planned.
 func (c *Cache) Group(pod *v1.Pod) (*Group, gang.Obstacle) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -65,7 +65,7 @@ func (c *Cache) Group(pod *v1.Pod) (*Group, gang.Obstacle) {
 	return c.group(key)
 }
 
-// GroupOf returns the group with that key, or why it cannot be planned.
+// GroupOf returns the group with that key, or nil and why it cannot be planned.
 func (c *Cache) GroupOf(key gang.Ref) (*Group, gang.Obstacle) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

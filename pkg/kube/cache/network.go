@@ -127,7 +127,7 @@ func (c *Cache) setTopology(object *koordinator.ClusterNetworkTopology) {
 	c.topologyChanged()
 }
 
-// setUnused records a ClusterNetworkTopology with an unused name; nil if it was deleted.
+// setUnused records a ClusterNetworkTopology that is not named default, which Muster only reports; nil if it was deleted.
 func (c *Cache) setUnused(name string, object *koordinator.ClusterNetworkTopology) {
 	if !c.Aware {
 		return
@@ -142,7 +142,7 @@ func (c *Cache) setUnused(name string, object *koordinator.ClusterNetworkTopolog
 	c.topologyChanged()
 }
 
-// Unused returns the ClusterNetworkTopologies without effect, by name.
+// Unused returns the ClusterNetworkTopologies that are not named default and have no effect, in the order of their names.
 func (c *Cache) Unused() []*koordinator.ClusterNetworkTopology {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

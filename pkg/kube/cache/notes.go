@@ -56,7 +56,7 @@ func (c *Cache) takeNotes(r *record) (notes []Note) {
 			notes = append(notes, Note{About: o.Object, Warning: true, Reason: InvalidAnnotation, Message: message})
 		}
 	}
-	return slices.DeleteFunc(notes, func(n Note) bool { return r.publish("", n) })
+	return slices.DeleteFunc(notes, func(n Note) bool { return r.markPublished("", n) })
 }
 
 // about returns the object that users read about the gang; nil if none.
@@ -72,8 +72,8 @@ func (r *record) about() runtime.Object {
 	return nil
 }
 
-// knows says whether a note was published, and marks it.
-func (r *record) publish(about string, n Note) bool {
+// markPublished marks a note as published and returns whether it already was. about is the UID of the note's pod; "" for the gang.
+func (r *record) markPublished(about string, n Note) bool {
 	key := about + " " + n.Reason + " " + n.Message
 	known := r.published[key]
 	if r.published == nil {
@@ -100,7 +100,7 @@ func (c *Cache) podNotes(pod *v1.Pod, r *record) (notes []Note) {
 		}
 	}
 	notes = append(notes, unknownKeys(pod)...)
-	return slices.DeleteFunc(notes, func(n Note) bool { return r.publish(string(pod.UID), n) })
+	return slices.DeleteFunc(notes, func(n Note) bool { return r.markPublished(string(pod.UID), n) })
 }
 
 func unknownKeys(pod *v1.Pod) (notes []Note) {

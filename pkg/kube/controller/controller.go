@@ -87,7 +87,8 @@ type Controller struct {
 	Client, Live client.Reader
 }
 
-// Add creates the controller and adds it to a manager made with ManagerOptions.
+// Add adds a starter to m, which was made with ManagerOptions. The starter begins each source when its kind is served and permitted. The
+// returned Controller is only what admission needs. The error is an invalid configuration, or one of the manager.
 func Add(m manager.Manager, o Options) (*Controller, error) {
 	set, err := kubernetes.NewForConfigAndClient(m.GetConfig(), m.GetHTTPClient())
 	if err != nil {
@@ -96,7 +97,7 @@ func Add(m manager.Manager, o Options) (*Controller, error) {
 	teller := NewTeller(m.GetEventRecorder(Name))
 	clusterState := newNetwork(m.GetClient(), set.Discovery(), o)
 	tell := func(info *podgang.PodGangInfo, note podgang.Note) { teller.Write(info.Namespace, info.Owner, note) }
-	indexed := &sync.Map{}
+	indexed := &sync.Map{} // the kinds that the cache indexes by owner: the starter adds them, and backends ask by byOwner
 	byOwner := func(kind schema.GroupVersionKind) bool {
 		_, indexedKind := indexed.Load(kind)
 		return indexedKind

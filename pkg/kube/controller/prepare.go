@@ -224,12 +224,13 @@ func (p *preparation) preparePod(ctx context.Context, pod *unstructured.Unstruct
 	return true, p.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(backend.FieldManager))
 }
 
-// changedField returns the first field of the spec that differs, "" for none.
+// changedField returns the first field of the spec, by name, whose value in prepared differs from current's; "" for none. Fields that
+// prepared lacks do not count.
 func changedField(current, prepared *unstructured.Unstructured) string {
-	former, _, _ := unstructured.NestedMap(current.Object, "spec")
-	want, _, _ := unstructured.NestedMap(prepared.Object, "spec")
-	for _, field := range slices.Sorted(maps.Keys(want)) {
-		if !reflect.DeepEqual(former[field], want[field]) {
+	currentSpec, _, _ := unstructured.NestedMap(current.Object, "spec")
+	preparedSpec, _, _ := unstructured.NestedMap(prepared.Object, "spec")
+	for _, field := range slices.Sorted(maps.Keys(preparedSpec)) {
+		if !reflect.DeepEqual(currentSpec[field], preparedSpec[field]) {
 			return field
 		}
 	}

@@ -94,7 +94,7 @@ func (p *Evictor) Single() *Bundles {
 	}
 }
 
-// BundlesOf returns the bundles of some victims.
+// BundlesOf returns the bundles of some victims. Additional has the other pods of these bundles that terminate already.
 func (p *Evictor) BundlesOf(victims []*v1.Pod) *Bundles {
 	b := p.Single()
 	found := eligible.BundlesOf(p.Cache, victims)
@@ -125,7 +125,8 @@ func (b *Bundles) Among(victims []*v1.Pod) []*v1.Pod {
 	return slices.DeleteFunc(slices.Clone(victims), func(p *v1.Pod) bool { return !b.Has(p) })
 }
 
-// ByBundle returns victims by bundle, the most expensive first, without bundles that have lost a pod.
+// ByBundle returns victims by bundle, the largest first, then by the priority of the first pod. A victim without a bundle stands alone.
+// Bundles that have lost a pod are left out.
 func (b *Bundles) ByBundle(victims []*v1.Pod) (bundles [][]*v1.Pod) {
 	at := map[gang.Ref]int{}
 	for _, pod := range victims {

@@ -123,8 +123,8 @@ type preemptor struct {
 	gangs   []gang.Ref
 	pod     *v1.Pod
 	members map[string]*v1.Pod
-	why     string // as victims are told; "" is for its priority, or its quota
-	// known has the priorities of pods; nil is the pods' own.
+	why     string // why the pod must go, when a quota is revoked; "" for every other eviction
+	// cache has the priorities of pods; nil is the pods' own.
 	cache *cache.Cache
 }
 
@@ -156,18 +156,19 @@ func (p preemptor) Obj() runtime.Object      { return p.pod }
 func (p preemptor) Pods() map[string]*v1.Pod { return p.members }
 func (p preemptor) Priority() int32          { return p.priority(p.pod) }
 
-// Count counts an eviction; room says that it frees capacity for the preemptor.
-func (p *Evictor) Count(victim *v1.Pod, by preemption.ExecutorPreemptor, room bool) {
+// Count counts an accepted eviction in the metrics: as revoked if a quota above its fair share lost the pod, else by preemptor.
+// freesCapacity says that the preemptor can use the victim's capacity.
+func (p *Evictor) Count(victim *v1.Pod, by preemption.ExecutorPreemptor, freesCapacity bool) {
 	if known, ok := by.(preemptor); ok {
 		if known.why != "" {
 			p.Meter.Revoked()
 			return
 		}
-		p.Meter.Evicted(victim, known.pod, room)
+		p.Meter.Evicted(victim, known.pod, freesCapacity)
 		return
 	}
 	for _, pod := range by.Pods() { // DefaultPreemption's is one pod
-		p.Meter.Evicted(victim, pod, room)
+		p.Meter.Evicted(victim, pod, freesCapacity)
 	}
 }
 
@@ -212,7 +213,8 @@ func (p preemptor) names() string {
 	return strings.Join(names, ", ") + rest
 }
 
-// For returns the preemptor for a pod: its gangs if it is a member. why is what victims are told; "" is for its priority, or its quota.
+// For returns the preemptor for a pod: its gangs if it is a member. why says why victims must go, when a quota is revoked; "" for every
+// other eviction.
 func (p *Evictor) For(pod *v1.Pod, why string) preemption.ExecutorPreemptor {
 	by := preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}, why: why, cache: p.Cache}
 	if source.GangOf(pod).IsZero() {

@@ -42,9 +42,9 @@ func (v *Victims) vetoed(pods []*v1.Pod, now time.Time) {
 	}
 }
 
-// Vetoed returns the pods that are no victims now because of a veto, and the number of vetoes so far. The two differ whenever vetoes come
-// or end.
-func (v *Victims) Vetoed(now time.Time) (pods map[types.UID]bool, came int) {
+// Vetoed returns the pods that are no victims now because of a veto, nil if none, and the number of vetoes so far. One of the two differs
+// whenever a veto comes or ends.
+func (v *Victims) Vetoed(now time.Time) (pods map[types.UID]bool, vetoes int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for uid, veto := range v.vetoes {

@@ -100,14 +100,14 @@ func (e *eviction) add(pods []*v1.Pod) {
 	}
 }
 
-// Expect records that an eviction deletes pods, until the given time.
+// Expect records that the eviction with a number deletes pods, until the given time; the zero time has no end.
 func (v *Victims) Expect(pods []*v1.Pod, until time.Time, number int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.addVictims(pods, number, until)
 }
 
-// Spare records that an eviction does not need pods any more, and returns those that no other eviction needs.
+// Spare records that the eviction with a number does not need pods any more, and returns the pods that no other eviction needs.
 func (v *Victims) Spare(pods []*v1.Pod, number int, now time.Time) (spared []*v1.Pod) {
 	if len(pods) == 0 {
 		return nil
@@ -150,8 +150,8 @@ func (v *Victims) addVictims(pods []*v1.Pod, number int, until time.Time) {
 	}
 }
 
-// turn waits until no other request for a pod is under way. It returns whether the API server has accepted one. The caller calls done
-// with the result of its own request.
+// turn waits until no other request for a pod is under way. It returns whether the API server has accepted one. The caller must call done
+// with the result of its own request: until then others wait. A pod that is not to be evicted has no turn, and done does nothing.
 func (v *Victims) turn(pod *v1.Pod) (accepted bool, done func(accepted bool)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -186,6 +186,7 @@ func (v *Victims) hold(d *Eviction) {
 	v.unreserved[d] = true
 }
 
+// release ends hold.
 func (v *Victims) release(d *Eviction) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -204,7 +205,7 @@ func (v *Victims) Holds(pod *v1.Pod) bool {
 	return false
 }
 
-// NotRequested returns, of pods to evict, those without an accepted request.
+// NotRequested returns the pods that are to be evicted and whose eviction the API server has not accepted.
 func (v *Victims) NotRequested(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -216,7 +217,7 @@ func (v *Victims) NotRequested(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
 	return out
 }
 
-// AllNotRequested returns all pods to evict without an accepted request.
+// AllNotRequested is NotRequested of all pods, in any order.
 func (v *Victims) AllNotRequested(now time.Time) (out []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -264,7 +265,7 @@ func (v *Victims) setPreemptor(group gang.Ref, number int, waits func() bool) {
 	}
 }
 
-// Tidy drops what only matters to a gang with a reservation, or a waiting one.
+// Tidy drops the eviction for a group that has no reservation any more, and the overdue victims of a group that no longer waits.
 func (v *Victims) Tidy(c *cache.Cache, group gang.Ref) {
 	v.mu.Lock()
 	e, stuck := v.evictions[group], v.stuck[group]
@@ -291,7 +292,7 @@ func (v *Victims) Tidy(c *cache.Cache, group gang.Ref) {
 	}
 }
 
-// Forget drops a group that is placed or gone.
+// Forget drops the eviction and the overdue victims of a group that is placed or gone. Its victims remain to be evicted.
 func (v *Victims) Forget(group gang.Ref) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -362,7 +363,7 @@ func (v *Victims) IsVictim(group gang.Ref, pod *v1.Pod) bool {
 	return e != nil && e.pods[pod.UID]
 }
 
-// TerminatesFor returns a predicate for pods that terminate, or are to be evicted for any group.
+// TerminatesFor returns a predicate for pods that terminate, are to be evicted for any group, or are victims of this group's reservation.
 func (v *Victims) TerminatesFor(group gang.Ref, now time.Time) func(*v1.Pod) bool {
 	return func(pod *v1.Pod) bool { return v.Terminates(pod, now) || v.IsVictim(group, pod) }
 }
@@ -374,13 +375,15 @@ func (v *Victims) Terminates(pod *v1.Pod, now time.Time) bool {
 	return pod.DeletionTimestamp != nil || v.isPending(pod, now)
 }
 
-// GoneWithin returns whether a terminating pod is gone within a time. A pod that exceeds its grace period by patience may never be gone.
+// GoneWithin returns whether a terminating pod is probably gone within a time; false for a pod that exceeds its grace period by patience,
+// which may never be gone.
 func (v *Victims) GoneWithin(pod *v1.Pod, now time.Time, within, patience time.Duration) bool {
 	t := eligible.TimeToTerminate(pod, now)
 	return t <= within && t > -patience
 }
 
-// Pending returns the pods to evict within a time that do not terminate yet: the accepted ones, and the remaining ones.
+// Pending returns the pods to evict that do not terminate yet and have a grace period of at most within: first the pods whose eviction the
+// API server has accepted, then the others, in any order.
 func (v *Victims) Pending(now time.Time, within time.Duration) (accepted, others []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -458,7 +461,7 @@ func withTerminating(ctx context.Context, node fwk.NodeInfo, evicted *v1.Pod) (m
 	return node, false
 }
 
-// AsTerminating returns a pod as it will be once it terminates.
+// AsTerminating returns a copy of a pod that terminates from now on for its grace period.
 func AsTerminating(pod *v1.Pod, now time.Time) *v1.Pod {
 	out := pod.DeepCopy()
 	out.DeletionTimestamp = &metav1.Time{Time: now.Add(eligible.Grace(pod))}

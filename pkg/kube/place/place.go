@@ -71,7 +71,8 @@ func NewPlanner(profile framework.Framework, c *cache.Cache, ledgers ...fit.Ledg
 // Avoid returns whether a gang must not use a node.
 type Avoid func(fwk.NodeInfo) bool
 
-// NewAttempt begins an attempt to place a group on the snapshot's nodes except nodes to avoid. A nil avoid excludes none.
+// NewAttempt begins an attempt to place a group on the snapshot's nodes except nodes to avoid. A nil avoid excludes none. The attempt's
+// Group is a copy with stand-ins for members that do not exist yet.
 func (p *Planner) NewAttempt(group *cache.Group, nodes []fwk.NodeInfo, avoid Avoid) *Attempt {
 	group = withStandIns(group)
 	l, softTainted := p.layouts.get(p.cache, nodes)
@@ -123,7 +124,7 @@ type Attempt struct {
 	limited         activeLimits
 	ignoreLimits    bool                 // limits are ignored
 	trialPlugins    []string             // plugins that rejected members in a trial
-	beside          map[int]fit.Pods     // by node index, pods that count there beside the snapshot
+	beside          map[int]fit.Pods     // by node index, planned and nominated pods that no snapshot shows
 	reservedMembers *fit.ReservedMembers // members with reserved nodes; nil if they keep no member off other nodes
 	reservedFor     map[int]string       // by node index, the reservation that keeps members off
 	besideSurplus   map[int]fit.Pods     // as beside, for members beyond minMember only

@@ -33,15 +33,16 @@ func newTurns() (t turns) {
 	return t
 }
 
-// runExclusive runs do while no other function runs with that key.
-func (t *turns) runExclusive(ctx context.Context, key string, do func() error) error {
+// runExclusive calls write when no other call for this key runs, and returns its error. Calls for another key may wait, too. If ctx ends
+// first, it returns the error of ctx, and does not call write.
+func (t *turns) runExclusive(ctx context.Context, key string, write func() error) error {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key))
 	turn := t[h.Sum32()%uint32(len(t))]
 	select {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
-		return do()
+		return write()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
