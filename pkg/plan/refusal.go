@@ -29,7 +29,7 @@ func (s *OptionalGangs) String() string {
 	return fmt.Sprintf("at least %d more of %d gangs must start, each whole", s.Least, s.Of)
 }
 
-// TooLarge is a set of gangs that no domain of its layer takes even if it is otherwise unused.
+// TooLarge is a set of gangs that no domain of its layer takes now, even without the job's other members.
 type TooLarge struct {
 	Gangs        []int  // indexes into Job.Gangs
 	Name         string // name for messages; "" until the caller sets it

@@ -74,7 +74,7 @@ func TestChosenMembers(t *testing.T) {
 		},
 		"when others have left": {
 			max: "8", used: "2", need: 2, cpu: []string{"6", "6", "2"}, fewest: []string{"02"},
-			says: "Quota q: requested 8 cpu, max 8 cpu, used 2 cpu. Wait until 2 cpu of the quota are free, or raise max.",
+			says: "Quota q: the gang requests 8 cpu; max is 8 cpu, and 2 cpu are used. Wait until 2 cpu more become free, or raise max.",
 		},
 		"never": {
 			max: "7", used: "1", need: 2, cpu: []string{"6", "6", "2"},

@@ -536,7 +536,7 @@ func TestStarving(t *testing.T) {
 	single := w.pod("default/later", "c", "", "8")
 	_, said := w.Admit(g)
 	require.Contains(t, said.Text, "max: cpu:64, used: cpu:40")
-	require.Equal(t, "Quota c: requested 64 cpu, max 64 cpu, used 40 cpu. Wait until 40 cpu of the quota are free, or raise max.",
+	require.Equal(t, "Quota c: the gang requests 64 cpu; max is 64 cpu, and 40 cpu are used. Wait until 40 cpu more become free, or raise max.",
 		said.Sentence)
 	why := w.admitPod(single)
 	require.Empty(t, why, "it overtakes the gang as long as that does not starve")
