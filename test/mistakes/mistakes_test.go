@@ -31,7 +31,7 @@ type mistake struct {
 const (
 	spec     = "gang.scheduling.koordinator.sh/network-topology-spec"
 	never    = "Needs %s in one SpineLayer domain"
-	noEffect = "network-topology-spec: no effect in a Job's own metadata, since its pods have none; did you mean spec.template.metadata.annotations?"
+	noEffect = "network-topology-spec has no effect in a Job's own metadata; write it in spec.template.metadata.annotations"
 )
 
 var mistakes = []mistake{

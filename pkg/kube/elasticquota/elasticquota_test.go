@@ -501,7 +501,7 @@ func TestNotes(t *testing.T) {
 	w.Resume()
 	require.ElementsMatch(t, []string{
 		`QuotaNotUsable: spec.max.cpu: many is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi`,
-		`QuotaNotUsable: its parent "nobody" does not exist; supported values: none, or a quota that is marked as a parent`,
+		`QuotaNotUsable: its parent "nobody" does not exist; create that quota, or name a quota that is marked as a parent`,
 		`QuotaNotUsable: there is an older quota named "fine", which counts`,
 		`QuotaNotFound: there is no ElasticQuota named "typo", which the pod's label names: the pod counts in quota koordinator-default-quota; correct the label`,
 	}, w.notes)

@@ -229,8 +229,8 @@ func TestRevokeWithinBudgets(t *testing.T) {
 	w.admitPod(w.pod("default/w", "b", "", "56"))
 	require.Empty(t, at(1))
 	require.Empty(t, at(121))
-	said := "QuotaNotRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: no pod is evicted " +
-		"as long as PodDisruptionBudgets do not allow it: default/all"
+	said := "QuotaNotRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: no pod is " +
+		"evicted, because PodDisruptionBudgets do not allow it: default/all"
 	require.Contains(t, w.notes, said)
 	told := len(w.notes)
 	require.Empty(t, at(200))

@@ -134,7 +134,7 @@ func TestImpliedElsewhere(t *testing.T) {
 	d, ok := source.Declare(g, source.Defaults{})
 	require.True(t, ok)
 	require.Equal(t,
-		`problem: gang default/js.w of the group has no members: pods that JobSet default/js means for it name another one (label a: "b"), `+
+		`problem: gang default/js.w of the group has no members: its pods from JobSet default/js name another gang (label a: "b"), `+
 			`TwoGangs`, drawn(d))
 }
 
@@ -158,7 +158,7 @@ func TestWordsOnAJob(t *testing.T) {
 		},
 	} {
 		if c.want != "" {
-			c.want += ": no effect in a Job's own metadata, since its pods have none; did you mean spec.template.metadata.annotations?"
+			c.want += " has no effect in a Job's own metadata; write it in spec.template.metadata.annotations"
 		}
 		require.Equal(t, c.want, owned(t, object(t, c.object)).Ineffective, name)
 	}

@@ -47,7 +47,7 @@ func TestLeaderWorkerSets(t *testing.T) {
 		"one that is bad":   {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "0"), 4, source.InvalidAnnotation},
 		"a size that is bad": {
 			nil, lwsPod("a", "0", "0", "many"), 1,
-			`problem: leaderworkerset.sigs.k8s.io/size: "many" on default/a-0-0 is invalid; supported values: an integer ≥ 1`,
+			`problem: leaderworkerset.sigs.k8s.io/size: "many" on default/a-0-0 is invalid; write an integer ≥ 1`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -395,8 +395,8 @@ func TestOwnersOfPodGroups(t *testing.T) {
 	d, _ = source.Declare(g, source.Defaults{NetworkTopologyAware: true, Layers: topo12})
 	require.Equal(t, "must BlockLayer, InvalidAnnotation", drawn(d), "the PodGroup's own counts first, and that they differ is said")
 	require.Equal(t,
-		"TrainJob ns/ft annotation "+scheduling.AnnotationTopologySpec+" says something else than "+
-			"PodGroup ns/ft annotation "+scheduling.AnnotationTopologySpec+", which is used", d.Notes[0].Message)
+		"TrainJob ns/ft annotation "+scheduling.AnnotationTopologySpec+" contradicts "+
+			"PodGroup ns/ft annotation "+scheduling.AnnotationTopologySpec+", which is used; remove one of them", d.Notes[0].Message)
 	pg.OwnerReferences = nil
 	_, ok = source.OwnerOf(g)
 	require.False(t, ok)

@@ -134,7 +134,7 @@ func TestScaledJobs(t *testing.T) {
 	for _, d := range []*source.Declaration{says(false, on("n", least("a", "4")), least("b", "4")), says(true, least("b", "4"))} {
 		require.Equal(t, source.InvalidAnnotation, drawn(d))
 		require.Equal(t, 2, d.Min)
-		require.Contains(t, d.Notes[0].Message, "2 is used, since some of them run")
+		require.Contains(t, d.Notes[0].Message, "2 is used, because some pods run")
 	}
 	require.Equal(t, 2, says(false, least("a", "2")).Min, "the pods' own counts before the Job's")
 	rule := pod("a", words{"batch.kubernetes.io/job-name", "j"}, words{scheduling.AnnotationTopologySpec, must})
