@@ -228,7 +228,7 @@ func TestBadPodGangs(t *testing.T) {
 		"S004-07 an unknown key": {
 			"topologyConstraint: {packConstraint: {required: topology.kubernetes.io/zone}}, " + groups("a 1"),
 			`spec.topologyConstraint.packConstraint.required: "topology.kubernetes.io/zone" is no label key of a layer; ` +
-				`supported values: a label key of ClusterNetworkTopology default: ` +
+				`supported values: the label keys of ClusterNetworkTopology default: ` +
 				`[topology.kubernetes.io/block topology.example.com/zone topology.kubernetes.io/rack kubernetes.io/hostname]`,
 		},
 		"a constraint that is a text": {

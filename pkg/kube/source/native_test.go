@@ -258,7 +258,7 @@ func TestNativeTrees(t *testing.T) {
 		"an unknown key": {
 			all("2") + in("rack"), two, "a b", "",
 			`spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; ` +
-				`supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+				`supported values: the label keys of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
 		},
 		"its own comes first": {
 			basic,
@@ -295,7 +295,7 @@ func TestNativeTrees(t *testing.T) {
 	require.Equal(t, gang.Obstacle{By: gang.Missing, Words: "CompositePodGroup ns/all, which the gang names, is not known"},
 		nativeDeclared(t, lost).Problem)
 	lost.Expected = false
-	require.Contains(t, nativeDeclared(t, lost).Problem.Words, "is that permitted")
+	require.Contains(t, nativeDeclared(t, lost).Problem.Words, "may Muster read it")
 	bad := nativeGang(t, "a", atLeast("0")+", parentCompositePodGroupName: all")
 	require.Contains(t, nativeDeclared(t, bad).Problem.Words, "minCount: 0 is invalid", "what is wrong comes before what is missing")
 	require.True(t, source.IsFamily("CompositePodGroup"))
@@ -386,8 +386,8 @@ func TestDeepTrees(t *testing.T) {
 				"r/a: ",
 			},
 			"a", "", "",
-			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; ` +
-				`supported values: none, since a tree has at most 4 levels`,
+			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" makes the tree too deep; ` +
+				`remove it: a tree has at most 4 levels`,
 		},
 		"five, elsewhere": {
 			[]string{
@@ -395,8 +395,8 @@ func TestDeepTrees(t *testing.T) {
 				"r/a: ", "root/b: ",
 			},
 			"b", "", "",
-			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; ` +
-				`supported values: none, since a tree has at most 4 levels`,
+			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" makes the tree too deep; ` +
+				`remove it: a tree has at most 4 levels`,
 		},
 		"a circle of two": {
 			[]string{"p: " + needs("1", below("q")), "q: " + needs("1", below("p")), "q/a: "},
@@ -410,7 +410,7 @@ func TestDeepTrees(t *testing.T) {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", in("rack")+below("root")), "p/a: "},
 			"a", "", "",
 			`CompositePodGroup ns/p: spec.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; ` +
-				`supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+				`supported values: the label keys of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -338,7 +338,7 @@ func TestContradictions(t *testing.T) {
 			scheduling.AnnotationMode + `: "NonStrict" has no effect: ns/p0 says "Strict", which is used; write the same on all members`,
 		}, d.Contradictions(g, second))
 	d, g = declare(t, podGroup(1, words{scheduling.AnnotationMode, "NonStrict"}), first)
-	require.Contains(t, d.Contradictions(g, first)[0], "is not what PodGroup ns/a says")
+	require.Contains(t, d.Contradictions(g, first)[0], "has no effect: PodGroup ns/a says")
 }
 
 // TestOneLimit: what may be written is what the book takes.

@@ -152,7 +152,7 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 		add("The members' affinity or spread rules among themselves also limit the placement")
 	}
 	if r.Incomplete {
-		add("The search ended before all combinations were tried")
+		add("Not all ways were tried: the search limit is reached")
 	}
 	return all
 }

@@ -143,7 +143,7 @@ func TestSentence(t *testing.T) {
 		},
 		{
 			"Needs 3 in one BlockLayer domain; best is b with 3 now. The running members are in several BlockLayer domains. " +
-				"The search ended before all combinations were tried.",
+				"Not all ways were tried: the search limit is reached.",
 			place.Shortage{
 				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 3}}, Split: true, Incomplete: true},
 			},
