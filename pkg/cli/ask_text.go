@@ -34,7 +34,7 @@ func explainText(e *ask.Explanation, wide bool) string {
 	if e.Remedy != nil {
 		paragraph(&out, "What would help: "+e.Remedy.Message+".")
 		if wide && len(e.Remedy.Plugins) > 0 {
-			paragraph(&out, fmt.Sprintf("Refused by %s. It is tried again upon %s.",
+			paragraph(&out, fmt.Sprintf("Rejected by %s. The gang is retried upon %s.",
 				strings.Join(e.Remedy.Plugins, ", "), strings.Join(e.Remedy.Events, ", ")))
 		}
 	}
@@ -46,7 +46,7 @@ func explainText(e *ask.Explanation, wide bool) string {
 		out.WriteByte('\n')
 		switch {
 		case q.Position == 0:
-			out.WriteString("Queue: no scheduler tries it now\n")
+			out.WriteString("Queue: no scheduler tries the gang now\n")
 		case len(q.Ahead) == 0:
 			fmt.Fprintf(&out, "Queue: first of %d\n", q.Of)
 		default:
@@ -137,7 +137,7 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 	}
 	t.writeLast(out)
 	if e.Heterogeneous {
-		out.WriteString("Its members differ in size: where nothing else is known, slots are for the largest members.\n")
+		out.WriteString("The members differ in size: unless a row says otherwise, slots are for the largest members.\n")
 	}
 }
 

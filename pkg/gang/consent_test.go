@@ -110,7 +110,7 @@ func TestGroupSizeIsLimited(t *testing.T) {
 		many = append(many, name(i))
 	}
 	s.do(declared("ns/x", 1, lists(many...)), seen("ns/x-0", 0, ""))
-	require.Equal(t, "rejected: it lists 65 gangs; supported values: at most 64", s.admits("ns/x-0"))
+	require.Equal(t, "rejected: the gang lists 65 gangs; list at most 64", s.admits("ns/x-0"))
 
 	link := func(i int) gang.Event { return declared(name(i), 1, lists(name(i-1), name(i), name(i+1))) }
 	s.book.Apply(declared(name(0), 1, lists(name(0), name(1))), s.now)
@@ -122,7 +122,7 @@ func TestGroupSizeIsLimited(t *testing.T) {
 	}
 	require.Contains(t, s.admits(name(5)+"-0"), "gang ns/g064 of the gang group does not exist: create it, or remove it from the group")
 	s.do(declared(name(gang.MaxGroupSize), 1, lists(name(gang.MaxGroupSize-1))))
-	require.Equal(t, "its group has more than 64 gangs", s.admits(name(5)+"-0"))
+	require.Equal(t, "the gang group has more than 64 gangs", s.admits(name(5)+"-0"))
 	require.Len(t, mustGroup(t, s, name(5)+"-0").Gangs, 1)
 
 	s.do(declared(name(30), 1)) // the chain breaks

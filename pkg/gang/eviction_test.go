@@ -15,7 +15,7 @@ func victims(pods ...string) (out []gang.Victim) {
 	return out
 }
 
-const leaves = "the gang is being evicted, and members of it have yet to leave"
+const leaves = "the gang is being evicted, and some members have not terminated yet"
 
 // While evicted members run, a replacement gets no node, and a plan with it is dropped.
 func TestEvictedGangGetsNoReplacementUntilItTerminates(t *testing.T) {

@@ -161,9 +161,9 @@ func (b *Book) findGroupProblem(ref Ref, g *gang) Obstacle {
 	case g.spec == nil:
 		return Obstacle{}
 	case len(g.spec.Group) > MaxGroupSize:
-		return Obstacle{By: Declaration, Words: fmt.Sprintf("it lists %d gangs; supported values: at most %d", len(g.spec.Group), MaxGroupSize)}
+		return Obstacle{By: Declaration, Words: fmt.Sprintf("the gang lists %d gangs; list at most %d", len(g.spec.Group), MaxGroupSize)}
 	case g.oversized:
-		return Obstacle{By: Consent, Words: fmt.Sprintf("its group has more than %d gangs", MaxGroupSize)}
+		return Obstacle{By: Consent, Words: fmt.Sprintf("the gang group has more than %d gangs", MaxGroupSize)}
 	}
 	for _, other := range g.groupList() {
 		o := b.gangs[other]

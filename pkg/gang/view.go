@@ -127,7 +127,7 @@ func (b *Book) obstacle(key Ref) Obstacle {
 		}
 	}
 	if b.terminating(key) {
-		return missing("the gang is being evicted, and members of it have yet to leave")
+		return missing("the gang is being evicted, and some members have not terminated yet")
 	}
 	return Obstacle{}
 }

@@ -43,7 +43,7 @@ func FromPodGang(pg *unstructured.Unstructured) (*PodGangInfo, error) {
 	}
 	for i, g := range spec.PodGroups {
 		if g.Name == "" || out.group(g.Name) != nil {
-			return nil, invalidField(pg, "spec.podgroups[%d].name: %q is invalid; supported values: a name that no other podgroup has", i, g.Name)
+			return nil, invalidField(pg, "spec.podgroups[%d].name: %q is invalid; write a name that no other podgroup has", i, g.Name)
 		}
 		group := PodGroupInfo{
 			Name: g.Name, MinReplicas: g.MinReplicas, Selector: groveSelector(pg.GetName(), g.Name),

@@ -111,10 +111,10 @@ func (s *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods 
 		out.TopologyConstraint = constraints[0]
 	}
 	if len(constraints) > 1 && !equalConstraints(constraints[0], constraints[1]) {
-		out.note(ReasonTwoRules, "%s is not what counts; %s is used", constraints[1].Where, constraints[0].Where)
+		out.note(ReasonTwoRules, "%s has no effect: %s is used", constraints[1].Where, constraints[0].Where)
 	}
 	if l := template.LeaderTemplate; l != nil && l.Spec.SchedulerName != out.SchedulerName {
-		out.note(ReasonUnsupported, "leader and workers have other schedulers, %q and %q: they start together only if one scheduler has them all",
+		out.note(ReasonUnsupported, "leader and workers have other schedulers, %q and %q: write one schedulerName for both",
 			l.Spec.SchedulerName, out.SchedulerName)
 	}
 	return out

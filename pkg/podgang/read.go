@@ -32,7 +32,7 @@ func checkGangLimit(u *unstructured.Unstructured, field string, n int64) error {
 	if n <= MaxGangs {
 		return nil
 	}
-	return invalidField(u, "%s: more than %d gangs would be made of it; supported values: at most %d", field, MaxGangs, MaxGangs)
+	return invalidField(u, "%s would become more than %d gangs; use at most %d", field, MaxGangs, MaxGangs)
 }
 
 // limitGangs limits n to MaxGangs+1, so that products do not overflow.

@@ -194,7 +194,7 @@ func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, [
 	switch soft := c.Tiers.soft(); {
 	case !hasTier && !soft:
 		return nil, []Note{{
-			Reason: ReasonTierMissing, Message: c.Where + ": mode is hard and no tier is given: that is no constraint; give highestTierAllowed",
+			Reason: ReasonTierMissing, Message: c.Where + ": mode hard has no effect without a tier; write highestTierAllowed",
 		}}, nil
 	case !soft && tier > 0 && t.Layers == nil:
 		return nil, nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: tier %d needs ClusterNetworkTopology %s, which does not exist", c.Where,
@@ -210,7 +210,7 @@ func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, [
 	case tier > top:
 		return nil, []Note{{
 			Reason: ReasonTierTooHigh, Message: fmt.Sprintf(
-				"%s: highestTierAllowed is %d, and the topology has %d tiers above the nodes: that is no constraint", c.Where, tier+t.NodeTier, top),
+				"%s: highestTierAllowed %d has no effect: the topology has %d tiers above the nodes; write a lower tier", c.Where, tier+t.NodeTier, top),
 		}}, nil
 	}
 	return gatherSpec(names[1:tier], names[tier]), nil, nil
@@ -307,7 +307,7 @@ func (t Topology) Key(c *TopologyConstraint) (key string, notes []Note, err erro
 	}
 	if c.Pack != nil {
 		if c.Pack.Preferred != "" {
-			notes = append(notes, lossNote(c, "preferred is not translated: only what is required can be said"))
+			notes = append(notes, lossNote(c, "preferred has no effect: the scheduler's API knows only required"))
 		}
 		return c.Pack.Required, notes, nil
 	}
@@ -317,7 +317,7 @@ func (t Topology) Key(c *TopologyConstraint) (key string, notes []Note, err erro
 	}
 	required := t.deepestLayer(rules)
 	if required == "" {
-		return "", append(notes, lossNote(c, "a preference is not translated: only what is required can be said")), nil
+		return "", append(notes, lossNote(c, "a preference has no effect: the scheduler's API knows only required constraints")), nil
 	}
 	if c.Spec != "" && len(rules.Rules) > 1 {
 		notes = append(notes, lossNote(c, "only MustGather "+required+" is translated"))

@@ -68,7 +68,7 @@ func FromVolcanoPodGroup(pg *unstructured.Unstructured, pods []metav1.Object) (*
 			TopologyConstraint: tierConstraint(p.NetworkTopology, fmt.Sprintf("spec.subGroupPolicy[%d].networkTopology", i)),
 		}
 		if s.Name == "" {
-			return nil, invalidField(pg, `spec.subGroupPolicy[%d].name: "" is invalid; supported values: a name`, i)
+			return nil, invalidField(pg, `spec.subGroupPolicy[%d].name is missing; write a name`, i)
 		}
 		group.SubGroups = append(group.SubGroups, s)
 	}

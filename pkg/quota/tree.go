@@ -137,21 +137,21 @@ func (t *Tree) hang(g *grower, i int) {
 	switch _, known := g.counts[s.Parent]; {
 	case s.Parent == "":
 	case !known:
-		stop("its parent %q does not exist; supported values: none, or a quota that is marked as a parent", s.Parent)
+		stop("its parent %q does not exist; create that quota, or name a quota that is marked as a parent", s.Parent)
 	case !hangs:
-		stop("its parent %q is below the quota itself; supported values: none, or another quota that is marked as a parent", s.Parent)
+		stop("its parent %q is below the quota itself; name another quota that is marked as a parent, or none", s.Parent)
 	case s.Detached:
 		n.beside = t.nodes[p].top
 	default:
 		n.parent, n.top = p, t.nodes[p].top
 		if !t.nodes[p].Inner {
-			stop("its parent %q is not marked as a parent; supported values: none, or a quota that is", s.Parent)
+			stop("its parent %q is not marked as a parent; mark it, or name another quota", s.Parent)
 		} else if t.nodes[p].broken != "" && n.broken == "" {
 			n.broken = "quota " + s.Parent + " above it cannot be used: " + t.nodes[p].broken
 		}
 	}
 	for _, bad := range negative(s) {
-		stop("%s is negative; supported values: 0 or more", bad)
+		stop("%s is negative; write 0 or more", bad)
 	}
 	t.limits(&n, func(format string, args ...any) { g.problem(i, false, format, args...) })
 	t.byName[s.Name] = len(t.nodes)

@@ -103,8 +103,8 @@ func TestTopologySpec(t *testing.T) {
 		{
 			name: "on a PodGroup and its pods", comes: gang("g", spec(`{"gatherStrategy":[]}`), spec(`{"gatherStrategy": []}`)),
 			want: bound(
-				"Pod g-0: InvalidAnnotation: "+name+`: "{\"gatherStrategy\": []}" is not what PodGroup default/g says; supported values: the same on all members; "{\"gatherStrategy\":[]}" is used`,
-				"Pod g-1: InvalidAnnotation: "+name+`: "{\"gatherStrategy\": []}" is not what PodGroup default/g says; supported values: the same on all members; "{\"gatherStrategy\":[]}" is used`,
+				"Pod g-0: InvalidAnnotation: "+name+`: "{\"gatherStrategy\": []}" has no effect: PodGroup default/g says "{\"gatherStrategy\":[]}", which is used; write the same on all members`,
+				"Pod g-1: InvalidAnnotation: "+name+`: "{\"gatherStrategy\": []}" has no effect: PodGroup default/g says "{\"gatherStrategy\":[]}", which is used; write the same on all members`,
 			),
 		},
 		{
@@ -260,13 +260,13 @@ func TestGangOfPods(t *testing.T) {
 			name: "two labels",
 			comes: podGroup("g", nil) + pod("g-0", says{ofGroup: "g", "scheduling.x-k8s.io/pod-group": "h"}, says{"name": "i"}) +
 				pod("g-1", says{ofGroup: "g"}, nil),
-			want: bound(`Pod g-0: TwoGangs: label scheduling.x-k8s.io/pod-group: "h", annotation gang.scheduling.koordinator.sh/name: "i": ` +
-				`not the gang that label pod-group.scheduling.sigs.k8s.io: "g" names; supported values: one gang a pod; label pod-group.scheduling.sigs.k8s.io: "g" is used`),
+			want: bound(`Pod g-0: TwoGangs: the pod names two gangs: label scheduling.x-k8s.io/pod-group: "h", annotation gang.scheduling.koordinator.sh/name: "i" ` +
+				`has no effect, because label pod-group.scheduling.sigs.k8s.io: "g" is used; remove one of them`),
 		},
 		// A pod that names no gang is none's member.
 		{
 			name: "name empty", comes: pod("g-0", nil, says{"name": "", "min-available": "2"}),
-			want: lines("pods g-0: bound", "event Pod g-0: InvalidAnnotation: gang.scheduling.koordinator.sh/min-available: no effect, since the pod names no gang; supported values: with label "+
+			want: lines("pods g-0: bound", "event Pod g-0: InvalidAnnotation: gang.scheduling.koordinator.sh/min-available has no effect, because the pod names no gang; add label "+
 				"pod-group.scheduling.sigs.k8s.io, annotation gang.scheduling.koordinator.sh/name, or the label batch.kubernetes.io/job-name of a Job's pods"),
 		},
 		{
@@ -295,7 +295,7 @@ func TestGangOfPods(t *testing.T) {
 		},
 		{
 			name: "total-number below min-available", comes: bare("g", says{"total-number": "1"}),
-			want: bound("Pod g-0: InvalidAnnotation: " + total + `"1" is invalid; supported values: at least min-available, 2; the default is used`),
+			want: bound("Pod g-0: InvalidAnnotation: " + total + `"1" is invalid; write at least min-available, 2; the default is used`),
 		},
 		{
 			name: "waiting-time without unit", comes: bare("g", says{"waiting-time": "600"}),
@@ -312,7 +312,7 @@ func TestGangOfPods(t *testing.T) {
 		{
 			name: "members that differ", comes: pod("g-0", nil, one) + pod("g-1", nil, says{"name": "g", "min-available": "1"}),
 			want: bound("Pod g-1: InvalidAnnotation: " + least +
-				`"1" is not what default/g-0 says; supported values: the same on all members; "2" is used`),
+				`"1" has no effect: default/g-0 says "2", which is used; write the same on all members`),
 		},
 	})
 }

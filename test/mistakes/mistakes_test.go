@@ -31,7 +31,7 @@ type mistake struct {
 const (
 	spec     = "gang.scheduling.koordinator.sh/network-topology-spec"
 	never    = "Needs %s in one SpineLayer domain"
-	noEffect = "network-topology-spec: no effect in a Job's own metadata, since its pods have none; did you mean spec.template.metadata.annotations?"
+	noEffect = "network-topology-spec has no effect in a Job's own metadata; write it in spec.template.metadata.annotations"
 )
 
 var mistakes = []mistake{
@@ -60,7 +60,7 @@ var mistakes = []mistake{
 		file:    "quota-label-without-quota",
 		details: []string{"label quota.scheduling.koordinator.sh/name: team-x has no effect: there is no ElasticQuota"},
 	},
-	{file: "quota-max", all: []string{"Quota team-x: requested 4 cpu, max 3 cpu", "This never starts: raise max by 1 cpu"}},
+	{file: "quota-max", all: []string{"Quota team-x: the gang requests 4 cpu; max is 3 cpu", "The gang never starts: raise max by 1 cpu"}},
 	{
 		file: "podgroup-name-typo", all: []string{"PodGroup default/train does not exist; did you mean trian, which has no members?"},
 		simulate: []string{"pod default/train-0 (and 1 more) names gang train, which does not exist; did you mean trian?"},
@@ -92,7 +92,7 @@ var mistakes = []mistake{
 	},
 	{
 		file: "reclaim-never", gang: "gx", all: []string{
-			"Quota team-x: requested 6 cpu, fair share 5500m cpu", "no quota lends the missing 500m cpu (team-y borrows)", "raise min",
+			"Quota team-x: the gang requests 6 cpu; the fair share is 5500m cpu", "No quota lends the missing 500m cpu (borrowed by team-y)", "raise min",
 		},
 	},
 	{file: "group-of-missing-gang", gang: "a", all: []string{"ang default/zz of the gang group does not exist: create it, or remove it from the group"}},

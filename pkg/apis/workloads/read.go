@@ -153,6 +153,11 @@ func (r *reader) readInteger(value any, into reflect.Value, path, least string) 
 		legal += " ≥ " + least
 		from, _ = strconv.Atoi(least)
 	}
+	if text, quoted := value.(string); quoted {
+		if parsed, err := strconv.Atoi(text); err == nil && parsed >= from {
+			legal += "; write " + text + " without quotes"
+		}
+	}
 	switch {
 	case !whole || n < int64(from):
 		return r.invalid(path, value, legal)

@@ -292,9 +292,9 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	case Starts:
 		e.Reason = ""
 		e.Next = v.started(ref, was, r)
-		when := "the scheduler comes to it"
+		when := "the scheduler tries it"
 		if was.Refusal.WaitsForUser() {
-			when = "what it waits for has come"
+			when = "the missing objects exist"
 		}
 		e.WaitsFor = "Nothing: it starts in " + domainText(e.Next.Domain) + " when " + when + "."
 	case Scheduled:
@@ -368,11 +368,11 @@ func missingRemedy(r cache.Report) string {
 func further(before, current cache.Report) string {
 	switch n := current.Bound - before.Bound; {
 	case n == 1:
-		return "1 more member gets a place when the scheduler comes to it."
+		return "1 more member starts when the scheduler tries it."
 	case n > 1:
-		return fmt.Sprintf("%d more members get places when the scheduler comes to them.", n)
+		return fmt.Sprintf("%d more members start when the scheduler tries them.", n)
 	}
-	return "members beyond its minMember wait for free places."
+	return "members beyond minMember wait for free capacity."
 }
 
 // costs adds to the domains the cost of an eviction there, where the scheduler has compared it. A gang with reserved nodes needs no

@@ -46,7 +46,7 @@ func (v *View) remedy(ctx context.Context, ref gang.Ref, l look, r gang.Obstacle
 		case l.verdict != preempt.Evicts:
 			c.Message += "; " + l.verdict.Says(0, 0)
 		case l.noVictims:
-			c.Message += "; no pod may be evicted for it"
+			c.Message += "; no running pod may be evicted for the gang"
 		case untried(r):
 			c.Message += "; no eviction found that frees enough capacity in one domain (search limit reached)"
 		default:
@@ -80,7 +80,7 @@ func (l *look) neverRemedy() string {
 	if len(l.shortage.UnreachableMultiples(l.shortage.Never)) > 0 {
 		all = []string{"another number of members"}
 	}
-	return strings.Join(append(all, "or other rules"), ", ") + "; evicting pods does not help"
+	return strings.Join(append(all, "or other constraints"), ", ") + "; evicting pods does not help"
 }
 
 // nodeRemedy says what makes nodes take members.
@@ -96,7 +96,7 @@ func (l *look) nodeRemedy() string {
 			return "nodes with " + cause
 		}
 	}
-	return "nodes that refuse its members no longer"
+	return "nodes that no longer reject the members"
 }
 
 // events returns the events that make the plugins retry a pod, each once.

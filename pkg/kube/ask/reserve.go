@@ -64,14 +64,14 @@ func (v *View) leftOut(ctx context.Context, e *Explanation, ref gang.Ref) error 
 			return err
 		}
 		if len(nodes) > 0 {
-			e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; " +
-				"when they start there may be room for this gang in " +
+			e.WaitsFor = "Nodes are reserved for other gangs of the group, and these suffice for the group; " +
+				"when these gangs start, this gang may fit in " +
 				domainText(enclosing(v.cache().Topology().Tree, nodes)) + ", too."
 			return nil
 		}
 	}
-	e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; there is none for this gang."
-	e.Remedy = &Remedy{Message: "pods that terminate, or nodes that are added, once the others have started"}
+	e.WaitsFor = "Nodes are reserved for other gangs of the group, and these suffice for the group; no node is reserved for this gang."
+	e.Remedy = &Remedy{Message: "pods that terminate, or nodes that are added, after the other gangs have started"}
 	return nil
 }
 
@@ -156,15 +156,15 @@ func (n *Next) sentence() string {
 	}
 	unless := ""
 	if len(n.Rivals) > 0 {
-		unless = ", unless members of " + joinNames(n.Rivals) + " take its places first"
+		unless = ", unless members of " + joinNames(n.Rivals) + " use these nodes first"
 	}
 	switch len(n.Evicts) + len(n.Terminating) {
 	case 0:
-		return fmt.Sprintf("Its places in %s are reserved, and free: it starts when the scheduler comes to it%s.", domainText(n.Domain), unless)
+		return fmt.Sprintf("The reserved nodes in %s are free: the gang starts when the scheduler tries it%s.", domainText(n.Domain), unless)
 	case 1:
-		return fmt.Sprintf("%s; it starts in %s when that pod has terminated%s.", strings.Join(out, "; "), domainText(n.Domain), unless)
+		return fmt.Sprintf("%s; the gang starts in %s when that pod has terminated%s.", strings.Join(out, "; "), domainText(n.Domain), unless)
 	}
-	return fmt.Sprintf("%s; it starts in %s when these have terminated%s.", strings.Join(out, "; "), domainText(n.Domain), unless)
+	return fmt.Sprintf("%s; the gang starts in %s when these pods have terminated%s.", strings.Join(out, "; "), domainText(n.Domain), unless)
 }
 
 func nameOn(p *v1.Pod) string { return convert.PodKey(p) + " on " + p.Spec.NodeName }

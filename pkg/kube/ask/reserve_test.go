@@ -21,16 +21,19 @@ func TestGangWaitsOnlyForItsVictims(t *testing.T) {
 		leaves string // another pod: its node, and what more there is to it
 		says   string
 	}{
-		"no other pod terminates":            {"m2", "Would evict default/run on m1; it starts in s when that pod has terminated."},
-		"a pod terminates on a useless node": {"m2 leaves", "Would evict default/run on m1; it starts in s when that pod has terminated."},
+		"no other pod terminates": {"m2", "Would evict default/run on m1; the gang starts in s when that pod has terminated."},
+		"a pod terminates on a useless node": {"m2 leaves", "Would evict default/run on m1; the gang starts in s when that pod has " +
+			"terminated."},
 		"a pod that repels members terminates": {
-			"m3 leaves apart", "Would evict default/run on m1; default/bye on m3 terminates anyway; it starts in s when these have terminated.",
+			"m3 leaves apart", "Would evict default/run on m1; default/bye on m3 terminates anyway; the gang starts in s when these pods " +
+				"have terminated.",
 		},
 		"such a pod terminates in another block": {
-			"m2 leaves apart", "Would evict default/run on m1; it starts in s when that pod has terminated.",
+			"m2 leaves apart", "Would evict default/run on m1; the gang starts in s when that pod has terminated.",
 		},
 		"a pod terminates on a used node": {
-			"m0 leaves", "Would evict default/run on m1; default/bye on m0 terminates anyway; it starts in s when these have terminated.",
+			"m0 leaves", "Would evict default/run on m1; default/bye on m0 terminates anyway; the gang starts in s when these pods have " +
+				"terminated.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

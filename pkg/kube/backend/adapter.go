@@ -29,7 +29,7 @@ func (a *Adapter) Sync(
 		if twice[gangLabel(info.Name)] {
 			errs = append(errs, &podgang.Error{
 				Reason: podgang.ReasonInvalid,
-				Message: fmt.Sprintf("%s %s/%s: two gangs of one name, %q; supported values: names that differ; nothing is written for them",
+				Message: fmt.Sprintf("%s %s/%s: two gangs have the name %q; rename one. Nothing is written for them",
 					owner.Kind, namespace, owner.Name, info.Name),
 			})
 			continue

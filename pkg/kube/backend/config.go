@@ -84,7 +84,7 @@ func (c *Config) Translators() (out []Translator, err error) {
 	for i, b := range all {
 		for _, name := range b.SchedulerNames {
 			if by, twice := claimed[name]; twice || name == "" {
-				invalid("backends[%d].schedulerNames: %q is invalid; supported values: a name that no other backend has, and %q has it", i, name, by)
+				invalid("backends[%d].schedulerNames: %q is invalid; write a name that no other backend has: %q has it", i, name, by)
 			}
 			claimed[name] = b.Name
 		}
@@ -93,7 +93,7 @@ func (c *Config) Translators() (out []Translator, err error) {
 	for i := range all {
 		b := &all[i]
 		if _, known := builtIn[b.Name]; !known || seen[b.Name] {
-			invalid("backends[%d].name: %q is invalid; supported values: each once of %q", i, b.Name, slices.Sorted(maps.Keys(builtIn)))
+			invalid("backends[%d].name: %q is invalid; write each of %q at most once", i, b.Name, slices.Sorted(maps.Keys(builtIn)))
 			continue
 		}
 		seen[b.Name] = true

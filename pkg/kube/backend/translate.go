@@ -69,7 +69,7 @@ func groupNames(info *podgang.PodGangInfo) ([]string, error) {
 		if slices.Contains(names[:i], names[i]) {
 			return nil, &podgang.Error{
 				Reason: podgang.ReasonInvalid, Message: fmt.Sprintf(
-					"gang %s: two groups would have the name %q; supported values: group names that differ after the gang's name", info.Name, names[i]),
+					"gang %s: two groups would have the name %q; write group names that differ after the gang's name", info.Name, names[i]),
 			}
 		}
 	}

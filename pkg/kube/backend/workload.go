@@ -76,7 +76,7 @@ func (w *workload) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []po
 	}
 	if n := len(info.PodGroups); n > maxNativeGroups {
 		return nil, nil, unsupported(podgang.ReasonTooManyGroups, w.Name(),
-			"%d groups in one gang; supported values: at most %d", n, maxNativeGroups)
+			"one gang has %d groups; use at most %d", n, maxNativeGroups)
 	}
 	if partial := together(info); partial != nil {
 		return nil, nil, unsupported(podgang.ReasonGroupConfig, w.Name(),

@@ -399,7 +399,7 @@ func TestAPodOfTwoGangs(t *testing.T) {
 	require.Len(t, *notes, 1)
 	require.Equal(t, "TwoGangs", (*notes)[0].Reason)
 	require.Same(t, torn, (*notes)[0].About)
-	require.Contains(t, (*notes)[0].Message, `"b": not the gang that`)
+	require.Contains(t, (*notes)[0].Message, `"b" has no effect, because`)
 	foreign := torn.DeepCopy()
 	foreign.Name, foreign.UID, foreign.Spec.SchedulerName = "p1", "p1", "other"
 	c.setPod(foreign)

@@ -478,7 +478,8 @@ func TestWatcherSaysWhatIsDenied(t *testing.T) {
 		},
 	}
 	w.discover(ctx, c.Clock.Now())
-	require.Equal(t, "JobSet ns/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", c.why(t, worker))
+	require.Equal(t, "JobSet ns/js, which its members name, may not be read by Muster: apply "+
+		"manifests/rbac/sources/jobset.yaml", c.why(t, worker))
 	allowed = true
 	w.discover(ctx, c.Clock.Now())
 	require.Equal(t, "JobSet ns/js, which its members name, is not known", c.why(t, worker))
@@ -495,10 +496,11 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 	worker := member("w0", jobSetMember("w", "u"))
 	c.setPod(worker)
 	require.Equal(t,
-		"JobSet ns/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?",
+		"JobSet ns/js, which its members name, is not known: none is read; is reading permitted (manifests/rbac/sources/jobset.yaml)?",
 		c.why(t, worker))
 	c.deny(resource("JobSet"), true)
-	require.Equal(t, "JobSet ns/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", c.why(t, worker))
+	require.Equal(t, "JobSet ns/js, which its members name, may not be read by Muster: apply "+
+		"manifests/rbac/sources/jobset.yaml", c.why(t, worker))
 	c.deny(resource("JobSet"), false)
 	c.look("JobSet", true)
 	c.setOwner(ownedJobSet("u", map[string]source.Part{"w": {Jobs: 1, Size: 1}}))
@@ -512,7 +514,7 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 	require.Contains(t, c.why(t, volcano), "does not exist")
 	kind := source.ObjectOf("podgroup-volcano").Resource
 	c.deny(kind, true)
-	require.Equal(t, "PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", c.why(t, volcano))
+	require.Equal(t, "Muster may not read PodGroup ns/vj: apply manifests/rbac/sources/volcano.yaml", c.why(t, volcano))
 	c.deny(kind, false)
 	require.Contains(t, c.why(t, volcano), "does not exist")
 
@@ -521,7 +523,7 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 	c.deny(resource("LeaderWorkerSet"), true)
 	require.Empty(t, c.why(t, leader), "its pods say how large it is")
 	require.Contains(t, fmt.Sprint(*notes),
-		"LeaderWorkerSet ns/a may not be read, and what it says of its gang is not heard: apply manifests/rbac/sources/leaderworkerset.yaml")
+		"Muster may not read LeaderWorkerSet ns/a, and ignores its constraints for the gang: apply manifests/rbac/sources/leaderworkerset.yaml")
 }
 
 // TestOwnersOfPodGroupsThatAreGone: without the rule that its owner may say a gang does not start,

@@ -37,7 +37,7 @@ func ApartOf(pod *v1.Pod) (repulsions []Repulsion) {
 			continue
 		}
 		repulsions = append(repulsions,
-			Repulsion{term.TopologyKey, fmt.Sprintf("podAntiAffinity allows one member for each value of %s", term.TopologyKey)})
+			Repulsion{term.TopologyKey, fmt.Sprintf("the members' podAntiAffinity allows one member for each value of %s", term.TopologyKey)})
 	}
 	return repulsions
 }

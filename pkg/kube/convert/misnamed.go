@@ -82,11 +82,8 @@ func QuotaNotFound(missing, counts string, names []string) string {
 
 // BorrowersText names the quotas that borrow, in parentheses; "" if there are none.
 func BorrowersText(quotas []string) string {
-	switch len(quotas) {
-	case 0:
+	if len(quotas) == 0 {
 		return ""
-	case 1:
-		return fmt.Sprintf(" (%s borrows)", quotas[0])
 	}
-	return fmt.Sprintf(" (%s borrow)", strings.Join(quotas, ", "))
+	return fmt.Sprintf(" (borrowed by %s)", strings.Join(quotas, ", "))
 }

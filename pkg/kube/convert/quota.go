@@ -99,7 +99,7 @@ func (q *Quota) limits(u *unstructured.Unstructured) {
 		switch {
 		case !ok || value == nil && err == nil:
 		case err != nil || !isMap:
-			q.setInvalid("spec.%s: %v is invalid; supported values: amounts by resource", f.name, value)
+			q.setInvalid("spec.%s: %v is invalid; write amounts by resource, such as cpu: 8", f.name, value)
 		default:
 			*f.target = q.amounts("spec."+f.name, amounts)
 		}

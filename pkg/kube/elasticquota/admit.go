@@ -375,29 +375,29 @@ func Sentence(r *quota.Refusal) string {
 		return strings.Join(all, ", ")
 	}
 	used, missing := quota.List{}, quota.List{}
-	remedy := "Wait until %s of the quota are free, or raise max"
+	remedy := "Wait until %s more become free, or raise max"
 	for _, name := range r.Exceeds {
 		used[name] = r.Used[name] + r.Reserved[name]
 		if missing[name] = used[name] + r.Request[name] - r.Limit[name]; r.Request[name] > r.Limit[name] {
-			remedy = "This never starts: raise max by %s, or use fewer or smaller pods"
+			remedy = "The gang never starts: raise max by %s, or use fewer or smaller pods"
 		}
 	}
-	asks := fmt.Sprintf("Quota %s: requested %s", r.Quota, amounts(r.Request))
+	asks := fmt.Sprintf("Quota %s: the gang requests %s", r.Quota, amounts(r.Request))
 	switch r.Cause {
 	case quota.Broken:
 		return fmt.Sprintf("Quota %s cannot be used: %s.", r.Quota, r.Message)
 	case quota.OverMax:
-		return fmt.Sprintf("%s, max %s, used %s. "+remedy+".", asks, amounts(r.Limit), amounts(used), amounts(missing))
+		return fmt.Sprintf("%s; max is %s, and %s are used. "+remedy+".", asks, amounts(r.Limit), amounts(used), amounts(missing))
 	case quota.OverMin:
-		return fmt.Sprintf("%s for non-preemptible pods, min %s, used by such pods %s. Such pods "+
-			"must fit min: raise min, or remove the pods' label %s.",
+		return fmt.Sprintf("%s for non-preemptible pods; min is %s, and such pods use %s. "+
+			"They must fit min: raise min, or remove the pods' label %s.",
 			asks, amounts(r.Limit), amounts(used), scheduling.LabelQuotaPreemptible)
 	case quota.Held:
-		return fmt.Sprintf("Quota %s: what is free is reserved for gang %s, which is starving.", r.Quota, shortNames([]string{r.Holder})[0])
+		return fmt.Sprintf("Quota %s: free capacity is held for starving gang %s. Wait until it starts.", r.Quota, shortNames([]string{r.Holder})[0])
 	case quota.NotNext:
-		return fmt.Sprintf("%s, fair share %s, used %s; quota %s is first to borrow.", asks, amounts(r.Limit), amounts(used), r.Holder)
+		return fmt.Sprintf("%s; the fair share is %s, and %s are used. Quota %s is first to borrow.", asks, amounts(r.Limit), amounts(used), r.Holder)
 	}
-	return fmt.Sprintf("%s, fair share %s, used %s; no quota lends the missing %s%s. Wait until that is free, or raise min.",
+	return fmt.Sprintf("%s; the fair share is %s, and %s are used. No quota lends the missing %s%s. Wait until other quotas use less, or raise min.",
 		asks, amounts(r.Limit), amounts(used), amounts(missing), convert.BorrowersText(r.Borrowed))
 }
 
@@ -421,15 +421,15 @@ func remedy(r *quota.Refusal) string {
 	switch r.Cause {
 	case quota.OverMax:
 		if r.Permanent {
-			return fmt.Sprintf("a higher max of quota %s, or fewer members or smaller ones; no pod that leaves helps", r.Quota)
+			return fmt.Sprintf("a higher max of quota %s, or fewer or smaller members; evicting pods does not help", r.Quota)
 		}
-		return fmt.Sprintf("pods of quota %s that leave, or a higher max", r.Quota)
+		return fmt.Sprintf("pods of quota %s that terminate, or a higher max", r.Quota)
 	case quota.OverMin:
-		return fmt.Sprintf("a higher min of quota %s, or pods that may be evicted", r.Quota)
+		return fmt.Sprintf("a higher min of quota %s, or preemptible pods", r.Quota)
 	case quota.Broken:
-		return "a quota that can be used"
+		return "a valid quota"
 	}
-	return fmt.Sprintf("pods of other quotas that leave, or a higher min of quota %s", r.Quota)
+	return fmt.Sprintf("pods of other quotas that terminate, or a higher min of quota %s", r.Quota)
 }
 
 // Message returns a refusal in Koordinator's words; owner is "gang's" or "pod's".

@@ -501,7 +501,7 @@ func TestNotes(t *testing.T) {
 	w.Resume()
 	require.ElementsMatch(t, []string{
 		`QuotaNotUsable: spec.max.cpu: many is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi`,
-		`QuotaNotUsable: its parent "nobody" does not exist; supported values: none, or a quota that is marked as a parent`,
+		`QuotaNotUsable: its parent "nobody" does not exist; create that quota, or name a quota that is marked as a parent`,
 		`QuotaNotUsable: there is an older quota named "fine", which counts`,
 		`QuotaNotFound: there is no ElasticQuota named "typo", which the pod's label names: the pod counts in quota koordinator-default-quota; correct the label`,
 	}, w.notes)
@@ -536,7 +536,7 @@ func TestStarving(t *testing.T) {
 	single := w.pod("default/later", "c", "", "8")
 	_, said := w.Admit(g)
 	require.Contains(t, said.Text, "max: cpu:64, used: cpu:40")
-	require.Equal(t, "Quota c: requested 64 cpu, max 64 cpu, used 40 cpu. Wait until 40 cpu of the quota are free, or raise max.",
+	require.Equal(t, "Quota c: the gang requests 64 cpu; max is 64 cpu, and 40 cpu are used. Wait until 40 cpu more become free, or raise max.",
 		said.Sentence)
 	why := w.admitPod(single)
 	require.Empty(t, why, "it overtakes the gang as long as that does not starve")

@@ -143,9 +143,9 @@ func (c *VictimSearch) NotRevoked(budgets []string) {
 	r := c.manager
 	r.lock()
 	from := sortedKeys(c.overQuotas)
-	message := c.revocationReason(from) + ": no pod is evicted, since no set of pods that may be makes room for it"
+	message := c.revocationReason(from) + ": no pod is evicted, because no permitted eviction frees enough capacity"
 	if len(budgets) > 0 {
-		message = fmt.Sprintf("%s: no pod is evicted as long as PodDisruptionBudgets do not allow it: %s",
+		message = fmt.Sprintf("%s: no pod is evicted, because PodDisruptionBudgets do not allow it: %s",
 			c.revocationReason(from), strings.Join(budgets, ", "))
 	}
 	if r.revoke.blocked[c.ask.Gang].message != message {
@@ -189,7 +189,7 @@ func (r *Manager) noteRevoked(name, why string, gone []*v1.Pod) {
 		gangs = append(gangs, gangOf(p))
 	}
 	slices.Sort(gangs)
-	message := fmt.Sprintf("%s: %s with %d %s leave",
+	message := fmt.Sprintf("%s: evicted %s with %d %s",
 		why, strings.Join(shortNames(slices.Compact(gangs)), ", "), len(gone), plural("pod", len(gone)))
 	r.noteQuota(name, cache.Note{Reason: cache.QuotaRevoked, Message: message})
 }

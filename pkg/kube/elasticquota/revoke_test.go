@@ -99,7 +99,7 @@ func TestRevoke(t *testing.T) {
 	require.Empty(t, at(120))
 	require.Equal(t, []string{"young"}, at(121), "two minutes after a pod waits")
 	require.Contains(t, w.notes,
-		"QuotaRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: default/young with 1 pod leave")
+		"QuotaRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: evicted default/young with 1 pod")
 	w.dropPod(w.Manager.pods["default/young"].Pod)
 	require.Empty(t, at(300), "it may start")
 }
@@ -229,8 +229,8 @@ func TestRevokeWithinBudgets(t *testing.T) {
 	w.admitPod(w.pod("default/w", "b", "", "56"))
 	require.Empty(t, at(1))
 	require.Empty(t, at(121))
-	said := "QuotaNotRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: no pod is evicted " +
-		"as long as PodDisruptionBudgets do not allow it: default/all"
+	said := "QuotaNotRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: no pod is " +
+		"evicted, because PodDisruptionBudgets do not allow it: default/all"
 	require.Contains(t, w.notes, said)
 	told := len(w.notes)
 	require.Empty(t, at(200))

@@ -123,8 +123,8 @@ func (r *Record) beyond(standIns int) string {
 		q := r.Declared.Resources[name]
 		all = append(all, fmt.Sprintf("%s %s", name, q.String()))
 	}
-	return fmt.Sprintf("minResources of gang %s (%s) asks for more than the requests of its pods, "+
-		"counted as %s to come: lower minResources, or free capacity",
+	return fmt.Sprintf("gang %s: minResources (%s) exceeds the requests of its pods; "+
+		"the excess counts as %s. Lower minResources, or free capacity",
 		r.Ref, strings.Join(all, ", "), members(standIns))
 }
 

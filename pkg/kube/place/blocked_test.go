@@ -114,6 +114,6 @@ func TestStayBeside(t *testing.T) {
 func TestOdd(t *testing.T) {
 	r := &plan.Refusal{Want: 6}
 	r.Multiple = []plan.Multiple{{Layer: "BlockLayer", Count: 4}, {Layer: "SpineLayer", Count: 3}}
-	require.Equal(t, r.Multiple[:1], place.Shortage{Fresh: true}.UnreachableMultiples(r))
-	require.Empty(t, place.Shortage{}.UnreachableMultiples(r), "running members make up the rest")
+	require.Equal(t, r.Multiple[:1], place.Shortage{}.UnreachableMultiples(r))
+	require.Empty(t, place.Shortage{Joins: true}.UnreachableMultiples(r), "running members make up the rest")
 }

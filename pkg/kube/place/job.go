@@ -77,7 +77,8 @@ func displayName(ref gang.Ref) string {
 	if part == "" {
 		return ref.String()
 	}
-	return ref.String() + " (" + strings.Join(strings.FieldsFunc(part, unicode.IsControl), " ") + ")"
+	words := strings.FieldsFunc(part, unicode.IsControl)
+	return ref.String() + map[bool]string{true: " (sub-group ", false: " ("}[len(words) > 1] + strings.Join(words, " ") + ")"
 }
 
 // Job returns what the group requests, and the members of each class by rank.

@@ -46,8 +46,8 @@ type Shortage struct {
 	Pin *Pin
 	// SplitOver are the domains in which members run that must share one; the first is the one to keep. Set if the plan's refusal is Split.
 	SplitOver []RunningIn
-	// Fresh says that no member runs and no smaller slice remains: the pending members make up all multiples.
-	Fresh bool
+	// Joins says that members run or a smaller slice remains: the pending members do not make up all multiples.
+	Joins bool
 	// Short is what members need more of than is free in the best domain, and no node shows.
 	Short []fit.Shortage
 	// Separation are the reasons why members need separate nodes or domains, with too few of these; sorted.
@@ -59,7 +59,7 @@ type Shortage struct {
 // UnreachableMultiples returns the multiples that the wanted number of members cannot make up in any domain.
 func (s Shortage) UnreachableMultiples(r *plan.Refusal) (out []plan.Multiple) {
 	for _, m := range r.Multiple {
-		if s.Fresh && r.Want%m.Count != 0 {
+		if !s.Joins && r.Want%m.Count != 0 {
 			out = append(out, m)
 		}
 	}
@@ -72,7 +72,7 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Plugins: r.Plugins}
 	s.MinResourcesBeyondPods = a.Group.MissingRequests
 	lastSlice := func(g gang.Gang) bool { return g.Ref.PartName() == group.LastSlice }
-	s.Fresh = len(a.Group.Bound) == 0 && !slices.ContainsFunc(a.Group.Gangs, lastSlice)
+	s.Joins = len(a.Group.Bound) > 0 || slices.ContainsFunc(a.Group.Gangs, lastSlice)
 	if r.Plan.Split {
 		s.SplitOver = a.splitOver(r.Plan)
 		return s

@@ -46,7 +46,8 @@ func TestNeverFits(t *testing.T) {
 	}{
 		"a member is larger than any node": {
 			3, "9",
-			"NeverFits: Needs 3 in one SpineLayer domain; no node has capacity for one member, even when empty (12 nodes lack cpu).",
+			"NeverFits: Needs 3 in one SpineLayer domain; no node has capacity for one member, even when empty (12 nodes lack cpu). Change " +
+				"what the pods require, or add nodes that meet it.",
 			func(c *testcluster.Cluster) { // three nodes become larger
 				for _, name := range []string{"node-9", "node-10", "node-11"} {
 					c.EditNode(name, func(n *v1.Node) { n.Status.Allocatable["cpu"] = resource.MustParse("16") })
@@ -56,7 +57,8 @@ func TestNeverFits(t *testing.T) {
 		},
 		"so is one that must be apart from the others": {
 			3, "9",
-			"NeverFits: Needs 3 in one SpineLayer domain; no node has capacity for one member, even when empty (12 nodes lack cpu).",
+			"NeverFits: Needs 3 in one SpineLayer domain; no node has capacity for one member, even when empty (12 nodes lack cpu). Change " +
+				"what the pods require, or add nodes that meet it.",
 			func(c *testcluster.Cluster) {
 				for _, name := range []string{"node-9", "node-10", "node-11"} {
 					c.EditNode(name, func(n *v1.Node) { n.Status.Allocatable["cpu"] = resource.MustParse("32") })
@@ -66,13 +68,15 @@ func TestNeverFits(t *testing.T) {
 		},
 		"no spine is large enough": {
 			6, "8",
-			"NeverFits: Needs 6 in one SpineLayer domain; the largest, s0, has capacity for 5, even when empty.",
+			"NeverFits: Needs 6 in one SpineLayer domain; the largest, s0, has capacity for 5, even when empty. Add nodes, use fewer " +
+				"members, or relax the constraint.",
 			func(c *testcluster.Cluster) { c.Node("s0/b1/node-12=8") },
 			6, false,
 		},
 		"until the gang is smaller": {
 			6, "8",
-			"NeverFits: Needs 6 in one SpineLayer domain; the largest, s0, has capacity for 5, even when empty.",
+			"NeverFits: Needs 6 in one SpineLayer domain; the largest, s0, has capacity for 5, even when empty. Add nodes, use fewer " +
+				"members, or relax the constraint.",
 			func(c *testcluster.Cluster) {
 				c.EditGang("g", func(spec map[string]any) { spec["minMember"] = int64(5) })
 			},
@@ -125,8 +129,8 @@ func TestRecreatedMemberIsBoundToItsDomain(t *testing.T) {
 	}, "a", 3,
 		testcluster.A("", 1000, "8", ""), testcluster.A("", 1000, "8", "node-10"), testcluster.A("", 1000, "8", "node-11"))
 	c.Run()
-	const says = "a-1 and a-2 run in s2/b4, which has no room; the gang moves only as a whole: 1 place there would help, or recreating all " +
-		"its members."
+	const says = "a-1 and a-2 run in s2/b4, which has no room; the gang moves only as a whole: its other members must run in the same " +
+		"domain. Free capacity for 1 member in s2/b4, or delete all pods of the gang so that they start elsewhere."
 	c.Wait("Unschedulable: "+says, func() string { return saysGang(t, c, "a") })
 	c.Wait("", func() string {
 		for _, p := range c.Get("a-0").Status.Conditions {

@@ -24,22 +24,26 @@ func TestNeverWithinQuota(t *testing.T) {
 	}{
 		"its own max": {
 			"16", "96", 0,
-			"NeverFits: Quota a: requested 24 cpu, max 16 cpu, used 0 cpu. This never starts: raise max by 8 cpu, or use fewer or smaller pods.",
+			"NeverFits: Quota a: the gang requests 24 cpu; max is 16 cpu, and 0 cpu are used. The gang never starts: raise max by 8 cpu, or " +
+				"use fewer or smaller pods.",
 			func(c *testcluster.Cluster) { c.EditQuota("a", "24") },
 		},
 		"that of a parent": {
 			"96", "16", 0,
-			"NeverFits: Quota p: requested 24 cpu, max 16 cpu, used 0 cpu. This never starts: raise max by 8 cpu, or use fewer or smaller pods.",
+			"NeverFits: Quota p: the gang requests 24 cpu; max is 16 cpu, and 0 cpu are used. The gang never starts: raise max by 8 cpu, or " +
+				"use fewer or smaller pods.",
 			func(c *testcluster.Cluster) { c.EditQuota("p", "24") },
 		},
 		"that of a parent, while others have too much of its own": {
 			"32", "16", 2,
-			"NeverFits: Quota p: requested 24 cpu, max 16 cpu, used 16 cpu. This never starts: raise max by 24 cpu, or use fewer or smaller pods.",
+			"NeverFits: Quota p: the gang requests 24 cpu; max is 16 cpu, and 16 cpu are used. The gang never starts: raise max by 24 cpu, " +
+				"or use fewer or smaller pods.",
 			func(c *testcluster.Cluster) { c.EditQuota("a", "96"); c.EditQuota("p", "40") },
 		},
 		"until the gang is smaller": {
 			"16", "96", 0,
-			"NeverFits: Quota a: requested 24 cpu, max 16 cpu, used 0 cpu. This never starts: raise max by 8 cpu, or use fewer or smaller pods.",
+			"NeverFits: Quota a: the gang requests 24 cpu; max is 16 cpu, and 0 cpu are used. The gang never starts: raise max by 8 cpu, or " +
+				"use fewer or smaller pods.",
 			func(c *testcluster.Cluster) {
 				c.Remove("g-2")
 				c.EditGang("g", func(spec map[string]any) { spec["minMember"] = int64(2) })
@@ -47,7 +51,8 @@ func TestNeverWithinQuota(t *testing.T) {
 		},
 		"others only": {
 			"32", "96", 2,
-			"Unschedulable: Quota a: requested 24 cpu, max 32 cpu, used 16 cpu. Wait until 8 cpu of the quota are free, or raise max.",
+			"Unschedulable: Quota a: the gang requests 24 cpu; max is 32 cpu, and 16 cpu are used. Wait until 8 cpu more become free, or " +
+				"raise max.",
 			func(c *testcluster.Cluster) { c.Remove("runs-0") },
 		},
 	} {

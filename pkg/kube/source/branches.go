@@ -20,7 +20,7 @@ type branch struct {
 func (d *Declaration) readBranches(defaults Defaults) {
 	for _, b := range d.branches {
 		if d.ConstraintOrigin != "" && !d.ReadsLayers {
-			d.note(InvalidAnnotation, fmt.Sprintf("%s says something else than %s, which is used", b.where, d.ConstraintOrigin))
+			d.note(InvalidAnnotation, fmt.Sprintf("%s contradicts %s, which is used; remove one of them", b.where, d.ConstraintOrigin))
 			return
 		}
 		got := b.keys.read(func(key string) (string, bool) { return annotationValue(b.words, key) }, defaults.Layers)
@@ -39,6 +39,6 @@ func (d *Declaration) readBranches(defaults Defaults) {
 		own := convert.Own{Gangs: slices.Clone(b.gangs), Gather: got.gather}
 		sortRefs(own.Gangs)
 		d.Branches = append(d.Branches, own)
-		d.note(TopologyRule, "rule of a part of the group from "+b.where)
+		d.note(TopologyRule, "topology constraint of a part of the group from "+b.where)
 	}
 }

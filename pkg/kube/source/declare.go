@@ -167,7 +167,7 @@ func (d *Declaration) fromObject(g Gang) {
 	d.Created = pg.CreationTimestamp.Time
 	d.Min = max(1, int(pg.Spec.MinMember))
 	if pg.Spec.MinMember < 0 { // 0 is an absent value, which means the default, 1
-		d.note(InvalidAnnotation, fmt.Sprintf("spec.minMember: %d is invalid; supported values: an integer ≥ 1; 1 is used", pg.Spec.MinMember))
+		d.note(InvalidAnnotation, fmt.Sprintf("spec.minMember: %d is invalid; write an integer ≥ 1; 1 is used", pg.Spec.MinMember))
 	}
 	if t := pg.Spec.ScheduleTimeoutSeconds; t != nil && *t > 0 {
 		d.Wait = time.Duration(*t) * time.Second
@@ -191,7 +191,7 @@ func (d *Declaration) leaderWithOwner(g Gang) {
 	}
 	d.leads(size)
 	d.Follower = g.Owner.Follower
-	d.note(LeaderFirst, fmt.Sprintf("gang minMember is 1 because %s; the leader goes where all %d pods find room", why, size))
+	d.note(LeaderFirst, fmt.Sprintf("gang minMember is 1 because %s; the leader is placed where all %d pods fit", why, size))
 }
 
 // withFamily returns the object's More together with its owner and the owner's other gangs.
@@ -216,7 +216,7 @@ func unknownOwner(key OwnerKey, expected bool) string {
 		return fmt.Sprintf("%s, which the gang names, is not known", key)
 	}
 	return fmt.Sprintf(
-		"%s, which the gang names, is not known: none is read; is its API served, and is that permitted (manifests/rbac/sources)?", key)
+		"%s, which the gang names, is not known: none is read; is the API served, and may Muster read it (manifests/rbac/sources)?", key)
 }
 
 // fromPods reads the member that describes the gang. It returns false if there is none.
@@ -335,7 +335,7 @@ const MaxAhead = 10_000
 // leads makes the leader start first in a gang of so many members.
 func (d *Declaration) leads(size int) {
 	if size > MaxAhead {
-		d.setProblem(fmt.Errorf("the gang has %d members, which come after their leader; supported values: at most %d", size, MaxAhead))
+		d.setProblem(fmt.Errorf("the gang has %d members, which are created after their leader; use at most %d", size, MaxAhead))
 		return
 	}
 	d.Min, d.Total = 1, size
@@ -390,7 +390,7 @@ func (d *Declaration) read(defaults Defaults) {
 	if v, ok := d.Values[scheduling.AnnotationTotalNumber]; ok {
 		n, err := scheduling.ParseTotalNumber(v)
 		if err == nil && n < d.Min {
-			err = fmt.Errorf("%s: %q is invalid; supported values: at least min-available, %d", scheduling.AnnotationTotalNumber, v, d.Min)
+			err = fmt.Errorf("%s: %q is invalid; write at least min-available, %d", scheduling.AnnotationTotalNumber, v, d.Min)
 		}
 		d.noteDefault(err)
 	}
@@ -433,7 +433,7 @@ func (d *Declaration) readGather(defaults Defaults) {
 			continue // Contradictions reports each pod
 		}
 		if otherGot := other.format.read(other.origin.lookup, defaults.Layers); !SameGather(otherGot.gather, got.gather) {
-			d.note(InvalidAnnotation, fmt.Sprintf("%s says something else than %s, which is used", other.where(), d.ConstraintOrigin))
+			d.note(InvalidAnnotation, fmt.Sprintf("%s contradicts %s, which is used; remove one of them", other.where(), d.ConstraintOrigin))
 		}
 	}
 	if d.Gather = got.gather; d.Gather == nil {
@@ -480,12 +480,12 @@ func sortedRules(g *scheduling.GatherSpec) []scheduling.GatherRule {
 func (d *Declaration) Contradictions(g Gang, pod *v1.Pod) (out []string) {
 	if class := g.More.PriorityClass; g.Object != nil && class != "" && class != pod.Spec.PriorityClassName {
 		out = append(out,
-			fmt.Sprintf("spec.priorityClassName: %q of PodGroup %s has no effect: the pod's, %q, counts; supported values: the same on both",
+			fmt.Sprintf("spec.priorityClassName: %q of PodGroup %s has no effect: the pod has %q, which counts; use one PriorityClass in both",
 				class, g.Ref, pod.Spec.PriorityClassName))
 	}
 	if d.Priority != nil && pod.Spec.PriorityClassName != "" && *d.Priority != convert.Priority(pod) {
 		out = append(out,
-			fmt.Sprintf("spec.priorityClassName: %q has no effect: the priority of gang %s, %d, counts; supported values: the same on both",
+			fmt.Sprintf("spec.priorityClassName: %q of the pod has no effect: gang %s has priority %d, which counts; use one PriorityClass in both",
 				pod.Spec.PriorityClassName, g.Ref, *d.Priority))
 	}
 	return append(out, d.contradictingKeys(g, pod)...)
@@ -512,7 +512,7 @@ func (d *Declaration) contradictingKeys(g Gang, pod *v1.Pod) (out []string) {
 			v, found := podValue(pod, key)
 			if counts, _ := d.constraint.origin.lookup(key); found && v != counts {
 				out = append(out,
-					fmt.Sprintf("%s: %q is not what counts; supported values: the same on all members; %s is used", key, v, d.ConstraintOrigin))
+					fmt.Sprintf("%s: %q has no effect: %s is used; write the same on all members", key, v, d.ConstraintOrigin))
 			}
 		}
 	}
@@ -528,7 +528,7 @@ func (d *Declaration) contradictingKeys(g Gang, pod *v1.Pod) (out []string) {
 		}
 		v, found := podValue(pod, key)
 		if counts := d.Values[key]; found && v != counts {
-			out = append(out, fmt.Sprintf("%s: %q is not what %s says; supported values: the same on all members; %q is used", key, v, name, counts))
+			out = append(out, fmt.Sprintf("%s: %q has no effect: %s says %q, which is used; write the same on all members", key, v, name, counts))
 		}
 	}
 	return out

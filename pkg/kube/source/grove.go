@@ -65,7 +65,7 @@ func readPodGang(u *unstructured.Unstructured, out *Owned) error {
 	}
 	if spec.ReuseReservationRef != nil {
 		out.Notes = append(out.Notes,
-			Note{InvalidAnnotation, "spec.reuseReservationRef has no effect: places are not kept for a PodGang that comes after another one"})
+			Note{InvalidAnnotation, "spec.reuseReservationRef has no effect: no capacity is reserved for a PodGang that replaces another one"})
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func readPodGroups(spec *workloads.PodGangSpec, out *Owned) error {
 	out.Parts = map[string]Part{}
 	for i, g := range spec.PodGroups {
 		if _, twice := out.Parts[g.Name]; g.Name == "" || twice {
-			return fmt.Errorf("spec.podgroups[%d].name: %q is invalid; supported values: a name that no other podgroup has", i, g.Name)
+			return fmt.Errorf("spec.podgroups[%d].name: %q is invalid; write a name that no other podgroup has", i, g.Name)
 		}
 		out.Parts[g.Name] = Part{
 			Jobs: 1, Size: int(g.MinReplicas), Listed: len(g.PodReferences), Values: packWords(g.TopologyConstraint, FieldPackPartRequired,
@@ -87,7 +87,7 @@ func readPodGroups(spec *workloads.PodGangSpec, out *Owned) error {
 		at := fmt.Sprintf("spec.topologyConstraintGroupConfigs[%d]", i)
 		for _, name := range c.PodGroupNames {
 			if _, known := out.Parts[name]; !known {
-				return fmt.Errorf("%s.podGroupNames: %q is no podgroup; supported values: one of %v", at, name, slices.Sorted(maps.Keys(out.Parts)))
+				return fmt.Errorf("%s.podGroupNames: %q is no podgroup; supported values: %v", at, name, slices.Sorted(maps.Keys(out.Parts)))
 			}
 		}
 		if words := packWords(c.TopologyConstraint, fieldPackRequired, fieldPackPreferred); len(words) > 0 && len(c.PodGroupNames) > 0 {
@@ -136,10 +136,10 @@ func fillPodGang(d *Declaration, g Gang) {
 	d.Notes = append(d.Notes, g.Owner.Notes...)
 	switch {
 	case part == "":
-		d.setProblem(fmt.Errorf("label %s is missing on %s/%s; supported values: a podgroup of %s",
+		d.setProblem(fmt.Errorf("label %s is missing on %s/%s; write the name of a podgroup of %s",
 			workloads.LabelPodClique, pod.Namespace, pod.Name, g.Owner.Key))
 	case !known:
-		d.setProblem(fmt.Errorf("%s: %q on %s/%s names no podgroup of %s; supported values: one of %v",
+		d.setProblem(fmt.Errorf("%s: %q on %s/%s names no podgroup of %s; supported values: %v",
 			workloads.LabelPodClique, part, pod.Namespace, pod.Name, g.Owner.Key, slices.Sorted(maps.Keys(g.Owner.Parts))))
 	}
 	d.Min = max(1, clique.Size)

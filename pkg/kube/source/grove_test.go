@@ -116,10 +116,10 @@ func TestPodGangs(t *testing.T) {
 
 	require.Equal(t, "problem: PodGang default/demo-0, which its members name, is not known", drawn(groveDeclared(t, nil, "w")))
 	require.Equal(t,
-		`problem: grove.io/podclique: "x" on default/demo-0-x-x names no podgroup of PodGang default/demo-0; supported values: one of [a b]`,
+		`problem: grove.io/podclique: "x" on default/demo-0-x-x names no podgroup of PodGang default/demo-0; supported values: [a b]`,
 		drawn(groveDeclared(t, podGang(t, groups("a 1", "b 1")), "x")))
 	require.Equal(t,
-		`problem: label grove.io/podclique is missing on default/demo-0--x; supported values: a podgroup of PodGang default/demo-0`,
+		`problem: label grove.io/podclique is missing on default/demo-0--x; write the name of a podgroup of PodGang default/demo-0`,
 		drawn(groveDeclared(t, podGang(t, groups("a 1", "b 1")), "")), "S004-04")
 	require.Contains(t, drawn(groveDeclared(t, podGang(t, ""), "a")), "names no podgroup")
 	require.True(t, source.Foreign(sourceOwner(t, "PodGang").Resource), "it need not be served")
@@ -212,11 +212,11 @@ func TestBadPodGangs(t *testing.T) {
 		"a podgroup is a text": {"podgroups: [a]", `spec.podgroups[0]: "a" is invalid; supported values: an object`},
 		"a podgroup without a name": {
 			"podgroups: [{name: a}, {minReplicas: 1}]",
-			`spec.podgroups[1].name: "" is invalid; supported values: a name that no other podgroup has`,
+			`spec.podgroups[1].name: "" is invalid; write a name that no other podgroup has`,
 		},
 		"a name twice": {
 			groups("a 1", "a 2"),
-			`spec.podgroups[1].name: "a" is invalid; supported values: a name that no other podgroup has`,
+			`spec.podgroups[1].name: "a" is invalid; write a name that no other podgroup has`,
 		},
 		"less than nothing":   {groups("a -1"), "spec.podgroups[0].minReplicas: -1 is invalid; supported values: an integer ≥ 0"},
 		"a word for a number": {groups("a many"), `spec.podgroups[0].minReplicas: "many" is invalid; supported values: an integer ≥ 0`},
@@ -228,7 +228,7 @@ func TestBadPodGangs(t *testing.T) {
 		"S004-07 an unknown key": {
 			"topologyConstraint: {packConstraint: {required: topology.kubernetes.io/zone}}, " + groups("a 1"),
 			`spec.topologyConstraint.packConstraint.required: "topology.kubernetes.io/zone" is no label key of a layer; ` +
-				`supported values: a label key of ClusterNetworkTopology default: ` +
+				`supported values: the label keys of ClusterNetworkTopology default: ` +
 				`[topology.kubernetes.io/block topology.example.com/zone topology.kubernetes.io/rack kubernetes.io/hostname]`,
 		},
 		"a constraint that is a text": {
@@ -245,7 +245,7 @@ func TestBadPodGangs(t *testing.T) {
 		},
 		"a config of an unknown podgroup": {
 			groups("a 1") + config("[x]"),
-			`spec.topologyConstraintGroupConfigs[0].podGroupNames: "x" is no podgroup; supported values: one of [a]`,
+			`spec.topologyConstraintGroupConfigs[0].podGroupNames: "x" is no podgroup; supported values: [a]`,
 		},
 		"names that are a text": {groups("a 1") + config("a"), `spec.topologyConstraintGroupConfigs[0].podGroupNames: .spec`},
 		"one that requires no layer": {

@@ -64,7 +64,7 @@ func KeysWithoutGang(pod *v1.Pod) string {
 	if len(keys) == 0 || !GangOf(pod).IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("%s: no effect, since the pod names no gang; supported values: with "+
+	return fmt.Sprintf("%s has no effect, because the pod names no gang; add "+
 		"label %s, annotation %s, or the label %s of a Job's pods",
 		strings.Join(keys, ", "), scheduling.LabelPodGroup, scheduling.AnnotationGangName, v1JobName)
 }
@@ -96,13 +96,13 @@ func (d *Declaration) noteIgnoredKeys() {
 	for _, s := range d.origins {
 		if _, found := s.lookup(annotationKueueTogether); found {
 			d.note(InvalidAnnotation,
-				fmt.Sprintf("%s annotation %s has no effect; supported values: %s with scope %s on the object that owns both pod sets",
+				fmt.Sprintf("%s annotation %s has no effect; use %s with scope %s on the object that owns both pod sets",
 					s.name, annotationKueueTogether, scheduling.AnnotationTopologySpec, scheduling.ScopeGangGroup))
 		}
 		_, sized := s.lookup(AnnotationKueueSliceSize)
 		if _, sliced := s.lookup(AnnotationKueueSlice); sized && !sliced {
 			d.note(InvalidAnnotation,
-				fmt.Sprintf("%s annotation %s has no effect without %s", s.name, AnnotationKueueSliceSize, AnnotationKueueSlice))
+				fmt.Sprintf("%s annotation %s has no effect without %s; add that annotation", s.name, AnnotationKueueSliceSize, AnnotationKueueSlice))
 		}
 	}
 }

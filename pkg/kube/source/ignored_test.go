@@ -59,22 +59,22 @@ func TestNameless(t *testing.T) {
 		"others' words": {words{"app", "web"}, words{"team", "x"}, ""},
 		"a gang":        {words{scheduling.LabelPodGroup, "a"}, least, ""},
 		"a Job's pod":   {words{"batch.kubernetes.io/job-name", "j"}, spec, ""},
-		"a minimum":     {nil, least, scheduling.AnnotationMinAvailable + ": no effect"},
-		"a rule":        {words{"app", "web"}, spec, scheduling.AnnotationTopologySpec + ": no effect"},
+		"a minimum":     {nil, least, scheduling.AnnotationMinAvailable + " has no effect"},
+		"a rule":        {words{"app", "web"}, spec, scheduling.AnnotationTopologySpec + " has no effect"},
 		"both": {
 			nil, append(least, spec...),
-			scheduling.AnnotationTopologySpec + ", " + scheduling.AnnotationMinAvailable + ": no effect",
+			scheduling.AnnotationTopologySpec + ", " + scheduling.AnnotationMinAvailable + " has no effect",
 		},
 		"a rank without a gang": {nil, words{scheduling.AnnotationTopologyIndex, "1"}, ""},
-		"a rule of Kueue":       {nil, words{source.AnnotationKueueRequired, "x"}, source.AnnotationKueueRequired + ": no effect"},
-		"a rule of Volcano":     {nil, words{source.AnnotationVolcanoTier, "1"}, source.AnnotationVolcanoTier + ": no effect"},
-		"a group of Kueue":      {words{"kueue.x-k8s.io/pod-group-name", "g"}, nil, "kueue.x-k8s.io/pod-group-name: no effect"},
-		"another word of ours":  {nil, words{scheduling.AnnotationMode, "Strict"}, scheduling.AnnotationMode + ": no effect"},
-		"a clique alone":        {words{"grove.io/podclique", "a"}, nil, "grove.io/podclique: no effect"},
+		"a rule of Kueue":       {nil, words{source.AnnotationKueueRequired, "x"}, source.AnnotationKueueRequired + " has no effect"},
+		"a rule of Volcano":     {nil, words{source.AnnotationVolcanoTier, "1"}, source.AnnotationVolcanoTier + " has no effect"},
+		"a group of Kueue":      {words{"kueue.x-k8s.io/pod-group-name", "g"}, nil, "kueue.x-k8s.io/pod-group-name has no effect"},
+		"another word of ours":  {nil, words{scheduling.AnnotationMode, "Strict"}, scheduling.AnnotationMode + " has no effect"},
+		"a clique alone":        {words{"grove.io/podclique", "a"}, nil, "grove.io/podclique has no effect"},
 		"a Job's other word": {
 			words{"batch.kubernetes.io/job-name", "j"},
 			words{scheduling.AnnotationMode, "Strict"},
-			scheduling.AnnotationMode + ": no effect",
+			scheduling.AnnotationMode + " has no effect",
 		},
 		"a Job of Kueue": {words{"batch.kubernetes.io/job-name", "j"}, words{source.AnnotationKueueSlice, "x"}, ""},
 	} {
@@ -134,7 +134,7 @@ func TestImpliedElsewhere(t *testing.T) {
 	d, ok := source.Declare(g, source.Defaults{})
 	require.True(t, ok)
 	require.Equal(t,
-		`problem: gang default/js.w of the group has no members: pods that JobSet default/js means for it name another one (label a: "b"), `+
+		`problem: gang default/js.w of the group has no members: its pods from JobSet default/js name another gang (label a: "b"), `+
 			`TwoGangs`, drawn(d))
 }
 
@@ -158,7 +158,7 @@ func TestWordsOnAJob(t *testing.T) {
 		},
 	} {
 		if c.want != "" {
-			c.want += ": no effect in a Job's own metadata, since its pods have none; did you mean spec.template.metadata.annotations?"
+			c.want += " has no effect in a Job's own metadata; write it in spec.template.metadata.annotations"
 		}
 		require.Equal(t, c.want, owned(t, object(t, c.object)).Ineffective, name)
 	}
@@ -167,5 +167,5 @@ func TestWordsOnAJob(t *testing.T) {
 			"{kind: JobSet, metadata: {namespace: ns, name: a}, spec: {replicatedJobs: "+
 				"[{name: w, template: {metadata: {annotations: {"+source.AnnotationKueueRequired+": x}}}}]}}"))
 	require.Contains(t, set.Notes[0].Message,
-		"spec.replicatedJobs[0].template.metadata.annotations: "+source.AnnotationKueueRequired+": no effect")
+		"spec.replicatedJobs[0].template.metadata.annotations: "+source.AnnotationKueueRequired+" has no effect")
 }

@@ -99,8 +99,8 @@ func OtherGangs(pod *v1.Pod) string {
 	if len(rivals) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: not the gang that %s names; supported values: one gang a pod; %s is used",
-		strings.Join(rivals, ", "), effective, effective)
+	return fmt.Sprintf("the pod names two gangs: %s has no effect, because %s is used; remove one of them",
+		strings.Join(rivals, ", "), effective)
 }
 
 // Implied returns the gang that a controller makes a pod for, and the name on the pod that takes precedence. The zero Ref if no

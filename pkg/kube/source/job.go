@@ -57,7 +57,7 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	if keys := gangKeysIn(out.Values); len(keys) > 0 && !isGang(template.Metadata.Annotations) {
 		out.Scheduler = cmp.Or(template.Spec.SchedulerName, v1.DefaultSchedulerName)
 		out.Ineffective = fmt.Sprintf(
-			"%s: no effect in a Job's own metadata, since its pods have none; did you mean spec.template.metadata.annotations?",
+			"%s has no effect in a Job's own metadata; write it in spec.template.metadata.annotations",
 			strings.Join(keys, ", "))
 	}
 	return err
@@ -114,11 +114,11 @@ func fillJob(d *Declaration, g Gang) {
 	}
 	n, err := scheduling.ParseMinAvailable(value)
 	if err == nil && n > g.Owner.Size {
-		err = fmt.Errorf("%s: %d is invalid; supported values: at most %d, the pods of %s that run at a time",
+		err = fmt.Errorf("%s: %d is invalid; write at most %d, the pods of %s that run at a time",
 			scheduling.AnnotationMinAvailable, n, g.Owner.Size, g.Owner.Key)
 		// The parallelism of a running gang was lowered: the gang continues with fewer.
 		if d.DependsOnMembers = true; g.hasStarted() {
-			d.note(InvalidAnnotation, fmt.Sprintf("%s; %d is used, since some of them run", err, d.Min))
+			d.note(InvalidAnnotation, fmt.Sprintf("%s; %d is used, because some pods run", err, d.Min))
 			return
 		}
 	}

@@ -82,7 +82,7 @@ func readJobSet(u *unstructured.Unstructured, out *Owned) error {
 		if len(keys) > 0 {
 			at := fmt.Sprintf("spec.replicatedJobs[%d].template", i)
 			out.Notes = append(out.Notes, Note{InvalidAnnotation, fmt.Sprintf(
-				"%s.metadata.annotations: %s: no effect; supported values: in %[1]s.spec.template.metadata.annotations, or on the JobSet", at,
+				"%s.metadata.annotations: %s has no effect; write it in %[1]s.spec.template.metadata.annotations, or on the JobSet", at,
 				strings.Join(keys, ", "))})
 		}
 	}
@@ -132,7 +132,7 @@ func fillJobSet(d *Declaration, g Gang) {
 			d.leads(size)
 			d.note(LeaderFirst,
 				fmt.Sprintf("gang minMember is 1 because followers are created only after the leader of their Job is scheduled (%s: %s); "+
-					"the leader goes where all %d pods find room",
+					"the leader is placed where all %d pods fit",
 					workloads.JobSetExclusive, topology, size))
 		}
 		return
@@ -172,8 +172,8 @@ func (d *Declaration) waitForRedirected(g Gang) {
 			continue
 		}
 		if named := g.Pointer(ref); named != "" {
-			why := fmt.Sprintf("gang %s of the group has no members: pods that %s means for it name another one (%s)", ref, g.Owner.Key, named)
-			d.note(TwoGangs, why+"; supported values: no such name, or one for the pods of all ReplicatedJobs that start together")
+			why := fmt.Sprintf("gang %s of the group has no members: its pods from %s name another gang (%s)", ref, g.Owner.Key, named)
+			d.note(TwoGangs, why+"; remove that name, or write it on the pods of all ReplicatedJobs that start together")
 			d.setWaiting(why)
 		}
 	}

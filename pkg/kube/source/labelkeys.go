@@ -108,6 +108,6 @@ func layerOf(label string, layers []convert.Layer) (string, error) {
 	case layers == nil:
 		return "", fmt.Errorf("%q needs ClusterNetworkTopology %s, which does not exist", label, scheduling.TopologyName)
 	}
-	return "", fmt.Errorf("%q is no label key of a layer; supported values: a label key of ClusterNetworkTopology %s: %v",
+	return "", fmt.Errorf("%q is no label key of a layer; supported values: the label keys of ClusterNetworkTopology %s: %v",
 		label, scheduling.TopologyName, legal)
 }

@@ -31,7 +31,7 @@ func TestLabelKeys(t *testing.T) {
 		"a layer that is gone": {
 			required, blockKey, renamed, true,
 			"problem: " + required + `: "` + blockKey +
-				`" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [hall ` + spineKey +
+				`" is no label key of a layer; supported values: the label keys of ClusterNetworkTopology default: [hall ` + spineKey +
 				" kubernetes.io/hostname]",
 		},
 		"no topology": {
@@ -43,7 +43,7 @@ func TestLabelKeys(t *testing.T) {
 			[]convert.Layer{},
 			true,
 			"problem: " + required + `: "` + blockKey +
-				`" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: []`,
+				`" is no label key of a layer; supported values: the label keys of ClusterNetworkTopology default: []`,
 		},
 		"preferred, no topology":   {preferred, blockKey, nil, true, source.InvalidAnnotation},
 		"preferred, gone":          {preferred, blockKey, renamed, true, source.InvalidAnnotation},
@@ -51,7 +51,7 @@ func TestLabelKeys(t *testing.T) {
 		"not even a layer's name": {
 			required, "SpineLayer", topo12, true,
 			"problem: " + required +
-				`: "SpineLayer" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " +
+				`: "SpineLayer" is no label key of a layer; supported values: the label keys of ClusterNetworkTopology default: [` + spineKey + " " +
 				blockKey + "]",
 		},
 	} {

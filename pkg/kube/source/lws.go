@@ -117,15 +117,15 @@ func fillLeaderWorkerSet(d *Declaration, g Gang) {
 		d.Values[lws.SizeAnnotationKey] = written // all members have it
 		if g.Owner != nil && g.Owner.Size > 0 && g.Owner.Size != size {
 			d.note(InvalidAnnotation,
-				fmt.Sprintf("%s: %q on %s/%s is not the size of %s, %d; %d is used, since the group may be of another revision",
+				fmt.Sprintf("%s: %q on %s/%s is not the size of %s, %d; %d is used, because the group may be of another revision",
 					lws.SizeAnnotationKey, written, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size, size))
 		}
 	case g.Owner != nil && g.Owner.Size > 0:
-		d.note(InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is invalid; supported values: an integer ≥ 1; the size of %s, %d, is used",
+		d.note(InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is invalid; write an integer ≥ 1; the size of %s, %d, is used",
 			lws.SizeAnnotationKey, written, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size))
 		size = g.Owner.Size
 	default:
-		d.setProblem(fmt.Errorf("%s: %q on %s/%s is invalid; supported values: an integer ≥ 1", lws.SizeAnnotationKey,
+		d.setProblem(fmt.Errorf("%s: %q on %s/%s is invalid; write an integer ≥ 1", lws.SizeAnnotationKey,
 			written, pod.Namespace, pod.Name))
 		size = 1
 	}
@@ -142,6 +142,6 @@ func fillLeaderWorkerSet(d *Declaration, g Gang) {
 		if g.Owner != nil {
 			d.Follower = g.Owner.Follower
 		}
-		d.note(LeaderFirst, fmt.Sprintf("gang minMember is 1 because %s; the leader goes where all %d pods find room", why, size))
+		d.note(LeaderFirst, fmt.Sprintf("gang minMember is 1 because %s; the leader is placed where all %d pods fit", why, size))
 	}
 }

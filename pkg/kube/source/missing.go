@@ -16,11 +16,11 @@ func (d *Declaration) withoutOwner(g Gang, s *Source, pod *v1.Pod) {
 	why := fmt.Sprintf("%s %s/%s, which its members name, ", s.Owner.Kind, pod.Namespace, s.OwnerName(pod))
 	switch {
 	case g.Denied[s.Owner.Resource]:
-		why += "may not be read: apply manifests/" + s.Owner.Role
+		why += "may not be read by Muster: apply manifests/" + s.Owner.Role
 	case g.Expected:
 		why += "is not known"
 	default:
-		why += "is not known: none is read; is that permitted (manifests/" + s.Owner.Role + ")?"
+		why += "is not known: none is read; is reading permitted (manifests/" + s.Owner.Role + ")?"
 	}
 	d.setWaiting(why)
 	d.Min = max(1, g.running())
@@ -32,7 +32,7 @@ func (d *Declaration) withoutOwner(g Gang, s *Source, pod *v1.Pod) {
 func (d *Declaration) noteUnreadable(g Gang, owner OwnerKey) {
 	kind := kindOf(owner.Kind)
 	if g.Owner == nil && kind != nil && g.Denied[kind.Resource] {
-		d.note(OwnerNotRead, fmt.Sprintf("%s may not be read, and what it says of its gang is not heard: apply manifests/%s", owner, kind.Role))
+		d.note(OwnerNotRead, fmt.Sprintf("Muster may not read %s, and ignores its constraints for the gang: apply manifests/%s", owner, kind.Role))
 	}
 }
 
@@ -41,7 +41,7 @@ func unreadable(g Gang, s *Source, d *Declaration) (*Declaration, bool) {
 	if s == nil || s.Object == nil || !g.Denied[s.Object.Resource] || len(g.Pods) == 0 {
 		return nil, false
 	}
-	d.setWaiting(fmt.Sprintf("%s %s may not be read: %s", s.Object.Kind, g.Ref, Permit(s.Object.Resource)))
+	d.setWaiting(fmt.Sprintf("Muster may not read %s %s: %s", s.Object.Kind, g.Ref, Permit(s.Object.Resource)))
 	d.Min = max(1, g.running())
 	d.Counted = true
 	d.DependsOnMembers = true

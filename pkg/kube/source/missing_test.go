@@ -89,12 +89,12 @@ func TestMissing(t *testing.T) {
 	}{
 		"a JobSet that is not read": {
 			gangOf(worker("0")),
-			"problem: JobSet default/js, which its members name, is not known: none is read; " +
-				"is that permitted (manifests/rbac/sources/jobset.yaml)?", 1,
+			"problem: JobSet default/js, which its members name, is not known: none is read; is reading permitted " +
+				"(manifests/rbac/sources/jobset.yaml)?", 1,
 		},
 		"one that may not be read": {
 			deny(gangOf(worker("0"))),
-			"problem: JobSet default/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", 1,
+			"problem: JobSet default/js, which its members name, may not be read by Muster: apply manifests/rbac/sources/jobset.yaml", 1,
 		},
 		"one that does not exist": {
 			expected(gangOf(worker("0"))), "problem: JobSet default/js, which its members name, is not known",
@@ -116,11 +116,11 @@ func TestMissing(t *testing.T) {
 		"a set that is not read":     {gangOf(set()), "", 2},
 		"Volcano's may not be read": {
 			deny(gangOf(vj("v"))),
-			"problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 1,
+			"problem: Muster may not read PodGroup ns/vj: apply manifests/rbac/sources/volcano.yaml", 1,
 		},
 		"running members count there, too": {
 			deny(gangOf(on("n", vj("v")), on("n", vj("w")), vj("x"))),
-			"problem: PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", 2,
+			"problem: Muster may not read PodGroup ns/vj: apply manifests/rbac/sources/volcano.yaml", 2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

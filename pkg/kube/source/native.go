@@ -110,7 +110,8 @@ type policy struct {
 // least returns the minimum of a gang, which a CompositePodGroup has in another field; 0 if there is none.
 func (p *policy) least(at string, composite bool) (int, error) {
 	if (p.Basic != nil) == (p.Gang != nil) {
-		return 0, fmt.Errorf("%s: supported values: one of basic and gang", at)
+		which := map[bool]string{true: "both are", false: "neither is"}[p.Gang != nil]
+		return 0, fmt.Errorf("%s: %s set; set exactly one of basic and gang", at, which)
 	}
 	if p.Gang == nil {
 		return 0, nil
@@ -120,7 +121,7 @@ func (p *policy) least(at string, composite bool) (int, error) {
 		name, n = "minGroupCount", p.Gang.MinGroupCount
 	}
 	if n == nil {
-		return 0, fmt.Errorf("%s.gang.%s: nothing is invalid; supported values: an integer ≥ 1", at, name)
+		return 0, fmt.Errorf("%s.gang.%s is missing; write an integer ≥ 1", at, name)
 	}
 	return int(*n), nil
 }
@@ -178,11 +179,11 @@ func (s *groupSpec) topologyKey() (string, error) {
 	case len(all) == 0:
 		return "", nil
 	case len(all) > 1:
-		return "", fmt.Errorf("spec.schedulingConstraints.topology: %d constraints; supported values: at most 1", len(all))
+		return "", fmt.Errorf("spec.schedulingConstraints.topology: %d constraints are listed; keep at most 1", len(all))
 	}
 	key, _ := all[0].Key.(string)
 	if key == "" {
-		return "", fmt.Errorf("%s: %s is invalid; supported values: a label key of nodes", FieldTopologyKey, workloads.Quoted(all[0].Key))
+		return "", fmt.Errorf("%s: %s is invalid; write a label key of nodes", FieldTopologyKey, workloads.Quoted(all[0].Key))
 	}
 	return key, nil
 }
@@ -202,7 +203,7 @@ func (s *groupSpec) wholeOnly() (bool, error) {
 			return m == "PodGroup", nil
 		}
 	}
-	return false, fmt.Errorf("spec.disruptionMode: %s is invalid; supported values: one of single and all", workloads.Quoted(s.DisruptionMode))
+	return false, fmt.Errorf("spec.disruptionMode: %s is invalid; set exactly one of single and all", workloads.Quoted(s.DisruptionMode))
 }
 
 // claims returns an error if a claim is made from a template for the group: plugin DynamicResources rejects claims that pods do
@@ -210,9 +211,9 @@ func (s *groupSpec) wholeOnly() (bool, error) {
 func (s *groupSpec) claims() error {
 	for i, c := range s.ResourceClaims {
 		if c.Template != nil {
-			return fmt.Errorf("spec.resourceClaims[%d].resourceClaimTemplateName: %q: pods that share claim %q do not start: "+
-				"the scheduler's feature gate DRAWorkloadResourceClaims needs GenericWorkload, which must be off beside Muster; "+
-				"create a ResourceClaim and name it here and in the pods (resourceClaimName)", i, *c.Template, c.Name)
+			return fmt.Errorf("spec.resourceClaims[%d].resourceClaimTemplateName: %q: create a ResourceClaim, and name it here and in the pods "+
+				"(resourceClaimName). Pods cannot share claim %q from a template: "+
+				"feature gate DRAWorkloadResourceClaims needs GenericWorkload, which must be off in a scheduler with Muster", i, *c.Template, c.Name)
 		}
 	}
 	return nil

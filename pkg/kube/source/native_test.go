@@ -103,15 +103,15 @@ func TestNative(t *testing.T) {
 func TestBadNative(t *testing.T) {
 	const key = "spec.schedulingConstraints.topology[0].key: "
 	for name, c := range map[string]struct{ spec, want string }{
-		"no policy": {"", "spec.schedulingPolicy: supported values: one of basic and gang"},
+		"no policy": {"", "spec.schedulingPolicy: neither is set; set exactly one of basic and gang"},
 		"a text":    {"schedulingPolicy: gang", `spec.schedulingPolicy: "gang" is invalid; supported values: an object`},
 		"both policies": {
-			"schedulingPolicy: {basic: {}, gang: {minCount: 2}}", "spec.schedulingPolicy: supported values: one of basic and gang",
+			"schedulingPolicy: {basic: {}, gang: {minCount: 2}}", "spec.schedulingPolicy: both are set; set exactly one of basic and gang",
 		},
-		"an unknown policy": {"schedulingPolicy: {other: {}}", "spec.schedulingPolicy: supported values: one of basic and gang"},
+		"an unknown policy": {"schedulingPolicy: {other: {}}", "spec.schedulingPolicy: neither is set; set exactly one of basic and gang"},
 		"no minimum": {
 			"schedulingPolicy: {gang: {}}",
-			"spec.schedulingPolicy.gang.minCount: nothing is invalid; supported values: an integer ≥ 1",
+			"spec.schedulingPolicy.gang.minCount is missing; write an integer ≥ 1",
 		},
 		"zero members":      {atLeast("0"), "spec.schedulingPolicy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1"},
 		"a negative number": {atLeast("-1"), "spec.schedulingPolicy.gang.minCount: -1 is invalid; supported values: an integer ≥ 1"},
@@ -122,17 +122,17 @@ func TestBadNative(t *testing.T) {
 		},
 		"an unknown key": {
 			atLeast("2") + in("rack"),
-			key + `"rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " +
+			key + `"rack" is no label key of a layer; supported values: the label keys of ClusterNetworkTopology default: [` + spineKey + " " +
 				blockKey + "]",
 		},
-		"an empty key": {atLeast("2") + in(`""`), key + `"" is invalid; supported values: a label key of nodes`},
+		"an empty key": {atLeast("2") + in(`""`), key + `"" is invalid; write a label key of nodes`},
 		"no key": {
 			atLeast("2") + ", schedulingConstraints: {topology: [{}]}",
-			key + `nothing is invalid; supported values: a label key of nodes`,
+			key + `nothing is invalid; write a label key of nodes`,
 		},
 		"two keys": {
 			atLeast("2") + ", schedulingConstraints: {topology: [{key: a}, {key: b}]}",
-			"spec.schedulingConstraints.topology: 2 constraints; supported values: at most 1",
+			"spec.schedulingConstraints.topology: 2 constraints are listed; keep at most 1",
 		},
 		"a key that is no list": {
 			atLeast("2") + ", schedulingConstraints: {topology: rack}",
@@ -144,15 +144,15 @@ func TestBadNative(t *testing.T) {
 		},
 		"an unknown mode": {
 			atLeast("2") + ", disruptionMode: {some: {}}",
-			`spec.disruptionMode: {"some":{}} is invalid; supported values: one of single and all`,
+			`spec.disruptionMode: {"some":{}} is invalid; set exactly one of single and all`,
 		},
 		"both modes": {
 			atLeast("2") + ", disruptionMode: {single: {}, all: {}}",
-			`spec.disruptionMode: {"all":{},"single":{}} is invalid; supported values: one of single and all`,
+			`spec.disruptionMode: {"all":{},"single":{}} is invalid; set exactly one of single and all`,
 		},
 		"an unknown word of it": {
 			atLeast("2") + ", disruptionMode: Gang",
-			`spec.disruptionMode: "Gang" is invalid; supported values: one of single and all`,
+			`spec.disruptionMode: "Gang" is invalid; set exactly one of single and all`,
 		},
 		"a parent with a number": {
 			atLeast("2") + ", parentCompositePodGroupName: 7",
@@ -213,7 +213,7 @@ func TestNativeTrees(t *testing.T) {
 		"unlike, on their own": {basic, []string{atLeast("2") + in(blockKey), atLeast("3")}, "", "must BlockLayer PodGroup", ""},
 		"together, on their own": {
 			basic + in(spineKey), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, and " +
+			"CompositePodGroup ns/all: spec.schedulingConstraints.topology does not work with schedulingPolicy.basic; use gang, with " +
 				"minGroupCount from 1 to the number of its PodGroups, 2",
 		},
 		"any of them": {all("1"), two, "a b", "", ""},
@@ -228,7 +228,7 @@ func TestNativeTrees(t *testing.T) {
 		},
 		"a circle": {
 			all("2") + ", parentCompositePodGroupName: all", two, "", "*",
-			`CompositePodGroup ns/all: spec.parentCompositePodGroupName: "all" is invalid here; supported values: one that is not below it`,
+			`CompositePodGroup ns/all: spec.parentCompositePodGroupName: "all" is below this group; name one above it, or none`,
 		},
 		"none of them": {
 			all("0"), two, "", "*",
@@ -245,11 +245,11 @@ func TestNativeTrees(t *testing.T) {
 		},
 		"a bad key": {
 			all("2") + in("7"), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingConstraints.topology[0].key: 7 is invalid; supported values: a label key of nodes",
+			"CompositePodGroup ns/all: spec.schedulingConstraints.topology[0].key: 7 is invalid; write a label key of nodes",
 		},
 		"a bad mode": {
 			all("2") + ", disruptionMode: 7", two, "", "*",
-			"CompositePodGroup ns/all: spec.disruptionMode: 7 is invalid; supported values: one of single and all",
+			"CompositePodGroup ns/all: spec.disruptionMode: 7 is invalid; set exactly one of single and all",
 		},
 		"a bad parent": {
 			all("2") + ", parentCompositePodGroupName: []", two, "", "*",
@@ -258,7 +258,7 @@ func TestNativeTrees(t *testing.T) {
 		"an unknown key": {
 			all("2") + in("rack"), two, "a b", "",
 			`spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; ` +
-				`supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+				`supported values: the label keys of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
 		},
 		"its own comes first": {
 			basic,
@@ -295,7 +295,7 @@ func TestNativeTrees(t *testing.T) {
 	require.Equal(t, gang.Obstacle{By: gang.Missing, Words: "CompositePodGroup ns/all, which the gang names, is not known"},
 		nativeDeclared(t, lost).Problem)
 	lost.Expected = false
-	require.Contains(t, nativeDeclared(t, lost).Problem.Words, "is that permitted")
+	require.Contains(t, nativeDeclared(t, lost).Problem.Words, "may Muster read it")
 	bad := nativeGang(t, "a", atLeast("0")+", parentCompositePodGroupName: all")
 	require.Contains(t, nativeDeclared(t, bad).Problem.Words, "minCount: 0 is invalid", "what is wrong comes before what is missing")
 	require.True(t, source.IsFamily("CompositePodGroup"))
@@ -373,7 +373,7 @@ func TestDeepTrees(t *testing.T) {
 		"basic inside": {
 			[]string{"root: " + needs("1", ""), "p: " + basic + below("root"), "p/a: ", "p/b: "},
 			"a", "", "",
-			"CompositePodGroup ns/p: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, with minGroupCount " +
+			"CompositePodGroup ns/p: spec.schedulingPolicy.basic has no effect below another CompositePodGroup; use gang, with minGroupCount " +
 				"from 1 to the number of its children, 2",
 		},
 		"four levels": {
@@ -386,8 +386,8 @@ func TestDeepTrees(t *testing.T) {
 				"r/a: ",
 			},
 			"a", "", "",
-			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; ` +
-				`supported values: none, since a tree has at most 4 levels`,
+			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" makes the tree too deep; ` +
+				`remove it: a tree has at most 4 levels`,
 		},
 		"five, elsewhere": {
 			[]string{
@@ -395,12 +395,12 @@ func TestDeepTrees(t *testing.T) {
 				"r/a: ", "root/b: ",
 			},
 			"b", "", "",
-			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; ` +
-				`supported values: none, since a tree has at most 4 levels`,
+			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" makes the tree too deep; ` +
+				`remove it: a tree has at most 4 levels`,
 		},
 		"a circle of two": {
 			[]string{"p: " + needs("1", below("q")), "q: " + needs("1", below("p")), "q/a: "},
-			"a", "", "", `CompositePodGroup ns/q: spec.parentCompositePodGroupName: "p" is invalid here; supported values: one that is not below it`,
+			"a", "", "", `CompositePodGroup ns/q: spec.parentCompositePodGroupName: "p" is below this group; name one above it, or none`,
 		},
 		"something is wrong elsewhere": {
 			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "d: " + needs("-1", below("root")), "p/a: ", "d/c: "},
@@ -410,7 +410,7 @@ func TestDeepTrees(t *testing.T) {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", in("rack")+below("root")), "p/a: "},
 			"a", "", "",
 			`CompositePodGroup ns/p: spec.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; ` +
-				`supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+				`supported values: the label keys of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -489,8 +489,8 @@ func TestNativeWins(t *testing.T) {
 	p.Annotations = map[string]string{scheduling.AnnotationMinAvailable: "2"}
 	require.Equal(t, "podgroup-native", source.GangOf(p).Source)
 	require.Equal(t,
-		`label pod-group.scheduling.sigs.k8s.io: "b": not the gang that field spec.schedulingGroup.podGroupName: "a" names; `+
-			`supported values: one gang a pod; field spec.schedulingGroup.podGroupName: "a" is used`, source.OtherGangs(p))
+		`the pod names two gangs: label pod-group.scheduling.sigs.k8s.io: "b" has no effect, because `+
+			`field spec.schedulingGroup.podGroupName: "a" is used; remove one of them`, source.OtherGangs(p))
 	delete(p.Labels, scheduling.LabelPodGroup)
 	require.Empty(t, source.OtherGangs(p), "what the Job implies is no second name")
 	require.False(t, source.Describes(p))

@@ -40,14 +40,14 @@ func TestLeaderWorkerSets(t *testing.T) {
 		},
 		"too many to plan": {
 			lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 10001}"), lwsPod("a", "0", "0", "10001"), 10001,
-			"problem: the gang has 10001 members, which come after their leader; supported values: at most 10000, " + source.LeaderFirst,
+			"problem: the gang has 10001 members, which are created after their leader; use at most 10000, " + source.LeaderFirst,
 		},
 		"a leader alone":    {lws("startupPolicy: LeaderReady"), lwsPod("a", "0", "0", "1"), 1, ""},
 		"a label that lies": {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "2"), 2, source.InvalidAnnotation},
 		"one that is bad":   {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "0"), 4, source.InvalidAnnotation},
 		"a size that is bad": {
 			nil, lwsPod("a", "0", "0", "many"), 1,
-			`problem: leaderworkerset.sigs.k8s.io/size: "many" on default/a-0-0 is invalid; supported values: an integer ≥ 1`,
+			`problem: leaderworkerset.sigs.k8s.io/size: "many" on default/a-0-0 is invalid; write an integer ≥ 1`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestJobs(t *testing.T) {
 		Pods: map[string]*v1.Pod{"default/j-0": pod(scheduling.AnnotationMinAvailable, "3")},
 	}
 	d, _ = source.Declare(g, source.Defaults{})
-	require.Contains(t, d.Problem.Words, "is that permitted (manifests/rbac/sources/job.yaml)?")
+	require.Contains(t, d.Problem.Words, "is reading permitted (manifests/rbac/sources/job.yaml)?")
 }
 
 // TestSizeOfWhatIsLeft: a Job's gang has as many members as its controller still makes pods.
@@ -344,7 +344,7 @@ func TestVolcano(t *testing.T) {
 	require.Equal(t, math.MaxInt32, volcano(t, "minMember: 2, minTaskMember: {a: 2147483647, b: 2147483647}").Min)
 	for says, problem := range map[string]string{
 		`{a: 1, b: 2147483648}`: "spec.minTaskMember[b]: 2147483648 is invalid; supported values: an integer from 0 to 2147483647",
-		`{a: 1, b: "2"}`:        `spec.minTaskMember[b]: "2" is invalid; supported values: an integer ≥ 0`,
+		`{a: 1, b: "2"}`:        `spec.minTaskMember[b]: "2" is invalid; supported values: an integer ≥ 0; write 2 without quotes`,
 		`{a: 1, b: null}`:       "spec.minTaskMember[b]: nothing is invalid; supported values: an integer ≥ 0",
 		`[1]`:                   "spec.minTaskMember: [1] is invalid; supported values: an object",
 	} {
@@ -395,8 +395,8 @@ func TestOwnersOfPodGroups(t *testing.T) {
 	d, _ = source.Declare(g, source.Defaults{NetworkTopologyAware: true, Layers: topo12})
 	require.Equal(t, "must BlockLayer, InvalidAnnotation", drawn(d), "the PodGroup's own counts first, and that they differ is said")
 	require.Equal(t,
-		"TrainJob ns/ft annotation "+scheduling.AnnotationTopologySpec+" says something else than "+
-			"PodGroup ns/ft annotation "+scheduling.AnnotationTopologySpec+", which is used", d.Notes[0].Message)
+		"TrainJob ns/ft annotation "+scheduling.AnnotationTopologySpec+" contradicts "+
+			"PodGroup ns/ft annotation "+scheduling.AnnotationTopologySpec+", which is used; remove one of them", d.Notes[0].Message)
 	pg.OwnerReferences = nil
 	_, ok = source.OwnerOf(g)
 	require.False(t, ok)
@@ -512,6 +512,6 @@ func TestSizesThatDiffer(t *testing.T) {
 	require.Empty(t, d.Contradictions(g, leader))
 	require.Equal(t,
 		[]string{
-			`leaderworkerset.sigs.k8s.io/size: "3" is not what ` + d.DeclaringPod + ` says; supported values: the same on all members; "2" is used`,
+			`leaderworkerset.sigs.k8s.io/size: "3" has no effect: ` + d.DeclaringPod + ` says "2", which is used; write the same on all members`,
 		}, d.Contradictions(g, worker))
 }

@@ -129,12 +129,12 @@ func TestScaledJobs(t *testing.T) {
 		return d
 	}
 	d := says(false, least("a", "4"))
-	require.Contains(t, drawn(d), "problem: "+scheduling.AnnotationMinAvailable+": 4 is invalid; supported values: at most 2")
+	require.Contains(t, drawn(d), "problem: "+scheduling.AnnotationMinAvailable+": 4 is invalid; write at most 2")
 	require.True(t, d.DependsOnMembers)
 	for _, d := range []*source.Declaration{says(false, on("n", least("a", "4")), least("b", "4")), says(true, least("b", "4"))} {
 		require.Equal(t, source.InvalidAnnotation, drawn(d))
 		require.Equal(t, 2, d.Min)
-		require.Contains(t, d.Notes[0].Message, "2 is used, since some of them run")
+		require.Contains(t, d.Notes[0].Message, "2 is used, because some pods run")
 	}
 	require.Equal(t, 2, says(false, least("a", "2")).Min, "the pods' own counts before the Job's")
 	rule := pod("a", words{"batch.kubernetes.io/job-name", "j"}, words{scheduling.AnnotationTopologySpec, must})
@@ -175,8 +175,8 @@ func TestRulesThatDiffer(t *testing.T) {
 	require.Empty(t, told(podGroup(2, nil), tier("b", "1"), tier("a", "1")))
 	require.Equal(t,
 		[]string{
-			`volcano.sh/network-topology-highest-tier: "2" is not what counts; supported values: the same on all members; ` +
-				`pod ns/a annotation volcano.sh/network-topology-highest-tier is used`,
+			`volcano.sh/network-topology-highest-tier: "2" has no effect: ` +
+				`pod ns/a annotation volcano.sh/network-topology-highest-tier is used; write the same on all members`,
 		},
 		told(podGroup(2, nil), tier("b", "2"), tier("a", "1")))
 	require.Len(t, told(podGroup(2, words{source.AnnotationVolcanoTier, "1"}), tier("b", "2")), 1, "the PodGroup's own counts")
@@ -191,6 +191,6 @@ func TestRulesThatDiffer(t *testing.T) {
 	g.Owner = set
 	d, _ := source.Declare(g, source.Defaults{NetworkTopologyAware: true, Layers: topo12})
 	require.Len(t, d.Contradictions(g, leader), 1)
-	require.Contains(t, d.Contradictions(g, leader)[0], "is not what LeaderWorkerSet default/a says")
+	require.Contains(t, d.Contradictions(g, leader)[0], "has no effect: LeaderWorkerSet default/a says")
 	require.Equal(t, "must SpineLayer", drawn(d), "the pod is told, and not the set")
 }

@@ -159,19 +159,19 @@ func (k tierKeys) read(values lookup, layers []convert.Layer) (out parseResult) 
 	case !given && hard:
 		return parseResult{notes: []Note{{
 			TierMissing,
-			fmt.Sprintf("%s is hard and no tier is given: that is no constraint; give %s", k.mode, k.tier),
+			fmt.Sprintf("%s is hard and has no effect without a tier; write %s", k.mode, k.tier),
 		}}}
 	case !given:
 		return parseResult{gather: gatherUpTo(bottomUp[1:], "")}
 	case tier == 0 && hard:
-		out.notes = []Note{{TierIsNode, k.tier + " is 0: all pods of a group must run on the same node"}}
+		out.notes = []Note{{TierIsNode, k.tier + " is 0: all pods of a group must run on the same node; write a higher tier to allow several nodes"}}
 		out.gather = gatherUpTo(nil, scheduling.NodeTopologyLayer)
 	case tier == 0:
 		out.gather = gatherUpTo(bottomUp[:1], "")
 	case tier >= len(bottomUp) && hard:
 		out.notes = []Note{{
 			TierTooHigh,
-			fmt.Sprintf("%s is %d, and the topology has %d tiers above the nodes: that is no constraint", k.tier, tier, len(layers)),
+			fmt.Sprintf("%s is %d and has no effect: the topology has %d tiers above the nodes; write a lower tier", k.tier, tier, len(layers)),
 		}}
 	case hard:
 		out.gather = gatherUpTo(bottomUp[1:tier], bottomUp[tier])
@@ -249,7 +249,7 @@ func readKueue(values lookup, layers []convert.Layer) (out parseResult) {
 	value, _ := values(AnnotationKueueSliceSize)
 	size, err := strconv.Atoi(value)
 	if err != nil || size < 1 {
-		return parseResult{err: fmt.Errorf("%s: %q is invalid with %s; supported values: an integer ≥ 1", AnnotationKueueSliceSize, value,
+		return parseResult{err: fmt.Errorf("%s: %q is invalid with %s; write an integer ≥ 1", AnnotationKueueSliceSize, value,
 			AnnotationKueueSlice)}
 	}
 	if out.gather == nil {

@@ -223,7 +223,7 @@ func TestPrecedenceOfConstraints(t *testing.T) {
 			"",
 			[]string{source.AnnotationKueueRequired, "rack"},
 			`problem: ` + source.AnnotationKueueRequired +
-				`: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: ` +
+				`: "rack" is no label key of a layer; supported values: the label keys of ClusterNetworkTopology default: ` +
 				`[network.topology.nvidia.com/spine network.topology.nvidia.com/block]`, "pod default/a-0-0 annotation " +
 				source.AnnotationKueueRequired,
 		},

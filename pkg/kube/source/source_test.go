@@ -97,26 +97,25 @@ func TestRivals(t *testing.T) {
 		"label and annotation": {
 			words{label, "a"},
 			words{annotation, "b"},
-			`annotation ` + annotation + `: "b": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` +
-				label + `: "a" is used`,
+			`the pod names two gangs: annotation ` + annotation + `: "b" has no effect, because label ` + label +
+				`: "a" is used; remove one of them`,
 		},
 		"PodGroups of two APIs": {
 			words{label, "a", labelX, "a"},
 			nil,
-			`label ` + labelX + `: "a": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label +
-				`: "a" is used`,
+			`the pod names two gangs: label ` + labelX + `: "a" has no effect, because label ` + label + `: "a" is used; remove one of them`,
 		},
 		"all of them, one agrees": {
 			words{label, "a", labelX, "x", old, "b"},
 			words{annotation, "a"},
-			`label ` + labelX + `: "x", label ` + old + `: "b": not the gang that label ` + label +
-				`: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`,
+			`the pod names two gangs: label ` + labelX + `: "x", label ` + old + `: "b" has no effect, because label ` + label +
+				`: "a" is used; remove one of them`,
 		},
 		"the first is empty": {
 			words{label, "", old, "b"},
 			words{annotation, "a"},
-			`label ` + old + `: "b": not the gang that annotation ` + annotation + `: "a" names; supported values: one gang a pod; annotation ` +
-				annotation + `: "a" is used`,
+			`the pod names two gangs: label ` + old + `: "b" has no effect, because annotation ` + annotation +
+				`: "a" is used; remove one of them`,
 		},
 		"an empty one names no gang":   {words{label, "a", old, ""}, nil, ""},
 		"others' labels name no gangs": {words{label, "a", "app", "b"}, nil, ""},
@@ -160,7 +159,7 @@ func TestPodGroups(t *testing.T) {
 			podGroup(-1, nil), nil,
 			gang.Spec{Min: 1},
 			false,
-			[]string{"spec.minMember: -1 is invalid; supported values: an integer ≥ 1; 1 is used"},
+			[]string{"spec.minMember: -1 is invalid; write an integer ≥ 1; 1 is used"},
 			"",
 		},
 		"all": {podGroup(3, words{
@@ -336,10 +335,10 @@ func TestContradictions(t *testing.T) {
 	require.Empty(t, d.Contradictions(g, first))
 	require.Equal(t,
 		[]string{
-			scheduling.AnnotationMode + `: "NonStrict" is not what ns/p0 says; supported values: the same on all members; "Strict" is used`,
+			scheduling.AnnotationMode + `: "NonStrict" has no effect: ns/p0 says "Strict", which is used; write the same on all members`,
 		}, d.Contradictions(g, second))
 	d, g = declare(t, podGroup(1, words{scheduling.AnnotationMode, "NonStrict"}), first)
-	require.Contains(t, d.Contradictions(g, first)[0], "is not what PodGroup ns/a says")
+	require.Contains(t, d.Contradictions(g, first)[0], "has no effect: PodGroup ns/a says")
 }
 
 // TestOneLimit: what may be written is what the book takes.

@@ -64,9 +64,9 @@ func readSubGroups(all []workloads.SubGroupPolicy) (out []SubGroups, err error) 
 		at := fmt.Sprintf("spec.subGroupPolicy[%d]", i)
 		switch {
 		case p.Name == "":
-			return nil, fmt.Errorf(`%s.name: "" is invalid; supported values: a name`, at)
+			return nil, fmt.Errorf(`%s.name is missing; write a name`, at)
 		case slices.ContainsFunc(out, func(o SubGroups) bool { return o.Name == p.Name }):
-			return nil, fmt.Errorf("%s.name: %q is there twice", at, p.Name)
+			return nil, fmt.Errorf("%s.name: %q is listed twice; write another name", at, p.Name)
 		}
 		s := SubGroups{
 			Name: p.Name, Size: int(workloads.OrOne(p.SubGroupSize)), MinSubGroups: int(p.MinSubGroups), Keys: p.MatchLabelKeys,

@@ -25,8 +25,8 @@ func TestSubGroupPolicy(t *testing.T) {
 		"subGroupPolicy: [{name: a, "+blocks+"}, {name: b, networkTopology: {mode: hard, highestTierAllowed: 2}}, {name: c}]")))
 
 	for says, problem := range map[string]string{
-		"[{name: part}, {name: part}]":   `spec.subGroupPolicy[1].name: "part" is there twice`,
-		"[{subGroupSize: 2}]":            `spec.subGroupPolicy[0].name: "" is invalid; supported values: a name`,
+		"[{name: part}, {name: part}]":   `spec.subGroupPolicy[1].name: "part" is listed twice; write another name`,
+		"[{subGroupSize: 2}]":            `spec.subGroupPolicy[0].name is missing; write a name`,
 		"[{name: a, subGroupSize: 0}]":   "spec.subGroupPolicy[0].subGroupSize: 0 is invalid; supported values: an integer ≥ 1",
 		"[{name: a, minSubGroups: -1}]":  "spec.subGroupPolicy[0].minSubGroups: -1 is invalid; supported values: an integer ≥ 0",
 		"[{name: a, subGroupSize: two}]": `spec.subGroupPolicy[0].subGroupSize: "two" is invalid; supported values: an integer ≥ 1`,

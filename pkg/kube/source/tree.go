@@ -30,7 +30,7 @@ func nativeFamily(g Gang) More {
 	if p := top.Priority; p != nil {
 		if out.Priority != nil && *out.Priority != *p {
 			out.Notes = append(slices.Clone(out.Notes), Note{InvalidAnnotation, fmt.Sprintf(
-				"spec.priority: %d of PodGroup %s has no effect: the priority of %s, %d, counts; supported values: the same on both",
+				"spec.priority: %d of PodGroup %s has no effect: %s has priority %d, which counts; write the same priority in both",
 				*out.Priority, g.Ref, top.Key, *p)})
 		}
 		out.Priority = p
@@ -123,13 +123,13 @@ func (t *tree) problem() error {
 	last := t.chain[len(t.chain)-1]
 	if name := last.Parent.Name; name != "" {
 		if slices.ContainsFunc(t.chain, func(c *Owned) bool { return c.Key == last.Parent }) {
-			return fmt.Errorf("%s: spec.parentCompositePodGroupName: %q is invalid here; supported values: one that is not below it", last.Key, name)
+			return fmt.Errorf("%s: spec.parentCompositePodGroupName: %q is below this group; name one above it, or none", last.Key, name)
 		}
 	}
 	for _, m := range append([]Gang{{Owner: t.chain[0], Above: t.chain[1:]}}, t.members...) {
 		if chain := m.ancestors(); len(chain) >= MaxLevels {
 			top := chain[MaxLevels-2]
-			return fmt.Errorf("%s: spec.parentCompositePodGroupName: %q is invalid here; supported values: none, since a tree has at most %d levels",
+			return fmt.Errorf("%s: spec.parentCompositePodGroupName: %q makes the tree too deep; remove it: a tree has at most %d levels",
 				top.Key, top.Parent.Name, MaxLevels)
 		}
 	}
@@ -139,7 +139,7 @@ func (t *tree) problem() error {
 		}
 		if c.Size == 0 && c.Parent != (OwnerKey{}) {
 			return fmt.Errorf(
-				"%s: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, with "+
+				"%s: spec.schedulingPolicy.basic has no effect below another CompositePodGroup; use gang, with "+
 					"minGroupCount from 1 to the number of its children, %d", c.Key, len(t.childNames[c.Key]))
 		}
 	}
@@ -159,7 +159,7 @@ func (t *tree) missing() (waits string, problem error) {
 		switch n := len(t.childNames[c.Key]); {
 		case c.Size == 0 && n > 1 && c.TopologyKey != "":
 			problem = fmt.Errorf(
-				"%s: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, and "+
+				"%s: spec.schedulingConstraints.topology does not work with schedulingPolicy.basic; use gang, with "+
 					"minGroupCount from 1 to the number of its PodGroups, %d", c.Key, n)
 		case c.Size == 0:
 		case n < c.Size && waits == "":

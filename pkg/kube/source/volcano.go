@@ -76,8 +76,8 @@ func volcanoMore(u *unstructured.Unstructured) (out More) {
 		names := slices.Sorted(maps.Keys(out.Tasks))
 		out.Notes = append(out.Notes, Note{
 			InvalidAnnotation,
-			fmt.Sprintf("spec.minTaskMember %v adds up to %d of minMember %d: which tasks the others are of is not considered", names, sum,
-				spec.MinMember),
+			fmt.Sprintf("spec.minTaskMember %v adds up to %d of minMember %d: members of any task fill the rest; raise minTaskMember to name them",
+				names, sum, spec.MinMember),
 		})
 	}
 	return out

@@ -69,7 +69,7 @@ func readWorkload(u *unstructured.Unstructured, out *Owned) error {
 		g, at := &spec.PodGroups[i], fmt.Sprintf("spec.podGroups[%d]", i)
 		least, err := g.Policy.least(at+".policy", false)
 		if _, twice := out.Parts[g.Name]; g.Name == "" || twice {
-			err = fmt.Errorf("%s.name: %q is invalid; supported values: a name that no other pod group has", at, g.Name)
+			err = fmt.Errorf("%s.name: %q is invalid; write a name that no other pod group has", at, g.Name)
 		}
 		if out.Problem = cmp.Or(out.Problem, err); out.Problem != nil {
 			return nil
@@ -88,7 +88,7 @@ func fillWorkload(d *Declaration, g Gang) {
 	d.addOwner(g)
 	d.addPod(g)
 	if !known {
-		d.setProblem(fmt.Errorf("spec.workloadRef.podGroup: %q on %s/%s names no pod group of %s; supported values: one of %v",
+		d.setProblem(fmt.Errorf("spec.workloadRef.podGroup: %q on %s/%s names no pod group of %s; supported values: %v",
 			part, pod.Namespace, pod.Name, g.Owner.Key, slices.Sorted(maps.Keys(g.Owner.Parts))))
 	}
 	d.Min = max(1, podSet.Size)

@@ -26,12 +26,12 @@ func TestWorkloads(t *testing.T) {
 		"no member waits": {two, "{name: train, podGroup: rest}", 1, ""},
 		"no such group": {
 			two, "{name: train, podGroup: worker}", 1,
-			`spec.workloadRef.podGroup: "worker" on default/p names no pod group of Workload default/train; supported values: one of [rest workers]`,
+			`spec.workloadRef.podGroup: "worker" on default/p names no pod group of Workload default/train; supported values: [rest workers]`,
 		},
 		"no group named": {two, "{name: train}", 1, `spec.workloadRef.podGroup: "" on default/p names no pod group`},
 		"no policy": {
 			"podGroups: [{name: workers}]", "{name: train, podGroup: workers}", 1,
-			"spec.podGroups[0].policy: supported values: one of basic and gang",
+			"spec.podGroups[0].policy: neither is set; set exactly one of basic and gang",
 		},
 		"a count of 0": {
 			"podGroups: [{name: workers, policy: {gang: {minCount: 0}}}]", "{name: train, podGroup: workers}", 1,

@@ -51,7 +51,7 @@ var rules = map[evict.Rule]string{
 	evict.ByPreferences: "fewest domains of the PreferGather layers",
 	evict.ByAttraction:  "most pods of the same network-topology-selector",
 	evict.BySoft:        "fewest soft preferences violated",
-	evict.ByBinpack:     "binpack, fewest slots as if all possible victims had gone",
+	evict.ByBinpack:     "fewest slots, counted without all possible victims (binpack)",
 	evict.ByNames:       "first by name, all else being equal",
 	evict.ByOrder:       "the better plan",
 	evict.NotAll:        "search limit reached",
@@ -105,10 +105,7 @@ func (c ConsideredDomain) cost() string {
 	case c.Pods == 0 && c.SentBack == 0:
 		return "no pods"
 	}
-	text := fmt.Sprintf("%d pods", c.Pods)
-	if c.Pods == 1 {
-		text = "1 pod"
-	}
+	text := fmt.Sprintf("%d pod%s", c.Pods, map[bool]string{false: "s"}[c.Pods == 1])
 	switch {
 	case c.Pods == 0:
 		text = fmt.Sprintf("none, but %d waiting pods are requeued, of priority up to %d", c.SentBack, c.HighestPriority)

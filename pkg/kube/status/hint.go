@@ -33,10 +33,7 @@ func Hint(r cache.Report) string {
 		return fmt.Sprintf("; Job %s runs at most %d pods at a time: raise its parallelism and completions to %d, or lower minMember to %d",
 			strings.Join(r.TooSmall, " and Job "), r.JobPods, r.Min, r.JobPods)
 	}
-	hint, pods := "", fmt.Sprintf("%d more pods", r.Min-r.Exist)
-	if r.Min-r.Exist == 1 {
-		pods = "1 more pod"
-	}
+	hint, pods := "", fmt.Sprintf("%d more pod%s", r.Min-r.Exist, map[bool]string{false: "s"}[r.Min-r.Exist == 1])
 	switch {
 	case owner != nil:
 		hint = fmt.Sprintf("; the gang starts when %s %s has created %s", owner.Kind, owner.Name, pods)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
@@ -14,8 +16,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Sentence returns in one sentence what a gang needs, what the best domain has, and what nodes lack. If running members bind the gang to a
-// domain, it names them and the remedy. It is shorter than Limit.
+// Sentence returns what a gang needs, what the best domain has, what nodes lack, and what helps. If running members bind the gang to a
+// domain, it names them. It is shorter than Limit.
 func Sentence(s place.Shortage) string {
 	r := s.Plan
 	if s.Pin != nil && !r.Split {
@@ -24,11 +26,20 @@ func Sentence(s place.Shortage) string {
 	if len(s.SplitOver) > 1 {
 		return Clip(splitSentence(s.SplitOver, r.Layer))
 	}
+	when := " now"
 	if s.Never != nil {
-		r = s.Never
+		r, when = s.Never, ", even when empty"
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "Needs %d", r.Want)
+	out.WriteString("Needs")
+	if len(r.TooLarge) == 1 && r.TooLarge[0].Want == r.Want && r.TooLarge[0].Best.Path != "" { // only this set needs nodes
+		set, whole := r.TooLarge[0], *r
+		whole.Layer, whole.Domains, whole.Deeper, whole.TooLarge = set.Layer, []plan.Offer{set.Best}, nil, nil
+		r = &whole
+		out.Reset()
+		out.WriteString(verb(set))
+	}
+	fmt.Fprintf(&out, " %d%s", r.Want, map[bool]string{true: " more"}[s.Joins && len(r.Multiple) > 0])
 	inCluster := r.Layer == topology.RootLayer
 	if inCluster {
 		out.WriteString(" in the cluster")
@@ -50,94 +61,129 @@ func Sentence(s place.Shortage) string {
 	if len(unreachable) > 0 { // the capacity does not matter
 		return Clip(out.String() + ".")
 	}
-	verb := "has capacity for"
-	if s.AtMost {
-		verb += " at most"
-	}
+	empty := len(r.Domains) > 0 && r.Domains[0].Slots == 0
 	switch {
 	case len(s.Roles) > 0:
-		for i, role := range s.Roles {
-			if i < maxDomains {
-				fmt.Fprintf(&out, "; %s needs %d members, and no node has capacity for one of them, even when empty", role.Name, role.Need)
-			}
+		var roles []string
+		for _, role := range s.Roles[:min(len(s.Roles), maxDomains)] {
+			roles = append(roles, fmt.Sprintf("%s (%d needed)", role.Name, role.Need))
 		}
+		out.WriteString("; no node has capacity for a member of " + strings.Join(roles, " or ") + when)
 	case len(r.Domains) == 0:
-		out.WriteString("; no node is in one")
+		fmt.Fprintf(&out, "; no node is in any %s domain", r.Layer)
 		if s.Unlabelled != "" {
 			out.WriteString(": " + s.Unlabelled)
 		}
-	case s.Never != nil && r.Domains[0].Slots == 0 && len(r.Multiple) > 0: // fewer members may fit
-		out.WriteString("; no domain has capacity for the smallest multiple, even when empty")
-	case s.Never != nil && r.Domains[0].Slots == 0:
-		out.WriteString("; no node has capacity for one member, even when empty")
-	case s.Never != nil && inCluster:
-		fmt.Fprintf(&out, "; it %s %d, even when empty", verb, r.Domains[0].Slots)
+	case s.Never == nil && r.Dependent && !r.LowerBounds: // the numbers of members forbid a plan: none was placed
+	case inCluster && (s.Never == nil || !empty):
+		fmt.Fprintf(&out, "; the cluster has capacity for %s%s", slots(s, r), when)
+	case empty && len(r.Multiple) > 0: // fewer members may fit
+		out.WriteString("; no domain has capacity for the smallest multiple" + when)
+	case empty && s.Never != nil:
+		out.WriteString("; no node has capacity for one member" + when)
+	case empty:
+		fmt.Fprintf(&out, "; no %s domain has capacity for a single member now", r.Layer)
 	case s.Never != nil:
-		fmt.Fprintf(&out, "; the largest, %s, %s %d, even when empty", clipPath(r.Domains[0].Path), verb, r.Domains[0].Slots)
-	case r.Dependent && !r.LowerBounds: // the numbers of members forbid a plan: none was placed
-	case inCluster:
-		fmt.Fprintf(&out, "; there is capacity for %s", slots(r))
-	case r.Domains[0].Slots == 0 && len(r.Multiple) > 0:
-		out.WriteString("; none has capacity for the smallest multiple")
-	case r.Domains[0].Slots == 0:
-		out.WriteString("; none has capacity for a single member")
+		fmt.Fprintf(&out, "; the largest, %s, has capacity for %s%s", clipPath(r.Domains[0].Path), slots(s, r), when)
 	default:
-		fmt.Fprintf(&out, "; best is %s with %s", clipPath(r.Domains[0].Path), slots(r))
+		fmt.Fprintf(&out, "; best is %s with %s now", clipPath(r.Domains[0].Path), slots(s, r))
 	}
-	out.WriteString(nodes(s))
-	if s.Least != nil {
-		fmt.Fprintf(&out, "; the gang evicts only pods of a priority below %d, which is the lowest of its members' (%s)",
-			s.Priority, clipPath(convert.PodKey(s.Least)))
+	sentences := append([]string{out.String() + nodes(s)}, causes(s, r, when)...)
+	if s.Never != nil && len(s.Separations) == 0 && len(r.Domains) > 0 {
+		sentences = append(sentences, map[bool]string{
+			true: "Change what the pods require, or add nodes that meet it", false: "Add nodes, use fewer members, or relax the constraint",
+		}[len(s.Roles) > 0 || empty])
 	}
-	for _, separation := range s.Separations {
-		fmt.Fprintf(&out, "; %s: %d are needed, there are %d (%s help, larger nodes do not)", separation.Field, separation.Need,
-			separation.Have, separation.Helps())
-	}
-	for _, s := range s.Short {
-		if s.Waits != "" {
-			out.WriteString("; " + s.Waits)
-			continue
-		}
-		fmt.Fprintf(&out, "; %d × %s are needed, %d are free", s.Need, s.What, s.Free)
-	}
-	for _, shortage := range s.MinResourcesBeyondPods {
-		out.WriteString("; " + shortage)
-	}
-	out.WriteString(otherReasons(r))
-	return Clip(out.String() + ".")
+	return Clip(strings.Join(sentences, ". ") + ".")
 }
 
-// slots returns how many members the best domain takes, or at least takes.
-func slots(r *plan.Refusal) string {
+// slots returns how many members the best domain takes, or at least or at most takes.
+func slots(s place.Shortage, r *plan.Refusal) string {
 	n := r.Domains[0].Slots
-	if r.LowerBounds && n > 0 {
+	switch {
+	case s.Never != nil && s.AtMost:
+		return fmt.Sprint("at most ", n)
+	case s.Never == nil && r.LowerBounds && n > 0:
 		return fmt.Sprint("at least ", n)
 	}
 	return fmt.Sprint(n)
 }
 
+// causes returns why nodes with capacity do not help, and what else prevents a plan, a sentence each. when says for which pods numbers hold.
+func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
+	add := func(format string, args ...any) { all = append(all, upper(fmt.Sprintf(format, args...))) }
+	if s.Least != nil {
+		add("The gang evicts only pods of a priority below %d, the priority of its member %s", s.Priority, clipPath(convert.PodKey(s.Least)))
+	}
+	for _, apart := range s.Separations {
+		noun := map[bool]string{true: "nodes", false: "values"}[apart.Key == v1.LabelHostname]
+		add("%s. The gang needs %d such %s and has %d (%s help, larger nodes do not)", apart.Field, apart.Need, noun, apart.Have, apart.Helps())
+	}
+	for _, short := range s.Short {
+		location := "the cluster"
+		if s.Plan.Layer != topology.RootLayer && len(s.Plan.Domains) > 0 {
+			location = clipPath(s.Plan.Domains[0].Path)
+		}
+		if add("The members need %d × %s, and %s has %d free", short.Need, short.What, location, short.Free); short.Waits != "" {
+			all[len(all)-1] = upper(short.Waits)
+		}
+	}
+	for _, shortage := range s.MinResourcesBeyondPods {
+		add("%s", shortage)
+	}
+	for _, d := range r.Deeper {
+		if len(r.TooLarge) == 0 {
+			add("%s must be in one %s domain", d.Description(), d.Layer)
+		}
+	}
+	for _, t := range r.TooLarge[:min(len(r.TooLarge), maxDomains)] {
+		best := cmp.Or(clipPath(t.Best.Path), map[bool]string{true: "the domain of its running members", false: "the best"}[t.JoinsRunning])
+		add("%s %d in one %s domain, and %s has capacity for %d%s", verb(t), t.Want, t.Layer, best, t.Best.Slots, when)
+	}
+	if o := r.Optional; o != nil && o.Least == 0 {
+		add("The needed gangs or sub-groups are placed; %d more may start, each whole or not at all", o.Of)
+	} else if o != nil {
+		add("%s", o)
+	}
+	if r.Split {
+		add("The running members are in several %s domains", r.Layer)
+	}
+	if r.Dependent {
+		add("The members' affinity or spread rules among themselves also limit the placement")
+	}
+	if r.Incomplete {
+		add("Not all ways were tried: the search limit is reached")
+	}
+	return all
+}
+
+// upper returns a text with its first letter in upper case.
+func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+// verb returns the subject and the verb of a sentence about a set of gangs.
+func verb(t plan.TooLarge) string {
+	return upper(cmp.Or(t.Name, "gang")) + map[bool]string{true: " needs", false: " need"}[len(t.Gangs) == 1]
+}
+
 // pinSentence describes members that do not fit where their gang runs. The words before the colon are stable, because tools match them.
 // lowerBound says that the domain may take more than p.Capacity.
 func pinSentence(p *place.Pin, lowerBound bool) string {
-	remedy, location := fmt.Sprint(p.Want, " places"), ""
-	if p.Want == 1 {
-		remedy = "1 place"
-	}
+	need := fmt.Sprintf("capacity for %d member%s", p.Want, map[bool]string{false: "s"}[p.Want == 1])
+	location := clipPath(p.DomainPath)
 	if p.Layer != "" {
-		location = fmt.Sprintf(" in one %s domain", p.Layer)
+		location = fmt.Sprintf("one %s domain of %s", p.Layer, location)
 	}
 	switch {
 	case p.Capacity >= p.Want: // but not for all rules together
-		remedy, location = "more places", location+" there"
+		need = "more capacity"
 	case p.Capacity > 0 && lowerBound:
-		location += fmt.Sprintf(" there (at least %d now)", p.Capacity)
+		location += fmt.Sprintf(" (at least %d now)", p.Capacity)
 	case p.Capacity > 0:
-		location += fmt.Sprintf(" there (%d now)", p.Capacity)
-	default:
-		location += " there"
+		location += fmt.Sprintf(" (%d now)", p.Capacity)
 	}
-	return fmt.Sprintf("%s in %s, which has no room; the gang moves only as a whole: %s%s would help, or recreating all its members.",
-		runText(p.Members), clipPath(p.DomainPath), remedy, location)
+	return fmt.Sprintf("%s in %s, which has no room; the gang moves only as a whole: its other members must run in the same domain. "+
+		"Free %s in %s, or delete all pods of the gang so that they start elsewhere.",
+		runText(p.Members), clipPath(p.DomainPath), need, location)
 }
 
 // splitSentence describes running members in several domains of a layer of which they must share one, and which of them to delete.
@@ -171,40 +217,11 @@ func FirstNames(names []string) string {
 
 // runText names running members.
 func runText(names []string) string {
-	const maxNames = 3
-	switch n := len(names); {
-	case n == 1:
-		return names[0] + " runs"
-	case n > maxNames:
-		return fmt.Sprintf("%s and %d more run", strings.Join(names[:maxNames], ", "), n-maxNames)
-	default:
-		return fmt.Sprintf("%s and %s run", strings.Join(names[:n-1], ", "), names[n-1])
+	first, last := FirstNames(names), names[len(names)-1]
+	if others, cut := strings.CutSuffix(first, ", "+last); cut {
+		first = others + " and " + last
 	}
-}
-
-// otherReasons returns the reasons other than capacity.
-func otherReasons(r *plan.Refusal) (out string) {
-	for _, d := range r.Deeper {
-		out += fmt.Sprintf("; %s must be in one %s domain", d.Description(), d.Layer)
-	}
-	for i, t := range r.TooLarge {
-		if i < maxDomains {
-			out += "; " + t.String()
-		}
-	}
-	if r.Optional != nil {
-		out += "; " + r.Optional.String()
-	}
-	if r.Split {
-		out += "; the members that run are in several domains of " + r.Layer
-	}
-	if r.Dependent {
-		out += "; the members' affinity or spread rules among themselves also limit the placement"
-	}
-	if r.Incomplete {
-		out += "; not all ways were tried"
-	}
-	return out
+	return first + map[bool]string{true: " runs", false: " run"}[len(names) == 1]
 }
 
 // maxLacks is how many reasons a sentence names.
@@ -221,7 +238,7 @@ var barrierWords = map[eligible.Barrier]string{
 func nodes(s place.Shortage) string {
 	type lack struct {
 		nodes int
-		words [2]string // of one node, of several
+		words string // of several nodes
 	}
 	var entries []lack
 	for reason, n := range s.Lacks {
@@ -233,17 +250,17 @@ func nodes(s place.Shortage) string {
 			entries[i].nodes = max(entries[i].nodes, n)
 		}
 	}
-	slices.SortFunc(entries, func(a, b lack) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.words[1], b.words[1])) })
+	slices.SortFunc(entries, func(a, b lack) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.words, b.words)) })
 	var tail []lack // the remaining reasons
 	if s.ReservedNodes.Nodes > 0 {
-		holder := reservedFor(s.ReservedNodes)
-		tail = append(tail, lack{
-			s.ReservedNodes.Nodes, [2]string{"has its free capacity reserved for " + holder, "have their free capacity reserved for " + holder},
-		})
+		holder := clipPath(s.ReservedNodes.Holder)
+		if n := s.ReservedNodes.OtherHolders; n > 0 {
+			holder += fmt.Sprintf(" and %d more", n)
+		}
+		tail = append(tail, lack{s.ReservedNodes.Nodes, "have free capacity reserved for " + holder})
 	}
 	for _, barrier := range slices.Sorted(maps.Keys(s.BlockedNodes)) {
-		usedBy := " used by " + barrierWords[barrier]
-		tail = append(tail, lack{s.BlockedNodes[barrier], [2]string{"is" + usedBy, "are" + usedBy}})
+		tail = append(tail, lack{s.BlockedNodes[barrier], "are used by " + barrierWords[barrier]})
 	}
 	if len(tail) > 0 {
 		entries = append(entries[:min(len(entries), maxLacks-len(tail))], tail...)
@@ -255,19 +272,17 @@ func nodes(s place.Shortage) string {
 			parts = append(parts, fmt.Sprintf("%d more reasons", len(entries)-i))
 			break
 		}
-		words := l.words[1]
+		words := l.words
 		if strings.HasPrefix(words, noNodeHas) {
 			parts = append(parts, words)
 			continue
 		}
 		if noun == "" {
-			noun = " nodes "
-			if l.nodes == 1 {
-				noun = " node "
-			}
+			noun = map[bool]string{true: " node ", false: " nodes "}[l.nodes == 1]
 		}
 		if l.nodes == 1 {
-			words = l.words[0]
+			verb, rest, _ := strings.Cut(words, " ")
+			words = ofOneNode[verb] + " " + rest
 		}
 		parts, noun = append(parts, fmt.Sprint(l.nodes, noun, words)), " "
 	}
@@ -277,73 +292,58 @@ func nodes(s place.Shortage) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// reservedFor names the gang with the most reserved nodes, and counts the remaining ones.
-func reservedFor(h place.NodesReserved) string {
-	switch h.OtherHolders {
-	case 0:
-		return clipPath(h.Holder)
-	case 1:
-		return clipPath(h.Holder) + " and 1 other"
-	}
-	return fmt.Sprintf("%s and %d others", clipPath(h.Holder), h.OtherHolders)
-}
-
 // trimReason returns an unknown reason without the plugin's name and general advice. The middle of a long reason is left out.
 func trimReason(reason string) string {
-	const maxBytes = 160
 	reason = strings.TrimPrefix(reason, "node(s) ")
 	if _, detail, ok := strings.Cut(reason, " filter plugin: "); ok && strings.HasPrefix(reason, "running ") {
 		reason = detail
 	}
 	reason, _, _ = strings.Cut(reason, ". consider using CEL")
-	return squeeze(reason, maxBytes)
+	return squeeze(reason, 160)
 }
 
 // noNodeHas begins the words about a resource that is on no node.
 const noNodeHas = "no node has "
 
-// lackWords returns a Filter's reason in plain words, for one node and for several. cause is one of place.Shortage.Causes, or "".
-func lackWords(reason, cause string) [2]string {
+// ofOneNode has the verbs of lackWords for one node.
+var ofOneNode = map[string]string{"are": "is", "have": "has", "lack": "lacks", "do": "does", "reject": "rejects"}
+
+// lackWords returns a Filter's reason in plain words, for several nodes. cause is one of place.Shortage.Causes, or "".
+func lackWords(reason, cause string) string {
 	if resource, ok := strings.CutPrefix(reason, "Insufficient "); ok {
 		if cause != "" {
-			return [2]string{noNodeHas + cause, noNodeHas + cause}
+			return noNodeHas + cause
 		}
-		return [2]string{"lacks " + resource, "lack " + resource}
+		return "lack " + resource
 	}
-	for _, phrase := range []struct {
-		part  string
-		words [2]string
-	}{
-		{"were unschedulable", [2]string{"is cordoned", "are cordoned"}},
-		{"node.kubernetes.io/unschedulable", [2]string{"is cordoned", "are cordoned"}},
-		{"node.kubernetes.io/not-ready", [2]string{"is not ready", "are not ready"}},
-		{"node.kubernetes.io/unreachable", [2]string{"is not ready", "are not ready"}},
-		{"untolerated taint", [2]string{"has a taint that is not tolerated", "have taints that are not tolerated"}},
-		{"node affinity/selector", [2]string{"does not match the node selector", "do not match the node selector"}},
-		{"required nodes", [2]string{"does not match the node selector", "do not match the node selector"}},
-		{"Too many pods", [2]string{"holds as many pods as it may", "hold as many pods as they may"}},
-		{"existing pods anti-affinity", [2]string{
-			"has a pod whose anti-affinity excludes members", "have pods whose anti-affinity excludes members",
-		}},
-		{"pod anti-affinity rules", [2]string{
-			"has a pod that the members' anti-affinity excludes", "have pods that the members' anti-affinity excludes",
-		}},
-		{"pod affinity rules", [2]string{"has no pod that the members' affinity requires", "have no pods that the members' affinity requires"}},
-		{"rdma VirtualFunctions", [2]string{"has too few free virtual functions (rdma)", "have too few free virtual functions (rdma)"}},
-		{"free ports", [2]string{"has the host port taken", "have the host port taken"}},
+	for _, phrase := range [][2]string{
+		{"were unschedulable", "are cordoned"},
+		{"node.kubernetes.io/unschedulable", "are cordoned"},
+		{"node.kubernetes.io/not-ready", "are not ready"},
+		{"node.kubernetes.io/unreachable", "are not ready"},
+		{"untolerated taint", "have taints that are not tolerated"},
+		{"node affinity/selector", "do not match the node selector"},
+		{"required nodes", "do not match the node selector"},
+		{"Too many pods", "have the maximum number of pods"},
+		{"existing pods anti-affinity", "have pods whose anti-affinity excludes members"},
+		{"pod anti-affinity rules", "have pods that the members' anti-affinity excludes"},
+		{"pod affinity rules", "have no pod that the members' affinity requires"},
+		{"rdma VirtualFunctions", "have too few free virtual functions (rdma)"},
+		{"free ports", "have the host port in use"},
+		{"another ComputeDomain", "are in another ComputeDomain, which must be deleted first"},
 	} {
-		if !strings.Contains(reason, phrase.part) {
-			continue
-		}
-		switch {
+		switch part, words := phrase[0], phrase[1]; {
+		case !strings.Contains(reason, part):
 		case cause == "":
-		case phrase.part == "untolerated taint":
-			phrase.words = [2]string{"has the taint " + cause + ", which is not tolerated", "have the taint " + cause + ", which is not tolerated"}
+			return words
+		case part == "untolerated taint":
+			return "have the taint " + cause + ", which is not tolerated"
 		default:
-			phrase.words = [2]string{phrase.words[0] + " " + cause, phrase.words[1] + " " + cause}
+			return words + " " + cause
 		}
-		return phrase.words
 	}
-	reason = trimReason(reason)
-	return [2]string{"rejects members: " + reason, "reject members: " + reason}
+	if state, ok := strings.CutPrefix(reason, "node(s) are "); ok {
+		return "are " + state
+	}
+	return "reject members: " + trimReason(reason)
 }

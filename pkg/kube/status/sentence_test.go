@@ -28,35 +28,35 @@ func TestSentence(t *testing.T) {
 		of   place.Shortage
 	}{
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (6 nodes lack cpu, 3 are cordoned, 2 are used by pods of equal or " +
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (6 nodes lack cpu, 3 are cordoned, 2 are used by pods of equal or " +
 				"higher priority, 1 is used by pods with a label that forbids eviction).",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"Insufficient cpu": 6, "node(s) were unschedulable": 3},
 				BlockedNodes: map[eligible.Barrier]int{eligible.PriorityAbove: 2, eligible.Protected: 1},
 			},
 		},
-		{"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2.", place.Shortage{Plan: block}},
+		{"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now.", place.Shortage{Plan: block}},
 		{
 			"The members must share one BlockLayer domain, but run in s1/b1 (g-0, g-1, g-2 and 1 more), s1/b2 (g-4). " +
 				"Delete the members outside of s1/b1 (g-4), so that they are recreated there; more nodes do not help.",
 			place.Shortage{Plan: block, SplitOver: []place.RunningIn{{DomainPath: "s1/b1", Members: []string{"g-0", "g-1", "g-2", "g-3"}}, {DomainPath: "s1/b2", Members: []string{"g-4"}}}},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node lacks cpu, 3 have their free capacity reserved for gang " +
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (1 node lacks cpu, 3 have free capacity reserved for gang " +
 				"default/big).",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"Insufficient cpu": 1}, ReservedNodes: place.NodesReserved{Nodes: 3, Holder: "gang default/big"},
 			},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node has its free capacity reserved for pod default/p and 1 " +
-				"other).",
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (1 node has free capacity reserved for pod default/p and 1 " +
+				"more).",
 			place.Shortage{Plan: block, ReservedNodes: place.NodesReserved{Nodes: 1, Holder: "pod default/p", OtherHolders: 1}},
 		},
 		{ // the holder of reserved nodes and the used nodes are always named; a long name loses its front
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 2 have their free capacity reserved for …" +
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (9 nodes lack a, 8 lack b, 2 have free capacity reserved for …" +
 				strings.Repeat("x", 160) +
-				" and 7 others, 4 are used by pods that quotas protect).",
+				" and 7 more, 4 are used by pods that quotas protect).",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"Insufficient a": 9, "Insufficient b": 8, "Insufficient c": 7, "Insufficient d": 6},
 				ReservedNodes: place.NodesReserved{Nodes: 2, Holder: "gang default/" + strings.Repeat("x", 253), OtherHolders: 7},
@@ -64,21 +64,21 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{
-			"Needs 4 in the cluster; there is capacity for 3 (1 node is not ready, 1 lacks nvidia.com/gpu).",
+			"Needs 4 in the cluster; the cluster has capacity for 3 now (1 node is not ready, 1 lacks nvidia.com/gpu).",
 			place.Shortage{
 				Plan:  cluster,
 				Lacks: map[string]int{"Insufficient nvidia.com/gpu": 1, "node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }": 1},
 			},
 		},
 		{
-			"Needs 2 in one BlockLayer domain; none has capacity for a single member (2 nodes reject members: didn't have free devices).",
+			"Needs 2 in one BlockLayer domain; no BlockLayer domain has capacity for a single member now (2 nodes reject members: didn't have free devices).",
 			place.Shortage{
 				Plan:  &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}},
 				Lacks: map[string]int{"node(s) didn't have free devices": 2},
 			},
 		},
 		{ // which class it is stands in front
-			"Needs 2 in one BlockLayer domain; none has capacity for a single member (1 node rejects members: class gpu.nvidia.com: " +
+			"Needs 2 in one BlockLayer domain; no BlockLayer domain has capacity for a single member now (1 node rejects members: class gpu.nvidia.com: " +
 				"selector #0 on device gpu.example.com/x0/gpu-0: CEL runtime error: no such key: memory).",
 			place.Shortage{
 				Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}},
@@ -90,7 +90,7 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{ // of what is too long the middle is left out
-			"Needs 2 in one BlockLayer domain; none has capacity for a single member (1 node rejects members: class " + strings.Repeat("a", 98) +
+			"Needs 2 in one BlockLayer domain; no BlockLayer domain has capacity for a single member now (1 node rejects members: class " + strings.Repeat("a", 98) +
 				" ... " + strings.Repeat("b", 51) + ").",
 			place.Shortage{
 				Plan:  &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}},
@@ -98,17 +98,18 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{ // fewer may have room
-			"Needs 3 in one BlockLayer domain, in multiples of 5 for each BlockLayer domain; none has capacity for the smallest multiple.",
+			"Needs 3 more in one BlockLayer domain, in multiples of 5 for each BlockLayer domain; no domain has capacity for the smallest multiple now.",
 			place.Shortage{
-				Plan: &plan.Refusal{
+				Joins: true, Plan: &plan.Refusal{
 					Want: 3, Layer: "BlockLayer", Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 5}}, Domains: []plan.Offer{{Path: "b"}},
 				},
 			},
 		},
-		{"Needs 2 in one BlockLayer domain; no node is in one.", place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer"}}},
+		{"Needs 2 in one BlockLayer domain; no node is in any BlockLayer domain.", place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer"}}},
 		{
-			"Needs 3 in the cluster, in multiples of 2 for each BlockLayer domain; there is capacity for 3.",
+			"Needs 3 more in the cluster, in multiples of 2 for each BlockLayer domain; the cluster has capacity for 3 now.",
 			place.Shortage{
+				Joins: true,
 				Plan: &plan.Refusal{
 					Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}},
 				},
@@ -117,107 +118,137 @@ func TestSentence(t *testing.T) {
 		{
 			"Needs 3 in the cluster, in multiples of 2 for each BlockLayer domain; 3 is not a multiple of 2: use 2 or 4 members.",
 			place.Shortage{
-				Fresh: true,
 				Plan: &plan.Refusal{
 					Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}},
 				},
 			},
 		},
 		{
-			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for 5, even when empty (6 nodes are cordoned).",
+			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for 5, even when empty (6 nodes are cordoned). Add nodes, use fewer members, or relax the constraint.",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"node(s) were unschedulable": 6},
 				Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}},
 			},
 		},
 		{
-			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for at most 5, even when empty.",
+			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for at most 5, even when empty. Add nodes, use fewer members, or relax the constraint.",
 			place.Shortage{
 				Plan: block, AtMost: true, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}},
 			},
 		},
 		{
-			"Needs 3 in one SpineLayer domain; no node has capacity for one member, even when empty.",
+			"Needs 3 in one SpineLayer domain; no node has capacity for one member, even when empty. " +
+				"Change what the pods require, or add nodes that meet it.",
 			place.Shortage{Plan: block, Never: &plan.Refusal{Want: 3, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0"}}}},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is b with 3; the members that run are in several domains of BlockLayer; " +
-				"not all ways were tried.",
+			"Needs 3 in one BlockLayer domain; best is b with 3 now. The running members are in several BlockLayer domains. " +
+				"Not all ways were tried: the search limit is reached.",
 			place.Shortage{
 				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 3}}, Split: true, Incomplete: true},
 			},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 7 lack c, 6 lack d, 2 more reasons).",
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (9 nodes lack a, 8 lack b, 7 lack c, 6 lack d, 2 more reasons).",
 			place.Shortage{Plan: block, Lacks: map[string]int{
 				"Insufficient a": 9, "Insufficient b": 8, "Insufficient c": 7, "Insufficient d": 6, "Insufficient e": 5, "Too many pods": 4,
 			}},
 		},
 		{
-			"a-1 and a-2 run in spine-2/block-4, which has no room; the gang moves only as a whole: 1 place there would help, or recreating all " +
-				"its members.",
+			"a-1 and a-2 run in spine-2/block-4, which has no room; the gang moves only as a whole: its other members must run in the " +
+				"same domain. Free capacity for 1 member in spine-2/block-4, or delete all pods of the gang so that they start elsewhere.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a-1", "a-2"}, DomainPath: "spine-2/block-4", Want: 1}},
 		},
 		{
-			"a, b, c and 2 more run in s, which has no room; the gang moves only as a whole: 4 places there (1 now) would help, or recreating " +
-				"all its members.",
+			"a, b, c and 2 more run in s, which has no room; the gang moves only as a whole: its other members must run in the same " +
+				"domain. Free capacity for 4 members in s (1 now), or delete all pods of the gang so that they start elsewhere.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a", "b", "c", "d", "e"}, DomainPath: "s", Want: 4, Capacity: 1}},
 		},
 		{
-			"a runs in s, which has no room; the gang moves only as a whole: 3 places in one BlockLayer domain there (2 now) would help, or " +
-				"recreating all its members.",
+			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free " +
+				"capacity for 3 members in one BlockLayer domain of s (2 now), or delete all pods of the gang so that they start elsewhere.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2, Layer: "BlockLayer"}},
 		},
 		{
-			"Needs 9 in the cluster; it has capacity for 8, even when empty.",
+			"Needs 9 in the cluster; the cluster has capacity for 8, even when empty. Add nodes, use fewer members, or relax the constraint.",
 			place.Shortage{Plan: cluster, Never: &plan.Refusal{Want: 9, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 8}}}},
 		},
 		{
-			"Needs 4 in the cluster; there is capacity for 3; 4 × large.example.com are needed, 2 are free; waits for claim c to be given back.",
+			"Needs 4 in the cluster; the cluster has capacity for 3 now. The members need 4 × large.example.com, and the cluster has 2 free. " +
+				"Pool c lacks 1 ResourceSlice.",
 			place.Shortage{
 				Plan:  cluster,
-				Short: []fit.Shortage{{What: "large.example.com", Need: 4, Free: 2}, {What: "c", Need: 1, Waits: "waits for claim c to be given back"}},
+				Short: []fit.Shortage{{What: "large.example.com", Need: 4, Free: 2}, {What: "c", Need: 1, Waits: "pool c lacks 1 ResourceSlice"}},
 			},
 		},
 		{ // a node may have both taints, so they are not added up
-			"Needs 4 in the cluster; there is capacity for 3 (5 nodes are not ready).",
+			"Needs 4 in the cluster; the cluster has capacity for 3 now (5 nodes are not ready).",
 			place.Shortage{Plan: cluster, Lacks: map[string]int{
 				"node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }":   5,
 				"node(s) had untolerated taint(s) {node.kubernetes.io/unreachable: }": 3,
 			}},
 		},
 		{
-			"Needs 4 in the cluster; there is capacity for at least 3; each gang must be in one BlockLayer domain; " +
-				"g needs 3 in one domain of BlockLayer, the best, b, has capacity for 2; " +
-				"at least 2 of 3 gangs must start, each whole; the members' affinity or spread rules among themselves also limit the placement.",
+			"Needs 4 in the cluster; the cluster has capacity for at least 3 now. " +
+				"Gang g needs 3 in one BlockLayer domain, and b has capacity for 2 now. " +
+				"At least 2 of 3 gangs must start, each whole. The members' affinity or spread rules among themselves also limit the placement.",
 			place.Shortage{Plan: &plan.Refusal{
 				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.DeeperSets{
 					{Layer: "BlockLayer", Gangs: 1, Sets: 2, Every: true},
 				},
 				TooLarge: []plan.TooLarge{
-					{Gangs: []int{0}, Name: "g", Layer: "BlockLayer", Want: 3, Best: plan.Offer{Path: "b", Slots: 2}},
+					{Gangs: []int{0}, Name: "gang g", Layer: "BlockLayer", Want: 3, Best: plan.Offer{Path: "b", Slots: 2}},
 				}, Optional: &plan.OptionalGangs{Least: 2, Of: 3}, Dependent: true, LowerBounds: true,
 			}},
 		},
 		{ // no member was put anywhere
-			"Needs 15 in the cluster, in multiples of 3 for each BlockLayer domain; " +
-				"the members' affinity or spread rules among themselves also limit the placement.",
-			place.Shortage{Fresh: true, Plan: &plan.Refusal{
+			"Needs 15 in the cluster, in multiples of 3 for each BlockLayer domain. " +
+				"The members' affinity or spread rules among themselves also limit the placement.",
+			place.Shortage{Plan: &plan.Refusal{
 				Want: 15, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 15}}, Multiple: []plan.Multiple{
 					{Layer: "BlockLayer", Count: 3},
 				}, Dependent: true,
 			}},
 		},
 		{
-			"a runs in s, which has no room; the gang moves only as a whole: 3 places there (at least 2 now) would help, or recreating all its " +
-				"members.",
+			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free " +
+				"capacity for 3 members in s (at least 2 now), or delete all pods of the gang so that they start elsewhere.",
 			place.Shortage{
 				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "s", Slots: 2}}, Dependent: true, LowerBounds: true},
 				Pin:  &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2},
 			},
 		},
+		{ // the one gang that needs nodes is the subject
+			"Gang default/vj (sub-group part 0) needs 2 in one BlockLayer domain; best is s0/b0 with 1 now. " +
+				"The needed gangs or sub-groups are placed; 1 more may start, each whole or not at all.",
+			place.Shortage{Joins: true, Plan: &plan.Refusal{
+				Want: 2, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 4}}, Deeper: []plan.DeeperSets{
+					{Layer: "BlockLayer", Gangs: 1, Sets: 1, Every: true},
+				},
+				TooLarge: []plan.TooLarge{{
+					Gangs: []int{0}, Name: "gang default/vj (sub-group part 0)", Layer: "BlockLayer", Want: 2, Best: plan.Offer{Path: "s0/b0", Slots: 1},
+				}}, Optional: &plan.OptionalGangs{Of: 1},
+			}},
+		},
+		{
+			"Needs 3 in the cluster; no node has capacity for a member of role worker (2 needed) or gang a (1 needed), even when empty. " +
+				"Change what the pods require, or add nodes that meet it.",
+			place.Shortage{
+				Plan: cluster, Never: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{}}},
+				Roles: []place.Role{{Name: "role worker", Need: 2}, {Name: "gang a", Need: 1}},
+			},
+		},
+		{
+			"Needs 8 in one BlockLayer domain; best is b with 7 now (2 nodes are in another ComputeDomain, which must be deleted first). " +
+				"The members need 8 × gpu, and b has 7 free.",
+			place.Shortage{
+				Plan:  &plan.Refusal{Want: 8, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 7}}},
+				Lacks: map[string]int{"node(s) are in another ComputeDomain": 2}, Short: []fit.Shortage{{What: "gpu", Need: 8, Free: 7}},
+			},
+		},
 		{ // each fits by itself, and not all of them
-			"a runs in s, which has no room; the gang moves only as a whole: more places there would help, or recreating all its members.",
+			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free " +
+				"more capacity in s, or delete all pods of the gang so that they start elsewhere.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 5}},
 		},
 	} {
@@ -270,5 +301,5 @@ func TestFewOfManyTooLarge(t *testing.T) {
 	for i := range 9 {
 		r.TooLarge = append(r.TooLarge, plan.TooLarge{Gangs: []int{i}, Name: fmt.Sprint("g-", i), Layer: "BlockLayer", Want: 2})
 	}
-	require.Equal(t, maxDomains, strings.Count(Sentence(place.Shortage{Plan: r}), "g-"))
+	require.Equal(t, maxDomains, strings.Count(Sentence(place.Shortage{Plan: r}), "G-"))
 }

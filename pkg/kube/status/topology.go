@@ -77,8 +77,8 @@ func truncatedMessage(omissions []convert.LeftOut) string {
 	for _, l := range omissions {
 		layers = append(layers, fmt.Sprintf("%s (%d domains)", l.Layer, l.Domains))
 	}
-	return fmt.Sprintf("detailStatus ends above %s: not listed are %s, for which one object has no room; they are in the tree, plans use "+
-		"them, and musterctl topology shows them",
+	return fmt.Sprintf("detailStatus ends above %s: not listed are %s, because one object is too small for them. "+
+		"Plans use these domains; musterctl topology lists them",
 		omissions[0].Layer, strings.Join(layers, ", "))
 }
 

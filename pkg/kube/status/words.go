@@ -101,14 +101,14 @@ const (
 
 // plainResults are preemptionWords for users. A result that the sentence says already has none.
 var plainResults = map[string]string{
-	preemptionWords[PreemptionNever]:     "With preemptionPolicy Never it evicts no pod.",
+	preemptionWords[PreemptionNever]:     "With preemptionPolicy Never the gang evicts no pod.",
 	preemptionWords[PreemptionOff]:       "The scheduler's configuration forbids evictions (enablePreemption: false).",
-	preemptionWords[PreemptionNoVictims]: "No pod may be evicted for it.",
+	preemptionWords[PreemptionNoVictims]: "No running pod may be evicted for the gang.",
 	preemptionWords[PreemptionNoHelp]:    "Evicting pods does not help.",
 	preemptionWords[PreemptionSurplus]:   "Members beyond minMember evict no pod.",
-	preemptionWords[PreemptionLeftOut]:   "It evicts no pod, because nodes that are excluded for now have capacity.",
+	preemptionWords[PreemptionLeftOut]:   "The gang evicts no pod: nodes that are excluded for now have capacity.",
 	preemptionWords[PreemptionUntried]:   "No eviction found that frees enough capacity (search limit reached).",
-	preemptionWords[PreemptionEnding]:    "It evicts no pod yet: a gang is finishing, after that fewer pods need to be evicted.",
+	preemptionWords[PreemptionEnding]:    "The gang evicts no pod yet: another gang is finishing, and then fewer evictions are needed.",
 }
 
 // Plain returns the message of a pod or a gang without the text that tools match and without kube-scheduler's count of nodes: the

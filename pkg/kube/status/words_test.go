@@ -141,8 +141,8 @@ func TestTableShowsNoTextForTools(t *testing.T) {
 	for preemption, want := range map[status.Preemption]string{
 		status.PreemptionNone:      "Needs 3.",
 		status.PreemptionEvicts:    "Needs 3.",
-		status.PreemptionNever:     "Needs 3. With preemptionPolicy Never it evicts no pod.",
-		status.PreemptionNoVictims: "Needs 3. No pod may be evicted for it.",
+		status.PreemptionNever:     "Needs 3. With preemptionPolicy Never the gang evicts no pod.",
+		status.PreemptionNoVictims: "Needs 3. No running pod may be evicted for the gang.",
 		status.PreemptionUntried:   "Needs 3. No eviction found that frees enough capacity (search limit reached).",
 	} {
 		ofGang := status.Explained{Sentence: needs.Sentence, Text: preemption.After(needs.Text)}
