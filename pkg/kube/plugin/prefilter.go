@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -332,7 +333,7 @@ func (p *Plugin) dropReservation(a *place.Attempt, pod *v1.Pod, lost string) {
 	p.victims.Abandon(a.Group.Key)
 	p.Cache.Forget(a.Group.Key, lost)
 	for _, ref := range a.Group.Whole() {
-		p.teller.Gang(ref, status.Warning, status.ReasonGaveUp, "the reservation is given up: "+lost)
+		p.teller.Gang(ref, status.Warning, reasons.ReservationGivenUp, "the reservation is given up: "+lost)
 	}
 	if group, refusal := p.Cache.Group(pod); !refusal.Exists() {
 		a.Group = group
