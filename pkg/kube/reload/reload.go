@@ -177,13 +177,7 @@ func (f *File) applyConfig(cfg *schedulerconfig.KubeSchedulerConfiguration, args
 }
 
 func valueOf(args config.Args, name string) any {
-	value := reflect.ValueOf(args)
-	for i := range value.NumField() {
-		if config.Name(value.Type().Field(i).Name) == name {
-			return value.Field(i).Interface()
-		}
-	}
-	return nil
+	return reflect.ValueOf(args).FieldByNameFunc(func(field string) bool { return config.Name(field) == name }).Interface()
 }
 
 // changedFields names the fields that differ from the start, without Muster's arguments.
