@@ -12,6 +12,19 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 # The packages in which goroutines share state: their source has a lock, an atomic value or a goroutine of its own.
 CONCURRENT = $(shell grep -lrE --include='*.go' --exclude='*_test.go' 'sync\.(Mutex|RWMutex|Once|Map)|atomic\.|memo\.Map|go func|\.Go\b' pkg cmd | xargs -n1 dirname | sort -u | grep -v '^pkg/kube/simulate$$' | sed 's,^,./,')
 
+# What a release needs on its commit. Each of these targets, when it was whole and green, writes a line into CHECKS: target, commit, time.
+# A run counts if no file was changed from its start to its end, and no test was skipped.
+CHECKS    := .checks
+STARTED   := $(shell git rev-parse HEAD 2>/dev/null)$(shell [ -z "$$(git status --porcelain 2>/dev/null)" ] || echo -dirty)
+part       = @echo 'no record for a release: this was a part'
+define green
+@if [ '$(STARTED)' != "$$(git rev-parse HEAD)" ] || [ -n "$$(git status --porcelain)" ]; then \
+  echo 'no record for a release of $(1): commit all changes first, and change nothing while it runs'; \
+elif grep -qs -e '--- SKIP' $(BIN)/$(1).log; then \
+  echo 'no record for a release of $(1): $(BIN)/$(1).log has skipped tests'; \
+else echo "$(1) $(STARTED) $$(date -u +%FT%TZ)" >> $(CHECKS); fi
+endef
+
 # Kubernetes says the version of the scheduler from these, and pkg/version which Muster it is.
 K8S       := v1.37.0
 MODULE    := github.com/muster-scheduler/muster
@@ -22,7 +35,7 @@ LDFLAGS   := -X $(MODULE)/pkg/version.version=$(VERSION) -X $(MODULE)/pkg/versio
              -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check words house cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-core bench-scale bench-explain generate generate-check lint image image-check release clean
+.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check words house cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-core bench-scale bench-explain generate generate-check lint image image-check manifests mutants race-all release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,12 +86,16 @@ e2e-versions: build ## the same on API servers of older versions, and the demo; 
 
 # They are built from source first, which takes minutes once. CONTROLLERS="lws|jobset" is only those scripts.
 e2e-controllers: build control-plane ## the controllers of LeaderWorkerSet, JobSet, Kubeflow Trainer and MPI Operator beside the scheduler; Koordinator's scheduler
-	E2E_CONTROLLERS=1 $(GO) test -count=1 -timeout 60m -v -run '^TestControllers$$$(if $(CONTROLLERS),/^($(CONTROLLERS))$$)' ./test/e2e
+	set -o pipefail; E2E_CONTROLLERS=1 $(GO) test -count=1 -timeout 60m -v \
+	  -run '^TestControllers$$$(if $(CONTROLLERS),/^($(CONTROLLERS))$$)' ./test/e2e | tee $(BIN)/e2e-controllers.log
+	$(if $(CONTROLLERS),$(part),$(call green,e2e-controllers))
 
 # Needs Docker, mmdebstrap and a static libc (libc6-dev), no registry; what it makes in Docker goes when it ends, also by Ctrl-C.
 # STEPS="together|drain" are the installation and those; KIND_NODE=kindest has Docker fetch kind's own node image (not run so far).
 e2e-kind: ## the scheduler as it is installed, on real kubelets and containers: a cluster of kind
-	@E2E_KIND="$(or $(STEPS),1)" $(GO) test -count=1 -timeout 60m -v -run '^TestKind$$' ./test/e2ekind
+	@mkdir -p $(BIN); set -o pipefail; E2E_KIND="$(or $(STEPS),1)" $(GO) test -count=1 -timeout 60m -v -run '^TestKind$$' ./test/e2ekind | \
+	  tee $(BIN)/e2e-kind.log
+	$(if $(STEPS),$(part),$(call green,e2e-kind))
 
 # With SEED one world, without it 200 from a seed drawn by lot; WORLDS says how many.
 sim: ## random histories of whole clusters; SEED=… repeats one, WORLDS=… says how many
@@ -97,11 +114,12 @@ nightly: build control-plane image-check ## all random worlds from new seeds, 10
 	MUSTER_NIGHTLY=1 $(GO) test -count=1 -timeout 3h -v -run '^(TestClaimPlans|TestQuotaVictims)$$' ./pkg/kube/simulate -rapid.checks=10000
 	E2E_CRASHES=200 $(GO) test -count=1 -timeout 2h -v -run '^TestCrashes$$' ./test/e2e
 	E2E_WORLDS=200 E2E_SEED=$(or $(SEED),$$RANDOM) $(GO) test -count=1 -timeout 2h -v -run '^TestAsked$$' ./test/e2e
-	$(GO) test -count=1 -timeout 2h -race ./pkg/... ./cmd/...
+	$(MAKE) --no-print-directory race-all
 	$(MAKE) --no-print-directory e2e-versions VERSIONS="1.34 1.35 1.36"
 	$(MAKE) --no-print-directory e2e-controllers
 	$(MAKE) --no-print-directory quality-smoke
 	$(MAKE) --no-print-directory vuln
+	$(if $(SEED)$(WORLDS)$(TWICE),$(part),$(call green,nightly))
 
 # VULN_DB=file:///… or another mirror of the database, where vuln.go.dev cannot be reached.
 vuln: ## known weaknesses that the programs reach, as govulncheck finds them; it asks vuln.go.dev
@@ -128,6 +146,14 @@ cases: ## the cases that must hold, by number: docs/contributing/cases.md; which
 # One package at a time: their tests wait for conditions, which others would delay.
 race: ## the packages in which goroutines share state, with the race detector
 	$(GO) test -vet=off -race -short -p 1 $(CONCURRENT)
+
+race-all: ## all packages with the race detector: an hour
+	$(GO) test -count=1 -timeout 2h -race ./pkg/... ./cmd/...
+	$(call green,race-all)
+
+mutants: ## the core, broken on purpose in each way of test/mutants: a named test must fail each time; hours
+	@mkdir -p $(BIN); set -o pipefail; MUTANTS=1 $(GO) test -vet=off -count=1 -timeout 8h -v ./test/mutants | tee $(BIN)/mutants.log
+	$(call green,mutants)
 
 bench: build ## pods a second beside the stock scheduler and plain binding requests: table, bench.json, bench.svg
 	$(GO) run ./test/perf -rounds 3 -json bench.json -svg bench.svg
@@ -189,9 +215,19 @@ image-check: image ## fail if another folder and another time make another image
 	  IMAGE='$(IMAGE)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' ARCHES='$(ARCHES)'; \
 	  diff $(BIN)/image/SHA256SUMS $$there/bin/image/SHA256SUMS && echo "the same image"; ok=$$?; rm -rf $$there; exit $$ok
 
-release: ## archives, images, charts, manifests, bills of materials and checksums into dist/; VERSION=v…, RELEASE_IMAGE=name:tag
-	@$(RELEASE) -image '$(or $(RELEASE_IMAGE),muster-scheduler:$(VERSION))' -o dist
+RELEASE_IMAGE ?= ghcr.io/muster-scheduler/muster-scheduler:$(VERSION)
+# Only from a commit on which all of docs/contributing/release.md ran whole and was green; RELEASE_UNCHECKED=1 says in the notes what did not.
+release: ## all that a maintainer uploads, into dist/: VERSION=v0.1.0; archives, images, charts, manifests, krew, bills of materials, checksums, notes
+	@$(RELEASE) -image '$(RELEASE_IMAGE)' -checks $(CHECKS) $(if $(filter-out 0,$(RELEASE_UNCHECKED)),-unchecked) -o dist
 	@ls -lh dist
+
+# Rendered with deploy/'s own image, kustomize cannot fail. This does.
+FROM      ?= deploy/base
+KUSTOMIZE ?= kubectl kustomize
+NO_IMAGE   = IMAGE: no registry has an image of Muster yet: build one with "make image IMAGE=REGISTRY/muster-scheduler:TAG", push it, and set IMAGE
+manifests: ## what "kubectl apply --server-side -f -" takes, with your image: IMAGE=name:tag; FROM=deploy/base or another folder
+	@$(if $(filter file,$(origin IMAGE)),echo '$(NO_IMAGE)' >&2; exit 1;) set -o pipefail; \
+	  $(KUSTOMIZE) $(FROM) | sed 's,image: muster-scheduler:set-an-image--see-docs-admins-install$$,image: $(IMAGE),'
 
 clean: ## remove what was built here; the cached control plane stays
 	rm -rf $(BIN) dist

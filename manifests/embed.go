@@ -35,6 +35,11 @@ var (
 	//go:embed scheduler-config/*.yaml
 	SchedulerConfigs embed.FS
 
+	// Controller holds what muster-controller needs: its ServiceAccount, backends.yaml, permissions, and its components.
+	//
+	//go:embed controller/*.yaml controller/rbac/*.yaml controller/components/*/*.yaml
+	Controller embed.FS
+
 	// Topologies holds topologies/*.yaml, each a ClusterNetworkTopology named default for
 	// one way of labelling nodes.
 	//

@@ -113,19 +113,21 @@ func (r *release) writeArchives(programs []program, more ...entry) error {
 // writeManifests writes what "kubectl apply -k" takes, with the image of this release.
 func (r *release) writeManifests() error {
 	folder := "muster-" + r.version + "-manifests"
-	entries, err := readTree(folder, "deploy/base", "deploy/controller", "deploy/crds", "deploy/overlays", "manifests")
+	entries, err := readTree(folder, "deploy/base", "deploy/controller", "deploy/crds", "deploy/monitoring", "deploy/overlays", "manifests")
 	if err != nil {
 		return err
 	}
-	entries = slices.DeleteFunc(entries, func(e entry) bool { return path.Ext(e.name) == ".go" })
+	entries = slices.DeleteFunc(entries, func(e entry) bool {
+		return path.Ext(e.name) == ".go" || strings.Contains(e.name, "/testdata/")
+	})
 	name, tag := r.image[:strings.LastIndex(r.image, ":")], r.image[strings.LastIndex(r.image, ":")+1:]
-	const dev = "  newName: muster-scheduler\n  newTag: dev\n"
+	const none = "  newName: muster-scheduler\n  newTag: set-an-image--see-docs-admins-install # no registry has the image yet\n"
 	for _, base := range []string{"deploy/base", "deploy/controller/base"} {
 		i := slices.IndexFunc(entries, func(e entry) bool { return e.name == folder+"/"+base+"/kustomization.yaml" })
-		if i < 0 || !bytes.Contains(entries[i].data, []byte(dev)) {
+		if i < 0 || !bytes.Contains(entries[i].data, []byte(none)) {
 			return errors.New(base + "/kustomization.yaml does not say which image")
 		}
-		entries[i].data = bytes.Replace(entries[i].data, []byte(dev), fmt.Appendf(nil, "  newName: %s\n  newTag: %s\n", name, tag), 1)
+		entries[i].data = bytes.Replace(entries[i].data, []byte(none), fmt.Appendf(nil, "  newName: %s\n  newTag: %s\n", name, tag), 1)
 	}
 	return r.packed(folder+".tar.gz", entries)
 }

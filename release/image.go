@@ -16,6 +16,8 @@ const (
 	manifestType = "application/vnd.oci.image.manifest.v1+json"
 	configType   = "application/vnd.oci.image.config.v1+json"
 	layerType    = "application/vnd.oci.image.layer.v1.tar+gzip"
+
+	refName = "org.opencontainers.image.ref.name"
 )
 
 // descriptor says where a blob is, by its content.
@@ -39,10 +41,11 @@ type index struct {
 }
 
 type manifest struct {
-	SchemaVersion int          `json:"schemaVersion"`
-	MediaType     string       `json:"mediaType"`
-	Config        descriptor   `json:"config"`
-	Layers        []descriptor `json:"layers"`
+	SchemaVersion int               `json:"schemaVersion"`
+	MediaType     string            `json:"mediaType"`
+	Config        descriptor        `json:"config"`
+	Layers        []descriptor      `json:"layers"`
+	Annotations   map[string]string `json:"annotations,omitempty"`
 }
 
 type imageConfig struct {
@@ -125,7 +128,7 @@ func (r *release) addImage(l layout, p program, others []program) (descriptor, e
 	if err != nil {
 		return descriptor{}, err
 	}
-	m := manifest{2, manifestType, config, []descriptor{l.add(layerType, layer)}}
+	m := manifest{2, manifestType, config, []descriptor{l.add(layerType, layer)}, nil}
 	d, err := l.addJSON(manifestType, m)
 	d.Platform = &platform{p.arch, "linux"}
 	return d, err
@@ -154,6 +157,7 @@ func (r *release) writeImages(programs []program) error {
 		return err
 	}
 	fmt.Printf("%s %s\n", r.image, d.Digest)
+	r.digest = d.Digest
 	return r.writeLayout(name+"-image.tar", all, d)
 }
 
@@ -162,21 +166,27 @@ func (r *release) writeImages(programs []program) error {
 func (r *release) writeLayout(file string, l layout, d descriptor) error {
 	d.Platform = nil
 	d.Annotations = map[string]string{
-		"io.containerd.image.name":          wholeName(r.image),
-		"org.opencontainers.image.ref.name": r.image[strings.LastIndex(r.image, ":")+1:],
+		"io.containerd.image.name": wholeName(r.image),
+		refName:                    r.image[strings.LastIndex(r.image, ":")+1:],
 	}
-	top, err := json.Marshal(index{2, indexType, []descriptor{d}})
-	if err != nil {
-		return err
-	}
-	entries := []entry{{"oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644}, {"index.json", top, 0o644}}
+	var more []entry
 	if d.MediaType == manifestType {
 		docker, err := r.dockerManifest(l[blobPath(d.Digest)])
 		if err != nil {
 			return err
 		}
-		entries = append(entries, entry{"manifest.json", docker, 0o644})
+		more = append(more, entry{"manifest.json", docker, 0o644})
 	}
+	return r.writeOCI(file, l, d, more...)
+}
+
+// writeOCI writes an OCI archive with one object on top.
+func (r *release) writeOCI(file string, l layout, d descriptor, more ...entry) error {
+	top, err := json.Marshal(index{2, indexType, []descriptor{d}})
+	if err != nil {
+		return err
+	}
+	entries := append(more, entry{"oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644}, entry{"index.json", top, 0o644})
 	for blob, data := range l {
 		entries = append(entries, entry{blob, data, 0o644})
 	}

@@ -27,12 +27,21 @@ type release struct {
 	arches  []string
 	out     string
 	made    time.Time // the commit's, so that it is the same every time
+
+	checks    string // the file of records
+	unchecked bool
+	lacks     []string          // what a release needs and this one does not have
+	green     map[string]record // whole green runs on the commit, by target
+	digest    string            // of the image
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	r, imageOnly, err := parse(os.Args[1:])
+	if err == nil && !imageOnly {
+		err = r.check(ctx, r.checks)
+	}
 	if err == nil {
 		err = r.build(ctx, imageOnly)
 	}
@@ -56,6 +65,8 @@ func parse(args []string) (r *release, imageOnly bool, err error) {
 	arches := flags.String("arch", "amd64,arm64", "`ARCHITECTURES`")
 	epoch := flags.String("epoch", os.Getenv("SOURCE_DATE_EPOCH"), "`SECONDS` since 1970: the time in all files")
 	flags.BoolVar(&imageOnly, "image-only", false, "nothing but the image")
+	flags.StringVar(&r.checks, "checks", ".checks", "`FILE` of what ran whole and green, by commit; make writes it")
+	flags.BoolVar(&r.unchecked, "unchecked", false, "do not reject a commit on which something did not run: the notes say it")
 	if err := flags.Parse(args); err != nil {
 		return nil, false, err
 	}
@@ -72,6 +83,14 @@ func parse(args []string) (r *release, imageOnly bool, err error) {
 	name := r.image[strings.LastIndex(r.image, "/")+1:]
 	if strings.Count(name, ":") != 1 || strings.ContainsAny(r.image, "@ ") {
 		return nil, false, fmt.Errorf("-image %s: must be NAME:TAG", r.image)
+	}
+	if !imageOnly {
+		if !released.MatchString(r.version) {
+			return nil, false, fmt.Errorf("VERSION=%s; supported values: v and three numbers, such as v0.1.0 or v0.1.0-rc.1", r.version)
+		}
+		if tag := r.image[strings.LastIndex(r.image, ":")+1:]; tag != r.version {
+			return nil, false, fmt.Errorf("RELEASE_IMAGE=%s; supported values: an image with the tag %s, which is the version", r.image, r.version)
+		}
 	}
 	r.made, r.arches = time.Unix(seconds, 0).UTC(), strings.Split(*arches, ",")
 	return r, imageOnly, nil
@@ -109,9 +128,12 @@ func (r *release) build(ctx context.Context, imageOnly bool) error {
 		}
 	}
 	if !imageOnly {
-		if err := errors.Join(r.writeManifests(), r.writeChart("muster"), r.writeChart("muster-crds")); err != nil {
+		if err := errors.Join(r.writeManifests(), r.writeCharts(), r.writeKrew()); err != nil {
 			return err
 		}
 	}
-	return writeSums(r.out)
+	if err := writeSums(r.out); err != nil || imageOnly {
+		return err
+	}
+	return r.writeNotes()
 }

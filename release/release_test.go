@@ -260,27 +260,58 @@ func TestManifests(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(there, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(there, name), data, 0o600))
 	}
-	for _, overlay := range []string{"base", "overlays/drop-in", "overlays/scheduler-plugins"} {
+	for _, overlay := range []string{"base", "overlays/drop-in", "overlays/scheduler-plugins", "controller/overlays/grove-koordinator"} {
 		text := tool(t, "kustomize", "build", there+"/muster-v1.2.3-manifests/deploy/"+overlay)
 		require.Contains(t, text, "image: r.example/m:v1.2.3\n")
+		require.NotContains(t, text, "set-an-image")
 	}
+	require.Contains(t, tool(t, "kustomize", "build", there+"/muster-v1.2.3-manifests/deploy/monitoring"), "kind: PrometheusRule")
 	require.Contains(t, tool(t, "kustomize", "build", there+"/muster-v1.2.3-manifests/deploy/crds"), "kind: CustomResourceDefinition")
 }
 
 // TestCharts: Helm takes them, and they name the image of the release.
 func TestCharts(t *testing.T) {
 	r, _ := made(t)
-	require.NoError(t, r.writeChart("muster"))
-	require.NoError(t, r.writeChart("muster-crds"))
-	for _, chart := range []string{"muster", "muster-crds"} {
+	require.NoError(t, r.writeCharts())
+	for _, chart := range []string{"muster", "muster-controller", "muster-crds"} {
 		file := filepath.Join(r.out, chart+"-1.2.3.tgz")
-		tool(t, "helm", "lint", "--strict", "--kube-version=1.37.0", file)
+		lint := []string{"helm", "lint", "--strict", "--kube-version=1.37.0", file}
+		if chart == "muster-controller" {
+			lint = append(lint, "--set=sources.grove=true")
+		}
+		tool(t, lint...)
 		about := tool(t, "helm", "show", "chart", file)
 		require.Contains(t, about, "\nversion: 1.2.3\n")
 		require.Contains(t, about, "appVersion: v1.2.3\n")
+		chartLayout(t, r, chart, read(t, file))
 	}
-	require.Contains(t, tool(t, "helm", "template", "--kube-version=1.37.0", "m", filepath.Join(r.out, "muster-1.2.3.tgz")),
-		`image: "r.example/m:v1.2.3"`)
+	for _, chart := range []string{"muster", "muster-controller"} {
+		file := filepath.Join(r.out, chart+"-1.2.3.tgz")
+		require.Contains(t, tool(t, "helm", "template", "--kube-version=1.37.0", "--set=sources.grove=true", "m", file), `image: "r.example/m:v1.2.3"`)
+		for _, page := range []string{"readme", "values"} {
+			text := tool(t, "helm", "show", page, file)
+			require.Contains(t, text, "r.example/m")
+			require.NotContains(t, text, "No registry")
+		}
+	}
+}
+
+// chartLayout follows a chart from the index of its OCI archive to the packaged chart, as Helm does in a registry.
+func chartLayout(t *testing.T, r *release, chart string, packaged []byte) {
+	t.Helper()
+	files, _ := unpack(t, read(t, r.out, chart+"-1.2.3.oci.tar"))
+	top := decode[index](t, files["index.json"]).Manifests
+	require.Len(t, top, 1)
+	require.Equal(t, map[string]string{"org.opencontainers.image.ref.name": "1.2.3"}, top[0].Annotations)
+	m := decode[manifest](t, files[blobPath(top[0].Digest)])
+	require.Equal(t, "application/vnd.cncf.helm.config.v1+json", m.Config.MediaType)
+	about := decode[map[string]any](t, files[blobPath(m.Config.Digest)])
+	require.Equal(t, []any{chart, "1.2.3", "v1.2.3"}, []any{about["name"], about["version"], about["appVersion"]})
+	require.Len(t, m.Layers, 1)
+	require.Equal(t, "application/vnd.cncf.helm.chart.content.v1.tar+gzip", m.Layers[0].MediaType)
+	require.Equal(t, packaged, files[blobPath(m.Layers[0].Digest)])
+	require.Equal(t, "1.2.3", m.Annotations["org.opencontainers.image.version"])
+	require.Equal(t, chart, m.Annotations["org.opencontainers.image.title"])
 }
 
 func TestChartVersion(t *testing.T) {
@@ -315,13 +346,16 @@ func TestClear(t *testing.T) {
 }
 
 func TestBadFlags(t *testing.T) {
-	legal := []string{"-version=v1", "-commit=a", "-epoch=1"}
+	legal := []string{"-version=v1.2.3", "-commit=a", "-epoch=1"}
 	for _, c := range []struct{ flag, want string }{
 		{"-epoch=today", `-epoch "today": must be seconds since 1970`},
 		{"-epoch=-1", `-epoch "-1": must be seconds since 1970`},
 		{"-version=", "-version and -commit must be given"},
 		{"-image=r:5000/m", "-image r:5000/m: must be NAME:TAG"},
 		{"-image=m@sha256:a", "-image m@sha256:a: must be NAME:TAG"},
+		{"-version=v1", "VERSION=v1; supported values: v and three numbers, such as v0.1.0 or v0.1.0-rc.1"},
+		{"-version=0123abc-dirty", "VERSION=0123abc-dirty; supported values: v and three numbers, such as v0.1.0 or v0.1.0-rc.1"},
+		{"-image=r/m:dev", "RELEASE_IMAGE=r/m:dev; supported values: an image with the tag v1.2.3, which is the version"},
 	} {
 		_, _, err := parse(append(legal, c.flag))
 		require.EqualError(t, err, c.want)
@@ -332,7 +366,7 @@ func TestBadFlags(t *testing.T) {
 	require.Equal(t, "r:5000/m:t", r.image)
 	r, _, err = parse(legal)
 	require.NoError(t, err)
-	require.Equal(t, "muster-scheduler:v1", r.image)
+	require.Equal(t, "muster-scheduler:v1.2.3", r.image)
 }
 
 // TestWholeName: containerd, which "kind load image-archive" gives an archive to, takes a name as it is, and

@@ -3,6 +3,7 @@ package helm
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,9 +23,11 @@ import (
 
 const deployment = "Deployment muster-system/muster-scheduler"
 
+var charts = []string{"muster", "muster-controller", "muster-crds"}
+
 func TestLint(t *testing.T) {
-	for _, chart := range []string{"muster", "muster-crds"} {
-		out, errs, err := helm(t, append([]string{"lint", "--strict", "--kube-version=1.34.0", chart}, anImage[chart]...)...)
+	for _, chart := range charts {
+		out, errs, err := helm(t, append([]string{"lint", "--strict", "--kube-version=1.34.0", chart}, needed[chart]...)...)
 		require.NoError(t, err, out+errs)
 	}
 }
@@ -39,7 +42,7 @@ func (o object) text(t *testing.T) string {
 
 // hash is what kustomize adds to the name of a ConfigMap, so that another configuration means other
 // pods; the chart writes a checksum into the pods.
-var hash = regexp.MustCompile(`muster-scheduler-config-[a-z0-9]{10}\b`)
+var hash = regexp.MustCompile(`(muster-scheduler-config|muster-controller-backends)-[a-z0-9]{10}\b`)
 
 // withoutStandard removes the labels that only Helm's objects have.
 func (o object) withoutStandard() object {
@@ -66,40 +69,63 @@ func (o object) withoutStandard() object {
 		delete(spec, "revisionHistoryLimit") // the chart has Kubernetes' default as a value
 		spread := o.at("spec", "template", "spec", "topologySpreadConstraints").([]any)[0].(map[string]any)
 		delete(object(spread).at("labelSelector", "matchLabels").(map[string]any), "app.kubernetes.io/instance")
+		container := o.at("spec", "template", "spec", "containers").([]any)[0].(map[string]any)
+		var flags []string
+		for _, arg := range container["args"].([]any) {
+			flags = append(flags, arg.(string))
+		}
+		slices.Sort(flags)
+		container["args"] = withoutDefaults(flags)
+	}
+	if selector, ok := o.at("spec", "selector").(map[string]any); ok && o["kind"] == "Service" {
+		delete(selector, "app.kubernetes.io/instance")
+	}
+	if o["kind"] == "ConfigMap" && strings.HasPrefix(o.at("metadata", "name").(string), "muster-controller") {
+		var backends object
+		if yaml.Unmarshal([]byte(o.at("data", "backends.yaml").(string)), &backends) == nil {
+			o["data"] = backends // in the file of manifests there are comments, too
+		}
 	}
 	return o
 }
 
+// noImage is the tag of the image in deploy/, which no registry will ever have.
+const noImage = "set-an-image--see-docs-admins-install"
+
 // TestSameAsKustomize: object by object.
 func TestSameAsKustomize(t *testing.T) {
-	for folder, values := range map[string][]string{
-		"base":                       nil,
-		"overlays/drop-in":           {"--set=schedulerNames={muster-scheduler,koord-scheduler}"},
-		"overlays/scheduler-plugins": {"--set=schedulerNames={muster-scheduler,scheduler-plugins-scheduler}"},
+	for folder, values := range map[string]string{
+		"base":                       "schedulerNames={muster-scheduler}",
+		"overlays/drop-in":           "schedulerNames={muster-scheduler,koord-scheduler}",
+		"overlays/scheduler-plugins": "schedulerNames={muster-scheduler,scheduler-plugins-scheduler}",
 	} {
-		t.Run(folder, func(t *testing.T) {
-			ours := render(t, "muster", values...)
-			annotations := ours[deployment].at("spec", "template", "metadata").(map[string]any)
-			require.Len(t, annotations["annotations"].(map[string]any)["checksum/config"], 64)
-			delete(annotations, "annotations")
-
-			out, err := yaml.Marshal(kustomizeList(t, "../"+folder))
-			require.NoError(t, err)
-			require.Len(t, hash.FindAll(out, -1), 2)
-			var theirs []object
-			require.NoError(t, yaml.Unmarshal(hash.ReplaceAll(out, []byte("muster-scheduler-config")), &theirs))
-			for _, want := range theirs {
-				if want["kind"] == "Namespace" {
-					continue // a release is in a namespace that is there already
-				}
-				got, ok := ours[want.name()]
-				require.True(t, ok, "the chart lacks %s", want.name())
-				require.Equal(t, want.withoutStandard().text(t), got.withoutStandard().text(t), want.name())
-				delete(ours, want.name())
-			}
-			require.Equal(t, []string{"Pod muster-system/muster-scheduler-test"}, keys(ours), "the chart has more")
-		})
+		t.Run(folder, func(t *testing.T) { sameAsKustomize(t, "muster", deployment, folder, values) })
 	}
+}
+
+// sameAsKustomize compares a chart with what kustomize makes of a folder of deploy, object by object. The chart has one more: its test.
+func sameAsKustomize(t *testing.T, chart, deployment, folder, values string) {
+	t.Helper()
+	ours := render(t, chart, "--set=image.tag="+noImage+","+values)
+	annotations := ours[deployment].at("spec", "template", "metadata").(map[string]any)
+	require.Len(t, annotations["annotations"].(map[string]any)["checksum/config"], 64)
+	delete(annotations, "annotations")
+
+	out, err := yaml.Marshal(kustomizeList(t, "../"+folder))
+	require.NoError(t, err)
+	require.Len(t, hash.FindAll(out, -1), 2)
+	var theirs []object
+	require.NoError(t, yaml.Unmarshal(hash.ReplaceAll(out, []byte("$1")), &theirs))
+	for _, want := range theirs {
+		if want["kind"] == "Namespace" {
+			continue // a release is in a namespace that is there already
+		}
+		got, ok := ours[want.name()]
+		require.True(t, ok, "the chart lacks %s", want.name())
+		require.Equal(t, want.withoutStandard().text(t), got.withoutStandard().text(t), want.name())
+		delete(ours, want.name())
+	}
+	require.Equal(t, []string{strings.Replace(deployment, "Deployment", "Pod", 1) + "-test"}, keys(ours), "the chart has more")
 }
 
 func kustomizeList(t *testing.T, folder string) (all []object) {
@@ -297,45 +323,83 @@ func TestTwoReleases(t *testing.T) {
 	}
 }
 
-// TestImageIsNeeded: no registry has an image, so one must be named.
+// TestImageIsNeeded: no registry has an image, so one must be named. Kustomize cannot fail; there the image's tag says it.
 func TestImageIsNeeded(t *testing.T) {
-	_, errs, err := helm(t, "template", "muster", "muster", "--kube-version=1.34.0")
+	const says = "image.repository: no registry has an image of Muster yet: build one with \"make image IMAGE=REGISTRY/muster-scheduler:TAG\""
+	for _, chart := range []string{"muster", "muster-controller"} {
+		_, errs, err := helm(t, "template", "muster", chart, "--kube-version=1.34.0", "--set=sources.grove=true")
+		require.Error(t, err, chart)
+		require.Contains(t, errs, says, chart)
+	}
+	image := regexp.MustCompile(`(?m)^ *(?:- )?image: (.*)$`)
+	for _, folder := range []string{"base", "overlays/drop-in", "overlays/scheduler-plugins", "controller/base", "controller/overlays/grove-koordinator"} {
+		all, err := yaml.Marshal(kustomizeList(t, "../"+folder))
+		require.NoError(t, err)
+		found := image.FindAllStringSubmatch(string(all), -1)
+		require.Len(t, found, 1, folder)
+		require.Equal(t, "muster-scheduler:"+noImage, found[0][1], folder)
+	}
+	page, err := os.ReadFile("../../docs/admins/install.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), "`muster-scheduler:"+noImage+"`")
+}
+
+// TestMakeManifests: "make manifests" is kustomize with an image, and fails without one as the charts do.
+func TestMakeManifests(t *testing.T) {
+	t.Setenv("MAKEFLAGS", "")
+	kustomize := "KUSTOMIZE=" + tool(t, "kustomize") + " build"
+	for _, folder := range []string{"deploy/base", "deploy/overlays/drop-in", "deploy/controller/overlays/leaderworkerset-koordinator"} {
+		out, err := exec.CommandContext(t.Context(), "make", "-C", "../..", "--no-print-directory", "manifests", kustomize,
+			"FROM="+folder, "IMAGE=registry.example:5000/a/m:v1").Output()
+		require.NoError(t, err, stderr(err))
+		require.Len(t, regexp.MustCompile(`(?m)^ *(?:- )?image: registry\.example:5000/a/m:v1$`).FindAll(out, -1), 1)
+		require.NotContains(t, string(out), noImage)
+		require.Greater(t, len(objects(t, string(out))), 5)
+	}
+	cmd := exec.CommandContext(t.Context(), "make", "-C", "../..", "manifests", kustomize)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "IMAGE=") })
+	out, err := cmd.Output()
 	require.Error(t, err)
-	require.Contains(t, errs, "image.repository: no registry has an image of Muster yet: build one with \"make image IMAGE=REGISTRY/muster-scheduler:TAG\"")
+	require.NotContains(t, string(out), "apiVersion")
+	require.Contains(t, stderr(err), `IMAGE: no registry has an image of Muster yet: build one with "make image IMAGE=REGISTRY/muster-scheduler:TAG"`)
+	cmd = exec.CommandContext(t.Context(), "make", "-C", "../..", "manifests", "IMAGE=a:b", "KUSTOMIZE=false")
+	require.Error(t, cmd.Run(), "a failed kustomize is a failure")
 }
 
 // TestThresholds: the values are the limits of the rules that Prometheus tests.
 func TestThresholds(t *testing.T) {
-	rules, err := monitoring.Rules()
-	require.NoError(t, err)
-	var spec struct {
-		Groups []struct {
-			Rules []struct {
-				Alert, Expr string
-				Annotations map[string]string
+	for chart, read := range map[string]func() ([]byte, error){"muster": monitoring.Rules, "muster-controller": monitoring.ControllerRules} {
+		rules, err := read()
+		require.NoError(t, err)
+		var spec struct {
+			Groups []struct {
+				Rules []struct {
+					Alert, Expr string
+					Annotations map[string]string
+				}
 			}
 		}
-	}
-	require.NoError(t, yaml.Unmarshal(rules, &spec))
-	limit := regexp.MustCompile(`> ([0-9.]+)$`)
-	want := map[string]string{}
-	for _, rule := range spec.Groups[0].Rules {
-		require.Contains(t, rule.Annotations["runbook_url"], "#"+strings.ToLower(rule.Alert))
-		if m := limit.FindStringSubmatch(rule.Expr); m != nil {
-			want[rule.Alert] = m[1]
+		require.NoError(t, yaml.Unmarshal(rules, &spec))
+		limit := regexp.MustCompile(`> ([0-9.]+)$`)
+		want := map[string]string{}
+		for _, rule := range spec.Groups[0].Rules {
+			require.Contains(t, rule.Annotations["runbook_url"], "#"+strings.ToLower(rule.Alert))
+			if m := limit.FindStringSubmatch(rule.Expr); m != nil {
+				want[rule.Alert] = m[1]
+			}
 		}
+		var values struct {
+			PrometheusRule struct{ Thresholds map[string]json.Number }
+		}
+		data, err := os.ReadFile(chart + "/values.yaml")
+		require.NoError(t, err)
+		require.NoError(t, yaml.Unmarshal(data, &values))
+		got := map[string]string{}
+		for alert, number := range values.PrometheusRule.Thresholds {
+			got[alert] = number.String()
+		}
+		require.Equal(t, want, got)
 	}
-	var values struct {
-		PrometheusRule struct{ Thresholds map[string]json.Number }
-	}
-	data, err := os.ReadFile("muster/values.yaml")
-	require.NoError(t, err)
-	require.NoError(t, yaml.Unmarshal(data, &values))
-	got := map[string]string{}
-	for alert, number := range values.PrometheusRule.Thresholds {
-		got[alert] = number.String()
-	}
-	require.Equal(t, want, got)
 }
 
 // TestMemory: the table of docs/admins/sizing.md is what the chart asks for.
@@ -362,17 +426,21 @@ func TestPageValues(t *testing.T) {
 		require.NoError(t, err)
 		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
 			block, _, _ = strings.Cut(block, "```")
-			if strings.Contains(block, "kind: ") || filepath.Base(page) == "controller.md" {
+			chart := "muster"
+			if filepath.Base(page) == "controller.md" {
+				chart = "muster-controller"
+			}
+			if strings.Contains(block, "kind: ") || strings.HasPrefix(block, "default: ") { // the file of --backend-config
 				continue
 			}
 			rendered++
 			file := filepath.Join(t.TempDir(), "values.yaml")
 			require.NoError(t, os.WriteFile(file, []byte(block), 0o600))
-			_, errs, err := template(t, "muster", "--values="+file)
+			_, errs, err := template(t, chart, "--values="+file)
 			require.NoError(t, err, "%s: %s", page, errs)
 		}
 	}
-	require.GreaterOrEqual(t, rendered, 3)
+	require.GreaterOrEqual(t, rendered, 4)
 
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
@@ -557,7 +625,7 @@ func TestBadValues(t *testing.T) {
 		require.Error(t, err, c.values)
 		require.Contains(t, errs, c.want, c.values)
 		// What a template refuses "helm lint" only tells; what the schema refuses fails there, too.
-		out, told, err := helm(t, slices.Concat([]string{"lint", "--kube-version=1.34.0", c.chart}, anImage[c.chart], []string{"--set=" + c.values})...)
+		out, told, err := helm(t, slices.Concat([]string{"lint", "--kube-version=1.34.0", c.chart}, needed[c.chart], []string{"--set=" + c.values})...)
 		require.Contains(t, out+told, c.want, c.values)
 		require.Equal(t, strings.Contains(errs, "don't meet the specifications of the schema"), err != nil, c.values)
 	}

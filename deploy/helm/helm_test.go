@@ -23,7 +23,7 @@ import (
 // readAll reads what Helm and kustomize will read: the Go tool repeats a test if a file has changed that
 // the test itself has opened.
 var readAll = sync.OnceValue(func() error {
-	for _, folder := range []string{"..", "../../manifests"} {
+	for _, folder := range []string{"..", "../../manifests", "../../Makefile"} {
 		err := filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
 				_, err = os.ReadFile(file)
@@ -74,13 +74,16 @@ func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return out.String(), errs.String(), err
 }
 
-// anImage is the value that a chart has no default for.
-var anImage = map[string][]string{"muster": {"--set=image.repository=muster-scheduler"}}
+// needed are the values that a chart has no default for.
+var needed = map[string][]string{
+	"muster":            {"--set=image.repository=muster-scheduler"},
+	"muster-controller": {"--set=image.repository=muster-scheduler,sources.grove=true"},
+}
 
 // template renders a chart; the oldest Kubernetes that it is for.
 func template(t *testing.T, chart string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	return helm(t, slices.Concat([]string{"template", chart, chart, "--namespace=muster-system", "--kube-version=1.34.0"}, anImage[chart], args)...)
+	return helm(t, slices.Concat([]string{"template", chart, chart, "--namespace=muster-system", "--kube-version=1.34.0"}, needed[chart], args)...)
 }
 
 // An object is one as YAML has it.

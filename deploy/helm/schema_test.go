@@ -38,7 +38,7 @@ func readSchema(t *testing.T, chart string) schema {
 
 // TestEveryValueIsShown: values.yaml and the schema have the same fields.
 func TestEveryValueIsShown(t *testing.T) {
-	for _, chart := range []string{"muster", "muster-crds"} {
+	for _, chart := range charts {
 		data, err := os.ReadFile(chart + "/values.yaml")
 		require.NoError(t, err)
 		var values map[string]any
@@ -52,8 +52,8 @@ func TestEveryValueIsShown(t *testing.T) {
 func sameFields(t *testing.T, where string, s schema, values map[string]any) {
 	t.Helper()
 	require.Equal(t, false, s.AdditionalProperties, "%s: what is misspelt must be refused", where)
-	if where == "muster.coschedulingArgs" || where == "muster.config" {
-		return // see TestArguments and TestConfigurationIsKnown
+	if where == "muster.coschedulingArgs" || where == "muster.config" || where == "muster-controller.backendConfig" {
+		return // see TestArguments, TestConfigurationIsKnown and TestBackendConfigIsKnown
 	}
 	require.Equal(t, keys(s.Properties), keys(values), where)
 	for name, below := range s.Properties {

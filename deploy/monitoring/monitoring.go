@@ -14,9 +14,19 @@ import (
 //go:embed prometheusrule.yaml dashboard.json
 var Files embed.FS
 
-// Rules returns the rules as Prometheus itself reads them: the object's spec.
-func Rules() ([]byte, error) {
-	content, err := Files.ReadFile("prometheusrule.yaml")
+// Controller holds controller/prometheusrule.yaml, the alerts of muster-controller.
+//
+//go:embed controller/prometheusrule.yaml
+var Controller embed.FS
+
+// Rules returns the scheduler's rules as Prometheus itself reads them: the object's spec.
+func Rules() ([]byte, error) { return spec(Files, "prometheusrule.yaml") }
+
+// ControllerRules returns the controller's rules.
+func ControllerRules() ([]byte, error) { return spec(Controller, "controller/prometheusrule.yaml") }
+
+func spec(files embed.FS, name string) ([]byte, error) {
+	content, err := files.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +37,7 @@ func Rules() ([]byte, error) {
 		return nil, err
 	}
 	if len(object.Spec) == 0 {
-		return nil, fmt.Errorf("prometheusrule.yaml has no spec")
+		return nil, fmt.Errorf("%s has no spec", name)
 	}
 	return yaml.Marshal(object.Spec)
 }

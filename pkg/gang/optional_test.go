@@ -100,11 +100,13 @@ func TestOptionalGangsStartWithoutIncompleteGang(t *testing.T) {
 	s := newSome(map[string]int{"root": 2}, "a<root", "b<root", "c<root")
 	s.come("", "c0", "b0", "b1", "a0")
 	require.Equal(t, "1 of 2 members of gang ns/a exist", s.why("b0"), "two gangs must be whole")
+	require.Empty(t, s.StartTogether(ref("ns/b")))
 	require.Contains(t, s.come("", "a1"), "wake a0")
 	require.Equal(t, "1 of 2 members of gang ns/c exist", s.why("c0"))
 	require.Equal(t, "1 of 2 members of gang ns/c exist", s.State(ref("ns/c")).Refusal.Words)
 	require.Empty(t, s.State(ref("ns/a")).Refusal.Words)
 	require.Equal(t, []string{"a?2/2", "b?2/2", "c?2/0"}, s.open(t))
+	require.Equal(t, refs("ns/a", "ns/b"), s.StartTogether(ref("ns/c")), "c is not complete")
 
 	s.plan("a0", "a1", "b0", "b1")
 	require.Empty(t, s.arrive("a0", "a1", "b0"), "b is not whole")

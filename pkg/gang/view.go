@@ -47,14 +47,22 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	return true, ""
 }
 
-// Waits says whether the waiting members of a gang cannot start, whatever capacity is free.
-func (b *Book) Waits(ref Ref) bool {
+// StartTogether returns the gangs that take part in the next plan of ref's group: all but optional gangs that are incomplete. It
+// returns nil if the group cannot start, whatever capacity is free.
+func (b *Book) StartTogether(ref Ref) (gangs []Ref) {
 	key := b.groupKey(ref)
 	if b.obstacle(key).Exists() {
-		return true
+		return nil
 	}
-	g := b.groups[key]
-	return (g == nil || len(g.plan) == 0 || g.unconfirmed) && b.tooFewWait(key).Exists()
+	if g := b.groups[key]; (g == nil || len(g.plan) == 0 || g.unconfirmed) && b.tooFewWait(key).Exists() {
+		return nil
+	}
+	for _, ref := range b.groupOf(key) {
+		if g := b.gangs[ref]; !b.excluded(g) || g.inPlan() {
+			gangs = append(gangs, ref)
+		}
+	}
+	return gangs
 }
 
 // Assumed says whether the scheduler counts a member on its node.

@@ -344,7 +344,8 @@ func (j Job) comparableChoice() *choice.Choice {
 	return c
 }
 
-// Least lists the minimal sets of gangs, without duplicates. It skips sets that no podCountMultiple allows, unless all are such sets.
+// Least lists the minimal sets of gangs, without duplicates. It skips sets that no podCountMultiple allows, unless all are such sets. Sets
+// whose needs alone are a multiple follow: a smaller set with members beyond its needs may need other nodes.
 func (j Job) Least(t *topology.Tree) []choice.Set { return j.least(j.comparableChoice(), t, leastSets) }
 
 func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
@@ -363,10 +364,19 @@ func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
 		m := newOutline(World{World: plan.World{Tree: t, Free: make([]offer.Slots, t.NumNodes())}}, sub.job)
 		return m.Split || m.possible()
 	}
-	if sets := c.Least(most, setsCounted, valid); len(sets) > 0 {
-		return sets
+	sets := c.Least(most, setsCounted, valid)
+	if len(sets) == 0 {
+		return c.Least(most, setsLookedAt, nil)
 	}
-	return c.Least(most, setsLookedAt, nil)
+	for _, set := range c.Least(most, setsCounted, func(set choice.Set) bool {
+		sub, _ := j.forSet(c, set)
+		return valid(set) && sub.job.need()%multiple == 0
+	}) {
+		if len(sets) < most && !slices.ContainsFunc(sets, func(s choice.Set) bool { return slices.Equal(s, set) }) {
+			sets = append(sets, set)
+		}
+	}
+	return sets
 }
 
 // Choose returns the first plan by the rules of package plan, or why there is none. Heterogeneous members need further rules:

@@ -249,3 +249,17 @@ func TestManyGangs(t *testing.T) {
 	assert.Contains(t, refusal.String(), "desiredOfferSlot: 42")
 	assert.Contains(t, refusal.String(), "at least 2 of 20 gangs must start, each whole")
 }
+
+// TestLeastSetsInMultiples: one gang has two members, and two gangs need one each. In multiples of two the first may start alone, and the
+// two others together, which may fit elsewhere.
+func TestLeastSetsInMultiples(t *testing.T) {
+	w := sized([]offer.Slots{1, 1}, "s0/r0/n0=2", "s0/r0/n1=2")
+	j := mixed.Job{Choice: &choice.Choice{}, All: plan.Gather{Multiple: offer.Multiples{2}}}
+	for g, ranks := range [][]int{{0}, {1, 2}} {
+		j.Classes, j.Gangs = append(j.Classes, mixed.Class{Gang: g, Kind: g, Ranks: ranks}), append(j.Gangs, mixed.Gang{Need: 1})
+		j.Choice.Gangs = append(j.Choice.Gangs, choice.Gang{
+			Above: []choice.Level{{Name: "root", Least: 1}}, Open: true, Need: 1, Members: len(ranks),
+		})
+	}
+	assert.Equal(t, []choice.Set{{false, true}, {true, true}}, j.Least(w.Tree))
+}

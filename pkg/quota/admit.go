@@ -613,8 +613,11 @@ func (l *load) tooFew(top *request) (short []int) {
 				continue
 			}
 			for _, c := range b.tree.nodes[r.node].children {
-				if idle := l.view.idle(c, d); idle > 0 && !l.asks(c) {
-					free -= idle
+				switch at := l.requestOf(c); {
+				case at.all == nil:
+					free -= l.view.idle(c, d)
+				case at.leaf == c: // the request uses some of the min
+					free -= max(0, l.view.idle(c, d)-at.all[d])
 				}
 			}
 		}

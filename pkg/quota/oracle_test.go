@@ -292,8 +292,8 @@ func (p *plain) idle(of, r string) (n int64) {
 	return n
 }
 
-// free is the tree's free capacity for requests on some paths.
-func (p *plain) free(on map[string]bool, r string) int64 {
+// free is the tree's free capacity for requests on some paths, whose members request so much of a quota.
+func (p *plain) free(on map[string]bool, r string, demand func(q, r string) int64) int64 {
 	all, known := p.entitled(root, r), false
 	for q := range p.specs {
 		_, named := p.limit(q, r)
@@ -305,8 +305,11 @@ func (p *plain) free(on map[string]bool, r string) int64 {
 	all -= p.taken(root, r)
 	for q := range on {
 		for _, c := range p.children(q) {
-			if !on[c] {
+			switch {
+			case !on[c]:
 				all -= p.idle(c, r)
+			case len(p.children(c)) == 0: // what a quota keeps is for its own members only
+				all -= max(0, p.idle(c, r)-demand(c, r))
 			}
 		}
 	}
@@ -366,7 +369,8 @@ func (p *plain) admit(gang string) quota.Cause {
 			continue
 		}
 		for _, r := range resources {
-			if w := p.demand(gang, root, r, true, true); w > 0 && p.free(on, r) < w {
+			of := func(q, r string) int64 { return p.demand(gang, q, r, true, true) }
+			if w := of(root, r); w > 0 && p.free(on, r, of) < w {
 				return quota.OverFree
 			}
 		}
@@ -420,7 +424,7 @@ func (p *plain) starter(below, gang string) bool {
 		}
 		for _, r := range resources {
 			w := demand(root, r)
-			could = could && (w == 0 || p.free(on, r) >= w)
+			could = could && (w == 0 || p.free(on, r, demand) >= w)
 		}
 		if here && could && p.turn(p.group(g), gang) {
 			return true

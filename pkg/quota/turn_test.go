@@ -33,3 +33,28 @@ func TestGangDoesNotWaitForTurnOfItsOptionalQuota(t *testing.T) {
 	_, refusal = b.Admit(ask)
 	require.Nil(t, refusal)
 }
+
+// What a quota keeps is for its own members: a gang with a member in it and one in another quota does not use the rest of it.
+func TestGangOfTwoQuotasDoesNotUseWhatOneKeeps(t *testing.T) {
+	tree, problems := quota.NewTree([]quota.Spec{
+		{Name: "r", Inner: true},
+		{Name: "kept", Parent: "r", Min: quota.List{"cpu": 5}, NotLent: true},
+		{Name: "other", Parent: "r", Min: quota.List{"cpu": 1}, Max: quota.List{"cpu": 9}},
+	})
+	require.Empty(t, problems)
+	b := quota.NewBook(tree)
+	b.Runtime = true
+	b.Total("r", quota.List{"cpu": 7})
+	b.Set(quota.Pod{Name: "runs", Gang: "runs", Quota: "other", Asks: quota.List{"cpu": 2}, State: quota.Bound})
+	one := quota.List{"cpu": 1}
+	for _, ask := range []quota.Request{
+		{Gang: "g", Need: []quota.Want{{Quota: "other", Asks: one, Count: 1}}},
+		{Gang: "g", Need: []quota.Want{{Quota: "other", Asks: one, Count: 1}, {Quota: "kept", Asks: one, Count: 1}}},
+	} {
+		_, refusal := b.Admit(ask)
+		require.NotNil(t, refusal)
+		require.Equal(t, quota.OverFree, refusal.Cause)
+	}
+	_, refusal := b.Admit(quota.Request{Gang: "g", Need: []quota.Want{{Quota: "kept", Asks: one, Count: 5}}})
+	require.Nil(t, refusal)
+}

@@ -45,8 +45,9 @@ const controllersEnv = "E2E_CONTROLLERS"
 //	racks SPINES NODES CPU         so many spines a, b, …, each with nodes a-0, a-1, … of so much;
 //	controller NAME                lws, jobset, trainer or mpi-operator: its CRDs and webhooks, and
 //	                               the program. $FILES is the folder of files of its module.
-//	                               koord-scheduler and kube-scheduler are schedulers, the latter with its own
-//	                               gangs and topology on; they are started in the same way;
+//	                               koord-scheduler, koord-scheduler-full (with its quotas and devices) and
+//	                               kube-scheduler (with its own gangs and topology) are schedulers; they are
+//	                               started in the same way;
 //	placed NAME SELECTOR           writes on stdout how many of these pods have a node, and in how many racks and
 //	                               blocks the nodes are;
 //	gangs MIN KEY|KEY=VALUE...     follow the pods that have these labels: pods that agree in
@@ -75,6 +76,7 @@ func TestControllers(t *testing.T) {
 
 // controller says how a controller of another project is installed and started.
 type controller struct {
+	name      string // in scripts; "" is the component's
 	component localcluster.Component
 	install   []string // kustomizations among its files, or folders of YAML
 	config    string   // what --config names, with $PORT, $CERTS; "" if there is no such flag
@@ -84,37 +86,35 @@ type controller struct {
 
 var controllers = []controller{
 	{
-		localcluster.LeaderWorkerSet,
+		"", localcluster.LeaderWorkerSet,
 		[]string{"config/default"},
 		managerConfig("config.lws.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, "",
 	},
 	{
-		localcluster.JobSet,
+		"", localcluster.JobSet,
 		[]string{"config/default"},
 		managerConfig("config.jobset.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, "",
 	},
 	{
-		localcluster.Trainer,
+		"", localcluster.Trainer,
 		[]string{"manifests/base/crds", "manifests/base/webhook"},
 		managerConfig("config.trainer.kubeflow.org/v1alpha1", "certManagement", ""), managerArgs, "",
 	},
 	// It makes PodGroups for a scheduler's name that it does not know as for scheduler-plugins.
-	{localcluster.MPIOperator, []string{"manifests/base"}, "", []string{
+	{"", localcluster.MPIOperator, []string{"manifests/base"}, "", []string{
 		"--kubeConfig=$KUBECONFIG", "--gang-scheduling=muster-scheduler", "--lock-namespace=default", "--kube-api-qps=500",
 		"--kube-api-burst=500",
 	}, ":8080"},
 	// No controllers, and started like them.
-	{
-		localcluster.KoordScheduler,
-		[]string{koord.CRDs},
-		koord.Config("$KUBECONFIG"),
-		append([]string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT"}, koord.Flags...), "",
-	},
-	{localcluster.Scheduler, nil, nativeConfig, []string{
+	{"", localcluster.KoordScheduler, []string{koord.CRDs}, koord.Config("$KUBECONFIG"), koordArgs, ""},
+	{"koord-scheduler-full", localcluster.KoordScheduler, []string{koord.CRDs}, koord.FullConfig("$KUBECONFIG"), koordArgs, ""},
+	{"", localcluster.Scheduler, nil, nativeConfig, []string{
 		"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT",
 		"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
 	}, ""},
 }
+
+var koordArgs = append([]string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT"}, koord.Flags...)
 
 var managerArgs = []string{"--kubeconfig=$KUBECONFIG", "--config=$CONFIG"}
 
@@ -172,9 +172,9 @@ func (s *script) controller(ctx context.Context, args []string) error {
 	if s.cluster.local == nil || len(args) != 1 {
 		return usage("controller NAME, after cluster new -controllers")
 	}
-	i := slices.IndexFunc(controllers, func(c controller) bool { return string(c.component) == args[0] })
+	i := slices.IndexFunc(controllers, func(c controller) bool { return cmp.Or(c.name, string(c.component)) == args[0] })
 	if i < 0 {
-		return usage("controller lws|jobset|trainer|mpi-operator|koord-scheduler|kube-scheduler")
+		return usage("controller lws|jobset|trainer|mpi-operator|koord-scheduler|koord-scheduler-full|kube-scheduler")
 	}
 	c := controllers[i]
 	if c.needs != "" {
@@ -294,7 +294,7 @@ func (c *cluster) authority() ([]byte, error) {
 // waiting command fails.
 func (s *script) startController(c controller, program string, port int) error {
 	// A controller without a flag for certificates looks for them here.
-	temp := s.ts.MkAbs(string(c.component) + "-tmp")
+	temp := s.ts.MkAbs(fmt.Sprintf("%s-%d-tmp", c.component, port))
 	certs := filepath.Join(temp, "k8s-webhook-server", "serving-certs")
 	cert, key := s.cluster.local.Certificate()
 	if err := errors.Join(os.MkdirAll(certs, 0o700),

@@ -275,7 +275,11 @@ func (c *cluster) ask(ctx context.Context, p *scheduler, path string) (string, e
 		GetClientCertificate: tlsConfig.GetClientCertificate, Certificates: tlsConfig.Certificates, InsecureSkipVerify: true,
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+p.address+path, nil)
+	scheme := "https://"
+	if p.name == translator {
+		scheme = "http://" // it knows no client certificates
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+p.address+path, nil)
 	if err != nil {
 		return "", err
 	}

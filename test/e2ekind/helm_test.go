@@ -36,6 +36,7 @@ func releases(w *world) {
 	w.say("helm install: two replicas ready after %.1f s", time.Since(began).Seconds())
 	require.Contains(w, args(), native)
 	w.twoReplicas()
+	w.say("%s", indent(strings.TrimSpace(w.helm("test", "muster", "--namespace="+system, "--timeout=120s"))))
 
 	// New pods, which the namespace takes only if they are restricted, with a scheduler name that no profile served until
 	// now.

@@ -2,6 +2,7 @@ package e2ekind
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -21,7 +22,7 @@ func install(w *world) {
 	w.loadMember()
 	began := time.Now()
 	w.kubectl("apply", "--server-side", "-k", filepath.Join(root, "deploy/crds"))
-	w.kubectl("apply", "--server-side", "-k", filepath.Join(root, "deploy/base"))
+	w.kubectl("apply", "--server-side", "-k", w.overlay(root, "dev"))
 	w.kubectl("rollout", "status", "-n", system, "deployment/muster-scheduler", "--timeout=120s")
 	w.say("deploy/base: two replicas ready after %.1f s", time.Since(began).Seconds())
 	require.Equal(w, "restricted",
@@ -55,6 +56,20 @@ func (w *world) loadImage(project, tag string) {
 	require.NoError(w, err, "%s", out)
 	archive := filepath.Join(project, "bin/image/muster-scheduler-"+tag+"-image-linux-"+runtime.GOARCH+".tar")
 	require.NoError(w, w.lab.Load(w.Context(), archive, "", ""))
+}
+
+// overlay returns a folder to apply: deploy/base of a project, with the image of that tag.
+func (w *world) overlay(project, tag string) string {
+	w.Helper()
+	folder := filepath.Join(w.lab.Folder(), "overlay-"+tag)
+	require.NoError(w, os.MkdirAll(folder, 0o755))
+	base, err := filepath.Abs(filepath.Join(project, "deploy/base"))
+	require.NoError(w, err)
+	base, err = filepath.Rel(folder, base)
+	require.NoError(w, err)
+	require.NoError(w, os.WriteFile(filepath.Join(folder, "kustomization.yaml"),
+		fmt.Appendf(nil, "resources: [%s]\nimages: [{name: muster-scheduler, newTag: %s}]\n", base, tag), 0o644))
+	return folder
 }
 
 // loadMember loads the program of the gangs of these steps into the nodes.

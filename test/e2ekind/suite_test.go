@@ -36,6 +36,7 @@ var steps = []struct {
 	{"preempt", preempt},
 	{"refused", refused},
 	{"two-schedulers", twoSchedulers},
+	{"lost-race", lostRace},
 	{"failover", failover},
 	{"drain", drain},
 	{"upgrade", upgrade},

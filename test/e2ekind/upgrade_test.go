@@ -2,7 +2,6 @@ package e2ekind
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -16,7 +15,7 @@ func upgrade(w *world) {
 	before := w.commitBefore()
 	w.versionIs("the commit before", "back", func() { w.kubectl("apply", "--server-side", "--force-conflicts", "-k", before) })
 	w.versionIs("this one", "forward", func() {
-		w.kubectl("apply", "--server-side", "--force-conflicts", "-k", filepath.Join(root, "deploy/base"))
+		w.kubectl("apply", "--server-side", "--force-conflicts", "-k", w.overlay(root, "dev"))
 	})
 }
 
@@ -53,9 +52,5 @@ func (w *world) commitBefore() string {
 	}
 	sh(fmt.Sprintf("mkdir %[2]s && git -C %[1]s archive HEAD~1 | tar -x -C %[2]s", root, folder))
 	w.loadImage(folder, "before")
-	overlay := filepath.Join(folder, "overlay")
-	require.NoError(w, os.Mkdir(overlay, 0o755))
-	require.NoError(w, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"),
-		[]byte("resources: [../deploy/base]\nimages: [{name: muster-scheduler, newTag: before}]\n"), 0o644))
-	return overlay
+	return w.overlay(folder, "before")
 }

@@ -58,3 +58,28 @@ profiles:
     args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: CoschedulingArgs, awareNetworkTopology: true, enablePreemption: true}
 `, kubeconfig, Profile)
 }
+
+// FullConfig is Config with its quotas and devices, as its chart enables them.
+func FullConfig(kubeconfig string) string {
+	return fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: %q, qps: 100000, burst: 100000}
+leaderElection: {leaderElect: false}
+profiles:
+- schedulerName: %s
+  plugins:
+    preEnqueue: {enabled: [{name: Coscheduling}]}
+    preFilter: {enabled: [{name: Reservation}, {name: Coscheduling}, {name: NodeNUMAResource}, {name: DeviceShare}, {name: ElasticQuota}]}
+    filter: {enabled: [{name: NodeNUMAResource}, {name: DeviceShare}, {name: Reservation}]}
+    postFilter: {disabled: [{name: "*"}], enabled: [{name: Reservation}, {name: Coscheduling}, {name: ElasticQuota}]}
+    preScore: {enabled: [{name: Reservation}, {name: Coscheduling}]}
+    score: {enabled: [{name: Coscheduling, weight: 1}, {name: DeviceShare, weight: 1}, {name: Reservation, weight: 5000}]}
+    reserve: {enabled: [{name: Reservation}, {name: Coscheduling}, {name: NodeNUMAResource}, {name: DeviceShare}, {name: ElasticQuota}]}
+    permit: {enabled: [{name: Coscheduling}]}
+    preBind: {enabled: [{name: Reservation}, {name: Coscheduling}, {name: NodeNUMAResource}, {name: DeviceShare}, {name: DefaultPreBind}]}
+    postBind: {enabled: [{name: Coscheduling}]}
+  pluginConfig:
+  - name: Coscheduling
+    args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: CoschedulingArgs, awareNetworkTopology: true, enablePreemption: true}
+`, kubeconfig, Profile)
+}

@@ -1,7 +1,7 @@
 // Package mutants breaks the core on purpose, one fragment of a declaration at a time. Each time the named tests must fail.
-// A full run takes minutes, so it runs on request only:
+// A full run takes hours, so it runs on request only:
 //
-//	MUTANTS=1 go test ./test/mutants -timeout 60m
+//	make mutants
 //	MUTANTS=1 go test ./test/mutants -run TestMutants/evict:
 //
 // Without MUTANTS the test checks the list: each fragment is found once, each mutant parses, each killer exists.

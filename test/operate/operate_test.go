@@ -97,6 +97,9 @@ func TestAlerts(t *testing.T) {
 	require.NoError(t, err)
 	rules, err := os.ReadFile("../../deploy/monitoring/prometheusrule.yaml")
 	require.NoError(t, err)
+	controller, err := os.ReadFile("../../deploy/monitoring/controller/prometheusrule.yaml")
+	require.NoError(t, err)
+	rules = append(rules, controller...)
 	names := func(text []byte, pattern string) (names []string) {
 		for _, found := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
 			names = append(names, string(found[1]))

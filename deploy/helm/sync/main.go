@@ -5,6 +5,7 @@
 package main
 
 import (
+	"embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,12 +13,18 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/muster-scheduler/muster/deploy/monitoring"
 	"github.com/muster-scheduler/muster/manifests"
 )
 
-// copies are the folders of a chart's files, and what they are copies of.
+// common has the templates of both charts. Helm reads a name that begins with _ as definitions only.
+//
+//go:embed common/_common.tpl common/*.yaml
+var common embed.FS
+
+// copies are the folders of a chart's files, and what they are copies of. Below the first * of a glob, folders stay.
 var copies = []struct {
 	from fs.FS
 	glob string
@@ -29,7 +36,13 @@ var copies = []struct {
 	{manifests.SchedulerConfigs, "scheduler-config/*.yaml", "muster/files/scheduler-config"},
 	{manifests.Topologies, "topologies/*.yaml", "muster/files/topologies"},
 	{monitoring.Files, "*", "muster/files/monitoring"},
+	{common, "common/*", "muster/templates/common"},
 	{manifests.CRDs, "crd/*.yaml", "muster-crds/files"},
+	{manifests.Controller, "controller/*.yaml", "muster-controller/files/base"},
+	{manifests.Controller, "controller/rbac/*.yaml", "muster-controller/files/rbac"},
+	{manifests.Controller, "controller/components/*/*.yaml", "muster-controller/files/components"},
+	{monitoring.Controller, "controller/*", "muster-controller/files/monitoring"},
+	{common, "common/*", "muster-controller/templates/common"},
 }
 
 func main() {
@@ -55,12 +68,17 @@ func sync(charts string) error {
 		if err != nil {
 			return err
 		}
+		fixed, _, _ := strings.Cut(c.glob, "*")
 		for _, file := range files {
+			if path.Base(file) == "kustomization.yaml" {
+				continue
+			}
 			data, err := fs.ReadFile(c.from, file)
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(filepath.Join(folder, path.Base(file)), data, 0o644); err != nil {
+			to := filepath.Join(folder, strings.TrimPrefix(file, fixed))
+			if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, data, 0o644)); err != nil {
 				return err
 			}
 		}

@@ -12,7 +12,9 @@ import (
 func TestCopies(t *testing.T) {
 	fresh := t.TempDir()
 	require.NoError(t, sync(fresh))
-	for _, chart := range []string{"muster/files", "muster-crds/files"} {
+	for _, chart := range []string{
+		"muster/files", "muster/templates/common", "muster-crds/files", "muster-controller/files", "muster-controller/templates/common",
+	} {
 		require.Equal(t, read(t, fresh+"/"+chart), read(t, "../"+chart), "run make generate")
 	}
 }

@@ -23,6 +23,19 @@ Muster, a Kubernetes scheduler for jobs whose pods start together and sit close 
 
 Two schedulers must not serve one name. A second release, under another release name and with other schedulerNames, runs beside the first.
 `,
+	"muster-controller": `# Chart muster-controller
+
+muster-controller reads gangs of one API and writes them in the API of another scheduler. Read first
+[when you need it](../../../docs/admins/controller.md).
+Install chart muster-crds first, and name what it reads:
+
+    helm install muster-crds deploy/helm/muster-crds
+    helm install muster-controller deploy/helm/muster-controller --namespace muster-system --create-namespace \
+      --set image.repository=REGISTRY/muster-scheduler,image.tag=TAG,sources.grove=true
+    helm test muster-controller --namespace muster-system
+
+A second release, under another release name and with other sources, runs beside the first.
+`,
 	"muster-crds": `# Chart muster-crds
 
 The CustomResourceDefinitions that Muster reads. They stay when the chart is removed.

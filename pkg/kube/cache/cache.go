@@ -204,9 +204,7 @@ func (c *Cache) Resuming() bool {
 		c.firstAsked.CompareAndSwap(0, now)
 		return now-c.firstAsked.Load() < int64(openWait)
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Resuming()
+	return read(c, c.book.Resuming)
 }
 
 // Serves says whether a profile of this process schedules the pod.
@@ -296,8 +294,10 @@ func (c *Cache) admit(pod *v1.Pod) (ok bool, why string) {
 	return c.book.Admit(convert.PodKey(pod))
 }
 
-// Waits says whether the waiting members of a gang cannot start, whatever capacity is free.
-func (c *Cache) Waits(ref gang.Ref) bool { return read(c, func() bool { return c.book.Waits(ref) }) }
+// StartTogether returns the gangs that take part in the next plan of ref's group; nil if it cannot start, whatever capacity is free.
+func (c *Cache) StartTogether(ref gang.Ref) []gang.Ref {
+	return read(c, func() []gang.Ref { return c.book.StartTogether(ref) })
+}
 
 // Seat returns a member's assignment in the plan of its group.
 func (c *Cache) Seat(pod *v1.Pod) gang.NodeAssignment {

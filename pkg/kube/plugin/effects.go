@@ -50,7 +50,7 @@ func (s *Shared) carryOut(effects []gang.Effect) {
 			s.Meter.Gang(e.Gang)
 			s.victims.Tidy(s.Cache, e.Gang)
 			s.quotas.Review(e.Gang, s.Cache.Starves(e.Gang))
-			if s.quotas.Active() && s.Cache.Waits(e.Gang) {
+			if s.quotas.Active() && !slices.Contains(s.Cache.StartTogether(e.Gang), e.Gang) {
 				s.quotas.RecordPassedGangs([]gang.Ref{e.Gang}, true) // it is reported for each gang of a group
 			}
 		case gang.Expire:

@@ -148,7 +148,13 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	a := newAttempt()
 	var o outcome
 	if group.Waiting {
-		o = p.tryReserved(ctx, a, pod, newAttempt)
+		if o = p.tryReserved(ctx, a, pod, newAttempt); o == nil {
+			if view = p.Cache.View(pod); view.Refusal.Exists() {
+				return p.cannotBePlanned(pod, view)
+			}
+			group = view.Group
+			a = newAttempt()
+		}
 	}
 	if o == nil {
 		o = p.tryPlan(ctx, a, pod)
@@ -285,7 +291,7 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 				p.Cache.Handle(gang.VictimsRemain{Group: a.Group.Key})
 				return &reserving{message: status.Explained{Sentence: why.Sentence, Text: why.Text}, attempt: a}
 			case why != nil:
-				p.dropReservation(a, pod, why.Text)
+				p.dropReservation(a, why.Text)
 				return nil
 			}
 			p.victims.Forget(a.Group.Key)
@@ -317,26 +323,20 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 			taken = obstacle // the terminating pods are not the obstacle
 		}
 		if newAttempt != nil {
-			b := newAttempt()
-			o := p.tryReserved(ctx, b, pod, nil)
-			a.Group = b.Group
-			return o
+			return p.tryReserved(ctx, newAttempt(), pod, nil)
 		}
 		lost = "the reserved places are taken: " + taken
 	}
-	p.dropReservation(a, pod, lost)
+	p.dropReservation(a, lost)
 	return nil
 }
 
-// dropReservation drops a reservation and updates the attempt to the group without it.
-func (p *Plugin) dropReservation(a *place.Attempt, pod *v1.Pod, lost string) {
+// dropReservation gives up the reservation of an attempt's group, and tells each of its gangs why.
+func (p *Plugin) dropReservation(a *place.Attempt, why string) {
 	p.victims.Abandon(a.Group.Key)
-	p.Cache.Forget(a.Group.Key, lost)
+	p.Cache.Forget(a.Group.Key, why)
 	for _, ref := range a.Group.Whole() {
-		p.teller.Gang(ref, status.Warning, reasons.ReservationGivenUp, "the reservation is given up: "+lost)
-	}
-	if group, refusal := p.Cache.Group(pod); !refusal.Exists() {
-		a.Group = group
+		p.teller.Gang(ref, status.Warning, reasons.ReservationGivenUp, "the reservation is given up: "+why)
 	}
 }
 

@@ -195,8 +195,10 @@ func (s *Shared) setPassed(pod *v1.Pod, passed bool) {
 	case !s.quotas.Active():
 	case gangRef.IsZero():
 		s.quotas.RecordPassed(pod, passed)
-	default:
-		s.quotas.RecordPassedGangs(s.Cache.Together(gangRef), passed)
+	case passed:
+		s.quotas.RecordPassedGangs(s.Cache.Together(gangRef), true)
+	default: // an optional gang that lacks members does not start with the others
+		s.quotas.RecordPassedGangs(s.Cache.StartTogether(gangRef), false)
 	}
 }
 

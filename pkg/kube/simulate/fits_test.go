@@ -127,7 +127,7 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 		if !once {
 			finished = 0
 		}
-		if once && w.whole[name] && !w.reached[name] && len(bound) > 0 && len(bound) < g.min {
+		if remain := len(bound) + finished; once && w.whole[name] && !w.reached[name] && remain > 0 && remain < g.min {
 			return nil, false // it was whole for a moment in which nothing rested: a scheduler may know that, and the next one may not
 		}
 		need := max(0, g.min-len(bound))

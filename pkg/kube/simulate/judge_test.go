@@ -196,13 +196,7 @@ func (w *world) judgeEvictions() error {
 	}
 	w.s.recorder.mu.Unlock()
 	for _, who := range sortedKeys(by) {
-		group := strings.Split(strings.ReplaceAll(who, "default/", ""), ", ")
-		for i, name := range group {
-			if at := strings.IndexAny(name, "/.-"); at > 0 {
-				group[i] = name[:at] // of the podgroup of a PodGang, a part of a JobSet, the group of a LeaderWorkerSet
-			}
-		}
-		if err := w.judgeVictims(group, by[who]); err != nil {
+		if err := w.judgeVictims(gangsIn(who), by[who]); err != nil {
 			return err
 		}
 	}
@@ -215,6 +209,37 @@ func (w *world) judgeEvictions() error {
 	return nil
 }
 
+// gangsIn returns the gangs that an event calls the preemptor.
+func gangsIn(who string) []string {
+	group := strings.Split(strings.ReplaceAll(who, "default/", ""), ", ")
+	for i, name := range group {
+		if at := strings.IndexAny(name, "/.-"); at > 0 {
+			group[i] = name[:at] // of the podgroup of a PodGang, a part of a JobSet, the group of a LeaderWorkerSet
+		}
+	}
+	return group
+}
+
+// forgetReplanned forgets the lost bindings of groups that were planned again: groups that evict now, and groups that lost a place at
+// Permit to a more important pod.
+func (w *world) forgetReplanned() {
+	w.s.recorder.mu.Lock()
+	defer w.s.recorder.mu.Unlock()
+	for e, n := range w.s.recorder.events {
+		if e.Reason != "Preempted" || n == w.told[e] {
+			continue
+		}
+		_, name, _ := strings.Cut(e.Object, "/")
+		if strings.Contains(e.Message, "in kube-scheduler memory") {
+			w.forgetLost(w.groupOf(w.members[name]))
+		}
+		if who, ok := strings.CutPrefix(e.Message, "Preempted by gang "); ok {
+			who, _, _ = strings.Cut(who, " on node ")
+			w.forgetLost(gangsIn(who))
+		}
+	}
+}
+
 // judgeVictimOfOne: a pod without a gang evicts only where it would not fit else.
 func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 	if w.loose || len(w.halfway) > 0 || w.anyUntold() { // a pod that is being bound has a node that is not seen here
@@ -223,7 +248,7 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 	if p := w.pods["default/"+victim]; p != nil && p.Spec.NodeName == "" {
 		return nil // nor is the node of a pod that waits at Permit, and is only requeued
 	}
-	if w.half(victim) || w.starts(victim) {
+	if w.half(victim) || w.starts(victim) || w.hasQuotas() && w.sentBack() {
 		return nil
 	}
 	for _, p := range w.sorted() {
@@ -250,6 +275,15 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 		}
 	}
 	return nil
+}
+
+// sentBack reports whether a gang was sent back on its way for a more important pod. Its members that had no node yet still used their
+// quotas when the victims were chosen (docs/reference/quotas.md).
+func (w *world) sentBack() bool {
+	return slices.ContainsFunc(w.sorted(), func(p *v1.Pod) bool {
+		_, c := podutil.GetPodCondition(&p.Status, v1.PodScheduled)
+		return p.Spec.NodeName == "" && c != nil && strings.Contains(c.Message, "the gang is being evicted")
+	})
 }
 
 // judgeFits: a gang evicts only if it does not fit else, and for no more than its minMember.
@@ -347,12 +381,16 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		}
 		left = left.minus(w.reserved(v.Spec.NodeName, group, lowest))
 		planned := slices.DeleteFunc(slices.Clone(members), func(m *v1.Pod) bool { return places[convert.PodKey(m)] == "" })
-		if !late && !w.anyUntold() && !left.less(needs(v)) && !w.givesRight(group, planned, v, gone) { // the nomination of a pod may not have been written
+		if w.givesRight(group, planned, v, gone) || w.forOne(group, planned, v, gone) {
+			continue
+		}
+		if !late && !w.anyUntold() && !left.less(needs(v)) { // the nomination of a pod may not have been written
 			return wrong("needless", "%s is evicted from %s for %s, which leaves %s there", v.Name, v.Spec.NodeName, groupKey(group), left)
 		}
 	}
 	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.robs(group, last) &&
-		!w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) {
+		!w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) &&
+		!slices.ContainsFunc(last.gone, func(uid types.UID) bool { return w.postponed[uid] }) { // evicted late, for the nodes of an earlier time
 		for _, uid := range last.gone {
 			for _, p := range w.pods {
 				if p.UID == uid && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {

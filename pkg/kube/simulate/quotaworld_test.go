@@ -514,7 +514,16 @@ func (w *world) givesRight(group []string, planned []*v1.Pod, victim *v1.Pod, go
 	rest := b.Without(own...)
 	return w.quotaOf(victim) == mine && slices.ContainsFunc(gone, func(p *v1.Pod) bool {
 		above, below, ok := apart(b.Tree().Path(mine), b.Tree().Path(w.quotaOf(p)))
-		return ok && !takesBack(b, rest, below, above, total) && !takesBack(rest, rest, below, above, total)
+		return ok && !(takesBack(b, rest, below, above, total) && takesBack(rest, rest, below, above, total)) // terminating pods may still ask
+	})
+}
+
+// forOne reports whether some planned members may use this victim of a quota, and not another one: the members of each quota must be admitted
+// with the victims that may be evicted for that quota (world 720302).
+func (w *world) forOne(group []string, planned []*v1.Pod, victim *v1.Pod, gone []*v1.Pod) bool {
+	return w.quotaOf(victim) != "" && slices.ContainsFunc(planned, func(m *v1.Pod) bool {
+		own := []*v1.Pod{m}
+		return w.mayUse(group, own, victim) && slices.ContainsFunc(gone, func(p *v1.Pod) bool { return p != victim && !w.mayUse(group, own, p) })
 	})
 }
 

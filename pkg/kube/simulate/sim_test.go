@@ -70,7 +70,10 @@ func TestWorlds(t *testing.T) {
 			t.Errorf("seed %d breaks a rule: %v", from+i, err)
 			if *simShrink {
 				h, err = shrink(t, h, err)
-				t.Errorf("these %d events are enough: %v\n%s\nwhat the scheduler did:\n%s", len(h), err, h, replay(t, h))
+				t.Errorf("these %d events are enough: %v\n%s", len(h), err, h)
+			}
+			if *simShrink || worlds == 1 {
+				t.Errorf("what the scheduler did:\n%s", replay(t, h))
 			}
 			continue
 		}

@@ -182,6 +182,21 @@ func (w *world) noteLost(lost []lostRequest) {
 			w.lost[pod.UID], w.retried[pod.UID] = lostBinding{l.pod, l.node}, true
 		}
 	}
+	for _, l := range lost { // the scheduler counted a pod without a gang on the node for a moment, so a group may have been planned again
+		if l.what == bindings && w.members[l.pod] == "" {
+			w.forgetLostAt(l.node)
+		}
+	}
+}
+
+// forgetLostAt forgets the lost bindings of groups of which one was lost to a node.
+func (w *world) forgetLostAt(node string) {
+	for uid, l := range w.lost {
+		if l.node == node {
+			w.forgetLost(w.groupOf(w.members[l.pod]))
+			delete(w.lost, uid)
+		}
+	}
 }
 
 // noteDelayed records the reservations of a group when a nomination or an eviction was lost: its remaining
@@ -232,7 +247,7 @@ func (w *world) excused(group []string) bool {
 	whole, anyBound, retried := true, false, false
 	for _, name := range group {
 		pending, bound := w.membersOf(name)
-		tried := slices.ContainsFunc(pending, func(p *v1.Pod) bool { _, lost := w.lost[p.UID]; return lost })
+		tried := slices.ContainsFunc(pending, func(p *v1.Pod) bool { return w.retried[p.UID] })
 		whole = whole && (w.whole[name] || w.mayMiss(group, name) && !tried)
 		anyBound = anyBound || len(bound) > 0
 	}

@@ -585,6 +585,7 @@ func (w *world) read(written map[string][]string) error {
 	for key := range w.halfway {
 		w.excused(strings.Split(key, ","))
 	}
+	w.forgetReplanned()
 	for _, judge := range []func() error{
 		func() error { return w.judgeForeign(written) },
 		func() error { return w.judgeQuotas(fresh) },

@@ -34,15 +34,14 @@ type options struct {
 	burst      int
 
 	leaderElect                bool
-	namespace                  string
+	namespace, leaseName       string
 	lease, renew, retry        time.Duration
 	metricsAddress, healthAddr string
 	metricsSecure              bool
 
-	webhookPort   int
-	webhookSecret string
-	webhookConfig string
-	webhookNames  []string
+	webhookPort                  int
+	webhookSecret, webhookConfig string
+	webhookNames                 []string
 
 	version bool
 	logs    *logsapi.LoggingConfiguration
@@ -99,6 +98,7 @@ func (o *options) add(f *pflag.FlagSet) {
 
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "only one of several writes")
 	f.StringVar(&o.namespace, "namespace", "muster-system", "of the Lease, of the webhooks' Secret and Service")
+	f.StringVar(&o.leaseName, "leader-elect-resource-name", controller.Name, "of the Lease: controllers of one Lease write one at a time")
 	f.DurationVar(&o.lease, "leader-elect-lease-duration", 15*time.Second, "after so long without a sign of the leader another one leads")
 	f.DurationVar(&o.renew, "leader-elect-renew-deadline", 10*time.Second, "after so long without success the leader gives up")
 	f.DurationVar(&o.retry, "leader-elect-retry-period", 2*time.Second, "between two attempts")

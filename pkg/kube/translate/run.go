@@ -94,7 +94,7 @@ func (o *options) manager(config *rest.Config, keeper *admit.Keeper) (manager.Op
 	// Not the manager's own lock, which also writes events and needs permission for that.
 	var err error
 	out.LeaderElectionResourceLockInterface, err = resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.namespace,
-		controller.Name, resourcelock.ResourceLockConfig{Identity: o.identity()}, config, o.renew)
+		o.leaseName, resourcelock.ResourceLockConfig{Identity: o.identity()}, config, o.renew)
 	return out, err
 }
 
