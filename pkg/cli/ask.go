@@ -40,9 +40,9 @@ const askReads = `
 
 The command reads a live cluster with your permissions: one list of each kind. It writes nothing.
 Kinds that you may not list are named on standard error. With -f the objects come from files, such
-as "kubectl get nodes,pods,podgroups,... -A -o yaml" prints. A scheduler in memory takes the
-objects over, as after a restart, and continues. Its answers hold as long as nothing else in the
-cluster changes.`
+as "kubectl get nodes,pods,podgroups.scheduling.sigs.k8s.io,... -A -o yaml" prints. A scheduler in
+memory takes the objects over, as after a restart, and continues. Its answers hold as long as
+nothing else in the cluster changes.`
 
 func (f *askFlags) add(cmd *cobra.Command) {
 	f.addSource(cmd)

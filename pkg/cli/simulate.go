@@ -58,8 +58,8 @@ Each --what-if is done before the scheduler begins, in order:
 
 The files hold Nodes, Pods, PodGroups, the ClusterNetworkTopology, PriorityClasses,
 PodDisruptionBudgets and whatever else the profile's Filters read, as YAML or JSON,
-also as a List: "kubectl get nodes,pods,podgroups,... -A -o yaml" is an input. Pods
-with spec.nodeName run there already. What an API server would fill in may be missing.
+also as a List: "kubectl get nodes,pods,podgroups.scheduling.sigs.k8s.io,... -A -o yaml" is
+an input. Pods with spec.nodeName run there already. What an API server would fill in may be missing.
 
 Of Jobs, Deployments, ReplicaSets, StatefulSets, JobSets and LeaderWorkerSets the pods
 are made that their controllers would make, with their names, labels and indices; where
@@ -81,7 +81,7 @@ is 3 if the result has it:
   evicted    a pod was evicted
   rejected   what the user wrote of a gang is invalid, or the result has a warning
 With --only gang=NAMESPACE/NAME only that gang counts, and the pods that are evicted for it.`,
-		Example: `  kubectl get nodes,pods,priorityclasses,clusternetworktopologies,podgroups -A -o yaml |
+		Example: `  kubectl get nodes,pods,priorityclasses,clusternetworktopologies,podgroups.scheduling.sigs.k8s.io -A -o yaml |
     musterctl simulate -f - --then new-job.yaml
   musterctl simulate -f cluster/ -f my-job.yaml --victims-stay -o json
   musterctl simulate -f cluster/ -f my-job.yaml --fail-on=waiting,evicted,rejected

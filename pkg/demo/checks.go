@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/docs/examples"
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/picture"
 )
@@ -190,7 +191,7 @@ func oneEviction(before *objects) expect {
 		}
 		var evicted []string
 		for _, e := range current.events {
-			if e.Reason == "Preempted" {
+			if e.Reason == reasons.Preempted {
 				evicted = append(evicted, e.InvolvedObject.Name)
 			}
 		}

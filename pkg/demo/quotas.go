@@ -47,13 +47,13 @@ func example4(c *localcluster.Cluster) []step {
 	var before, after objects
 	file := func(name string) string { return example("quotas/" + name) }
 	quotas := func(what, want string) step {
-		return look(rows(what, want, "NAME", "MIN", "MAX", "USED"), "get", "elasticquotas")
+		return look(rows(what, want, "NAME", "MIN", "MAX", "USED"), "get", "elasticquotas.scheduling.sigs.k8s.io")
 	}
 	pods := []string{"get", "pods", "-o", "wide"}
 	return []step{
 		title("Example 4: two teams, one borrows"),
 		say("The pods and the nodes with GPUs go."),
-		runHidden("delete", "pods,podgroups", "--all", "--force"),
+		runHidden("delete", "pods,podgroups.scheduling.sigs.k8s.io", "--all", "--force"),
 		runHidden("delete", "nodes", "gpu-0", "gpu-1"),
 		runHidden("apply", "-f", file("crd.yaml")),
 		runHidden("wait", "crd/elasticquotas.scheduling.sigs.k8s.io", "--for=condition=Established", "--timeout=60s"),
@@ -82,6 +82,6 @@ func example4(c *localcluster.Cluster) []step {
 func awaitQuotas(ctx context.Context, d *demo) error {
 	_, _, err := d.await(ctx, func(out string) []check {
 		return []check{{what: "the scheduler has read the quotas", ok: strings.Count(out, "runtime") == 2}}
-	}, "get", "elasticquotas", "-o", "jsonpath={.items[*].metadata.annotations}")
+	}, "get", "elasticquotas.scheduling.sigs.k8s.io", "-o", "jsonpath={.items[*].metadata.annotations}")
 	return err
 }

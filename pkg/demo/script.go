@@ -228,5 +228,5 @@ func podGroup(name, scheduled, running, phase string) step {
 	want := fmt.Sprintf("NAME                     MIN  SCHEDULED  RUNNING  PHASE\n%-25s%-5s%-11s%-9s%s\n",
 		name, "4", scheduled, running, phase)
 	what := fmt.Sprintf("the PodGroup is %s", phase)
-	return look(rows(what, want, "NAME", "MIN", "SCHEDULED", "RUNNING", "PHASE"), "get", "podgroup", name)
+	return look(rows(what, want, "NAME", "MIN", "SCHEDULED", "RUNNING", "PHASE"), "get", "podgroups.scheduling.sigs.k8s.io", name)
 }

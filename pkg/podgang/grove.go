@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
@@ -325,7 +326,7 @@ func (s *cliqueSet) constraint(path string, p, parent *packDomain) (*TopologyCon
 		key, ok := s.domains[topology][d.domain]
 		if !ok {
 			return nil, &Error{
-				ReasonKeyNotMapped, fmt.Sprintf("PodCliqueSet %s/%s: %s: topology domain %q does not exist in ClusterTopologyBinding %q",
+				reasons.TopologyKeyNotMapped, fmt.Sprintf("PodCliqueSet %s/%s: %s: topology domain %q does not exist in ClusterTopologyBinding %q",
 					s.object.GetNamespace(), s.object.GetName(), path, d.domain, topology),
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
@@ -118,7 +119,7 @@ func oneJob(j *workloads.ReplicatedJob, js *unstructured.Unstructured, index int
 	g.Selector[workloads.JobSetIndex] = fmt.Sprint(index)
 	if leaderFirst && g.Total > 1 {
 		g.MinReplicas, g.LeaderFirst = 1, "followers are created only after the leader of their Job is scheduled"
-		out.Notes = append(out.Notes, Note{Reason: ReasonLeaderFirst, Info: true, Message: "gang minMember is 1 because " + g.LeaderFirst})
+		out.Notes = append(out.Notes, Note{Reason: reasons.LeaderFirst, Info: true, Message: "gang minMember is 1 because " + g.LeaderFirst})
 	}
 	return out
 }

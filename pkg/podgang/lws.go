@@ -15,6 +15,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
@@ -103,7 +104,7 @@ func (s *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods 
 	}
 	if group.LeaderFirst != "" && size > 1 {
 		group.MinReplicas = 1
-		out.Notes = append(out.Notes, Note{Reason: ReasonLeaderFirst, Info: true, Message: "gang minMember is 1 because " + group.LeaderFirst})
+		out.Notes = append(out.Notes, Note{Reason: reasons.LeaderFirst, Info: true, Message: "gang minMember is 1 because " + group.LeaderFirst})
 	}
 	out.PodGroups = []PodGroupInfo{group}
 	constraints := s.topology(lws)
@@ -111,10 +112,10 @@ func (s *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods 
 		out.TopologyConstraint = constraints[0]
 	}
 	if len(constraints) > 1 && !equalConstraints(constraints[0], constraints[1]) {
-		out.note(ReasonTwoRules, "%s has no effect: %s is used", constraints[1].Where, constraints[0].Where)
+		out.note(reasons.TwoTopologyRules, "%s has no effect: %s is used", constraints[1].Where, constraints[0].Where)
 	}
 	if l := template.LeaderTemplate; l != nil && l.Spec.SchedulerName != out.SchedulerName {
-		out.note(ReasonUnsupported, "leader and workers have other schedulers, %q and %q: write one schedulerName for both",
+		out.note(reasons.NotTranslated, "leader and workers have other schedulers, %q and %q: write one schedulerName for both",
 			l.Spec.SchedulerName, out.SchedulerName)
 	}
 	return out

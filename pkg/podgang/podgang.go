@@ -129,30 +129,6 @@ type Note struct {
 	Info            bool // nothing need be changed
 }
 
-// Reasons of notes and of errors that become events.
-const (
-	ReasonTierMissing   = "NetworkTopologyTierMissing"     // hard without a tier
-	ReasonTierTooHigh   = "NetworkTopologyTierTooHigh"     // a tier above all layers
-	ReasonTierIsNode    = "NetworkTopologyTierIsNode"      // tier 0
-	ReasonTierUnknown   = "NetworkTopologyTierUnknown"     // a tier, or its name, that no layer has
-	ReasonTopology      = "TopologyNotLegal"               // the ClusterNetworkTopology cannot be read
-	ReasonKeyNotMapped  = "TopologyKeyNotMapped"           // a label key that no layer has
-	ReasonGroupConfig   = "TopologyGroupConfigUnsupported" // some groups together
-	ReasonReuse         = "ReuseReservationUnsupported"    // reuseReservationRef
-	ReasonConflict      = "PodGroupConflict"               // an object of that name has another owner
-	ReasonUnsupported   = "NotTranslated"                  // what translation loses
-	ReasonLeaderFirst   = "LeaderFirst"                    // the first pod starts alone
-	ReasonTwoRules      = "TwoTopologyRules"               // two origins declare a topology constraint
-	ReasonNotServed     = "SchedulingAPINotServed"         // no version of the native API
-	ReasonTooManyGroups = "TooManyPodGroups"               // more groups than an object takes
-	ReasonNoBackend     = "NoBackend"                      // a scheduler name without a backend
-	ReasonInvalid       = "InvalidGang"                    // the object is invalid
-	ReasonNotWritten    = "NotWritten"                     // the API server rejects the write
-	ReasonNotPrepared   = "PodNotPrepared"                 // a pod that the webhook missed, and that can no longer be prepared
-	ReasonRecreated     = "PodGroupRecreated"              // a field that can only be set at creation has changed
-	ReasonTerminating   = "PodGroupTerminating"            // a former object of that name is being deleted
-)
-
 // Error is why nothing is written for a gang: it becomes an event, and the write is retried.
 type Error struct{ Reason, Message string }
 

@@ -7,20 +7,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 // read reads the spec of an object. An invalid field is an *Error, which names the object.
 func read(u *unstructured.Unstructured, into any) error {
 	if err := workloads.Read(u, "spec", into); err != nil {
-		return &Error{ReasonInvalid, fmt.Sprintf("%s %s/%s: %s", u.GetKind(), u.GetNamespace(), u.GetName(), err)}
+		return &Error{reasons.InvalidGang, fmt.Sprintf("%s %s/%s: %s", u.GetKind(), u.GetNamespace(), u.GetName(), err)}
 	}
 	return nil
 }
 
 // invalidField returns an error about an object's field.
 func invalidField(u *unstructured.Unstructured, format string, args ...any) error {
-	return &Error{ReasonInvalid, fmt.Sprintf("%s %s/%s: ", u.GetKind(), u.GetNamespace(), u.GetName()) + fmt.Sprintf(format, args...)}
+	return &Error{reasons.InvalidGang, fmt.Sprintf("%s %s/%s: ", u.GetKind(), u.GetNamespace(), u.GetName()) + fmt.Sprintf(format, args...)}
 }
 
 // MaxGangs limits the gangs, or groups of them, of one object: the user may write any number, and all of them are in memory at

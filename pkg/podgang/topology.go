@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 )
@@ -124,19 +125,19 @@ func (t Topology) RulesBy(c *TopologyConstraint, layerOf func(key string) (strin
 }
 
 func (t Topology) topologyError(c *TopologyConstraint) error {
-	return &Error{ReasonTopology, fmt.Sprintf("%s: %v; nothing is written for the gang", c.Where, t.NotLegal)}
+	return &Error{reasons.InvalidTopology, fmt.Sprintf("%s: %v; nothing is written for the gang", c.Where, t.NotLegal)}
 }
 
 // rulesOfSpec parses network-topology-spec. Unknown layers are permitted, since they may be added later.
 func (t Topology) rulesOfSpec(c *TopologyConstraint) (out *scheduling.GatherSpec, notes []Note, err error) {
 	out, err = scheduling.ParseGatherSpec(c.Spec)
 	if err != nil {
-		return nil, nil, &Error{ReasonInvalid, err.Error()}
+		return nil, nil, &Error{reasons.InvalidGang, err.Error()}
 	}
 	for _, r := range out.Rules {
 		if !t.hasLayer(r.Layer) {
 			notes = append(notes, Note{
-				Reason:  ReasonTierUnknown,
+				Reason:  reasons.TierUnknown,
 				Message: fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, r.Layer, scheduling.TopologyName),
 			})
 		}
@@ -154,7 +155,7 @@ func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (s
 		}
 		if !ok {
 			return nil, nil, &Error{
-				ReasonKeyNotMapped, fmt.Sprintf("%s.required: %q is no label key of a layer; nothing is written for the gang", c.Where, key),
+				reasons.TopologyKeyNotMapped, fmt.Sprintf("%s.required: %q is no label key of a layer; nothing is written for the gang", c.Where, key),
 			}
 		}
 		required = layer
@@ -167,7 +168,7 @@ func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (s
 	switch {
 	case !ok:
 		return gatherSpec(nil, required), []Note{{
-			Reason: ReasonKeyNotMapped, Info: true,
+			Reason: reasons.TopologyKeyNotMapped, Info: true,
 			Message: fmt.Sprintf("%s.preferred: %q is no label key of a layer; it has no effect", c.Where, key),
 		}}, nil
 	case layer == required:
@@ -183,7 +184,7 @@ func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (s
 //	soft       prefer node    prefer L1        prefer L1, L2          prefer all
 func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, []Note, error) {
 	if mode := c.Tiers.Mode; mode != "" && !slices.Contains(modes, mode) {
-		return nil, nil, &Error{ReasonInvalid, invalidMode(c.Where+".mode", mode)}
+		return nil, nil, &Error{reasons.InvalidGang, invalidMode(c.Where+".mode", mode)}
 	}
 	tier, hasTier, err := t.tierOf(c)
 	if err != nil {
@@ -194,22 +195,22 @@ func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, [
 	switch soft := c.Tiers.soft(); {
 	case !hasTier && !soft:
 		return nil, []Note{{
-			Reason: ReasonTierMissing, Message: c.Where + ": mode hard has no effect without a tier; write highestTierAllowed",
+			Reason: reasons.TierMissing, Message: c.Where + ": mode hard has no effect without a tier; write highestTierAllowed",
 		}}, nil
 	case !soft && tier > 0 && t.Layers == nil:
-		return nil, nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: tier %d needs ClusterNetworkTopology %s, which does not exist", c.Where,
+		return nil, nil, &Error{reasons.TierUnknown, fmt.Sprintf("%s: tier %d needs ClusterNetworkTopology %s, which does not exist", c.Where,
 			tier, scheduling.TopologyName)}
 	case !hasTier:
 		return gatherSpec(names[1:], ""), nil, nil
 	case tier == 0 && soft:
 		return gatherSpec(names[:1], ""), nil, nil
 	case tier == 0:
-		return gatherSpec(nil, names[0]), []Note{{Reason: ReasonTierIsNode, Message: c.Where + ": " + OneNode}}, nil
+		return gatherSpec(nil, names[0]), []Note{{Reason: reasons.TierIsNode, Message: c.Where + ": " + OneNode}}, nil
 	case soft:
 		return gatherSpec(names[1:min(tier, top)+1], ""), nil, nil
 	case tier > top:
 		return nil, []Note{{
-			Reason: ReasonTierTooHigh, Message: fmt.Sprintf(
+			Reason: reasons.TierTooHigh, Message: fmt.Sprintf(
 				"%s: highestTierAllowed %d has no effect: the topology has %d tiers above the nodes; write a lower tier", c.Where, tier+t.NodeTier, top),
 		}}, nil
 	}
@@ -224,9 +225,9 @@ func (t Topology) tierOf(c *TopologyConstraint) (tier int32, hasTier bool, err e
 	number, name := c.Tiers.HighestTier, c.Tiers.HighestTierName
 	switch {
 	case number != nil && name != "":
-		return 0, false, &Error{ReasonInvalid, BothTiers}
+		return 0, false, &Error{reasons.InvalidGang, BothTiers}
 	case number != nil && *number < 0:
-		return 0, false, &Error{ReasonInvalid, fmt.Sprintf("%s.highestTierAllowed: Invalid value: %d: %s", c.Where, *number, notNegative)}
+		return 0, false, &Error{reasons.InvalidGang, fmt.Sprintf("%s.highestTierAllowed: Invalid value: %d: %s", c.Where, *number, notNegative)}
 	case number != nil:
 		return max(0, *number-t.NodeTier), true, nil
 	case name == "":
@@ -243,7 +244,7 @@ func (t Topology) tierOf(c *TopologyConstraint) (tier int32, hasTier bool, err e
 		return max(0, tier-t.NodeTier), true, nil
 	}
 	return 0, false, &Error{
-		ReasonTierUnknown,
+		reasons.TierUnknown,
 		fmt.Sprintf(
 			"%s.highestTierName: unknown topology tier name %q; supported values: a layer of the ClusterNetworkTopology or its label key: %v",
 			c.Where, name, names),
@@ -323,13 +324,13 @@ func (t Topology) Key(c *TopologyConstraint) (key string, notes []Note, err erro
 		notes = append(notes, lossNote(c, "only MustGather "+required+" is translated"))
 	}
 	if key = t.keyOf(required); key == "" {
-		return "", nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: layer %q has no label key", c.Where, required)}
+		return "", nil, &Error{reasons.TierUnknown, fmt.Sprintf("%s: layer %q has no label key", c.Where, required)}
 	}
 	return key, notes, nil
 }
 
 func lossNote(c *TopologyConstraint, loss string) Note {
-	return Note{Reason: ReasonUnsupported, Message: c.Where + ": " + loss}
+	return Note{Reason: reasons.NotTranslated, Message: c.Where + ": " + loss}
 }
 
 // deepestLayer returns the lowest required layer; "" for none.
@@ -392,7 +393,7 @@ func (t Topology) PackOf(c *TopologyConstraint) (required, preferred string, not
 		}
 	}
 	if layer := t.deepestLayer(rules); layer != "" && required == "" {
-		return "", "", nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: layer %q has no label key", c.Where, layer)}
+		return "", "", nil, &Error{reasons.TierUnknown, fmt.Sprintf("%s: layer %q has no label key", c.Where, layer)}
 	}
 	return required, preferred, notes, nil
 }
@@ -419,7 +420,7 @@ func (t Topology) TiersOf(c *TopologyConstraint) (*Tiers, []Note, error) {
 	i := slices.Index(t.layersBottomUp(), layer)
 	if i < 0 {
 		return nil, nil, &Error{
-			ReasonTierUnknown, fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, layer, scheduling.TopologyName),
+			reasons.TierUnknown, fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, layer, scheduling.TopologyName),
 		}
 	}
 	tier := int32(i) + t.NodeTier
@@ -430,12 +431,12 @@ func (t Topology) TiersOf(c *TopologyConstraint) (*Tiers, []Note, error) {
 func (t Topology) givenTiers(c *TopologyConstraint) (*Tiers, []Note, error) {
 	switch tiers := c.Tiers; {
 	case tiers.Mode != "" && !slices.Contains(modes, tiers.Mode):
-		return nil, nil, &Error{ReasonInvalid, invalidMode(c.Where+".mode", tiers.Mode)}
+		return nil, nil, &Error{reasons.InvalidGang, invalidMode(c.Where+".mode", tiers.Mode)}
 	case tiers.HighestTier != nil && tiers.HighestTierName != "":
-		return nil, nil, &Error{ReasonInvalid, BothTiers}
+		return nil, nil, &Error{reasons.InvalidGang, BothTiers}
 	case tiers.HighestTier != nil && *tiers.HighestTier < 0:
 		return nil, nil, &Error{
-			ReasonInvalid, fmt.Sprintf("%s.highestTierAllowed: Invalid value: %d: %s", c.Where, *tiers.HighestTier, notNegative),
+			reasons.InvalidGang, fmt.Sprintf("%s.highestTierAllowed: Invalid value: %d: %s", c.Where, *tiers.HighestTier, notNegative),
 		}
 	case tiers.HighestTier == nil && tiers.HighestTierName == "" && !tiers.soft():
 		_, notes, err := t.rulesOfTiers(c)

@@ -18,6 +18,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
@@ -334,7 +335,7 @@ var cases = map[string]func(*run){
 		objects, _, err := r.translator("koordinator").Objects(info, backend.Cluster{})
 		var why *podgang.Error
 		require.ErrorAs(r, err, &why)
-		require.Equal(r, podgang.ReasonKeyNotMapped, why.Reason)
+		require.Equal(r, reasons.TopologyKeyNotMapped, why.Reason)
 		require.EqualValues(r, in(r.Then, "podGroupsWritten"), len(objects))
 	},
 	"S004-08": func(r *run) {
@@ -400,7 +401,7 @@ var cases = map[string]func(*run){
 			object{"podgroups": []any{group("w", 1)}, "reuseReservationRef": object{"namespace": "default", "name": "old"}}))[0]
 		_, notes, err := r.translator("koordinator").Objects(info, backend.Cluster{})
 		require.NoError(r, err)
-		require.Equal(r, podgang.ReasonReuse, notes[0].Reason)
+		require.Equal(r, reasons.ReuseReservationUnsupported, notes[0].Reason)
 		require.False(r, notes[0].Info)
 	},
 	"S004-18": func(r *run) {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
 	"github.com/muster-scheduler/muster/pkg/podgang"
@@ -84,7 +85,7 @@ var controllers = map[string]func(*run, *cluster){
 		require.Equal(r, in(r.Then, "error"), err != nil)
 		require.Equal(r, was, c.podGroup(r, "demo-0-a"))
 		require.Empty(r, c.writes, "nothing is written for the gang")
-		require.Contains(r, c.told, podgang.ReasonConflict)
+		require.Contains(r, c.told, reasons.PodGroupConflict)
 	},
 	"S004-15": func(r *run, c *cluster) {
 		a := backend.Adapter{Registry: c.registry(r, "koordinator")}

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
-	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
 func TestMain(m *testing.M) {
@@ -178,7 +178,7 @@ func show(out *strings.Builder, r *simulate.Result) {
 	}
 	for _, e := range r.Events {
 		// Members are created one after the other, so which member was missing for a moment depends on chance.
-		if e.Type == v1.EventTypeWarning && (e.Reason != status.ReasonWaiting || waitsFor(r, e.Message)) {
+		if e.Type == v1.EventTypeWarning && (e.Reason != reasons.Waiting || waitsFor(r, e.Message)) {
 			fmt.Fprintf(out, "event %s: %s: %s\n", strings.Replace(e.Object, " default/", " ", 1), e.Reason, e.Message)
 		}
 	}

@@ -32,7 +32,7 @@ type Package struct {
 	Imports []string // packages of this module, relative to the root
 	Files   []*ast.File
 	Types   *types.Package
-	uses    map[*ast.Ident]types.Object
+	Info    types.Info // with Uses, Defs, Types and Selections
 	fset    *token.FileSet
 }
 
@@ -46,9 +46,16 @@ type listed struct {
 }
 
 // Load returns the packages below pkg, type-checked, in the order of their paths. Root is the root of the repository.
+func Load(root string) ([]*Package, error) { return LoadFolders(root, "pkg") }
+
+// LoadFolders returns the packages below some folders at the root, type-checked, in the order of their paths.
 // The packages that they import are read from the compiler's export data, which "go list -export" builds or finds in the build cache.
-func Load(root string) ([]*Package, error) {
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Imports", "./pkg/...")
+func LoadFolders(root string, folders ...string) ([]*Package, error) {
+	args := []string{"list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Imports"}
+	for _, folder := range folders {
+		args = append(args, "./"+folder+"/...")
+	}
+	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -68,7 +75,8 @@ func Load(root string) ([]*Package, error) {
 			return nil, err
 		}
 		exports[l.ImportPath] = l.Export
-		if strings.HasPrefix(l.ImportPath, module+"pkg/") {
+		rel, isOurs := strings.CutPrefix(l.ImportPath, module)
+		if folder, _, _ := strings.Cut(rel, "/"); isOurs && slices.Contains(folders, folder) {
 			ours = append(ours, l)
 		}
 	}
@@ -88,7 +96,7 @@ func Load(root string) ([]*Package, error) {
 
 // load parses and type-checks one package.
 func load(l listed, fset *token.FileSet, imports types.Importer) (*Package, error) {
-	p := &Package{Path: strings.TrimPrefix(l.ImportPath, module), uses: map[*ast.Ident]types.Object{}, fset: fset}
+	p := &Package{Path: strings.TrimPrefix(l.ImportPath, module), fset: fset}
 	for _, name := range l.GoFiles {
 		file := filepath.Join(l.Dir, name)
 		text, err := os.ReadFile(file)
@@ -109,7 +117,11 @@ func load(l listed, fset *token.FileSet, imports types.Importer) (*Package, erro
 	}
 	conf := types.Config{Importer: imports}
 	var err error
-	p.Types, err = conf.Check(l.ImportPath, fset, p.Files, &types.Info{Uses: p.uses})
+	p.Info = types.Info{
+		Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{},
+		Selections: map[*ast.SelectorExpr]*types.Selection{},
+	}
+	p.Types, err = conf.Check(l.ImportPath, fset, p.Files, &p.Info)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +139,7 @@ func (p *Package) countLocks() (n int) {
 		if !ok {
 			return false
 		}
-		o := p.uses[s.Sel]
+		o := p.Info.Uses[s.Sel]
 		return o != nil && o.Pkg() != nil && o.Pkg().Path() == "sync" && (o.Name() == "Mutex" || o.Name() == "RWMutex")
 	}
 	for _, f := range p.Files {
@@ -162,7 +174,7 @@ func (p *Package) Arrows() []Arrow {
 			if !isIdent {
 				return true
 			}
-			o := p.uses[id]
+			o := p.Info.Uses[id]
 			if o == nil || o.Pkg() != p.Types || !p.isDeclaration(o) {
 				return true
 			}
@@ -188,7 +200,10 @@ func (p *Package) isDeclaration(o types.Object) bool {
 	return o.Parent() == p.Types.Scope()
 }
 
-func (p *Package) file(pos token.Pos) string { return filepath.Base(p.fset.Position(pos).Filename) }
+func (p *Package) file(pos token.Pos) string { return filepath.Base(p.Position(pos).Filename) }
+
+// Position returns the file and the line of a position in the package.
+func (p *Package) Position(pos token.Pos) token.Position { return p.fset.Position(pos) }
 
 // Back orders the files of a package so that few arrows run from a later file to an earlier one. It returns the arrows
 // that still do. The order is found by moving one file at a time to its best position until no move helps. The result is

@@ -1,10 +1,10 @@
 // Command reference writes docs/reference.md: every annotation, label, field, argument, metric and flag, from where each
-// is defined. It knows how to read these places and how a table looks, and no key by name.
+// is defined; and docs/reference/reasons.md: every reason of conditions and events. It knows how to read these places and how a
+// table looks, and no key by name.
 package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,24 +12,33 @@ import (
 )
 
 func main() {
-	out := flag.String("o", "docs/reference.md", "`FILE` to write")
-	flag.Parse()
-	if err := write(*out); err != nil {
+	if err := write(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func write(file string) error {
+// pages are the generated pages, by their file, and what returns their text.
+var pages = map[string]func(root string) (string, error){
+	"docs/reference.md":         page,
+	"docs/reference/reasons.md": reasonsPage,
+}
+
+func write() error {
 	root, err := rootFolder()
 	if err != nil {
 		return err
 	}
-	text, err := page(root)
-	if err != nil {
-		return err
+	for file, text := range pages {
+		content, err := text(root)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(root, file), []byte(content), 0o644); err != nil {
+			return err
+		}
 	}
-	return os.WriteFile(filepath.Join(root, file), []byte(text), 0o644)
+	return nil
 }
 
 // rootFolder is the nearest folder above that has a go.mod.
@@ -53,7 +62,8 @@ Everything that Muster reads and writes, with its meaning, the supported values,
 made from the source by ` + "`make generate`" + `; do not edit it.
 
 What is invalid is refused when it is applied, where the [admission policies](admins/install.md#admission-policies) are installed; the
-scheduler says it in an event and in the PodGroup's status all the same.
+scheduler says it in an event and in the PodGroup's status all the same. [Reasons of conditions and events](reference/reasons.md) are on
+a page of their own.
 `
 
 // page is the whole of docs/reference.md.

@@ -34,21 +34,7 @@ const member = `
 
 // metrics writes the metrics that Muster registers beside kube-scheduler's.
 func metrics(out *strings.Builder, _ string) error {
-	text := some
-	for _, gang := range []string{"starts", "waits"} {
-		for i := range 2 {
-			text += fmt.Sprintf(member, gang, i)
-		}
-	}
-	set := &simulate.Set{}
-	if err := set.Add("some", []byte(text)); err != nil {
-		return err
-	}
-	if _, err := simulate.Run(context.Background(), simulate.Options{}, set); err != nil {
-		return err
-	}
-	reload.Register()
-	families, err := legacyregistry.DefaultGatherer.Gather()
+	families, err := exported()
 	if err != nil {
 		return err
 	}
@@ -66,11 +52,31 @@ func metrics(out *strings.Builder, _ string) error {
 	return nil
 }
 
-// query asks how often a metric has grown, or what it is now, of a series that is not 0 if there is one.
+// exported returns the metrics of a scheduler that has placed the gangs of some.
+func exported() ([]*dto.MetricFamily, error) {
+	text := some
+	for _, gang := range []string{"starts", "waits"} {
+		for i := range 2 {
+			text += fmt.Sprintf(member, gang, i)
+		}
+	}
+	set := &simulate.Set{}
+	if err := set.Add("some", []byte(text)); err != nil {
+		return nil, err
+	}
+	if _, err := simulate.Run(context.Background(), simulate.Options{}, set); err != nil {
+		return nil, err
+	}
+	reload.Register()
+	return legacyregistry.DefaultGatherer.Gather()
+}
+
+// query asks how often a metric has grown, what it is now, or below which value nine of ten observations were. It takes a series that is
+// not 0 if there is one.
 func query(f *dto.MetricFamily) string {
 	name := f.GetName()
 	if f.GetType() == dto.MetricType_HISTOGRAM {
-		name += "_count"
+		name += "_bucket"
 	}
 	i := max(0, slices.IndexFunc(f.GetMetric(), func(m *dto.Metric) bool {
 		return m.GetCounter().GetValue()+m.GetGauge().GetValue()+float64(m.GetHistogram().GetSampleCount()) > 0
@@ -82,8 +88,11 @@ func query(f *dto.MetricFamily) string {
 	if len(labels) > 0 {
 		name += "{" + strings.Join(labels, ",") + "}"
 	}
-	if f.GetType() == dto.MetricType_GAUGE {
+	switch f.GetType() {
+	case dto.MetricType_GAUGE:
 		return name
+	case dto.MetricType_HISTOGRAM:
+		return "histogram_quantile(0.9, sum by (le) (rate(" + name + "[1h])))"
 	}
 	return "rate(" + name + "[5m])"
 }

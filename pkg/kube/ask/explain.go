@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -28,11 +29,11 @@ const (
 	Waiting             = simulate.Waiting
 	Starts        State = "Starts" // the gang waits, and would be Scheduled now
 	Evicts        State = "Evicts" // the gang waits, and would be Preempting now
-	Preempting    State = status.ReasonPreempting
-	Unschedulable State = status.ReasonUnschedulable
-	NeverFits     State = status.ReasonNeverFits
-	Rejected      State = status.ReasonRejected
-	conflict      State = status.ReasonConflict
+	Preempting    State = reasons.Preempting
+	Unschedulable State = reasons.Unschedulable
+	NeverFits     State = reasons.NeverFits
+	Rejected      State = reasons.Rejected
+	conflict      State = reasons.TopologySpecConflict
 )
 
 // Explanation says why a gang waits, or where it runs.

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
-	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
 // PastEvent is an event of a gang, as the cluster keeps it for about an hour.
@@ -49,7 +49,7 @@ func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all 
 	}{
 		{fields.Set{"involvedObject.name": object}, func(o v1.ObjectReference) bool { return o.Kind != "Pod" }},
 		{
-			fields.Set{"involvedObject.kind": "Pod", "reason": status.ReasonPreempting},
+			fields.Set{"involvedObject.kind": "Pod", "reason": reasons.Preempting},
 			func(o v1.ObjectReference) bool { return members[convert.Key(o.Namespace, o.Name)] },
 		},
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
@@ -28,7 +29,7 @@ func (a *Adapter) Sync(
 	for _, info := range infos {
 		if twice[gangLabel(info.Name)] {
 			errs = append(errs, &podgang.Error{
-				Reason: podgang.ReasonInvalid,
+				Reason: reasons.InvalidGang,
 				Message: fmt.Sprintf("%s %s/%s: two gangs have the name %q; rename one. Nothing is written for them",
 					owner.Kind, namespace, owner.Name, info.Name),
 			})
@@ -42,7 +43,7 @@ func (a *Adapter) Sync(
 		b, err := a.Registry.For(info.SchedulerName)
 		if err != nil {
 			errs = append(errs, &podgang.Error{
-				Reason:  podgang.ReasonNoBackend,
+				Reason:  reasons.NoBackend,
 				Message: fmt.Sprintf("%s: %v; nothing is written for gang %s", info.Kind.SchedulerField(), err, info.Name),
 			})
 			continue

@@ -3,6 +3,7 @@ package backend
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
@@ -39,7 +40,7 @@ func (k *koordinator) layerOf(key string) (string, bool) {
 // Objects returns the PodGroups. A group's own constraint takes precedence over the gang's.
 func (k *koordinator) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if all := info.TopologyConstraintGroupConfigs; len(all) > 0 {
-		return nil, nil, unsupported(podgang.ReasonGroupConfig, k.name, "topologyConstraintGroupConfigs (%q)", all[0].Name)
+		return nil, nil, unsupported(reasons.TopologyGroupConfigUnsupported, k.name, "topologyConstraintGroupConfigs (%q)", all[0].Name)
 	}
 	specs := map[string]bool{}
 	out, notes, err := k.objects(info, c.Topology, k.layerOf, func(r rules, _ int) string {
@@ -52,7 +53,7 @@ func (k *koordinator) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 	})
 	if len(specs) > 1 {
 		notes = append(notes, podgang.Note{
-			Reason: podgang.ReasonTwoRules,
+			Reason: reasons.TwoTopologyRules,
 			Message: "groups of one gang have different topology constraints: Koordinator uses the constraints of the first group for all of " +
 				"them; Muster refuses such a gang, and obeys both as backend muster writes them (scope PodGroup)",
 		})

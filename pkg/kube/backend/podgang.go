@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
@@ -38,7 +39,7 @@ func (p *passThrough) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 	for i := range info.PodGroups {
 		g := &info.PodGroups[i]
 		if len(g.SubGroups) > 0 {
-			return nil, nil, unsupported(podgang.ReasonUnsupported, p.Name(), "sub-groups (subGroupPolicy %q)", g.SubGroups[0].Name)
+			return nil, nil, unsupported(reasons.NotTranslated, p.Name(), "sub-groups (subGroupPolicy %q)", g.SubGroups[0].Name)
 		}
 		own, more, err := pack(g.TopologyConstraint, c.Topology)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
@@ -42,7 +43,7 @@ func (p *podGroups) objects(
 	info *podgang.PodGangInfo, t podgang.Topology, layerOf func(string) (string, bool), spec func(r rules, groups int) string,
 ) ([]Object, []podgang.Note, error) {
 	if c := together(info); c != nil {
-		return nil, nil, unsupported(podgang.ReasonGroupConfig, p.name,
+		return nil, nil, unsupported(reasons.TopologyGroupConfigUnsupported, p.name,
 			"a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", c.Name)
 	}
 	names, err := groupNames(info)
@@ -60,7 +61,7 @@ func (p *podGroups) objects(
 	for i := range info.PodGroups {
 		g := &info.PodGroups[i]
 		if len(g.SubGroups) > 0 {
-			return nil, nil, unsupported(podgang.ReasonUnsupported, p.name, "sub-groups (subGroupPolicy %q)", g.SubGroups[0].Name)
+			return nil, nil, unsupported(reasons.NotTranslated, p.name, "sub-groups (subGroupPolicy %q)", g.SubGroups[0].Name)
 		}
 		own, more, err := t.RulesBy(constraintOf(info, g), layerOf)
 		if err != nil {

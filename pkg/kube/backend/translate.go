@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
@@ -68,7 +69,7 @@ func groupNames(info *podgang.PodGangInfo) ([]string, error) {
 		names[i] = podgang.GroupName(info.Name, g.Name)
 		if slices.Contains(names[:i], names[i]) {
 			return nil, &podgang.Error{
-				Reason: podgang.ReasonInvalid, Message: fmt.Sprintf(
+				Reason: reasons.InvalidGang, Message: fmt.Sprintf(
 					"gang %s: two groups would have the name %q; write group names that differ after the gang's name", info.Name, names[i]),
 			}
 		}
@@ -112,7 +113,8 @@ func reuse(info *podgang.PodGangInfo, backend string) []podgang.Note {
 		return nil
 	}
 	return []podgang.Note{{
-		Reason: podgang.ReasonReuse, Message: fmt.Sprintf("%s backend: reuseReservationRef %s has no effect", backend, info.ReuseReservationRef),
+		Reason:  reasons.ReuseReservationUnsupported,
+		Message: fmt.Sprintf("%s backend: reuseReservationRef %s has no effect", backend, info.ReuseReservationRef),
 	}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
@@ -39,7 +40,7 @@ func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []pod
 		return nil, nil, nil
 	}
 	if partial := together(info); partial != nil {
-		return nil, nil, unsupported(podgang.ReasonGroupConfig, v.Name(),
+		return nil, nil, unsupported(reasons.TopologyGroupConfigUnsupported, v.Name(),
 			"a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", partial.Name)
 	}
 	names, err := groupNames(info)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
@@ -69,17 +70,17 @@ func (w *workload) Kinds(c Cluster) []schema.GroupVersionKind {
 func (w *workload) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if len(w.Kinds(c)) == 0 {
 		return nil, nil, &podgang.Error{
-			Reason: podgang.ReasonNotServed,
+			Reason: reasons.SchedulingAPINotServed,
 			Message: fmt.Sprintf("the API server serves no version of %s that has Workloads (%s, %s, %s): pods of gang %s stay gated", nativeAPI,
 				Native35, Native36, Native37, info.Name),
 		}
 	}
 	if n := len(info.PodGroups); n > maxNativeGroups {
-		return nil, nil, unsupported(podgang.ReasonTooManyGroups, w.Name(),
+		return nil, nil, unsupported(reasons.TooManyPodGroups, w.Name(),
 			"one gang has %d groups; use at most %d", n, maxNativeGroups)
 	}
 	if partial := together(info); partial != nil {
-		return nil, nil, unsupported(podgang.ReasonGroupConfig, w.Name(),
+		return nil, nil, unsupported(reasons.TopologyGroupConfigUnsupported, w.Name(),
 			"a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", partial.Name)
 	}
 	groups, notes, err := w.groups(info, c)
@@ -88,7 +89,7 @@ func (w *workload) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []po
 	}
 	if len(groups) > 1 {
 		notes = append(notes, podgang.Note{
-			Reason:  podgang.ReasonUnsupported,
+			Reason:  reasons.NotTranslated,
 			Message: fmt.Sprintf("workload backend: each of the %d groups starts by itself: scheduling.k8s.io has no gang of several", len(groups)),
 		})
 	}
@@ -124,13 +125,13 @@ func (w *workload) groups(info *podgang.PodGangInfo, c Cluster) (out []nativeGro
 		return nil, nil, err
 	}
 	if all != "" && len(info.PodGroups) > 1 {
-		return nil, nil, unsupported(podgang.ReasonUnsupported, w.Name(), "a topologyConstraint of several groups together (%s)",
+		return nil, nil, unsupported(reasons.NotTranslated, w.Name(), "a topologyConstraint of several groups together (%s)",
 			info.TopologyConstraint.Where)
 	}
 	for i := range info.PodGroups {
 		g := &info.PodGroups[i]
 		if len(g.SubGroups) > 0 {
-			return nil, nil, unsupported(podgang.ReasonUnsupported, w.Name(), "sub-groups (subGroupPolicy %q)", g.SubGroups[0].Name)
+			return nil, nil, unsupported(reasons.NotTranslated, w.Name(), "sub-groups (subGroupPolicy %q)", g.SubGroups[0].Name)
 		}
 		own, more, err := c.Topology.Key(constraintOf(info, g))
 		if err != nil {
@@ -139,7 +140,7 @@ func (w *workload) groups(info *podgang.PodGangInfo, c Cluster) (out []nativeGro
 		notes = append(notes, more...)
 		n := nativeGroup{names[i], g.MinReplicas, orElse(own, all)}
 		if n.key != "" && c.Native == Native35 {
-			return nil, nil, unsupported(podgang.ReasonUnsupported, w.Name(), "a topologyConstraint in %s/%s", nativeAPI, c.Native)
+			return nil, nil, unsupported(reasons.NotTranslated, w.Name(), "a topologyConstraint in %s/%s", nativeAPI, c.Native)
 		}
 		out = append(out, n)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
@@ -171,7 +172,7 @@ func (w *writer) ownObject(
 		return nil, conflict(o, "not owned by a backend that this controller knows")
 	case by.UID != info.Owner.UID && by.Kind == info.Owner.Kind && by.Name == info.Owner.Name:
 		return nil, &podgang.Error{
-			Reason: podgang.ReasonTerminating, Message: fmt.Sprintf("%s %s/%s is still that of the %s %s that was there before (UID %s)",
+			Reason: reasons.PodGroupTerminating, Message: fmt.Sprintf("%s %s/%s is still that of the %s %s that was there before (UID %s)",
 				o.GetKind(), o.GetNamespace(), o.GetName(), by.Kind, by.Name, by.UID),
 		}
 	case by.UID != info.Owner.UID:
@@ -186,7 +187,7 @@ func (w *writer) ownObject(
 
 func conflict(o Object, owner string) error {
 	return &podgang.Error{
-		Reason: podgang.ReasonConflict,
+		Reason: reasons.PodGroupConflict,
 		Message: fmt.Sprintf("%s %s/%s exists, and is %s; it is left as it is, and nothing is written for the gang", o.GetKind(),
 			o.GetNamespace(), o.GetName(), owner),
 	}
@@ -194,7 +195,7 @@ func conflict(o Object, owner string) error {
 
 func terminating(u *unstructured.Unstructured) error {
 	return &podgang.Error{
-		Reason: podgang.ReasonTerminating, Message: fmt.Sprintf("%s %s/%s is on its way out (finalizers %q); it is made again when it is gone",
+		Reason: reasons.PodGroupTerminating, Message: fmt.Sprintf("%s %s/%s is on its way out (finalizers %q); it is made again when it is gone",
 			u.GetKind(), u.GetNamespace(), u.GetName(), u.GetFinalizers()),
 	}
 }
@@ -217,7 +218,7 @@ func (w *writer) write(ctx context.Context, info *podgang.PodGangInfo, o Object,
 	}
 	if why != "" {
 		w.tell(info, podgang.Note{
-			Reason: podgang.ReasonRecreated, Info: true,
+			Reason: reasons.PodGroupRecreated, Info: true,
 			Message: fmt.Sprintf("%s %s/%s is made again: %s", o.GetKind(), o.GetNamespace(), o.GetName(), why),
 		})
 		if err := w.remove(ctx, live); err != nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
@@ -417,7 +418,7 @@ func TestUnknownKeys(t *testing.T) {
 	c, _, notes := open(t)
 	group := podGroup("1", specs, must)
 	c.setObject(ref("a"), group, source.More{})
-	require.Equal(t, []Note{{About: group, Warning: true, Reason: UnknownKey, Message: says}}, *notes, "before it has members")
+	require.Equal(t, []Note{{About: group, Warning: true, Reason: reasons.UnknownKey, Message: says}}, *notes, "before it has members")
 	c.setPod(member("p0"))
 	c.setObject(ref("a"), group.DeepCopy(), source.More{})
 	require.Len(t, *notes, 1, "once")

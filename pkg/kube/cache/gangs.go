@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -522,7 +523,7 @@ func (c *Cache) hint(d *source.Declaration) {
 				gangs = append(gangs, g.String())
 			}
 			if len(gangs) > 0 {
-				d.Notes = append(d.Notes, source.Note{Reason: InvalidAnnotation, Message: fmt.Sprintf(
+				d.Notes = append(d.Notes, source.Note{Reason: reasons.InvalidAnnotation, Message: fmt.Sprintf(
 					"%s: %q is no gang; did you mean the gangs of %s: %s?", scheduling.AnnotationGroups, ref, key, strings.Join(gangs, ", "))})
 			}
 		}

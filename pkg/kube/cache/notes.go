@@ -8,27 +8,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
-)
-
-// The reasons of notes about invalid objects.
-const (
-	InvalidAnnotation    = source.InvalidAnnotation
-	InvalidTopologyIndex = "InvalidTopologyIndex"
-	TwoGangs             = source.TwoGangs
-	TierMissing          = source.TierMissing
-	TierTooHigh          = source.TierTooHigh
-	TierIsNode           = source.TierIsNode
-	LeaderFirst          = source.LeaderFirst
-	OwnerNotRead         = source.OwnerNotRead
-	UnknownKey           = "UnknownKey"    // a key that no API knows
-	QuotaNotFound        = "QuotaNotFound" // a pod names it
-	QuotaNotUsable       = "QuotaNotUsable"
-	QuotaRevoked         = "QuotaRevoked"    // gangs are evicted because their quota borrows for too long
-	QuotaNotRevoked      = "QuotaNotRevoked" // disruption budgets prevent that
 )
 
 // takeNotes returns the unpublished notes on a gang and marks them as published. It returns none before the cache
@@ -44,16 +28,16 @@ func (c *Cache) takeNotes(r *record) (notes []Note) {
 	}
 	if pg := r.Object; pg != nil {
 		for _, message := range scheduling.Unknown(pg.Annotations, pg.Labels) {
-			notes = append(notes, Note{About: pg, Warning: true, Reason: UnknownKey, Message: message})
+			notes = append(notes, Note{About: pg, Warning: true, Reason: reasons.UnknownKey, Message: message})
 		}
 	}
 	if o := r.Owner; o != nil && o.Object != nil {
 		unknown, without := o.IneffectiveKeys()
 		for _, message := range unknown {
-			notes = append(notes, Note{About: o.Object, Warning: true, Reason: UnknownKey, Message: message})
+			notes = append(notes, Note{About: o.Object, Warning: true, Reason: reasons.UnknownKey, Message: message})
 		}
 		for _, message := range without {
-			notes = append(notes, Note{About: o.Object, Warning: true, Reason: InvalidAnnotation, Message: message})
+			notes = append(notes, Note{About: o.Object, Warning: true, Reason: reasons.InvalidAnnotation, Message: message})
 		}
 	}
 	return slices.DeleteFunc(notes, func(n Note) bool { return r.markPublished("", n) })
@@ -89,14 +73,14 @@ func (c *Cache) podNotes(pod *v1.Pod, r *record) (notes []Note) {
 		return nil
 	}
 	if _, err := convert.Member(pod, r.Ref); err != nil {
-		notes = append(notes, Note{About: pod, Warning: true, Reason: InvalidTopologyIndex, Message: err.Error()})
+		notes = append(notes, Note{About: pod, Warning: true, Reason: reasons.InvalidTopologyIndex, Message: err.Error()})
 	}
 	if rivals := source.OtherGangs(pod); rivals != "" {
-		notes = append(notes, Note{About: pod, Warning: true, Reason: TwoGangs, Message: rivals})
+		notes = append(notes, Note{About: pod, Warning: true, Reason: reasons.TwoGangs, Message: rivals})
 	}
 	if r.Declared != nil {
 		for _, message := range r.Declared.Contradictions(r.Gang, pod) {
-			notes = append(notes, Note{About: pod, Warning: true, Reason: InvalidAnnotation, Message: message})
+			notes = append(notes, Note{About: pod, Warning: true, Reason: reasons.InvalidAnnotation, Message: message})
 		}
 	}
 	notes = append(notes, unknownKeys(pod)...)
@@ -105,7 +89,7 @@ func (c *Cache) podNotes(pod *v1.Pod, r *record) (notes []Note) {
 
 func unknownKeys(pod *v1.Pod) (notes []Note) {
 	for _, message := range scheduling.Unknown(pod.Annotations, pod.Labels) {
-		notes = append(notes, Note{About: pod, Warning: true, Reason: UnknownKey, Message: message})
+		notes = append(notes, Note{About: pod, Warning: true, Reason: reasons.UnknownKey, Message: message})
 	}
 	return notes
 }

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
@@ -91,7 +92,7 @@ func (c *Cache) unheeded(old, current *source.Owned) []Note {
 	if current.Ineffective == "" || !c.open.Load() || !c.serves[current.Scheduler] || old != nil && old.Ineffective == current.Ineffective {
 		return nil
 	}
-	return []Note{{About: current.Object, Warning: true, Reason: InvalidAnnotation, Message: current.Ineffective}}
+	return []Note{{About: current.Object, Warning: true, Reason: reasons.InvalidAnnotation, Message: current.Ineffective}}
 }
 
 // dropOwner deletes an object and its declarations, which a new process could not know. Running gangs continue.

@@ -19,6 +19,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
@@ -387,7 +388,7 @@ func TestPodsThatNameOtherGangs(t *testing.T) {
 		c.setPod(driver)
 		c.setPod(worker)
 		require.Equal(t, why, c.why(t, driver))
-		require.Contains(t, fmt.Sprint(*notes), TwoGangs+" "+why)
+		require.Contains(t, fmt.Sprint(*notes), reasons.TwoGangs+" "+why)
 		c.dropPod(worker)
 		require.Equal(t, "gang ns/js.w of the gang group does not exist: create it, or remove it from the group", c.why(t, driver))
 		require.Empty(t, c.elsewhere)

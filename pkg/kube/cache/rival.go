@@ -6,11 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// BoundByAnother is the reason of a note on a pod of ours that another scheduler bound. Two schedulers with one
-// name use the same capacity twice.
-const BoundByAnother = "BoundByAnother"
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
+)
 
 // Bindings of an earlier leader may be seen this late. Notes are limited to one per rivalsEvery.
 const (
@@ -65,6 +63,6 @@ func (c *Cache) podUpdated(old, current *v1.Pod) {
 	message := c.rivals.bound(current, c.Clock.Now())
 	c.mu.Unlock()
 	if message != "" {
-		c.publish([]Note{{About: current, Warning: true, Reason: BoundByAnother, Message: message}})
+		c.publish([]Note{{About: current, Warning: true, Reason: reasons.BoundByAnother, Message: message}})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
 
 // A pod of ours that another scheduler binds is reported at most once a minute. Bindings by this process or an
@@ -27,7 +29,7 @@ func TestBoundByAnother(t *testing.T) {
 		handlers.OnAdd(was, false)
 		handlers.OnUpdate(was, is)
 		for _, n := range *notes {
-			require.Equal(t, BoundByAnother, n.Reason)
+			require.Equal(t, reasons.BoundByAnother, n.Reason)
 			messages = append(messages, n.Message)
 		}
 		handlers.OnDelete(is)

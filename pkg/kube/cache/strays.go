@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -73,7 +74,7 @@ func (c *Cache) strayNotes(s *stray) []Note {
 func strayKeys(pod *v1.Pod) []Note {
 	notes := unknownKeys(pod)
 	if message := source.KeysWithoutGang(pod); message != "" {
-		notes = append(notes, Note{About: pod, Warning: true, Reason: InvalidAnnotation, Message: message})
+		notes = append(notes, Note{About: pod, Warning: true, Reason: reasons.InvalidAnnotation, Message: message})
 	}
 	return notes
 }

@@ -14,6 +14,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
 
 // TestSchedulerRunsWithNewerAPIServer: the scheduler emulates an older API server, and behaves as its own version, with a warning, if the
@@ -64,12 +66,12 @@ func TestWarningAwaitsEvents(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var recorded []string
 		record := func(kind, reason, message string) { recorded = append(recorded, kind+" "+reason+" "+message) }
-		go reportLater(ctx, record, APIServerNewer, "text")
+		go reportLater(ctx, record, reasons.APIServerNewer, "text")
 		time.Sleep(eventDelay - time.Second)
 		require.Empty(t, recorded)
 		time.Sleep(2 * time.Second)
 		require.Equal(t, []string{"Warning APIServerNewer text"}, recorded)
-		go reportLater(ctx, record, APIServerNewer, "text")
+		go reportLater(ctx, record, reasons.APIServerNewer, "text")
 		cancel()
 		synctest.Wait()
 		require.Len(t, recorded, 1)

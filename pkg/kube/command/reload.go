@@ -17,9 +17,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/reload"
 )
 
-// APIServerNewer is the reason of an event: the API server is one minor version newer than the scheduler.
-const APIServerNewer = "APIServerNewer"
-
 // watchConfiguration has the scheduler take over changes in its configuration file; "" is none.
 func watchConfiguration(
 	ctx context.Context, path string, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler, shared *plugin.Shared,

@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/kube/pace"
 	"github.com/muster-scheduler/muster/pkg/version"
 )
@@ -93,7 +94,7 @@ func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, co
 		return err
 	}
 	if w := emulated.warning(); w != "" {
-		go reportLater(ctx, leaseEvents(cfg, sched), APIServerNewer, w)
+		go reportLater(ctx, leaseEvents(cfg, sched), reasons.APIServerNewer, w)
 	}
 	return app.Run(ctx, cfg, sched)
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
 	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	"github.com/muster-scheduler/muster/pkg/podgang"
@@ -276,7 +277,7 @@ func (p *preparation) report() {
 			pods, more = pods[:maxNamed], fmt.Sprintf(" and %d more", n)
 		}
 		p.Teller.Write(p.info.Namespace, p.info.Owner, podgang.Note{
-			Reason: podgang.ReasonNotPrepared,
+			Reason: reasons.PodNotPrepared,
 			Message: fmt.Sprintf("gang %s, pods %s%s: %s; delete them; the pods that replace them are prepared", p.info.Name,
 				strings.Join(pods, ", "), more, problem),
 		})

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
@@ -134,9 +135,9 @@ func (r *Reconciler) failed(ctx context.Context, req Request, err error) error {
 		if errors.As(e, &problem) {
 			r.Teller.Write(req.Namespace, r.owner(req), podgang.Note{Reason: problem.Reason, Message: problem.Message})
 		} else if rejected(e) {
-			r.Teller.Write(req.Namespace, r.owner(req), podgang.Note{Reason: podgang.ReasonNotWritten, Message: e.Error()})
+			r.Teller.Write(req.Namespace, r.owner(req), podgang.Note{Reason: reasons.NotWritten, Message: e.Error()})
 		}
-		retry = retry || problem == nil || problem.Reason != podgang.ReasonNoBackend
+		retry = retry || problem == nil || problem.Reason != reasons.NoBackend
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		log.FromContext(ctx).V(1).Info("changed meanwhile", "object", req.String(), "error", err)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
@@ -176,7 +177,7 @@ func buildVolcano(ctx context.Context, r client.Reader, object *unstructured.Uns
 		return nil, nil
 	case 1:
 	default:
-		return nil, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("the pods have different schedulerNames: %s",
+		return nil, &podgang.Error{Reason: reasons.InvalidGang, Message: fmt.Sprintf("the pods have different schedulerNames: %s",
 			strings.Join(slices.Sorted(maps.Keys(schedulers)), ", "))}
 	}
 	info, err := podgang.FromVolcanoPodGroup(object, pods)

@@ -209,7 +209,7 @@ func TestTopologyIsInvalid(t *testing.T) {
 	w.put(setKind, "near", "set-near", map[string]string{lws.SetNameLabelKey: "near", lws.RevisionKey: "aaaa"}, map[string]any{})
 	require.ErrorContains(t, w.handle("LeaderWorkerSet", "near"), "layer a is its own parent")
 	require.Contains(t, strings.Join(w.said(), "\n"),
-		"Warning TopologyNotLegal spec.networkTopology: ClusterNetworkTopology default: layer a is its own parent; nothing is written for the "+
+		"Warning InvalidTopology spec.networkTopology: ClusterNetworkTopology default: layer a is its own parent; nothing is written for the "+
 			"gang")
 	w.remove(lwsKind, "x")
 	w.remove(setKind, "x")

@@ -31,6 +31,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -126,7 +127,7 @@ func (p *Evictor) requeueOrEvict(evict PreemptPod) PreemptPod {
 			return evict(ctx, candidate, by, victim, plugin)
 		}
 		if w := p.Profile.GetWaitingPod(victim.UID); w != nil && stop(w, plugin) {
-			p.Profile.EventRecorder().Eventf(victim, by.Obj(), v1.EventTypeNormal, "Preempted", "Preempting",
+			p.Profile.EventRecorder().Eventf(victim, by.Obj(), v1.EventTypeNormal, reasons.Preempted, "Preempting",
 				"Preempted by %s %v on node %v (in kube-scheduler memory).", by.Type(), by.UID(), candidate.Name())
 			return true, nil
 		}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -97,7 +98,7 @@ func (p *Evictor) withReason(evict PreemptPod) PreemptPod {
 		if known.why != "" {
 			text = "Evicted " + byDelay + known.why
 		}
-		p.Profile.EventRecorder().Eventf(victim, by.Obj(), v1.EventTypeNormal, "Preempted", "Preempting", "%s", text)
+		p.Profile.EventRecorder().Eventf(victim, by.Obj(), v1.EventTypeNormal, reasons.Preempted, "Preempting", "%s", text)
 		return false, nil
 	}
 }

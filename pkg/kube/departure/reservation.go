@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -287,14 +288,14 @@ func (r *reservation) reportVictims(accepted []*v1.Pod) {
 	}
 	message += prefixed(", for places in ", r.Domain)
 	r.eachObject(func(o runtime.Object) {
-		r.Profile.EventRecorder().Eventf(o, accepted[0], v1.EventTypeNormal, status.ReasonPreempting, "Preempting", "%s", status.Clip(message))
+		r.Profile.EventRecorder().Eventf(o, accepted[0], v1.EventTypeNormal, reasons.Preempting, "Preempting", "%s", status.Clip(message))
 	})
 }
 
 func (r *reservation) warn(message string) {
 	r.eachObject(func(o runtime.Object) {
 		r.Teller.Once("eviction of "+r.Group.Key.ID()+fmt.Sprintf(" %T", o),
-			cache.Note{About: o, Warning: true, Reason: status.ReasonEvictionFailed, Message: message})
+			cache.Note{About: o, Warning: true, Reason: reasons.EvictionFailed, Message: message})
 	})
 }
 

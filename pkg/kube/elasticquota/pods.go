@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -69,7 +70,7 @@ func (r *Manager) noteMissingQuota(p *pod, missing string) {
 			names = append(names, r.objects[k].Name)
 		}
 		message := convert.QuotaNotFound(missing, p.quota, names)
-		r.notes = append(r.notes, cache.Note{About: p.Pod, Warning: true, Reason: cache.QuotaNotFound, Message: message})
+		r.notes = append(r.notes, cache.Note{About: p.Pod, Warning: true, Reason: reasons.QuotaNotFound, Message: message})
 	}
 }
 
@@ -83,7 +84,7 @@ func (r *Manager) takeNotes() (notes []cache.Note) {
 		for _, k := range sortedKeys(r.objects) {
 			o := r.objects[k]
 			if w := wrong[k]; w != o.reported && w != "" {
-				r.notes = append(r.notes, cache.Note{About: o.raw, Warning: true, Reason: cache.QuotaNotUsable, Message: w})
+				r.notes = append(r.notes, cache.Note{About: o.raw, Warning: true, Reason: reasons.QuotaNotUsable, Message: w})
 			}
 			o.reported = wrong[k]
 		}

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/quota"
@@ -154,7 +155,7 @@ func (c *VictimSearch) NotRevoked(budgets []string) {
 		}
 		r.revoke.blocked[c.ask.Gang] = blockReason{message, len(budgets) > 0}
 		for _, name := range from {
-			r.noteQuota(name, cache.Note{Warning: true, Reason: cache.QuotaNotRevoked, Message: message})
+			r.noteQuota(name, cache.Note{Warning: true, Reason: reasons.QuotaNotRevoked, Message: message})
 		}
 	}
 	notes := r.takeNotes()
@@ -191,7 +192,7 @@ func (r *Manager) noteRevoked(name, why string, gone []*v1.Pod) {
 	slices.Sort(gangs)
 	message := fmt.Sprintf("%s: evicted %s with %d %s",
 		why, strings.Join(shortNames(slices.Compact(gangs)), ", "), len(gone), plural("pod", len(gone)))
-	r.noteQuota(name, cache.Note{Reason: cache.QuotaRevoked, Message: message})
+	r.noteQuota(name, cache.Note{Reason: reasons.QuotaRevoked, Message: message})
 }
 
 // review finds the overdue quotas. A quota with a terminating pod is none of them. r.mu is held.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -53,7 +54,7 @@ func (s *Shared) carryOut(effects []gang.Effect) {
 				s.quotas.RecordPassedGangs([]gang.Ref{e.Gang}, true) // it is reported for each gang of a group
 			}
 		case gang.Expire:
-			s.teller.Expired(e.Gang, e.Why)
+			s.teller.Gang(e.Gang, status.Warning, reasons.ScheduleTimeout, e.Why)
 		case gang.Overdue:
 			s.victims.Overdue(e.Gang)
 		case gang.ResumeOthers:

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -335,7 +336,7 @@ func (p *Plugin) dropReservation(a *place.Attempt, why string) {
 	p.victims.Abandon(a.Group.Key)
 	p.Cache.Forget(a.Group.Key, why)
 	for _, ref := range a.Group.Whole() {
-		p.teller.Gang(ref, status.Warning, status.ReasonGaveUp, "the reservation is given up: "+why)
+		p.teller.Gang(ref, status.Warning, reasons.ReservationGivenUp, "the reservation is given up: "+why)
 	}
 }
 

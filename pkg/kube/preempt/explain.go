@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
@@ -35,7 +36,7 @@ func (p *Preemptor) explain(ctx context.Context, a *place.Attempt, e *solution) 
 	klog.FromContext(ctx).V(2).Info("Evicting for a gang", "group", a.Group.Key.String(), "why", text)
 	witness, ok := p.Profile.EventRecorder().(ExplanationRecorder)
 	for _, ref := range a.Group.Whole() {
-		p.Teller.Gang(ref, status.Normal, status.ReasonPreempting, text)
+		p.Teller.Gang(ref, status.Normal, reasons.Preempting, text)
 		if ok {
 			witness.Evicts(ref, why)
 		}

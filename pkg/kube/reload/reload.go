@@ -24,17 +24,11 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
 
 // readInterval is how often the file is read. A ConfigMap takes about a minute to reach it.
 const readInterval = 5 * time.Second
-
-// Reasons of events.
-const (
-	Applied      = "ConfigurationApplied"
-	Refused      = "ConfigurationRefused"
-	NeedsRestart = "ConfigurationNeedsRestart"
-)
 
 // File is the configuration file of a scheduler.
 type File struct {
@@ -139,7 +133,7 @@ func (f *File) reject(reason string) {
 	f.problem = reason
 	reloads.WithLabelValues(resultRefused).Inc()
 	currentGauge.Set(0)
-	f.Report(v1.EventTypeWarning, Refused, "configuration "+f.Path+" "+reason)
+	f.Report(v1.EventTypeWarning, reasons.ConfigurationRefused, "configuration "+f.Path+" "+reason)
 }
 
 // applyConfig applies a configuration, as far as it may change.
@@ -169,12 +163,12 @@ func (f *File) applyConfig(cfg *schedulerconfig.KubeSchedulerConfiguration, args
 		}
 	}
 	if len(appliedNames) > 0 {
-		f.Report(v1.EventTypeNormal, Applied, "configuration "+f.Path+": "+strings.Join(appliedNames, ", "))
+		f.Report(v1.EventTypeNormal, reasons.ConfigurationApplied, "configuration "+f.Path+": "+strings.Join(appliedNames, ", "))
 	}
 	if len(restartNames) > 0 {
 		reloads.WithLabelValues(resultRestart).Inc()
 		currentGauge.Set(0)
-		f.Report(v1.EventTypeWarning, NeedsRestart, "configuration "+f.Path+": the scheduler must be started again for "+
+		f.Report(v1.EventTypeWarning, reasons.ConfigurationNeedsRestart, "configuration "+f.Path+": the scheduler must be started again for "+
 			strings.Join(restartNames, ", "))
 		return
 	}
@@ -183,13 +177,7 @@ func (f *File) applyConfig(cfg *schedulerconfig.KubeSchedulerConfiguration, args
 }
 
 func valueOf(args config.Args, name string) any {
-	value := reflect.ValueOf(args)
-	for i := range value.NumField() {
-		if config.Name(value.Type().Field(i).Name) == name {
-			return value.Field(i).Interface()
-		}
-	}
-	return nil
+	return reflect.ValueOf(args).FieldByNameFunc(func(field string) bool { return config.Name(field) == name }).Interface()
 }
 
 // changedFields names the fields that differ from the start, without Muster's arguments.

@@ -12,6 +12,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/kube/reload"
 )
 
@@ -160,7 +161,7 @@ func TestWatch(t *testing.T) {
 	require.Eventually(t, now.HasWaiters, time.Minute, time.Millisecond)
 	w.write(written("maxGrace: 5s", ""))
 	now.Step(time.Minute)
-	require.Equal(t, reload.Applied, <-took)
+	require.Equal(t, reasons.ConfigurationApplied, <-took)
 	t.Cleanup(func() { <-ended })
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/muster-scheduler/muster/pkg/kube/status"
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
 
 // Failures are the kinds of results that a pipeline may count as a failure.
@@ -39,7 +39,7 @@ func (r *Result) Failed(kinds []string) string {
 		found["rejected"] = append(found["rejected"], w.Object)
 	}
 	for _, g := range r.Gangs {
-		if g.State == status.ReasonRejected || g.State == status.ReasonConflict {
+		if g.State == reasons.Rejected || g.State == reasons.TopologySpecConflict {
 			found["rejected"] = append(found["rejected"], "gang "+g.Namespace+"/"+g.Name)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/muster-scheduler/muster/pkg/kube/status"
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
 
 // TestOptionalGangIsNotReportedAsWaiting: two of three gangs suffice and run. The third one lacks capacity,
@@ -31,7 +31,7 @@ func TestOptionalGangIsNotReportedAsWaiting(t *testing.T) {
 	for _, g := range w.Result().Gangs {
 		states[g.State]++
 	}
-	require.Equal(t, map[State]int{Scheduled: 2, status.ReasonUnschedulable: 1}, states)
+	require.Equal(t, map[State]int{Scheduled: 2, reasons.Unschedulable: 1}, states)
 	r := prometheus.NewPedanticRegistry()
 	require.NoError(t, r.Register(w.Shared().Meter))
 	all, err := r.Gather()

@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
@@ -64,12 +64,6 @@ func (s *simulation) warnings() []Event {
 	return append(s.cluster.warnings(s.recorder.sorted()), s.unusedKeys()...)
 }
 
-// Reasons of warnings that no event has.
-const (
-	noQuotas       = cache.QuotaNotFound
-	unknownTopoKey = "UnknownTopologyKey"
-)
-
 // unusedKeys warns of labels of quotas in a cluster without quotas, and of topologyKeys that no node has. Each warning names the first
 // pod, and counts the rest.
 func (s *simulation) unusedKeys() (out []Event) {
@@ -92,11 +86,11 @@ func (s *simulation) unusedKeys() (out []Event) {
 		var found []mistake
 		if quota := convert.NamesQuota(pod); quota != "" && !quotas {
 			text := fmt.Sprintf("label %s: %s has no effect: there is no ElasticQuota", scheduling.LabelQuotaName, quota)
-			found = append(found, mistake{noQuotas, text})
+			found = append(found, mistake{reasons.QuotaNotFound, text})
 		}
 		for _, key := range topologyKeys(pod) {
 			if len(nodeObjects) > 0 && key != v1.LabelHostname && !labels[key] {
-				found = append(found, mistake{unknownTopoKey, fmt.Sprintf("topologyKey %s: no node has this label", key)})
+				found = append(found, mistake{reasons.UnknownTopologyKey, fmt.Sprintf("topologyKey %s: no node has this label", key)})
 			}
 		}
 		for _, m := range found {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -58,8 +59,8 @@ const (
 
 // States of gangs.
 const (
-	Scheduled State = status.ReasonScheduled
-	Waiting   State = status.ReasonWaiting
+	Scheduled State = reasons.Scheduled
+	Waiting   State = reasons.Waiting
 )
 
 // Pod is one pod. An evicted pod is listed with its last node.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
@@ -20,14 +21,14 @@ type branch struct {
 func (d *Declaration) readBranches(defaults Defaults) {
 	for _, b := range d.branches {
 		if d.ConstraintOrigin != "" && !d.ReadsLayers {
-			d.note(InvalidAnnotation, fmt.Sprintf("%s contradicts %s, which is used; remove one of them", b.where, d.ConstraintOrigin))
+			d.note(reasons.InvalidAnnotation, fmt.Sprintf("%s contradicts %s, which is used; remove one of them", b.where, d.ConstraintOrigin))
 			return
 		}
 		got := b.keys.read(func(key string) (string, bool) { return annotationValue(b.words, key) }, defaults.Layers)
 		d.ReadsLayers = true
 		if got.err != nil {
 			d.setProblem(fmt.Errorf("%s: %w", b.where, got.err))
-			d.note(InvalidAnnotation, b.where+": "+got.err.Error())
+			d.note(reasons.InvalidAnnotation, b.where+": "+got.err.Error())
 			return
 		}
 		for _, n := range got.notes {
@@ -39,6 +40,6 @@ func (d *Declaration) readBranches(defaults Defaults) {
 		own := convert.Own{Gangs: slices.Clone(b.gangs), Gather: got.gather}
 		sortRefs(own.Gangs)
 		d.Branches = append(d.Branches, own)
-		d.note(TopologyRule, "topology constraint of a part of the group from "+b.where)
+		d.note(reasons.TopologyRule, "topology constraint of a part of the group from "+b.where)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
@@ -127,7 +128,7 @@ func (d *Declaration) addOwner(g Gang) {
 	d.origins[len(d.origins)-1].owner = true
 	if err := g.Owner.Problem; err != nil && !IsFamily(g.Owner.Key.Kind) {
 		d.setProblem(err)
-		d.note(InvalidAnnotation, err.Error()) // the user may not look at the owner
+		d.note(reasons.InvalidAnnotation, err.Error()) // the user may not look at the owner
 	}
 }
 
@@ -167,7 +168,7 @@ func (d *Declaration) fromObject(g Gang) {
 	d.Created = pg.CreationTimestamp.Time
 	d.Min = max(1, int(pg.Spec.MinMember))
 	if pg.Spec.MinMember < 0 { // 0 is an absent value, which means the default, 1
-		d.note(InvalidAnnotation, fmt.Sprintf("spec.minMember: %d is invalid; write an integer ≥ 1; 1 is used", pg.Spec.MinMember))
+		d.note(reasons.InvalidAnnotation, fmt.Sprintf("spec.minMember: %d is invalid; write an integer ≥ 1; 1 is used", pg.Spec.MinMember))
 	}
 	if t := pg.Spec.ScheduleTimeoutSeconds; t != nil && *t > 0 {
 		d.Wait = time.Duration(*t) * time.Second
@@ -191,7 +192,7 @@ func (d *Declaration) leaderWithOwner(g Gang) {
 	}
 	d.leads(size)
 	d.Follower = g.Owner.Follower
-	d.note(LeaderFirst, fmt.Sprintf("gang minMember is 1 because %s; the leader is placed where all %d pods fit", why, size))
+	d.note(reasons.LeaderFirst, fmt.Sprintf("gang minMember is 1 because %s; the leader is placed where all %d pods fit", why, size))
 }
 
 // withFamily returns the object's More together with its owner and the owner's other gangs.
@@ -362,7 +363,7 @@ func (d *Declaration) note(reason, message string) {
 // noteDefault notes an invalid value for which a default is used.
 func (d *Declaration) noteDefault(err error) {
 	if err != nil {
-		d.note(InvalidAnnotation, err.Error()+"; the default is used")
+		d.note(reasons.InvalidAnnotation, err.Error()+"; the default is used")
 	}
 }
 
@@ -416,24 +417,24 @@ func (d *Declaration) readGather(defaults Defaults) {
 	d.ReadsLayers = first.key != scheduling.AnnotationTopologySpec
 	d.setProblem(got.err)
 	if got.err != nil && first.origin.owner { // the user may not look at the owner
-		d.note(InvalidAnnotation, got.err.Error())
+		d.note(reasons.InvalidAnnotation, got.err.Error())
 	}
 	if got.err == nil && !defaults.NetworkTopologyAware {
-		d.note(InvalidAnnotation, first.key+" has no effect: CoschedulingArgs.awareNetworkTopology is false")
+		d.note(reasons.InvalidAnnotation, first.key+" has no effect: CoschedulingArgs.awareNetworkTopology is false")
 		return
 	}
 	d.Notes = append(d.Notes, got.notes...)
 	d.ConstraintOrigin = first.where()
 	d.constraint, d.PerGang = first, first.format.apart
 	if d.ReadsLayers || first.origin.owner {
-		d.note(TopologyRule, "rule from "+d.ConstraintOrigin)
+		d.note(reasons.TopologyRule, "rule from "+d.ConstraintOrigin)
 	}
 	for _, other := range all[1:] {
 		if other.key == first.key && other.origin.pod {
 			continue // Contradictions reports each pod
 		}
 		if otherGot := other.format.read(other.origin.lookup, defaults.Layers); !SameGather(otherGot.gather, got.gather) {
-			d.note(InvalidAnnotation, fmt.Sprintf("%s contradicts %s, which is used; remove one of them", other.where(), d.ConstraintOrigin))
+			d.note(reasons.InvalidAnnotation, fmt.Sprintf("%s contradicts %s, which is used; remove one of them", other.where(), d.ConstraintOrigin))
 		}
 	}
 	if d.Gather = got.gather; d.Gather == nil {

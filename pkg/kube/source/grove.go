@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
@@ -65,7 +66,7 @@ func readPodGang(u *unstructured.Unstructured, out *Owned) error {
 	}
 	if spec.ReuseReservationRef != nil {
 		out.Notes = append(out.Notes,
-			Note{InvalidAnnotation, "spec.reuseReservationRef has no effect: no capacity is reserved for a PodGang that replaces another one"})
+			Note{reasons.InvalidAnnotation, "spec.reuseReservationRef has no effect: no capacity is reserved for a PodGang that replaces another one"})
 	}
 	return nil
 }

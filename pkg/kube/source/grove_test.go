@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -197,7 +198,7 @@ func TestPodGangRules(t *testing.T) {
 	d = groveDeclared(t, podGang(t, inRack+", "+two, scheduling.AnnotationTopologySpec,
 		`{"gatherStrategy":[{"layer":"blockLayer","strategy":"MustGather"}]}`), "a")
 	require.Equal(t, "must blockLayer GangGroup", scoped(d), "our own words come first")
-	require.Contains(t, drawn(groveDeclared(t, podGang(t, "reuseReservationRef: {name: old}, "+two), "a")), source.InvalidAnnotation,
+	require.Contains(t, drawn(groveDeclared(t, podGang(t, "reuseReservationRef: {name: old}, "+two), "a")), reasons.InvalidAnnotation,
 		"S004-17")
 }
 
@@ -269,7 +270,7 @@ func TestBadPodGangs(t *testing.T) {
 			}
 			require.Contains(t, d.Problem.Words, want)
 			require.Equal(t, gang.Declaration, d.Problem.By)
-			require.Contains(t, d.Notes, source.Note{Reason: source.InvalidAnnotation, Message: d.Problem.Words}, "said of the PodGang")
+			require.Contains(t, d.Notes, source.Note{Reason: reasons.InvalidAnnotation, Message: d.Problem.Words}, "said of the PodGang")
 			require.Empty(t, scoped(d))
 		})
 	}

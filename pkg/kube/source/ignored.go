@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
@@ -95,13 +96,13 @@ func JobsOf(g Gang) map[OwnerKey]bool {
 func (d *Declaration) noteIgnoredKeys() {
 	for _, s := range d.origins {
 		if _, found := s.lookup(annotationKueueTogether); found {
-			d.note(InvalidAnnotation,
+			d.note(reasons.InvalidAnnotation,
 				fmt.Sprintf("%s annotation %s has no effect; use %s with scope %s on the object that owns both pod sets",
 					s.name, annotationKueueTogether, scheduling.AnnotationTopologySpec, scheduling.ScopeGangGroup))
 		}
 		_, sized := s.lookup(AnnotationKueueSliceSize)
 		if _, sliced := s.lookup(AnnotationKueueSlice); sized && !sliced {
-			d.note(InvalidAnnotation,
+			d.note(reasons.InvalidAnnotation,
 				fmt.Sprintf("%s annotation %s has no effect without %s; add that annotation", s.name, AnnotationKueueSliceSize, AnnotationKueueSlice))
 		}
 	}

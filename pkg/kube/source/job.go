@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -118,7 +119,7 @@ func fillJob(d *Declaration, g Gang) {
 			scheduling.AnnotationMinAvailable, n, g.Owner.Size, g.Owner.Key)
 		// The parallelism of a running gang was lowered: the gang continues with fewer.
 		if d.DependsOnMembers = true; g.hasStarted() {
-			d.note(InvalidAnnotation, fmt.Sprintf("%s; %d is used, because some pods run", err, d.Min))
+			d.note(reasons.InvalidAnnotation, fmt.Sprintf("%s; %d is used, because some pods run", err, d.Min))
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
@@ -81,7 +82,7 @@ func readJobSet(u *unstructured.Unstructured, out *Owned) error {
 			func(key string) bool { _, found := annotationValue(pods, key); return found })
 		if len(keys) > 0 {
 			at := fmt.Sprintf("spec.replicatedJobs[%d].template", i)
-			out.Notes = append(out.Notes, Note{InvalidAnnotation, fmt.Sprintf(
+			out.Notes = append(out.Notes, Note{reasons.InvalidAnnotation, fmt.Sprintf(
 				"%s.metadata.annotations: %s has no effect; write it in %[1]s.spec.template.metadata.annotations, or on the JobSet", at,
 				strings.Join(keys, ", "))})
 		}
@@ -130,7 +131,7 @@ func fillJobSet(d *Declaration, g Gang) {
 		d.Min, d.Completed = max(1, size), succeeded
 		if _, atOnce := pod.Annotations[workloads.JobSetSelects]; !atOnce && size > 1 {
 			d.leads(size)
-			d.note(LeaderFirst,
+			d.note(reasons.LeaderFirst,
 				fmt.Sprintf("gang minMember is 1 because followers are created only after the leader of their Job is scheduled (%s: %s); "+
 					"the leader is placed where all %d pods fit",
 					workloads.JobSetExclusive, topology, size))
@@ -173,7 +174,7 @@ func (d *Declaration) waitForRedirected(g Gang) {
 		}
 		if named := g.Pointer(ref); named != "" {
 			why := fmt.Sprintf("gang %s of the group has no members: its pods from %s name another gang (%s)", ref, g.Owner.Key, named)
-			d.note(TwoGangs, why+"; remove that name, or write it on the pods of all ReplicatedJobs that start together")
+			d.note(reasons.TwoGangs, why+"; remove that name, or write it on the pods of all ReplicatedJobs that start together")
 			d.setWaiting(why)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
@@ -77,7 +78,7 @@ func (l labelKeys) read(values lookup, layers []convert.Layer) (out parseResult)
 		case err != nil && k.strategy == scheduling.MustGather:
 			return parseResult{err: fmt.Errorf("%s: %w", k.field, err)}
 		case err != nil:
-			out.notes = append(out.notes, Note{InvalidAnnotation, fmt.Sprintf("%s: %s; it has no effect", k.field, err)})
+			out.notes = append(out.notes, Note{reasons.InvalidAnnotation, fmt.Sprintf("%s: %s; it has no effect", k.field, err)})
 			continue
 		}
 		rule := gatherRule(layer, k.strategy)

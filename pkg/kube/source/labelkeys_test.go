@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -45,9 +46,9 @@ func TestLabelKeys(t *testing.T) {
 			"problem: " + required + `: "` + blockKey +
 				`" is no label key of a layer; supported values: the label keys of ClusterNetworkTopology default: []`,
 		},
-		"preferred, no topology":   {preferred, blockKey, nil, true, source.InvalidAnnotation},
-		"preferred, gone":          {preferred, blockKey, renamed, true, source.InvalidAnnotation},
-		"topology is switched off": {required, spineKey, topo12, false, source.InvalidAnnotation},
+		"preferred, no topology":   {preferred, blockKey, nil, true, reasons.InvalidAnnotation},
+		"preferred, gone":          {preferred, blockKey, renamed, true, reasons.InvalidAnnotation},
+		"topology is switched off": {required, spineKey, topo12, false, reasons.InvalidAnnotation},
 		"not even a layer's name": {
 			required, "SpineLayer", topo12, true,
 			"problem: " + required +
@@ -71,6 +72,6 @@ func TestLabelKeys(t *testing.T) {
 	pod := grovePod("a")
 	pod.Annotations = map[string]string{scheduling.AnnotationTopologySpec: prefer}
 	d := declared(t, podGang(t, "topologyConstraint: {packConstraint: {required: "+spineKey+"}}, "+groups("a 1")), pod)
-	require.Equal(t, "must SpineLayer, "+source.InvalidAnnotation, drawn(d),
+	require.Equal(t, "must SpineLayer, "+reasons.InvalidAnnotation, drawn(d),
 		"the PodGang counts before its pods, and pods that differ are named")
 }

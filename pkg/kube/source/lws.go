@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
@@ -116,12 +117,12 @@ func fillLeaderWorkerSet(d *Declaration, g Gang) {
 	case err == nil && size >= 1: // the pod's own size: the LeaderWorkerSet may have another one for future groups
 		d.Values[lws.SizeAnnotationKey] = written // all members have it
 		if g.Owner != nil && g.Owner.Size > 0 && g.Owner.Size != size {
-			d.note(InvalidAnnotation,
+			d.note(reasons.InvalidAnnotation,
 				fmt.Sprintf("%s: %q on %s/%s is not the size of %s, %d; %d is used, because the group may be of another revision",
 					lws.SizeAnnotationKey, written, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size, size))
 		}
 	case g.Owner != nil && g.Owner.Size > 0:
-		d.note(InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is invalid; write an integer ≥ 1; the size of %s, %d, is used",
+		d.note(reasons.InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is invalid; write an integer ≥ 1; the size of %s, %d, is used",
 			lws.SizeAnnotationKey, written, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size))
 		size = g.Owner.Size
 	default:
@@ -142,6 +143,6 @@ func fillLeaderWorkerSet(d *Declaration, g Gang) {
 		if g.Owner != nil {
 			d.Follower = g.Owner.Follower
 		}
-		d.note(LeaderFirst, fmt.Sprintf("gang minMember is 1 because %s; the leader is placed where all %d pods fit", why, size))
+		d.note(reasons.LeaderFirst, fmt.Sprintf("gang minMember is 1 because %s; the leader is placed where all %d pods fit", why, size))
 	}
 }

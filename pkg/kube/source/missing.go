@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
 
 // Gangs with an incomplete declaration: the owner is gone, or objects may not be read.
@@ -32,7 +34,7 @@ func (d *Declaration) withoutOwner(g Gang, s *Source, pod *v1.Pod) {
 func (d *Declaration) noteUnreadable(g Gang, owner OwnerKey) {
 	kind := kindOf(owner.Kind)
 	if g.Owner == nil && kind != nil && g.Denied[kind.Resource] {
-		d.note(OwnerNotRead, fmt.Sprintf("Muster may not read %s, and ignores its constraints for the gang: apply manifests/%s", owner, kind.Role))
+		d.note(reasons.OwnerNotRead, fmt.Sprintf("Muster may not read %s, and ignores its constraints for the gang: apply manifests/%s", owner, kind.Role))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/manifests"
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -112,7 +113,7 @@ func TestMissing(t *testing.T) {
 			expected(gangOf(set())),
 			"problem: LeaderWorkerSet default/a, which its members name, is not known", 1,
 		},
-		"a set that may not be read": {deny(gangOf(set())), source.OwnerNotRead, 2},
+		"a set that may not be read": {deny(gangOf(set())), reasons.OwnerNotRead, 2},
 		"a set that is not read":     {gangOf(set()), "", 2},
 		"Volcano's may not be read": {
 			deny(gangOf(vj("v"))),
@@ -159,7 +160,7 @@ func TestMissingOwnersOfPodGroups(t *testing.T) {
 		return drawn(d)
 	}
 	require.Empty(t, says(g), "MPIJobs are not read")
-	require.Equal(t, source.OwnerNotRead, says(deny(g)))
+	require.Equal(t, reasons.OwnerNotRead, says(deny(g)))
 	g.Expected, g.Denied = true, nil
 	require.Equal(t, "problem: MPIJob ns/m, which owns PodGroup ns/a, is not known", says(g))
 	pg.Annotations = map[string]string{"gang.scheduling.koordinator.sh/network-topology-spec": "{"}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
@@ -243,7 +244,7 @@ func nativeMore(u *unstructured.Unstructured) (out More) {
 		out.Values = map[string]string{FieldTopologyKey: group.topologyKey}
 	}
 	if group.claims != nil {
-		out.Notes = append(out.Notes, Note{InvalidAnnotation, group.claims.Error()})
+		out.Notes = append(out.Notes, Note{reasons.InvalidAnnotation, group.claims.Error()})
 	}
 	if group.priority == nil {
 		out.PriorityClass = group.class

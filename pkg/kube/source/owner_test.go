@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -32,19 +33,19 @@ func TestLeaderWorkerSets(t *testing.T) {
 		"all together": {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"), 4, ""},
 		"S000-08 ready": {
 			lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"), 1,
-			source.LeaderFirst,
+			reasons.LeaderFirst,
 		},
 		"S000-09 exclusive": {
 			lws("leaderWorkerTemplate: {size: 4}"),
-			lwsPod("a", "0", "0", "4", "leaderworkerset.sigs.k8s.io/exclusive-topology", "rack"), 1, source.LeaderFirst,
+			lwsPod("a", "0", "0", "4", "leaderworkerset.sigs.k8s.io/exclusive-topology", "rack"), 1, reasons.LeaderFirst,
 		},
 		"too many to plan": {
 			lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 10001}"), lwsPod("a", "0", "0", "10001"), 10001,
-			"problem: the gang has 10001 members, which are created after their leader; use at most 10000, " + source.LeaderFirst,
+			"problem: the gang has 10001 members, which are created after their leader; use at most 10000, " + reasons.LeaderFirst,
 		},
 		"a leader alone":    {lws("startupPolicy: LeaderReady"), lwsPod("a", "0", "0", "1"), 1, ""},
-		"a label that lies": {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "2"), 2, source.InvalidAnnotation},
-		"one that is bad":   {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "0"), 4, source.InvalidAnnotation},
+		"a label that lies": {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "2"), 2, reasons.InvalidAnnotation},
+		"one that is bad":   {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "0"), 4, reasons.InvalidAnnotation},
 		"a size that is bad": {
 			nil, lwsPod("a", "0", "0", "many"), 1,
 			`problem: leaderworkerset.sigs.k8s.io/size: "many" on default/a-0-0 is invalid; write an integer ≥ 1`,
@@ -157,7 +158,7 @@ spec:
 	const exclusive = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 	d = declared(t, parts(exclusive+": rack", ""), jobSetPod("workers", "1", "0", exclusive, "rack"))
 	require.Equal(t, 1, d.Min)
-	require.Equal(t, source.LeaderFirst, drawn(d))
+	require.Equal(t, reasons.LeaderFirst, drawn(d))
 	require.Empty(t, d.Group)
 	require.NotEqual(t, source.GangOf(jobSetPod("workers", "1", "0", exclusive, "rack")),
 		source.GangOf(jobSetPod("workers", "0", "0", exclusive, "rack")))
@@ -177,7 +178,7 @@ spec:
 `))
 	d = declared(t, some, jobSetPod("workers", "1", "0", exclusive, "rack"))
 	require.Equal(t, 1, d.Min)
-	require.Equal(t, source.LeaderFirst, drawn(d), "of one part only")
+	require.Equal(t, reasons.LeaderFirst, drawn(d), "of one part only")
 	require.Empty(t, d.Group)
 	d = declared(t, some, jobSetPod("driver", "0", "0"))
 	require.Equal(t, []gang.Ref{
@@ -352,7 +353,7 @@ func TestVolcano(t *testing.T) {
 	}
 	require.Equal(t, `spec.networkTopology.highestTierAllowed: {} is invalid; supported values: an integer`,
 		volcano(t, "networkTopology: {mode: hard, highestTierAllowed: {}}").Problem.Words)
-	require.Equal(t, source.InvalidAnnotation, drawn(volcano(t, "minMember: -5, minTaskMember: {a: 0}")))
+	require.Equal(t, reasons.InvalidAnnotation, drawn(volcano(t, "minMember: -5, minTaskMember: {a: 0}")))
 	require.Contains(t, drawn(volcano(t, "minMember: 4, subGroupPolicy: part")), "problem: spec.subGroupPolicy")
 	require.Contains(t, drawn(volcano(t, "minMember: 4, networkTopology: [1]")), "problem: spec.networkTopology")
 
@@ -384,7 +385,7 @@ func TestOwnersOfPodGroups(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "must SpineLayer", drawn(d))
 	require.Equal(t, []source.Note{{
-		Reason:  source.TopologyRule,
+		Reason:  reasons.TopologyRule,
 		Message: "rule from TrainJob ns/ft annotation " + scheduling.AnnotationTopologySpec,
 	}}, d.Notes)
 	require.False(t, d.Notes[0].Warns())

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -132,7 +133,7 @@ func TestScaledJobs(t *testing.T) {
 	require.Contains(t, drawn(d), "problem: "+scheduling.AnnotationMinAvailable+": 4 is invalid; write at most 2")
 	require.True(t, d.DependsOnMembers)
 	for _, d := range []*source.Declaration{says(false, on("n", least("a", "4")), least("b", "4")), says(true, least("b", "4"))} {
-		require.Equal(t, source.InvalidAnnotation, drawn(d))
+		require.Equal(t, reasons.InvalidAnnotation, drawn(d))
 		require.Equal(t, 2, d.Min)
 		require.Contains(t, d.Notes[0].Message, "2 is used, because some pods run")
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -124,13 +125,6 @@ func gatherRule(layer string, strategy scheduling.GatherStrategy) scheduling.Gat
 	return scheduling.GatherRule{Layer: layer, Strategy: strategy, PodCountMultiple: 1, Scope: scheduling.ScopeGangGroup}
 }
 
-// Reasons of notes about tiers.
-const (
-	TierMissing = "NetworkTopologyTierMissing"
-	TierTooHigh = "NetworkTopologyTierTooHigh"
-	TierIsNode  = "NetworkTopologyTierIsNode"
-)
-
 // tiers returns the format of Volcano's networkTopology. Mode hard needs one domain of the tier or of a lower one; mode soft
 // prefers the lowest. Tier 0 is a node, tier 1 the layer above the nodes, and so on.
 func tiers(mode, tier, tierName string) format {
@@ -158,19 +152,19 @@ func (k tierKeys) read(values lookup, layers []convert.Layer) (out parseResult) 
 			scheduling.TopologyName)}
 	case !given && hard:
 		return parseResult{notes: []Note{{
-			TierMissing,
+			reasons.TierMissing,
 			fmt.Sprintf("%s is hard and has no effect without a tier; write %s", k.mode, k.tier),
 		}}}
 	case !given:
 		return parseResult{gather: gatherUpTo(bottomUp[1:], "")}
 	case tier == 0 && hard:
-		out.notes = []Note{{TierIsNode, k.tier + " is 0: all pods of a group must run on the same node; write a higher tier to allow several nodes"}}
+		out.notes = []Note{{reasons.TierIsNode, k.tier + " is 0: all pods of a group must run on the same node; write a higher tier to allow several nodes"}}
 		out.gather = gatherUpTo(nil, scheduling.NodeTopologyLayer)
 	case tier == 0:
 		out.gather = gatherUpTo(bottomUp[:1], "")
 	case tier >= len(bottomUp) && hard:
 		out.notes = []Note{{
-			TierTooHigh,
+			reasons.TierTooHigh,
 			fmt.Sprintf("%s is %d and has no effect: the topology has %d tiers above the nodes; write a lower tier", k.tier, tier, len(layers)),
 		}}
 	case hard:

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -78,7 +79,7 @@ func drawn(d *source.Declaration) string {
 		}
 	}
 	for _, n := range d.Notes {
-		if n.Reason != source.TopologyRule && n.Message != d.Problem.Words { // which is said of the owner, too
+		if n.Reason != reasons.TopologyRule && n.Message != d.Problem.Words { // which is said of the owner, too
 			out = append(out, n.Reason)
 		}
 	}

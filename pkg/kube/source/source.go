@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/choice"
@@ -206,17 +207,10 @@ func (g *Gang) hasStarted() bool { return g.running() > 0 || len(g.Finished) > 0
 // Note is something that the user should know about the objects of a gang.
 type Note struct{ Reason, Message string }
 
-// The reasons of notes.
-const (
-	InvalidAnnotation = "InvalidAnnotation" // an invalid value; a default is used
-	TopologyRule      = "TopologyRule"      // where the topology constraint comes from
-	LeaderFirst       = "LeaderFirst"       // the leader starts alone
-	OwnerNotRead      = "OwnerNotRead"      // the declaration of the owner is unknown
-	TwoGangs          = "TwoGangs"          // a pod names several gangs
-)
-
 // Warns says whether the user should change something.
-func (n Note) Warns() bool { return n.Reason != TopologyRule && n.Reason != LeaderFirst }
+func (n Note) Warns() bool {
+	return n.Reason != reasons.TopologyRule && n.Reason != reasons.LeaderFirst
+}
 
 // Declaration is what is declared of a gang, with defaults filled in.
 type Declaration struct {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	labelsets "k8s.io/apimachinery/pkg/labels"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
@@ -112,5 +113,5 @@ func (d *Declaration) readSubGroups(defaults Defaults) {
 	if len(names) == 0 {
 		return
 	}
-	d.note(TopologyRule, "rule of sub-groups from field spec.subGroupPolicy "+strings.Join(names, ", "))
+	d.note(reasons.TopologyRule, "rule of sub-groups from field spec.subGroupPolicy "+strings.Join(names, ", "))
 }

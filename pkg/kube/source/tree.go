@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -29,7 +30,7 @@ func nativeFamily(g Gang) More {
 	}
 	if p := top.Priority; p != nil {
 		if out.Priority != nil && *out.Priority != *p {
-			out.Notes = append(slices.Clone(out.Notes), Note{InvalidAnnotation, fmt.Sprintf(
+			out.Notes = append(slices.Clone(out.Notes), Note{reasons.InvalidAnnotation, fmt.Sprintf(
 				"spec.priority: %d of PodGroup %s has no effect: %s has priority %d, which counts; write the same priority in both",
 				*out.Priority, g.Ref, top.Key, *p)})
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -75,7 +76,7 @@ func volcanoMore(u *unstructured.Unstructured) (out More) {
 	if sum := spec.TaskMembers(); len(out.Tasks) > 1 && sum < spec.MinMember {
 		names := slices.Sorted(maps.Keys(out.Tasks))
 		out.Notes = append(out.Notes, Note{
-			InvalidAnnotation,
+			reasons.InvalidAnnotation,
 			fmt.Sprintf("spec.minTaskMember %v adds up to %d of minMember %d: members of any task fill the rest; raise minTaskMember to name them",
 				names, sum, spec.MinMember),
 		})

@@ -10,29 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
 // Scheduled is the type of the condition for the progress of a gang.
 const Scheduled = scheduling.ConditionScheduled
-
-// Reasons of the condition.
-const (
-	ReasonScheduled      = "Scheduled"            // minMember members are bound
-	ReasonBinding        = "Binding"              // a plan exists and its members are being bound
-	ReasonPreempting     = "Preempting"           // nodes are reserved until victims have terminated
-	ReasonUnschedulable  = "Unschedulable"        // there is no plan
-	ReasonNeverFits      = "NeverFits"            // there would be none in an empty cluster
-	ReasonRejected       = "Rejected"             // what the user wrote is invalid
-	ReasonConflict       = "TopologySpecConflict" // gangs of one group contradict one another
-	ReasonWaiting        = "Waiting"              // members or gangs are missing
-	ReasonReady          = "Ready"                // complete, and not tried yet
-	ReasonTimeout        = "ScheduleTimeout"      // the members were returned to the queue
-	ReasonEvictionFailed = "EvictionFailed"       // a victim could not be evicted
-	ReasonReserved       = "Reserved"             // of an event: nodes are reserved until victims have terminated
-	ReasonGaveUp         = "ReservationGivenUp"   // of an event: the reservation ended
-)
 
 // Limit is the longest message, in bytes.
 const Limit = 1024
@@ -54,31 +38,31 @@ func Condition(s gang.State, domain string) metav1.Condition {
 	c := metav1.Condition{Type: Scheduled, Status: metav1.ConditionFalse}
 	switch {
 	case s.Bound >= s.Min && s.Min > 0:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonScheduled, "the gang is bound"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasons.Scheduled, "the gang is bound"
 		if domain != "" {
 			c.Message += " in " + domain
 		}
 	case s.Started && s.Min > 0 && s.Bound+s.Done >= s.Min: // a gang without a minimum is not declared
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonScheduled, "the gang was bound"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasons.Scheduled, "the gang was bound"
 	case s.Refusal.By == gang.Declaration:
-		c.Reason, c.Message = ReasonRejected, s.Refusal.String()
+		c.Reason, c.Message = reasons.Rejected, s.Refusal.String()
 	case s.Refusal.WaitsForUser():
-		c.Reason, c.Message = ReasonWaiting, s.Refusal.String()
+		c.Reason, c.Message = reasons.Waiting, s.Refusal.String()
 	case s.Reserved:
-		c.Reason, c.Message = ReasonPreempting, "nodes are reserved for the gang until the victims have terminated"
+		c.Reason, c.Message = reasons.Preempting, "nodes are reserved for the gang until the victims have terminated"
 	case s.Planned > 0:
-		c.Reason, c.Message = ReasonBinding, "a plan is being carried out"
+		c.Reason, c.Message = reasons.Binding, "a plan is being carried out"
 	case s.Refusal.By == gang.Conflict:
-		c.Reason, c.Message = ReasonConflict, s.Refusal.String()
+		c.Reason, c.Message = reasons.TopologySpecConflict, s.Refusal.String()
 	case s.Refusal.Exists():
-		c.Reason, c.Message = ReasonUnschedulable, ExplainedOf(s.Refusal).String()
+		c.Reason, c.Message = reasons.Unschedulable, ExplainedOf(s.Refusal).String()
 		if s.Refusal.NeverEvictable {
-			c.Reason = ReasonNeverFits
+			c.Reason = reasons.NeverFits
 		}
 	case s.Started:
-		c.Reason, c.Message = ReasonReady, fmt.Sprintf("the gang was bound; %d of %d members run now", s.Bound, s.Min)
+		c.Reason, c.Message = reasons.Ready, fmt.Sprintf("the gang was bound; %d of %d members run now", s.Bound, s.Min)
 	default:
-		c.Reason, c.Message = ReasonReady, "all members exist"
+		c.Reason, c.Message = reasons.Ready, "all members exist"
 	}
 	c.Message = Clip(c.Message)
 	return c
@@ -110,14 +94,14 @@ func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.
 	}
 	c := Condition(s, n.Domain)
 	if s.Done > 0 && s.Bound+s.Done >= s.Min {
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonScheduled, "the gang was bound"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasons.Scheduled, "the gang was bound"
 	}
 	out.Position = Position(c.Reason, n.Position)
 	c.LastTransitionTime = now
 	meta.SetStatusCondition(&out.Conditions, c)
 	if s.Started {
 		meta.SetStatusCondition(&out.Conditions, metav1.Condition{
-			Type: scheduling.ConditionStarted, Status: metav1.ConditionTrue, Reason: ReasonScheduled,
+			Type: scheduling.ConditionStarted, Status: metav1.ConditionTrue, Reason: reasons.Scheduled,
 			Message: "the gang was bound once; its members may be replaced one by one", LastTransitionTime: now,
 		})
 	} else {

@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
 
 // Conditions are the fields that Muster writes in the status of Kubernetes' own PodGroup.
@@ -25,11 +27,11 @@ func InitialConditions(
 	case meta.IsStatusConditionTrue(old.Conditions, condition):
 		return old
 	case complete || progress.Status == metav1.ConditionTrue:
-		c.Status, c.Reason = metav1.ConditionTrue, ReasonScheduled
-	case progress.Reason == ReasonWaiting || progress.Reason == ReasonReady || progress.Reason == ReasonBinding:
+		c.Status, c.Reason = metav1.ConditionTrue, reasons.Scheduled
+	case progress.Reason == reasons.Waiting || progress.Reason == reasons.Ready || progress.Reason == reasons.Binding:
 		return old
 	default:
-		c.Reason = ReasonUnschedulable // the API knows only this reason; the message says whether the gang ever fits
+		c.Reason = reasons.Unschedulable // the API knows only this reason; the message says whether the gang ever fits
 	}
 	out := Conditions{slices.Clone(old.Conditions)}
 	meta.SetStatusCondition(&out.Conditions, c)

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
 
 // TestInitially: that a gang was whole once is said once and for all; why it is not, only of those
@@ -33,26 +35,26 @@ func TestInitially(t *testing.T) {
 		want string // status and reason
 		at   metav1.Time
 	}{
-		"it is bound":  {nothing, is(metav1.ConditionTrue, ReasonScheduled), false, "True Scheduled", at(9)},
-		"it was bound": {nothing, is(metav1.ConditionFalse, ReasonReady), true, "True Scheduled", at(9)},
-		"no room":      {nothing, is(metav1.ConditionFalse, ReasonUnschedulable), false, "False Unschedulable", at(9)},
+		"it is bound":  {nothing, is(metav1.ConditionTrue, reasons.Scheduled), false, "True Scheduled", at(9)},
+		"it was bound": {nothing, is(metav1.ConditionFalse, reasons.Ready), true, "True Scheduled", at(9)},
+		"no room":      {nothing, is(metav1.ConditionFalse, reasons.Unschedulable), false, "False Unschedulable", at(9)},
 		"still no room": {
-			was(metav1.ConditionFalse, "Unschedulable", "x"), is(metav1.ConditionFalse, ReasonUnschedulable), false, "False Unschedulable", at(1),
+			was(metav1.ConditionFalse, "Unschedulable", "x"), is(metav1.ConditionFalse, reasons.Unschedulable), false, "False Unschedulable", at(1),
 		},
-		"rejected":              {nothing, is(metav1.ConditionFalse, ReasonRejected), false, "False Unschedulable", at(9)},
-		"victims have to leave": {nothing, is(metav1.ConditionFalse, ReasonPreempting), false, "False Unschedulable", at(9)},
-		"members are missing":   {nothing, is(metav1.ConditionFalse, ReasonWaiting), false, "", at(0)},
-		"not tried yet":         {nothing, is(metav1.ConditionFalse, ReasonReady), false, "", at(0)},
+		"rejected":              {nothing, is(metav1.ConditionFalse, reasons.Rejected), false, "False Unschedulable", at(9)},
+		"victims have to leave": {nothing, is(metav1.ConditionFalse, reasons.Preempting), false, "False Unschedulable", at(9)},
+		"members are missing":   {nothing, is(metav1.ConditionFalse, reasons.Waiting), false, "", at(0)},
+		"not tried yet":         {nothing, is(metav1.ConditionFalse, reasons.Ready), false, "", at(0)},
 		"places are taken": {
-			was(metav1.ConditionFalse, "Unschedulable", "x"), is(metav1.ConditionFalse, ReasonBinding), false, "False Unschedulable", at(1),
+			was(metav1.ConditionFalse, "Unschedulable", "x"), is(metav1.ConditionFalse, reasons.Binding), false, "False Unschedulable", at(1),
 		},
 		"room after all": {
-			was(metav1.ConditionFalse, "Unschedulable", "x"), is(metav1.ConditionTrue, ReasonScheduled), false, "True Scheduled", at(9),
+			was(metav1.ConditionFalse, "Unschedulable", "x"), is(metav1.ConditionTrue, reasons.Scheduled), false, "True Scheduled", at(9),
 		},
 		"members have gone": {
-			was(metav1.ConditionTrue, "Scheduled", "x"), is(metav1.ConditionFalse, ReasonUnschedulable), false, "True Scheduled", at(1),
+			was(metav1.ConditionTrue, "Scheduled", "x"), is(metav1.ConditionFalse, reasons.Unschedulable), false, "True Scheduled", at(1),
 		},
-		"what is true is enough": {was(metav1.ConditionTrue, "Other", "x"), is(metav1.ConditionTrue, ReasonScheduled), true, "True Other", at(1)},
+		"what is true is enough": {was(metav1.ConditionTrue, "Other", "x"), is(metav1.ConditionTrue, reasons.Scheduled), true, "True Other", at(1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := Conditions{append([]metav1.Condition(nil), c.old.Conditions...)}

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -13,9 +14,6 @@ import (
 
 // Users look at pods, and autoscalers count them. So each waiting member says whether it waits for other members or for capacity. It keeps
 // the words of the first refusal: the newest are on the representative and on the PodGroup.
-
-// ReasonWaitingForGang is the reason of PodScheduled while members or gangs are missing, which more nodes would not change.
-const ReasonWaitingForGang = "WaitingForGang"
 
 // isRefused returns whether a gang is complete and has no plan.
 func isRefused(s gang.State) bool {
@@ -63,7 +61,7 @@ func memberMessage(r cache.Report) string {
 // hasWaitingCondition returns whether a pod was told that members are missing, also by an older release.
 func hasWaitingCondition(pod *v1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.PodScheduled && (c.Reason == ReasonWaitingForGang || c.Reason == v1.PodReasonSchedulingGated) {
+		if c.Type == v1.PodScheduled && (c.Reason == reasons.WaitingForGang || c.Reason == v1.PodReasonSchedulingGated) {
 			return true
 		}
 	}

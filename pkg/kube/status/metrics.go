@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
@@ -102,9 +103,10 @@ const (
 // NoPlugin labels refusals without a known plugin.
 const NoPlugin = "none"
 
-// reasons are the reasons of waiting gangs.
-var reasons = []string{
-	ReasonBinding, ReasonConflict, ReasonNeverFits, ReasonPreempting, ReasonReady, ReasonRejected, ReasonUnschedulable, ReasonWaiting,
+// waitingReasons are the reasons of waiting gangs.
+var waitingReasons = []string{
+	reasons.Binding, reasons.TopologySpecConflict, reasons.NeverFits, reasons.Preempting, reasons.Ready, reasons.Rejected,
+	reasons.Unschedulable, reasons.Waiting,
 }
 
 // sizes are classes of gangs, by the largest minMember.
@@ -272,7 +274,7 @@ func (m *Meter) Collect(metrics chan<- prometheus.Metric) {
 	defer m.mu.Unlock()
 	now := m.clock.Now()
 	waiting, longest := m.countWaiting(now)
-	for _, reason := range reasons {
+	for _, reason := range waitingReasons {
 		send(waitingDesc, float64(waiting[reason]), reason)
 		send(longestDesc, longest[reason].Seconds(), reason)
 	}

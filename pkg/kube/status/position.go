@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
@@ -30,7 +31,7 @@ func Positions(c *cache.Cache) map[gang.Ref]int32 {
 // Position returns the position to show for a gang with this condition: 0 for a gang that starts or is not tried.
 func Position(reason string, position int32) int32 {
 	switch reason {
-	case ReasonScheduled, ReasonBinding, ReasonWaiting, ReasonRejected:
+	case reasons.Scheduled, reasons.Binding, reasons.Waiting, reasons.Rejected:
 		return 0
 	}
 	return position

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
@@ -29,31 +30,31 @@ func TestCondition(t *testing.T) {
 		state  gang.State
 		reason string
 	}{
-		{"nothing exists", gang.State{Min: 2, Refusal: gang.Obstacle{By: gang.Missing, Words: "0 of 2 members exist"}}, status.ReasonWaiting},
-		{"bad input", gang.State{Min: 2, Refusal: gang.Obstacle{By: gang.Declaration, Words: `layer "x"`}}, status.ReasonRejected},
-		{"whole, not tried", gang.State{Min: 2, Exist: 2}, status.ReasonReady},
-		{"no room", gang.State{Min: 2, Exist: 2, Refusal: noRoom}, status.ReasonUnschedulable},
+		{"nothing exists", gang.State{Min: 2, Refusal: gang.Obstacle{By: gang.Missing, Words: "0 of 2 members exist"}}, reasons.Waiting},
+		{"bad input", gang.State{Min: 2, Refusal: gang.Obstacle{By: gang.Declaration, Words: `layer "x"`}}, reasons.Rejected},
+		{"whole, not tried", gang.State{Min: 2, Exist: 2}, reasons.Ready},
+		{"no room", gang.State{Min: 2, Exist: 2, Refusal: noRoom}, reasons.Unschedulable},
 		{
 			"no capacity after any eviction",
 			gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Plan, Words: "no candidate", NeverEvictable: true}},
-			status.ReasonNeverFits,
+			reasons.NeverFits,
 		},
 		{
 			"conflict",
 			gang.State{Min: 2, Exist: 2, Refusal: gang.Obstacle{By: gang.Conflict, Words: "TopologySpecConflict: a and b"}},
-			status.ReasonConflict,
+			reasons.TopologySpecConflict,
 		},
-		{"victims leave", gang.State{Min: 2, Exist: 2, Planned: 2, Reserved: true, Refusal: noRoom}, status.ReasonPreempting},
-		{"half way", gang.State{Min: 2, Exist: 2, Planned: 1, Bound: 1}, status.ReasonBinding},
-		{"done", gang.State{Min: 2, Exist: 2, Bound: 2}, status.ReasonScheduled},
-		{"one has finished", gang.State{Min: 2, Exist: 1, Bound: 1, Done: 1, Started: true}, status.ReasonScheduled},
-		{"one is gone", gang.State{Min: 2, Exist: 1, Bound: 1, Started: true}, status.ReasonReady},
-		{"done, one more waits", gang.State{Min: 2, Exist: 3, Bound: 2, Refusal: noRoom}, status.ReasonScheduled},
+		{"victims leave", gang.State{Min: 2, Exist: 2, Planned: 2, Reserved: true, Refusal: noRoom}, reasons.Preempting},
+		{"half way", gang.State{Min: 2, Exist: 2, Planned: 1, Bound: 1}, reasons.Binding},
+		{"done", gang.State{Min: 2, Exist: 2, Bound: 2}, reasons.Scheduled},
+		{"one has finished", gang.State{Min: 2, Exist: 1, Bound: 1, Done: 1, Started: true}, reasons.Scheduled},
+		{"one is gone", gang.State{Min: 2, Exist: 1, Bound: 1, Started: true}, reasons.Ready},
+		{"done, one more waits", gang.State{Min: 2, Exist: 3, Bound: 2, Refusal: noRoom}, reasons.Scheduled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := status.Condition(c.state, "spine-1")
 			require.Equal(t, c.reason, got.Reason)
-			require.Equal(t, c.reason == status.ReasonScheduled, got.Status == metav1.ConditionTrue)
+			require.Equal(t, c.reason == reasons.Scheduled, got.Status == metav1.ConditionTrue)
 			require.NotEmpty(t, got.Message)
 		})
 	}

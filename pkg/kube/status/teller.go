@@ -15,6 +15,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -221,12 +222,12 @@ func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 	state := State(r)
 	c := Condition(state, r.Domain)
 	switch c.Reason {
-	case ReasonScheduled:
+	case reasons.Scheduled:
 		t.memory.forgetMembers(name)
 		t.Gang(ref, Normal, c.Reason, c.Message+t.memory.spreadOf(t.cache.Together(ref)[0]))
-	case ReasonPreempting:
-		t.Gang(ref, Normal, ReasonReserved, c.Message)
-	case ReasonBinding, ReasonReady:
+	case reasons.Preempting:
+		t.Gang(ref, Normal, reasons.Reserved, c.Message)
+	case reasons.Binding, reasons.Ready:
 		t.Gang(ref, Normal, c.Reason, c.Message)
 	default:
 		t.Gang(ref, Warning, c.Reason, c.Message)
@@ -295,7 +296,7 @@ func (t *Reporter) Gang(ref gang.Ref, kind, reason, message string) {
 	default:
 		return
 	}
-	if !t.memory.isNews(name, string(uid)+reason+message) || reason == ReasonReady || reason == ReasonBinding {
+	if !t.memory.isNews(name, string(uid)+reason+message) || reason == reasons.Ready || reason == reasons.Binding {
 		return
 	}
 	if t.options.Settle >= 0 && t.memory.isRepeated(name, string(uid)+eventKey(reason, message), t.options.Clock.Now()) {
@@ -306,7 +307,7 @@ func (t *Reporter) Gang(ref gang.Ref, kind, reason, message string) {
 
 // eventKey is equal for events of which one a minute is enough: for refusals of one reason, whatever their words.
 func eventKey(reason, message string) string {
-	if reason == ReasonUnschedulable || reason == ReasonNeverFits {
+	if reason == reasons.Unschedulable || reason == reasons.NeverFits {
 		return reason
 	}
 	return reason + " " + message
@@ -377,7 +378,7 @@ func (t *Reporter) writeTopology(ctx context.Context) error {
 	}
 	status := Topology(topology.Object, topology.Tree, topology.Problem, metav1.NewTime(t.options.Clock.Now()))
 	if topology.Problem != "" && t.memory.isNews("topology", topology.Problem) {
-		t.Note(topologyNote(topology.Object, ReasonInvalidSpec, topology.Problem))
+		t.Note(topologyNote(topology.Object, reasons.InvalidSpec, topology.Problem))
 	}
 	return t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, topology.Object, topology.Object.Status, status)
 }
@@ -387,10 +388,10 @@ func (t *Reporter) writeUnused(ctx context.Context) error {
 	for _, object := range t.cache.Unused() {
 		status := Unused(object, metav1.NewTime(t.options.Clock.Now()))
 		if meta.IsStatusConditionPresentAndEqual(object.Status.Conditions, Ready, metav1.ConditionFalse) &&
-			meta.FindStatusCondition(object.Status.Conditions, Ready).Reason == ReasonNotUsed {
+			meta.FindStatusCondition(object.Status.Conditions, Ready).Reason == reasons.NotUsed {
 			continue // already said
 		}
-		t.Once("topology "+string(object.UID), topologyNote(object, ReasonNotUsed, notUsedMessage))
+		t.Once("topology "+string(object.UID), topologyNote(object, reasons.NotUsed, notUsedMessage))
 		if err := t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, object, object.Status, status); err != nil {
 			return err
 		}
@@ -403,9 +404,4 @@ func topologyNote(object *koordinator.ClusterNetworkTopology, reason, message st
 	reference := object.DeepCopy()
 	reference.APIVersion, reference.Kind = koordinator.GroupVersion.String(), "ClusterNetworkTopology"
 	return cache.Note{About: reference, Warning: true, Reason: reason, Message: message}
-}
-
-// Expired tells that a gang has waited too long.
-func (t *Reporter) Expired(ref gang.Ref, message string) {
-	t.Gang(ref, Warning, ReasonTimeout, message)
 }

@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
@@ -212,7 +213,7 @@ func TestRefusalsAreFewEvents(t *testing.T) {
 			w.said())
 		require.Equal(t, "Unschedulable: no room, 149", w.condition("g"))
 		w.pass(time.Minute)
-		w.teller.Expired(g, "waited too long")
+		w.teller.Gang(g, status.Warning, reasons.ScheduleTimeout, "waited too long")
 		require.Equal(t, []string{"g Warning ScheduleTimeout: waited too long"}, w.said())
 	})
 }
@@ -224,12 +225,12 @@ func TestEventsAreNotRepeated(t *testing.T) {
 		w.pass(time.Second)
 		w.said()
 		for range 10 {
-			w.teller.Gang(g, status.Warning, status.ReasonTimeout, "waited too long")
-			w.teller.Gang(g, status.Warning, status.ReasonGaveUp, "the places are taken")
+			w.teller.Gang(g, status.Warning, reasons.ScheduleTimeout, "waited too long")
+			w.teller.Gang(g, status.Warning, reasons.ReservationGivenUp, "the places are taken")
 		}
 		require.Equal(t, []string{"g Warning ScheduleTimeout: waited too long", "g Warning ReservationGivenUp: the places are taken"}, w.said())
 		w.pass(time.Minute)
-		w.teller.Gang(g, status.Warning, status.ReasonTimeout, "waited too long")
+		w.teller.Gang(g, status.Warning, reasons.ScheduleTimeout, "waited too long")
 		require.Equal(t, []string{"g Warning ScheduleTimeout: waited too long"}, w.said())
 	})
 }

@@ -2,14 +2,15 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -20,14 +21,6 @@ const (
 	Truncated = "Truncated"
 )
 
-// Reasons of the conditions.
-const (
-	ReasonInUse          = "InUse"
-	ReasonInvalidSpec    = "InvalidSpec"
-	ReasonNotUsed        = "NotUsed"
-	ReasonTooManyDomains = "TooManyDomains"
-)
-
 // maxListedBytes bounds the list of domains, in bytes. etcd takes 1.5 MiB, including the spec and what tools write.
 const maxListedBytes = 1 << 20
 
@@ -36,12 +29,10 @@ const notUsedMessage = "this object has no effect: only ClusterNetworkTopology "
 
 // ReportsUserError returns whether events of a reason report an error in what a user wrote.
 func ReportsUserError(reason string) bool {
-	switch reason {
-	case cache.InvalidAnnotation, cache.InvalidTopologyIndex, cache.TwoGangs, cache.UnknownKey, cache.TierMissing, cache.TierTooHigh,
-		cache.TierIsNode, cache.LeaderFirst, cache.QuotaNotFound, cache.QuotaNotUsable, ReasonInvalidSpec, ReasonNotUsed:
-		return true
-	}
-	return false
+	return slices.Contains([]string{
+		reasons.InvalidAnnotation, reasons.InvalidTopologyIndex, reasons.TwoGangs, reasons.UnknownKey, reasons.TierMissing, reasons.TierTooHigh,
+		reasons.TierIsNode, reasons.LeaderFirst, reasons.QuotaNotFound, reasons.QuotaNotUsable, reasons.InvalidSpec, reasons.NotUsed,
+	}, reason)
 }
 
 // Topology returns the status of a ClusterNetworkTopology: the tree in use, and whether it is built from this spec (problem says why not).
@@ -52,11 +43,11 @@ func Topology(
 	var omissions []convert.LeftOut
 	out.DetailStatus, out.UnnamedDomains, omissions = convert.DetailStatus(tree, maxListedBytes)
 	c := metav1.Condition{
-		Type: Ready, Status: metav1.ConditionTrue, Reason: ReasonInUse, Message: "the tree in use is built from this spec",
+		Type: Ready, Status: metav1.ConditionTrue, Reason: reasons.InUse, Message: "the tree in use is built from this spec",
 		ObservedGeneration: object.Generation, LastTransitionTime: now,
 	}
 	if problem != "" {
-		c.Status, c.Reason = metav1.ConditionFalse, ReasonInvalidSpec
+		c.Status, c.Reason = metav1.ConditionFalse, reasons.InvalidSpec
 		c.Message = Clip(problem + "; the last good tree stays in use")
 	}
 	meta.SetStatusCondition(&out.Conditions, c)
@@ -65,7 +56,7 @@ func Topology(
 		return out
 	}
 	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
-		Type: Truncated, Status: metav1.ConditionTrue, Reason: ReasonTooManyDomains, Message: Clip(truncatedMessage(omissions)),
+		Type: Truncated, Status: metav1.ConditionTrue, Reason: reasons.TooManyDomains, Message: Clip(truncatedMessage(omissions)),
 		ObservedGeneration: object.Generation, LastTransitionTime: now,
 	})
 	return out
@@ -86,7 +77,7 @@ func truncatedMessage(omissions []convert.LeftOut) string {
 func Unused(object *koordinator.ClusterNetworkTopology, now metav1.Time) koordinator.ClusterNetworkTopologyStatus {
 	out := *object.Status.DeepCopy()
 	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
-		Type: Ready, Status: metav1.ConditionFalse, Reason: ReasonNotUsed, Message: notUsedMessage,
+		Type: Ready, Status: metav1.ConditionFalse, Reason: reasons.NotUsed, Message: notUsedMessage,
 		ObservedGeneration: object.Generation, LastTransitionTime: now,
 	})
 	return out

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -29,7 +29,7 @@ func TestTopology(t *testing.T) {
 	good := status.Topology(object, tree, "", first)
 	require.Len(t, good.Conditions, 1)
 	require.Equal(t, metav1.Condition{
-		Type: status.Ready, Status: metav1.ConditionTrue, Reason: status.ReasonInUse, Message: "the tree in use is built from this spec",
+		Type: status.Ready, Status: metav1.ConditionTrue, Reason: reasons.InUse, Message: "the tree in use is built from this spec",
 		ObservedGeneration: 7, LastTransitionTime: first,
 	}, good.Conditions[0])
 	require.NotEmpty(t, good.DetailStatus)
@@ -42,7 +42,7 @@ func TestTopology(t *testing.T) {
 	bad := status.Topology(object, tree, `layer "x" has no parent`, metav1.NewTime(time.Unix(300, 0)))
 	c := meta.FindStatusCondition(bad.Conditions, status.Ready)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
-	require.Equal(t, status.ReasonInvalidSpec, c.Reason)
+	require.Equal(t, reasons.InvalidSpec, c.Reason)
 	require.Equal(t, `layer "x" has no parent; the last good tree stays in use`, c.Message)
 	require.EqualValues(t, 300, c.LastTransitionTime.Unix())
 	require.Equal(t, good.DetailStatus, bad.DetailStatus)
@@ -67,7 +67,7 @@ func TestTopologyTooLarge(t *testing.T) {
 	require.Equal(t, "BlockLayer", object.Status.DetailStatus[1].ChildTopologyLayer)
 	require.True(t, meta.IsStatusConditionTrue(object.Status.Conditions, status.Ready), "the tree is in use, listed or not")
 	require.Equal(t, metav1.Condition{
-		Type: status.Truncated, Status: metav1.ConditionTrue, Reason: status.ReasonTooManyDomains, ObservedGeneration: 7,
+		Type: status.Truncated, Status: metav1.ConditionTrue, Reason: reasons.TooManyDomains, ObservedGeneration: 7,
 		LastTransitionTime: metav1.NewTime(time.Unix(100, 0)),
 		Message: "detailStatus ends above BlockLayer: not listed are BlockLayer (10000 domains), because one object is too small for them. Plans " +
 			"use these domains; musterctl topology lists them",
@@ -171,14 +171,14 @@ func TestUnusedTopology(t *testing.T) {
 // TestAboutWhatIsWritten: errors in a user's object are told apart from results of scheduling.
 func TestAboutWhatIsWritten(t *testing.T) {
 	for _, reason := range []string{
-		cache.InvalidAnnotation, cache.TwoGangs, cache.TierMissing, cache.LeaderFirst, cache.QuotaNotFound, status.ReasonInvalidSpec,
-		status.ReasonNotUsed,
+		reasons.InvalidAnnotation, reasons.TwoGangs, reasons.TierMissing, reasons.LeaderFirst, reasons.QuotaNotFound, reasons.InvalidSpec,
+		reasons.NotUsed,
 	} {
 		require.True(t, status.ReportsUserError(reason), reason)
 	}
 	for _, reason := range []string{
-		status.ReasonInUse, status.ReasonScheduled, status.ReasonNeverFits, status.ReasonTimeout, status.ReasonGaveUp,
-		status.ReasonEvictionFailed, "",
+		reasons.InUse, reasons.Scheduled, reasons.NeverFits, reasons.ScheduleTimeout, reasons.ReservationGivenUp,
+		reasons.EvictionFailed, "",
 	} {
 		require.False(t, status.ReportsUserError(reason), reason)
 	}

@@ -20,6 +20,8 @@ import (
 	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
 
 // Writer writes in the background, each object's latest state once, and retries rejected writes.
@@ -185,7 +187,7 @@ type Waiting struct {
 
 func (w Waiting) reason() string {
 	if w.Gated {
-		return ReasonWaitingForGang
+		return reasons.WaitingForGang
 	}
 	return v1.PodReasonUnschedulable
 }
