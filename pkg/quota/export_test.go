@@ -5,7 +5,7 @@ func (r *Reclaim) Enough(victims map[string][]string) bool {
 	return r.MayEvict(victims) && r.Check(victims) == Admitted
 }
 
-// Reduced returns whether a pod has left the view.
+// Reduced returns whether the view counts a pod as gone.
 func (v *View) Reduced() bool { return len(v.gone) > 0 }
 
 // Class returns the class of a gang at a quota.

@@ -14,7 +14,7 @@
 //	.     free
 //	#     taken by something that stays
 //	x     taken by the plan that is shown
-//	=     taken by a member of the gang that was bound before
+//	=     taken by a bound member of the gang
 //	@     taken by a pod that attracts the gang (same network-topology-selector)
 //	a     any other letter: taken by a possible victim; the marks of one letter
 //	      on one node are one pod, on several nodes they are equal pods

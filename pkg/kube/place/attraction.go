@@ -37,8 +37,7 @@ func Attracting(node fwk.NodeInfo, selector string) (n offer.Slots) {
 	return n
 }
 
-// Attraction scores nodes by their distance, in the snapshot, to the pods whose network-topology-selector equals selector: from 0 to 100,
-// nearer nodes higher, by node name. A node outside of the tree is missing. The map is nil if all scores are equal.
+// Attraction scores nodes, by name, from 0 to 100 (nearest) for pods whose network-topology-selector is selector; nil if all are equal.
 func (p *Planner) Attraction(ctx context.Context, selector string, nodes []fwk.NodeInfo) (map[string]int64, error) {
 	all, err := p.profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {

@@ -25,8 +25,7 @@ func (a *Attempt) FreeWhereCapable(ctx context.Context) (places []gang.Assignmen
 	return a.Assign(chosen), a.Net.Tree.Path(chosen.Domain)
 }
 
-// freeInCapable returns the free slots of the Must-layer domains that could take the gang if all pods of equal or lower priority
-// terminated.
+// freeInCapable returns the free slots of the Must-layer domains that could take the gang without all pods of equal or lower priority.
 // If the gang has a capacity hold in such a domain, only that domain counts.
 func (a *Attempt) freeInCapable(ctx context.Context) []offer.Slots {
 	tree := a.Net.Tree

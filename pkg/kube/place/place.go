@@ -71,8 +71,7 @@ func NewPlanner(profile framework.Framework, c *cache.Cache, ledgers ...fit.Ledg
 // Avoid returns whether a gang must not use a node.
 type Avoid func(fwk.NodeInfo) bool
 
-// NewAttempt begins an attempt to place a group on the snapshot's nodes except nodes to avoid. A nil avoid excludes none. The attempt's
-// Group is a copy with stand-ins for members that do not exist yet.
+// NewAttempt begins an attempt to place a group, with stand-ins for members to come, on the snapshot's nodes; avoid (or nil) excludes some.
 func (p *Planner) NewAttempt(group *cache.Group, nodes []fwk.NodeInfo, avoid Avoid) *Attempt {
 	group = withStandIns(group)
 	l, softTainted := p.layouts.get(p.cache, nodes)

@@ -277,7 +277,7 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 	return nil
 }
 
-// sentBack reports whether a gang was sent back on its way for a more important pod. Its members that had no node yet still used their
+// sentBack reports whether a gang was requeued before it was bound, for a more important pod. Its members that had no node yet still used their
 // quotas when the victims were chosen (docs/reference/quotas.md).
 func (w *world) sentBack() bool {
 	return slices.ContainsFunc(w.sorted(), func(p *v1.Pod) bool {

@@ -30,11 +30,11 @@ type Entry struct {
 	Group    gang.Ref
 	Class    string // "" is a class of its own
 	TriedPod string // the pod that was tried for it
-	UID      string // of the speaker: a recreated pod was not tried
+	UID      string // of the tried pod: a recreated pod was not tried
 	Created  time.Time
 	// Plugins are the plugins that rejected it, sorted; nil if unknown.
 	Plugins []string
-	Kinds   []string  // pods with other needs than the speaker, one of each kind
+	Kinds   []string  // pods with other needs than the tried pod, one of each kind
 	Since   time.Time // when it became unschedulable
 	// Never says that no terminating pod helps. It is retried when nodes or the group change.
 	Never bool
