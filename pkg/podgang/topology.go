@@ -211,7 +211,8 @@ func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, [
 	case tier > top:
 		return nil, []Note{{
 			Reason: reasons.TierTooHigh, Message: fmt.Sprintf(
-				"%s: highestTierAllowed %d has no effect: the topology has %d tiers above the nodes; write a lower tier", c.Where, tier+t.NodeTier, top),
+				"%s: highestTierAllowed %d has no effect: the topology has %d tiers above the nodes; write a lower tier",
+				c.Where, tier+t.NodeTier, top),
 		}}, nil
 	}
 	return gatherSpec(names[1:tier], names[tier]), nil, nil

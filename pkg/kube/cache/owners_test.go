@@ -374,7 +374,7 @@ func TestPartsThatHaveFinished(t *testing.T) {
 
 // A gang that waits for a part whose pods name another gang says so, until they do not.
 func TestPodsThatNameOtherGangs(t *testing.T) {
-	const why = `gang ns/js.w of the group has no members: pods that JobSet ns/js means for it name another one (label ` +
+	const why = `gang ns/js.w of the group has no members: its pods from JobSet ns/js name another gang (label ` +
 		`pod-group.scheduling.sigs.k8s.io: "other")`
 	for _, first := range []string{"driver", "worker"} {
 		c, _, notes := open(t)
@@ -697,7 +697,7 @@ func TestTreeIsMended(t *testing.T) {
 			}
 			child(c, "d", "root")
 			c.setPod(pod("d"))
-			require.Contains(t, c.why(t, pod("a")), "schedulingPolicy.basic below another CompositePodGroup")
+			require.Contains(t, c.why(t, pod("a")), "schedulingPolicy.basic has no effect below another CompositePodGroup")
 			require.NotEmpty(t, c.why(t, pod("d")))
 			mend(c)
 			for _, name := range []string{"a", "b", "d"} {

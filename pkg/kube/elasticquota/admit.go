@@ -393,11 +393,14 @@ func Sentence(r *quota.Refusal) string {
 			"They must fit min: raise min, or remove the pods' label %s.",
 			asks, amounts(r.Limit), amounts(used), scheduling.LabelQuotaPreemptible)
 	case quota.Held:
-		return fmt.Sprintf("Quota %s: free capacity is held for starving gang %s. Wait until it starts.", r.Quota, shortNames([]string{r.Holder})[0])
+		return fmt.Sprintf("Quota %s: free capacity is held for starving gang %s. Wait until it starts.",
+			r.Quota, shortNames([]string{r.Holder})[0])
 	case quota.NotNext:
-		return fmt.Sprintf("%s; the fair share is %s, and %s are used. Quota %s is first to borrow.", asks, amounts(r.Limit), amounts(used), r.Holder)
+		return fmt.Sprintf("%s; the fair share is %s, and %s are used. Quota %s is first to borrow.",
+			asks, amounts(r.Limit), amounts(used), r.Holder)
 	}
-	return fmt.Sprintf("%s; the fair share is %s, and %s are used. No quota lends the missing %s%s. Wait until other quotas use less, or raise min.",
+	return fmt.Sprintf("%s; the fair share is %s, and %s are used. No quota lends the missing %s%s. "+
+		"Wait until other quotas use less, or raise min.",
 		asks, amounts(r.Limit), amounts(used), amounts(missing), convert.BorrowersText(r.Borrowed))
 }
 

@@ -536,7 +536,8 @@ func TestStarving(t *testing.T) {
 	single := w.pod("default/later", "c", "", "8")
 	_, said := w.Admit(g)
 	require.Contains(t, said.Text, "max: cpu:64, used: cpu:40")
-	require.Equal(t, "Quota c: the gang requests 64 cpu; max is 64 cpu, and 40 cpu are used. Wait until 40 cpu more become free, or raise max.",
+	require.Equal(t, "Quota c: the gang requests 64 cpu; max is 64 cpu, and 40 cpu are used. Wait until 40 cpu more become free, or "+
+		"raise max.",
 		said.Sentence)
 	why := w.admitPod(single)
 	require.Empty(t, why, "it overtakes the gang as long as that does not starve")
@@ -685,7 +686,8 @@ func TestStatusIsWrittenWhenChanged(t *testing.T) {
 	}
 	run()
 	require.JSONEq(t, `{"metadata":{"uid":"uid of q","annotations":{"quota.scheduling.koordinator.sh/runtime":"{\"cpu\":\"2\"}","quota.scheduling.koordinator.sh/request":"{\"cpu\":\"2\"}",
-		"quota.scheduling.koordinator.sh/non-preemptible-used":"{}"}},"status":{"used":{"cpu":"2"}}}`, patches["scheduling.sigs.k8s.io default/q "])
+		"quota.scheduling.koordinator.sh/non-preemptible-used":"{}"}},"status":{"used":{"cpu":"2"}}}`, patches["scheduling.sigs.k8s.io "+
+		"default/q "])
 	require.JSONEq(t, `{"metadata":{"uid":"uid of x"},"status":{"used":{"cpu":"1500m"}}}`, patches["scheduling.x-k8s.io plain/x status"])
 
 	var patch map[string]any // as the API server would

@@ -99,7 +99,8 @@ func TestRevoke(t *testing.T) {
 	require.Empty(t, at(120))
 	require.Equal(t, []string{"young"}, at(121), "two minutes after a pod waits")
 	require.Contains(t, w.notes,
-		"QuotaRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: evicted default/young with 1 pod")
+		"QuotaRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: evicted default/young "+
+			"with 1 pod")
 	w.dropPod(w.Manager.pods["default/young"].Pod)
 	require.Empty(t, at(300), "it may start")
 }

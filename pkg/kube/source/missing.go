@@ -34,7 +34,8 @@ func (d *Declaration) withoutOwner(g Gang, s *Source, pod *v1.Pod) {
 func (d *Declaration) noteUnreadable(g Gang, owner OwnerKey) {
 	kind := kindOf(owner.Kind)
 	if g.Owner == nil && kind != nil && g.Denied[kind.Resource] {
-		d.note(reasons.OwnerNotRead, fmt.Sprintf("Muster may not read %s, and ignores its constraints for the gang: apply manifests/%s", owner, kind.Role))
+		d.note(reasons.OwnerNotRead, fmt.Sprintf("Muster may not read %s, and ignores its constraints for the gang: apply manifests/%s",
+			owner, kind.Role))
 	}
 }
 

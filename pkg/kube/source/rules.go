@@ -158,7 +158,8 @@ func (k tierKeys) read(values lookup, layers []convert.Layer) (out parseResult) 
 	case !given:
 		return parseResult{gather: gatherUpTo(bottomUp[1:], "")}
 	case tier == 0 && hard:
-		out.notes = []Note{{reasons.TierIsNode, k.tier + " is 0: all pods of a group must run on the same node; write a higher tier to allow several nodes"}}
+		const words = " is 0: all pods of a group must run on the same node; write a higher tier to allow several nodes"
+		out.notes = []Note{{reasons.TierIsNode, k.tier + words}}
 		out.gather = gatherUpTo(nil, scheduling.NodeTopologyLayer)
 	case tier == 0:
 		out.gather = gatherUpTo(bottomUp[:1], "")

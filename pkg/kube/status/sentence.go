@@ -109,7 +109,7 @@ func slots(s place.Shortage, r *plan.Refusal) string {
 	return fmt.Sprint(n)
 }
 
-// causes returns why nodes with capacity do not help, and what else prevents a plan, a sentence each. when says for which pods numbers hold.
+// causes returns why nodes with capacity do not help, and what else prevents a plan. when says for which pods numbers hold.
 func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 	add := func(format string, args ...any) { all = append(all, upper(fmt.Sprintf(format, args...))) }
 	if s.Least != nil {

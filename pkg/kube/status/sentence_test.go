@@ -28,7 +28,8 @@ func TestSentence(t *testing.T) {
 		of   place.Shortage
 	}{
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (6 nodes lack cpu, 3 are cordoned, 2 are used by pods of equal or " +
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (6 nodes lack cpu, 3 are cordoned, 2 are used by pods of " +
+				"equal or " +
 				"higher priority, 1 is used by pods with a label that forbids eviction).",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"Insufficient cpu": 6, "node(s) were unschedulable": 3},
@@ -71,14 +72,16 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{
-			"Needs 2 in one BlockLayer domain; no BlockLayer domain has capacity for a single member now (2 nodes reject members: didn't have free devices).",
+			"Needs 2 in one BlockLayer domain; no BlockLayer domain has capacity for a single member now (2 nodes reject members: didn't have " +
+				"free devices).",
 			place.Shortage{
 				Plan:  &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}},
 				Lacks: map[string]int{"node(s) didn't have free devices": 2},
 			},
 		},
 		{ // which class it is stands in front
-			"Needs 2 in one BlockLayer domain; no BlockLayer domain has capacity for a single member now (1 node rejects members: class gpu.nvidia.com: " +
+			"Needs 2 in one BlockLayer domain; no BlockLayer domain has capacity for a single member now (1 node rejects members: class " +
+				"gpu.nvidia.com: " +
 				"selector #0 on device gpu.example.com/x0/gpu-0: CEL runtime error: no such key: memory).",
 			place.Shortage{
 				Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}},
@@ -90,7 +93,8 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{ // of what is too long the middle is left out
-			"Needs 2 in one BlockLayer domain; no BlockLayer domain has capacity for a single member now (1 node rejects members: class " + strings.Repeat("a", 98) +
+			"Needs 2 in one BlockLayer domain; no BlockLayer domain has capacity for a single member now (1 node rejects members: class " +
+				"" + strings.Repeat("a", 98) +
 				" ... " + strings.Repeat("b", 51) + ").",
 			place.Shortage{
 				Plan:  &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}},
@@ -98,14 +102,16 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{ // fewer may have room
-			"Needs 3 more in one BlockLayer domain, in multiples of 5 for each BlockLayer domain; no domain has capacity for the smallest multiple now.",
+			"Needs 3 more in one BlockLayer domain, in multiples of 5 for each BlockLayer domain; no domain has capacity for the smallest " +
+				"multiple now.",
 			place.Shortage{
 				Joins: true, Plan: &plan.Refusal{
 					Want: 3, Layer: "BlockLayer", Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 5}}, Domains: []plan.Offer{{Path: "b"}},
 				},
 			},
 		},
-		{"Needs 2 in one BlockLayer domain; no node is in any BlockLayer domain.", place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer"}}},
+		{"Needs 2 in one BlockLayer domain; no node is in any BlockLayer " +
+			"domain.", place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer"}}},
 		{
 			"Needs 3 more in the cluster, in multiples of 2 for each BlockLayer domain; the cluster has capacity for 3 now.",
 			place.Shortage{
@@ -124,14 +130,16 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{
-			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for 5, even when empty (6 nodes are cordoned). Add nodes, use fewer members, or relax the constraint.",
+			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for 5, even when empty (6 nodes are cordoned). Add nodes, " +
+				"use fewer members, or relax the constraint.",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"node(s) were unschedulable": 6},
 				Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}},
 			},
 		},
 		{
-			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for at most 5, even when empty. Add nodes, use fewer members, or relax the constraint.",
+			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for at most 5, even when empty. Add nodes, use fewer " +
+				"members, or relax the constraint.",
 			place.Shortage{
 				Plan: block, AtMost: true, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}},
 			},

@@ -69,7 +69,8 @@ func TestTopologyTooLarge(t *testing.T) {
 	require.Equal(t, metav1.Condition{
 		Type: status.Truncated, Status: metav1.ConditionTrue, Reason: reasons.TooManyDomains, ObservedGeneration: 7,
 		LastTransitionTime: metav1.NewTime(time.Unix(100, 0)),
-		Message: "detailStatus ends above BlockLayer: not listed are BlockLayer (10000 domains), because one object is too small for them. Plans " +
+		Message: "detailStatus ends above BlockLayer: not listed are BlockLayer (10000 domains), because one object is too small for them. " +
+			"Plans " +
 			"use these domains; musterctl topology lists them",
 	}, *meta.FindStatusCondition(object.Status.Conditions, status.Truncated))
 	raw, err := json.Marshal(status.Topology(object, network(2, 2100), "", metav1.NewTime(time.Unix(200, 0))))
