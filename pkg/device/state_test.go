@@ -110,22 +110,6 @@ func TestKey(t *testing.T) {
 	})
 }
 
-// TestKeyTellsUsedVFs: two nodes of which one has fewer free VFs have different keys, since they take different members.
-func TestKeyTellsUsedVFs(t *testing.T) {
-	vf := device.VF{Minor: 0, BusID: "0000:00:00.0"}
-	nic := device.Device{
-		Type: device.RDMA, ID: "rdma-0", Healthy: true, Has: device.Amount{Core: 100}, VFs: []device.VFGroup{{VFs: []device.VF{vf}}},
-	}
-	node, err := device.New(device.Inventory{Devices: []device.Device{nic}})
-	assert.NoError(t, err)
-	share := device.Share{Type: device.RDMA, Amount: device.Amount{Core: 20}}
-	without, with := device.NewState(node), device.NewState(node)
-	without.Take(device.Allocation{share})
-	share.VFs = []device.VF{vf}
-	with.Take(device.Allocation{share})
-	assert.NotEqual(t, without.Key(), with.Key())
-}
-
 // bent says whether some switch is in two NUMA nodes.
 func (w *twin) bent() bool {
 	home := map[string]int{}

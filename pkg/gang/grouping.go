@@ -145,6 +145,9 @@ func (b *Book) regroup(refs []Ref) (changed []Ref, out []Effect) {
 		c.gang.group = c.group
 		c.gang.key = c.group[0]
 		c.gang.oversized = !c.whole
+		for _, m := range c.gang.members {
+			b.change(m, b.notePlanned)
+		}
 	}
 	return changed, out
 }

@@ -558,7 +558,7 @@ func (l *load) overFairShare(r *request) *Refusal {
 		return nil
 	}
 	for _, s := range v.book.tree.nodes[n.parent].children {
-		if s == r.node || l.asks(s) || !v.before(s, r.node) || !l.anyFirst(s) {
+		if s == r.node || l.asks(s) || v.book.accounts[s].waiting == 0 || !v.before(s, r.node) || !l.anyFirst(s) {
 			continue
 		}
 		refusal := l.refuse(r, NotNext, entitled, exceeds)
@@ -641,12 +641,17 @@ func (l *load) borrowers(r *request, exceeds []int) (all []string) {
 // and its request is free.
 func (l *load) anyFirst(i int) bool {
 	v, b := l.view, l.view.book
-	for _, p := range b.accounts[i].parts {
-		if p.pods[Waiting] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.ask.Gang), p.gang.name) {
-			continue
-		}
-		if waiting := v.waitingLoad(p.gang.name); waiting.starts() && waiting.first(l) {
-			return true
+	if b.accounts[i].waiting == 0 {
+		return false
+	}
+	if b.accounts[i].starters > 0 {
+		for _, p := range b.accounts[i].parts {
+			if p.pods[Waiting] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.ask.Gang), p.gang.name) {
+				continue
+			}
+			if waiting := v.waitingLoad(p.gang.name); waiting.starts() && waiting.first(l) {
+				return true
+			}
 		}
 	}
 	return slices.ContainsFunc(b.tree.nodes[i].children, l.anyFirst)

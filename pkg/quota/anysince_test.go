@@ -51,42 +51,6 @@ func TestGangMayBeEvictedOnceProtectedPodIsGone(t *testing.T) {
 	require.True(t, b.Reclaim(a, quota.AnyPriority).AnySince(moment))
 }
 
-// A gang that waits within the min of its quota may evict borrowers once another gang of the quota ends, even if no fair share changes.
-func TestEndOfGangRetriesItsQuota(t *testing.T) {
-	tree, _ := quota.NewTree([]quota.Spec{
-		{Name: "root", Inner: true},
-		{Name: "a", Parent: "root", Min: quota.List{"cpu": 4}, NotLent: true},
-		{Name: "b", Parent: "root", Max: quota.List{"cpu": 8}},
-	})
-	b := quota.NewBook(tree)
-	b.Set(quota.Pod{Name: "ends", Gang: "ends", Quota: "a", Asks: quota.List{"cpu": 4}, State: quota.Bound})
-	b.Set(quota.Pod{Name: "borrows", Gang: "borrows", Quota: "b", Asks: quota.List{"cpu": 4}, State: quota.Bound})
-	a := quota.Request{Gang: "asks", Need: []quota.Want{{Quota: "a", Asks: quota.List{"cpu": 4}, Count: 1}}}
-	moment := b.Now()
-	require.False(t, b.Reclaim(a, quota.AnyPriority).Any())
-	b.Remove("ends")
-	b.Now()
-	require.True(t, b.Reclaim(a, quota.AnyPriority).AnySince(moment))
-}
-
-// A gang may take back what a quota uses above its fair share once that share sinks, even if no quota uses more.
-func TestSinkingFairShareRetriesOtherQuotas(t *testing.T) {
-	most := quota.List{"cpu": 8}
-	tree, _ := quota.NewTree([]quota.Spec{
-		{Name: "root", Inner: true}, {Name: "a", Parent: "root", Max: most}, {Name: "b", Parent: "root", Max: most},
-	})
-	b := quota.NewBook(tree)
-	b.Total("root", most)
-	b.Set(quota.Pod{Name: "borrows", Gang: "borrows", Quota: "b", Asks: quota.List{"cpu": 6}, State: quota.Bound})
-	b.Set(quota.Pod{Name: "asks", Gang: "asks", Quota: "a", Asks: quota.List{"cpu": 2}})
-	a := quota.Request{Gang: "asks", Need: []quota.Want{{Quota: "a", Asks: quota.List{"cpu": 2}, Count: 1}}}
-	moment := b.Now()
-	require.False(t, b.Reclaim(a, quota.AnyPriority).Any())
-	b.Total("root", quota.List{"cpu": 6})
-	b.Now()
-	require.True(t, b.Reclaim(a, quota.AnyPriority).AnySince(moment))
-}
-
 var leaves = []string{"p0", "p1", "q0", "q1"}
 
 // AnySince is true for an ask whose eligible gangs grew since that moment, and false if nothing changed.

@@ -79,15 +79,18 @@ type account struct {
 	pods                  int    // placed
 	parts                 []*part
 	requested             vector // use and request of its own parts
+	starters              int    // its own waiting gangs that are not passed
 	since                 int64  // when it was served last
 	version               uint64 // of its use, request and fair share
-	// rights is the version of the last change of its use, of the gangs that borrow, or of its fair share: more pods may be evicted then.
-	rights uint64
+	// more is the version of the last growth of its use, or cut of its fair share: more of its pods may be evicted. less is that of the
+	// last opposite change: more may be evicted for it.
+	more, less uint64
 
 	// The following fields are derived, see settle.
 	dirty    bool   // out of date, here or below
 	request  vector // requested or used, at most max
 	idle     vector // unused min that is not lent
+	waiting  int    // starters, here and below
 	entitled vector
 }
 
@@ -113,7 +116,8 @@ func (b *Book) Replant(t *Tree) *Book {
 	replanted.totals, replanted.pods = maps.Clone(b.totals), maps.Clone(b.pods)
 	replanted.passed, replanted.groups = maps.Clone(b.passed), maps.Clone(b.groups)
 	for i := range replanted.accounts {
-		replanted.changeRights(i)
+		replanted.touch(i)
+		replanted.accounts[i].more, replanted.accounts[i].less = replanted.version, replanted.version
 	}
 	for _, name := range slices.Sorted(maps.Keys(replanted.pods)) {
 		replanted.count(replanted.pods[name], 1)
@@ -132,7 +136,8 @@ func (b *Book) plant(t *Tree) {
 	for i := range b.accounts {
 		a := &b.accounts[i]
 		a.dirty = true
-		b.changeRights(i)
+		b.touch(i)
+		a.more, a.less = b.version, b.version
 		for _, v := range []*vector{&a.used, &a.reserved, &a.fixed, &a.requested, &a.request, &a.idle, &a.entitled} {
 			*v = make(vector, size)
 		}
@@ -143,12 +148,6 @@ func (b *Book) plant(t *Tree) {
 func (b *Book) touch(i int) {
 	b.version++
 	b.accounts[i].version = b.version
-}
-
-// changeRights gives a quota's account a new version, at which more of its pods, or pods for it, may be evicted.
-func (b *Book) changeRights(i int) {
-	b.touch(i)
-	b.accounts[i].rights = b.version
 }
 
 // Version returns a number that changes with a quota's use, request or fair share; 0 if the quota does not exist.
@@ -182,7 +181,10 @@ func (b *Book) Set(p Pod) {
 		if previous.equal(&p) {
 			return
 		}
+		defer b.stir(previous, &p)
 		defer b.tidy(b.count(previous, -1)) // a gang with this pod alone keeps its facts
+	} else {
+		defer b.stir(nil, &p)
 	}
 	b.pods[p.Name] = &p
 	b.count(&p, 1)
@@ -192,6 +194,37 @@ func (b *Book) Set(p Pod) {
 func (p *Pod) equal(o *Pod) bool {
 	return o.State == p.State && o.Quota == p.Quota && o.Gang == p.Gang && o.Since == p.Since &&
 		o.Priority == p.Priority && o.Fixed == p.Fixed && maps.Equal(o.Asks, p.Asks)
+}
+
+// stir sets more and less of the accounts (see account) after a pod changed; nil is a pod that does not exist. The pod's gang may now
+// borrow wherever it uses anything. A quota above other quotas may gain borrowing gangs also when a pod terminates.
+func (b *Book) stir(previous, current *Pod) {
+	for _, p := range []*Pod{previous, current} {
+		if p == nil {
+			continue
+		}
+		i, known := b.tree.byName[p.Quota]
+		if known && p.State != Waiting {
+			for at := i; at >= 0; at = b.tree.nodes[at].parent {
+				b.touch(at)
+				a := &b.accounts[at]
+				if p == previous {
+					a.less = b.version
+				}
+				if p == current || at != i {
+					a.more = b.version
+				}
+			}
+		}
+		if g := b.gangs[p.Gang]; g != nil {
+			for _, share := range g.parts {
+				for at := share.node; at >= 0 && share.pods[Bound]+share.pods[Reserved] > 0; at = b.tree.nodes[at].parent {
+					b.touch(at)
+					b.accounts[at].more = b.version
+				}
+			}
+		}
+	}
 }
 
 // Now updates the fair shares, and returns the moment for Reclaim.AnySince. Later changes have a higher one.
@@ -209,6 +242,7 @@ func (b *Book) Remove(pod string) {
 	if removed := b.pods[pod]; removed != nil {
 		delete(b.pods, pod)
 		b.tidy(b.count(removed, -1))
+		b.stir(removed, nil)
 	}
 }
 
@@ -240,12 +274,18 @@ func (b *Book) SetNeeds(name string, need []Want) {
 // SetPassed sets whether a waiting gang cannot start for a reason other than quota. Such a gang has no turn for idle capacity. An unknown
 // gang changes nothing.
 func (b *Book) SetPassed(name string, passed bool) {
-	if b.gangs[name] == nil || b.passed[name] == passed {
+	g := b.gangs[name]
+	if g == nil || b.passed[name] == passed {
 		return
 	}
-	b.changes++
+	for _, p := range g.parts {
+		b.addToAccount(p, -1)
+	}
 	if delete(b.passed, name); passed {
 		b.passed[name] = true
+	}
+	for _, p := range g.parts {
+		b.addToAccount(p, 1)
 	}
 }
 
@@ -314,6 +354,9 @@ func (b *Book) addToAccount(p *part, n int) {
 		}
 		a.requested[r] += int64(n) * amount
 	}
+	if asks && !b.passed[p.gang.name] {
+		a.starters += n
+	}
 	for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
 		b.accounts[i].dirty = true
 		if beside := b.tree.nodes[i].beside; beside >= 0 {
@@ -369,7 +412,7 @@ func (p *part) count(pod *Pod, v vector, n int) {
 func (b *Book) charge(node int, p *Pod, v vector, n int) {
 	for i := node; i >= 0; i = b.tree.nodes[i].parent {
 		a := &b.accounts[i]
-		b.changeRights(i)
+		b.touch(i)
 		if p.State == Bound {
 			a.used.add(v)
 		} else {

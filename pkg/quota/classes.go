@@ -24,14 +24,11 @@ type classes struct {
 	byQuota map[int]map[*gang]Class
 }
 
-// forget drops the classes that depend on a gang. It may borrow now wherever it uses anything, or no longer be protected there.
+// forget drops the classes that depend on a gang.
 func (c *classes) forget(g *gang) {
 	for _, p := range g.parts {
 		for i := p.node; i >= 0; i = c.book.tree.nodes[i].parent {
 			delete(c.byQuota, i)
-			if p.pods[Bound]+p.pods[Reserved] > 0 {
-				c.book.changeRights(i)
-			}
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (b *Book) settle(top int) {
 	b.divide(top, changed)
 }
 
-// sumRequests updates request and idle of a quota's account and of the dirty accounts below it. It returns the quotas that were
+// sumRequests updates request, idle and waiting of a quota's account and of the dirty accounts below it. It returns the quotas that were
 // dirty.
 func (b *Book) sumRequests(i int) (changed map[int]bool) {
 	changed = map[int]bool{i: true}
@@ -35,7 +35,7 @@ func (b *Book) sumRequests(i int) (changed map[int]bool) {
 		}
 	}
 	n, a := &b.tree.nodes[i], &b.accounts[i]
-	a.dirty = false
+	a.dirty, a.waiting = false, a.starters
 	previous := slices.Clone(a.request)
 	copy(a.request, a.requested)
 	clear(a.idle)
@@ -43,6 +43,7 @@ func (b *Book) sumRequests(i int) (changed map[int]bool) {
 		below := &b.accounts[c]
 		a.request.add(below.request)
 		a.idle.add(below.idle)
+		a.waiting += below.waiting
 	}
 	for r := range a.request {
 		a.request[r] = min(a.request[r], n.max[r])
@@ -94,7 +95,16 @@ func (b *Book) divide(i int, changed map[int]bool) {
 	for at, c := range children {
 		changedShare := !slices.Equal(previous[at], b.accounts[c].entitled)
 		if changedShare {
-			b.changeRights(c)
+			b.touch(c)
+			a := &b.accounts[c]
+			for r, n := range a.entitled {
+				if n < previous[at][r] {
+					a.more = b.version
+				}
+				if n > previous[at][r] {
+					a.less = b.version
+				}
+			}
 		}
 		if changed[c] || changedShare {
 			b.divide(c, changed)

@@ -104,13 +104,13 @@ func (r *Reclaim) AnySince(moment uint64) bool {
 	t, accounts := r.book.tree, r.book.accounts
 	may := func(g *gang) bool { return r.Right(g.name) != None }
 	for _, leaf := range r.leafQuotas() {
-		if accounts[leaf].rights > moment && slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
+		if accounts[leaf].more > moment && slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
 			return true
 		}
 		for own := leaf; t.nodes[own].parent >= 0 && r.policy != Never; own = t.nodes[own].parent {
 			within := r.within(own)
 			for _, sibling := range t.nodes[t.nodes[own].parent].children {
-				old := max(accounts[sibling].rights, accounts[own].rights) <= moment
+				old := accounts[sibling].more <= moment && accounts[own].less <= moment
 				if sibling == own || old || !within && !r.mayTakeBack(own, sibling, r.load.view) {
 					continue
 				}

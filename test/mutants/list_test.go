@@ -66,7 +66,7 @@ var all = []mutant{
 	{
 		"several partitions are counted by their GPUs", "pkg/device", "(*Solver).boundByType",
 		`exact = !d.partitionOnly`,
-		`exact = true`, "TestPictures",
+		`exact = true`, "TestSlots",
 	},
 	{
 		"a switch is shared although a user has it exclusively", "pkg/device", "(*need).open",
@@ -176,7 +176,7 @@ var all = []mutant{
 	{
 		"the key ignores used VFs", "pkg/device", "(*keyWriter).device",
 		`out = number(out, int64(s.vfUsed[g]))`,
-		`out = number(out, 0)`, "TestKeyTellsUsedVFs",
+		`out = number(out, 0)`, "TestKey",
 	},
 	{
 		"the key ignores exclusive use", "pkg/device", "(*keyWriter).device",
@@ -553,7 +553,12 @@ var all = []mutant{
 	{
 		"only the changed gang moves to another group", "pkg/gang", "(*Book).regroup",
 		`for _, other := range group {`,
-		`for _, other := range []Ref{start} {`, "TestGroupSizeIsLimited",
+		`for _, other := range []Ref{start} {`, "TestDerivedStateMatchesRecount",
+	},
+	{
+		"assignments of another group's plan stay counted", "pkg/gang", "(*Book).regroup",
+		`b.change(m, b.notePlanned)`,
+		`_ = m`, "TestDerivedStateMatchesRecount",
 	},
 	{
 		"a gang stays listed for ever", "pkg/gang", "(*Book).setListed",
@@ -812,7 +817,7 @@ var all = []mutant{
 	{
 		"victims are eligible for the lowest ranks only", "pkg/kube/elasticquota", "(*Manager).EvictionHelps",
 		`len(minimal) > 0 {`,
-		`false {`, "TestEvictionHelpsAnyChoiceOfMembers",
+		`false {`, "plugin.TestVictimsOfAnyChoiceRetryGang",
 	},
 
 	{
@@ -1854,7 +1859,7 @@ var all = []mutant{
 	},
 	{
 		"a quota with new use keeps its version", "pkg/quota", "(*Book).charge",
-		`b.changeRights(i); if p.State == Bound {`,
+		`b.touch(i); if p.State == Bound {`,
 		`if p.State == Bound {`, "TestEvictionsEndWithoutNewGangs",
 	},
 	{
@@ -1886,6 +1891,11 @@ var all = []mutant{
 		"only the leaf quota's max is checked", "pkg/quota", "(*Book).everFits",
 		`for i := p.node; i >= 0; i = b.tree.nodes[i].parent {`,
 		`for i := p.node; i >= 0; i = -1 {`, "TestBook",
+	},
+	{
+		"gangs that were passed over ask again", "pkg/quota", "(*Book).addToAccount",
+		`if asks && !b.passed[p.gang.name] {`,
+		`if asks {`, "TestBook",
 	},
 	{
 		"the last start of a quota is forgotten", "pkg/quota", "(*Book).charge",
@@ -2038,24 +2048,29 @@ var all = []mutant{
 		`return refusal == nil`, "kube/elasticquota.TestGangWaitsForTurnIfOnlyTheTurnIsMissing",
 	},
 	{
-		"the end of a gang retries no gang of its quota", "pkg/quota", "(*Book).charge",
-		`b.changeRights(i); if p.State == Bound {`,
-		`b.touch(i); if p.State == Bound {`, "TestEndOfGangRetriesItsQuota",
+		"more eligible victims in a quota retry no gang", "pkg/quota", "(*Book).stir",
+		`if p == current || at != i {`,
+		`if false {`, "TestAnySince",
+	},
+	{
+		"a quota that uses less retries no gang", "pkg/quota", "(*Book).stir",
+		`if p == previous {`,
+		`if false {`, "TestAnySince",
 	},
 	{
 		"a lower fair share retries no gang", "pkg/quota", "(*Book).divide",
-		`b.changeRights(c)`,
-		`b.touch(c)`, "TestSinkingFairShareRetriesOtherQuotas",
+		`if n < previous[at][r] {`,
+		`if false {`, "TestAnySince",
 	},
 	{
 		"an unchanged quota retries a gang", "pkg/quota", "(*Reclaim).AnySince",
-		`old := max(accounts[sibling].rights, accounts[own].rights) <= moment`,
+		`old := accounts[sibling].more <= moment && accounts[own].less <= moment`,
 		`old := false`, "TestAnySince",
 	},
 	{
-		"a deleted waiting pod retries no gang", "pkg/quota", "(*classes).forget",
-		`p.pods[Bound]+p.pods[Reserved] > 0`,
-		`false`, "TestGangMayBeEvictedOnceProtectedPodIsGone",
+		"a deleted waiting pod retries no gang", "pkg/quota", "(*Book).stir",
+		`at >= 0 && share.pods[Bound]+share.pods[Reserved] > 0;`,
+		`at < 0;`, "TestAnySince",
 	},
 	{
 		"a member's victim is used by members without a right to it", "pkg/quota", "(*Reclaim).Check",

@@ -106,18 +106,6 @@ func TestChosenMembers(t *testing.T) {
 	}
 }
 
-// An eviction helps if it makes capacity for any choice of members, also if it does not for the members of the lowest ranks.
-func TestEvictionHelpsAnyChoiceOfMembers(t *testing.T) {
-	w := newWorld(t, nil)
-	w.node("n1", "64", v1.ConditionTrue)
-	w.declare("q max=8")
-	low := w.pod("default/low", "q", "n1", "4").DeepCopy()
-	low.Spec.Priority = ptr.To(int32(-1))
-	w.setPod(low)
-	require.True(t, w.EvictionHelps(w.unlike(2, "6", "6", "2")))
-	require.False(t, w.EvictionHelps(w.unlike(2, "6", "6", "6")))
-}
-
 // One member requests too much of one resource and another member too much of another one; a third one may start after evictions.
 func TestChosenMembersOfTwoResources(t *testing.T) {
 	w := newWorld(t, nil)
