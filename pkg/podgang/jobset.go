@@ -45,7 +45,7 @@ func FromJobSet(js *unstructured.Unstructured, pods []metav1.Object) ([]*PodGang
 		case len(jointInfo.PodGroups) > 0 &&
 			cmp.Or(jointInfo.SchedulerName, corev1.DefaultSchedulerName) != cmp.Or(scheduler(j), corev1.DefaultSchedulerName):
 			return nil, invalidField(js,
-				"spec.replicatedJobs[].template.spec.template.spec.schedulerName: %q and %q; supported "+
+				"spec.replicatedJobs[].template.spec.template.spec.schedulerName: %q and %q; write "+
 					"one schedulerName for all jobs that start together", jointInfo.SchedulerName, scheduler(j))
 		default:
 			jointInfo.addJobs(js, j)

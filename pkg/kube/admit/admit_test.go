@@ -176,10 +176,9 @@ func TestValidate(t *testing.T) {
 		object, old  string
 		denied, warn string
 	}{
-		"a bad mode":      {object: set(lws, "strict", "1"), denied: `spec.networkTopology.mode: Unsupported value: "strict"`},
-		"a negative tier": {object: set(lws, "hard", "-1"), denied: "must be greater than or equal to 0"},
-		"tier 0": {object: set(lws, "hard", "0"), warn: "highestTierAllowed is 0: all pods of a group must run on the same " +
-			"node; write a higher tier to allow several nodes"},
+		"a bad mode":       {object: set(lws, "strict", "1"), denied: `spec.networkTopology.mode: Unsupported value: "strict"`},
+		"a negative tier":  {object: set(lws, "hard", "-1"), denied: "must be greater than or equal to 0"},
+		"tier 0":           {object: set(lws, "hard", "0"), warn: "highestTierAllowed is 0: all pods of a group must run on the same node"},
 		"well":             {object: set(lws, "soft", "1")},
 		"it was so before": {object: set(lws, "strict", "1"), old: set(lws, "strict", "1")},
 		"a scaling group": {

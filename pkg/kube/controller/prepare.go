@@ -199,7 +199,7 @@ func (p *preparation) mend(ctx context.Context, lacking map[types.UID]bool) (cha
 func (p *preparation) preparePod(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) (able bool, err error) {
 	scheduler, _, _ := unstructured.NestedString(pod.Object, "spec", "schedulerName")
 	if b, err := p.Adapter.Registry.For(scheduler); err != nil || b.Name() != p.backend.Name() || b.Matches(scheduler) == backend.None {
-		p.addProblem(pod, fmt.Sprintf("spec.schedulerName is %q, and a pod keeps its schedulerName; write %s in the template (backend %s)",
+		p.addProblem(pod, fmt.Sprintf("spec.schedulerName is %q, which cannot be changed any more; supported values: %s (backend %s)",
 			scheduler, p.backend.Serves(), p.backend.Name()))
 		return false, nil
 	}

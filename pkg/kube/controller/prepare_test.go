@@ -319,8 +319,8 @@ func TestCannotBePrepared(t *testing.T) {
 		"a field": {
 			config: "backends: [{name: workload}]", scheduler: "default-scheduler", pod: "default-scheduler",
 			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: ` +
-				`spec.schedulingGroup can only be set when a pod is created; ` +
-				`supported values: what the webhook of muster-controller sets there; delete them; the pods that replace them are prepared`,
+				`spec.schedulingGroup can only be set when a pod is created, ` +
+				`by the webhook of muster-controller; delete them; the pods that replace them are prepared`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -130,11 +130,11 @@ func TestLabelsTaken(t *testing.T) {
 func TestEqualNames(t *testing.T) {
 	w := newWorld(t)
 	w.jobSet("js", jobs("a", 1, 2, map[string]any{"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}), jobs("a-0", 1, 3, nil, "a"))
-	require.ErrorContains(t, w.handle("JobSet", "js"), `two gangs of one name, "js-a-0"`)
+	require.ErrorContains(t, w.handle("JobSet", "js"), `two gangs have the name "js-a-0"`)
 	require.Empty(t, w.names())
 	require.Contains(t, w.said(),
-		`Warning InvalidGang JobSet default/js: two gangs of one name, "js-a-0"; supported values: names that differ; `+
-			`nothing is written for them`)
+		`Warning InvalidGang JobSet default/js: two gangs have the name "js-a-0"; rename one. `+
+			`Nothing is written for them`)
 	w.jobSet("js", jobs("a", 1, 2, map[string]any{"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}), jobs("b", 1, 3, nil, "a"))
 	require.NoError(t, w.handle("JobSet", "js"))
 	require.Equal(t, []string{"js-a-0", "js-b"}, w.names())
