@@ -63,7 +63,7 @@ const (
 )
 
 // saysChoice is Muster's own: why it evicts in spine-1.
-const saysChoice = "evicts in spine-1: binpack, fewest slots as if all possible victims had gone. " +
+const saysChoice = "evicts in spine-1: fewest slots, counted without all possible victims (binpack). " +
 	"spine-1: 1 pod of priority 1000; spine-0: 1 pod of priority 1000; spine-2: impossible"
 
 // longestMessage is the limit of a message, in bytes.
@@ -161,8 +161,8 @@ func example2(c *localcluster.Cluster) []step {
 		say("Why spine-1, why node-5? The scheduler tells it in an event on the PodGroup:"),
 		look(saysWhy, "get", "events", "--field-selector=reason=Preempting,involvedObject.kind=PodGroup",
 			"-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`),
-		say("Fewest evictions win. spine-0 and spine-1 need one each, and spine-2 has too few nodes. Between equals binpack decides,",
-			"as if all possible victims had gone: spine-1 has the fewest slots."),
+		say("Fewest evictions win. spine-0 and spine-1 need one each, and spine-2 has too few nodes. Between equals binpack decides:",
+			"counted without all possible victims, spine-1 has the fewest slots."),
 
 		say(fmt.Sprintf("The victim takes %d seconds to leave. "+
 			"Until then the nominated nodes are reserved for the gang.", int(terminationDelay.Seconds()))),
