@@ -128,6 +128,7 @@ func TestDeviceChangeRetriesWaitingPods(t *testing.T) {
 	c.Wait("g-0=n0 g-1=n0", func() string { return c.Where("g-0", "g-1") })
 	c.Pod(wanting(testcluster.A("alone", 0, "1", ""), "100"))
 	c.WaitSaid(1, "Pod/alone Warning")
+	c.WaitSaid(1, "Pod/g-0 Warning")
 	setDevice(t, c, deviceOf("n0", 7))
 	c.Wait("alone=n0", func() string { return c.Where("alone") })
 	require.Equal(t, "g-0=gpu 0,1,2 g-1=gpu 3,4,5 alone=gpu 6", given(t, c, "g-0", "g-1", "alone"))
@@ -154,6 +155,7 @@ func TestInvalidDeviceRequestIsRetriedOnlyWhenChanged(t *testing.T) {
 	says(alone, "Rack")
 	c.Pod(alone)
 	c.WaitSaid(1, "Pod/alone Warning")
+	c.WaitSaid(1, "Pod/g-0 Warning")
 	c.Wait("refused", func() string {
 		if strings.Contains(saysGang(t, c, "g"), "Rack") {
 			return "refused"
