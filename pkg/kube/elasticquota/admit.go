@@ -177,11 +177,14 @@ func (r *Manager) admitPod(p *v1.Pod) (why string) {
 	return Message(refusal, "pod's")
 }
 
-// podRefusal returns why the quotas do not admit a pod without a gang; nil if they do. The pod's own reservation does not count
-// against it. r.mu is held.
+// podRefusal returns why the quotas do not admit a pod without a gang; nil if they do. The pod's own reservation does not count against
+// it. With a reservation the pod has had its turn, and does not wait for a gang that lacks the reserved capacity. r.mu is held.
 func (r *Manager) podRefusal(a quota.Request, p *v1.Pod) *quota.Refusal {
 	v := r.currentBook().View()
 	v.Leave(key(p))
+	if known := r.pods[key(p)]; known != nil && known.state == quota.Reserved {
+		return v.HardLimit(a)
+	}
 	_, refusal := v.Admit(a)
 	return refusal
 }

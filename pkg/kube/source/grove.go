@@ -66,7 +66,7 @@ func readPodGang(u *unstructured.Unstructured, out *Owned) error {
 	}
 	if spec.ReuseReservationRef != nil {
 		out.Notes = append(out.Notes,
-			Note{reasons.InvalidAnnotation, "spec.reuseReservationRef has no effect: no capacity is reserved for a PodGang that replaces another one"})
+			Note{reasons.InvalidAnnotation, "spec.reuseReservationRef has no effect: no capacity is reserved for a PodGang that replaces another"})
 	}
 	return nil
 }
