@@ -486,6 +486,9 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 			return nil
 		}
 	}
+	if w.anyUntold() { // that pod may have victims, which count as terminating from the moment when they are chosen
+		return nil
+	}
 	return err
 }
 
