@@ -3,8 +3,10 @@
 // this list, and this list with what the code writes.
 package reasons
 
+// The reasons. docs/reference/reasons.md says what each means.
 const (
 	// Of the condition Scheduled of a gang, and of events about the gang.
+
 	Scheduled            = "Scheduled"
 	Binding              = "Binding"
 	Preempting           = "Preempting"
@@ -20,17 +22,20 @@ const (
 	ReservationGivenUp   = "ReservationGivenUp"
 
 	// Of conditions and events of pods.
+
 	WaitingForGang = "WaitingForGang" // more nodes would not help
 	Preempted      = "Preempted"
 	BoundByAnother = "BoundByAnother"
 
 	// Of the conditions of a ClusterNetworkTopology.
+
 	InUse          = "InUse"
 	InvalidSpec    = "InvalidSpec"
 	NotUsed        = "NotUsed"
 	TooManyDomains = "TooManyDomains"
 
 	// Of events of the scheduler about what users wrote.
+
 	InvalidAnnotation    = "InvalidAnnotation"
 	InvalidTopologyIndex = "InvalidTopologyIndex"
 	TopologyRule         = "TopologyRule"
@@ -44,18 +49,21 @@ const (
 	QuotaNotRevoked      = "QuotaNotRevoked"
 
 	// Of events about the scheduler itself.
+
 	APIServerNewer            = "APIServerNewer"
 	ConfigurationApplied      = "ConfigurationApplied"
 	ConfigurationRefused      = "ConfigurationRefused"
 	ConfigurationNeedsRestart = "ConfigurationNeedsRestart"
 
 	// Of events of the scheduler and of muster-controller about the declaration of a gang.
+
 	LeaderFirst = "LeaderFirst"
 	TierMissing = "NetworkTopologyTierMissing"
 	TierTooHigh = "NetworkTopologyTierTooHigh"
 	TierIsNode  = "NetworkTopologyTierIsNode"
 
 	// Of events of muster-controller.
+
 	TierUnknown                    = "NetworkTopologyTierUnknown"
 	InvalidTopology                = "InvalidTopology"
 	TopologyKeyNotMapped           = "TopologyKeyNotMapped"
