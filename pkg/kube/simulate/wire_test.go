@@ -154,6 +154,7 @@ func (w *world) noteLost(lost []lostRequest) {
 		w.say(fmt.Sprintf("lost: %s of %s %s", l.what, l.pod, l.node))
 		if l.what == evictions {
 			w.counts[evictionsLost]++
+			w.stirPod(l.pod) // it may have been carried out, and only the answer was lost
 			for _, group := range w.groups() {
 				w.noteDelayed(group)
 			}
@@ -167,7 +168,7 @@ func (w *world) noteLost(lost []lostRequest) {
 		}
 		w.counts[bindingsLost]++
 		if w.members[l.pod] == "" {
-			w.loose = true
+			w.loose, w.looseAt[l.node] = true, w.s.clock.Now()
 			if pod := w.pods["default/"+l.pod]; pod != nil {
 				w.comesLate[pod.UID] = true
 			}
@@ -280,7 +281,7 @@ func (w *world) judgeSamePlace(pod *v1.Pod) error {
 	switch {
 	case pod.Spec.NodeName == l.node:
 		w.counts[placesKeptLost]++
-	case over: // and is planned again
+	case over, w.s.clock.Since(w.looseAt[l.node]) < 30*time.Second: // it is planned again; or a pod without a gang was on its way there
 	case !displaced && w.roomAt(l.node, pod):
 		return wrong("blamed", "%s is bound to %s: the API did not take its binding to %s, which has room", pod.Name, pod.Spec.NodeName, l.node)
 	}

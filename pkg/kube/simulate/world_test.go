@@ -75,6 +75,7 @@ type world struct {
 	untold      map[types.UID]bool        // pods with a lost status write
 	anew        map[string]int            // groups that were planned again since their nodes are taken, by the event
 	loose       bool                      // the binding of a pod without a gang was lost, since then
+	looseAt     map[string]time.Time      // when such a binding to a node was lost
 	retried     map[types.UID]bool        // members whose binding was lost once
 	comesLate   map[types.UID]bool        // pods without a gang whose binding was lost, and that were not bound since
 	halfway     map[string]bool           // groups that may be bound in part: bindings were lost
@@ -127,7 +128,7 @@ func play(ctx context.Context, h history) (w *world, err error) {
 		halfway: map[string]bool{}, uneven: map[string]bool{}, comesLate: map[types.UID]bool{}, retried: map[types.UID]bool{},
 		theirs: map[string]string{},
 		specs:  map[string]*podSpec{}, late: map[string]bool{}, reached: map[string]bool{}, unwritten: map[string]bool{},
-		gone:   map[types.UID]bool{},
+		gone: map[types.UID]bool{}, looseAt: map[string]time.Time{},
 		halves: map[types.UID]bool{},
 	}
 	w.wire.written = map[string][]string{}
