@@ -210,8 +210,8 @@ func (w *world) judgeEvictions() error {
 }
 
 // gangsIn returns the gangs that an event calls the preemptor.
-func gangsIn(who string) []string {
-	group := strings.Split(strings.ReplaceAll(who, "default/", ""), ", ")
+func gangsIn(preemptor string) []string {
+	group := strings.Split(strings.ReplaceAll(preemptor, "default/", ""), ", ")
 	for i, name := range group {
 		if at := strings.IndexAny(name, "/.-"); at > 0 {
 			group[i] = name[:at] // of the podgroup of a PodGang, a part of a JobSet, the group of a LeaderWorkerSet
@@ -248,7 +248,7 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 	if p := w.pods["default/"+victim]; p != nil && p.Spec.NodeName == "" {
 		return nil // nor is the node of a pod that waits at Permit, and is only requeued
 	}
-	if w.half(victim) || w.starts(victim) || w.hasQuotas() && w.sentBack() {
+	if w.half(victim) || w.starts(victim) || w.hasQuotas() && w.anyRequeued() {
 		return nil
 	}
 	for _, p := range w.sorted() {
@@ -277,9 +277,9 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 	return nil
 }
 
-// sentBack reports whether a gang was requeued before it was bound, for a more important pod. Its members that had no node yet still used their
+// anyRequeued reports whether a gang was requeued before it was bound, for a more important pod. Its members that had no node yet still used their
 // quotas when the victims were chosen (docs/reference/quotas.md).
-func (w *world) sentBack() bool {
+func (w *world) anyRequeued() bool {
 	return slices.ContainsFunc(w.sorted(), func(p *v1.Pod) bool {
 		_, c := podutil.GetPodCondition(&p.Status, v1.PodScheduled)
 		return p.Spec.NodeName == "" && c != nil && strings.Contains(c.Message, "the gang is being evicted")
