@@ -48,7 +48,7 @@ func TestConsentComesAndGoes(t *testing.T) {
 
 	require.Equal(t, []string{"wake ns/a-0"}, s.do(declared("ns/b", 1, lists("ns/a", "ns/b"))), "one speaks for both")
 	require.Len(t, mustGroup(t, s, "ns/b-0").Gangs, 2)
-	require.Equal(t, "waits for ns/a-0, which is tried first for the whole gang", s.admits("ns/b-0"))
+	require.Equal(t, "waits for ns/a-0, with which Muster tries the whole gang", s.admits("ns/b-0"))
 
 	require.Equal(t, []string{"wake ns/b-0"}, s.do(declared("ns/b", 1)))
 	require.Equal(t, "gang ns/b does not list ns/a", s.admits("ns/a-0"))
@@ -129,7 +129,7 @@ func TestGroupSizeIsLimited(t *testing.T) {
 	require.Len(t, mustGroup(t, s, name(5)+"-0").Gangs, 30)
 	require.Equal(t, "gang ns/g030 does not list ns/g029", s.admits(name(5)+"-0"))
 	s.do(declared(name(29), 1, lists(name(28))))
-	require.Equal(t, "waits for "+name(0)+"-0, which is tried first for the whole gang", s.admits(name(5)+"-0"))
+	require.Equal(t, "waits for "+name(0)+"-0, with which Muster tries the whole gang", s.admits(name(5)+"-0"))
 }
 
 // BenchmarkLists is what PodGroups cost that list thousands of gangs, of which each exists.

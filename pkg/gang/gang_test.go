@@ -134,7 +134,7 @@ func TestAGangFromFirstMemberToBound(t *testing.T) {
 
 	require.Equal(t, []string{"wake ns/a-0"}, s.do(seen("ns/a-1", 1, "")), "whole: the lowest rank is tried for all")
 	require.Equal(t, "yes", s.admits("ns/a-0"))
-	require.Equal(t, "waits for ns/a-0, which is tried first for the whole gang", s.admits("ns/a-1"))
+	require.Equal(t, "waits for ns/a-0, with which Muster tries the whole gang", s.admits("ns/a-1"))
 
 	require.Equal(t, []string{"wake ns/a-0", "wake ns/a-1"}, s.do(planned("ns/a", "ns/a-0@n0", "ns/a-1@n1")))
 	require.Equal(t, "yes", s.admits("ns/a-1"))

@@ -78,10 +78,10 @@ func (b *Book) expire(key Ref, now time.Time) (out []Effect) {
 	if b.count(key).waiting == 0 && len(g.plan) == 0 {
 		return nil
 	}
-	why := "waited " + b.waitLimit(key).String() + " for the gang to be whole"
+	why := "not all members of the gang had a node within " + b.waitLimit(key).String()
 	overdue := g.unconfirmed
 	if overdue {
-		why = "the victims did not leave in time"
+		why = "the victims did not terminate in time"
 		out = append(out, Effect{Verb: Overdue, Gang: key})
 	}
 	for _, ref := range b.groupOf(key) {

@@ -43,7 +43,7 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 		return false, why.String()
 	}
 	if rep := b.representative(key); rep != nil && rep.Pod != pod {
-		return false, "waits for " + rep.Pod + ", which is tried first for the whole gang"
+		return false, "waits for " + rep.Pod + ", with which Muster tries the whole gang"
 	}
 	return true, ""
 }

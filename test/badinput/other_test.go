@@ -31,28 +31,28 @@ func TestClusterNetworkTopology(t *testing.T) {
 		{
 			name:  "no layers",
 			apply: field + `: Invalid value: 0: spec.networkTopologySpec in body should have at least 1 items`,
-			why:   `no layer is "NodeTopologyLayer"; supported values: a chain of layers that ends in it`,
+			why:   `layer "NodeTopologyLayer" is missing; add it as the lowest layer`,
 		},
 		{
 			name: "no nodes", layers: []string{spine, block},
-			why: `no layer is "NodeTopologyLayer"; supported values: a chain of layers that ends in it`,
+			why: `layer "NodeTopologyLayer" is missing; add it as the lowest layer`,
 		},
 		{
 			name: "layer twice", layers: []string{spine, block, `{topologyLayer: BlockLayer, parentTopologyLayer: BlockLayer, labelKey: [x]}`, node},
-			why: `topologyLayer "BlockLayer" is listed more than once; supported values: each layer once` + "\n" +
-				`parentTopologyLayer "BlockLayer" is named by more than one layer; supported values: one layer below each`,
+			why: `topologyLayer "BlockLayer" is listed more than once; list each layer once` + "\n" +
+				`parentTopologyLayer "BlockLayer" is the parent of more than one layer; each layer may have one layer below it`,
 		},
 		{
 			name: "two first layers", layers: []string{spine, `{topologyLayer: BlockLayer, labelKey: [block]}`, node},
-			why: `layers "SpineLayer" and "BlockLayer" both have no parentTopologyLayer; supported values: one first layer`,
+			why: `layers "SpineLayer" and "BlockLayer" both have no parentTopologyLayer; only the highest layer may have none`,
 		},
 		{
 			name: "unknown parent", layers: []string{spine, `{topologyLayer: BlockLayer, parentTopologyLayer: spineLayer, labelKey: [block]}`, node},
-			why: `layer "BlockLayer": parentTopologyLayer "spineLayer" is not listed; supported values: the topologyLayer of another entry, or empty for the first layer`,
+			why: `layer "BlockLayer": parentTopologyLayer "spineLayer" is not listed; write the topologyLayer of another entry, or leave it empty for the highest layer`,
 		},
 		{
 			name: "a branch", layers: []string{spine, block, `{topologyLayer: RackLayer, parentTopologyLayer: SpineLayer, labelKey: [rack]}`, node},
-			why: `parentTopologyLayer "SpineLayer" is named by more than one layer; supported values: one layer below each`,
+			why: `parentTopologyLayer "SpineLayer" is the parent of more than one layer; each layer may have one layer below it`,
 		},
 		{
 			name: "a circle",
@@ -60,7 +60,7 @@ func TestClusterNetworkTopology(t *testing.T) {
 				`{topologyLayer: SpineLayer, parentTopologyLayer: BlockLayer, labelKey: [spine]}`, block,
 				`{topologyLayer: NodeTopologyLayer}`,
 			},
-			why: `layer "SpineLayer": parentTopologyLayer leads in a circle; supported values: parents that lead up to the cluster`,
+			why: `layer "SpineLayer": the parents form a cycle; parents must lead up to the highest layer`,
 		},
 		{
 			name: "below the nodes",
@@ -68,7 +68,7 @@ func TestClusterNetworkTopology(t *testing.T) {
 				spine, `{topologyLayer: NodeTopologyLayer, parentTopologyLayer: SpineLayer}`,
 				`{topologyLayer: BlockLayer, parentTopologyLayer: NodeTopologyLayer, labelKey: [block]}`,
 			},
-			why: `layer "BlockLayer": parentTopologyLayer "NodeTopologyLayer" is the last layer; supported values: a layer above the nodes`,
+			why: `layer "BlockLayer": parentTopologyLayer "NodeTopologyLayer" is the lowest layer; write the name of a layer above the nodes`,
 		},
 		{
 			name: "the root listed",
@@ -76,21 +76,21 @@ func TestClusterNetworkTopology(t *testing.T) {
 				`{topologyLayer: ClusterTopologyLayer, labelKey: [x]}`,
 				`{topologyLayer: NodeTopologyLayer, parentTopologyLayer: ClusterTopologyLayer}`,
 			},
-			apply: `[` + field + `: Invalid value: layers "ClusterTopologyLayer" and "NodeTopologyLayer" both have no parentTopologyLayer; supported values: one first layer, ` +
-				field + `[0]: Invalid value: topologyLayer "ClusterTopologyLayer" is the root of every tree; supported values: any other name]`,
-			why: `topologyLayer "ClusterTopologyLayer" is the root of every tree; supported values: any other name` + "\n" +
-				`layers "ClusterTopologyLayer" and "NodeTopologyLayer" both have no parentTopologyLayer; supported values: one first layer` + "\n" +
-				`parentTopologyLayer "ClusterTopologyLayer" is named by more than one layer; supported values: one layer below each` + "\n" +
-				`layer "ClusterTopologyLayer": parentTopologyLayer leads in a circle; supported values: parents that lead up to the cluster`,
+			apply: `[` + field + `: Invalid value: layers "ClusterTopologyLayer" and "NodeTopologyLayer" both have no parentTopologyLayer; only the highest layer may have none, ` +
+				field + `[0]: Invalid value: topologyLayer "ClusterTopologyLayer" is the built-in root of the tree; use another name, or delete this entry]`,
+			why: `topologyLayer "ClusterTopologyLayer" is the built-in root of the tree; use another name, or delete this entry` + "\n" +
+				`layers "ClusterTopologyLayer" and "NodeTopologyLayer" both have no parentTopologyLayer; only the highest layer may have none` + "\n" +
+				`parentTopologyLayer "ClusterTopologyLayer" is the parent of more than one layer; each layer may have one layer below it` + "\n" +
+				`layer "ClusterTopologyLayer": the parents form a cycle; parents must lead up to the highest layer`,
 		},
 		{
 			name: "no label key", layers: []string{`{topologyLayer: SpineLayer}`, block, node},
-			why: `layer "SpineLayer": labelKey is empty; supported values: at least one key of a node label`,
+			why: `layer "SpineLayer": labelKey is empty; write at least one key of a node label`,
 		},
 		{
 			name: "empty label key", layers: []string{`{topologyLayer: SpineLayer, labelKey: [spine, ""]}`, block, node},
 			apply: field + `[0].labelKey[1]: Invalid value: "": spec.networkTopologySpec[0].labelKey[1] in body should be at least 1 chars long`,
-			why:   `layer "SpineLayer": labelKey[1] is empty; supported values: a key of a node label`,
+			why:   `layer "SpineLayer": labelKey[1] is empty; write the key of a node label`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -50,7 +50,8 @@ func chapters() []Chapter {
 	return []Chapter{
 		{
 			Title: "Which gang a pod is a member of",
-			Intro: "The first of these that a pod has counts. A second one that names another gang is told in an event `TwoGangs`.",
+			Intro: "If a pod has more than one of these keys, the first in this table counts. If another key names another gang, the pod gets an " +
+				"event `TwoGangs`.",
 			Keys: []Key{
 				{
 					Name: LabelPodGroup, Label: true, On: onPod, Meaning: "the PodGroup of `scheduling.sigs.k8s.io` that the pod belongs to", Legal: aName,
@@ -62,67 +63,74 @@ func chapters() []Chapter {
 				},
 				{
 					Name: AnnotationGangName, On: onPod,
-					Meaning: "the gang that the pod belongs to; without a PodGroup of that name its members describe it by the annotations below",
+					Meaning: "the gang that the pod belongs to. If no PodGroup has this name, the members define the gang with the annotations below",
 					Legal:   "a name", Default: justTheOne, Example: "train",
 				},
 				{
-					Name: LabelGangName, Label: true, On: onPod, Meaning: "deprecated: what the annotation `name` means", Legal: "a name",
+					Name: LabelGangName, Label: true, On: onPod,
+					Meaning: "deprecated, same meaning as the annotation `gang.scheduling.koordinator.sh/name`", Legal: "a name",
 					Default: justTheOne, Example: "train",
 				},
 			},
 		},
 		{
 			Title: "What a gang is",
-			Intro: "On the PodGroup, else on the member that comes first by name and says it. Members that say something " +
-				"else are told so in an event `InvalidAnnotation`.",
+			Intro: "Muster reads a key from the PodGroup. If the PodGroup lacks it, Muster reads it from the members: the first by name that has " +
+				"the key. " +
+				"A member with another value gets an event `InvalidAnnotation`.",
 			Keys: []Key{
 				{
-					Name: LabelMinAvailable, Label: true, On: onPod, Meaning: "deprecated: what the annotation `min-available` means; counts before it",
+					Name: LabelMinAvailable, Label: true, On: onPod,
+					Meaning: "deprecated, same meaning as the annotation `min-available`. If a pod has both, the label counts",
 					Default: "the annotation `min-available`", Example: "4", Check: check(ParseLabelMinAvailable),
 				},
 				{
 					Name: AnnotationMinAvailable, On: onPod,
-					Meaning: "minMember of a gang without a PodGroup: so many members start together, or none does",
-					Default: "none: without it the gang is not scheduled", Example: "4", Check: check(ParseMinAvailable),
+					Meaning: "minMember of a gang without a PodGroup. This number of members starts together, or no member starts",
+					Default: "none: the gang is not scheduled without it", Example: "4", Check: check(ParseMinAvailable),
 				},
 				{
 					Name: AnnotationTotalNumber, On: onBoth,
-					Meaning: "how many members there will be; is checked. Of a PodGroup with minMember 1 that belongs to a LeaderWorkerSet whose " +
-						"leader comes first: the leader goes where so many find room",
+					Meaning: "the number of members that the gang will have in the end. For a LeaderWorkerSet whose leader is created first: Muster " +
+						"places the leader where this number of members fits",
 					Legal:   "an integer ≥ 1, and at least min-available",
 					Default: "min-available", Example: "8", Check: check(ParseTotalNumber),
 				},
 				{
 					Name: AnnotationWaitingTime, On: onBoth,
-					Meaning: "how long members that hold a node wait for the rest before all give their nodes back; " +
-						"counts before `scheduleTimeoutSeconds`",
+					Meaning: "how long members with an assigned node wait for the other members. After this time all of them release their nodes. " +
+						"It overrides `scheduleTimeoutSeconds`",
 					Default: "`scheduleTimeoutSeconds`, else `defaultTimeout` of CoschedulingArgs", Example: "600s", Check: check(ParseWaitingTime),
 				},
 				{
 					Name: AnnotationMode, On: onBoth,
-					Meaning: "`Strict`: one member's failure returns all that wait to the queue. `NonStrict`: those that fit keep their nodes",
+					Meaning: "what happens to waiting members when one member fails. `Strict`: all return to the queue. `NonStrict`: the other members " +
+						"keep their nodes",
 					Default: "`Strict`", Example: "NonStrict", Check: check(ParseMode),
 				},
 				{
 					Name: AnnotationMatchPolicy, On: onBoth,
-					Meaning: "which members count towards minMember: those that wait; also those that run; or those that wait until the gang was whole " +
-						"once, and from then on members start one by one",
+					Meaning: "which members count towards minMember. `only-waiting`: members that wait at Permit. `waiting-and-running`: also running " +
+						"members. " +
+						"`once-satisfied`: waiting members until the gang has started once; after that each member starts alone",
 					Default: "`defaultMatchPolicy` of CoschedulingArgs", Example: "once-satisfied", Check: check(ParseMatchPolicy),
 				},
 				{
-					Name: AnnotationMatchPolicyAlias, On: onBoth, Meaning: "another name of `match-policy`, which counts first", Default: "`match-policy`",
+					Name: AnnotationMatchPolicyAlias, On: onBoth,
+					Meaning: "another name of the annotation `match-policy`. If both exist, `match-policy` counts", Default: "`match-policy`",
 					Example: "once-satisfied", Check: check(ParseMatchPolicy),
 				},
 				{
 					Name: AnnotationGroups, On: onBoth,
-					Meaning: "the gangs that start together, each as namespace/name, at most 64. A gang belongs to them if each lists the others",
+					Meaning: "a gang group: gangs that start together, at most 64, each as namespace/name. Each gang of the group must list all of them",
 					Default: "the gang alone", Example: `["default/launcher","default/workers"]`, Check: check(ParseGroups),
 				},
 				{
 					Name: AnnotationTopologySpec, On: onBoth,
-					Meaning: "how the members gather. `MustGather`: in one domain of the layer, or the gang waits. `PreferGather`: in as few as can " +
-						"be. `podCountMultiple`: a domain of the layer takes a multiple of so many. `scope`: what " +
-						"gathers, all gangs of the group or each gang on its own",
+					Meaning: "topology constraints. `MustGather`: all members run in one domain of the layer, or the gang waits. `PreferGather`: " +
+						"members " +
+						"run in as few domains as possible. `podCountMultiple`: each domain of the layer gets a multiple of this number of members. " +
+						"`scope`: the constraint is for all gangs of the gang group together, or for each gang on its own",
 					Legal: "a JSON object: `gatherStrategy`, a list of {`layer`: a layer of the ClusterNetworkTopology; `strategy`: `MustGather`, " +
 						"`PreferGather`; `podCountMultiple`: an integer ≥ 1, default 1; `scope`: `GangGroup`, the default, or `PodGroup`}",
 					Default: "anywhere",
@@ -134,18 +142,20 @@ func chapters() []Chapter {
 		},
 		{
 			Title: "A member's rank",
-			Intro: "Neighbours in rank sit together. The first of these that a pod has is its rank. " +
-				"Ranks that others give count within what they number: a Job " +
-				"(those of a JobSet by its `job-global-index`, else Jobs by name), a group of a LeaderWorkerSet, a StatefulSet. " +
-				"First come pods with our annotation, then row by row, then pods without a rank; equal ones by name. " +
-				"A value that is invalid is told in an event `InvalidTopologyIndex`, and the pod has no rank.",
+			Intro: "Members with neighbouring ranks get neighbouring nodes. If a pod has more than one of these keys, the first in this table is " +
+				"its rank. " +
+				"Muster sorts the members of a gang as follows. Pods with `network-topology-index` come first. " +
+				"Pods with another key follow: first by the Job, the group of the LeaderWorkerSet, or the StatefulSet that gave the rank, then by " +
+				"rank. " +
+				"Jobs of a JobSet are sorted by `job-global-index`, other Jobs by name. Pods without a rank come last, by name. " +
+				"A pod with an invalid value gets an event `InvalidTopologyIndex` and has no rank.",
 			Keys: []Key{
 				{
 					Name: AnnotationTopologyIndex, On: onPod, Meaning: "the rank", Default: "the next of these keys", Example: "0",
 					Check: check(ParseTopologyIndex),
 				},
 				{
-					Name: LabelWorkerIndex, Label: true, On: onPod, Meaning: "LeaderWorkerSet's number of a pod in its group; 0 is the leader",
+					Name: LabelWorkerIndex, Label: true, On: onPod, Meaning: "the number of a pod in its group of a LeaderWorkerSet; 0 is the leader",
 					Default: "the next of these keys", Example: "0", Check: index(LabelWorkerIndex),
 				},
 				{
@@ -153,7 +163,8 @@ func chapters() []Chapter {
 					Default: "the next of these keys", Example: "3", Check: index(LabelCompletionIndex),
 				},
 				{
-					Name: AnnotationCompletionIndex, On: onPod, Meaning: "the same, as older clusters write it", Default: "the next of these keys",
+					Name: AnnotationCompletionIndex, On: onPod,
+					Meaning: "the same, as older clusters write it", Default: "the next of these keys",
 					Example: "3", Check: index(AnnotationCompletionIndex),
 				},
 				{
@@ -168,23 +179,25 @@ func chapters() []Chapter {
 			},
 		},
 		{
-			Title: "Where a rank comes from",
-			Intro: "What the ranks of Jobs and LeaderWorkerSets count in.",
+			Title: "The object that gives a rank",
+			Intro: "These labels say which Job or group a rank belongs to.",
 			Keys: []Key{
 				{
-					Name: LabelGlobalIndex, Label: true, On: onPod, Meaning: "JobSet's number of the pod's Job", Default: "Jobs by name", Example: "1",
+					Name: LabelGlobalIndex, Label: true, On: onPod,
+					Meaning: "the number of the pod's Job in its JobSet", Default: "Jobs by name", Example: "1",
 					Check: index(LabelGlobalIndex),
 				},
 				{
-					Name: LabelJobSet, Label: true, On: onPod, Meaning: "the JobSet that numbers its Jobs", Legal: "a name",
+					Name: LabelJobSet, Label: true, On: onPod, Meaning: "the JobSet that the pod's Job belongs to", Legal: "a name",
 					Default: "none", Example: "train",
 				},
 				{
-					Name: LabelGroupIndex, Label: true, On: onPod, Meaning: "LeaderWorkerSet's number of the pod's group", Default: "the StatefulSet",
+					Name: LabelGroupIndex, Label: true, On: onPod,
+					Meaning: "the number of the pod's group in its LeaderWorkerSet", Default: "the StatefulSet",
 					Example: "1", Check: index(LabelGroupIndex),
 				},
 				{
-					Name: LabelLeaderWorkerSet, Label: true, On: onPod, Meaning: "the LeaderWorkerSet that numbers its groups", Legal: "a name",
+					Name: LabelLeaderWorkerSet, Label: true, On: onPod, Meaning: "the LeaderWorkerSet that the pod's group belongs to", Legal: "a name",
 					Default: "none", Example: "vllm",
 				},
 			},
@@ -193,7 +206,8 @@ func chapters() []Chapter {
 			Title: "Other pods",
 			Keys: []Key{
 				{
-					Name: AnnotationTopologySelector, On: onPod, Meaning: "pods of the cluster with the same string attract one another", Legal: anyValue,
+					Name: AnnotationTopologySelector, On: onPod,
+					Meaning: "Muster schedules a pod near the pods of the cluster that have the same value", Legal: anyValue,
 					Default: "none", Example: "model-a",
 				},
 				{
@@ -202,39 +216,41 @@ func chapters() []Chapter {
 				},
 				{
 					Name: LabelQuotaPreemptible, Label: true, On: onPod,
-					Meaning: "`false`: the pod is never a victim; where its quota has a min, it must fit that with all others like it",
-					Legal:   "`false`; other values have no effect", Default: "may be a victim", Example: "false",
+					Meaning: "`false`: the pod is never a victim. Such pods of a quota must together fit the quota's min, for each resource that min " +
+						"names",
+					Legal: "`false`; other values have no effect", Default: "may be a victim", Example: "false",
 				},
 			},
 		},
 		{
 			Title: "Quotas",
-			Intro: "Which ElasticQuota of `scheduling.sigs.k8s.io` a pod belongs to: the one that its label names; else the one that is " +
-				"called like the pod's namespace, in that namespace; else the one that lists the namespace; " +
-				"else the ElasticQuota of `scheduling.x-k8s.io` in the namespace; else `koordinator-default-quota`. " +
-				"A name that no quota has is told in an event `QuotaNotFound`; " +
-				"what is wrong with a quota in an event `QuotaNotUsable` on it. See [the quota rules](reference/quotas.md).",
+			Intro: "A pod belongs to the first of these quotas that exists: the ElasticQuota that its label names; the ElasticQuota in the pod's " +
+				"namespace with the name of that namespace; the ElasticQuota whose annotation `namespaces` lists the namespace; " +
+				"the ElasticQuota of `scheduling.x-k8s.io` in the namespace; `koordinator-default-quota`. " +
+				"A pod whose label names a missing quota gets an event `QuotaNotFound`. " +
+				"A quota with an invalid field gets an event `QuotaNotUsable`. See [the quota rules](reference/quotas.md).",
 			Keys: []Key{
 				{
 					Name: LabelQuotaName, Label: true, On: onPod, Meaning: "the ElasticQuota that the pod belongs to",
 					Legal: "the name of an ElasticQuota without quotas below it", Default: "by namespace, see above", Example: "research",
 				},
 				{
-					Name: LabelQuotaParent, Label: true, On: onQuota, Meaning: "the quota above",
+					Name: LabelQuotaParent, Label: true, On: onQuota, Meaning: "the parent quota",
 					Legal:   "the name of an ElasticQuota that is marked as a parent",
 					Default: "`koordinator-root-quota`, or the root of its tree", Example: "research",
 				},
 				{
-					Name: LabelQuotaIsParent, Label: true, On: onQuota, Meaning: "`true`: there are quotas below it, and no pods belong to it",
+					Name: LabelQuotaIsParent, Label: true, On: onQuota, Meaning: "`true`: the quota is a parent of other quotas, and no pods belong to it",
 					Legal: "`true`; other values have no effect", Default: "pods belong to it", Example: "true",
 				},
 				{
-					Name: LabelQuotaLends, Label: true, On: onQuota, Meaning: "`false`: what it does not use of its min is not lent",
-					Legal: "`false`; other values have no effect", Default: "it is lent", Example: "false",
+					Name: LabelQuotaLends, Label: true, On: onQuota, Meaning: "`false`: other quotas cannot borrow the unused part of its min",
+					Legal: "`false`; other values have no effect", Default: "other quotas can borrow it", Example: "false",
 				},
 				{
-					Name: AnnotationQuotaWeight, On: onQuota, Meaning: "by which weights what is left over is divided",
-					Default: "max; where that names nothing, as much as any sibling's", Example: `{"cpu":"40","memory":"80Gi"}`,
+					Name: AnnotationQuotaWeight, On: onQuota,
+					Meaning: "the quota's weight when capacity beyond the min of all quotas is divided, by resource",
+					Default: "max. For a resource without max: the largest weight of a sibling quota", Example: `{"cpu":"40","memory":"80Gi"}`,
 					Check: check(ParseQuotaAmounts(AnnotationQuotaWeight)),
 				},
 				{
@@ -242,7 +258,7 @@ func chapters() []Chapter {
 					Example: `["team-a","team-a-dev"]`, Check: check(ParseQuotaNamespaces),
 				},
 				{
-					Name: LabelQuotaTree, Label: true, On: onQuota, Meaning: "of which tree the quota is", Legal: anyValue,
+					Name: LabelQuotaTree, Label: true, On: onQuota, Meaning: "the quota tree that the quota belongs to", Legal: anyValue,
 					Default: "the tree of the whole cluster", Example: "a100",
 				},
 				{
@@ -250,17 +266,18 @@ func chapters() []Chapter {
 					Legal: "`true`; other values have no effect", Default: "it has a parent", Example: "true",
 				},
 				{
-					Name: AnnotationQuotaTotal, On: onQuota, Meaning: "on the top of a tree: how much there is for the tree", Default: "no limit",
+					Name: AnnotationQuotaTotal, On: onQuota, Meaning: "on the top of a tree: the capacity of the tree", Default: "no limit",
 					Example: `{"cpu":"960","nvidia.com/gpu":"96"}`, Check: check(ParseQuotaAmounts(AnnotationQuotaTotal)),
 				},
 				{
-					Name: AnnotationQuotaBroken, On: onQuota, Meaning: "on the top of a tree: how much of that cannot be used", Default: "nothing",
+					Name: AnnotationQuotaBroken, On: onQuota,
+					Meaning: "on the top of a tree: the part of that capacity that cannot be used", Default: "nothing",
 					Example: `{"cpu":"96"}`, Check: check(ParseQuotaAmounts(AnnotationQuotaBroken)),
 				},
 				{
 					Name: LabelQuotaOwnNodes, Label: true, On: onQuota,
-					Meaning: "on the top of a tree, `true`: what there is for the tree is not there for the tree of the cluster",
-					Legal:   "`true`; other values have no effect", Default: "it counts for both", Example: "true",
+					Meaning: "on the top of a tree, `true`: the capacity of this tree is subtracted from the tree of the cluster",
+					Legal:   "`true`; other values have no effect", Default: "the capacity counts in both trees", Example: "true",
 				},
 				{
 					Name: LabelQuotaProfile, Label: true, On: onQuota, Meaning: "the ElasticQuotaProfile that made the quota; has no effect",
@@ -270,18 +287,18 @@ func chapters() []Chapter {
 		},
 		{
 			Title: "What Muster writes on quotas",
-			Intro: "At most once a second, where it has changed; `status.used` besides.",
+			Intro: "Muster writes changed values at most once a second. It also writes `status.used`.",
 			Keys: []Key{
 				{
 					Name: AnnotationQuotaRuntime, On: onQuota, Meaning: "the quota's fair share", Legal: "any value; it has no effect",
 					Default: "none", Example: `{"cpu":"48"}`,
 				},
 				{
-					Name: AnnotationQuotaRequest, On: onQuota, Meaning: "what its pods have and ask for, as far as max allows",
+					Name: AnnotationQuotaRequest, On: onQuota, Meaning: "used amounts and requests of waiting pods, at most max",
 					Legal: "any value; it has no effect", Default: "none", Example: `{"cpu":"64"}`,
 				},
 				{
-					Name: AnnotationQuotaFixedUsed, On: onQuota, Meaning: "what pods have that are never evicted", Legal: "any value; it has no effect",
+					Name: AnnotationQuotaFixedUsed, On: onQuota, Meaning: "used amounts of non-preemptible pods", Legal: "any value; it has no effect",
 					Default: "none", Example: `{"cpu":"8"}`,
 				},
 			},
@@ -291,7 +308,7 @@ func chapters() []Chapter {
 			Keys: []Key{
 				{
 					Name: AnnotationAllocatedAhead, On: "ResourceClaim",
-					Meaning: "the claim was allocated for members of a gang that share it, before they came: which allocation that was",
+					Meaning: "Muster allocated this claim before the members that share it reached a node. The value identifies that allocation",
 					Legal:   "any string; only Muster's own has an effect", Default: "none", Example: "9b6a2f1c00d1e3f7",
 				},
 			},

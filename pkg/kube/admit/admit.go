@@ -62,7 +62,7 @@ func (a *Admission) Pod(ctx context.Context, req admission.Request) admission.Re
 		err = a.prepare(ctx, pod, key)
 	}
 	if err != nil {
-		log.FromContext(ctx).Info("a pod was not prepared", "pod", req.Namespace+"/"+pod.GetName(), "error", err.Error())
+		log.FromContext(ctx).Info("The webhook cannot write the gang of a pod", "pod", req.Namespace+"/"+pod.GetName(), "error", err.Error())
 		return admission.Allowed("").WithWarnings(fmt.Sprintf("muster-controller: %v", err))
 	}
 	original, err := before.MarshalJSON()

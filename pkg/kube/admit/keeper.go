@@ -55,7 +55,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	for {
 		wait := checkEvery
 		if err := k.Check(ctx); err != nil {
-			log.FromContext(ctx).Error(err, "certificate of the webhooks")
+			log.FromContext(ctx).Error(err, "Cannot renew the certificate of the webhooks")
 			wait = retryAfter
 		}
 		select {

@@ -297,7 +297,7 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		if was.Refusal.WaitsForUser() {
 			when = "the missing objects exist"
 		}
-		e.WaitsFor = "Nothing: it starts in " + domainText(e.Next.Domain) + " when " + when + "."
+		e.WaitsFor = "Nothing. The gang starts in " + domainText(e.Next.Domain) + " when " + when + "."
 	case Scheduled:
 		e.WaitsFor = "It runs; " + further(was, r)
 	case Preempting, Evicts:

@@ -202,7 +202,7 @@ func TestFinishedMembers(t *testing.T) {
 		again := member("p4", succeeded)
 		again.UID = "another"
 		c.setFinished(again)
-		require.Equal(t, "waits for ns/p3, which is tried first for the whole gang", c.why(t, member("p4")),
+		require.Equal(t, "waits for ns/p3, with which Muster tries the whole gang", c.why(t, member("p4")),
 			"one of its name that was there before does not take its place")
 	}
 }

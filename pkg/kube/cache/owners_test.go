@@ -67,7 +67,7 @@ func TestOwners(t *testing.T) {
 				c.setPod(member("w"+i, leaderOf("a", i, "2")))
 			}
 			if first == "pods" {
-				require.Equal(t, "LeaderWorkerSet ns/a, which its members name, is not known", c.why(t, member("l0", leaderOf("a", "0", "2"))))
+				require.Equal(t, "LeaderWorkerSet ns/a, which its members name, was not found", c.why(t, member("l0", leaderOf("a", "0", "2"))))
 				owner()
 			}
 			require.Empty(t, c.why(t, member("l0", leaderOf("a", "0", "2"))))
@@ -83,7 +83,7 @@ func TestOwners(t *testing.T) {
 
 			c.setOwner(ownedSet("a", 2, scheduling.AnnotationTopologySpec, must))
 			c.dropOwner(ownedSet("a", 2).Key)
-			require.Equal(t, "LeaderWorkerSet ns/a, which its members name, is not known", c.why(t, member("l0", leaderOf("a", "0", "2"))))
+			require.Equal(t, "LeaderWorkerSet ns/a, which its members name, was not found", c.why(t, member("l0", leaderOf("a", "0", "2"))))
 			g, _ = c.GroupOf(group("1"))
 			require.Nil(t, g.Gather, "what it said has ended with it")
 			for _, i := range []string{"0", "1"} {
@@ -197,7 +197,7 @@ func TestOwnersOfUnservedKinds(t *testing.T) {
 	c.setPod(pod("w"))
 	require.Empty(t, c.why(t, pod("l")))
 	c.look("LeaderWorkerSet", true)
-	require.Equal(t, "LeaderWorkerSet ns/a, which its members name, is not known", c.why(t, pod("l")))
+	require.Equal(t, "LeaderWorkerSet ns/a, which its members name, was not found", c.why(t, pod("l")))
 	ready := ownedSet("a", 2)
 	ready.LeaderFirst = "the test says so"
 	c.setOwner(ready)
@@ -309,7 +309,7 @@ func TestOwnersThatAreGone(t *testing.T) {
 			c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
 			c.look("JobSet", true)
 			history(c)
-			require.Equal(t, "JobSet ns/js, which its members name, is not known", c.why(t, pods[2]))
+			require.Equal(t, "JobSet ns/js, which its members name, was not found", c.why(t, pods[2]))
 			running, least := c.Running(source.GangOf(pods[0]))
 			require.Len(t, running, 2)
 			require.Equal(t, 2, least, "they leave together, if at all")
@@ -483,7 +483,7 @@ func TestWatcherSaysWhatIsDenied(t *testing.T) {
 		"manifests/rbac/sources/jobset.yaml", c.why(t, worker))
 	allowed = true
 	w.discover(ctx, c.Clock.Now())
-	require.Equal(t, "JobSet ns/js, which its members name, is not known", c.why(t, worker))
+	require.Equal(t, "JobSet ns/js, which its members name, was not found", c.why(t, worker))
 }
 
 // Gangs that need the objects name the file that grants the permission. They do not say that the objects are
@@ -497,7 +497,8 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 	worker := member("w0", jobSetMember("w", "u"))
 	c.setPod(worker)
 	require.Equal(t,
-		"JobSet ns/js, which its members name, is not known: none is read; is reading permitted (manifests/rbac/sources/jobset.yaml)?",
+		"JobSet ns/js, which its members name, was not found, and Muster has read no object of this kind: "+
+			"check that Muster may read it (manifests/rbac/sources/jobset.yaml)",
 		c.why(t, worker))
 	c.deny(resource("JobSet"), true)
 	require.Equal(t, "JobSet ns/js, which its members name, may not be read by Muster: apply "+
@@ -538,7 +539,7 @@ func TestOwnersOfPodGroupsThatAreGone(t *testing.T) {
 	c.setPod(member("p0"))
 	require.Empty(t, c.why(t, member("p0")), "TrainJobs are not read")
 	c.look("TrainJob", true)
-	require.Equal(t, "TrainJob ns/t, which owns PodGroup ns/a, is not known", c.why(t, member("p0")))
+	require.Equal(t, "TrainJob ns/t, which owns PodGroup ns/a, was not found", c.why(t, member("p0")))
 	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}})
 	require.Empty(t, c.why(t, member("p0")))
 }
@@ -911,13 +912,13 @@ func TestInstalledLater(t *testing.T) {
 			is = served
 			leader := member("a-0", leaderOf("a", "0", "1"))
 			c.setPod(leader)
-			require.Contains(t, c.why(t, leader), "which its members name, is not known")
+			require.Contains(t, c.why(t, leader), "which its members name, was not found")
 			require.True(t, w.mustDiscover(time.Second))
 			require.False(t, w.mustDiscover(0), "it was asked for a moment ago")
 			w.discover(ctx, c.Clock.Now())
 			require.False(t, w.mustDiscover(time.Second))
 			if served {
-				require.Contains(t, c.why(t, leader), "which its members name, is not known", "until it is seen")
+				require.Contains(t, c.why(t, leader), "which its members name, was not found", "until it is seen")
 			} else {
 				require.Empty(t, c.why(t, leader), "its pods say enough")
 			}

@@ -68,8 +68,8 @@ func (e emulation) warning() string {
 func (e emulation) log(logger klog.Logger, gates featuregate.FeatureGate) {
 	switch {
 	case e.unknown != nil:
-		logger.Info("This scheduler behaves as that of the newest Kubernetes; set --emulated-version if the API server is older",
-			"newest", connect.Newest, "because", e.unknown)
+		logger.Info("The API server's version is unknown; Muster behaves like the newest kube-scheduler. "+
+			"Set --emulated-version if the API server is older", "newest", connect.Newest, "because", e.unknown)
 	case e.warning() != "":
 		logger.Error(nil, e.warning())
 	case e.server != nil && e.server.LessThan(connect.Newest):

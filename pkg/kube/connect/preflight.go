@@ -68,7 +68,7 @@ func CheckPermissions(ctx context.Context, client kubernetes.Interface) error {
 			ok, err := hasPermission(ctx, client, n.group, n.resource, verb)
 			if err != nil {
 				if apierrors.IsForbidden(err) {
-					klog.FromContext(ctx).Error(err, "cannot ask for the scheduler's own permissions (create selfsubjectaccessreviews)")
+					klog.FromContext(ctx).Error(err, "Cannot check the scheduler's own permissions (create selfsubjectaccessreviews)")
 					return nil
 				}
 				return fmt.Errorf("asking the API server for the scheduler's permissions: %w", err)

@@ -23,7 +23,7 @@ func trimNodes(ctx context.Context, f informers.SharedInformerFactory) {
 		return w.shareStrings(node), nil
 	})
 	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Nodes are kept whole", "err", err)
+		klog.FromContext(ctx).V(2).Info("Cannot drop unused fields of nodes; nodes need more memory", "err", err)
 	}
 }
 

@@ -91,7 +91,7 @@ func (w *workloadRefs) watch(client dynamic.Interface) error {
 	listCtx, cancel := context.WithTimeout(w.ctx, firstListTimeout)
 	defer cancel()
 	if !toolscache.WaitForCacheSync(listCtx.Done(), registration.HasSynced) {
-		klog.FromContext(w.ctx).Info("The first list of pods as they are written has not come yet: pods are heard of as it comes",
+		klog.FromContext(w.ctx).Info("The list of pods has not arrived in time; the gang of a pod is known when the list arrives",
 			"field", refField, "waited", firstListTimeout)
 	}
 	return nil
@@ -177,7 +177,7 @@ func (w *workloadRefs) ask(pod *v1.Pod) bool {
 		w.refs.Add(pod.UID, "")
 		w.forget(pod.UID)
 	case err != nil:
-		klog.FromContext(w.ctx).Error(err, "cannot find out what a pod says in "+refField, "pod", klog.KObj(pod))
+		klog.FromContext(w.ctx).Error(err, "Cannot read the field "+refField+" of a pod", "pod", klog.KObj(pod))
 		return false
 	default:
 		if metadata, _ := keepRef(u); metadata != nil {

@@ -220,7 +220,7 @@ func (p *preparation) preparePod(ctx context.Context, pod *unstructured.Unstruct
 		p.addProblem(pod,
 			fmt.Sprintf("spec.schedulingGates can only have %s from when a pod is created: it does not wait for its gang to be written", gate))
 	}
-	log.FromContext(ctx).Info("a pod was created while the webhook was away; it is told its gang now", "pod", pod.GetName(), "gang",
+	log.FromContext(ctx).Info("A pod was created while the webhook was not available; its gang is written now", "pod", pod.GetName(), "gang",
 		p.info.Name)
 	return true, p.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(backend.FieldManager))
 }

@@ -76,7 +76,7 @@ func (s *starter) look(ctx context.Context, r *sourceState) error {
 	src := &r.reconciler.Source
 	cluster, err := s.cluster(ctx)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot say how the cluster is")
+		log.FromContext(ctx).Error(err, "Cannot read the state of the cluster")
 		return nil // the next look tries again
 	}
 	if err := s.index(ctx, cluster); err != nil {
@@ -174,11 +174,11 @@ func (s *starter) ready(ctx context.Context, kind schema.GroupVersionKind, what 
 	logger := log.FromContext(ctx).WithValues("kind", kind.String(), "for", what)
 	ok, err := s.served(kind)
 	if err != nil {
-		logger.Error(err, "cannot say whether it is served")
+		logger.Error(err, "Cannot find out whether the API server serves the kind")
 		return false
 	}
 	if !ok {
-		s.logOnce("unserved "+kind.String(), func() { logger.Info("is not served yet") })
+		s.logOnce("unserved "+kind.String(), func() { logger.Info("The API server does not serve the kind yet") })
 		return false
 	}
 	mapping, err := s.manager.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)

@@ -92,7 +92,7 @@ func New(o Options) *Evictor {
 type PreemptPod = func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string) (bool, error)
 
 // ErrTaken means that the API server has accepted the eviction from another request meanwhile.
-var ErrTaken = errors.New("another eviction has evicted the pod")
+var ErrTaken = errors.New("the pod was evicted by another preemption")
 
 // inTurn runs one request for a pod at a time, and none after an accepted one: two preemptors that need the capacity of one pod would evict
 // it twice.

@@ -41,13 +41,13 @@ func TestEvictionEventsNamePreemptorAndVictim(t *testing.T) {
 	c.Run()
 	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
 	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
-	require.Equal(t, []string{"*v1.Pod/low Normal Preempted: Preempted by gang default/g on node n0, for places in s1/b1 [*v1.Pod/g-0]"},
+	require.Equal(t, []string{"*v1.Pod/low Normal Preempted: Preempted by gang default/g on node n0, to free capacity in s1/b1 [*v1.Pod/g-0]"},
 		c.WaitSaid(1, "Preempted"))
-	told := c.WaitSaid(2, " preempts ")
+	told := c.WaitSaid(2, " Evicts ")
 	slices.Sort(told)
 	require.Equal(t, []string{
-		"*v1.Pod/g-0 Normal Preempting: preempts default/low on n0, for places in s1/b1 [*v1.Pod/low]",
-		"*v1alpha1.PodGroup/g Normal Preempting: preempts default/low on n0, for places in s1/b1 [*v1.Pod/low]",
+		"*v1.Pod/g-0 Normal Preempting: Evicts default/low on n0, to free capacity in s1/b1 [*v1.Pod/low]",
+		"*v1alpha1.PodGroup/g Normal Preempting: Evicts default/low on n0, to free capacity in s1/b1 [*v1.Pod/low]",
 	}, told)
 }
 
@@ -164,13 +164,13 @@ func TestLostReservationIsPlannedAgain(t *testing.T) {
 		return nil
 	})
 	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
-	c.WaitSaid(1, "cannot write where the members will be")
+	c.WaitSaid(1, "cannot write the nominated nodes")
 	c.Pod(testcluster.A("more", 1000, "8", ""))
 	c.Wait("more=n2", func() string { return c.Where("more") })
 	down.Store("no more", true)
 	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
 	require.Equal(t, "low-0 low-1", c.Evicted())
-	for _, told := range c.Said(" preempts ") {
+	for _, told := range c.Said(" Evicts ") {
 		require.Contains(t, told, "default/low-0 on n0", "one eviction for both")
 		require.Contains(t, told, "default/low-1 on n1", "one eviction for both")
 	}
@@ -190,11 +190,11 @@ func TestPreemptorEvictsVictimsOfUnwrittenReservation(t *testing.T) {
 		return nil
 	})
 	c.Gang("g", 1, testcluster.Pending(1, 100, "8")...)
-	c.WaitSaid(1, "cannot write where the members will be")
+	c.WaitSaid(1, "cannot write the nominated nodes")
 	c.Gang("h", 2, testcluster.Pending(2, 200, "8")...)
 	c.Wait("h-0=n0 h-1=n1", func() string { return c.Where("h-0", "h-1") })
 	require.Equal(t, "low-0 low-1", c.Evicted())
-	for _, told := range c.WaitSaid(2, " preempts ") {
+	for _, told := range c.WaitSaid(2, " Evicts ") {
 		require.Contains(t, told, "default/low-0 on n0", "one eviction for both")
 		require.Contains(t, told, "default/low-1 on n1", "one eviction for both")
 	}

@@ -113,10 +113,10 @@ func TestEvictionReasonIsReadFromCondition(t *testing.T) {
 			"",
 		},
 		"of a quota that has too much": {
-			since, 99, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s",
+			since, 99, "muster: evicted because quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s",
 		},
 		"and of whatever priority that is": {
-			since, 101, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s",
+			since, 101, "muster: evicted because quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ const (
 	toAccommodate = "preempting to accommodate "
 	byPriority    = toAccommodate + "a higher priority " // as kube-scheduler says it
 	byQuota       = ": its quota reclaims what the quota of this pod borrows"
-	byDelay       = "since "
+	byDelay       = "evicted because "
 )
 
 // reasonFor returns the message of a victim's condition. It names the preemptor, and why it may evict the victim.
@@ -96,7 +96,7 @@ func (p *Evictor) withReason(evict PreemptPod) PreemptPod {
 		klog.FromContext(ctx).V(2).Info("Evicted a pod", "pod", klog.KObj(victim), "node", candidate.Name(), "reason", reasonFor(known, victim))
 		text := fmt.Sprintf("Preempted by %s %v on node %v", by.Type(), by.UID(), candidate.Name())
 		if known.why != "" {
-			text = "Evicted " + byDelay + known.why
+			text = "Evicted because " + known.why
 		}
 		p.Profile.EventRecorder().Eventf(victim, by.Obj(), v1.EventTypeNormal, reasons.Preempted, "Preempting", "%s", text)
 		return false, nil
@@ -193,7 +193,7 @@ func (p preemptor) UID() types.UID {
 type Site struct{ Node, Domain string }
 
 // Name returns the node, and the domain if there is one.
-func (s Site) Name() string { return s.Node + prefixed(", for places in ", s.Domain) }
+func (s Site) Name() string { return s.Node + prefixed(", to free capacity in ", s.Domain) }
 
 // Victims returns no victims.
 func (s Site) Victims() *extenderv1.Victims { return &extenderv1.Victims{} }

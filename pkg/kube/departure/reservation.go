@@ -129,7 +129,7 @@ func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 			r.spare(remaining)
 			return
 		}
-		r.warn(fmt.Sprintf("cannot write where the members will be: %v; it is tried again", err))
+		r.warn(fmt.Sprintf("cannot write the nominated nodes: %v; Muster retries", err))
 		if !r.wait(pause) {
 			return
 		}
@@ -166,7 +166,7 @@ func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 		},
 		stillNeeded: func(remaining []*v1.Pod) []*v1.Pod {
 			if r.Group.Alone && !r.quotasAllow(remaining) {
-				r.end("", "its quotas do not allow the eviction any more")
+				r.end("", "its quotas no longer allow the eviction")
 				r.wake(ctx)
 				return r.onlyBroken(remaining)
 			}
@@ -176,7 +176,7 @@ func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 			}
 			holds := r.StillWanted()
 			if remaining = r.onlyBroken(remaining); holds { // so that the next plan sees which pods run now
-				r.end("", "a gang that was to lose a member can spare none any more")
+				r.end("", "a victim belongs to a gang that can no longer spare a member")
 			}
 			return remaining
 		},
@@ -282,11 +282,11 @@ func (r *reservation) reportVictims(accepted []*v1.Pod) {
 	for _, v := range accepted[:min(len(accepted), listed)] {
 		victims = append(victims, convert.PodKey(v)+" on "+v.Spec.NodeName)
 	}
-	message := "preempts " + strings.Join(victims, ", ")
+	message := "Evicts " + strings.Join(victims, ", ")
 	if more := len(accepted) - listed; more > 0 {
 		message += fmt.Sprintf(" and %d more", more)
 	}
-	message += prefixed(", for places in ", r.Domain)
+	message += prefixed(", to free capacity in ", r.Domain)
 	r.eachObject(func(o runtime.Object) {
 		r.Profile.EventRecorder().Eventf(o, accepted[0], v1.EventTypeNormal, reasons.Preempting, "Preempting", "%s", status.Clip(message))
 	})

@@ -151,7 +151,7 @@ func (p *Evictor) allMarked(gangs []gang.Ref) bool {
 
 // finish evicts the pods in the background, as one bundle that has lost a pod already, for the preemptor by.
 func (p *Evictor) finish(key gang.Ref, pods []*v1.Pod, by *v1.Pod) {
-	klog.Background().Info("The rest of a gang leaves that was evicted in part", "gang", key.String(), "pods", len(pods), "for", klog.KObj(by))
+	klog.Background().Info("Evicting the rest of a partially evicted gang", "gang", key.String(), "pods", len(pods), "for", klog.KObj(by))
 	bundles := p.Single()
 	for _, pod := range pods {
 		bundles.BundleOf[pod.UID] = key

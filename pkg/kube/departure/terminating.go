@@ -141,7 +141,7 @@ func (l Terminating) Sentence() string {
 			pods = append(pods, convert.PodKey(p)+" on "+p.Spec.NodeName)
 		}
 	}
-	what := "terminated pods to release their devices"
+	what := "the devices of terminated pods to be released"
 	if len(pods) > 0 {
 		slices.SortFunc(pods, topology.CompareNames)
 		what = status.FirstNames(pods) + " to terminate"

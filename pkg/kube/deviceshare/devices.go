@@ -81,7 +81,7 @@ func (d *devices) of(node *v1.Node) (has *device.Node, number int64, invalid boo
 	if !entry.parsed || convert.OtherDevices(entry.labels, node.Labels) {
 		n, err := convert.DeviceNode(entry.object, node.Labels)
 		if err != nil {
-			klog.Background().Error(err, "Cannot read a Device object: its node takes no pods with devices", "node", node.Name)
+			klog.Background().Error(err, "Cannot read a Device object; its node accepts no pods with devices", "node", node.Name)
 		}
 		entry.node = n
 		entry.labels = node.Labels

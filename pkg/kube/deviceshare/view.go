@@ -115,7 +115,7 @@ func (r *Room) readPod(pod *v1.Pod) *podDevices {
 	if holds {
 		var err error
 		if read.holds, err = convert.DeviceAllocation(pod); err != nil {
-			klog.Background().Error(err, "Cannot read which devices a pod has: some that it might want are kept for it", "pod", klog.KObj(pod))
+			klog.Background().Error(err, "Cannot read which devices a pod uses; all that match its request stay reserved", "pod", klog.KObj(pod))
 		}
 	}
 	r.requests.Put(pod.UID, pod, read)

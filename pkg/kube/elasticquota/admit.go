@@ -55,7 +55,7 @@ func (r *Manager) Admit(group *cache.Group) (choices [][]gang.Member, why *Expla
 	r.passGroup(group, turnRefusal.Cause != quota.NotNext)
 	why = &Explanation{Sentence: Sentence(refusalShown), Text: Message(refusalShown, "gang's"), Never: refusalShown.Permanent}
 	if r.holdQuota(group, a, refusalShown) {
-		why.Text += "; refused for so long that what is free of its quotas is kept for it"
+		why.Text += "; the gang is starving: free capacity of its quotas is held for it"
 	}
 	return nil, why
 }

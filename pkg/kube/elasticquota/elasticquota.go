@@ -129,7 +129,7 @@ func (r *Manager) activate() {
 	r.cluster.Hear(Event{Kind: Begins})
 	all, err := r.lister.List(everything)
 	if err != nil {
-		klog.Background().Error(err, "Cannot list the pods: quotas count those alone that change from now on")
+		klog.Background().Error(err, "Cannot list the pods: quotas count only pods that change from now on")
 	}
 	for _, p := range all {
 		r.set(p)

@@ -12,9 +12,9 @@ import (
 var (
 	metricLabels = []string{"name", "resource", "tree", "is_parent", "parent", "field"}
 	specDesc     = prometheus.NewDesc("scheduler_elastic_quota_spec",
-		"What an ElasticQuota declares: min and max, by resource.", metricLabels, nil)
+		"Declared min and max of an ElasticQuota by resource.", metricLabels, nil)
 	statusDesc = prometheus.NewDesc("scheduler_elastic_quota_status",
-		"What an ElasticQuota has, by resource: used, reserved, request and runtime, which is its fair share.", metricLabels, nil)
+		"Current amounts of an ElasticQuota by resource: used, reserved, request, and runtime (its fair share).", metricLabels, nil)
 )
 
 // Describe implements prometheus.Collector.

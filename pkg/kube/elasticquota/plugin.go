@@ -3,7 +3,6 @@ package elasticquota
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 
@@ -87,7 +86,7 @@ func (r *Manager) adoptArgs(args config.QuotaArgs, written bool) error {
 	case !r.argsWritten:
 		r.args, r.argsWritten = args, written
 	case written && !reflect.DeepEqual(r.args, args):
-		return fmt.Errorf("ElasticQuotaArgs: they must be the same in all profiles that have any, since all share the quotas")
+		return errors.New("ElasticQuotaArgs: profiles have different arguments; all profiles need the same, because they share the quotas")
 	}
 	return nil
 }
@@ -140,7 +139,7 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 // SignPod implements fwk.SignPlugin. Each bound pod changes its quota, so that no result holds for the next identical pod.
 func (p *Plugin) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if p.Active() {
-		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with quotas are placed one by one")
+		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with quotas are scheduled one by one")
 	}
 	return nil, nil
 }

@@ -31,7 +31,7 @@ func (g *Group) split(r *Record) gang.Obstacle {
 		}
 	}
 	if missing := need - p.placeable(); missing > 0 {
-		words := fmt.Sprintf("%d more members are needed than whole sub-groups and members without a sub-group have", missing)
+		words := fmt.Sprintf("complete sub-groups and members outside of sub-groups are short of minMember by %d", missing)
 		return gang.Obstacle{By: gang.Missing, Words: words}
 	}
 	parts := g.choose(p, index, need, r.Declared.SubGroups)

@@ -19,7 +19,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	}
 	name := node.Node().Name
 	if o, ok := outcomeOf(state).(*assigned); ok && o.node != name {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not the place planned for this member")
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not the node that the gang's plan assigns to this member")
 	}
 	if _, closed := closedNodes(state).Closes(node.Node()); closed {
 		p.keptOff.Add(convert.PodKey(pod), pod)

@@ -29,7 +29,7 @@ func (p *Plugin) planFuture(ctx context.Context, group *cache.Group, nodes []fwk
 	a := p.planner.NewAttempt(group, nodes, p.avoid(group))
 	found, refusal, err := a.Plan(ctx)
 	if err != nil || refusal != nil {
-		klog.FromContext(ctx).V(2).Info("No places are kept for members that are still to be made",
+		klog.FromContext(ctx).V(2).Info("No capacity is reserved for members that do not exist yet",
 			"gang", group.Key, "refusal", refusal, "err", err)
 		return nil
 	}

@@ -34,7 +34,7 @@ func TestQueueIsAheadOfBook(t *testing.T) {
 	require.Equal(t, "it is bound to n-0", tried(unbound))
 	older := c.Get("g-2").DeepCopy()
 	older.UID = "older"
-	require.Equal(t, "the pod was deleted and made again meanwhile", tried(older))
+	require.Equal(t, "the pod was recreated during the scheduling cycle", tried(older))
 	s, _ := c.Plugin.Permit(t.Context(), framework.NewCycleState(), older, "n-2")
 	require.Equal(t, fwk.Unschedulable, s.Code(), "nothing would requeue it")
 

@@ -45,7 +45,7 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	step := p.Cache.Step(key, string(pod.UID))
 	switch step {
 	case gang.NotAssumed, gang.AssumedOnNode:
-		refused := fwk.NewStatus(fwk.Unschedulable, "node(s) refused a member that had passed all Filters")
+		refused := fwk.NewStatus(fwk.Unschedulable, "node(s) rejected a member after all Filters had accepted it")
 		p.dropPlan(pod, node, refused, func(*cache.Group) bool { return false })
 	case gang.PastBarrier:
 		if p.options.Unanswered(state) {
@@ -71,7 +71,7 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ stri
 	case reason != "":
 		return fwk.NewStatus(fwk.Unschedulable, reason), 0
 	}
-	return fwk.NewStatus(fwk.Wait, "waits for the rest of its gang"), maxPermitWait
+	return fwk.NewStatus(fwk.Wait, "waits at Permit for the other members of its gang"), maxPermitWait
 }
 
 // PostBind tells the book at once. The informer repeats it.

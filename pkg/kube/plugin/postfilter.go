@@ -179,7 +179,7 @@ func (p *Plugin) dropPlan(pod *v1.Pod, node string, refused *fwk.Status, sees fu
 		return
 	}
 	p.Cache.Handle(gang.Dropped{
-		Group: group.Key, Node: node, Why: fmt.Sprintf("member %s was refused on %s", convert.PodKey(pod), node),
+		Group: group.Key, Node: node, Why: fmt.Sprintf("member %s was rejected on %s", convert.PodKey(pod), node),
 		Learned: p.allocations.RecordLeftover([]*v1.Pod{pod}) || p.planner.Limit(group, pod, node, refused) || sees(group),
 	})
 }

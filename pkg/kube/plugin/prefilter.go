@@ -81,7 +81,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		if p.Cache.Resuming() {
 			p.delayed.Add(convert.PodKey(pod), pod)
 			p.activateDelayed() // they may have been placed meanwhile
-			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for gangs that were partially bound when this scheduler began")
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for gangs that were partially bound when the scheduler started")
 		}
 		if p.Preemptor.Victims.Holds(pod) {
 			o := &delayed{"waits for the remaining members of a gang that is evicted for it to terminate"}
@@ -118,7 +118,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	self := convert.PodKey(pod)
 	view := p.Cache.View(pod)
 	if view.Member != nil && view.Member.UID != pod.UID {
-		return &delayed{"the pod was deleted and made again meanwhile"} // the assignment belongs to the new pod
+		return &delayed{"the pod was recreated during the scheduling cycle"} // the assignment belongs to the new pod
 	}
 	p.retries.Begin(view.Key, self)
 	renewal := p.renewals.Drop(view.Key)
@@ -134,9 +134,9 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	case view.Refusal.Exists():
 		return p.cannotBePlanned(pod, view)
 	case !group.IsPending(self): // it was pending when the queue admitted it
-		return &delayed{"the pod has changed meanwhile"}
+		return &delayed{"the pod changed during the scheduling cycle"}
 	case group.InFlight > 0:
-		return &delayed{"members of the gang are on their way back to the queue"}
+		return &delayed{"other members of the gang return to the queue first"}
 	}
 	group := view.Group
 	if claim := cmp.Or(p.claimInRelease(pod, group), p.leftoverClaim(pod, group)); claim != "" {
@@ -239,7 +239,7 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) out
 	if why := p.allocateShared(ctx, pod, a, found.Places); why != "" {
 		return &delayed{why}
 	}
-	return takeAssignment(p.Cache.Seat(pod), "the gang is planned without this member: there is no room for it")
+	return takeAssignment(p.Cache.Seat(pod), "the gang is planned without this member: there is no free capacity for it")
 }
 
 // planMessage describes a refusal in the words of the documentation, or the failure of a plugin.
@@ -300,7 +300,7 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 			if why := p.allocateShared(ctx, pod, a, a.Reserved(turn)); why != "" {
 				return &delayed{why}
 			}
-			return takeAssignment(p.Cache.Seat(pod), "the gang's places are reserved for other members")
+			return takeAssignment(p.Cache.Seat(pod), "the gang's reserved nodes are assigned to other members")
 		}
 		leaving := p.victims.Leaving(a, p.options.Clock.Now())
 		settled, terminating := a, leaving.Any() // after the release of their devices
@@ -325,7 +325,7 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 		if newAttempt != nil {
 			return p.tryReserved(ctx, newAttempt(), pod, nil)
 		}
-		lost = "the reserved places are taken: " + taken
+		lost = "other pods use the reserved capacity: " + taken
 	}
 	p.dropReservation(a, lost)
 	return nil
@@ -336,7 +336,7 @@ func (p *Plugin) dropReservation(a *place.Attempt, why string) {
 	p.victims.Abandon(a.Group.Key)
 	p.Cache.Forget(a.Group.Key, why)
 	for _, ref := range a.Group.Whole() {
-		p.teller.Gang(ref, status.Warning, reasons.ReservationGivenUp, "the reservation is given up: "+why)
+		p.teller.Gang(ref, status.Warning, reasons.ReservationGivenUp, "the reservation has ended: "+why)
 	}
 }
 

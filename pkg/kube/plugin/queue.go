@@ -26,10 +26,10 @@ func (p *Plugin) order(e fwk.QueuedEntityInfo) cache.Order {
 // unsignable too, because each binding changes the scores of the next pod.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if !source.GangOf(pod).IsZero() {
-		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a gang are placed by their plan")
+		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a gang are assigned to nodes by their plan")
 	}
 	if attractionSelector(pod) != "" {
-		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with a network-topology-selector attract the next one")
+		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with a network-topology-selector are scheduled one by one: each attracts the next")
 	}
 	return nil, nil
 }

@@ -181,7 +181,7 @@ func (s *Shared) dropReservations(members []*v1.Pod) {
 				continue
 			}
 			if group, refusal := s.Cache.Group(pod); !refusal.Exists() && s.Cache.Reserved(group.Key) {
-				s.Cache.Handle(gang.VictimStays{Group: group.Key, Why: "its quota does not allow the gang any more"})
+				s.Cache.Handle(gang.VictimStays{Group: group.Key, Why: "its quota no longer allows the gang"})
 			}
 		}
 		return nil

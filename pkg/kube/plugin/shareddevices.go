@@ -41,7 +41,7 @@ func (p *Plugin) allocateShared(ctx context.Context, pod *v1.Pod, a *place.Attem
 		}
 	}
 	if why != "" {
-		why = "devices that members share are not allocated: " + why
+		why = "devices of shared ResourceClaims cannot be allocated: " + why
 		p.Cache.Handle(gang.Dropped{Group: a.Group.Key, Why: why})
 	}
 	p.reviewAllocations() // the plan may have been dropped during the writes
@@ -84,7 +84,7 @@ func (p *Plugin) idleClaim(pod *v1.Pod, a *place.Attempt, refusal *place.Refusal
 }
 
 func releaseMessage(claim string) string {
-	return "the devices of resource claim " + claim + " are being given back"
+	return "devices of ResourceClaim " + claim + " are being released"
 }
 
 // reviewAllocations releases the devices of plans whose members all failed to come.
@@ -102,7 +102,7 @@ func (s *Shared) reviewAllocations() {
 				if !status.Permanent(err) {
 					return err
 				}
-				klog.FromContext(ctx).Error(err, "Unused devices stay allocated", "claim", claim)
+				klog.FromContext(ctx).Error(err, "Cannot release unused devices; the ResourceClaim keeps them", "claim", claim)
 				s.allocations.SetUnreleasable(claim)
 			}
 			s.activateTwice("members with devices that were returned", s.allocations.Forget(claim))
@@ -148,7 +148,7 @@ func (s *Shared) findAllocations() {
 	informer := s.handle.SharedInformerFactory().Resource().V1().ResourceClaims()
 	s.Writer.Do("devices that were left", func(context.Context) error {
 		if !informer.Informer().HasSynced() {
-			return errors.New("not all claims are seen yet")
+			return errors.New("the list of ResourceClaims is not complete yet")
 		}
 		if err := s.allocations.FindIn(informer.Lister(), s.ownsUser); err != nil {
 			return err

@@ -47,7 +47,7 @@ func (p *Plugin) replacePreemption() {
 // PodEligibleToPreemptOthers implements preemption.Interface: it is the first and last question of an attempt.
 func (a singlePodPreemption) PodEligibleToPreemptOthers(ctx context.Context, pod *v1.Pod, _ *fwk.Status) (bool, string) {
 	if IsMember(pod) {
-		return false, "the pod is a member of a gang, for which Coscheduling evicts"
+		return false, "the pod is a member of a gang: the Coscheduling plugin evicts for the whole gang"
 	}
 	_, s := a.plugin.evictForPod(ctx, pod, nil)
 	return false, s.Message()
@@ -93,7 +93,7 @@ func (p *Plugin) evictSinglePod(ctx context.Context, a *place.Attempt, pod *v1.P
 	}
 	node, outcome := p.Preemptor.Evict(ctx, a, pod)
 	if node != "" {
-		return answer(fwk.Success, node, "preemption: node "+node+" is reserved for the pod until pods there, or in its quotas, have terminated.")
+		return answer(fwk.Success, node, "preemption: node "+node+" is reserved for the pod until the evicted pods have terminated.")
 	}
 	s := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podMessage(a, pod, outcome, nodes))
 	return framework.NewPostFilterResultWithNominatedNode(""), s

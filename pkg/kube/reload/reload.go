@@ -47,12 +47,12 @@ type File struct {
 var (
 	reloads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_configuration_reloads_total",
-		Help: "[ALPHA] Changes of the configuration file, by what came of them: all of it holds (applied), some of it needs a restart " +
-			"(restart), or none of it is legal (refused).",
+		Help: "[ALPHA] Changes of the configuration file by result: all in effect (applied), a part needs a restart (restart), " +
+			"or the file is invalid and has no effect (refused).",
 	}, []string{"result"})
 	currentGauge = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "muster_configuration_current",
-		Help: "[ALPHA] 1 if the scheduler runs by what its configuration file says, 0 if that was refused or needs a restart.",
+		Help: "[ALPHA] 1 if the whole configuration file is in effect, 0 if it is invalid or a part of it needs a restart.",
 	})
 )
 
@@ -78,7 +78,7 @@ func Register() {
 // Watch reads the file periodically until ctx ends. The scheduler runs by its present content.
 func (f *File) Watch(ctx context.Context) {
 	if err := f.begin(); err != nil {
-		klog.FromContext(ctx).Error(err, "The configuration file is not read again", "file", f.Path)
+		klog.FromContext(ctx).Error(err, "Cannot watch the configuration file; changes have no effect", "file", f.Path)
 		return
 	}
 	ticker := f.Clock.NewTicker(readInterval)

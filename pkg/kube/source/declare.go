@@ -152,7 +152,7 @@ func (d *Declaration) fromObject(g Gang) {
 	d.addOwner(g)
 	if owner, ok := OwnerOf(g); ok && g.Owner == nil {
 		if d.noteUnreadable(g, owner); g.Expected { // without it, its constraint would be missing
-			d.setWaiting(fmt.Sprintf("%s, which owns PodGroup %s, is not known", owner, g.Ref))
+			d.setWaiting(fmt.Sprintf("%s, which owns PodGroup %s, was not found", owner, g.Ref))
 		}
 	}
 	d.readTasks(g)
@@ -214,10 +214,11 @@ func (d *Declaration) withFamily(g Gang, family func(Gang) More) More {
 // unknownOwner returns the message that the object which a gang names is unknown.
 func unknownOwner(key OwnerKey, expected bool) string {
 	if expected {
-		return fmt.Sprintf("%s, which the gang names, is not known", key)
+		return fmt.Sprintf("%s, which the gang names, was not found", key)
 	}
 	return fmt.Sprintf(
-		"%s, which the gang names, is not known: none is read; is the API served, and may Muster read it (manifests/rbac/sources)?", key)
+		"%s, which the gang names, was not found, and Muster has read no object of this kind: "+
+			"check that the API is served and Muster may read it (manifests/rbac/sources)", key)
 }
 
 // fromPods reads the member that describes the gang. It returns false if there is none.

@@ -115,7 +115,7 @@ func TestPodGangs(t *testing.T) {
 	short.Labels["grove.io/podgang"], other.Labels["grove.io/podgang"] = "a", "a-b"
 	require.NotEqual(t, source.GangOf(short), source.GangOf(other), "S004-02: names that could be joined to the same one")
 
-	require.Equal(t, "problem: PodGang default/demo-0, which its members name, is not known", drawn(groveDeclared(t, nil, "w")))
+	require.Equal(t, "problem: PodGang default/demo-0, which its members name, was not found", drawn(groveDeclared(t, nil, "w")))
 	require.Equal(t,
 		`problem: grove.io/podclique: "x" on default/demo-0-x-x names no podgroup of PodGang default/demo-0; supported values: [a b]`,
 		drawn(groveDeclared(t, podGang(t, groups("a 1", "b 1")), "x")))

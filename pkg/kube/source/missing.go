@@ -20,9 +20,9 @@ func (d *Declaration) withoutOwner(g Gang, s *Source, pod *v1.Pod) {
 	case g.Denied[s.Owner.Resource]:
 		why += "may not be read by Muster: apply manifests/" + s.Owner.Role
 	case g.Expected:
-		why += "is not known"
+		why += "was not found"
 	default:
-		why += "is not known: none is read; is reading permitted (manifests/" + s.Owner.Role + ")?"
+		why += "was not found, and Muster has read no object of this kind: check that Muster may read it (manifests/" + s.Owner.Role + ")"
 	}
 	d.setWaiting(why)
 	d.Min = max(1, g.running())

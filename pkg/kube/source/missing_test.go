@@ -90,28 +90,28 @@ func TestMissing(t *testing.T) {
 	}{
 		"a JobSet that is not read": {
 			gangOf(worker("0")),
-			"problem: JobSet default/js, which its members name, is not known: none is read; is reading permitted " +
-				"(manifests/rbac/sources/jobset.yaml)?", 1,
+			"problem: JobSet default/js, which its members name, was not found, and Muster has read no object of this kind: " +
+				"check that Muster may read it (manifests/rbac/sources/jobset.yaml)", 1,
 		},
 		"one that may not be read": {
 			deny(gangOf(worker("0"))),
 			"problem: JobSet default/js, which its members name, may not be read by Muster: apply manifests/rbac/sources/jobset.yaml", 1,
 		},
 		"one that does not exist": {
-			expected(gangOf(worker("0"))), "problem: JobSet default/js, which its members name, is not known",
+			expected(gangOf(worker("0"))), "problem: JobSet default/js, which its members name, was not found",
 			1,
 		},
 		"running members count": {
 			expected(gangOf(on("n", worker("0")), on("n", worker("1")), worker("2"))),
-			"problem: JobSet default/js, which its members name, is not known", 2,
+			"problem: JobSet default/js, which its members name, was not found", 2,
 		},
 		"finished members do not": {
 			expected(gangOf(on("n", worker("0")), finished)),
-			"problem: JobSet default/js, which its members name, is not known", 1,
+			"problem: JobSet default/js, which its members name, was not found", 1,
 		},
 		"a LeaderWorkerSet that does not exist": {
 			expected(gangOf(set())),
-			"problem: LeaderWorkerSet default/a, which its members name, is not known", 1,
+			"problem: LeaderWorkerSet default/a, which its members name, was not found", 1,
 		},
 		"a set that may not be read": {deny(gangOf(set())), reasons.OwnerNotRead, 2},
 		"a set that is not read":     {gangOf(set()), "", 2},
@@ -162,7 +162,7 @@ func TestMissingOwnersOfPodGroups(t *testing.T) {
 	require.Empty(t, says(g), "MPIJobs are not read")
 	require.Equal(t, reasons.OwnerNotRead, says(deny(g)))
 	g.Expected, g.Denied = true, nil
-	require.Equal(t, "problem: MPIJob ns/m, which owns PodGroup ns/a, is not known", says(g))
+	require.Equal(t, "problem: MPIJob ns/m, which owns PodGroup ns/a, was not found", says(g))
 	pg.Annotations = map[string]string{"gang.scheduling.koordinator.sh/network-topology-spec": "{"}
 	require.Contains(t, says(g), "problem: gang.scheduling.koordinator.sh/network-topology-spec",
 		"what is wrong comes before what is waited for")

@@ -224,7 +224,7 @@ func TestNativeTrees(t *testing.T) {
 		},
 		"a level that is not known": {
 			all("2") + ", parentCompositePodGroupName: root", two, "", "*",
-			"CompositePodGroup ns/root, which CompositePodGroup ns/all names, is not known",
+			"CompositePodGroup ns/root, which CompositePodGroup ns/all names, was not found",
 		},
 		"a circle": {
 			all("2") + ", parentCompositePodGroupName: all", two, "", "*",
@@ -292,7 +292,7 @@ func TestNativeTrees(t *testing.T) {
 
 	lost := pair[0]
 	lost.Owner = nil
-	require.Equal(t, gang.Obstacle{By: gang.Missing, Words: "CompositePodGroup ns/all, which the gang names, is not known"},
+	require.Equal(t, gang.Obstacle{By: gang.Missing, Words: "CompositePodGroup ns/all, which the gang names, was not found"},
 		nativeDeclared(t, lost).Problem)
 	lost.Expected = false
 	require.Contains(t, nativeDeclared(t, lost).Problem.Words, "may Muster read it")

@@ -75,7 +75,7 @@ func TestLeaderWorkerSets(t *testing.T) {
 	revised.Labels["leaderworkerset.sigs.k8s.io/template-revision-hash"] = "r2"
 	require.NotEqual(t, source.GangOf(lwsPod("a", "0", "0", "2")), source.GangOf(revised), "another revision is another gang")
 	d := declared(t, nil, lwsPod("a", "0", "0", "2"))
-	require.Equal(t, "problem: LeaderWorkerSet default/a, which its members name, is not known", drawn(d),
+	require.Equal(t, "problem: LeaderWorkerSet default/a, which its members name, was not found", drawn(d),
 		"it may say that the leader is first")
 	require.Equal(t, gang.Missing, d.Problem.By)
 }
@@ -194,7 +194,7 @@ spec:
 	d = declared(t, parts("", ""), jobSetPod("others", "0", "0"))
 	require.Equal(t,
 		`problem: jobset.sigs.k8s.io/replicatedjob-name: "others" on default/js-others-0-0 names no ReplicatedJob of JobSet default/js`, drawn(d))
-	require.Equal(t, "problem: JobSet default/js, which its members name, is not known",
+	require.Equal(t, "problem: JobSet default/js, which its members name, was not found",
 		drawn(declared(t, nil, jobSetPod("driver", "0", "0"))))
 }
 
@@ -240,7 +240,7 @@ func TestJobs(t *testing.T) {
 	require.Contains(t, drawn(declared(t, job("parallelism: 4"), pod(scheduling.AnnotationMinAvailable, "all"))),
 		"problem: "+scheduling.AnnotationMinAvailable)
 	require.Contains(t, drawn(declared(t, nil, pod(scheduling.AnnotationMinAvailable, "3"))),
-		"Job default/j, which its members name, is not known")
+		"Job default/j, which its members name, was not found")
 	g := source.Gang{
 		Ref:  source.GangOf(pod(scheduling.AnnotationMinAvailable, "3")),
 		Pods: map[string]*v1.Pod{"default/j-0": pod(scheduling.AnnotationMinAvailable, "3")},

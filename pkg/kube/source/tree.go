@@ -154,7 +154,7 @@ func (t *tree) known() bool { return t.chain[len(t.chain)-1].Parent == (OwnerKey
 // waited for.
 func (t *tree) missing() (waits string, problem error) {
 	if last := t.chain[len(t.chain)-1]; !t.known() {
-		return fmt.Sprintf("%s, which %s names, is not known", last.Parent, last.Key), nil
+		return fmt.Sprintf("%s, which %s names, was not found", last.Parent, last.Key), nil
 	}
 	for _, c := range t.composites {
 		switch n := len(t.childNames[c.Key]); {

@@ -61,7 +61,7 @@ func TestWorkloads(t *testing.T) {
 			require.Equal(t, "Workload default/train", key.String())
 
 			d, _ := source.Declare(g, source.Defaults{NetworkTopologyAware: true})
-			require.Contains(t, d.Problem.Words, "Workload default/train, which its members name, is not known")
+			require.Contains(t, d.Problem.Words, "Workload default/train, which its members name, was not found")
 
 			g.Owner = owned(t, object(t, "{kind: Workload, metadata: {namespace: default, name: train, uid: u1}, spec: {"+c.spec+"}}"))
 			d, _ = source.Declare(g, source.Defaults{NetworkTopologyAware: true})

@@ -45,7 +45,8 @@ func Hint(r cache.Report) string {
 	}
 	if owner != nil && owner.Kind == "MPIJob" {
 		hint += fmt.Sprintf(
-			"; with launcherCreationPolicy WaitForWorkersReady the launcher comes last: use AtStartup, or schedulingPolicy.minAvailable %d", r.Exist)
+			"; with launcherCreationPolicy WaitForWorkersReady the launcher is created last: "+
+				"use AtStartup, or schedulingPolicy.minAvailable %d", r.Exist)
 	}
 	return hint
 }

@@ -134,36 +134,37 @@ func NewMeter(now clock.PassiveClock) *Meter {
 		waitingGangs: map[gang.Ref]*waitingGang{}, reservedSince: map[gang.Ref]time.Time{}, freedNodes: map[gang.Ref]freedNodes{},
 		freedForPods: map[string]*freedForPod{},
 
-		plans: histogram("muster_plan_duration_seconds", "Time to plan a whole gang, by result (planned, refused).",
+		plans: histogram("muster_plan_duration_seconds", "Seconds to plan a whole gang, by result: planned, or refused (unschedulable).",
 			prometheus.ExponentialBuckets(0.0001, 4, 10), "result"),
-		preemptions: counter("muster_preemptions_total", "Reservations for which victims were asked to leave."),
+		preemptions: counter("muster_preemptions_total", "Reservations for which pods were evicted."),
 		victims:     counter("muster_preemption_victims_total", "Pods that were evicted for a gang."),
 		starts: histogram("muster_gang_start_duration_seconds",
-			"Time from a gang's first member to the binding of as many as it needs, by how many those are. Gangs that start again do not count.",
+			"Seconds from the creation of a gang's first member to the binding of its needed members, by number of needed members. "+
+				"Restarted gangs are not counted.",
 			prometheus.ExponentialBuckets(0.1, 3, 13), "size"),
 		extraDomains: histogram("muster_gang_domains_above_least",
-			"Domains that a gang touches at its start beyond the fewest that free places allowed, by "+
-				"layer. Gangs that others were evicted for do not count.",
+			"Domains that a starting gang uses beyond the fewest that free capacity allowed, by layer. "+
+				"Gangs that start after an eviction are not counted.",
 			[]float64{0, 1, 2, 4, 8, 16, 32, 64}, "layer"),
-		cycles: histogram("muster_gang_cycles", "Scheduling cycles of a gang's members until it started, by how many members it needs.",
+		cycles: histogram("muster_gang_cycles", "Scheduling cycles of a gang's members until the gang started, by number of needed members.",
 			prometheus.ExponentialBuckets(1, 2, 15), "size"),
 		gangRuns: histogram("muster_gang_filter_runs",
-			"Filter runs for a gang until it started, by how many members it needs; all Filters for a node are one run.",
+			"Filter runs for a gang until it started, by number of needed members. One run is all Filters on one node.",
 			prometheus.ExponentialBuckets(1, 4, 11), "size"),
 		evictions: counters("muster_evictions_total",
-			"Pods whose eviction the API server has taken, by cause: for a gang, for a pod without a gang, with the rest of their own gang, or "+
-				"since their quota borrowed for too long.", "cause"),
-		unusedEvictions: counter("muster_evictions_unused_total", "Pods that were evicted from nodes that their preemptors then did not use."),
+			"Evicted pods by cause: for a gang, for a pod without a gang (pod), together with their own gang (whole), "+
+				"or because their quota borrowed for too long (quota).", "cause"),
+		unusedEvictions: counter("muster_evictions_unused_total", "Pods evicted from nodes that the preemptor then did not use."),
 		reservations: histogram("muster_reservation_duration_seconds",
-			"How long places were reserved until victims had left, by how that ended (taken, given_up).",
+			"Seconds for which nodes were reserved while victims terminated, by result: taken (the gang used the nodes) or given_up.",
 			prometheus.ExponentialBuckets(0.25, 2, 14), "end"),
 		wakes: counters("muster_wakeups_total",
-			"Gangs that were refused and tried again, by what came of it: places or an eviction (helped), or another refusal (vain).", "result"),
+			"Retries of unschedulable gangs by result: a plan or an eviction (helped), or unschedulable again (vain).", "result"),
 		refusals: counters("muster_refusals_total",
-			"Refusals of gangs, by the plugins that refused members on some nodes; none if no plugin did.", "plugin"),
+			"Attempts that ended unschedulable, by the plugins that rejected members on nodes; none if no plugin did.", "plugin"),
 	}
 	m.filterRuns = prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "muster_filter_runs_total", Help: alpha + "How often the profiles' Filters were run for a node to count the slots of a gang.",
+		Name: "muster_filter_runs_total", Help: alpha + "Runs of all Filters of a profile on one node to count the capacity for a gang.",
 	}, func() float64 { return float64(m.filters()) })
 	for _, result := range []string{"planned", "refused"} {
 		m.plans.WithLabelValues(result)
@@ -207,18 +208,18 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 
 // The present values.
 var (
-	leadingDesc  = gauge("muster_leading", "1 if this process schedules, 0 if it stands by.")
+	leadingDesc  = gauge("muster_leading", "1 if this process schedules pods (leader), 0 if it stands by.")
 	topologyDesc = gauge("muster_topology_valid",
-		"1 if the ClusterNetworkTopology that is used can be, or there is none; 0 if an older one is used instead, or none.")
+		"1 if the ClusterNetworkTopology is valid or does not exist; 0 if it is invalid. Then the last valid one is used, if any.")
 	waitingDesc = gauge("muster_gangs_waiting",
-		"Gangs with pending members that they need, by reason of the PodGroup's condition. "+
-			"Gangs that their group can do without are not counted.", "reason")
+		"Gangs that wait for needed members to be bound, by reason of the PodGroup's condition. "+
+			"Optional gangs of a gang group are not counted.", "reason")
 	longestDesc = gauge("muster_gang_longest_wait_seconds",
-		"How long that gang waits which waits longest, by reason; 0 if none does.", "reason")
+		"Seconds that the longest-waiting gang has waited, by reason; 0 if no gang waits.", "reason")
 	reservationsDesc = gauge("muster_reservations", "Gang groups with nodes that are reserved until victims have terminated.")
-	oldestDesc       = gauge("muster_reservation_oldest_seconds", "How long the oldest of them is held; 0 if there is none.")
+	oldestDesc       = gauge("muster_reservation_oldest_seconds", "Age of the oldest reservation in seconds; 0 if there is none.")
 	largestDesc      = gauge("muster_largest_gang",
-		"Members of the gang that was counted last that fit into one domain, by layer, at the last attempt to place a gang.", "layer")
+		"Members that fit into one domain, by layer. It is the gang for which capacity was counted last.", "layer")
 )
 
 var registerOnce sync.Once

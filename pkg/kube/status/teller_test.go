@@ -56,7 +56,7 @@ func TestAGangIsToldOnce(t *testing.T) {
 		require.Equal(t, "Ready: all members exist", w.condition("g"))
 		require.Empty(t, w.said(), "the condition says it")
 		w.pass(10 * settle)
-		require.Equal(t, "WaitingForGang: waits for ns/g-0, which is tried first for the whole gang", w.scheduled("g-1"))
+		require.Equal(t, "WaitingForGang: waits for ns/g-0, with which Muster tries the whole gang", w.scheduled("g-1"))
 	})
 }
 

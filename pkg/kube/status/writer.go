@@ -94,7 +94,7 @@ func (w *Writer) runNext(ctx context.Context) bool {
 	}
 	err := j.do(ctx)
 	if err != nil && !Permanent(err) && ctx.Err() == nil {
-		klog.FromContext(ctx).V(2).Info("Writing again", "key", key, "err", err)
+		klog.FromContext(ctx).V(2).Info("Retrying a write", "key", key, "err", err)
 		w.queue.AddRateLimited(key)
 		return true
 	}

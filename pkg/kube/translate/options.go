@@ -110,7 +110,8 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.IntVar(&o.webhookPort, "webhook-port", 0, "serves the admission webhooks; 0 is none")
 	f.StringVar(&o.webhookSecret, "webhook-secret", "muster-controller-webhook",
 		"where their certificate is kept, which is made and renewed here")
-	f.StringVar(&o.webhookConfig, "webhook-configuration", "muster-controller", "the webhook configurations that are told of the certificate")
+	f.StringVar(&o.webhookConfig, "webhook-configuration", "muster-controller",
+		"the webhook configurations in which muster-controller writes the certificate")
 	f.StringSliceVar(&o.webhookNames, "webhook-names", nil,
 		"names and addresses by which the API server calls; the names of the Service muster-controller if none is given")
 

@@ -65,43 +65,43 @@ func checkLayers(layers []NetworkTopologyLayer) error {
 	for i, l := range layers {
 		switch l.TopologyLayer {
 		case "":
-			bad("topologyLayer of entry %d is empty; supported values: a name", i)
+			bad("topologyLayer of entry %d is empty; write the name of a layer", i)
 		case scheduling.ClusterTopologyLayer:
-			bad("topologyLayer %q is the root of every tree; supported values: any other name", l.TopologyLayer)
+			bad("topologyLayer %q is the built-in root of the tree; use another name, or delete this entry", l.TopologyLayer)
 		}
 		if parent(l) == scheduling.NodeTopologyLayer {
-			bad("layer %q: parentTopologyLayer %q is the last layer; supported values: a layer above the nodes", l.TopologyLayer, parent(l))
+			bad("layer %q: parentTopologyLayer %q is the lowest layer; write the name of a layer above the nodes", l.TopologyLayer, parent(l))
 		}
 		if l.TopologyLayer != scheduling.NodeTopologyLayer && len(l.LabelKey) == 0 {
-			bad("layer %q: labelKey is empty; supported values: at least one key of a node label", l.TopologyLayer)
+			bad("layer %q: labelKey is empty; write at least one key of a node label", l.TopologyLayer)
 		}
 		if i := slices.Index(l.LabelKey, ""); i >= 0 {
-			bad("layer %q: labelKey[%d] is empty; supported values: a key of a node label", l.TopologyLayer, i)
+			bad("layer %q: labelKey[%d] is empty; write the key of a node label", l.TopologyLayer, i)
 		}
 	}
 
 	if times[scheduling.NodeTopologyLayer] == 0 {
-		bad("no layer is %q; supported values: a chain of layers that ends in it", scheduling.NodeTopologyLayer)
+		bad("layer %q is missing; add it as the lowest layer", scheduling.NodeTopologyLayer)
 	}
 	for _, l := range layers {
 		if times[l.TopologyLayer] > 1 {
-			bad("topologyLayer %q is listed more than once; supported values: each layer once", l.TopologyLayer)
+			bad("topologyLayer %q is listed more than once; list each layer once", l.TopologyLayer)
 			break
 		}
 	}
 	for _, l := range layers {
 		if p := parent(l); p != scheduling.ClusterTopologyLayer && times[p] == 0 {
-			bad("layer %q: parentTopologyLayer %q is not listed; supported values: the topologyLayer of another entry, or empty for the first layer",
+			bad("layer %q: parentTopologyLayer %q is not listed; write the topologyLayer of another entry, or leave it empty for the highest layer",
 				l.TopologyLayer, p)
 			break
 		}
 	}
 	if len(first) > 1 {
-		bad("layers %q and %q both have no parentTopologyLayer; supported values: one first layer", first[0], first[1])
+		bad("layers %q and %q both have no parentTopologyLayer; only the highest layer may have none", first[0], first[1])
 	}
 	for _, l := range layers {
 		if children[l.TopologyLayer] > 1 {
-			bad("parentTopologyLayer %q is named by more than one layer; supported values: one layer below each", l.TopologyLayer)
+			bad("parentTopologyLayer %q is the parent of more than one layer; each layer may have one layer below it", l.TopologyLayer)
 			break
 		}
 	}
@@ -111,7 +111,7 @@ func checkLayers(layers []NetworkTopologyLayer) error {
 			at = parents[at]
 		}
 		if _, listed := parents[at]; listed {
-			bad("layer %q: parentTopologyLayer leads in a circle; supported values: parents that lead up to the cluster", l.TopologyLayer)
+			bad("layer %q: the parents form a cycle; parents must lead up to the highest layer", l.TopologyLayer)
 			break
 		}
 	}
