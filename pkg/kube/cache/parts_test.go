@@ -37,7 +37,7 @@ func TestSubGroups(t *testing.T) {
 		"without minSubGroups no sub-group comes first":        {optional, 4, "- 0 0 1 1", "p 0:2/2? p 1:2/2? :0/0 0 of all, 4"},
 		"more in one than its size":                            {optional, 3, "0 0 0", "p 0:2/2? 0 of all, 3"},
 		"too few in whole ones": {
-			optional, 3, "0 0 1", "complete sub-groups and members outside of sub-groups are short of minMember by 1",
+			optional, 3, "0 0 1", "complete sub-groups and members outside of sub-groups are short of minMember by 1: create the missing members of a sub-group, or lower minMember",
 		},
 		"some run":                                       {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:1/2? 2 of all, 1"},
 		"was whole, and needs no member":                 {pairs, 3, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/1"},

@@ -503,7 +503,7 @@ func TestNotes(t *testing.T) {
 		`QuotaNotUsable: spec.max.cpu: many is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi`,
 		`QuotaNotUsable: its parent "nobody" does not exist; create that quota, or name a quota that is marked as a parent`,
 		`QuotaNotUsable: there is an older quota named "fine", which counts`,
-		`QuotaNotFound: there is no ElasticQuota named "typo", which the pod's label names: the pod counts in quota koordinator-default-quota; correct the label`,
+		`QuotaNotFound: there is no ElasticQuota named "typo" (label quota.scheduling.koordinator.sh/name of the pod): the pod counts in quota koordinator-default-quota; correct the label`,
 	}, w.notes)
 	w.notes = nil
 	w.declare("more max=8")

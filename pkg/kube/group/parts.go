@@ -31,7 +31,8 @@ func (g *Group) split(r *Record) gang.Obstacle {
 		}
 	}
 	if missing := need - p.placeable(); missing > 0 {
-		words := fmt.Sprintf("complete sub-groups and members outside of sub-groups are short of minMember by %d", missing)
+		words := fmt.Sprintf("complete sub-groups and members outside of sub-groups are short of minMember by %d: "+
+			"create the missing members of a sub-group, or lower minMember", missing)
 		return gang.Obstacle{By: gang.Missing, Words: words}
 	}
 	parts := g.choose(p, index, need, r.Declared.SubGroups)

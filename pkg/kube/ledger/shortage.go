@@ -86,7 +86,8 @@ func (p *claimPage) driverFilter(members []fit.Demand) func(driver string) bool 
 				for i := range s.Spec.Devices {
 					known = true
 					found = found || slices.ContainsFunc(classes, func(c *resourceapi.DeviceClass) bool {
-						return p.match(driver, &s.Spec.Devices[i], c.Spec.Selectors)
+						meets, _ := p.match(driver, &s.Spec.Devices[i], c.Spec.Selectors)
+						return meets
 					})
 				}
 			}
@@ -195,7 +196,8 @@ func addRequests(classes map[string]*classDemand, all []resourceapi.DeviceReques
 	return true
 }
 
-// freeOf counts the free devices of a class that meet some request.
+// freeOf counts the free devices of a class that meet some request. ok is false where a count proves nothing: for shared or partitioned
+// devices, or if a selector of the class fails on a device.
 func (p *claimPage) freeOf(class *resourceapi.DeviceClass, requests []*resourceapi.ExactDeviceRequest,
 	offered []*resourceapi.ResourceSlice,
 ) (free int64, ok bool) {
@@ -207,11 +209,16 @@ func (p *claimPage) freeOf(class *resourceapi.DeviceClass, requests []*resourcea
 				return 0, false
 			}
 			id := structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name)
-			if pool != nil && slices.Contains(pool.devices, id) || !p.match(s.Spec.Driver, d, class.Spec.Selectors) {
+			if pool != nil && slices.Contains(pool.devices, id) {
 				continue
 			}
-			if slices.ContainsFunc(requests, func(r *resourceapi.ExactDeviceRequest) bool {
-				return tolerates(r, d) && p.match(s.Spec.Driver, d, r.Selectors)
+			meets, failed := p.match(s.Spec.Driver, d, class.Spec.Selectors)
+			if failed {
+				return 0, false
+			}
+			if meets && slices.ContainsFunc(requests, func(r *resourceapi.ExactDeviceRequest) bool {
+				meets, _ := p.match(s.Spec.Driver, d, r.Selectors)
+				return meets && tolerates(r, d)
 			}) {
 				free++
 			}
@@ -229,19 +236,23 @@ func tolerates(r *resourceapi.ExactDeviceRequest, d *resourceapi.Device) bool {
 	})
 }
 
-// match says whether a device meets all selectors.
-func (p *claimPage) match(driver string, d *resourceapi.Device, selectors []resourceapi.DeviceSelector) bool {
-	return !slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
+// match returns whether a device meets all selectors. failed says that the device lacks what a selector reads, or that a selector is
+// no valid expression.
+func (p *claimPage) match(driver string, d *resourceapi.Device, selectors []resourceapi.DeviceSelector) (meets, failed bool) {
+	for _, s := range selectors {
 		if s.CEL == nil {
-			return true
+			return false, false
 		}
 		expression := p.cel.GetOrCompile(s.CEL.Expression)
 		if expression.Error != nil {
-			return true
+			return false, true
 		}
 		ok, _, err := expression.DeviceMatches(context.Background(), cel.Device{
 			Driver: driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
 		})
-		return err != nil || !ok
-	})
+		if err != nil || !ok {
+			return false, err != nil
+		}
+	}
+	return true, false
 }

@@ -212,7 +212,7 @@ var (
 	topologyDesc = gauge("muster_topology_valid",
 		"1 if the ClusterNetworkTopology is valid or does not exist; 0 if it is invalid. Then the last valid one is used, if any.")
 	waitingDesc = gauge("muster_gangs_waiting",
-		"Gangs that wait for needed members to be bound, by reason of the PodGroup's condition. "+
+		"Number of gangs that wait for needed members to be bound. The label reason is the reason of the PodGroup's condition. "+
 			"Optional gangs of a gang group are not counted.", "reason")
 	longestDesc = gauge("muster_gang_longest_wait_seconds",
 		"Seconds that the longest-waiting gang has waited, by reason; 0 if no gang waits.", "reason")
