@@ -73,7 +73,8 @@ func QuotaNotFound(missing, counts string, names []string) string {
 	if counts != "" {
 		effect = "the pod counts in quota " + counts
 	}
-	text := fmt.Sprintf("there is no ElasticQuota named %q (label quota.scheduling.koordinator.sh/name of the pod): %s; correct the label", missing, effect)
+	text := fmt.Sprintf("there is no ElasticQuota named %q (label %s of the pod): %s; correct the label", missing,
+		scheduling.LabelQuotaName, effect)
 	if near := scheduling.Near(missing, names); near != "" {
 		text += "; did you mean " + near + "?"
 	}
