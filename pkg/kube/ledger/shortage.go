@@ -86,8 +86,7 @@ func (p *claimPage) driverFilter(members []fit.Demand) func(driver string) bool 
 				for i := range s.Spec.Devices {
 					known = true
 					found = found || slices.ContainsFunc(classes, func(c *resourceapi.DeviceClass) bool {
-						meets, _ := p.match(driver, &s.Spec.Devices[i], c.Spec.Selectors)
-						return meets
+						return p.match(driver, &s.Spec.Devices[i], c.Spec.Selectors)
 					})
 				}
 			}
@@ -212,13 +211,12 @@ func (p *claimPage) freeOf(class *resourceapi.DeviceClass, requests []*resourcea
 			if pool != nil && slices.Contains(pool.devices, id) {
 				continue
 			}
-			meets, failed := p.match(s.Spec.Driver, d, class.Spec.Selectors)
+			meets, failed := p.evaluate(s.Spec.Driver, d, class.Spec.Selectors)
 			if failed {
 				return 0, false
 			}
 			if meets && slices.ContainsFunc(requests, func(r *resourceapi.ExactDeviceRequest) bool {
-				meets, _ := p.match(s.Spec.Driver, d, r.Selectors)
-				return meets && tolerates(r, d)
+				return tolerates(r, d) && p.match(s.Spec.Driver, d, r.Selectors)
 			}) {
 				free++
 			}
@@ -236,9 +234,15 @@ func tolerates(r *resourceapi.ExactDeviceRequest, d *resourceapi.Device) bool {
 	})
 }
 
-// match returns whether a device meets all selectors. failed says that the device lacks what a selector reads, or that a selector is
+// match returns whether a device meets all selectors. A selector that fails is not met.
+func (p *claimPage) match(driver string, d *resourceapi.Device, selectors []resourceapi.DeviceSelector) bool {
+	meets, _ := p.evaluate(driver, d, selectors)
+	return meets
+}
+
+// evaluate returns whether a device meets all selectors. failed says that the device lacks what a selector reads, or that a selector is
 // no valid expression.
-func (p *claimPage) match(driver string, d *resourceapi.Device, selectors []resourceapi.DeviceSelector) (meets, failed bool) {
+func (p *claimPage) evaluate(driver string, d *resourceapi.Device, selectors []resourceapi.DeviceSelector) (meets, failed bool) {
 	for _, s := range selectors {
 		if s.CEL == nil {
 			return false, false
