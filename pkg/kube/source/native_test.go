@@ -271,7 +271,7 @@ func TestNativeTrees(t *testing.T) {
 			d := nativeDeclared(t, tree(t, c.parent, c.children...)[0])
 			require.Equal(t, c.problem, d.Problem.Words+d.TreeObstacle.Words)
 			require.Equal(t, strings.Contains(c.problem, " has "), d.TreeObstacle.By == gang.Missing, "a started gang continues")
-			require.Equal(t, strings.Contains(c.problem, "not known"), d.Problem.By == gang.Missing, "what others make is waited for")
+			require.Equal(t, strings.Contains(c.problem, "was not found"), d.Problem.By == gang.Missing, "what others make is waited for")
 			var names []string
 			for _, ref := range d.Group {
 				names = append(names, ref.Name)
@@ -295,7 +295,7 @@ func TestNativeTrees(t *testing.T) {
 	require.Equal(t, gang.Obstacle{By: gang.Missing, Words: "CompositePodGroup ns/all, which the gang names, was not found"},
 		nativeDeclared(t, lost).Problem)
 	lost.Expected = false
-	require.Contains(t, nativeDeclared(t, lost).Problem.Words, "may Muster read it")
+	require.Contains(t, nativeDeclared(t, lost).Problem.Words, "Muster may read it")
 	bad := nativeGang(t, "a", atLeast("0")+", parentCompositePodGroupName: all")
 	require.Contains(t, nativeDeclared(t, bad).Problem.Words, "minCount: 0 is invalid", "what is wrong comes before what is missing")
 	require.True(t, source.IsFamily("CompositePodGroup"))

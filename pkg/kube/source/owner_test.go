@@ -246,7 +246,7 @@ func TestJobs(t *testing.T) {
 		Pods: map[string]*v1.Pod{"default/j-0": pod(scheduling.AnnotationMinAvailable, "3")},
 	}
 	d, _ = source.Declare(g, source.Defaults{})
-	require.Contains(t, d.Problem.Words, "is reading permitted (manifests/rbac/sources/job.yaml)?")
+	require.Contains(t, d.Problem.Words, "check that Muster may read it (manifests/rbac/sources/job.yaml)")
 }
 
 // TestSizeOfWhatIsLeft: a Job's gang has as many members as its controller still makes pods.
