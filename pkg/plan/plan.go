@@ -29,7 +29,7 @@ type World struct {
 	Penalty []int64
 }
 
-// Request is what a gang requests.
+// Request is the request of a gang.
 type Request struct {
 	// Want is the number of pending members. A plan places at least Min of them.
 	Want, Min offer.Slots
@@ -37,7 +37,7 @@ type Request struct {
 	Must int
 	// Prefer lists the preferences, in any order.
 	Prefer []Preference
-	// Multiple is podCountMultiple by layer. It applies to newly placed members only.
+	// Multiple is podCountMultiple by layer. Only newly placed members count.
 	Multiple offer.Multiples
 }
 
@@ -54,8 +54,7 @@ type Place struct {
 	Count offer.Slots
 }
 
-// Plan is the assignment of members to nodes. Members fill Places in rank order: neighbouring ranks share a node, else a block,
-// else a spine.
+// Plan is the assignment of members to nodes. Members fill Places in rank order: near ranks share a node, else a block, else a spine.
 type Plan struct {
 	Domain topology.ID // the deepest domain around all members
 	Places []Place
