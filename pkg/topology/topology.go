@@ -57,8 +57,8 @@ type Node struct {
 	Path []string
 }
 
-// Build returns the tree of nodes below the given layers, which are named from the top down without the root and node layers.
-// Node names must be unique.
+// Build returns the tree of nodes below the given layers. layers are named from the top down, without the root and node layers. Node names
+// must be unique.
 //
 // A node without a name at a layer is below an unnamed domain there, shared only with nodes of the same next lower name.
 func Build(layers []string, nodes []Node) *Tree {
@@ -66,13 +66,13 @@ func Build(layers []string, nodes []Node) *Tree {
 	return (&Tree{layers: all, domain: []domain{{parent: Root}}}).Change(nil, nodes)
 }
 
-// key identifies a domain among its siblings: by name or, without one, by the next lower name and its layer
-// (a block and a node may have the same name).
+// key identifies a domain among its siblings: by name, else by the next lower name and its layer (a block and a node may share a name).
 type key struct {
 	name, below string
 	layer       int
 }
 
+// pathKey returns the keys of a node's domains from the top down, the node itself last. depth is the index of the lowest key.
 func pathKey(n Node, depth int) []key {
 	k := make([]key, depth+1)
 	below := key{below: n.Name, layer: depth}
@@ -90,7 +90,7 @@ func pathKey(n Node, depth int) []key {
 	return k
 }
 
-// compareKeys orders paths by natural names, unnamed domains last.
+// compareKeys compares two paths by natural names; an unnamed domain follows named ones.
 func compareKeys(a, b []key) int {
 	for l := range a {
 		if a[l] == b[l] {
@@ -122,7 +122,7 @@ func (t *Tree) Depth() int { return len(t.layers) - 1 }
 // LayerNames returns the layers from the root to the nodes. The caller must not change it.
 func (t *Tree) LayerNames() []string { return t.layers }
 
-// LayerIndex returns the index of a layer by name.
+// LayerIndex returns the index of the layer with that name; false if there is none.
 func (t *Tree) LayerIndex(name string) (int, bool) {
 	i := slices.Index(t.layers, name)
 	return i, i >= 0
@@ -166,7 +166,7 @@ func (t *Tree) Children(d ID) func(yield func(ID) bool) {
 	}
 }
 
-// Ancestor returns the domain at the given layer that holds d, or d itself if d is at or above that layer.
+// Ancestor returns the domain at the given layer that contains d, or d itself if d is at or above that layer.
 func (t *Tree) Ancestor(d ID, layer int) ID {
 	for t.Layer(d) > layer {
 		d = t.Parent(d)
@@ -174,7 +174,7 @@ func (t *Tree) Ancestor(d ID, layer int) ID {
 	return d
 }
 
-// Common returns the deepest domain that holds both.
+// Common returns the deepest domain that contains both a and b.
 func (t *Tree) Common(a, b ID) ID {
 	for a != b {
 		if a < b {
@@ -185,8 +185,7 @@ func (t *Tree) Common(a, b ID) ID {
 	return a
 }
 
-// Enclosing returns the deepest domain that holds all nodes, which are indexes; ok is false without nodes. The first and last node
-// suffice,
+// Enclosing returns the deepest domain that contains all nodes, given by index; ok is false without nodes. The first and last node suffice,
 // because a domain is a range. The result has a name: an unnamed domain has one child only.
 func (t *Tree) Enclosing(nodes iter.Seq[int]) (d ID, ok bool) {
 	first, last := len(t.nodes), -1
