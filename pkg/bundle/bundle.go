@@ -1,8 +1,7 @@
 // Package bundle is the definition of a victim bundle: pods that are evicted together or not at all.
 //
-// A gang that loses more members than it can spare is evicted whole. With it go the gangs of its group
-// that cannot run without it. A pod without a gang is a bundle of its own, and so is each member that a
-// gang can spare:
+// A gang that loses more members than it can spare is evicted whole. With it go the gangs of its group that cannot run without it. A pod
+// without a gang is a bundle of its own, and so is each member that a gang can spare:
 //
 //	gang a: 4 members, minMember 3    evict a0       a1, a2 and a3 run on
 //	                                  evict a0, a1   a2 and a3 are evicted, too

@@ -13,9 +13,8 @@
 //	bundles.go    which victims are evicted together, and their cost; gangs.go, budget.go, cost.go
 //	consider.go   why a domain was chosen
 //
-// Sets are compared by cost (cost.go). Ties are decided by the rules of package plan for the resulting plan, then by age, then by name.
-// The package knows slots, costs and domains, but no pods, clocks or locks.
-// Invariant: equal input gives equal output.
+// Sets are compared by cost (cost.go). Ties are decided by the rules of package plan for the resulting plan, then by age, then by name. The
+// package knows slots, costs and domains, but no pods, clocks or locks. Invariant: equal input gives equal output.
 package evict
 
 import (
@@ -98,10 +97,9 @@ type search struct {
 
 // Cheapest returns the cheapest victim set that frees enough capacity, or a Found without victims if none is found.
 //
-// It searches the domains in the order of a lower bound of their cost, until the next bound exceeds the best set.
-// In a domain it starts from a few sets, which are exact for pods without gangs, shared budgets and quotas.
-// It closes them over bundles and puts back what need not be evicted. It tries all sets of a domain with few bundles.
-// Each set passes the placement check and the quota check.
+// It searches the domains in the order of a lower bound of their cost, until the next bound exceeds the best set. In a domain it starts
+// from a few sets, which are exact for pods without gangs, shared budgets and quotas. It closes them over bundles and puts back what need
+// not be evicted. It tries all sets of a domain with few bundles. Each set passes the placement check and the quota check.
 func Cheapest(p Problem) Found {
 	s := newSearch(p)
 	if !s.possible() {

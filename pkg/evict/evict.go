@@ -49,9 +49,8 @@ type Pick struct {
 	Victim int // index into that node's victims
 }
 
-// Choose returns the first eviction by the order of the package comment, or nil if none makes a plan possible.
-// It frees capacity for the request's Min members, and places as many of Want as fit at no more cost.
-// nodes is by node index; w.Free is not read.
+// Choose returns the first eviction by the order of the package comment, or nil if none makes a plan possible. It frees capacity for the
+// request's Min members, and places as many of Want as fit at no more cost. nodes is by node index; w.Free is not read.
 func Choose(w plan.World, r plan.Request, nodes []Node) *Eviction {
 	w.Capacity = make([]offer.Slots, len(nodes))
 	for i, n := range nodes {

@@ -115,8 +115,7 @@ func (b *Book) HadPlace(pod, node string) bool {
 	return m != nil && (m.lastNode == node || slices.Contains(m.olderNodes, node))
 }
 
-// PlacesOn returns the pods that are assigned a node and not assumed there, by name. The slice is valid until the
-// next event.
+// PlacesOn returns the pods that are assigned a node and not assumed there, by name. The slice is valid until the next event.
 func (b *Book) PlacesOn(node string) []string { return b.unassumed[node] }
 
 // ReservedPlaces yields the pod and node of each reservation that the scheduler does not count yet, by group and

@@ -105,8 +105,7 @@ func (b *Book) unplan(key Ref, pod string) (out []Effect, had bool) {
 	return append([]Effect{{Verb: Freed}}, b.releaseOrphanedFuture(key)...), true
 }
 
-// mayViolate says whether a plan that just lost a member may violate a topology constraint. Members past the
-// barrier cannot be called back.
+// mayViolate says whether a plan that just lost a member may violate a topology constraint. Members past the barrier cannot be called back.
 func (b *Book) mayViolate(key Ref) bool {
 	g := b.groups[key]
 	return len(g.plan) > 0 && !g.unconfirmed && !g.barrierOpen && b.hasMultiples(key)
@@ -128,9 +127,8 @@ func (b *Book) satisfiesPolicy(ref Ref) bool {
 	}
 }
 
-// release handles a member that lost its node. In a strict gang, all members at the barrier are requeued too. A
-// plan with a reservation is kept and confirmed again. After the barrier only a request can fail, so the member
-// keeps its assignment.
+// release handles a member that lost its node. In a strict gang, all members at the barrier are requeued too. A plan with a reservation is
+// kept and confirmed again. After the barrier only a request can fail, so the member keeps its assignment.
 func (b *Book) release(ev Released, now time.Time) (out []Effect) {
 	m := b.memberWithUID(ev.Pod, ev.UID)
 	if m == nil || !m.assumed && !m.held {

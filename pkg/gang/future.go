@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Some controllers create the members of a gang only when its leader has a node or is ready. So the leader's plan
-// covers all members, and nodes are reserved for the future ones (Planned.Future). Members of the group and
-// preemptors of higher priority may use these nodes. The reservation ends when the group is planned again, when no
-// member is left, or when its time is over.
+// Some controllers create the members of a gang only when its leader has a node or is ready. So the leader's plan covers all members, and
+// nodes are reserved for the future ones (Planned.Future). Members of the group and preemptors of higher priority may use these nodes. The
+// reservation ends when the group is planned again, when no member is left, or when its time is over.
 
 // futureReservation is the nodes that are reserved for members that do not exist yet.
 type futureReservation struct {

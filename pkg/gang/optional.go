@@ -36,8 +36,7 @@ func (g *gang) tooFewWaiting() bool {
 	return 0 < waiting && waiting < g.spec.Min
 }
 
-// excluded says whether the gang takes no part in its group's next plan: it is incomplete, or a level above it has
-// too few complete gangs.
+// excluded says whether the gang takes no part in its group's next plan: it is incomplete, or a level above it has too few complete gangs.
 func (b *Book) excluded(g *gang) bool {
 	return g.optional() &&
 		(!g.complete() || g.tooFewWaiting() || !g.remainsSatisfied() && (g.spec.TreeObstacle.Exists() || b.incompleteLevel(g) != ""))

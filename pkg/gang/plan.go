@@ -230,8 +230,7 @@ func (b *Book) replan(key Ref, why string) []Effect {
 	return append(out, b.report(key)...)
 }
 
-// abandonReservation drops a reservation whose victim stays, and wakes the representative for a plan that avoids
-// the node, if given.
+// abandonReservation drops a reservation whose victim stays, and wakes the representative for a plan that avoids the node, if given.
 func (b *Book) abandonReservation(ev VictimStays, now time.Time) []Effect {
 	g := b.groups[ev.Group]
 	if g == nil || !g.unconfirmed {

@@ -1,8 +1,7 @@
 package gang
 
-// A new process derives from the pods what a gang has reached: members run or have finished on a node. So a
-// replacement need not wait for finished members. Only one fact is remembered: the gang was complete, and some of
-// its members are gone.
+// A new process derives from the pods what a gang has reached: members run or have finished on a node. So a replacement need not wait for
+// finished members. Only one fact is remembered: the gang was complete, and some of its members are gone.
 //
 // A finished member counts unless it was recreated. Members that are created after all others finished form a new
 // run. Which finished members count then:
@@ -73,8 +72,7 @@ func (g *gang) absentFinished() int {
 // started counts the members that count as started for minMember.
 func (g *gang) started() int { return g.counts.bound + g.absentFinished() }
 
-// allStarted says whether minMember is reached and no member waits. Then other gangs need not wait for this one,
-// whatever its match policy.
+// allStarted says whether minMember is reached and no member waits. Then other gangs need not wait for this one, whatever its match policy.
 func (g *gang) allStarted() bool {
 	return g.counts.exist == g.counts.bound && g.started() >= g.spec.Min
 }

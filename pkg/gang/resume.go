@@ -2,10 +2,9 @@ package gang
 
 import "time"
 
-// A process that starts may find partially bound groups: an earlier process did not finish them. Their running
-// members wait for the rest, so these groups come before all others until each was tried. A group that gets a plan
-// comes first until the scheduler counts all its members. Otherwise a pod of higher priority could take a node of
-// the plan. Other groups wait at most longestResume.
+// A process that starts may find partially bound groups: an earlier process did not finish them. Their running members wait for the rest,
+// so these groups come before all others until each was tried. A group that gets a plan comes first until the scheduler counts all its
+// members. Otherwise a pod of higher priority could take a node of the plan. Other groups wait at most longestResume.
 
 const longestResume = 10 * time.Second
 

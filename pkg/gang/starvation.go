@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// A large group must not be overtaken for ever. A group that was unschedulable for Book.Starve is starving: free
-// capacity is held for it until it is enough. Each namespace holds capacity for one group at a time, first by
-// priority, then by creation. So a tenant holds at most the capacity of one group. A hold that does not grow for
-// Starve ends, and the group waits twice as long for its next turn.
+// A large group must not be overtaken for ever. A group that was unschedulable for Book.Starve is starving: free capacity is held for it
+// until it is enough. Each namespace holds capacity for one group at a time, first by priority, then by creation. So a tenant holds at most
+// the capacity of one group. A hold that does not grow for Starve ends, and the group waits twice as long for its next turn.
 //
 // A short hold, out of turn, exists for a group that waits for a moment with its eviction (Saved.For).
 

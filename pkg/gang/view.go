@@ -186,8 +186,7 @@ func missing(format string, args ...any) Obstacle {
 	return Obstacle{By: Missing, Words: fmt.Sprintf(format, args...)}
 }
 
-// tooFewWait says why members of a group without a plan need not be tried: the match policy does not count running
-// members.
+// tooFewWait says why members of a group without a plan need not be tried: the match policy does not count running members.
 func (b *Book) tooFewWait(key Ref) Obstacle {
 	for _, ref := range b.groupOf(key) {
 		g := b.gangs[ref]
@@ -224,8 +223,7 @@ type Group struct {
 	// Starving says that capacity is held for the group although it is not enough. Saved is what is held.
 	Starving  bool
 	HeldNodes map[string]string // pod -> node
-	// Choice says which gangs a plan may leave out, in the order of Gangs; nil if none. Need is what each gang in
-	// the plan needs.
+	// Choice says which gangs a plan may leave out, in the order of Gangs; nil if none. Need is what each gang in the plan needs.
 	Choice *choice.Choice
 }
 
@@ -233,8 +231,7 @@ type Group struct {
 type Gang struct {
 	Spec
 	Need int // pending members that must be placed to complete the gang
-	// Started counts the members that have a node or finished on one. Finished of them count for members that do
-	// not exist.
+	// Started counts the members that have a node or finished on one. Finished of them count for members that do not exist.
 	Started, Finished int
 }
 
@@ -341,8 +338,7 @@ func (b *Book) GroupKey(pod string) (key Ref, ok bool) {
 	return b.groupKey(m.Gang), true
 }
 
-// GroupOfGang returns the gangs that start, and are evicted, together with ref, which is included. The slice is
-// shared.
+// GroupOfGang returns the gangs that start, and are evicted, together with ref, which is included. The slice is shared.
 func (b *Book) GroupOfGang(ref Ref) []Ref { return b.groupOf(ref) }
 
 // Representative returns the representative of a gang's group; "" if there is none or a confirmed plan exists.

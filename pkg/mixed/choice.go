@@ -12,9 +12,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// If a job can omit some gangs (Job.Choice), each set of gangs that may run alone is a job.
-// Sets are tried from the most members down. The first plan wins that no other set can beat; ties go to the first gangs.
-// These constants limit the number of sets examined and searched.
+// If a job can omit some gangs (Job.Choice), each set of gangs that may run alone is a job. Sets are tried from the most members down. The
+// first plan wins that no other set can beat; ties go to the first gangs. These constants limit the number of sets examined and searched.
 const (
 	setsLookedAt = 1 << 14          // sets examined, valid or not
 	setsSearched = 64               // sets for which a plan is searched

@@ -9,8 +9,7 @@
 //	       ──► tables (search.go, table.go), else trials (trial.go, targets.go)
 //	       ──► a refusal (shortage.go)
 //
-// It knows slots, layers, classes and gangs, but no pods, clocks or locks.
-// Invariant: equal input gives equal output.
+// It knows slots, layers, classes and gangs, but no pods, clocks or locks. Invariant: equal input gives equal output.
 package mixed
 
 import (

@@ -1,7 +1,6 @@
-// Package offer counts how many more members of a gang each domain takes.
-// The caller counts nodes; the package sums them up the tree.
-// The package knows the tree, slots and prices, but no pods and no callers.
-// Invariant: an offer never exceeds the sum of the offers of the child domains.
+// Package offer counts how many more members of a gang each domain takes. The caller counts nodes; the package sums them up the tree. The
+// package knows the tree, slots and prices, but no pods and no callers. Invariant: an offer never exceeds the sum of the offers of the
+// child domains.
 package offer
 
 import (

@@ -57,8 +57,7 @@ const (
 
 var defaultLayers = []string{"SpineLayer", "BlockLayer", topology.NodeLayer}
 
-// Draw draws a tree with the marks of each node, by node index. No line is longer than 100 columns, unless a
-// single node needs more.
+// Draw draws a tree with the marks of each node, by node index. No line is longer than 100 columns, unless a single node needs more.
 func Draw(t *topology.Tree, nodes []Marks) string {
 	var out strings.Builder
 	if layers := t.LayerNames()[1:]; !slices.Equal(layers, defaultLayers) {

@@ -1,7 +1,6 @@
 // Package plan chooses nodes for the members of a gang: the domain, and the number of members on each node.
 //
-// It computes on a tree of slots, layers and members, and knows no pods, clocks or locks.
-// Invariant: equal input gives equal output.
+// It computes on a tree of slots, layers and members, and knows no pods, clocks or locks. Invariant: equal input gives equal output.
 //
 // A plan is valid if every MustGather constraint holds, bound members included (rule 1), and every count satisfies its layer's
 // podCountMultiple (rule 2). The first valid plan by the list in rules.go wins: most members (3), deepest domain (4), preferences (5),

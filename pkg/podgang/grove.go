@@ -75,8 +75,7 @@ func groveSelector(gang, group string) map[string]string {
 // name "" is for PodCliqueSets that name no binding.
 type Domains map[string]map[string]string
 
-// DomainsFrom reads ClusterTopologyBindings, or ClusterTopologies as they were called before. A single one also has the name
-// "".
+// DomainsFrom reads ClusterTopologyBindings, or ClusterTopologies as they were called before. A single one also has the name "".
 func DomainsFrom(bindings []*unstructured.Unstructured) (Domains, error) {
 	out := Domains{}
 	for _, u := range bindings {

@@ -9,9 +9,8 @@ import (
 // MaxName is the maximal length of an object's name that pods refer to in a label.
 const MaxName = 63
 
-// GroupName returns the name of the object of a gang's group, and the label value by which pods refer to it. A group's name
-// that begins with the gang's stays; any other gets the gang's as a prefix. A name longer than 63 characters is cut, and ends
-// in a hash of the whole.
+// GroupName returns the name of the object of a gang's group, and the label value by which pods refer to it. A group's name that begins
+// with the gang's stays; any other gets the gang's as a prefix. A name longer than 63 characters is cut, and ends in a hash of the whole.
 //
 //	demo-0    pleader            demo-0-pleader
 //	demo-0    demo-0-pleader     demo-0-pleader

@@ -84,8 +84,7 @@ type Owner struct {
 type PodGroupInfo struct {
 	// Name is the group's name in its API: in a PodGang, the full name of the PodClique.
 	Name string
-	// MinReplicas is how many of its pods start together with the rest of the gang. Grove writes 0 for a placed group: see
-	// KeepMinima.
+	// MinReplicas is how many of its pods start together with the rest of the gang. Grove writes 0 for a placed group: see KeepMinima.
 	MinReplicas int32
 	// Total is the future number of pods, 0 if unknown. Invariant: MinReplicas <= Total, unless Total is 0.
 	Total int32

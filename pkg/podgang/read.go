@@ -24,8 +24,7 @@ func invalidField(u *unstructured.Unstructured, format string, args ...any) erro
 	return &Error{reasons.InvalidGang, fmt.Sprintf("%s %s/%s: ", u.GetKind(), u.GetNamespace(), u.GetName()) + fmt.Sprintf(format, args...)}
 }
 
-// MaxGangs limits the gangs, or groups of them, of one object: the user may write any number, and all of them are in memory at
-// once.
+// MaxGangs limits the gangs, or groups of them, of one object: the user may write any number, and all of them are in memory at once.
 const MaxGangs = 10_000
 
 // checkGangLimit returns an error if an object would have more than MaxGangs.

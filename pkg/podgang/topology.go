@@ -43,8 +43,7 @@ type Topology struct {
 	Layers []Layer
 	// NodeTier is the tier of a single node: 0, or 1 if the first tier is the host.
 	NodeTier int32
-	// NotLegal is why the layers of the topology cannot be read; nil if they can, or there is none. Only constraints that need
-	// layers fail.
+	// NotLegal is why the layers of the topology cannot be read; nil if they can, or there is none. Only constraints that need layers fail.
 	NotLegal error
 	// TierNames are further names of tiers, such as tierName of HyperNodes.
 	TierNames map[string]int32

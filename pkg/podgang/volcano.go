@@ -41,8 +41,7 @@ func annotationConstraints(prefix string, annotations map[string]string) (out []
 	return out
 }
 
-// FromVolcanoPodGroup returns the gang of Volcano's PodGroup: one group, with its sub-group policies. pods are the pods that
-// name it.
+// FromVolcanoPodGroup returns the gang of Volcano's PodGroup: one group, with its sub-group policies. pods are the pods that name it.
 func FromVolcanoPodGroup(pg *unstructured.Unstructured, pods []metav1.Object) (*PodGangInfo, error) {
 	var spec workloads.VolcanoSpec
 	if err := read(pg, &spec); err != nil {

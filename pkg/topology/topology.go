@@ -8,10 +8,9 @@
 //	└── 5 spine-1
 //	    └── 6 block-1 ── 7 node-2
 //
-// Invariants: a Tree never changes; Change makes another one. A domain is a contiguous range of IDs and of nodes.
-// A parent's ID is smaller than its children's, and comparing IDs compares path names.
-// State such as free slots, plans and victims lives outside, in slices by ID or node, so readers share a Tree without locks.
-// The package knows names and layers, but no slots, gangs or pods.
+// Invariants: a Tree never changes; Change makes another one. A domain is a contiguous range of IDs and of nodes. A parent's ID is smaller
+// than its children's, and comparing IDs compares path names. State such as free slots, plans and victims lives outside, in slices by ID or
+// node, so readers share a Tree without locks. The package knows names and layers, but no slots, gangs or pods.
 package topology
 
 import (
