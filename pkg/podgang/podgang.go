@@ -59,7 +59,7 @@ const (
 	JobSet          Kind = "JobSet"
 )
 
-// SchedulerField returns the field with the scheduler name of an object's pods.
+// SchedulerField returns, for messages, the field of the object that sets the scheduler name of its pods.
 func (k Kind) SchedulerField() string {
 	switch k {
 	case PodCliqueSet:
@@ -122,7 +122,7 @@ type TopologyConstraintGroupConfig struct {
 	TopologyConstraint *TopologyConstraint
 }
 
-// Note is information for the user: an event on the object that declares the gang.
+// Note is information for the user. It becomes an event on the object that declares the gang.
 type Note struct {
 	Reason, Message string
 	Info            bool // nothing need be changed
