@@ -73,8 +73,8 @@ func interchangeable(subGroups []SubGroup) bool {
 	})
 }
 
-// share returns how many complete sub-groups of a policy must run on, how many sub-groups may be evicted, and their most members,
-// at most spare. Incomplete sub-groups may be evicted in any case.
+// share returns how many complete sub-groups of one policy must run on, and how many of its sub-groups may be evicted. members is the most
+// members that these have, at most spare. Incomplete sub-groups may be evicted in any case.
 func share(subGroups []SubGroup, spare int) (kept, evictable, members int) {
 	var complete []int
 	for _, s := range subGroups {
