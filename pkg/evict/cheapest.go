@@ -268,7 +268,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// bound0 returns the number of bound members by node index.
+// boundCounts returns the number of bound members by node index.
 func (s *search) boundCounts() []offer.Slots {
 	if s.World.Bound != nil {
 		return s.World.Bound

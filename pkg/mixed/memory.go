@@ -14,7 +14,7 @@ type placement struct{ kind, node int }
 
 // fitsCall is the key of a cached answer of Fits.
 type fitsCall struct {
-	puts placementHash // members placed before the fitsCall
+	puts placementHash // members placed before the call
 	placement
 }
 

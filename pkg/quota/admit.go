@@ -165,7 +165,7 @@ func (b *Book) Admit(a Request) (more []int, refusal *Refusal) { return b.View()
 
 // Admit is Book.Admit without the use of the pods that have terminated in the view.
 func (v *View) Admit(a Request) (more []int, refusal *Refusal) {
-	l := &load{view: v, ask: &a}
+	l := &load{view: v, gangRequest: &a}
 	for _, w := range a.Need {
 		l.add(w, w.Count)
 	}
@@ -193,7 +193,7 @@ func (l *load) addable(w Want, count int, fits func(*load) bool) int {
 // HardLimit returns a refusal if an admitted gang exceeds a max, or with pods that are never evicted a min; else nil. A quota that cannot
 // be used refuses too. Holds and fair shares were checked at admission.
 func (v *View) HardLimit(a Request) *Refusal {
-	l := &load{view: v, ask: &a}
+	l := &load{view: v, gangRequest: &a}
 	for _, w := range a.Need {
 		l.add(w, w.Count)
 	}
@@ -206,7 +206,7 @@ func (v *View) HardLimit(a Request) *Refusal {
 // ExceededByAlone returns the first hard limit that a gang would exceed if no other gang used its quotas; nil if none. Such a gang starts
 // only after the limit is raised. The limit may be further up the path than the one that is short now.
 func (b *Book) ExceededByAlone(a Request) *Refusal {
-	l := &load{view: b.View(), ask: &a}
+	l := &load{view: b.View(), gangRequest: &a}
 	for _, w := range a.Need {
 		l.add(w, w.Count)
 	}
@@ -254,10 +254,10 @@ func (b *Book) onlyGang(name string, requests []*request) *View {
 
 // load is the request of a gang to each quota on its paths.
 type load struct {
-	view     *View
-	ask      *Request
-	requests []*request // from the quotas of the members upwards, path by path
-	broken   *Refusal
+	view        *View
+	gangRequest *Request
+	requests    []*request // from the quotas of the members upwards, path by path
+	broken      *Refusal
 }
 
 // request is the request of a load to the quota node. leaf is the members' quota at or below it.
@@ -419,7 +419,7 @@ func (l *load) exceeds(r *request, cause Cause) *Refusal {
 		if wants > 0 && free != math.MaxInt64 {
 			free -= used(r.node, d)
 			if cause == Held {
-				held, holder := v.book.heldFor(l.ask, r.node, d)
+				held, holder := v.book.heldFor(l.gangRequest, r.node, d)
 				if firstHolder == "" {
 					firstHolder = holder
 				}
@@ -445,7 +445,7 @@ func (l *load) overHeldTree(top *request) *Refusal {
 	b := l.view.book
 	sum, first := make(vector, len(b.tree.resources)), ""
 	for _, name := range slices.Sorted(maps.Keys(b.holds)) {
-		if c := b.holds[name]; c.free && b.mustRespect(l.ask, c) && !l.exempt(c) {
+		if c := b.holds[name]; c.free && b.mustRespect(l.gangRequest, c) && !l.exempt(c) {
 			sum.add(c.load.requestOf(top.node).all)
 			first = cmp.Or(first, name)
 		}
@@ -510,7 +510,7 @@ func (b *Book) exceedsFairShare(r *request) bool {
 // mustRespect returns whether hold c of another gang, of at least a's priority, precedes any hold of a's gang: a may not use c's capacity.
 func (b *Book) mustRespect(a *Request, c *hold) bool {
 	own := b.holds[a.Gang]
-	return c.ask.Gang != a.Gang && c.ask.Priority >= a.Priority && (own == nil || own.turn > c.turn)
+	return c.gangRequest.Gang != a.Gang && c.gangRequest.Priority >= a.Priority && (own == nil || own.turn > c.turn)
 }
 
 // refuse returns the Refusal of request r, with the limit and the use of the requested resources.
@@ -648,7 +648,7 @@ func (l *load) anyPreceding(i int) bool {
 	}
 	if b.accounts[i].starters > 0 {
 		for _, p := range b.accounts[i].parts {
-			if p.pods[Waiting] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.ask.Gang), p.gang.name) {
+			if p.pods[Waiting] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.gangRequest.Gang), p.gang.name) {
 				continue
 			}
 			if waiting := v.waitingLoad(p.gang.name); waiting.starts() && waiting.precedes(l) {
@@ -662,7 +662,7 @@ func (l *load) anyPreceding(i int) bool {
 // waitingLoad returns the request of all waiting members of a gang and of the gangs that start together with it.
 func (v *View) waitingLoad(gang string) *load {
 	b := v.book
-	l := &load{view: v, ask: &Request{Gang: gang}}
+	l := &load{view: v, gangRequest: &Request{Gang: gang}}
 	for _, name := range b.together(gang) {
 		if b.gangs[name] == nil {
 			continue
@@ -723,10 +723,10 @@ func (l *load) lastBorrowing() (leaf int, borrows bool) {
 
 // hold is capacity held for a starving gang.
 type hold struct {
-	ask  Request
-	load *load
-	free bool // also holds what is free in the tree
-	turn int  // the earlier hold is served first
+	gangRequest Request
+	load        *load
+	free        bool // also holds what is free in the tree
+	turn        int  // the earlier hold is served first
 }
 
 // Hold holds a gang's request below the max of each quota on its paths. Gangs of its priority and below get only the rest, except gangs
@@ -737,16 +737,16 @@ func (b *Book) Hold(a Request, free bool) {
 	if previous := b.holds[a.Gang]; previous != nil {
 		turn = previous.turn
 	}
-	b.setHold(&hold{ask: a, free: free, turn: turn})
+	b.setHold(&hold{gangRequest: a, free: free, turn: turn})
 }
 
 // setHold computes the load of a hold, and records the hold by its gang.
 func (b *Book) setHold(c *hold) {
-	c.load = &load{view: b.View(), ask: &c.ask}
-	for _, w := range c.ask.Need {
+	c.load = &load{view: b.View(), gangRequest: &c.gangRequest}
+	for _, w := range c.gangRequest.Need {
 		c.load.add(w, w.Count)
 	}
-	b.holds[c.ask.Gang] = c
+	b.holds[c.gangRequest.Gang] = c
 	b.changes++
 }
 

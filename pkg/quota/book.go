@@ -182,7 +182,7 @@ func (b *Book) Set(p Pod) {
 			return
 		}
 		defer b.markChanged(previous, &p)
-		defer b.removeEmpty(b.count(previous, -1)) // a gang with this pod alone keeps its facts
+		defer b.removeEmpty(b.count(previous, -1)) // after the new pod was added, so that a gang with only this pod is not deleted
 	} else {
 		defer b.markChanged(nil, &p)
 	}

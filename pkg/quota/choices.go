@@ -65,20 +65,20 @@ func (s *chooser) first() []int {
 
 // chooser returns the search for choices that the book admits now.
 func (b *Book) chooser(c Candidates) *chooser {
-	return &chooser{Candidates: c, begin: &load{view: b.View(), ask: &c.Ask}, fits: func(l *load) bool { return l.refusal() == nil }}
+	return &chooser{Candidates: c, begin: &load{view: b.View(), gangRequest: &c.Ask}, fits: func(l *load) bool { return l.refusal() == nil }}
 }
 
 // MinimalChoices returns choices of the needed number of members that fit the hard limits if no other gang used anything, the smallest
 // requests first. all says that the list is complete.
 func (b *Book) MinimalChoices(c Candidates, most int) (choices [][]int, all bool) {
-	l := &load{view: b.View(), ask: &c.Ask}
+	l := &load{view: b.View(), gangRequest: &c.Ask}
 	for _, kind := range c.Kinds {
 		l.add(kind.Want, 1)
 	}
 	if l.broken != nil {
 		return nil, false
 	}
-	begin := &load{view: b.onlyGang(c.Ask.Gang, l.requests), ask: &c.Ask}
+	begin := &load{view: b.onlyGang(c.Ask.Gang, l.requests), gangRequest: &c.Ask}
 	s := &chooser{Candidates: c, begin: begin, fits: func(l *load) bool { return l.overHardLimit() == nil }, exact: true}
 	s.search(s.needed)
 	return s.found[:min(most, len(s.found))], s.checks < mostQuestions && len(s.found) <= most

@@ -27,14 +27,14 @@ const (
 	ByFairShare       // it borrows, its quota exceeds its fair share, and the preemptor's quota does not
 )
 
-// Reclaim is the search for gangs that may be evicted for the gang of ask. Invariant: the book does not change during the search.
+// Reclaim is the search for gangs that may be evicted for one gang, the preemptor. Invariant: the book does not change during the search.
 type Reclaim struct {
-	book   *Book
-	ask    Request // of the preemptor
-	policy Policy
-	load   *load
-	later  bool  // another quota is served first: a preemptor that waits only for its turn evicts no pod
-	below  Share // see BelowMin
+	book      *Book
+	preemptor Request
+	policy    Policy
+	load      *load
+	later     bool  // another quota is served first: a preemptor that waits only for its turn evicts no pod
+	below     Share // see BelowMin
 
 	reduced   *Reclaim // the search without the pods of reducedBy; see withoutOwn
 	reducedBy []string
@@ -42,8 +42,8 @@ type Reclaim struct {
 
 // Reclaim returns the search for gangs that may be evicted for the gang of a request.
 func (b *Book) Reclaim(a Request, p Policy) *Reclaim {
-	r := &Reclaim{book: b, ask: a, policy: p}
-	r.load = &load{view: b.View(), ask: &r.ask}
+	r := &Reclaim{book: b, preemptor: a, policy: p}
+	r.load = &load{view: b.View(), gangRequest: &r.preemptor}
 	for _, w := range a.Need {
 		r.load.add(w, w.Count)
 	}
@@ -70,7 +70,7 @@ func (r *Reclaim) Right(gang string) (least Right) {
 	return least
 }
 
-// Freed returns the search as if some pods had terminated, whose capacity the ask requests again. Fair shares are unchanged.
+// Freed returns the search as if some pods had terminated, whose capacity the preemptor requests again. Fair shares are unchanged.
 func (r *Reclaim) Freed(pods ...string) *Reclaim {
 	freed := *r
 	freed.load = r.load.clone()
@@ -84,7 +84,7 @@ func (r *Reclaim) Freed(pods ...string) *Reclaim {
 func (r *Reclaim) RightFor(quota, gang, victimQuota string) Right {
 	leaf, known := r.book.tree.byName[quota]
 	g := r.book.gangs[gang]
-	if !known || g == nil || gang == r.ask.Gang || r.load.broken != nil {
+	if !known || g == nil || gang == r.preemptor.Gang || r.load.broken != nil {
 		return None
 	}
 	g.refresh()
@@ -100,7 +100,7 @@ func (r *Reclaim) RightFor(quota, gang, victimQuota string) Right {
 func (r *Reclaim) Any() bool { return r.AnySince(0) }
 
 // AnySince returns whether a gang may be evicted because of a change after moment (a result of Book.Now): in the gang's quota or in a quota
-// of the ask.
+// of the preemptor.
 func (r *Reclaim) AnySince(moment uint64) bool {
 	t, accounts := r.book.tree, r.book.accounts
 	may := func(g *gang) bool { return r.Right(g.name) != None }
@@ -127,7 +127,7 @@ func (r *Reclaim) AnySince(moment uint64) bool {
 	return false
 }
 
-// leafQuotas returns the quotas of the ask's members.
+// leafQuotas returns the quotas of the preemptor's members.
 func (r *Reclaim) leafQuotas() (nodes []int) {
 	for _, at := range r.load.requests {
 		if at.node == at.leaf {
@@ -166,12 +166,12 @@ type evictionRight struct {
 }
 
 // pair is the preemptor's quota and the victim's quota, or quotas above them: both are children of the lowest common quota.
-type pair struct{ preemptor, victim int }
+type pair struct{ preemptorQuota, victimQuota int }
 
 // rights returns the rights to a gang, one for each quota in which it uses anything.
 func (r *Reclaim) rights(name string) (all []evictionRight) {
 	g := r.book.gangs[name]
-	if g == nil || name == r.ask.Gang || r.load.broken != nil {
+	if g == nil || name == r.preemptor.Gang || r.load.broken != nil {
 		return nil
 	}
 	g.refresh()
@@ -195,7 +195,7 @@ func (r *Reclaim) mayBeEvicted(p *part) bool {
 	return !p.gang.fixed && !n.NeverEvicted && n.broken == ""
 }
 
-// bestRight returns the strongest right of any quota of the ask to part p.
+// bestRight returns the strongest right of any quota of the preemptor to part p.
 func (r *Reclaim) bestRight(p *part) (best evictionRight) {
 	for _, at := range r.load.requests {
 		if at.node != at.leaf {
@@ -215,33 +215,33 @@ func (r *Reclaim) bestRight(p *part) (best evictionRight) {
 // rightBetween returns the right of members in quota leaf to part p.
 func (r *Reclaim) rightBetween(leaf int, p *part) evictionRight {
 	if leaf == p.node {
-		if p.gang.priority < r.ask.Priority {
+		if p.gang.priority < r.preemptor.Priority {
 			return evictionRight{right: SameQuota}
 		}
 		return evictionRight{}
 	}
-	if r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority {
+	if r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.preemptor.Priority {
 		return evictionRight{}
 	}
-	preemptor, victim := r.book.tree.branches(leaf, p.node)
-	if preemptor < 0 {
+	preemptorQuota, victimQuota := r.book.tree.branches(leaf, p.node)
+	if preemptorQuota < 0 {
 		return evictionRight{}
 	}
-	switch borrows, within := r.book.class.at(victim)[p.gang] == Borrows, r.withinMin(preemptor); {
-	case !borrows && (!within || r.below == 0 || !r.aboveMin(victim, r.load.view)):
+	switch borrows, within := r.book.class.at(victimQuota)[p.gang] == Borrows, r.withinMin(preemptorQuota); {
+	case !borrows && (!within || r.below == 0 || !r.aboveMin(victimQuota, r.load.view)):
 		return evictionRight{}
 	case within && r.below > 0:
-		return evictionRight{right: ByMin, pairs: []pair{{preemptor, victim}}}
+		return evictionRight{right: ByMin, pairs: []pair{{preemptorQuota, victimQuota}}}
 	case within:
 		return evictionRight{right: ByMin}
-	case r.mayTakeBack(preemptor, victim, r.load.view):
-		return evictionRight{right: ByFairShare, pairs: []pair{{preemptor, victim}}}
+	case r.mayTakeBack(preemptorQuota, victimQuota, r.load.view):
+		return evictionRight{right: ByFairShare, pairs: []pair{{preemptorQuota, victimQuota}}}
 	}
 	return evictionRight{}
 }
 
 // BelowMin also allows evictions of gangs that do not borrow as a whole. Invariant: after all evictions each victim's quota lacks less than
-// this part of its min; with 1 each keeps its min. It is for an ask within the min of its own quota that finds no other victims.
+// this part of its min; with 1 each keeps its min. It is for a preemptor within the min of its own quota that finds no other victims.
 func (r *Reclaim) BelowMin(lacks Share) { r.below, r.reduced = lacks, nil }
 
 // Shortfall returns the largest part of its min that a quota lacks without victims, which passed Check; 0 if all keep their min.
@@ -283,7 +283,7 @@ func (r *Reclaim) shortfall(t evictionRight, v *View) (least Share) {
 	least = math.MaxUint64
 	for _, p := range t.pairs {
 		most := Share(0)
-		for i := t.node; i >= p.victim; i = b.tree.nodes[i].parent {
+		for i := t.node; i >= p.victimQuota; i = b.tree.nodes[i].parent {
 			n := &b.tree.nodes[i]
 			for d, guaranteed := range n.min {
 				if lacks := min(r.load.view.taken(i, d), guaranteed) - v.taken(i, d); n.hasMin[d] && lacks > 0 {
@@ -319,7 +319,7 @@ func (t *Tree) pathTo(i int) (path []int) {
 	return path
 }
 
-// withinMin returns whether quota node, with the ask, stays within its min in the resources named there. The ask must request one.
+// withinMin returns whether quota node, with the preemptor, stays within its min in the resources named there, and requests one of these.
 func (r *Reclaim) withinMin(node int) (named bool) {
 	n := &r.book.tree.nodes[node]
 	for d, wants := range r.load.requestOf(node).all {
@@ -333,7 +333,7 @@ func (r *Reclaim) withinMin(node int) (named bool) {
 	return named
 }
 
-// mayTakeBack returns whether quota own, with the ask, stays within its fair share while other exceeds its own in a requested resource.
+// mayTakeBack returns whether own, with the preemptor, stays within its fair share, and other exceeds its own in a requested resource.
 func (r *Reclaim) mayTakeBack(own, other int, v *View) (over bool) {
 	b := r.book
 	if !b.Runtime || !r.staysWithinFairShare(own, v) {
@@ -346,7 +346,7 @@ func (r *Reclaim) mayTakeBack(own, other int, v *View) (over bool) {
 	return over
 }
 
-// staysWithinFairShare returns whether quota node, with the ask, stays within its fair share.
+// staysWithinFairShare returns whether quota node, with the preemptor, stays within its fair share.
 func (r *Reclaim) staysWithinFairShare(node int, v *View) bool {
 	n := &r.book.tree.nodes[node]
 	for d, wants := range r.load.requestOf(node).all {
@@ -361,17 +361,17 @@ func (r *Reclaim) staysWithinFairShare(node int, v *View) bool {
 type Verdict uint8
 
 const (
-	// Exceeds says that the set takes more from some quota than may be taken for the ask. A larger set may not be better.
+	// Exceeds says that the set takes more from some quota than may be taken for the preemptor. A larger set may not be better.
 	Exceeds Verdict = iota
-	// Short says that every victim may be evicted, but the ask needs more of its quotas than the set frees.
+	// Short says that every victim may be evicted, but the preemptor needs more of its quotas than the set frees.
 	Short
-	// Admitted says that every victim may be evicted, and then the ask is admitted.
+	// Admitted says that every victim may be evicted, and then the preemptor is admitted.
 	Admitted
 )
 
-// Check returns the verdict on a set of victims: pods by gang. Victims of the ask's own quota may be evicted first. Without them, that
-// quota may stay within its min, and may then take back what other quotas borrow. An ask of several quotas has no such order, since
-// evictions in one quota give members of another one no right.
+// Check returns the verdict on a set of victims: pods by gang. Victims of the preemptor's own quota may be evicted first. Without them,
+// that quota may stay within its min, and may then take back what other quotas borrow. A preemptor of several quotas has no such order,
+// since evictions in one quota give members of another one no right.
 func (r *Reclaim) Check(victims map[string][]string) Verdict {
 	if r.later {
 		return Exceeds
@@ -412,15 +412,15 @@ func (r *Reclaim) inEvictionOrder(victims map[string][]string) (search *Reclaim,
 func (r *Reclaim) withoutOwn(own []string) *Reclaim {
 	slices.Sort(own)
 	if r.reduced == nil || !slices.Equal(r.reducedBy, own) {
-		r.reduced, r.reducedBy = r.book.Without(own...).Reclaim(r.ask, r.policy), own
+		r.reduced, r.reducedBy = r.book.Without(own...).Reclaim(r.preemptor, r.policy), own
 		r.reduced.below = r.below
 	}
 	return r.reduced
 }
 
-// hasSeveralQuotas returns whether the ask has members of several quotas.
+// hasSeveralQuotas returns whether the preemptor has members of several quotas.
 func (r *Reclaim) hasSeveralQuotas() bool {
-	return slices.ContainsFunc(r.ask.Need, func(w Want) bool { return w.Quota != r.ask.Need[0].Quota })
+	return slices.ContainsFunc(r.preemptor.Need, func(w Want) bool { return w.Quota != r.preemptor.Need[0].Quota })
 }
 
 // MayEvict returns whether all these victims may be evicted. If not, no larger set may be evicted either.
@@ -450,9 +450,9 @@ func (r *Reclaim) MayEvict(victims map[string][]string) bool {
 	return r.inTurn(shares, victims, nil) && r.inTurn(lacks, victims, victims) // rights by fair share are used first
 }
 
-// Admits returns whether the ask is admitted after these victims are evicted. It does not check whether they may be evicted.
+// Admits returns whether the preemptor is admitted after these victims are evicted. It does not check whether they may be evicted.
 func (r *Reclaim) Admits(victims map[string][]string) bool {
-	_, refusal := r.withoutVictims(victims).Admit(Request{Gang: r.ask.Gang, Priority: r.ask.Priority, Need: r.ask.Need})
+	_, refusal := r.withoutVictims(victims).Admit(Request{Gang: r.preemptor.Gang, Priority: r.preemptor.Priority, Need: r.preemptor.Need})
 	return refusal == nil
 }
 
@@ -463,7 +463,7 @@ func (r *Reclaim) eachByRight(victims map[string][]string) bool {
 	if len(leafRequests) < 2 {
 		return true
 	}
-	excluded := map[string]map[string]bool{} // by quota of the ask, the victims that may not be evicted for it
+	excluded := map[string]map[string]bool{} // by quota of the preemptor, the victims that may not be evicted for it
 	for _, at := range leafRequests {
 		quota, denied := r.book.tree.nodes[at.node].Name, map[string]bool{}
 		for gang, pods := range victims {
@@ -483,8 +483,8 @@ func (r *Reclaim) eachByRight(victims map[string][]string) bool {
 		for _, pods := range victims {
 			v.Leave(slices.DeleteFunc(slices.Clone(pods), func(pod string) bool { return denied[pod] })...)
 		}
-		rest := &load{view: v, ask: &r.ask}
-		for _, w := range r.ask.Need {
+		rest := &load{view: v, gangRequest: &r.preemptor}
+		for _, w := range r.preemptor.Need {
 			if !containsAll(excluded[w.Quota], denied) { // some victim serves these members and not the quota at hand
 				w.Asks = nil
 			}
@@ -536,9 +536,9 @@ func (r *Reclaim) inTurn(rights map[string][]evictionRight, victims, first map[s
 func (r *Reclaim) overLimit(t evictionRight, v *View) bool {
 	return slices.ContainsFunc(t.pairs, func(p pair) bool {
 		if t.right == ByMin {
-			return r.aboveMin(p.victim, v)
+			return r.aboveMin(p.victimQuota, v)
 		}
-		return r.mayTakeBack(p.preemptor, p.victim, v)
+		return r.mayTakeBack(p.preemptorQuota, p.victimQuota, v)
 	})
 }
 
@@ -579,7 +579,7 @@ func (t *Turns) May(gang string, victims map[string][]string) bool {
 // Leave counts pods as evicted.
 func (t *Turns) Leave(pods ...string) { t.view.Leave(pods...) }
 
-// Shortage is the amount that must be freed below a quota before the ask is admitted.
+// Shortage is the amount that must be freed below a quota before the preemptor is admitted.
 type Shortage struct {
 	Quota  string
 	Amount List
