@@ -374,6 +374,7 @@ func (a Ask) readJoint(r *Request) *Invalid {
 	return nil
 }
 
+// readPartition validates the partition request and copies it to r.
 func (a Ask) readPartition(r *Request) *Invalid {
 	if a.Partition == nil {
 		return nil

@@ -9,6 +9,7 @@ type Budget struct {
 // budgetCounts is the number of evicted victims by budget. Budgets that allow no eviction are left out: Cost.Violations has them.
 type budgetCounts map[Budget]int
 
+// add counts one evicted pod towards its budgets.
 func (l budgetCounts) add(budgets []Budget) {
 	for _, b := range budgets {
 		if b.Allowed > 0 {

@@ -176,6 +176,7 @@ func (c *considering) choice(found draft) Choice {
 	return choice
 }
 
+// sequentially calls look for each index below n, in order.
 func sequentially(n int, look func(i int)) {
 	for i := range n {
 		look(i)

@@ -36,8 +36,8 @@ type Turns interface {
 	Evict(picks []Pick)
 }
 
-// admit returns set, extended by the cheapest bundles that free what the quotas lack until the quota check passes. The set frees enough
-// capacity on nodes. ok is false if no such set is found.
+// admit returns set, which frees enough capacity on nodes, extended by the cheapest bundles that free what the quotas lack. The result
+// passes the quota check; ok is false if no such set is found.
 func (d *domain) admit(set victimSet) (_ victimSet, ok bool) {
 	if d.Quota == nil {
 		return set, true

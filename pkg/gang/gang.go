@@ -269,6 +269,7 @@ type Book struct {
 	unassumed    map[string][]string  // node -> pods, sorted, that are assigned or held there and not assumed
 }
 
+// gang is the state of one gang.
 type gang struct {
 	spec         *Spec // nil while only members are known
 	members      map[string]*member
@@ -284,6 +285,7 @@ type gang struct {
 	lastEnd      int64                  // when the last member finished
 }
 
+// member is the state of one member.
 type member struct {
 	Member
 	assumed  bool // the scheduler counts it on its node

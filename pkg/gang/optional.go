@@ -37,7 +37,7 @@ func (g *gang) tooFewWaiting() bool {
 	return 0 < waiting && waiting < g.spec.Min
 }
 
-// excluded returns whether the gang takes no part in its group's next plan: it, or a level above it, is incomplete.
+// excluded returns whether the optional gang takes no part in its group's next plan. exclusion returns why.
 func (b *Book) excluded(g *gang) bool {
 	return g.optional() &&
 		(!g.complete() || g.tooFewWaiting() || !g.remainsSatisfied() && (g.spec.TreeObstacle.Exists() || b.incompleteLevel(g) != ""))

@@ -197,6 +197,7 @@ func (b *Book) tooFewWait(key Ref) Obstacle {
 	return Obstacle{}
 }
 
+// fewWait returns the Obstacle for a gang whose waiting members are too few under match policy OnlyWaiting.
 func (b *Book) fewWait(ref Ref) Obstacle {
 	g := b.gangs[ref]
 	return missing("%d of %d members of gang %s wait: match-policy %s does not count running members",

@@ -18,7 +18,7 @@ type fitsCall struct {
 	placement
 }
 
-// placementHash is a hash of placements, independent of their order. Collisions are negligible.
+// placementHash is a hash of placements (of kinds or of classes), independent of their order. Collisions are negligible.
 type placementHash uint64
 
 func (s placementHash) with(kind, node int) placementHash { return s + scramble(kind, node) }
@@ -68,6 +68,7 @@ func (m *memory) catchUp() {
 	m.placed = append(m.placed[:same], m.puts[same:]...)
 }
 
+// Put records a placement. The other trial is changed later, by catchUp.
 func (m *memory) Put(kind, node int) {
 	m.puts = append(m.puts, placement{kind, node})
 	m.hash = m.hash.with(kind, node)

@@ -16,7 +16,7 @@ type OptionalGangs struct {
 	Started   int // gangs that already run
 }
 
-// String returns how many gangs were needed.
+// String returns the part of the refusal message about optional gangs.
 func (s *OptionalGangs) String() string {
 	switch {
 	case s.Least == 0 && s.Of == 1:

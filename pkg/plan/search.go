@@ -147,6 +147,7 @@ func (s *Search) Plan(n offer.Slots) *Plan {
 	return &Plan{Domain: d, Places: s.places}
 }
 
+// chooser returns the functions by which narrow compares domains for this search.
 func (s *Search) chooser() Chooser[offer.Slots] {
 	return Chooser[offer.Slots]{Charge: s.charge, Fewest: s.fewest, Softest: s.softest}
 }

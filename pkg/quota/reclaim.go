@@ -58,8 +58,7 @@ func (b *Book) Reclaim(a Request, p Policy) *Reclaim {
 // View returns the book without any eviction.
 func (r *Reclaim) View() *View { return r.book.View() }
 
-// Right returns the weakest right to a gang among its quotas, in the present state; None if one of these has no right, or the gang is
-// unknown or without a quota.
+// Right returns the weakest of the rights to a gang in its quotas; None if one of these is None, or the gang is unknown or has no quota.
 func (r *Reclaim) Right(gang string) (least Right) {
 	for _, t := range r.rights(gang) {
 		if t.right == None {
