@@ -28,7 +28,7 @@ func (s SubGroup) complete() bool { return s.Members >= s.Size }
 // policies in turn, and the rest to members without a sub-group.
 // If no policy requires a sub-group, and all are complete and equally large, the policies share.
 //
-// If no sub-group can be spared, parts is nil: the gang is evicted whole, or spares single members. name makes the levels of a gang unique.
+// If only single members can be spared, parts is nil, and single is their number. name makes the levels of a gang unique.
 func Split(name string, subGroups []SubGroup, spare int) (parts []Gang, single int) {
 	subGroups = slices.Clone(subGroups)
 	if interchangeable(subGroups) {

@@ -334,7 +334,7 @@ type group struct {
 	// turn is the order in which the members of the plan enter; nil if any order is good.
 	turn []string
 	next int // index in turn
-	// avoid holds the nodes that did not accept an assigned member. Plans avoid them for a while, longer each time.
+	// avoid is the nodes that did not accept an assigned member. Plans avoid them for a while, longer each time.
 	avoid              map[string]avoidedNode
 	unschedulableSince time.Time         // zero once it has a plan
 	heldNodes          map[string]string // pod -> node, as in a plan, but not enough of them

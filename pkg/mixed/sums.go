@@ -147,7 +147,7 @@ func (m *search) mostOf(g int, root topology.ID) (most offer.Slots) {
 	return most
 }
 
-// aloneCapacity returns how many of want members of a kind a domain takes without other kinds.
+// aloneCapacity returns how many of want members of a kind a domain takes without other kinds; all of them before newSearch fills slots.
 func (m *search) aloneCapacity(d topology.ID, kind int, want offer.Slots) offer.Slots {
 	if m.slots == nil {
 		return want

@@ -6,7 +6,7 @@
 //	           node-2 xx..
 //	  -        node-3 24.8#
 //
-// Indentation is the tree. The line of a lowest domain holds its nodes, each followed by its marks, and may continue on deeper lines. A
+// Indentation is the tree. The line of a lowest domain has its nodes, each followed by its marks, and may continue on deeper lines. A
 // domain without a name is drawn as "-". One mark is one slot, which is capacity for one member; a number repeats the mark behind it.
 // The package knows the tree, and must not know pods or files.
 package picture

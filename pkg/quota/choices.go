@@ -19,7 +19,7 @@ type Kind struct {
 	Gang int
 }
 
-// mostQuestions bounds the quota checks for one list of choices. Beyond it the list holds the choices found first, and those that begin
+// mostQuestions bounds the quota checks for one list of choices. Beyond it the list has the choices found first, and those that begin
 // with the smallest requests.
 const mostQuestions = 512
 

@@ -18,7 +18,7 @@ const (
 	Borrows                 // without it, and all other borrowing gangs, the quota keeps its min
 )
 
-// classes holds the classes of gangs by quota, computed on demand.
+// classes is the classes of gangs by quota, computed on demand.
 type classes struct {
 	book    *Book
 	byQuota map[int]map[*gang]Class

@@ -1,4 +1,4 @@
-// Package topology holds the network as a tree of domains: the cluster, its spines, their blocks, …, and the nodes as leaves.
+// Package topology is the network as a tree of domains: the cluster, its spines, their blocks, …, and the nodes as leaves.
 //
 // Domains are numbered depth first, children by natural name:
 //
