@@ -103,8 +103,7 @@ func (g *gang) countsAsStarted() bool { return g.remainsSatisfied() || g.started
 // inPlan returns whether members of the gang have an assignment or are at the barrier.
 func (g *gang) inPlan() bool { return g.counts.planned+g.counts.held > 0 }
 
-// wakeNewRepresentative wakes the representative of a group with a reservation if it was never tried. It could not
-// enter before its optional gang was complete.
+// wakeNewRepresentative wakes the representative of a reservation if it was never tried: its optional gang was incomplete before.
 func (b *Book) wakeNewRepresentative(key Ref, g *group) []Effect {
 	rep := b.representative(key)
 	if !g.unconfirmed || rep == nil || rep.tried || !b.gangs[rep.Gang].optional() {
