@@ -177,7 +177,7 @@ func (x *search) busiest(n *need, domains []domain) []domain {
 	return sorted
 }
 
-// busy returns the number of devices in use in the domain, plus those in its NUMA node.
+// busy returns the number of devices in use in the domain, plus the number in its NUMA node.
 func (x *search) busy(n *need, d domain) (count int) {
 	numa := n.kind.numa[d.numa].devices
 	inDomain, inNUMA := 0, 0

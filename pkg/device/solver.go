@@ -113,8 +113,8 @@ func (d *need) checkNode(n *Node, r *Request) Reason {
 	return 0
 }
 
-// usable appends to partitions those of parts that the pod may use: with enough bandwidth, in its scope, and if spec is Restricted, with
-// the highest score.
+// usable appends to partitions the parts that the pod may use: with enough bandwidth, in its scope, and if spec is Restricted, with the
+// highest score.
 func (d *need) usable(parts []partition, spec *PartitionAsk) {
 	best := 0
 	for i, p := range parts {

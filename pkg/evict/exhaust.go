@@ -52,7 +52,7 @@ func (d *domain) exhaust(known *candidate) (best *candidate, complete bool) {
 	return known, !d.stepsSpent && !d.skipped
 }
 
-// fewBundles returns the domain's bundles, with quotas those of all domains; few is false if there are none or too many.
+// fewBundles returns the domain's bundles, or with quotas the bundles of all domains; few is false if there are none or too many.
 func (d *domain) fewBundles() (out []victimSet, few bool) {
 	seen := map[string]bool{}
 	all := d.all()

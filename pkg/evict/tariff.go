@@ -109,7 +109,7 @@ func (f *tariff) lowestCeiling(ceilings []int32, domains []topology.ID, need off
 	return least
 }
 
-// addSlotsByCeiling adds to more[c] the slots that victims up to priority ceilings[c] free, beyond those of ceilings[c-1]. If the node's
+// addSlotsByCeiling adds to more[c] the slots that victims with a priority above ceilings[c-1] and up to ceilings[c] free. If the node's
 // options do not rise (see rises), it adds the whole capacity to more[0], an upper bound.
 func (n *Node) addSlotsByCeiling(ceilings []int32, more []offer.Slots) {
 	if !n.rises() {

@@ -50,7 +50,7 @@ func (m *search) rank() {
 	slices.SortFunc(m.order, func(a, b seat) int { return cmp.Compare(rank[a], rank[b]) })
 }
 
-// sortKinds fills slots with each node's capacity for a kind alone, and byKind with the classes, those of small kinds first.
+// sortKinds fills slots with each node's capacity for a kind alone, and byKind with the classes, the classes of small kinds first.
 func (m *search) sortKinds() {
 	counts := make([]int, m.kinds())
 	for c, class := range m.Classes {

@@ -35,7 +35,7 @@ func (s *trials) choose(moreThan int) (p *Plan) {
 }
 
 // searchTargets returns a plan for the first target that can be placed, else the greedy plan. It searches targets that precede the greedy
-// plan, then the greedy plan's counts in deeper domains. Each target leaves tries for the next one, and each layer for those above.
+// plan, then the greedy plan's counts in deeper domains. Each target leaves tries for the next one, and each layer for higher layers.
 func (s *trials) searchTargets(moreThan, tries int) (p *Plan) {
 	targets := slices.DeleteFunc(s.targets(), func(t []int) bool { return sum(t) <= moreThan || !s.validTarget(t) })
 	if len(targets) > 1 || s.dependent && len(targets) == 1 {

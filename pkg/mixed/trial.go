@@ -91,7 +91,7 @@ func newTrials(m *search) *trials {
 	return s
 }
 
-// bySet returns classes with those of one set adjacent, so that a set is complete before other sets use its domain's capacity.
+// bySet returns classes, the classes of one set adjacent, so that a set is complete before other sets use its domain's capacity.
 func (s *trials) bySet(classes []int) (out []int) {
 	added := make([]bool, len(s.Classes))
 	add := func(c int) {

@@ -325,7 +325,7 @@ func Cheapest(candidates []topology.ID, price func(topology.ID) offer.Price) (ou
 	return out
 }
 
-// CompareAttraction compares two domains of one layer by their attracting pods, then by those of their parents: negative if a has more.
+// CompareAttraction compares two domains of one layer by attracting pods, then their parents in the same way: negative if a has more.
 func (g *Ground) CompareAttraction(a, b topology.ID) int { return -g.compareUpwards(g.attract, a, b) }
 
 // compareUpwards compares the counts of two domains of one layer, then of their parents; 0 for nil counts.

@@ -19,12 +19,12 @@ type Kind struct {
 	Gang int
 }
 
-// mostQuestions bounds the quota checks for one list of choices. Beyond it the list has the choices found first, and those that begin
+// mostQuestions bounds the quota checks for one list of choices. Beyond it the list has the choices found first, and choices that begin
 // with the smallest requests.
 const mostQuestions = 512
 
-// MaximalChoices returns up to most admitted choices to which no member can be added: the largest first, and of equal size those of the
-// first kinds. It returns at least one if AnyChoice does.
+// MaximalChoices returns up to most admitted choices to which no member can be added: the largest first, and of equal size the first kinds
+// first. It returns at least one if AnyChoice does.
 func (b *Book) MaximalChoices(c Candidates, most int) [][]int {
 	s := b.chooser(c)
 	s.search(s.fill)

@@ -24,7 +24,7 @@ type classes struct {
 	byQuota map[int]map[*gang]Class
 }
 
-// forget deletes the known classes of the quotas that gang g uses, and of those above.
+// forget deletes the known classes of the quotas that gang g uses, and of the quotas above.
 func (c *classes) forget(g *gang) {
 	for _, p := range g.parts {
 		for i := p.node; i >= 0; i = c.book.tree.nodes[i].parent {

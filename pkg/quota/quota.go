@@ -50,7 +50,7 @@ type Spec struct {
 	NeverEvicted bool
 	// Created is the creation time. Of quotas with the same name only the oldest counts.
 	Created int64
-	// Invalid says why the quota cannot be used as written; "" if it can. Its pods and those of quotas below it wait.
+	// Invalid says why the quota cannot be used as written; "" if it can. Its pods, and pods of quotas below it, wait.
 	Invalid string
 }
 

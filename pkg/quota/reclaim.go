@@ -506,7 +506,7 @@ func containsAll(set, subset map[string]bool) bool {
 	return true
 }
 
-// inTurn returns whether the gangs can be evicted, after those in first, such that each victim quota is over its limit at its turn. The
+// inTurn returns whether the gangs can be evicted, after the gangs in first, such that each victim quota is over its limit at its turn. The
 // order is searched from the end: a gang that may be last can always be last, since removing fewer gangs before it only helps.
 func (r *Reclaim) inTurn(rights map[string][]evictionRight, victims, first map[string][]string) bool {
 	v := r.withoutVictims(first)
