@@ -1,15 +1,14 @@
 // Package bundle is the definition of a victim bundle: pods that are evicted together or not at all.
 //
-// A gang that loses more members than it can spare is evicted whole. With it go the gangs of its group
-// that cannot run without it. A pod without a gang is a bundle of its own, and so is each member that a
-// gang can spare:
+// A gang that loses more members than it can spare is evicted whole, with the gangs of its group that cannot run without it. A pod
+// without a gang is a bundle of its own, and so is each member that a gang can spare:
 //
 //	gang a: 4 members, minMember 3    evict a0       a1, a2 and a3 run on
 //	                                  evict a0, a1   a2 and a3 are evicted, too
 //	gangs a, b of one group           evict a0, a1   b is evicted, too
 //
 // Where a group may run without some of its gangs (package choice), its gangs are the leaves of a tree of
-// levels. A level that keeps too few running children is lost, with every gang below it:
+// levels. A level with too few running children left is lost, with every gang below it:
 //
 //	       root 1              evict a0: level a is lost, so a1 is evicted, and c0 runs on
 //	    ┌───┴────┐             evict c0: a0 and a1 run on
@@ -26,22 +25,22 @@ import (
 	"github.com/muster-scheduler/muster/pkg/choice"
 )
 
-// Gang is a running gang, or a part of one that may be evicted without the rest (Split).
+// Gang is a running gang, or a part of one that may be evicted without the other parts (Split).
 //
 // Invariant: 0 <= Spare <= members.
 type Gang struct {
-	// Spare is how many members may be evicted while the rest runs on.
+	// Spare is how many members may be evicted while the other members continue to run.
 	Spare int
 	// Group is the number of its gang group, counted from 1; 0 is a gang without a group.
 	Group int
 	// Above are the levels above the gang, the lowest first, in a group that may run without some of
 	// its gangs; nil if the group cannot run without this one.
 	Above []choice.Level
-	// Short says that the gang has fewer members than it needs already: no level counts it as running.
+	// Short says that the gang has fewer members than it needs, before any eviction. No level counts it as running.
 	Short bool
 }
 
-// Spare returns how many members a gang can spare if minMember are needed, running members run and waiting members wait at Permit.
+// Spare returns how many members of a gang may be evicted if minMember are needed. running members run, and waiting members wait at Permit.
 // A gang with too few running members can spare none: all of it would be requeued.
 func Spare(running, waiting, minMember int) int {
 	if running < minMember || running == 0 {
@@ -50,8 +49,8 @@ func Spare(running, waiting, minMember int) int {
 	return running + waiting - minMember
 }
 
-// Evicted returns which gangs are evicted whole if each loses so many members.
-// Invariant: it is a closure. More lost members never evict fewer gangs, and losing all evicted gangs evicts no further one.
+// Evicted returns, for each gang, whether it is evicted whole if lost[i] members of each gang i are evicted. Invariant: it is a closure.
+// More lost members never evict fewer gangs, and losing all evicted gangs evicts no further one.
 func Evicted(gangs []Gang, lost []int) []bool {
 	out := make([]bool, len(gangs))
 	for i, g := range gangs {
@@ -65,8 +64,8 @@ func Evicted(gangs []Gang, lost []int) []bool {
 	return out
 }
 
-// SeparateBundles sorts gangs that are evicted whole into bundles: losing a member of one evicts at most that bundle.
-// evicted is the result of Evicted.
+// SeparateBundles returns the gangs that are evicted whole, as indexes, divided into bundles: losing a member of one gang evicts at most
+// its bundle. evicted is the result of Evicted.
 func SeparateBundles(gangs []Gang, evicted []bool) (bundles [][]int) {
 	for _, g := range Groups(gangs) {
 		var own [][]int
@@ -90,7 +89,7 @@ func SeparateBundles(gangs []Gang, evicted []bool) (bundles [][]int) {
 	return bundles
 }
 
-// meet returns whether two lists have an element in common.
+// meet returns whether two lists have a common element.
 func meet(a, b []int) bool {
 	return slices.ContainsFunc(a, func(i int) bool { return slices.Contains(b, i) })
 }
@@ -102,7 +101,7 @@ type Group struct {
 
 	gangs        []Gang
 	divisible    bool          // it may run without some of its gangs
-	evictedByOne map[int][]int // by gang, the gangs that are evicted if only that one is broken; filled on demand
+	evictedByOne map[int][]int // by gang, the gangs that are evicted if only that one is broken; computed on demand
 }
 
 // Groups returns the groups of a list of gangs, in the order of their first gangs.
@@ -126,8 +125,8 @@ func Groups(gangs []Gang) (groups []*Group) {
 // optional returns whether the group of a gang may run without it.
 func (g Gang) optional() bool { return g.Group > 0 && len(g.Above) > 0 }
 
-// Evicted returns the gangs of the group that are evicted whole if the broken ones lose more members than they can spare:
-// the broken gangs, and the gangs that cannot run without them.
+// Evicted returns the gangs of the group that are evicted whole. broken says for which gangs more members are evicted than they can spare.
+// The result is these gangs and the gangs that cannot run without them.
 func (g *Group) Evicted(broken func(int) bool) (evicted []int) {
 	if !slices.ContainsFunc(g.Gangs, broken) {
 		return nil
@@ -160,14 +159,14 @@ func (g *Group) lostLevels(broken func(int) bool) (lost map[string]bool, runs bo
 			return nil, false
 		}
 	}
-	lasting := tree.Sustainable(running)
-	if !tree.Holds(lasting) {
+	sustainable := tree.Sustainable(running)
+	if !tree.Holds(sustainable) {
 		return nil, false
 	}
 	alive := map[string]bool{}
 	for k, leaf := range tree.Gangs {
 		for _, l := range leaf.Above {
-			alive[l.Name] = alive[l.Name] || lasting[k]
+			alive[l.Name] = alive[l.Name] || sustainable[k]
 		}
 	}
 	lost = map[string]bool{}
@@ -180,9 +179,9 @@ func (g *Group) lostLevels(broken func(int) bool) (lost map[string]bool, runs bo
 	return lost, true
 }
 
-// Bundle returns the smallest set of evicted gangs with gang in it that can be spared while the rest is still evicted: the gangs whose
-// eviction evicts gang, else all below the lowest level that suffices, else all. broken says which evicted gangs lose more members than
-// they can spare in any case.
+// Bundle returns the smallest set of evicted gangs, with gang in it, that can be put back while the other evicted gangs are still evicted.
+// It is the gangs whose eviction evicts gang; else all evicted gangs below the lowest level that suffices; else all. broken says which
+// evicted gangs lose more members than they can spare in any case.
 func (g *Group) Bundle(gang int, evicted, broken func(int) bool) []int {
 	var all []int
 	for _, i := range g.Gangs {
@@ -215,7 +214,7 @@ func (g *Group) Bundle(gang int, evicted, broken func(int) bool) []int {
 	return all
 }
 
-// evicting returns the candidates that evict a kept gang when lost; a kept gang evicts itself.
+// evicting returns those candidates whose eviction evicts a gang for which kept is true. Such a gang evicts itself.
 func (g *Group) evicting(candidates []int, kept func(int) bool) (out []int) {
 	for _, i := range candidates {
 		if _, known := g.evictedByOne[i]; !known {

@@ -28,8 +28,7 @@ func (s SubGroup) complete() bool { return s.Members >= s.Size }
 // policies in turn, and the rest to members without a sub-group.
 // If no policy requires a sub-group, and all are complete and equally large, the policies share.
 //
-// If no sub-group can be spared, parts is nil: the gang is evicted whole, or spares single members. name makes the levels of a gang
-// unique.
+// If only single members can be spared, parts is nil, and single is their number. name makes the levels of a gang unique.
 func Split(name string, subGroups []SubGroup, spare int) (parts []Gang, single int) {
 	subGroups = slices.Clone(subGroups)
 	if interchangeable(subGroups) {
@@ -74,8 +73,8 @@ func interchangeable(subGroups []SubGroup) bool {
 	})
 }
 
-// share returns how many complete sub-groups of a policy must run on, how many sub-groups may be evicted, and their most members,
-// at most spare. Incomplete sub-groups may be evicted in any case.
+// share returns how many complete sub-groups of one policy must run on, and how many of its sub-groups may be evicted. members is the most
+// members that these have, at most spare. Incomplete sub-groups may be evicted in any case.
 func share(subGroups []SubGroup, spare int) (kept, evictable, members int) {
 	var complete []int
 	for _, s := range subGroups {

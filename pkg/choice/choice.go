@@ -44,7 +44,7 @@ type Choice struct {
 // Set says for each gang whether it takes part in a plan. Gangs that are not open always do.
 type Set []bool
 
-// Any returns whether some gang may be omitted: false for nil.
+// Any returns whether some gang may be omitted; false for a nil Choice.
 func (c *Choice) Any() bool {
 	if c == nil {
 		return false
@@ -57,10 +57,10 @@ func (c *Choice) Any() bool {
 	return false
 }
 
-// Holds returns whether the gangs of a set may run without the rest: each level has enough children in the set, or none; the topmost has
-// enough. It does not ask for members.
+// Holds returns whether the gangs of a set may run without the other gangs. Each level must have enough children in the set, or none; the
+// topmost must have enough. Member counts are not checked.
 func (c *Choice) Holds(set Set) bool {
-	t := c.tree(set)
+	t := c.levels(set)
 	for _, l := range t {
 		if n := len(l.running); n < l.least && (n > 0 || l.top) {
 			return false
@@ -69,11 +69,11 @@ func (c *Choice) Holds(set Set) bool {
 	return true
 }
 
-// level is the state of a level under a set.
+// level is a level with its children in a set.
 type level struct {
 	least   int
 	top     bool
-	running map[child]bool // children with running gangs
+	running map[child]bool // children in the set, or with gangs in it
 }
 
 // child is a child of a level: another level, or a gang.
@@ -82,8 +82,8 @@ type child struct {
 	gang  int
 }
 
-// tree returns each level by name, with its children that are in the set, or have gangs in it.
-func (c *Choice) tree(set Set) map[string]*level {
+// levels returns each level by name, with its children that are in the set or have gangs in it.
+func (c *Choice) levels(set Set) map[string]*level {
 	t := map[string]*level{}
 	for i, g := range c.Gangs {
 		lower := child{gang: i}
@@ -103,13 +103,13 @@ func (c *Choice) tree(set Set) map[string]*level {
 	return t
 }
 
-// Sustainable returns a copy of the set without the open gangs below a level with fewer children in the set than it needs. The topmost
-// level does not count. This is repeated until nothing changes.
+// Sustainable returns a copy of the set without the open gangs below a level that has too few children in the set. The topmost level does
+// not count. This is repeated until nothing changes.
 func (c *Choice) Sustainable(set Set) Set {
 	out := append(Set(nil), set...)
 	for changed := true; changed; {
 		changed = false
-		t := c.tree(out)
+		t := c.levels(out)
 		for i, g := range c.Gangs {
 			for _, above := range g.Above {
 				if l := t[above.Name]; out[i] && g.Open && !l.top && len(l.running) < l.least {
@@ -121,8 +121,7 @@ func (c *Choice) Sustainable(set Set) Set {
 	return out
 }
 
-// continuesStarted returns whether a set consists of started gangs with pending members. Their members may follow
-// even if levels above lack gangs.
+// continuesStarted returns whether a set has only started gangs, with pending members. These may be placed even if levels lack gangs.
 func (c *Choice) continuesStarted(set Set) bool {
 	pending := false
 	for i, g := range c.Gangs {
@@ -134,9 +133,9 @@ func (c *Choice) continuesStarted(set Set) bool {
 	return pending && len(c.Totals) == 0
 }
 
-// Needs returns how many members of each gang must be placed for a set, 0 for gangs outside of it; ok is false if the set is invalid or
-// has too few members. Members of started gangs may follow alone. A total beyond the needs of its gangs is assigned to gangs without
-// levels first, then in order.
+// Needs returns how many members of each gang must be placed for a set, 0 for gangs outside of it; ok is false if the set is invalid or has
+// too few members. Members of started gangs may be placed alone. If a total exceeds the needs of its gangs, the excess is assigned to gangs
+// without levels first, then to the others in order.
 func (c *Choice) Needs(set Set) (needs []int, ok bool) {
 	if !c.Holds(set) && !c.continuesStarted(set) {
 		return nil, false
@@ -173,7 +172,7 @@ func (c *Choice) Needs(set Set) (needs []int, ok bool) {
 	return needs, true
 }
 
-// Members returns the number of pending members of a set, needed or not.
+// Members returns the number of pending members of a set's gangs, needed or not.
 func (c *Choice) Members(set Set) (n int) {
 	for i, g := range c.Gangs {
 		if set[i] {
@@ -183,7 +182,7 @@ func (c *Choice) Members(set Set) (n int) {
 	return n
 }
 
-// eligible returns whether a gang can take part: an open gang needs enough members.
+// eligible returns whether a gang can take part in a set: an open gang must have as many pending members as it needs.
 func (g *Gang) eligible() bool { return !g.Open || g.Members >= g.Need }
 
 // All returns the set of all eligible gangs.

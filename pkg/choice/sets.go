@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Sets yields the valid sets of gangs: most members first, then first gangs first. Interchangeable gangs are taken in order.
-// If started gangs miss levels, they are yielded alone at the end.
+// Sets is an iterator over the valid sets of gangs: most members first, then first gangs first. Interchangeable gangs are taken in order.
+// If started gangs miss levels, the set of all of these is the last.
 type Sets struct {
 	choice  *Choice
 	classes [][]int // interchangeable gangs, in order
@@ -61,8 +61,8 @@ func (c *Choice) valid(set Set) bool {
 // Incomplete returns whether some sets were not examined.
 func (s *Sets) Incomplete() bool { return len(s.queue) > 0 }
 
-// push adds the set with so many gangs of each class, unless neither it nor any subset is valid. Subsets leave out gangs only of the
-// classes from from on, so each set appears once.
+// push adds the set with so many gangs of each class to the queue, unless neither it nor any subset is valid. Its subsets will omit gangs
+// only of classes number from and later, so each set appears once.
 func (s *Sets) push(counts []int, from int) {
 	set := s.set(counts)
 	if s.choice.valid(s.choice.Sustainable(set)) {
@@ -70,7 +70,7 @@ func (s *Sets) push(counts []int, from int) {
 	}
 }
 
-// classes returns the eligible open gangs, grouped by interchangeability and levels.
+// classes returns the eligible open gangs as indexes, grouped into classes of interchangeable gangs on the same levels.
 func (c *Choice) classes() (out [][]int) {
 	known := map[string]int{}
 	for i, g := range c.Gangs {
@@ -88,15 +88,15 @@ func (c *Choice) classes() (out [][]int) {
 	return out
 }
 
-// part is a set with so many gangs of each class.
+// part is a set in the queue.
 type part struct {
-	counts  []int
-	from    int
+	counts  []int // gangs in the set, by class
+	from    int   // see push
 	set     Set
 	members int
 }
 
-// Compare returns -1 if s contains the first gang in which the sets differ, 1 if o does, 0 if they are equal. Both have equal lengths.
+// Compare returns -1 if s contains the first gang in which the sets differ, 1 if o does, 0 if they are equal. Both must have equal lengths.
 func (s Set) Compare(o Set) int {
 	for i := range s {
 		if s[i] != o[i] {
@@ -109,7 +109,7 @@ func (s Set) Compare(o Set) int {
 	return 0
 }
 
-// queue is a heap of parts.
+// queue is a heap of parts, most members first.
 type queue []part
 
 func (q queue) Len() int      { return len(q) }
@@ -170,7 +170,7 @@ func (c *Choice) Least(most, tries int, allowed func(Set) bool) (out []Set) {
 	return out[:min(most, len(out))]
 }
 
-// needed returns how many members a set needs.
+// needed returns the number of members that must be placed for a set.
 func (c *Choice) needed(set Set) (n int) {
 	needs, _ := c.Needs(set)
 	for _, need := range needs {
@@ -189,7 +189,7 @@ func (c *Choice) cost(set Set) (n int) {
 	return n
 }
 
-// set returns the mandatory gangs and the first so many of each class.
+// set returns the set of the mandatory gangs and the first counts[k] gangs of each class k.
 func (s *Sets) set(counts []int) Set {
 	set := s.choice.Mandatory()
 	for k, class := range s.classes {
@@ -210,7 +210,8 @@ func (s Set) subsetOf(o Set) bool {
 	return true
 }
 
-// reduce removes units from a set, largest first, as long as the rest is valid. It returns nil if the whole set is invalid.
+// reduce removes units from a set, largest first, as long as the remaining set is valid and allowed. It returns the result as a list; nil
+// if the whole set is not valid and allowed.
 func (c *Choice) reduce(set Set, allowed func(Set) bool) []Set {
 	set = c.Sustainable(set)
 	if !c.valid(set) || !allowed(set) {
@@ -228,8 +229,8 @@ func (c *Choice) reduce(set Set, allowed func(Set) bool) []Set {
 	return []Set{set}
 }
 
-// Units returns, as indexes, gangs to omit or add together: the gangs below each level, then each gang by itself. Each of the two lists has
-// the units with most needed members first, then the most expensive. Units overlap.
+// Units returns gangs, as indexes, to omit or add together: the gangs below each level, then each gang by itself. Each of the two lists
+// starts with the units with most needed members, then the most expensive. Units overlap.
 func (c *Choice) Units() (out [][]int) {
 	known := map[string]int{}
 	for i, g := range c.Gangs {

@@ -102,11 +102,10 @@ func (r *Request) Types() (types []Type) {
 	return types
 }
 
-// Vendor says that a member requests only a vendor's GPUs: on a node without a Device object, plugin NodeResourcesFit counts
-// them.
+// Vendor returns whether a member requests only a vendor's GPUs. On a node without a Device object, plugin NodeResourcesFit counts these.
 func (r *Request) Vendor() bool { return r.vendor }
 
-// Exclusive returns the exclusivity that the member requests for a type. A nil request shares.
+// Exclusive returns the exclusivity that the member requests for a type; Sharing for a nil request or a type that it does not request.
 func (r *Request) Exclusive(t Type) Exclusive {
 	if r == nil {
 		return Sharing
@@ -119,10 +118,10 @@ func (r *Request) Exclusive(t Type) Exclusive {
 	return Sharing
 }
 
-// Key identifies the request: members with equal keys are interchangeable.
+// Key returns a text that is equal for interchangeable members.
 func (r *Request) Key() string { return r.key }
 
-// name returns the text of Key.
+// name computes Key.
 func (r *Request) name() string {
 	var b strings.Builder
 	for _, w := range r.wants {
@@ -153,13 +152,13 @@ func (a Ask) Request() (*Request, *Invalid) {
 	}
 	wants := gpus
 	for _, other := range []struct {
-		of       Type
-		resource string
+		deviceType Type
+		resource   string
 	}{{RDMA, RDMAUnits}, {FPGA, FPGAUnits}} {
 		if sums[other.resource] == 0 {
 			continue
 		}
-		w, bad := unitWant(other.of, other.resource, sums[other.resource], a.strategy(other.of))
+		w, bad := unitWant(other.deviceType, other.resource, sums[other.resource], a.hintOf(other.deviceType))
 		if bad != nil {
 			return nil, bad
 		}
@@ -180,8 +179,8 @@ func (a Ask) Request() (*Request, *Invalid) {
 	return r, nil
 }
 
-// strategy returns the hint of a type, an empty one if there is none.
-func (a Ask) strategy(t Type) Hint {
+// hintOf returns the hint of a type; an empty one if there is none.
+func (a Ask) hintOf(t Type) Hint {
 	for _, h := range a.Hints {
 		if h.Type == t {
 			return h
@@ -208,25 +207,25 @@ var combinations = [][]string{
 
 var gpuResources = []string{NvidiaGPU, AMDGPU, HygonDCU, WholeGPU, SharedGPU, GPUCore, GPUMemory, GPURatio}
 
-// gpuWant parses the GPU resources.
+// gpuWant parses the GPU resources. sums is the requested amount of each resource. Without a GPU it returns nil.
 func gpuWant(sums map[string]int64) ([]want, *Invalid) {
-	var asked []string
+	var requested []string
 	for _, name := range gpuResources {
 		if v := sums[name]; v < 0 || v > maxPercent && name != GPUMemory || v > maxMemory {
 			return nil, invalid([]string{name}, name, v, "a number that a node may have")
 		} else if v > 0 {
-			asked = append(asked, name)
+			requested = append(requested, name)
 		}
 	}
-	if len(asked) == 0 {
+	if len(requested) == 0 {
 		return nil, nil
 	}
-	if !slices.ContainsFunc(combinations, func(c []string) bool { return slices.Equal(c, asked) }) {
-		return nil, &Invalid{Resources: slices.Sorted(slices.Values(asked)), Legal: "one of " + combinationText()}
+	if !slices.ContainsFunc(combinations, func(c []string) bool { return slices.Equal(c, requested) }) {
+		return nil, &Invalid{Resources: slices.Sorted(slices.Values(requested)), Legal: "one of " + combinationText()}
 	}
-	if whole := sums[asked[0]]; len(asked) == 1 && asked[0] != GPUMemory && asked[0] != GPURatio {
+	if whole := sums[requested[0]]; len(requested) == 1 && requested[0] != GPUMemory && requested[0] != GPURatio {
 		percent := whole
-		if asked[0] != WholeGPU {
+		if requested[0] != WholeGPU {
 			percent *= 100
 		} else if percent > 100 && percent%100 != 0 {
 			return nil, &Invalid{Unit: true, Field: WholeGPU, Value: strconv.FormatInt(whole, 10), Legal: percentText}
@@ -235,32 +234,33 @@ func gpuWant(sums map[string]int64) ([]want, *Invalid) {
 	}
 	for _, name := range []string{GPUCore, GPURatio} {
 		if v := sums[name]; sums[SharedGPU] == 0 && v > 100 && v%100 != 0 {
-			return nil, invalid(asked, name, v, percentText)
+			return nil, invalid(requested, name, v, percentText)
 		}
 		if v := sums[name]; sums[SharedGPU] > 0 && (v%sums[SharedGPU] != 0 || v/sums[SharedGPU] > 100) {
-			return nil, invalid(asked, name, v, fmt.Sprintf("the same for each of %d GPUs, at most 100", sums[SharedGPU]))
+			return nil, invalid(requested, name, v, fmt.Sprintf("the same for each of %d GPUs, at most 100", sums[SharedGPU]))
 		}
 	}
 	count := max(sums[SharedGPU], sums[GPURatio]/100*int64(b2i(sums[SharedGPU] == 0)), 1)
 	w := want{
-		deviceType: GPU, resource: asked[0], count: int(count),
+		deviceType: GPU, resource: requested[0], count: int(count),
 		perDevice: Amount{Core: sums[GPUCore] / count, Memory: sums[GPUMemory] / count, Ratio: sums[GPURatio] / count},
 	}
 	w.shared = w.perDevice.Ratio < 100
 	if sums[GPUCore]%count != 0 {
-		return nil, invalid(asked, GPUCore, sums[GPUCore], fmt.Sprintf("the same for each of %d GPUs", count))
+		return nil, invalid(requested, GPUCore, sums[GPUCore], fmt.Sprintf("the same for each of %d GPUs", count))
 	}
 	if w.perDevice.Core > 100 {
-		return nil, invalid(asked, GPUCore, sums[GPUCore], fmt.Sprintf("at most 100 for each GPU, and memory is asked of %d", count))
+		return nil, invalid(requested, GPUCore, sums[GPUCore], fmt.Sprintf("at most 100 for each GPU, and memory is asked of %d", count))
 	}
 	if w.perDevice.Memory == 0 && w.perDevice.Ratio == 0 {
-		return nil, invalid(asked, GPUMemory, sums[GPUMemory], fmt.Sprintf("at least 1 byte for each of %d GPUs", count))
+		return nil, invalid(requested, GPUMemory, sums[GPUMemory], fmt.Sprintf("at least 1 byte for each of %d GPUs", count))
 	}
 	return []want{w}, nil
 }
 
 const percentText = "up to 100, or a multiple of 100"
 
+// combinationText returns the valid combinations for a message.
 func combinationText() string {
 	var list []string
 	for _, c := range combinations {
@@ -269,7 +269,7 @@ func combinationText() string {
 	return strings.Join(list, ", ")
 }
 
-// unitWant parses a resource that counts percent of one device.
+// unitWant parses a resource whose unit is percent of one device.
 func unitWant(t Type, resource string, v int64, h Hint) (want, *Invalid) {
 	w := want{deviceType: t, resource: resource, count: 1, perDevice: Amount{Core: v}}
 	switch {
@@ -290,7 +290,7 @@ func unitWant(t Type, resource string, v int64, h Hint) (want, *Invalid) {
 	return w, nil
 }
 
-// check rejects types that a pod cannot request: a misspelt type would silently have no effect.
+// check returns an Invalid for a type that a pod cannot request: a misspelt type would silently have no effect.
 func (t Type) check(field string) *Invalid {
 	if t == GPU || t == RDMA || t == FPGA {
 		return nil
@@ -298,7 +298,7 @@ func (t Type) check(field string) *Invalid {
 	return &Invalid{Field: field, Value: string(t), Legal: "gpu, rdma or fpga"}
 }
 
-// readHints applies the hints of requested types. Hints of other types are validated, too.
+// readHints applies the hints to the requested types of r. Hints of other types are validated, too.
 func (a Ask) readHints(r *Request) *Invalid {
 	for _, h := range a.Hints {
 		path := HintField + ": " + string(h.Type)
@@ -309,7 +309,7 @@ func (a Ask) readHints(r *Request) *Invalid {
 		if !ok {
 			return &Invalid{Field: path + ".requiredTopologyScope", Value: h.Scope, Legal: "Device, PCIe, NUMANode or Node"}
 		}
-		alone, ok := map[string]Exclusive{"": Sharing, "DeviceLevel": DeviceLevel, "PCIeLevel": PCIeLevel}[h.Exclusive]
+		exclusive, ok := map[string]Exclusive{"": Sharing, "DeviceLevel": DeviceLevel, "PCIeLevel": PCIeLevel}[h.Exclusive]
 		if !ok {
 			return &Invalid{Field: path + ".exclusivePolicy", Value: h.Exclusive, Legal: "DeviceLevel or PCIeLevel"}
 		}
@@ -330,7 +330,7 @@ func (a Ask) readHints(r *Request) *Invalid {
 		for i := range r.wants {
 			if w := &r.wants[i]; w.deviceType == h.Type {
 				w.scope = scope
-				w.exclusive = alone
+				w.exclusive = exclusive
 				w.selector = h.Selector
 				w.vfs = h.VFs
 			}
@@ -339,8 +339,8 @@ func (a Ask) readHints(r *Request) *Invalid {
 	return nil
 }
 
-// readJoint moves the types that are chosen together to the front. Types without a request are left out; a request of one type
-// is not joint.
+// readJoint moves the wants that are chosen together to the front. Types without a request are left out; a request of one type is not
+// joint.
 func (a Ask) readJoint(r *Request) *Invalid {
 	j := a.Joint
 	if j == nil {
@@ -374,6 +374,7 @@ func (a Ask) readJoint(r *Request) *Invalid {
 	return nil
 }
 
+// readPartition validates the partition request and copies it to r.
 func (a Ask) readPartition(r *Request) *Invalid {
 	if a.Partition == nil {
 		return nil
@@ -385,6 +386,6 @@ func (a Ask) readPartition(r *Request) *Invalid {
 	return nil
 }
 
-func invalid(asked []string, field string, v int64, legal string) *Invalid {
-	return &Invalid{Resources: slices.Sorted(slices.Values(asked)), Field: field, Value: strconv.FormatInt(v, 10), Legal: legal}
+func invalid(requested []string, field string, v int64, legal string) *Invalid {
+	return &Invalid{Resources: slices.Sorted(slices.Values(requested)), Field: field, Value: strconv.FormatInt(v, 10), Legal: legal}
 }

@@ -4,11 +4,11 @@ import "slices"
 
 // Crowd is a set of members that are added to a node one by one:
 //
-// \tst devices in use by other pods, which keep them
-// \twith st, and the devices of the members in one assignment that fits
+//	st     devices in use by other pods, which keep them
+//	with   st, and the devices of the members in one assignment that fits
 //
-// A new member mostly fits beside the others' present devices; only if it does not, all members are assigned again. So the
-// answers equal Solver.Fits, and each member costs about the same.
+// A new member mostly fits beside the present devices of the others; only if it does not, all members are assigned again. So the answers
+// equal Solver.Fits, and each member costs about the same.
 type Crowd struct {
 	st, with    *State
 	members     []*Request
@@ -16,11 +16,10 @@ type Crowd struct {
 	unplaced    []*Request   // initial members that do not fit: no member gets devices of their types
 }
 
-// NewCrowd assigns the open members to a node. The state stays unchanged, and the caller must not change it while it uses the
-// crowd.
-func (s *Solver) NewCrowd(st *State, open []*Request) *Crowd {
+// NewCrowd returns a crowd of members on a node. The state st is not changed, and the caller must not change it while it uses the crowd.
+func (s *Solver) NewCrowd(st *State, members []*Request) *Crowd {
 	c := &Crowd{st: st, with: st.Clone()}
-	for rest := open; len(rest) > 0; {
+	for rest := members; len(rest) > 0; {
 		part := Concerned(rest, rest[:1])
 		rest = slices.DeleteFunc(slices.Clone(rest), func(r *Request) bool { return slices.Contains(part, r) })
 		gets, ok := s.place(c.with, part)
@@ -39,9 +38,8 @@ func (s *Solver) NewCrowd(st *State, open []*Request) *Crowd {
 // Members returns all members, including the ones that do not fit.
 func (c *Crowd) Members() []*Request { return slices.Concat(c.unplaced, c.members) }
 
-// Concerned returns the candidates that influence whether the requests fit, in order: the ones that want a type of the
-// requests, and transitively a type of such candidates. Other candidates neither compete with the requests nor fail because of
-// them.
+// Concerned returns the candidates that influence whether the requests fit, in order. These want a type of the requests, or, transitively,
+// a type of such candidates. Other candidates neither compete with the requests nor fail because of them.
 func Concerned(candidates, requests []*Request) (all []*Request) {
 	types := map[Type]bool{}
 	for _, r := range requests {
@@ -49,31 +47,31 @@ func Concerned(candidates, requests []*Request) (all []*Request) {
 			types[r.wants[i].deviceType] = true
 		}
 	}
-	in := make([]bool, len(candidates))
+	included := make([]bool, len(candidates))
 	for more := true; more; {
 		more = false
 		for i, r := range candidates {
-			if in[i] || !slices.ContainsFunc(r.wants, func(w want) bool { return types[w.deviceType] }) {
+			if included[i] || !slices.ContainsFunc(r.wants, func(w want) bool { return types[w.deviceType] }) {
 				continue
 			}
-			in[i], more = true, true
+			included[i], more = true, true
 			for j := range r.wants {
 				types[r.wants[j].deviceType] = true
 			}
 		}
 	}
 	for i, r := range candidates {
-		if in[i] {
+		if included[i] {
 			all = append(all, r)
 		}
 	}
 	return all
 }
 
-// blocked says that a member wants a type of which the initial members already lack devices.
+// blocked returns whether a member wants a type that unplaced members compete for.
 func (c *Crowd) blocked(r *Request) bool { return len(Concerned(c.unplaced, []*Request{r})) > 0 }
 
-// Add adds one member, and says whether it fits: if not, nothing changes.
+// Add adds one member and returns whether it fits. If not, nothing changes.
 func (c *Crowd) Add(s *Solver, r *Request) bool {
 	if c.blocked(r) {
 		return false
@@ -83,17 +81,17 @@ func (c *Crowd) Add(s *Solver, r *Request) bool {
 		c.members, c.allocations = append(c.members, r), append(c.allocations, got[0])
 		return true
 	}
-	return len(c.members) > 0 && c.assignAgain(s, c.and(r))
+	return len(c.members) > 0 && c.assignAgain(s, c.withOne(r))
 }
 
-// Drop removes the last member.
+// Drop removes the member that was added last.
 func (c *Crowd) Drop() {
 	last := len(c.members) - 1
 	c.with.Free(c.allocations[last])
 	c.members, c.allocations = c.members[:last], c.allocations[:last]
 }
 
-// assignAgain assigns all members again, and says whether they fit: if not, nothing changes.
+// assignAgain assigns all members again and returns whether they fit. If not, nothing changes.
 func (c *Crowd) assignAgain(s *Solver, members []*Request) bool {
 	if alike(members) {
 		if n := s.Slots(c.st, members[0], len(members)); n.Exact && n.Slots < len(members) {
@@ -112,12 +110,12 @@ func (c *Crowd) assignAgain(s *Solver, members []*Request) bool {
 	return true
 }
 
-// Count returns how many more members like r fit, at most limit. The crowd stays as it is.
+// Count returns how many more members like r fit, at most limit. It does not change the crowd.
 func (c *Crowd) Count(s *Solver, r *Request, limit int) (n int) {
 	if c.blocked(r) {
 		return 0
 	}
-	if alike(c.and(r)) {
+	if alike(c.withOne(r)) {
 		if all := s.Slots(c.st, r, len(c.members)+limit); all.Exact {
 			return all.Slots - len(c.members)
 		}
@@ -136,9 +134,10 @@ func (c *Crowd) Count(s *Solver, r *Request, limit int) (n int) {
 	}
 }
 
-// and returns the members and one more.
-func (c *Crowd) and(r *Request) []*Request { return slices.Concat(c.members, []*Request{r}) }
+// withOne returns the members and one more.
+func (c *Crowd) withOne(r *Request) []*Request { return slices.Concat(c.members, []*Request{r}) }
 
+// alike returns whether all members have equal requests.
 func alike(members []*Request) bool {
 	for _, r := range members[1:] {
 		if r != members[0] && r.key != members[0].key {
@@ -155,7 +154,7 @@ func (s *Solver) place(st *State, members []*Request) (all []Allocation, ok bool
 		return nil, false
 	}
 	x := s.search(st, demands)
-	if ok, _ = x.somehow(kinds); ok {
+	if ok, _ = x.searchOrGreedy(kinds); ok {
 		all = x.allocations()
 	}
 	x.release()

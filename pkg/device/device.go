@@ -1,16 +1,16 @@
-// Package device chooses devices of one node for the members of a gang: GPUs, NICs, FPGAs, whole or shared, by switch, NUMA
-// node and partition, several types together.
+// Package device chooses devices of one node for the members of a gang: GPUs, NICs, FPGAs, whole or shared, by switch, NUMA node and
+// partition, several types together.
 //
-// \t node
-// \t numa0 numa1 the devices of a node New(Inventory) *Node, never changes
-// \t p0 p1 p2 p3 the devices in use NewState(node) Take, Free: undo is Free
-// \t0 1 n 2 3 n 4 5 n 6 7 n what a member requests Ask.Request() or an Invalid
-// \t the members' devices Solver.Choose in rank order, all or nothing
-// \t how many members fit Solver.Slots
+//	        node
+//	   numa0         numa1            the devices of a node     New(Inventory)  *Node, never changes
+//	 p0     p1     p2     p3          the devices in use        NewState(node)  Take, Free: undo is Free
+//	0 1 n  2 3 n  4 5 n  6 7 n        what a member requests    Ask.Request()   or an Invalid
+//	                                  the members' devices      Solver.Choose   in rank order, all or nothing
+//	                                  how many members fit      Solver.Slots
 //
-// The annotations, rules and messages are Koordinator DeviceShare's, unless these reject members that fit;
-// docs/decisions/0023-devices.md lists the differences. The package knows no pods, no other resources of a node, and none of
-// its callers. Invariant: Node and Request never change.
+// The annotations, rules and messages are Koordinator DeviceShare's, unless these reject members that fit; docs/decisions/0023-devices.md
+// lists the differences. The package knows no pods, no other resources of a node, and none of its callers. Invariant: Node and Request
+// never change.
 package device
 
 import (
@@ -35,7 +35,7 @@ type Amount struct {
 	Ratio  int64 // percent of one GPU's memory
 }
 
-// Check returns an error for an impossible amount. A negative one would free what other members hold.
+// Check returns an error if an amount is negative or too large. A negative amount would free what other members use.
 func (a Amount) Check() error {
 	if a.Core < 0 || a.Memory < 0 || a.Ratio < 0 || max(a.Core, a.Ratio) > maxPercent || a.Memory > maxMemory {
 		return fmt.Errorf("resources that cannot be: %+v", a)
@@ -61,8 +61,8 @@ func (a Amount) times(free Amount, limit int) int {
 	return limit
 }
 
-// complete sets the missing one of Ratio and Memory of a request, for a device with capacity has: Ratio is the percentage of
-// has.Memory, rounded down.
+// complete returns a with the missing one of Ratio and Memory, for a device with capacity has. Ratio is the percentage of has.Memory,
+// rounded down.
 func (a Amount) complete(has Amount) Amount {
 	switch {
 	case a.Memory > 0 && has.Memory > 0:
@@ -114,7 +114,7 @@ type Partition struct {
 // Inventory is what a node's Device object and labels declare.
 type Inventory struct {
 	Devices []Device
-	// Table holds the partitions by their number of GPUs. If nil, the built-in table of Vendor and Model is used, if there is
+	// Table is the partitions by their number of GPUs. If nil, the built-in table of Vendor and Model is used, if there is
 	// one; an empty table is a table without partitions.
 	Table          map[int][]Partition
 	Vendor, Model  string
@@ -133,10 +133,10 @@ type Share struct {
 	Exclusive Exclusive
 }
 
-// Allocation is what one member holds of a node's devices, by type in the order of the choice, then by minor.
+// Allocation is the devices of a node that one member uses, by type in the order of the choice, then by minor.
 type Allocation []Share
 
-// Exclusive is what a member does not share with other members.
+// Exclusive says what a member does not share with other members.
 type Exclusive uint8
 
 // The levels of exclusivePolicy.
@@ -146,7 +146,7 @@ const (
 	PCIeLevel
 )
 
-// Scope limits how far apart the devices of one type may be: the larger, the closer.
+// Scope limits how far apart the devices of one type may be. A larger Scope is a smaller distance.
 type Scope uint8
 
 // The scopes of requiredTopologyScope. AnyScope requires nothing.

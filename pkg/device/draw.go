@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Held is an allocation, drawn with a mark.
+// Held is an allocation and the mark with which Draw shows it.
 type Held struct {
 	Mark string
 	Allocation
 }
 
-// Draw draws a node, one line for each switch:
+// Draw returns a text with the devices of a node, one line for each switch:
 //
 //	numa0
 //	  p0  gpu0 a  gpu1 a         rdma0 a
 //	  p1  gpu2 .  gpu3 a40 #30   rdma1! .
 //
-// A dot is free, a mark holds a whole device or a percentage of it, # is in use by an allocation that is not in held, ! is
-// unhealthy. GPUs show the percentage of memory; a different compute percentage comes first: a0/50. A VF follows @.
+// A dot is a free device. A mark uses the whole device, or a percentage of it; # is use by allocations that are not in held. ! is an
+// unhealthy device. GPUs show the percentage of memory; a different compute percentage comes first: a0/50. A VF follows @.
 func (s *State) Draw(held []Held) string {
 	n := s.node
 	type line struct {
@@ -76,7 +76,7 @@ type drawnBranch struct {
 	devices []int
 }
 
-// drawing lists the devices by NUMA node and switch; devices with an unknown position come last.
+// drawing returns the devices by NUMA node and switch; devices with an unknown position come last.
 func (n *Node) drawing() (roots []drawnRoot) {
 	order := make([]int, len(n.devices))
 	for i := range order {
@@ -119,10 +119,10 @@ func (n *Node) drawing() (roots []drawnRoot) {
 	return roots
 }
 
-// drawOrder draws GPUs first.
+// drawOrder sorts GPUs before other types.
 func drawOrder(t Type) int { return b2i(t != GPU) }
 
-// cell draws a device.
+// cell returns the text of a device, which is given by index.
 func (s *State) cell(at int, held []Held) string {
 	u := &s.node.devices[at]
 	text := u.name()
@@ -153,7 +153,7 @@ func (s *State) cell(at int, held []Held) string {
 	return text
 }
 
-// shareText returns the percentage of a device; "" for all of it.
+// shareText returns amount a as a percentage of a device; "" for the whole device.
 func (u *unit) shareText(a Amount) string {
 	switch {
 	case u.Type != GPU && a.Core == 100, u.Type == GPU && a.Core == 100 && a.Ratio == 100:

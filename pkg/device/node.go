@@ -25,17 +25,17 @@ func (s set) remove(i int) set       { return s &^ (1 << i) }
 func (s set) next() (int, set)       { i := s.first(); return i, s.remove(i) }
 func (d domain) contains(s set) bool { return s.subsetOf(d.devices) }
 
-// Node is a node's inventory, indexed. It never changes.
+// Node is an indexed inventory of a node. It never changes.
 type Node struct {
 	devices  []unit // by type, then by minor
 	kinds    []kind // by type
 	switches []string
 	groups   []vfGroup
 
-	table     map[int][]partition // by number of GPUs; nil if there is none
-	sizes     []int               // the table's numbers of GPUs, the largest first
-	honor     bool
-	isolation string
+	table          map[int][]partition // by number of GPUs; nil if there is none
+	sizes          []int               // the table's numbers of GPUs, the largest first
+	partitionsOnly bool
+	isolation      string
 
 	names     [][]byte // of devices, for keys by position
 	staticKey string   // equal for interchangeable nodes; see State.Key
@@ -58,7 +58,7 @@ type vfGroup struct {
 	list   []VF
 }
 
-// kind holds the devices of one type.
+// kind is the devices of one type on a node.
 type kind struct {
 	deviceType Type
 	first      int // index of its first device
@@ -85,10 +85,10 @@ type partition struct {
 	bandwidth int64
 }
 
-// New indexes an inventory. It returns an error for duplicate minors, for more than maxPerType devices, and for partitions with
+// New returns the node of an inventory. It returns an error for duplicate minors, for more than maxPerType devices, and for partitions with
 // another size than the table's.
 func New(inv Inventory) (*Node, error) {
-	n := &Node{honor: inv.PartitionsOnly, isolation: inv.Isolation}
+	n := &Node{partitionsOnly: inv.PartitionsOnly, isolation: inv.Isolation}
 	list := slices.Clone(inv.Devices)
 	slices.SortStableFunc(list, func(a, b Device) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Minor, b.Minor))
@@ -125,6 +125,7 @@ func New(inv Inventory) (*Node, error) {
 	return n, nil
 }
 
+// add appends a device and its VF groups to the node.
 func (n *Node) add(d Device) {
 	u := unit{Device: d, switchIndex: -1}
 	u.groups[0] = len(n.groups)
@@ -142,7 +143,7 @@ func (n *Node) add(d Device) {
 	n.devices = append(n.devices, u)
 }
 
-// index finds the devices of each type, and their positions.
+// index sets kinds, switches and the position of each device. Devices must be sorted by type.
 func (n *Node) index() error {
 	names := map[string]bool{}
 	for _, u := range n.devices {
@@ -180,7 +181,7 @@ func (n *Node) index() error {
 	return nil
 }
 
-// findDomains lists the parts of the tree in which a type has devices.
+// findDomains sets the switches and NUMA nodes on which a type has devices.
 func (n *Node) findDomains(k *kind) {
 	type part struct {
 		numa int
@@ -209,7 +210,7 @@ func (n *Node) findDomains(k *kind) {
 	}
 }
 
-// readPartitions reads the partition table. A partition with a missing GPU is never free; its size stays valid.
+// readPartitions sets table and sizes. A partition with a missing GPU is never free, but its size is still valid.
 func (n *Node) readPartitions(table map[int][]Partition) error {
 	if table == nil {
 		return nil
@@ -241,7 +242,7 @@ func (n *Node) readPartitions(table map[int][]Partition) error {
 	return nil
 }
 
-// kind returns the index of a type, -1 if the node has no such device.
+// kind returns the index of a type in kinds; -1 if the node has no such device.
 func (n *Node) kind(t Type) int {
 	for i := range n.kinds {
 		if n.kinds[i].deviceType == t {
@@ -251,7 +252,7 @@ func (n *Node) kind(t Type) int {
 	return -1
 }
 
-// find returns the index of a device, -1 if there is none.
+// find returns the index of a device in devices; -1 if there is none.
 func (n *Node) find(t Type, minor int) int {
 	k := n.kind(t)
 	if k < 0 {
@@ -265,8 +266,8 @@ func (n *Node) find(t Type, minor int) int {
 	return n.kinds[k].first + i
 }
 
-// classify numbers devices by their properties, regardless of name and position, in a canonical order. The properties are part
-// of the node's key.
+// classify sets the class of each device: a number for its properties, regardless of name and position. It sets staticKey to these
+// properties.
 func (n *Node) classify() {
 	texts := make([]string, len(n.devices))
 	for i, u := range n.devices {
@@ -284,16 +285,17 @@ func (n *Node) classify() {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q", classes, n.isolation)
 	if n.table != nil {
-		fmt.Fprintf(&b, " %v", n.honor)
+		fmt.Fprintf(&b, " %v", n.partitionsOnly)
 		for _, size := range n.sizes {
 			fmt.Fprintf(&b, " %d%v", size, n.table[size])
 		}
-	} else if n.honor {
+	} else if n.partitionsOnly {
 		b.WriteString(" no table")
 	}
 	n.staticKey = b.String()
 }
 
+// labelText returns labels as a text that is equal for equal labels.
 func labelText(labels map[string]string) string {
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
@@ -302,15 +304,14 @@ func labelText(labels map[string]string) string {
 	return "{" + b.String() + "}"
 }
 
-// buildTree makes the tree without names: branches are the devices of a switch and of a NUMA node. There is no tree if a switch
-// is in two NUMA nodes.
+// buildTree sets branches (the devices of a switch and of a NUMA node) and roots. There is no tree if a switch is in two NUMA nodes.
 func (n *Node) buildTree() {
 	type part struct {
 		known    bool
 		numa, at int
 	}
 	inside := map[part][]int{}
-	home := map[int]int{}
+	numaOfSwitch := map[int]int{}
 	for i, u := range n.devices {
 		p := part{u.Place.Known, u.Place.NUMA, u.switchIndex}
 		if !p.known {
@@ -320,10 +321,10 @@ func (n *Node) buildTree() {
 		if u.switchIndex < 0 {
 			continue
 		}
-		if numa, ok := home[u.switchIndex]; ok && numa != u.Place.NUMA {
+		if numa, ok := numaOfSwitch[u.switchIndex]; ok && numa != u.Place.NUMA {
 			return // no tree
 		}
-		home[u.switchIndex] = u.Place.NUMA
+		numaOfSwitch[u.switchIndex] = u.Place.NUMA
 	}
 	roots := map[[2]int][]int{}
 	parts := slices.SortedFunc(maps.Keys(inside), func(a, b part) int {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// options yields the choices for a member from need i on, best first: by its first type, then by the next. yield returns true
-// to stop; then options returns true.
+// options yields the choices for the wants of a member from number i on, after picks for the wants before. The best are first: by the first
+// type, then by the next. If yield returns true, options stops and returns true.
 func (x *search) options(d *demand, i int, picks []pick, yield func([]pick) bool) bool {
 	if i == len(d.needs) {
 		return yield(picks)
@@ -32,7 +32,7 @@ func (x *search) options(d *demand, i int, picks []pick, yield func([]pick) bool
 	return x.chooseAlone(n, can, next)
 }
 
-// onSharedSwitches returns the devices of the first type on switches where the joint types have free devices, too.
+// onSharedSwitches returns the devices of the first type on switches where each joint type has a free device.
 func (x *search) onSharedSwitches(d *demand) (s set) {
 	first := &d.needs[0]
 	for _, onSwitch := range first.kind.bySwitch {
@@ -51,7 +51,7 @@ func (x *search) onSharedSwitches(d *demand) (s set) {
 	return s
 }
 
-// withVFs yields devices as picks, with a VF each if the member wants VFs.
+// withVFs yields picks extended by devices, with each group of VFs for each device if the member wants VFs.
 func (x *search) withVFs(n *need, devices set, picks []pick, yield func([]pick) bool) bool {
 	if devices == 0 {
 		return yield(picks)
@@ -70,7 +70,7 @@ func (x *search) withVFs(n *need, devices set, picks []pick, yield func([]pick) 
 	return false
 }
 
-// chooseAlone yields devices by the rules of their own type: GPUs by partition and position, other types by free capacity.
+// chooseAlone yields sets of devices by the rules of their own type: GPUs by partition and position, other types by free capacity.
 func (x *search) chooseAlone(n *need, can set, yield func(set) bool) bool {
 	if n.deviceType == GPU && !n.shared && n.partitions != nil && x.inPartitions(n, can, yield) {
 		return true
@@ -84,12 +84,12 @@ func (x *search) chooseAlone(n *need, can set, yield func(set) bool) bool {
 	return x.subsets(n, x.sorted(n, can, nil), n.count, func(s set) bool { return n.inScope(s) && yield(s) })
 }
 
-// inPartitions yields free partitions: the highest score first, then the one that keeps the most larger partitions free, then
-// in table order.
+// inPartitions yields free partitions: the highest score first, then the one that keeps the most larger partitions free, then in table
+// order.
 func (x *search) inPartitions(n *need, can set, yield func(set) bool) bool {
 	type choice struct {
 		partition
-		leaves []int // free partitions afterwards, by size from the largest on
+		freeAfter []int // free partitions afterwards, by size from the largest on
 	}
 	node := x.st.node
 	var used set
@@ -109,12 +109,12 @@ func (x *search) inPartitions(n *need, can set, yield func(set) bool) bool {
 			for _, other := range node.table[size] {
 				free += b2i(size >= n.count && other.gpus != 0 && other.gpus&(used|p.gpus) == 0)
 			}
-			c.leaves = append(c.leaves, free)
+			c.freeAfter = append(c.freeAfter, free)
 		}
 		list = append(list, c)
 	}
 	slices.SortStableFunc(list, func(a, b choice) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), slices.Compare(b.leaves, a.leaves))
+		return cmp.Or(cmp.Compare(b.score, a.score), slices.Compare(b.freeAfter, a.freeAfter))
 	})
 	for _, c := range list {
 		if yield(c.gpus) {
@@ -124,8 +124,8 @@ func (x *search) inPartitions(n *need, can set, yield func(set) bool) bool {
 	return false
 }
 
-// inTree yields the closest devices: on one switch, then in one NUMA node, then on the node; equals where most devices around
-// are in use, then in order. Shared devices are ordered by score.
+// inTree yields sets of near devices: on one switch, then in one NUMA node, then on the node. Of equally near ones, first come those where
+// most devices around are in use, then by order. Shared devices are ordered by score.
 func (x *search) inTree(n *need, can set, yield func(set) bool) bool {
 	if n.shared {
 		return x.sharedInTree(n, can, yield)
@@ -150,7 +150,7 @@ func (x *search) inTree(n *need, can set, yield func(set) bool) bool {
 	return x.subsets(n, x.indices(can), n.count, func(s set) bool { return !anyContains(n.kind.numa, s) && yield(s) })
 }
 
-// sharedInTree yields single devices: where most devices around are in use first, then by score.
+// sharedInTree yields single devices: first where most devices around are in use, then by score.
 func (x *search) sharedInTree(n *need, can set, yield func(set) bool) bool {
 	var all []int
 	for _, d := range x.busiest(n, n.kind.pcie) {
@@ -170,14 +170,14 @@ func (x *search) sharedInTree(n *need, can set, yield func(set) bool) bool {
 	return x.subsets(n, all, 1, yield)
 }
 
-// busiest sorts domains by busy.
+// busiest returns domains sorted by busy, highest first.
 func (x *search) busiest(n *need, domains []domain) []domain {
 	sorted := slices.Clone(domains)
 	slices.SortStableFunc(sorted, func(a, b domain) int { return cmp.Compare(x.busy(n, b), x.busy(n, a)) })
 	return sorted
 }
 
-// busy counts the devices in use in the domain, and in its NUMA node.
+// busy returns the number of devices in use in the domain, plus the number in its NUMA node.
 func (x *search) busy(n *need, d domain) (count int) {
 	numa := n.kind.numa[d.numa].devices
 	inDomain, inNUMA := 0, 0
@@ -190,6 +190,7 @@ func (x *search) busy(n *need, d domain) (count int) {
 	return inDomain + inNUMA
 }
 
+// indices returns the elements of s, ascending.
 func (x *search) indices(s set) (out []int) {
 	for s != 0 {
 		var i int
@@ -199,8 +200,8 @@ func (x *search) indices(s set) (out []int) {
 	return out
 }
 
-// sameSwitches yields devices that are on each of the switches and on no other switch: the requested number, and of types other
-// than GPU at least one for each switch.
+// sameSwitches yields sets of devices with at least one on each of the switches, and none on another switch. A set has the requested
+// number; of types other than GPU, at least one for each switch.
 func (x *search) sameSwitches(n *need, can, switches set, yield func(set) bool) bool {
 	var onSwitches set
 	for s := switches; s != 0; {
@@ -233,12 +234,12 @@ func (x *search) sameSwitches(n *need, can, switches set, yield func(set) bool) 
 	return x.subsets(n, order, count, func(s set) bool { return covers(s) && n.inScope(s) && yield(s) })
 }
 
-// chooseNear yields devices close to the first type's: on their switches, one on each before a second, then in their NUMA
+// chooseNear yields sets of devices close to those picked for first: on their switches, one on each before a second, then in their NUMA
 // nodes, then anywhere.
 func (x *search) chooseNear(n *need, can set, picks []pick, first *need, yield func(set) bool) bool {
 	node := x.st.node
 	switches := x.switchesOf(picks, first)
-	tier := func(dev int) [2]int {
+	sortKey := func(dev int) [2]int {
 		u := &node.devices[n.kind.first+dev]
 		if u.switchIndex >= 0 && switches.has(u.switchIndex) {
 			return [2]int{0, x.rankOnSwitch(n, can, dev)}
@@ -250,10 +251,10 @@ func (x *search) chooseNear(n *need, can set, picks []pick, first *need, yield f
 		}
 		return [2]int{2, 0}
 	}
-	return x.subsets(n, x.sorted(n, can, tier), n.count, func(s set) bool { return n.inScope(s) && yield(s) })
+	return x.subsets(n, x.sorted(n, can, sortKey), n.count, func(s set) bool { return n.inScope(s) && yield(s) })
 }
 
-// rankOnSwitch counts the better devices on a device's switch.
+// rankOnSwitch returns how many better devices of can are on the switch of device dev.
 func (x *search) rankOnSwitch(n *need, can set, dev int) (better int) {
 	at := x.st.node.devices[n.kind.first+dev].switchIndex
 	mine := x.score(n, dev)
@@ -266,24 +267,24 @@ func (x *search) rankOnSwitch(n *need, can set, dev int) (better int) {
 	return better
 }
 
-// sorted lists devices by tier, then by score, then in order.
-func (x *search) sorted(n *need, can set, tier func(dev int) [2]int) []int {
+// sorted returns the devices of can, sorted by sortKey (nil is none), then by score, highest first, then by index.
+func (x *search) sorted(n *need, can set, sortKey func(dev int) [2]int) []int {
 	list := x.indices(can)
-	var tiers [maxPerType][2]int
+	var sortKeys [maxPerType][2]int
 	var scores [maxPerType]int64
 	for _, dev := range list {
 		scores[dev] = x.score(n, dev)
-		if tier != nil {
-			tiers[dev] = tier(dev)
+		if sortKey != nil {
+			sortKeys[dev] = sortKey(dev)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b int) int {
-		return cmp.Or(cmp.Compare(tiers[a][0], tiers[b][0]), cmp.Compare(tiers[a][1], tiers[b][1]), cmp.Compare(scores[b], scores[a]))
+		return cmp.Or(cmp.Compare(sortKeys[a][0], sortKeys[b][0]), cmp.Compare(sortKeys[a][1], sortKeys[b][1]), cmp.Compare(scores[b], scores[a]))
 	})
 	return list
 }
 
-// score returns how much of a device stays free, in thousandths; negative if devices are packed.
+// score returns how much of a device is free after one more member, in thousandths; negated if devices are packed.
 func (x *search) score(n *need, dev int) int64 {
 	at := n.kind.first + dev
 	has := x.st.node.devices[at].Has
@@ -314,8 +315,8 @@ func (x *search) score(n *need, dev int) int64 {
 
 func b2i64(b bool) int64 { return int64(b2i(b)) }
 
-// subsets yields the sets of count devices of a list, sets with earlier devices first. Of alike devices, a later one is only
-// used together with all earlier ones.
+// subsets yields the sets of count devices of a list, sets with earlier devices first. Of alike devices, a later one is only used together
+// with all earlier ones. If yield returns true, or too many steps were taken, subsets returns true.
 func (x *search) subsets(n *need, list []int, count int, yield func(set) bool) bool {
 	if len(list) < count {
 		return false
@@ -357,7 +358,7 @@ func (x *search) subsets(n *need, list []int, count int, yield func(set) bool) b
 // stepsPerChoice limits the steps of subsets for each choice of the budget, since few subsets may be choices.
 const stepsPerChoice = 64
 
-// alike says whether two devices may be exchanged.
+// alike returns whether two devices of a type can be exchanged for each other.
 func (x *search) alike(n *need, a, b int) bool {
 	a, b = a+n.kind.first, b+n.kind.first
 	u, v := &x.st.node.devices[a], &x.st.node.devices[b]

@@ -2,7 +2,7 @@ package device
 
 import "strings"
 
-// Reason is why a node's devices do not suffice.
+// Reason says why a node's devices do not suffice.
 type Reason uint8
 
 // The reasons, most of them Koordinator's.
@@ -33,8 +33,8 @@ type Refusal struct {
 	Lasting bool
 }
 
-// Missing returns the reason for a node without declared devices; nil if the member requests a vendor's devices, which are
-// counted as any other resource there.
+// Missing returns the refusal of a node without declared devices; nil if the member requests a vendor's devices, which are counted as any
+// other resource there.
 func Missing(r *Request) *Refusal {
 	if r.vendor {
 		return nil
@@ -42,13 +42,13 @@ func Missing(r *Request) *Refusal {
 	return &Refusal{Reason: MissingDevice, Type: r.wants[0].deviceType, Lasting: true}
 }
 
-// Unreadable returns the reason for a node with invalid devices, whatever the member requests.
+// Unreadable returns the refusal of a node with an invalid Device object, whatever the member requests.
 func Unreadable(r *Request) *Refusal {
 	return &Refusal{Reason: UnreadableDevice, Type: r.wants[0].deviceType, Lasting: true}
 }
 
-// OfferedTwiceRefusal returns the reason for a node on which another allocator offers the resource without knowledge of this package's
-// state.
+// OfferedTwiceRefusal returns the refusal of a node on which another allocator also offers the resource, without knowledge of this
+// package's state.
 func OfferedTwiceRefusal(r *Request, resource string) *Refusal {
 	return &Refusal{Reason: OfferedTwice, Type: r.wants[0].deviceType, Resource: resource, Lasting: true}
 }

@@ -8,18 +8,18 @@ type demand struct {
 	needs []need
 }
 
-// search tries the choices of each member, best first, and goes back if a later member finds nothing. It does not try choices
-// twice that differ only in alike devices: failed states are remembered by their keys.
+// search tries the choices of each member, best first, and backtracks if a later member finds nothing. It does not try choices twice that
+// differ only in alike devices: the keys of failed states are remembered.
 type search struct {
 	*Solver
 	st        *State
 	demands   []demand
-	members   []int   // the demand of each
-	remaining [][]int // by demand, the number of members from each member on
-	taken     [][]pick
+	members   []int    // the demand of each
+	remaining [][]int  // by demand, the number of members from each member on
+	taken     [][]pick // by member
 
 	byPosition bool            // partitions make otherwise alike GPUs differ
-	deadEnds   map[string]bool // states in which the remaining members find nothing; equal states have as many of them
+	deadEnds   map[string]bool // keys of states in which the remaining members find nothing; equal states have as many of them
 	keys       keyWriter
 	work       int  // choices that may still fail
 	steps      int  // steps that subsets took
@@ -36,6 +36,7 @@ type pick struct {
 	vf     int
 }
 
+// search returns a search on state st, which it changes while it runs.
 func (s *Solver) search(st *State, demands []demand) *search {
 	x := &search{Solver: s, st: st, demands: demands, deadEnds: map[string]bool{}, work: s.budget()}
 	for _, d := range demands {
@@ -46,9 +47,9 @@ func (s *Solver) search(st *State, demands []demand) *search {
 	return x
 }
 
-// countMembers returns how many members of one kind fit, at most limit, and whether no more do. somehow finds devices for as
-// many. When the search for all gives up, it continues with one more than the members found so far: that is faster than proving
-// that all do not fit.
+// countMembers returns how many members of one kind fit, at most limit, and whether that is exact. searchOrGreedy finds devices for as
+// many. When the search for all gives up, it continues with one more than the members found so far: that is faster than proving that all do
+// not fit.
 func (x *search) countMembers(limit int) (int, bool) {
 	k, found := 0, 0 // k members are possible, and searchAll found devices for found members
 	for want := limit; ; want = k + 1 {
@@ -80,8 +81,7 @@ func (x *search) countMembers(limit int) (int, bool) {
 	return k, exact
 }
 
-// countGreedy gives members the best free devices in turn, until one finds nothing, and returns how many found devices. It
-// releases all of them.
+// countGreedy returns how many members find devices if each in turn takes the best free ones. It releases all devices.
 func (x *search) countGreedy(members []int) (n int) {
 	x.takeGreedy(members)
 	defer x.release()
@@ -91,7 +91,7 @@ func (x *search) countGreedy(members []int) (n int) {
 	return n
 }
 
-// takeGreedy gives members the best free devices in turn, until one finds nothing.
+// takeGreedy takes the best free devices for each member in turn, until one finds nothing. members is given by demand.
 func (x *search) takeGreedy(members []int) {
 	x.members, x.taken = members, make([][]pick, len(members))
 	for i, k := range members {
@@ -103,14 +103,14 @@ func (x *search) takeGreedy(members []int) {
 		if x.taken[i] == nil {
 			return
 		}
-		x.give(x.taken[i], 1)
+		x.takeOrFree(x.taken[i], 1)
 	}
 }
 
 // resetWork begins another search with the full budget.
 func (x *search) resetWork() { x.work, x.steps, x.gaveUp = x.budget(), 0, false }
 
-// budget returns how many choices a search tries.
+// budget returns how many choices of a search may fail.
 func (s *Solver) budget() int {
 	work := s.Work
 	if work == 0 {
@@ -119,8 +119,9 @@ func (s *Solver) budget() int {
 	return work / max(s.workDivisor, 1)
 }
 
-// somehow finds devices for members and leaves them taken: the best for all together, or greedily if that takes too long.
-func (x *search) somehow(members []int) (ok, exact bool) {
+// searchOrGreedy takes devices for members and returns whether it succeeded: the best for all together, or greedily if that takes too long.
+// exact is false if the search gave up.
+func (x *search) searchOrGreedy(members []int) (ok, exact bool) {
 	if x.searchAll(members) {
 		return true, true
 	}
@@ -134,7 +135,7 @@ func (x *search) somehow(members []int) (ok, exact bool) {
 	return true, false
 }
 
-// searchAll finds devices for members, given by demand, and leaves them taken on success.
+// searchAll takes devices for members, given by demand, and returns whether it succeeded. On failure it takes none.
 func (x *search) searchAll(members []int) bool {
 	x.members, x.deepest = members, 0
 	x.taken = make([][]pick, len(members))
@@ -151,12 +152,12 @@ func (x *search) searchAll(members []int) bool {
 // release frees the devices of all members.
 func (x *search) release() {
 	for i := range x.taken {
-		x.give(x.taken[i], -1)
+		x.takeOrFree(x.taken[i], -1)
 		x.taken[i] = nil
 	}
 }
 
-// placeFrom finds devices for the members from i on.
+// placeFrom takes devices for the members from number i on, and returns whether it succeeded.
 func (x *search) placeFrom(i int) bool {
 	if x.deepest = max(x.deepest, i); i == len(x.members) {
 		return true
@@ -170,11 +171,11 @@ func (x *search) placeFrom(i int) bool {
 	d := &x.demands[x.members[i]]
 	found := x.options(d, 0, nil, func(picks []pick) bool {
 		x.taken[i] = slices.Clone(picks)
-		x.give(x.taken[i], 1)
+		x.takeOrFree(x.taken[i], 1)
 		if x.placeFrom(i + 1) {
 			return true
 		}
-		x.give(x.taken[i], -1)
+		x.takeOrFree(x.taken[i], -1)
 		x.taken[i] = nil
 		x.work--
 		x.gaveUp = x.gaveUp || x.work < 0
@@ -189,7 +190,7 @@ func (x *search) placeFrom(i int) bool {
 	return false
 }
 
-// mayFit says whether the members from i on may fit, by the total free amount and by each kind alone.
+// mayFit returns false if the members from number i on cannot fit: by the total free amount, or by one kind alone.
 func (x *search) mayFit(i int) bool {
 	for k, n := range x.remaining[i] {
 		if n == 0 {
@@ -200,14 +201,14 @@ func (x *search) mayFit(i int) bool {
 			return false
 		}
 	}
-	return len(x.demands) == 1 || x.enough(x.remaining[i])
+	return len(x.demands) == 1 || x.withinFree(x.remaining[i])
 }
 
-// enough says whether members request no more than the total free amount.
-func (x *search) enough(left []int) bool {
+// withinFree returns whether the remaining members, counted by demand, request no more than the total free amount.
+func (x *search) withinFree(remaining []int) bool {
 	var want [maxWants]Amount
 	var kinds [maxWants]*kind
-	for k, n := range left {
+	for k, n := range remaining {
 		for j := range x.demands[k].needs {
 			d := &x.demands[k].needs[j]
 			slot := slices.IndexFunc(kinds[:], func(o *kind) bool { return o == d.kind || o == nil })
@@ -234,8 +235,8 @@ func (x *search) enough(left []int) bool {
 	return true
 }
 
-// give takes devices for a member, or frees them (sign -1).
-func (x *search) give(picks []pick, sign int) {
+// takeOrFree takes the picked devices (sign 1) or frees them (sign -1).
+func (x *search) takeOrFree(picks []pick, sign int) {
 	for i := range picks {
 		p := &picks[i]
 		if p.group >= 0 && sign > 0 {
@@ -249,7 +250,7 @@ func (x *search) give(picks []pick, sign int) {
 	}
 }
 
-// allocations returns the devices of all members. All have found devices.
+// allocations returns the taken devices of each member. All members must have devices.
 func (x *search) allocations() []Allocation {
 	out := make([]Allocation, len(x.taken))
 	for i, picks := range x.taken {
@@ -274,15 +275,14 @@ func (x *search) allocations() []Allocation {
 	return out
 }
 
-// addSpare gives members spare devices: for NICs that go with GPUs, one on each of a member's switches that no other member
-// needs.
+// addSpare takes spare devices for all members, see addSpareOf.
 func (x *search) addSpare() {
 	for i := range x.taken {
 		x.addSpareOf(i)
 	}
 }
 
-// addSpareOf gives a member spare devices of the types that go with its first.
+// addSpareOf takes spare devices of member i's joint types, for NICs that belong to GPUs: one on each switch of its first type, if free.
 func (x *search) addSpareOf(i int) {
 	d := &x.demands[x.members[i]]
 	if d.r.samePCIe {
@@ -306,7 +306,7 @@ func (x *search) addSpareOf(i int) {
 			can := n.capacity(x.st, 1, &caps) & n.kind.bySwitch[at]
 			for _, dev := range x.sorted(n, can, nil) {
 				p := []pick{x.pick(n, dev)}
-				x.give(p, 1)
+				x.takeOrFree(p, 1)
 				x.taken[i] = append(x.taken[i], p...)
 				break
 			}
@@ -314,7 +314,7 @@ func (x *search) addSpareOf(i int) {
 	}
 }
 
-// switchesOf returns the switches on which a member has devices of a type.
+// switchesOf returns the switches of the devices picked for one want.
 func (x *search) switchesOf(picks []pick, n *need) (switches set) {
 	for _, p := range picks {
 		if at := x.st.node.devices[p.at].switchIndex; p.need == n && at >= 0 {
@@ -324,7 +324,7 @@ func (x *search) switchesOf(picks []pick, n *need) (switches set) {
 	return switches
 }
 
-// pick returns one device, with a VF of the first group that has one.
+// pick returns device dev for a want, with a VF of the first group that has one.
 func (x *search) pick(n *need, dev int) pick {
 	at := n.kind.first + dev
 	p := pick{need: n, at: at, amount: n.perDevice.complete(x.st.node.devices[at].Has), group: -1}
@@ -340,7 +340,7 @@ func (x *search) pick(n *need, dev int) pick {
 	return p
 }
 
-// vfGroups returns the groups of a device with free VFs to choose from.
+// vfGroups returns the VF groups of a device that match the want and have free VFs.
 func (x *search) vfGroups(n *need, at int) (out []int) {
 	node := x.st.node
 	for g := node.devices[at].groups[0]; g < node.devices[at].groups[1]; g++ {

@@ -17,7 +17,7 @@ type Requirement struct {
 	Values   []string
 }
 
-// Matches says whether labels match. A nil selector matches everything.
+// Matches returns whether labels meet all requirements. A nil selector matches everything.
 func (s *Selector) Matches(labels map[string]string) bool {
 	if s == nil {
 		return true
@@ -32,7 +32,7 @@ func (s *Selector) Matches(labels map[string]string) bool {
 	return true
 }
 
-// String identifies what is selected: selectors with equal strings select the same.
+// String returns a text that is equal only for selectors with the same requirements.
 func (s *Selector) String() string {
 	if s == nil {
 		return "-"
@@ -45,6 +45,7 @@ func (s *Selector) String() string {
 	return "[" + strings.Join(list, ", ") + "]"
 }
 
+// check returns an Invalid if a requirement is malformed; nil otherwise. path is the field for the message.
 func (s *Selector) check(path string) *Invalid {
 	if s == nil {
 		return nil

@@ -1,6 +1,6 @@
 package device
 
-// Solver answers what fits on nodes, one question at a time, in reused memory: only one goroutine may use it.
+// Solver computes what fits on nodes, in reused memory: only one goroutine may use it at a time.
 type Solver struct {
 	// Packed prefers shared devices with a large part in use (MostAllocated) to devices with a small part (LeastAllocated).
 	Packed bool
@@ -15,7 +15,7 @@ type Solver struct {
 // DefaultWork keeps a search below some tens of milliseconds.
 const DefaultWork = 2000
 
-// Counting concerns many nodes of which few are used, so it gets a part of the budget. What it finds, a search with the full
+// Counting covers many nodes of which few are used, so it gets a part of the budget. What it finds, a search with the full
 // budget finds, too.
 const (
 	countDivisor = 4  // for the number of members on a node
@@ -43,7 +43,7 @@ type need struct {
 	vfs           []bool      // by group of the node, whether its VFs match; nil without VFs
 }
 
-// readNeeds appends what a member wants of a node, or returns why the node never has it.
+// readNeeds appends to out what a member wants of each type on node n, or returns why the node can never satisfy it.
 func readNeeds(n *Node, r *Request, out []need) ([]need, *Refusal) {
 	if r.isolation != "" && r.isolation != n.isolation {
 		return nil, &Refusal{Reason: OtherIsolation, Lasting: true}
@@ -64,7 +64,7 @@ func readNeeds(n *Node, r *Request, out []need) ([]need, *Refusal) {
 				}
 			}
 		}
-		if reason := d.read(n, r); reason != 0 {
+		if reason := d.checkNode(n, r); reason != 0 {
 			return nil, &Refusal{Reason: reason, Type: w.deviceType, Lasting: true}
 		}
 		out = append(out, d)
@@ -72,8 +72,8 @@ func readNeeds(n *Node, r *Request, out []need) ([]need, *Refusal) {
 	return out, nil
 }
 
-// read checks VFs, partitions and scopes.
-func (d *need) read(n *Node, r *Request) Reason {
+// checkNode sets the VFs and partitions of node n that d may use. It returns why the node can never satisfy d; 0 if it can.
+func (d *need) checkNode(n *Node, r *Request) Reason {
 	if d.want.vfs != nil {
 		found := false
 		d.vfs = make([]bool, len(n.groups))
@@ -88,7 +88,7 @@ func (d *need) read(n *Node, r *Request) Reason {
 		}
 	}
 	if d.deviceType == GPU && !d.shared {
-		d.partitionOnly = n.honor || r.partition != nil
+		d.partitionOnly = n.partitionsOnly || r.partition != nil
 		parts, inTable := n.table[d.count]
 		switch {
 		case d.partitionOnly && n.table == nil:
@@ -113,8 +113,8 @@ func (d *need) read(n *Node, r *Request) Reason {
 	return 0
 }
 
-// usable keeps the partitions that the pod may have: the highest score if it is restricted, with its bandwidth, and in its
-// scope.
+// usable appends to partitions the parts that the pod may use: with enough bandwidth, in its scope, and if spec is Restricted, with the
+// highest score.
 func (d *need) usable(parts []partition, spec *PartitionAsk) {
 	best := 0
 	for i, p := range parts {
@@ -132,7 +132,7 @@ func (d *need) usable(parts []partition, spec *PartitionAsk) {
 	}
 }
 
-// inScope says whether devices are within the required scope.
+// inScope returns whether the devices s are within the required scope.
 func (d *need) inScope(s set) bool {
 	if d.scope == PCIeScope || d.scope == DeviceScope {
 		return anyContains(d.kind.pcie, s)
@@ -140,6 +140,7 @@ func (d *need) inScope(s set) bool {
 	return d.scope != NUMAScope || anyContains(d.kind.numa, s)
 }
 
+// anyContains returns whether one domain contains all devices of s.
 func anyContains(domains []domain, s set) bool {
 	for _, d := range domains {
 		if d.contains(s) {
@@ -149,9 +150,8 @@ func anyContains(domains []domain, s set) bool {
 	return false
 }
 
-// open returns the healthy devices that match and are not exclusive to another member; without any users if this member is
-// exclusive.
-func (d *need) open(st *State) set {
+// available returns the healthy devices that match and are not exclusive to another member. If this member is exclusive, they have no user.
+func (d *need) available(st *State) set {
 	s := d.match & d.kind.healthy
 	for i := range d.kind.n {
 		u := &st.used[d.kind.first+i]
@@ -173,16 +173,15 @@ func (k *kind) onSwitchOf(n *Node, i int) set {
 	return single(i)
 }
 
-// capacity sets caps to the number of members, at most upTo, that each device can serve, and returns the devices that can serve
-// one.
+// capacity sets caps to the number of members, at most upTo, that each device can serve. It returns the devices that can serve one.
 func (d *need) capacity(st *State, upTo int, caps *[maxPerType]int) (can set) {
 	if d.exclusive != Sharing {
 		upTo = 1
 	}
-	open := d.open(st)
+	available := d.available(st)
 	for i := range d.kind.n {
 		caps[i] = 0
-		if !open.has(i) {
+		if !available.has(i) {
 			continue
 		}
 		at := d.kind.first + i
@@ -203,6 +202,7 @@ func (d *need) capacity(st *State, upTo int, caps *[maxPerType]int) (can set) {
 	return can
 }
 
+// freeVFs returns the number of free VFs of a device that match.
 func (d *need) freeVFs(st *State, at int) (n int) {
 	for g := st.node.devices[at].groups[0]; g < st.node.devices[at].groups[1]; g++ {
 		if d.vfs[g] {
@@ -212,7 +212,7 @@ func (d *need) freeVFs(st *State, at int) (n int) {
 	return n
 }
 
-// inFreePartitions returns the devices of free partitions.
+// inFreePartitions returns the devices of can that are in a usable free partition.
 func (d *need) inFreePartitions(st *State, can set) (s set) {
 	for _, p := range d.partitions {
 		if d.partitionFree(st, p.gpus, can) {
@@ -222,6 +222,7 @@ func (d *need) inFreePartitions(st *State, can set) (s set) {
 	return s
 }
 
+// partitionFree returns whether all gpus are in can and none is in use.
 func (d *need) partitionFree(st *State, gpus, can set) bool {
 	if !gpus.subsetOf(can) {
 		return false
@@ -235,7 +236,7 @@ func (d *need) partitionFree(st *State, gpus, can set) bool {
 	return true
 }
 
-// bound returns an upper limit of the members that fit together, at most upTo; exact says that so many fit.
+// bound returns an upper bound of the members that fit together, at most upTo; exact says that so many fit.
 func (s *Solver) bound(st *State, r *Request, needs []need, upTo int) (k int, exact bool) {
 	var can [maxWants]set
 	k, exact = upTo, true
@@ -248,9 +249,9 @@ func (s *Solver) bound(st *State, r *Request, needs []need, upTo int) (k int, ex
 		k, exact = s.boundBySwitches(st.node, needs[:joint], &can, k)
 	}
 	for i := joint; i < len(needs) && k > 0; i++ {
-		var alone bool
-		k, alone = s.boundByType(&needs[i], &s.caps[i], can[i], k)
-		exact = exact && alone
+		var typeExact bool
+		k, typeExact = s.boundByType(&needs[i], &s.caps[i], can[i], k)
+		exact = exact && typeExact
 	}
 	return k, exact || k == 0
 }
@@ -288,7 +289,7 @@ func (s *Solver) boundByType(d *need, caps *[maxPerType]int, can set, upTo int) 
 	return k, exact
 }
 
-// switchCount counts the switches of devices; a device without a switch counts as one.
+// switchCount returns the number of switches with devices in can; a device without a switch counts as one.
 func (k *kind) switchCount(can set) (n int) {
 	for _, onSwitch := range k.bySwitch {
 		n += b2i(can&onSwitch != 0)
@@ -297,8 +298,8 @@ func (k *kind) switchCount(can set) (n int) {
 	return n + can.len()
 }
 
-// maxMembers returns the largest k such that k members get n different devices each, if device i can serve caps[i] members. By
-// Hall's theorem that holds if, and only if, the devices can serve k members k·n times altogether.
+// maxMembers returns the largest k, at most upTo, such that k members get n different devices each, if device i can serve caps[i] members.
+// By Hall's theorem that holds if, and only if, the devices can serve k members k·n times altogether.
 func maxMembers(caps *[maxPerType]int, can set, n, upTo int) (k int) {
 	if can.len() < n {
 		return 0
@@ -318,8 +319,8 @@ func maxMembers(caps *[maxPerType]int, can set, n, upTo int) (k int) {
 	return 0
 }
 
-// boundBySwitches is bound for types that share switches. With one device of the first type, a member is on one switch, and the
-// counts of switches add up. Else each type limits the members on the switches that have devices of all types.
+// boundBySwitches is bound for types that share switches. If a member has one device of the first type, it is on one switch, and the counts
+// of switches add up. Otherwise each type limits the members on the switches that have devices of all types.
 func (s *Solver) boundBySwitches(n *Node, needs []need, can *[maxWants]set, upTo int) (k int, exact bool) {
 	first := &needs[0]
 	exact = first.count == 1 && n.roots != nil
@@ -367,16 +368,15 @@ func (s *Solver) Slots(st *State, r *Request, upTo int) Count {
 	return Count{Slots: k, Exact: exact}
 }
 
-// limitWork gives searches 1/divisor of the work, or less if the present divisor is larger, until the returned function is
-// called.
+// limitWork gives searches 1/divisor of the work, or less if the present divisor is larger, until done is called.
 func (s *Solver) limitWork(divisor int) (done func()) {
 	former := s.workDivisor
 	s.workDivisor = max(former, divisor)
 	return func() { s.workDivisor = former }
 }
 
-// Fits says whether members of any kinds fit on a node together. exact is false if the search gave up: then they may fit
-// although fits is false.
+// Fits returns whether members of any kinds fit on a node together. exact is false if the search gave up: then they may fit although fits
+// is false.
 func (s *Solver) Fits(st *State, members []*Request) (fits, exact bool) {
 	demands, kinds, bad := s.demands(st.node, members)
 	if bad != nil {
@@ -388,21 +388,21 @@ func (s *Solver) Fits(st *State, members []*Request) (fits, exact bool) {
 		}
 	}
 	x := s.search(st, demands)
-	fits, exact = x.somehow(kinds)
+	fits, exact = x.searchOrGreedy(kinds)
 	x.release()
 	return fits, fits || exact
 }
 
-// Choose returns the devices of each member on a node, in rank order, all or nothing: the first member gets the best that
-// allows the other members to fit, then the second, and so on. If that takes too long, exact is false: then the choice was
-// greedy, or ok is false although they might fit. The state stays as it is.
+// Choose returns the devices of each member on a node, in rank order, all or nothing. The first member gets the best devices that allow the
+// other members to fit, then the second, and so on. If that takes too long, exact is false: then the choice was greedy, or ok is false
+// although they might fit. The state is unchanged.
 func (s *Solver) Choose(st *State, members []*Request) (all []Allocation, ok, exact bool) {
 	demands, kinds, bad := s.demands(st.node, members)
 	if bad != nil {
 		return nil, false, true
 	}
 	x := s.search(st, demands)
-	if ok, exact = x.somehow(kinds); ok {
+	if ok, exact = x.searchOrGreedy(kinds); ok {
 		x.addSpare()
 		all = x.allocations()
 	}
@@ -410,7 +410,7 @@ func (s *Solver) Choose(st *State, members []*Request) (all []Allocation, ok, ex
 	return all, ok, exact
 }
 
-// Why returns why members do not fit on a node together, nil if they do.
+// Why returns why members do not fit on a node together; nil if they do.
 func (s *Solver) Why(st *State, members []*Request) *Refusal {
 	demands, kinds, bad := s.demands(st.node, members)
 	if bad != nil {
@@ -423,7 +423,7 @@ func (s *Solver) Why(st *State, members []*Request) *Refusal {
 	return why
 }
 
-// why returns what the first member lacks that does not fit beside the earlier ones.
+// why returns what is missing for the first member that does not fit beside the earlier ones; nil if all fit.
 func (s *Solver) why(st *State, members []*Request, demands []demand, kinds []int) *Refusal {
 	for k, d := range demands { // some kind may not fit at all
 		if reason, t := s.lacks(st, d); reason != 0 {
@@ -453,7 +453,7 @@ func (s *Solver) why(st *State, members []*Request, demands []demand, kinds []in
 	return &Refusal{Reason: TogetherWithOthers, Type: members[fit].wants[0].deviceType}
 }
 
-// demands returns the kinds of members, and the kind of each member.
+// demands returns the kinds of members and the kind of each member, or bad if the node can never satisfy one.
 func (s *Solver) demands(n *Node, members []*Request) (demands []demand, kinds []int, bad *Refusal) {
 	for _, r := range members {
 		k := 0
@@ -477,7 +477,7 @@ func (s *Solver) demands(n *Node, members []*Request) (demands []demand, kinds [
 	return demands, kinds, nil
 }
 
-// lacks returns what one member lacks; 0 if it fits, or if the search gave up.
+// lacks returns what one member of demand d lacks; 0 if it fits, or if the search gave up.
 func (s *Solver) lacks(st *State, d demand) (Reason, Type) {
 	for _, n := range d.needs {
 		var caps [maxPerType]int

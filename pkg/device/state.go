@@ -2,7 +2,7 @@ package device
 
 import "slices"
 
-// State is the devices of a node in use. It belongs to the caller.
+// State is the devices of a node that are in use. The caller may change it.
 type State struct {
 	node   *Node
 	used   []use // by device
@@ -35,13 +35,14 @@ func (s *State) Clone() *State {
 	return &State{node: s.node, used: slices.Clone(s.used), vfs: slices.Clone(s.vfs), vfUsed: slices.Clone(s.vfUsed)}
 }
 
-// Take adds what a member holds. Devices that the node lacks are ignored. Overcommitment is counted: then the device has no
-// free amount until enough of it is freed.
+// Take adds the use by a member. Devices that the node lacks are ignored. Use may exceed capacity: then the device has no free amount until
+// enough of it is freed.
 func (s *State) Take(a Allocation) { s.count(a, 1) }
 
 // Free is the inverse of Take.
 func (s *State) Free(a Allocation) { s.count(a, -1) }
 
+// count adds the use of an allocation (sign 1) or subtracts it (sign -1).
 func (s *State) count(a Allocation, sign int) {
 	for i := range a {
 		h := &a[i]
@@ -62,7 +63,8 @@ func (s *State) count(a Allocation, sign int) {
 	}
 }
 
-func (s *State) use(at int, a Amount, alone Exclusive, sign int) {
+// use adds or subtracts the use of one device by one member.
+func (s *State) use(at int, a Amount, exclusive Exclusive, sign int) {
 	u := &s.used[at]
 	if sign > 0 {
 		u.Amount = u.plus(a)
@@ -70,7 +72,7 @@ func (s *State) use(at int, a Amount, alone Exclusive, sign int) {
 		u.Amount = u.minus(a)
 	}
 	u.users += sign
-	switch alone {
+	switch exclusive {
 	case DeviceLevel:
 		u.exclusive += sign
 	case PCIeLevel:
@@ -78,13 +80,14 @@ func (s *State) use(at int, a Amount, alone Exclusive, sign int) {
 	}
 }
 
+// useVF adds or subtracts one user of a VF.
 func (s *State) useVF(group, vf, sign int) {
 	former := s.vfs[vf]
 	s.vfs[vf] += sign
 	s.vfUsed[group] += b2i(s.vfs[vf] > 0) - b2i(former > 0)
 }
 
-// vf finds a VF of a device by its bus ID, or by its minor if the bus ID is unknown.
+// vf returns the group and index of a VF of a device, by bus ID, or by minor if v has no bus ID; -1 if there is none.
 func (n *Node) vf(at int, v VF) (group, vf int) {
 	for g := n.devices[at].groups[0]; g < n.devices[at].groups[1]; g++ {
 		for k, have := range n.groups[g].list {
@@ -96,18 +99,21 @@ func (n *Node) vf(at int, v VF) (group, vf int) {
 	return -1, -1
 }
 
+// free returns the unused amount of a device; negative if it is overcommitted.
 func (s *State) free(at int) Amount { return s.node.devices[at].Has.minus(s.used[at].Amount) }
 
 // vfFree returns the number of free VFs of a group.
 func (s *State) vfFree(group int) int { return len(s.node.groups[group].list) - s.vfUsed[group] }
 
-// Key identifies a state: the same members fit on nodes with equal keys, whatever the names and the order of their devices.
+// Key returns a text that identifies a state: the same members fit on nodes with equal keys, whatever the names and the order of their
+// devices.
 func (s *State) Key() string {
 	var c keyWriter
 	return s.node.staticKey + "\n" + string(c.key(s, s.node.table != nil))
 }
 
-// keyWriter writes keys into reused memory: texts of devices, of branches made of devices, of roots made of branches.
+// keyWriter writes keys into reused memory. A key consists of texts of roots, which consist of texts of branches, which consist of texts of
+// devices.
 type keyWriter struct {
 	devices, branches, roots textList
 	out                      []byte
@@ -128,8 +134,8 @@ func (t *textList) sort(spans [][2]int) {
 	slices.SortFunc(spans, func(a, b [2]int) int { return slices.Compare(t.all[a[0]:a[1]], t.all[b[0]:b[1]]) })
 }
 
-// key returns the use of a node as text. By position, each device has its own text, in order; else alike devices of a switch
-// may be exchanged, and alike switches, and NUMA nodes. The next call overwrites the bytes.
+// key returns the use of a node as text. By position, each device has its own text, in order. Otherwise alike devices of a switch may be
+// exchanged, and alike switches, and NUMA nodes. The next call overwrites the result.
 func (c *keyWriter) key(s *State, byPosition bool) []byte {
 	n := s.node
 	c.out = c.out[:0]
@@ -161,8 +167,8 @@ func (c *keyWriter) key(s *State, byPosition bool) []byte {
 	return c.out
 }
 
-// branch writes the devices of one switch. No text of a device begins as a branch does or ends as a root does, since numbers of
-// classes are written as even numbers.
+// branch appends the text of the devices of one switch. No text of a device begins as a branch does or ends as a root does, since numbers
+// of classes are written as even numbers.
 func (c *keyWriter) branch(s *State, devices []int) {
 	c.devices.reset()
 	for _, i := range devices {
@@ -183,10 +189,10 @@ func (c *keyWriter) branch(s *State, devices []int) {
 	c.branches.end(from)
 }
 
-// name identifies a device by its minor, and by the first device on the same switch and the first in the same NUMA node.
+// name returns a text for the position of device i: its minor, the first device on the same switch and the first in the same NUMA node.
 func (n *Node) name(i int) (out []byte) {
 	u := n.devices[i]
-	out = number(out, int64(u.Minor))
+	out = appendNumber(out, int64(u.Minor))
 	for _, same := range []func(v *unit) bool{
 		func(v *unit) bool { return v.switchIndex == u.switchIndex },
 		func(v *unit) bool { return v.Place.Known == u.Place.Known && v.Place.NUMA == u.Place.NUMA },
@@ -195,24 +201,25 @@ func (n *Node) name(i int) (out []byte) {
 		for !same(&n.devices[j]) {
 			j++
 		}
-		out = number(out, int64(j))
+		out = appendNumber(out, int64(j))
 	}
-	return number(out, int64(b2i(u.Place.Known)+2*b2i(u.switchIndex >= 0)))
+	return appendNumber(out, int64(b2i(u.Place.Known)+2*b2i(u.switchIndex >= 0)))
 }
 
+// device appends the class and the use of device i.
 func (c *keyWriter) device(out []byte, s *State, i int) []byte {
 	u, d := s.used[i], s.node.devices[i]
-	out = number(out, int64(d.class))
-	out = number(number(number(out, u.Core), u.Memory), u.Ratio)
+	out = appendNumber(out, int64(d.class))
+	out = appendNumber(appendNumber(appendNumber(out, u.Core), u.Memory), u.Ratio)
 	out = append(out, byte(b2i(u.users > 0)|b2i(u.exclusive > 0)<<1|b2i(u.exclusiveSwitch > 0)<<2))
 	for g := d.groups[0]; g < d.groups[1]; g++ {
-		out = number(out, int64(s.vfUsed[g]))
+		out = appendNumber(out, int64(s.vfUsed[g]))
 	}
 	return out
 }
 
-// number appends a number in a prefix-free code.
-func number(out []byte, v int64) []byte {
+// appendNumber appends v in a prefix-free code.
+func appendNumber(out []byte, v int64) []byte {
 	u := uint64(v)<<1 ^ uint64(v>>63)
 	for u >= 0x80 {
 		out = append(out, byte(u)|0x80)

@@ -6,9 +6,10 @@ type Budget struct {
 	Allowed int
 }
 
-// budgetCounts counts the evicted victims by budget. Budgets that allow no eviction are left out: the cost of a victim has them.
+// budgetCounts is the number of evicted victims by budget. Budgets that allow no eviction are left out: Cost.Violations has them.
 type budgetCounts map[Budget]int
 
+// add counts one evicted pod towards its budgets.
 func (l budgetCounts) add(budgets []Budget) {
 	for _, b := range budgets {
 		if b.Allowed > 0 {
@@ -17,7 +18,7 @@ func (l budgetCounts) add(budgets []Budget) {
 	}
 }
 
-// violations returns how often budgets are violated.
+// violations returns how many evictions exceed what their budgets allow.
 func (l budgetCounts) violations() (n int) {
 	for b, many := range l {
 		n += max(0, many-b.Allowed)

@@ -7,10 +7,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/bundle"
 )
 
-// bundles knows which victims are evicted together, and what sets of victims cost.
+// bundles computes which victims are evicted together, and what sets of victims cost.
 //
-// Invariant: if a gang is evicted whole, a closed set holds all its members on nodes of the search.
-// The same is true for the gangs that are evicted with it.
+// Invariant: if a gang is evicted whole, a closed set has all its members on nodes of the search. The same is true for the gangs that are
+// evicted with it.
 type bundles struct {
 	gangs   []Gang
 	victims [][]Victim // by node index
@@ -32,13 +32,14 @@ type victimSet struct {
 	cost  Cost
 }
 
-// unit is a part of a victim set that is tested for putting back.
+// unit is a part of a victim set that is put back as a whole, if at all.
 type unit struct {
 	picks []Pick
 	gangs []int // gangs that are evicted whole; nil for a single pod
 	cost  Cost
 }
 
+// newBundles returns the bundles of gangs and of victims by node index.
 func newBundles(gangs []Gang, victims [][]Victim) *bundles {
 	b := &bundles{gangs: gangs, victims: victims, members: make([][]Pick, len(gangs)+1), groupOf: make([]int, len(gangs)+1)}
 	groupIndex := map[int]int{}
@@ -89,8 +90,8 @@ func (b *bundles) evictedWhole(picks []Pick) (whole []int) {
 	return whole
 }
 
-// closure returns the smallest closed set that holds the picks. ok is false if a gang must be evicted whole and some members may not be
-// evicted; forbidden is that gang.
+// closure returns the smallest closed set that contains the picks. ok is false if a gang must be evicted whole but some of its members may
+// not be evicted; forbidden is that gang's number.
 func (b *bundles) closure(picks []Pick) (set victimSet, forbidden int, ok bool) {
 	if set.whole = b.evictedWhole(picks); len(set.whole) > 0 {
 		picks = slices.Clone(picks)
@@ -108,7 +109,7 @@ func (b *bundles) closure(picks []Pick) (set victimSet, forbidden int, ok bool) 
 	return set, 0, true
 }
 
-// cost returns the cost of the picks. whole are the gangs that are evicted whole.
+// cost returns the cost of the picks together, shared budgets included. whole are the numbers of the gangs that are evicted whole.
 func (b *bundles) cost(picks []Pick, whole []int) (sum Cost) {
 	for _, g := range whole {
 		sum = sum.Add(b.gangs[g-1].Cost)
@@ -122,7 +123,7 @@ func (b *bundles) cost(picks []Pick, whole []int) (sum Cost) {
 	return sum
 }
 
-// counts returns how many picks count towards each budget. whole are the gangs that are evicted whole.
+// counts returns how many evicted pods count towards each budget, as cost does.
 func (b *bundles) counts(picks []Pick, whole []int) budgetCounts {
 	count := budgetCounts{}
 	for _, g := range whole {
@@ -142,8 +143,8 @@ func isWhole(whole []int, g int) bool {
 	return found
 }
 
-// units lists the parts of a set to put back, most expensive first, then oldest first: single pods, gangs evicted whole,
-// and the gangs of a group below each level. Units overlap.
+// units returns the units of a set, most expensive first, then oldest first: single pods, gangs evicted whole, and the gangs of a group
+// below each level. Units overlap.
 func (b *bundles) units(set victimSet) (units []unit) {
 	picksOfGang := map[int][]Pick{} // picks by gang evicted whole
 	for _, p := range set.picks {
@@ -188,7 +189,7 @@ func (b *bundles) units(set victimSet) (units []unit) {
 	return units
 }
 
-// leaders counts the picks that lead a gang that is not evicted whole.
+// leaders returns how many picks lead a gang that is not evicted whole.
 func (b *bundles) leaders(picks []Pick, whole []int) (n int) {
 	for _, p := range picks {
 		if !isWhole(whole, b.victim(p).Gang) {
@@ -198,14 +199,14 @@ func (b *bundles) leaders(picks []Pick, whole []int) (n int) {
 	return n
 }
 
-// compareAges puts the set of younger victims first, then the set of higher ranks.
+// compareAges returns a negative number if the victims of x are preferred: no leaders, then younger, then higher ranks.
 func (b *bundles) compareAges(x, y []Pick) int {
 	return b.compareSets(x, y, func(a, b *Victim) int {
 		return cmp.Or(cmp.Compare(btoi(a.Leads), btoi(b.Leads)), cmp.Compare(b.second(), a.second()), cmp.Compare(b.Rank, a.Rank))
 	})
 }
 
-// compareSets compares the victims of two sets pairwise, each set in the order of compareVictims.
+// compareSets compares two sets victim by victim, each set in the order of compareVictims.
 func (b *bundles) compareSets(x, y []Pick, compare func(a, b *Victim) int) int {
 	inOrder := func(picks []Pick) (out []*Victim) {
 		for _, p := range picks {
@@ -227,7 +228,7 @@ func comparePicks(x, y Pick) int {
 	return cmp.Or(cmp.Compare(x.Node, y.Node), cmp.Compare(x.Victim, y.Victim))
 }
 
-// byNode returns the victims of a set by node.
+// byNode returns the victim indexes of picks by node index.
 func byNode(picks []Pick) map[int][]int {
 	gone := map[int][]int{}
 	for _, p := range picks {

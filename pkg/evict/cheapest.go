@@ -13,9 +13,8 @@
 //	bundles.go    which victims are evicted together, and their cost; gangs.go, budget.go, cost.go
 //	consider.go   why a domain was chosen
 //
-// Sets are compared by cost (cost.go). Ties are decided by the rules of package plan for the resulting plan, then by age, then by name.
-// The package knows slots, costs and domains, but no pods, clocks or locks.
-// Invariant: equal input gives equal output.
+// Sets are compared by cost (cost.go). Ties are decided by the rules of package plan for the resulting plan, then by age, then by name. The
+// package knows slots, costs and domains, but no pods, clocks or locks. Invariant: equal input gives equal output.
 package evict
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Problem is one question to Cheapest: which victims to evict so that the members fit.
+// Problem is the input of Cheapest: which victims to evict so that the members fit.
 type Problem struct {
 	World plan.World // World.Free is not read
 	// Request is the request of members with equal requirements. For heterogeneous members it assumes the largest requirements;
@@ -46,8 +45,7 @@ type Problem struct {
 
 // Placement is the placement check for heterogeneous members.
 type Placement interface {
-	// Fits plans the members as if the victims had terminated; placed is nil if they do not fit. sure is false if the
-	// planner reached its own limit first.
+	// Fits plans the members as if gone were evicted. placed is nil if they do not fit, sure false if the planner reached its limit.
 	Fits(gone []Pick) (placed Placed, sure bool)
 }
 
@@ -55,8 +53,7 @@ type Placement interface {
 type Placed interface {
 	// Uses returns whether a member is placed on the node.
 	Uses(node int) bool
-	// Holds returns whether the same node assignments fit if only these victims terminate. changed are the nodes with fewer victims
-	// than in the plan.
+	// Holds returns whether the same node assignments fit if only gone is evicted. changed are the nodes with fewer victims than planned.
 	Holds(gone []Pick, changed []int) bool
 	// Places returns the number of members per node. All returns whether every member has a node.
 	Places() []plan.Place
@@ -75,8 +72,8 @@ type Found struct {
 	// A cheaper set may still exist in a domain with more than a few bundles.
 	Conclusive bool
 
-	asked []Node // see search; for Consider
-	rank  []int
+	nodeOptions []Node // of search; for Consider
+	rank        []int
 }
 
 // defaultSteps limits one search to about a second: a step is about a microsecond.
@@ -89,35 +86,34 @@ type search struct {
 	need        offer.Slots // for members with equal requirements
 	stepsLeft   int         // remaining steps
 	stepsSpent  bool        // the step limit is reached
-	room        bool        // some set freed enough capacity
+	freeable    bool        // some set freed enough capacity
 	skipped     bool        // some set was not tried: a gang was cut to its spare members, or a limit was reached
 	judge       *plan.Judge
 	unevictable map[Pick]bool // victims in no closed set
 
-	asked []Node // by node index, with all victims of closed sets; see ask
-	rank  []int  // by node index
+	nodeOptions []Node // by node index, with all victims of closed sets; nil before rankNodes
+	rank        []int  // by node index, position in the order of preferred nodes; see rankNodes
 }
 
 // Cheapest returns the cheapest victim set that frees enough capacity, or a Found without victims if none is found.
 //
-// It searches the domains in the order of a lower bound of their cost, until the next bound exceeds the best set.
-// In a domain it starts from a few sets, which are exact for pods without gangs, shared budgets and quotas.
-// It closes them over bundles and puts back what need not be evicted. It tries all sets of a domain with few bundles.
-// Each set passes the placement check and the quota check.
+// It searches the domains in the order of a lower bound of their cost, until the next bound exceeds the best set. In a domain it starts
+// from a few sets, which are exact for pods without gangs, shared budgets and quotas. It closes them over bundles and puts back what need
+// not be evicted. It tries all sets of a domain with few bundles. Each set passes the placement check and the quota check.
 func Cheapest(p Problem) Found {
 	s := newSearch(p)
 	if !s.possible() {
 		return Found{Conclusive: true}
 	}
-	found, ok := s.plain()
+	found, ok := s.cheapestPods()
 	if !ok {
 		found = s.overDomains()
 	}
-	found.asked, found.rank = s.asked, s.rank
+	found.nodeOptions, found.rank = s.nodeOptions, s.rank
 	return found
 }
 
-// overDomains searches the cheapest set of each domain.
+// overDomains returns the cheapest set of all domains.
 func (s *search) overDomains() Found {
 	var best *candidate
 	for _, b := range s.bounds() {
@@ -129,7 +125,7 @@ func (s *search) overDomains() Found {
 		}
 	}
 	if best == nil {
-		return Found{Freeable: s.room, Conclusive: !s.stepsSpent && !s.skipped}
+		return Found{Freeable: s.freeable, Conclusive: !s.stepsSpent && !s.skipped}
 	}
 	return Found{Plan: best.plan, Placed: best.placed, Cost: best.set.cost, Victims: best.set.picks, Conclusive: !s.stepsSpent}
 }
@@ -141,13 +137,14 @@ type candidate struct {
 	placed Placed
 }
 
+// newSearch returns a search with bundles, capacities, and the victims that can never be evicted.
 func newSearch(p Problem) *search {
 	victims := make([][]Victim, len(p.Nodes))
 	for i, n := range p.Nodes {
 		victims[i] = n.Victims
 	}
 	s := &search{Problem: p, bundles: newBundles(p.Gangs, victims), stepsLeft: defaultSteps, unevictable: map[Pick]bool{}}
-	s.Nodes, s.World.Capacity = withRoom(p.Nodes)
+	s.Nodes, s.World.Capacity = countCapacity(p.Nodes)
 	s.need, _ = offer.Up(max(p.Request.Min, 1), p.Request.Multiple.Steps(p.World.Tree.Depth() + 1)[0])
 	for g := range p.Gangs {
 		if p.Gangs[g].Spare > 0 || len(s.members[g+1]) == 0 {
@@ -162,7 +159,7 @@ func newSearch(p Problem) *search {
 	return s
 }
 
-// spend takes steps off the step limit. stepsSpent tells when none is left.
+// spend subtracts steps from the step limit, and sets stepsSpent if none is left.
 func (s *search) spend(steps int) {
 	s.stepsLeft -= steps
 	s.stepsSpent = s.stepsSpent || s.stepsLeft < 0
@@ -187,8 +184,8 @@ func (s *search) possible() bool {
 	return s.need > 0 && plan.NewSearch(w, s.Request, 0, nil).Possible()
 }
 
-// placementPossible asks the placement check with all victims. It also returns true if that is inconclusive: a smaller set
-// may fit, or the planner reached its limit.
+// placementPossible returns whether the members pass the placement check if all victims are evicted. It also returns true if that is
+// inconclusive: a smaller set may fit, or the planner reached its limit.
 func (s *search) placementPossible() bool {
 	d := s.domain(topology.Root)
 	if s.SeeksVictim != nil || len(d.all()) == 0 {
@@ -205,9 +202,8 @@ func (s *search) placementPossible() bool {
 	return fits || unsure || len(set.picks) < len(d.all())
 }
 
-// plain returns the cheapest set by the prices of single pods. ok says that the set is closed, exceeds no budget and passes the quotas:
-// then no set is cheaper.
-func (s *search) plain() (found Found, ok bool) {
+// cheapestPods returns the cheapest set by prices of single pods. ok: it is closed, exceeds no budget and passes the quotas.
+func (s *search) cheapestPods() (found Found, ok bool) {
 	if s.Placement != nil {
 		return found, false
 	}
@@ -229,20 +225,20 @@ func (s *search) plain() (found Found, ok bool) {
 
 // bound is a domain and, if known, a lower bound of the cost of its victim sets.
 type bound struct {
-	domain topology.ID
-	cost   Cost
-	known  bool
-	room   offer.Slots
+	domain   topology.ID
+	cost     Cost
+	known    bool
+	capacity offer.Slots
 }
 
-// bounds lists the domains in which the members may be, lowest bound first.
+// bounds returns the domains in which the members may be, lowest bound first. With a placement check all bounds are unknown.
 func (s *search) bounds() (out []bound) {
-	bound0 := offer.Sum(s.World.Tree, s.bound0())
-	rooms := offer.Sum(s.World.Tree, s.World.Capacity)
+	boundIn := offer.Sum(s.World.Tree, s.boundCounts())
+	capacities := offer.Sum(s.World.Tree, s.World.Capacity)
 	var d topology.ID
 	for ; int(d) < s.World.Tree.Len(); d++ {
-		if s.World.Tree.Layer(d) == s.Request.Must && bound0[d] == bound0[topology.Root] {
-			out = append(out, bound{domain: d, room: rooms[d]})
+		if s.World.Tree.Layer(d) == s.Request.Must && boundIn[d] == boundIn[topology.Root] {
+			out = append(out, bound{domain: d, capacity: capacities[d]})
 		}
 	}
 	if len(out) > 1 {
@@ -255,7 +251,7 @@ func (s *search) bounds() (out []bound) {
 		if x.known != y.known {
 			return cmp.Compare(btoi(y.known), btoi(x.known))
 		}
-		return cmp.Or(x.cost.compareCount(y.cost), cmp.Compare(x.room, y.room))
+		return cmp.Or(x.cost.compareCount(y.cost), cmp.Compare(x.capacity, y.capacity))
 	})
 	if s.Placement != nil { // the order is a guess
 		for i := range out {
@@ -272,8 +268,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// bound0 returns the number of bound members by node index.
-func (s *search) bound0() []offer.Slots {
+// boundCounts returns the number of bound members by node index.
+func (s *search) boundCounts() []offer.Slots {
 	if s.World.Bound != nil {
 		return s.World.Bound
 	}
@@ -282,8 +278,8 @@ func (s *search) bound0() []offer.Slots {
 
 // price sets cost and known of the domains: the cost of the cheapest set by the prices of single pods, ignoring gangs.
 func (s *search) price(domains []bound) {
-	s.ask()
-	t := newTariff(s.World.Tree, s.asked)
+	s.rankNodes()
+	t := newTariff(s.World.Tree, s.nodeOptions)
 	w := s.World
 	search := plan.NewSearch(w, s.Request, t.width(), t.under(math.MaxInt32, everywhere))
 	prices := map[topology.ID]offer.Price{}
@@ -296,7 +292,7 @@ func (s *search) price(domains []bound) {
 	s.spend(len(s.Nodes))
 }
 
-// compare puts the better candidate first: by cost, then by the rules of package plan, then by the age of victims.
+// compare returns a negative number if x is the better candidate: by cost, then by decideEqual.
 func (s *search) compare(x, y *candidate) int {
 	if o := x.set.cost.Compare(y.set.cost); o != 0 {
 		return o
@@ -308,8 +304,8 @@ func (s *search) compare(x, y *candidate) int {
 	return o
 }
 
-// decideEqual returns which of two sets of equal cost is first, and the rule. The rules of package plan come first.
-// Before their last ones, ByBinpack and ByNames, come fewer leaders of running gangs, less released capacity, and younger victims.
+// decideEqual returns the rule that decides between two sets of equal cost, and a negative number if x is first: package plan's rules, with
+// fewer leaders of running gangs, less released capacity and younger victims before the last rules ByBinpack and ByNames.
 func (b *bundles) decideEqual(judge *plan.Judge, x, y *plan.Plan, xSet, ySet victimSet) (Rule, int) {
 	last := judge.Last
 	if last == "" {
@@ -334,7 +330,7 @@ func (b *bundles) decideEqual(judge *plan.Judge, x, y *plan.Plan, xSet, ySet vic
 	return ByNames, b.compareSets(xSet.picks, ySet.picks, compareVictims)
 }
 
-// planOf returns the plan of a candidate for comparison.
+// planOf returns the plan of a candidate; for heterogeneous members, the number of members per node and the domain around them.
 func (s *search) planOf(c *candidate) *plan.Plan {
 	if c.plan != nil {
 		return c.plan

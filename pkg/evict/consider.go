@@ -9,7 +9,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Choice says why an eviction is in its domain.
+// Choice says why the eviction is in its domain.
 type Choice struct {
 	// Considered are the compared domains: the winner, then the rest, best first; domains without a plan are last.
 	// They belong to the layer in which all members must gather, else to the topmost layer with several domains.
@@ -76,16 +76,16 @@ type Comparing struct {
 }
 
 // Consider explains what Cheapest found for a problem.
-func Consider(p Problem, found Found, by Comparing) Choice {
-	c := considering{search: newSearch(p), world: p.World, must: p.Request.Must, prefer: p.Request.Prefer, more: by.More, each: by.Each}
+func Consider(p Problem, found Found, how Comparing) Choice {
+	c := considering{search: newSearch(p), world: p.World, must: p.Request.Must, prefer: p.Request.Prefer, more: how.More, each: how.Each}
 	c.world.Capacity = c.search.World.Capacity
-	c.search.asked, c.search.rank = found.asked, found.rank
-	c.search.ask() // before domains are searched in parallel
-	return c.choice(drafted(&candidate{victimSet{picks: found.Victims, cost: found.Cost}, found.Plan, found.Placed}, p))
+	c.search.nodeOptions, c.search.rank = found.nodeOptions, found.rank
+	c.search.rankNodes() // before domains are searched in parallel
+	return c.choice(draftOf(&candidate{victimSet{picks: found.Victims, cost: found.Cost}, found.Plan, found.Placed}, p))
 }
 
-// drafted returns what the rules compare of a candidate.
-func drafted(c *candidate, p Problem) draft {
+// draftOf returns what the rules compare of a candidate for problem p.
+func draftOf(c *candidate, p Problem) draft {
 	if c.plan != nil {
 		return draft{plan: *c.plan, cost: c.set.cost, set: c.set, full: true}
 	}
@@ -112,18 +112,19 @@ type draft struct {
 	plan plan.Plan
 	cost Cost
 	set  victimSet
-	full bool // the rules for equal members are complete
+	full bool // all rules of package plan apply; otherwise only the number of members counts
 }
 
+// considered is one compared domain, with the draft of its eviction.
 type considered struct {
 	Considered
 	draft draft
 }
 
-// choice searches every domain except the winner's in isolation.
+// choice returns the explanation for the found eviction. It searches every domain except the winner's in isolation.
 func (c *considering) choice(found draft) Choice {
 	layer := c.layer()
-	found = c.enclosed(found)
+	found = c.withDomain(found)
 	c.bound = sum(c.world.Tree, c.world.Bound)
 	winner := considered{Considered{Domain: topology.Root, Cost: found.cost}, found}
 	if c.world.Tree.Layer(found.plan.Domain) >= layer {
@@ -152,7 +153,7 @@ func (c *considering) choice(found draft) Choice {
 			// The placement check plans in the whole cluster. The result for the domain alone is unknown.
 		case best != nil:
 			rival.Outcome = Possible
-			rival.draft = c.enclosed(drafted(best, s.Problem))
+			rival.draft = c.withDomain(draftOf(best, s.Problem))
 			rival.Cost = best.set.cost
 		case !s.stepsSpent && !s.skipped:
 			rival.Outcome = Impossible
@@ -170,18 +171,19 @@ func (c *considering) choice(found draft) Choice {
 		choice.Considered = append(choice.Considered, o.Considered)
 	}
 	if len(rivals) > 0 && rivals[0].Outcome == Possible {
-		choice.Rule = c.decided(winner.draft, rivals[0].draft)
+		choice.Rule = c.decidingRule(winner.draft, rivals[0].draft)
 	}
 	return choice
 }
 
+// sequentially calls look for each index below n, in order.
 func sequentially(n int, look func(i int)) {
 	for i := range n {
 		look(i)
 	}
 }
 
-// layer returns the layer of the compared domains; the root's if no layer above the nodes has several.
+// layer returns the layer of the compared domains: Must, else the topmost one above the nodes with several domains, else the root's.
 func (c *considering) layer() int {
 	if c.must > 0 {
 		return c.must
@@ -202,8 +204,8 @@ func (c *considering) isIn(best *candidate, d topology.ID) bool {
 	return !slices.ContainsFunc(c.search.planOf(best).Places, func(place plan.Place) bool { return place.Node < lo || place.Node >= hi })
 }
 
-// enclosed returns the draft with the deepest domain around its members and the bound members.
-func (c *considering) enclosed(d draft) draft {
+// withDomain returns d with plan.Domain set to the deepest domain around its members and the bound members.
+func (c *considering) withDomain(d draft) draft {
 	d.plan.Domain, _ = c.world.Tree.Enclosing(func(yield func(int) bool) {
 		for _, place := range d.plan.Places {
 			if !yield(place.Node) {
@@ -219,7 +221,7 @@ func (c *considering) enclosed(d draft) draft {
 	return d
 }
 
-// decide returns which of two drafts is first, and the rule; "" if they are equal.
+// decide returns the rule that decides between two drafts, and a negative number if a is first; "" and 0 if they are equal.
 func (c *considering) decide(a, b draft) (Rule, int) {
 	if rule, o := a.cost.decide(b.cost); o != 0 {
 		return rule, o
@@ -233,12 +235,12 @@ func (c *considering) decide(a, b draft) (Rule, int) {
 	return c.search.decideEqual(c.judge, &a.plan, &b.plan, a.set, b.set)
 }
 
-// newJudge returns the judge of plans. Capacity is the capacity without any victim.
+// newJudge returns the judge of plans for the request, without its multiples.
 func (c *considering) newJudge() *plan.Judge {
 	return plan.NewJudge(c.world, plan.Request{Must: c.must, Prefer: c.prefer})
 }
 
-// sum is offer.Sum, also for nil.
+// sum is offer.Sum; zeros for nil.
 func sum(t *topology.Tree, nodes []offer.Slots) []offer.Slots {
 	if nodes == nil {
 		return make([]offer.Slots, t.Len())
@@ -246,8 +248,8 @@ func sum(t *topology.Tree, nodes []offer.Slots) []offer.Slots {
 	return offer.Sum(t, nodes)
 }
 
-// decided returns the first rule by which the winner is better.
-func (c *considering) decided(winner, other draft) Rule {
+// decidingRule returns the rule by which the winner precedes other. NotAll means that other costs less; ByOrder means that no rule decides.
+func (c *considering) decidingRule(winner, other draft) Rule {
 	switch rule, o := c.decide(winner, other); {
 	case o < 0:
 		return rule

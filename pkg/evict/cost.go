@@ -34,13 +34,13 @@ var costRules = []struct {
 	{BySum, func(a, b Cost) int { return cmp.Compare(a.Sum, b.Sum) }},
 }
 
-// Compare orders costs by costRules.
+// Compare returns a negative number if c is lower than o by costRules, 0 if they are equal.
 func (c Cost) Compare(o Cost) int {
 	_, order := c.decide(o)
 	return order
 }
 
-// decide returns which of two costs is lower, and the rule; "" if they are equal.
+// decide returns the first rule by which two costs differ, and a negative number if c is lower; "" and 0 if they are equal.
 func (c Cost) decide(o Cost) (Rule, int) {
 	for _, r := range costRules {
 		if order := r.compare(c, o); order != 0 {
@@ -50,11 +50,12 @@ func (c Cost) decide(o Cost) (Rule, int) {
 	return "", 0
 }
 
+// compareCount compares violations, pods and requeued pods: the cost without priorities.
 func (c Cost) compareCount(o Cost) int {
 	return cmp.Or(cmp.Compare(c.Violations, o.Violations), cmp.Compare(c.Pods, o.Pods), cmp.Compare(c.Requeued, o.Requeued))
 }
 
-// comparePrice orders costs under a ceiling.
+// comparePrice compares costs under a ceiling, where the highest priority does not matter.
 func (c Cost) comparePrice(o Cost) int {
 	return cmp.Or(c.compareCount(o), cmp.Compare(c.Sum, o.Sum))
 }
@@ -91,6 +92,7 @@ const priceWidth = 3
 // counts returns the part of a price that does not depend on priorities.
 func counts(p offer.Price) offer.Price { return p[:2] }
 
+// cost returns the cost of evicting v by itself, or of its whole bundle if that is charged. Shared budgets are added later.
 func (v Victim) cost() Cost {
 	if v.bundle != nil {
 		return *v.bundle
@@ -110,7 +112,7 @@ func (v Victim) cost() Cost {
 // CostOf returns the cost of one victim by itself.
 func CostOf(v Victim) Cost { return v.cost() }
 
-// costOf returns the cost of some of a node's victims.
+// costOf returns the summed cost of the victims with the indexes gone.
 func costOf(victims []Victim, gone []int) (c Cost) {
 	for _, v := range gone {
 		c = c.Add(victims[v].cost())

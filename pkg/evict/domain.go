@@ -8,7 +8,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// domain is the search in one domain, with a tree of its nodes.
+// domain is the search for a victim set in one domain of the tree.
 type domain struct {
 	*search
 	id      topology.ID
@@ -22,9 +22,10 @@ type domain struct {
 
 	excluded func(Pick) bool // victims excluded from all sets now
 
-	surplus, blocked []Pick // of sets that exceed a quota: victims that may not be evicted, and victims that may not follow the rest
+	surplus, blocked []Pick // of a set that exceeds a quota: its victims that may not be evicted, and victims that may not follow
 }
 
+// domain returns the search in the domain id.
 func (s *search) domain(id topology.ID) *domain {
 	d := &domain{search: s, id: id, steps: s.Request.Multiple.Steps(s.World.Tree.Depth() + 1)}
 	d.lo, d.hi = s.World.Tree.Nodes(id)
@@ -38,7 +39,7 @@ func (d *domain) arrange() {
 	}
 }
 
-// all lists the domain's victims that a closed set may hold.
+// all returns the domain's victims that may be in a closed set.
 func (d *domain) all() []Pick {
 	if d.listed == nil {
 		d.listed = []Pick{}
@@ -71,8 +72,8 @@ func (s *search) inDomain(id topology.ID) *candidate {
 // mostRounds limits how often a set shrinks because it takes too much from a quota.
 const mostRounds = 8
 
-// shedSurplus returns the best candidate of the allowed victims. If sets exceed a quota, the surplus stays.
-// As long as the members fit, victims that may not be evicted after the rest stay too.
+// shedSurplus returns the best candidate with allowed victims. If sets exceed a quota, it retries without the surplus victims. It also
+// omits victims that may not be evicted after the others, as long as the members then fit.
 func (d *domain) shedSurplus(allowed func(Pick) bool) (best *candidate) {
 	kept, deferred := map[Pick]bool{}, map[Pick]bool{}
 	for range mostRounds {
@@ -99,8 +100,7 @@ func (d *domain) shedSurplus(allowed func(Pick) bool) (best *candidate) {
 	return nil
 }
 
-// takes returns whether the domain has slots for the members after the picks are evicted. It is true for heterogeneous members:
-// the placement check decides.
+// takes returns whether the domain has slots for the needed members after picks are evicted; always true with a placement check.
 func (d *domain) takes(picks []Pick) bool {
 	if d.Placement != nil {
 		return true
@@ -139,7 +139,7 @@ func (d *domain) countCurrent() {
 	}
 }
 
-// asCandidate returns a victim set with the plan that it makes possible in the domain; nil if there is no such plan.
+// asCandidate returns the set with the plan that it makes possible in the domain; nil if there is no such plan.
 func (d *domain) asCandidate(set victimSet) *candidate {
 	if d.Placement != nil {
 		p := &placement{domain: d}
@@ -165,8 +165,8 @@ func (d *domain) asCandidate(set victimSet) *candidate {
 	return &candidate{set: set, plan: p}
 }
 
-// passBothChecks returns the candidate that remains of a set: victims that the quotas need are added, and unneeded victims are put back.
-// It returns nil if the set does not pass the placement check and the quota check.
+// passBothChecks returns a candidate made from set: it adds victims that the quotas need, and puts unneeded victims back. It returns nil if
+// the set does not pass the placement check and the quota check.
 func (d *domain) passBothChecks(set victimSet) *candidate {
 	admitted := func(set victimSet) bool { return d.Quota == nil || d.Quota.Check(set.picks) == Admitted }
 	if d.Placement == nil {
@@ -189,7 +189,7 @@ func (d *domain) passBothChecks(set victimSet) *candidate {
 	return &candidate{set: set, placed: p.placed}
 }
 
-// nodesOf lists the nodes of some picks, ascending and unique.
+// nodesOf returns the node indexes of picks, ascending and unique.
 func nodesOf(picks []Pick) (nodes []int) {
 	for _, p := range picks {
 		nodes = append(nodes, p.Node)
@@ -198,7 +198,7 @@ func nodesOf(picks []Pick) (nodes []int) {
 	return slices.Compact(nodes)
 }
 
-// without lists the picks that are not in excluded; both are sorted.
+// without returns the picks that are not in excluded. excluded must be sorted.
 func without(picks, excluded []Pick) (out []Pick) {
 	for _, p := range picks {
 		if _, found := slices.BinarySearchFunc(excluded, p, comparePicks); !found {

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Victim is a pod that may be evicted.
+// Victim is a pod on a node that may be evicted.
 type Victim struct {
 	Name     string
 	Priority int32
@@ -49,9 +49,8 @@ type Pick struct {
 	Victim int // index into that node's victims
 }
 
-// Choose returns the first eviction by the order of the package comment, or nil if none makes a plan possible.
-// It frees capacity for the request's Min members, and places as many of Want as fit at no more cost.
-// nodes is by node index; w.Free is not read.
+// Choose returns the first eviction by the order of the package comment, or nil if none makes a plan possible. It frees capacity for the
+// request's Min members, and places as many of Want as fit at no more cost. nodes is by node index; w.Free is not read.
 func Choose(w plan.World, r plan.Request, nodes []Node) *Eviction {
 	w.Capacity = make([]offer.Slots, len(nodes))
 	for i, n := range nodes {
@@ -75,9 +74,9 @@ type tariffSearch struct {
 	within  []topology.ID // the domains that can still decide
 }
 
-// choose finds the lowest cost, then the lowest ceiling on the victims' priority with that cost.
-// Under a ceiling the highest priority does not matter, and the rest of the cost is additive, as prices must be.
-// A lower ceiling makes no domain cheaper, so domains with more victims are not searched again.
+// choose returns the eviction of lowest cost; nil if there is none. Among evictions of equal counts it finds the lowest ceiling on the
+// victims' priority. Under a ceiling the highest priority does not matter, and the rest of the cost is additive, as prices must be. A lower
+// ceiling makes no domain cheaper, so domains with more victims are not searched again.
 func (s *tariffSearch) choose() *Eviction {
 	ceilings := priorities(func(yield func([]Victim) bool) {
 		for i := 0; i < len(s.nodes) && yield(s.nodes[i].Victims); i++ {
@@ -98,7 +97,7 @@ func (s *tariffSearch) choose() *Eviction {
 		})
 	}
 	narrow()
-	lowest := sort.Search(highest, askFirst(s.lowestCeiling(ceilings, s.within, s.need), func(i int) bool {
+	lowest := sort.Search(highest, testFirst(s.lowestCeiling(ceilings, s.within, s.need), func(i int) bool {
 		under := s.searchUnder(ceilings[i])
 		price, ok := under.Charge(s.need)
 		if !ok || !slices.Equal(counts(price), counts(least)) {
@@ -111,21 +110,21 @@ func (s *tariffSearch) choose() *Eviction {
 	return s.evict(found.Plan(found.Most(least)), ceilings[lowest])
 }
 
-// askFirst returns a predicate for sort.Search that tests least first: it mostly is the answer. test is monotonic.
-func askFirst(least int, test func(int) bool) func(int) bool {
-	asked, atLeast := false, false
+// testFirst returns a predicate for sort.Search over test, which must be monotonic. It tests least first, which mostly is the answer.
+func testFirst(least int, test func(int) bool) func(int) bool {
+	tested, atLeast := false, false
 	return func(i int) bool {
 		if i < least {
 			return false
 		}
-		if !asked {
-			asked, atLeast = true, test(least)
+		if !tested {
+			tested, atLeast = true, test(least)
 		}
 		return atLeast || i > least && test(i)
 	}
 }
 
-// priorities lists the priorities of victims, ascending; the list is never empty.
+// priorities returns the priorities of all victims, ascending and unique; [0] without victims.
 func priorities(nodes iter.Seq[[]Victim]) []int32 {
 	known := map[int32]bool{}
 	for victims := range nodes {
@@ -139,16 +138,16 @@ func priorities(nodes iter.Seq[[]Victim]) []int32 {
 	return slices.Sorted(maps.Keys(known))
 }
 
-// searchUnder returns the search in which nodes charge for their victims and victims above the ceiling stay.
+// searchUnder returns the search in which nodes charge for their victims, and victims above the ceiling are not evicted.
 func (s *tariffSearch) searchUnder(ceiling int32) *plan.Search {
 	search := plan.NewSearch(s.world, s.request, s.width(), s.under(ceiling, s.within))
 	search.Within(s.within)
 	return search
 }
 
-// evict evicts the victims in the way of a plan and plans again without them. That plan may need less of a node,
-// so victims are chosen once more for it.
-// If all sets were tried, the cost is minimal and every victim is needed. Otherwise victims are put back one by one.
+// evict returns the eviction for plan p, with victims up to the priority ceiling. It plans again without the victims. The new plan may need
+// less of a node, so victims are chosen once more. If all sets were tried, the cost is minimal and every victim is needed. Otherwise
+// victims are put back one by one.
 func (s *tariffSearch) evict(p *plan.Plan, ceiling int32) *Eviction {
 	world, _ := s.worldAfter(p, ceiling)
 	p, _ = plan.Choose(world, s.request)
@@ -166,7 +165,7 @@ func (s *tariffSearch) evict(p *plan.Plan, ceiling int32) *Eviction {
 	return e
 }
 
-// worldAfter returns the world without the cheapest victims for a plan, and these victims by node index.
+// worldAfter returns the world after the cheapest evictions that plan p needs. gone is the victims by node index.
 func (s *tariffSearch) worldAfter(p *plan.Plan, ceiling int32) (w plan.World, gone [][]int) {
 	w = s.world
 	w.Free = make([]offer.Slots, len(s.nodes))
@@ -181,7 +180,7 @@ func (s *tariffSearch) worldAfter(p *plan.Plan, ceiling int32) (w plan.World, go
 	return w, gone
 }
 
-// putBack puts victims back, the most expensive first, on nodes where not every set was tried. It returns whether there were any.
+// putBack drops unneeded victims from gone and updates free, the most expensive first, on nodes where not every set was tried.
 func (s *tariffSearch) putBack(p *plan.Plan, free []offer.Slots, gone [][]int) (changed bool) {
 	steps := s.request.Multiple.Steps(s.world.Tree.Depth() + 1)
 	for i, n := range s.nodes {

@@ -9,8 +9,7 @@ import (
 // mostExhausted is the number of bundles up to which all sets are tried. Tests change it.
 var mostExhausted = 12
 
-// exhaust tries all sets of the domain's bundles if there are few, and returns the best candidate, known included.
-// complete says whether every set was tried.
+// exhaust returns the best of known (maybe nil) and, if bundles are few, all their sets. complete says that all sets were tried.
 func (d *domain) exhaust(known *candidate) (best *candidate, complete bool) {
 	bundles, ok := d.fewBundles()
 	if !ok || d.stepsSpent {
@@ -53,7 +52,7 @@ func (d *domain) exhaust(known *candidate) (best *candidate, complete bool) {
 	return known, !d.stepsSpent && !d.skipped
 }
 
-// fewBundles lists the bundles that may help; few is false if there are many. With quotas, victims outside the domain may help too.
+// fewBundles returns the domain's bundles, or with quotas the bundles of all domains; few is false if there are none or too many.
 func (d *domain) fewBundles() (out []victimSet, few bool) {
 	seen := map[string]bool{}
 	all := d.all()
@@ -75,7 +74,7 @@ func (d *domain) fewBundles() (out []victimSet, few bool) {
 	return out, len(out) > 0
 }
 
-// keyOf returns a key that is equal for equal sets.
+// keyOf returns a map key for picks: equal lists have equal keys.
 func keyOf(picks []Pick) string {
 	b := make([]byte, 0, 8*len(picks))
 	for _, p := range picks {

@@ -18,7 +18,7 @@ func InSeveralNumbers() (back func()) {
 }
 
 // AskFirst is the order in which ceilings are tried.
-var AskFirst = askFirst
+var AskFirst = testFirst
 
 // WithoutExhausting disables the search over all sets of bundles until back is called.
 func WithoutExhausting() (back func()) {

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// move evicts some victims of one node, and with them their bundles.
+// move is the eviction of some victims of one node, together with their bundles.
 type move struct {
 	node       int // node index
 	rank       int // of the node
@@ -20,7 +20,7 @@ type move struct {
 	otherNodes []int // other nodes with victims of the move when last priced
 }
 
-// cheaper orders moves by cost per slot, then by size, largest first, then by the rank of the node.
+// cheaper returns a negative number if m precedes o: by cost per slot, then more slots, then the rank of the node.
 func (m *move) cheaper(o *move) int {
 	perSlot := func(x, y int64) int { return cmp.Compare(x*int64(o.slots), y*int64(m.slots)) }
 	return cmp.Or(
@@ -30,6 +30,7 @@ func (m *move) cheaper(o *move) int {
 	)
 }
 
+// moves is a heap, the cheapest move first.
 type moves []*move
 
 func (m moves) Len() int           { return len(m) }
@@ -43,8 +44,8 @@ func (m *moves) Pop() any {
 	return x
 }
 
-// filling is a set that grows move by move.
-type filling struct {
+// growingSet is a victim set that grows move by move. A taken move is part of the set.
+type growingSet struct {
 	*domain
 	picks []Pick
 	cost  Cost          // without budgets that only several picks together exceed
@@ -59,15 +60,15 @@ type filling struct {
 	changedNode, changedGroup []int
 }
 
-// greedy takes moves by cost per slot until the members fit. Near the end it also considers the cheapest single move that suffices.
-// It returns the cheapest set found.
+// greedy takes moves by cost per slot until the members fit. Near the end it also considers the cheapest single move that suffices. It
+// returns the cheapest set found; ok is false if there is none.
 func (d *domain) greedy(excluded func(Pick) bool) (picks []Pick, ok bool) {
 	if d.stepsSpent {
 		return nil, false
 	}
 	d.countCurrent()
-	d.ask()
-	f := &filling{
+	d.rankNodes()
+	f := &growingSet{
 		domain: d, gone: map[int][]int{}, lost: map[int]int{}, whole: map[int]bool{}, slots: map[int]offer.Slots{},
 		changedNode: make([]int, len(d.Nodes)), changedGroup: make([]int, len(d.groups)),
 	}
@@ -135,7 +136,7 @@ func (d *domain) greedy(excluded func(Pick) bool) (picks []Pick, ok bool) {
 }
 
 // lastMove returns the cheapest move that frees so many slots by itself; nil if there is none.
-func (f *filling) lastMove(open moves, slots offer.Slots) (cheapest *move) {
+func (f *growingSet) lastMove(open moves, slots offer.Slots) (cheapest *move) {
 	for _, m := range open {
 		if m.slots < slots || f.stale(m) && !f.reprice(m) || m.slots < slots {
 			continue
@@ -150,7 +151,7 @@ func (f *filling) lastMove(open moves, slots offer.Slots) (cheapest *move) {
 
 // adds returns the victims that a move adds to the set, and the gangs that are evicted whole with them. ok is false if some of these
 // gangs may not be evicted.
-func (f *filling) adds(m *move) (picks []Pick, whole []int, ok bool) {
+func (f *growingSet) adds(m *move) (picks []Pick, whole []int, ok bool) {
 	var lost map[int]int
 	picks = make([]Pick, 0, len(m.gone))
 	for _, v := range m.gone {
@@ -195,8 +196,8 @@ func (f *filling) adds(m *move) (picks []Pick, whole []int, ok bool) {
 	return picks, whole, true
 }
 
-// stale returns whether taken moves may have changed the price of a move.
-func (f *filling) stale(m *move) bool {
+// stale returns whether a move's price may be wrong, because moves taken later share its nodes or groups.
+func (f *growingSet) stale(m *move) bool {
 	if m.taken == f.taken {
 		return false
 	}
@@ -218,8 +219,8 @@ func (f *filling) stale(m *move) bool {
 	return false
 }
 
-// reprice sets the price and the slots of a move, given the taken moves. It returns false if the move frees no slot.
-func (f *filling) reprice(m *move) bool {
+// reprice sets price and slots of a move: what it adds to the taken moves. It returns false if the move is forbidden or frees no slot.
+func (f *growingSet) reprice(m *move) bool {
 	f.spend(1)
 	m.taken, m.otherNodes = f.taken, nil
 	picks, whole, ok := f.adds(m)
@@ -252,21 +253,21 @@ func (f *filling) reprice(m *move) bool {
 }
 
 // slotsOf returns the slots of a node after the taken moves.
-func (f *filling) slotsOf(node int) offer.Slots {
+func (f *growingSet) slotsOf(node int) offer.Slots {
 	if n, known := f.slots[node]; known {
 		return n
 	}
 	return f.current[node-f.lo]
 }
 
-// with returns the victims of the taken moves and of one more move.
-func (f *filling) with(m *move) []Pick {
+// with returns the victims of the taken moves and of move m.
+func (f *growingSet) with(m *move) []Pick {
 	picks, _, _ := f.adds(m)
 	return slices.Concat(f.picks, picks)
 }
 
-// take adds a move to the set, and returns the nodes on which other moves may now cost less.
-func (f *filling) take(m *move) (nodes []int) {
+// take adds a move to the set, and returns the nodes with added victims: other moves may now cost less there.
+func (f *growingSet) take(m *move) (nodes []int) {
 	picks, whole, _ := f.adds(m)
 	f.cost = f.cost.Add(m.price)
 	f.taken++

@@ -7,14 +7,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Option is one victim set of a node.
+// Option is one set of a node's victims that may be evicted.
 type Option struct {
 	Slots offer.Slots // what the node takes once the victims are gone
 	Gone  []int       // indexes into the node's victims, ascending
 	Cost  Cost
 }
 
-// Node is what a node takes without some victims; see NewNode. The zero Node takes no member.
+// Node is the slots of a node for sets of its victims; see NewNode. The zero Node takes no member.
 type Node struct {
 	Victims []Victim
 	// Options starts with the empty set. The rest follows by price, then youngest first. If two cost the same under some ceiling,
@@ -22,17 +22,16 @@ type Node struct {
 	Options  []Option
 	Capacity offer.Slots // what the node takes without any victim
 
-	// guessed returns the slots for sets that were not tried; nil if all were.
+	// guessed returns the slots of any set; nil if every set was tried.
 	guessed func(gone []int) offer.Slots
 }
 
-// exact is the number of victim sets up to which all sets of a node are tried.
-const exact = 256
+// maxSets is the number of victim sets up to which all sets of a node are tried.
+const maxSets = 256
 
-// NewNode asks what a node takes without some of its victims and keeps the sets that can be best.
-// slots must not fall when more victims go, and must not keep its argument; most bounds the relevant slots.
-// Victims of one shape are evicted cheapest first, so there are mostly few sets. If there are many, only small ones are tried,
-// and larger ones are guessed.
+// NewNode returns the node with the victim sets that can be best. slots returns the node's slots after the victims gone are evicted. slots
+// must not fall when more victims are evicted, and must not keep its argument; most bounds the relevant slots. Victims of one shape are
+// evicted cheapest first, so there are mostly few sets. If there are many, only small ones and some minimal ones are tried.
 func NewNode(victims []Victim, most offer.Slots, slots func(gone []int) offer.Slots) Node {
 	return (&nodeMaker{}).node(victims, most, slots)
 }
@@ -50,7 +49,7 @@ type nodeMaker struct {
 // pieceOfMaker is the piece when all nodes are made.
 const pieceOfMaker = 1 << 10
 
-// node is NewNode.
+// node is NewNode in shared memory.
 func (m *nodeMaker) node(victims []Victim, most offer.Slots, slots func(gone []int) offer.Slots) Node {
 	m.options = withPlace(m.options, 1+len(victims), m.piece)
 	n := Node{Victims: victims, Options: append(m.options[len(m.options):], Option{Slots: slots(nil)})}
@@ -70,7 +69,7 @@ func withPlace[T any](s []T, more, piece int) []T {
 	return make([]T, 0, max(more, piece))
 }
 
-// fill adds the options of a node with known slots without victims.
+// fill appends to n.Options the options with victims, and sets Capacity. n has the option without victims.
 func (m *nodeMaker) fill(n *Node, most offer.Slots, slots func(gone []int) offer.Slots) {
 	victims := n.Victims
 	if n.Capacity = n.free(); len(victims) == 0 {
@@ -100,7 +99,7 @@ func (n Node) free() offer.Slots {
 	return n.Options[0].Slots
 }
 
-// keep adds the sets that can be best, counting at most most slots. It asks for the slots of a set only if its cost leaves it useful.
+// keep appends the options of those sets that can be best, with at most most slots. It calls slots only for sets whose cost is useful.
 func (n *Node) keep(sets [][]int, most offer.Slots, slots func([]int) offer.Slots) {
 	type dated struct {
 		Option
@@ -136,7 +135,7 @@ func oneShape(victims []Victim) bool {
 			return len(victims) == 1
 		}
 	}
-	return len(victims) < exact
+	return len(victims) < maxSets
 }
 
 // keepFirst is keep for victims of one shape, evicted cheapest first: each set costs more than the one before.
@@ -168,8 +167,8 @@ func (m *nodeMaker) keepFirst(n *Node, most offer.Slots, slots func([]int) offer
 	}
 }
 
-// beats returns whether a kept option, all of which precede o, is never worse than o whatever is evicted on other nodes.
-// The highest priority matters only between equal counts, and then other nodes decide.
+// beats returns whether a kept option is never worse than o, whatever is evicted on other nodes. All kept options precede o. The highest
+// priority matters only between equal counts, and then other nodes decide.
 func (n *Node) beats(o *Option) bool {
 	return slices.ContainsFunc(n.Options, func(kept Option) bool {
 		return kept.Slots >= o.Slots &&
@@ -177,7 +176,7 @@ func (n *Node) beats(o *Option) bool {
 	})
 }
 
-// cheapest returns the best option for so many members without victims above the ceiling. There must be one.
+// cheapest returns the first option with slots for the members and no victim above the ceiling. There must be one.
 func (n Node) cheapest(members offer.Slots, ceiling int32) Option {
 	i := slices.IndexFunc(n.Options, func(o Option) bool { return o.Slots >= members && o.Cost.under(ceiling) })
 	return n.Options[i]
@@ -187,7 +186,7 @@ func (n Node) cheapest(members offer.Slots, ceiling int32) Option {
 func everySet(victims []Victim) (sets [][]int, every bool) {
 	sets = [][]int{nil}
 	for _, shape := range shapes(victims) {
-		if len(sets)*(len(shape)+1) > exact {
+		if len(sets)*(len(shape)+1) > maxSets {
 			return nil, false
 		}
 		for _, set := range sets { // ranges over the sets so far
@@ -201,7 +200,7 @@ func everySet(victims []Victim) (sets [][]int, every bool) {
 	return sets[1:], true
 }
 
-// shapes groups victims that free the same capacity, each group cheapest first.
+// shapes returns victims as indexes, grouped by Shape, each group cheapest first.
 func shapes(victims []Victim) (groups [][]int) {
 	groupOf := map[string]int{}
 	for i, v := range victims {
@@ -219,8 +218,8 @@ func shapes(victims []Victim) (groups [][]int) {
 	return groups
 }
 
-// someSets returns all small sets and, for each number of slots up to most, minimal sets that suffice. It evicts the cheapest
-// victims until they suffice, or all, and puts them back, the most expensive or the cheapest first.
+// someSets returns all small sets and, for each number of slots up to most, minimal sets that free them. It evicts the cheapest victims
+// until these suffice, or all victims, and puts them back, the most expensive or the cheapest first.
 func someSets(victims []Victim, free, most offer.Slots, slots func([]int) offer.Slots) [][]int {
 	sets := smallSets(len(victims))
 	order := indexes(len(victims))
@@ -230,15 +229,15 @@ func someSets(victims []Victim, free, most offer.Slots, slots func([]int) offer.
 		for slots(sorted(order[:n])) < want {
 			n++
 		}
-		sets = append(sets, needed(reversed(order[:n]), want, slots), needed(reversed(order), want, slots), needed(order, want, slots))
+		sets = append(sets, minimal(reversed(order[:n]), want, slots), minimal(reversed(order), want, slots), minimal(order, want, slots))
 	}
 	return sets
 }
 
-// smallSets returns all sets of one of n victims, of two, and so on, within the limit.
+// smallSets returns all sets of one of n victims, then all of two, and so on, as long as the total stays within maxSets.
 func smallSets(n int) (sets [][]int) {
 	larger := [][]int{nil}
-	for len(sets)+len(larger) <= exact {
+	for len(sets)+len(larger) <= maxSets {
 		sets = append(sets, larger...)
 		smaller := larger
 		larger = nil
@@ -253,8 +252,8 @@ func smallSets(n int) (sets [][]int) {
 	return sets[1:]
 }
 
-// needed puts victims back one by one if enough slots remain, and returns the rest.
-func needed(gone []int, want offer.Slots, slots func([]int) offer.Slots) []int {
+// minimal returns gone without the victims that are not needed for want slots. It puts victims back in the order of gone.
+func minimal(gone []int, want offer.Slots, slots func([]int) offer.Slots) []int {
 	gone = slices.Clone(gone)
 	for i := 0; i < len(gone); {
 		without := slices.Delete(slices.Clone(gone), i, i+1)
@@ -267,6 +266,7 @@ func needed(gone []int, want offer.Slots, slots func([]int) offer.Slots) []int {
 	return sorted(gone)
 }
 
+// reversed returns a reversed copy.
 func reversed(s []int) []int {
 	s = slices.Clone(s)
 	slices.Reverse(s)
@@ -280,19 +280,19 @@ func sortByCost(victims []Victim, order []int) {
 	})
 }
 
-// Compare puts the cheaper victim first, then the younger one, then the first by name.
+// Compare returns a negative number if v is preferred for eviction: the cheaper victim, then by compareVictims.
 func (v Victim) Compare(o Victim) int {
 	return cmp.Or(v.cost().Compare(o.cost()), compareVictims(&v, &o))
 }
 
+// sorted returns a sorted copy.
 func sorted(s []int) []int {
 	s = slices.Clone(s)
 	slices.Sort(s)
 	return s
 }
 
-// compareVictims puts the victim first that is preferred among equal costs: no leader, the smaller, the younger, the higher rank,
-// then the first by name.
+// compareVictims is negative if a is preferred at equal cost: no leader, smaller, younger, higher rank, then first by name.
 func compareVictims(a, b *Victim) int {
 	return cmp.Or(cmp.Compare(btoi(a.Leads), btoi(b.Leads)), cmp.Compare(a.Size, b.Size), cmp.Compare(b.Started, a.Started),
 		cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Name, b.Name))

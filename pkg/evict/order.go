@@ -10,31 +10,30 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// ask asks each node what it takes without some of its victims, once for all domains, and ranks the nodes.
-// Package plan breaks ties by the order of the tree. The search therefore sorts its trees by rank: nodes with the least released
-// capacity of their cheapest victims first, then younger victims, then by name. This is exact for single victims, and a heuristic for
-// sets.
-func (s *search) ask() {
-	if s.asked != nil {
+// rankNodes sets nodeOptions, once for all domains, and rank. Package plan breaks ties by the order of the tree, so the search sorts its
+// trees by rank. Nodes with the least released capacity of their cheapest victims come first, then younger victims, then names. This is
+// exact for single victims, and a heuristic for sets.
+func (s *search) rankNodes() {
+	if s.nodeOptions != nil {
 		return
 	}
-	s.asked, _ = (&domain{search: s, hi: len(s.Nodes)}).nodes(nil, nil, false)
+	s.nodeOptions, _ = (&domain{search: s, hi: len(s.Nodes)}).nodes(nil, nil, false)
 	type key struct {
-		free     bool // without victims
+		free     bool // no victim helps on this node
 		leads    bool
 		released int64
 		started  int64
 		rank     int
 	}
 	keys := make([]key, len(s.Nodes))
-	for i := range s.asked {
+	for i := range s.nodeOptions {
 		k := &keys[i]
-		if k.free = len(s.asked[i].Options) < 2; k.free {
+		if k.free = len(s.nodeOptions[i].Options) < 2; k.free {
 			continue
 		}
 		k.started, k.rank = math.MaxInt64, math.MaxInt
-		for _, v := range s.asked[i].Options[1].Gone {
-			victim := &s.asked[i].Victims[v]
+		for _, v := range s.nodeOptions[i].Options[1].Gone {
+			victim := &s.nodeOptions[i].Victims[v]
 			k.leads = k.leads || victim.Leads
 			k.started, k.rank = min(k.started, victim.second()), min(k.rank, victim.Rank)
 			if g := victim.Gang; g > 0 && s.gangs[g-1].Spare == 0 {
@@ -56,9 +55,9 @@ func (s *search) ask() {
 	}
 }
 
-// arranged returns the world of one domain, sorted by rank. at is the index in the whole tree of each of its nodes.
+// arranged returns the world of one domain with its nodes sorted by rank. index is, for each node of w, its index in the whole tree.
 func (s *search) arranged(id topology.ID) (w plan.World, index []int) {
-	s.ask()
+	s.rankNodes()
 	t := s.World.Tree
 	lo, hi := t.Nodes(id)
 	first := map[topology.ID]int{} // the lowest rank in a domain

@@ -4,14 +4,14 @@ import (
 	"slices"
 )
 
-// placement is the last plan for heterogeneous members, and its victim set.
+// placement is the last plan for heterogeneous members in a domain, and the victim set of that plan.
 type placement struct {
 	*domain
 	placed Placed
 	gone   []Pick
 }
 
-// fits returns whether the members fit without the set, and records the plan and the set if they do. A plan costs one step per node;
+// fits returns whether the members fit after the set is evicted. If so, it records the plan and the set. A plan costs one step per node;
 // interdependent members cost more, because each is tried on each node.
 func (p *placement) fits(set victimSet) bool {
 	if p.stepsSpent {
@@ -31,7 +31,7 @@ func (p *placement) fits(set victimSet) bool {
 	return true
 }
 
-// holds returns whether the node assignments of the last plan also fit with a smaller victim set.
+// holds returns whether the last plan is still valid if only the smaller victim set is evicted.
 func (p *placement) holds(set victimSet) bool {
 	changed := nodesOf(without(p.gone, set.picks))
 	p.spend(1 + len(changed))
@@ -41,7 +41,7 @@ func (p *placement) holds(set victimSet) bool {
 	return p.placed.Holds(set.picks, changed)
 }
 
-// near returns the victims of a set on nodes of the plan, if the plan fits with these alone; else the set.
+// near returns the victims of a set on nodes of the last plan, if that plan is valid with these victims alone. Otherwise it returns set.
 func (p *placement) near(set victimSet) victimSet {
 	picks := slices.DeleteFunc(slices.Clone(set.picks), func(pick Pick) bool { return !p.placed.Uses(pick.Node) })
 	if fewer, ok := p.closeWithin(picks); ok && len(fewer.picks) < len(set.picks) && p.holds(fewer) {

@@ -11,19 +11,19 @@ import (
 //
 //	violations │ pods │ requeued  │ priorities
 //
-// Each field has as many bits as all victims together need. A priority counts in units above the lowest one.
-// The order is unchanged: priorities matter only between sets of equal size.
+// Each field has as many bits as all victims together need. A priority counts in units above the lowest one. The order is unchanged:
+// priorities matter only between sets of equal size.
 type prices struct {
-	packed bool // they fit into one number
-	// Bits up to and including priorities, requeued pods, pods, and all fields.
-	sum, back, pods, all int
-	lowest, unit         int64
+	packed bool // all prices fit into one number
+	// Bits of a number, from the right, up to and including priorities, requeued pods, pods, and all fields.
+	sum, requeued, pods, all int
+	lowest, unit             int64
 }
 
-// newPrices reads all possible victims. Budgets may be charged as exhausted later.
+// newPrices returns the encoding for all victims of nodes. It also has space for budgets that are charged as exhausted later.
 func newPrices(nodes []Node) prices {
 	lowest, highest := int64(math.MaxInt32), int64(math.MinInt32)
-	var violations, pods, back uint64
+	var violations, pods, requeued uint64
 	for i := range nodes {
 		for v := range nodes[i].Victims {
 			victim := &nodes[i].Victims[v]
@@ -31,12 +31,12 @@ func newPrices(nodes []Node) prices {
 			if c := victim.bundle; c != nil {
 				violations += uint64(c.Violations)
 				pods += uint64(c.Pods)
-				back += uint64(c.Requeued)
+				requeued += uint64(c.Requeued)
 				highest = max(highest, int64(c.Highest))
 				continue
 			}
 			if victim.Pending {
-				back++
+				requeued++
 				continue
 			}
 			pods++
@@ -47,9 +47,9 @@ func newPrices(nodes []Node) prices {
 		}
 	}
 	p := prices{lowest: lowest, unit: max(priorityUnit(nodes, lowest), 1)}
-	p.sum = bits.Len64((pods + back) * uint64(max(highest-lowest, 0)/p.unit))
-	p.back = p.sum + bits.Len64(back)
-	p.pods = p.back + bits.Len64(pods)
+	p.sum = bits.Len64((pods + requeued) * uint64(max(highest-lowest, 0)/p.unit))
+	p.requeued = p.sum + bits.Len64(requeued)
+	p.pods = p.requeued + bits.Len64(pods)
 	p.all = max(p.pods+bits.Len64(violations), 1)
 	p.packed = p.all <= mostBits
 	return p
@@ -87,15 +87,15 @@ func (p prices) width() int {
 	return priceWidth
 }
 
-// add appends the price of a cost.
+// add appends the price of cost c to a list of numbers.
 func (p prices) add(to []int64, c Cost) []int64 {
 	row := c.price()
 	if !p.packed {
 		return append(to, row...)
 	}
 	sum := (row[2] - int64(c.victims())*p.lowest) / p.unit
-	pods, back := row[1]>>32, row[1]&math.MaxUint32
-	return append(to, row[0]<<p.pods+pods<<p.back+back<<p.sum+sum)
+	pods, requeued := row[1]>>32, row[1]&math.MaxUint32
+	return append(to, row[0]<<p.pods+pods<<p.requeued+requeued<<p.sum+sum)
 }
 
 // counts returns the part of a price that does not depend on priorities.
@@ -106,11 +106,13 @@ func (p prices) counts(price offer.Price) offer.Price {
 	return offer.Price{price[0] >> p.sum}
 }
 
-// cost returns the cost of a price without the highest priority. Sum keeps only the order.
+// cost returns the cost that a price encodes. Highest is 0, and Sum is only good for comparison.
 func (p prices) cost(price offer.Price) Cost {
 	if !p.packed {
 		return Cost{Violations: int(price[0]), Pods: int(price[1] >> 32), Requeued: int(price[1] & math.MaxUint32), Sum: price[2]}
 	}
 	part := func(from, to int) int { return int(price[0] >> from & (1<<(to-from) - 1)) }
-	return Cost{Violations: int(price[0] >> p.pods), Pods: part(p.back, p.pods), Requeued: part(p.sum, p.back), Sum: price[0] & (1<<p.sum - 1)}
+	return Cost{
+		Violations: int(price[0] >> p.pods), Pods: part(p.requeued, p.pods), Requeued: part(p.sum, p.requeued), Sum: price[0] & (1<<p.sum - 1),
+	}
 }

@@ -6,18 +6,18 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// putBack returns a set after putting back all units that need not be evicted, the most expensive first. It tries many units at once,
-// then fewer, then single ones. Of a gang that must be evicted, members beyond its spare ones may still stay.
-// Invariant: no single unit of the result can be put back. Units are therefore tried again after each success, because quotas are
-// not monotonic, and the step limit does not end it.
+// putBack returns a smaller set that passes: it puts back all units that need not be evicted, the most expensive first. It tries many units
+// at once, then fewer, then single ones. If a gang must be evicted, some members beyond its spare ones may still be kept. Invariant: no
+// single unit of the result can be put back. Units are therefore tried again after each success, because quotas are not monotonic, and the
+// step limit does not end it.
 func (d *domain) putBack(set victimSet, passes func(victimSet) bool) victimSet {
 	spare := d.spareSlots(set)
-	try := func(stay []Pick) bool {
-		if !spare.may(stay) {
+	try := func(kept []Pick) bool {
+		if !spare.allows(kept) {
 			return false
 		}
 		d.spend(1 + len(set.picks)/4)
-		fewer, _, ok := d.closure(without(set.picks, stay))
+		fewer, _, ok := d.closure(without(set.picks, kept))
 		if !ok || len(fewer.picks) >= len(set.picks) && len(fewer.whole) >= len(set.whole) || !passes(fewer) {
 			return false
 		}
@@ -48,7 +48,7 @@ func (d *domain) putBack(set victimSet, passes func(victimSet) bool) victimSet {
 	return set
 }
 
-// spareSlots is how many slots more than needed a set frees in the domain: a quick test for victims that cannot stay.
+// spareSlots is how many slots more than needed a set frees in the domain. It quickly excludes victims that must be evicted.
 type spareSlots struct {
 	*domain
 	gone  map[int][]int // by node index
@@ -70,23 +70,23 @@ func (d *domain) spareSlots(set victimSet) *spareSlots {
 	return r
 }
 
-// may returns false if the members do not fit when these picks of the set stay. nil returns true.
-func (r *spareSlots) may(stay []Pick) bool {
+// allows returns false if the members do not fit when these picks of the set are kept. It returns true for nil.
+func (r *spareSlots) allows(kept []Pick) bool {
 	if r == nil {
 		return true
 	}
 	lost := offer.Slots(0)
-	for i, kept := range byNode(stay) {
+	for i, keptVictims := range byNode(kept) {
 		if i < r.lo || i >= r.hi {
 			continue
 		}
-		remaining := slices.DeleteFunc(slices.Clone(r.gone[i]), func(v int) bool { return slices.Contains(kept, v) })
+		remaining := slices.DeleteFunc(slices.Clone(r.gone[i]), func(v int) bool { return slices.Contains(keptVictims, v) })
 		lost += r.Nodes[i].Slots(r.gone[i]) - r.Nodes[i].Slots(remaining)
 	}
 	return lost <= r.spare
 }
 
-// picksOf lists the victims of some units, sorted and unique.
+// picksOf returns the victims of units, sorted and unique.
 func picksOf(units []unit) (picks []Pick) {
 	for _, u := range units {
 		picks = append(picks, u.picks...)
@@ -95,8 +95,7 @@ func picksOf(units []unit) (picks []Pick) {
 	return slices.Compact(picks)
 }
 
-// shrink returns the set with only some members of a unit: of gangs that can spare members, and as few as pass. ok is false if the set
-// stays as it is.
+// shrink returns the set with only those members of unit u that passes requires; ok is false if no gang of u spares a member.
 func (d *domain) shrink(set victimSet, u unit, passes func(victimSet) bool) (victimSet, bool) {
 	if !slices.ContainsFunc(u.gangs, func(g int) bool { return d.gangs[g-1].Spare > 0 }) {
 		return set, false

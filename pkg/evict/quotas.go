@@ -17,10 +17,10 @@ const (
 	Exceeds                 // the set takes more from a quota than allowed
 )
 
-// Quota is the quota check: a validator, not a search.
+// Quota is the quota check of victim sets. It does not search.
 type Quota interface {
 	Check(gone []Pick) Verdict
-	// Short returns whether some quota needs capacity on any node. Frees returns whether evicting a victim frees it.
+	// Short returns whether the quotas need capacity from any node. Frees returns whether evicting a victim frees it.
 	// If no quota needs capacity, Frees is true for every victim.
 	Short() bool
 	Frees(p Pick) bool
@@ -36,13 +36,13 @@ type Turns interface {
 	Evict(picks []Pick)
 }
 
-// admit extends a set that frees enough capacity until it passes the quota check: it adds the cheapest bundles that free
-// what the quotas lack. ok is false if no such set is found.
+// admit returns set, which frees enough capacity on nodes, extended by the cheapest bundles that free what the quotas lack. The result
+// passes the quota check; ok is false if no such set is found.
 func (d *domain) admit(set victimSet) (_ victimSet, ok bool) {
 	if d.Quota == nil {
 		return set, true
 	}
-	d.room = true
+	d.freeable = true
 	d.spend(len(set.picks))
 	verdict := d.Quota.Check(set.picks)
 	if verdict == Admitted {
@@ -67,8 +67,8 @@ func (d *domain) admit(set victimSet) (_ victimSet, ok bool) {
 // mostAdded bounds the numbers of further bundles that are tried one by one.
 const mostAdded = 64
 
-// add adds the first bundles until the quota check passes, or a single bundle if that costs less. It assumes that more bundles pass
-// if fewer do; if that fails, it tries each number.
+// add returns set, extended by the first bundles for which the quota check passes, or by a single bundle if that costs less. It assumes
+// that more bundles pass if fewer do; if that fails, it tries each number.
 func (d *domain) add(set victimSet, bundles []victimSet) (victimSet, bool) {
 	turns := d.Quota.Turns()
 	turns.Evict(set.picks)
@@ -110,8 +110,8 @@ func (d *domain) add(set victimSet, bundles []victimSet) (victimSet, bool) {
 	return best, found
 }
 
-// mayInTurn returns whether all units of a set may be evicted one after another, small ones first. If not, it records the units
-// that may not, and the victims that may not follow. Only the first set is recorded, which is the cheapest.
+// mayInTurn returns whether all units of a set may be evicted one after another, small ones first. If not, it records in surplus the units
+// that may not, and in blocked the victims that may not follow. Only the first set is recorded, which is the cheapest.
 func (d *domain) mayInTurn(set victimSet) bool {
 	var surplus, blocked []Pick
 	units := d.separateUnits(set)
@@ -140,7 +140,7 @@ func (d *domain) mayInTurn(set victimSet) bool {
 	return len(surplus) == 0
 }
 
-// separateUnits splits a set into single pods and gangs that are evicted whole.
+// separateUnits returns the picks of a set, split into single pods and gangs that are evicted whole.
 func (d *domain) separateUnits(set victimSet) (out [][]Pick) {
 	indexOf := map[int]int{}
 	for _, p := range set.picks {
@@ -159,7 +159,7 @@ func (d *domain) separateUnits(set victimSet) (out [][]Pick) {
 	return out
 }
 
-// freeing lists the bundles outside the set that free what a quota lacks, cheapest first.
+// freeing returns the bundles outside the set that free what a quota lacks, cheapest first, also outside the domain.
 func (d *domain) freeing(set victimSet) (out []victimSet) {
 	seen := map[int]bool{}
 	for _, g := range set.whole {

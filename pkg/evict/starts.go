@@ -6,8 +6,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// starts returns the victims allowed in each starting set: all; victims that free quota capacity, if a quota lacks it; and victims
-// that no member must be near.
+// starts returns one filter of victims for each group of starting sets: all victims; victims that free quota capacity, if a quota lacks it;
+// and victims that no member must be near.
 func (d *domain) starts() (allowed []func(Pick) bool) {
 	allowed = append(allowed, func(Pick) bool { return true })
 	if d.Quota != nil && d.Quota.Short() {
@@ -19,8 +19,7 @@ func (d *domain) starts() (allowed []func(Pick) bool) {
 	return allowed
 }
 
-// bestOfStarts returns the best candidate of all starting sets without the victims in excluded. Each set passes the quota check,
-// and unneeded victims are put back.
+// bestOfStarts returns the best candidate made from several starting sets without the excluded victims; nil if there is none.
 func (d *domain) bestOfStarts(excluded func(Pick) bool) (best *candidate) {
 	d.excluded = excluded
 	seen := map[string]bool{}
@@ -73,11 +72,11 @@ func (d *domain) everything(excluded func(Pick) bool) []Pick {
 	return slices.DeleteFunc(slices.Clone(d.all()), excluded)
 }
 
-// mostAgain limits how often a tariff is asked again without members that their gangs cannot spare.
+// mostAgain limits the retries of tariff after a set that would evict members their gangs cannot spare.
 const mostAgain = 4
 
-// tariff passes the cheapest set at the prices of nodes to take. If a gang that may not be evicted whole loses more than its spare
-// members, the surplus stays and the tariff is asked again. It returns false if the members do not fit.
+// tariff calls take with the cheapest set at the prices of nodes. If a gang that may not be evicted whole loses more than its spare
+// members, it retries without the surplus members. It returns false if the members do not fit.
 func (d *domain) tariff(excluded func(Pick) bool, charged map[Budget]bool, bundled bool, take func([]Pick)) bool {
 	kept := map[Pick]bool{}
 	for range mostAgain {
@@ -97,7 +96,7 @@ func (d *domain) tariff(excluded func(Pick) bool, charged map[Budget]bool, bundl
 	return true
 }
 
-// closeWithin returns the closed set of the picks. Of a gang that may not be evicted whole, only the cheapest spare members are victims.
+// closeWithin returns the closed set of picks. Of a gang that may not be evicted whole, only the cheapest spare members are victims.
 func (d *domain) closeWithin(picks []Pick) (victimSet, bool) {
 	for range len(d.gangs) + 1 {
 		set, forbidden, ok := d.closure(picks)
@@ -110,7 +109,7 @@ func (d *domain) closeWithin(picks []Pick) (victimSet, bool) {
 	return victimSet{}, false
 }
 
-// sparing removes members of a gang's group until no gang loses more than its spare members.
+// sparing returns the picks without those members, in the group of gang number, that their gangs cannot spare. The cheapest are evicted.
 func (d *domain) sparing(picks []Pick, number int) (out []Pick) {
 	kept := map[int]int{}
 	picks = slices.Clone(picks)
@@ -128,7 +127,7 @@ func (d *domain) sparing(picks []Pick, number int) (out []Pick) {
 	return out
 }
 
-// exceeded lists the budgets that allow some evictions, but not all of a set.
+// exceeded returns the budgets that allow some evictions, but fewer than the set needs.
 func (d *domain) exceeded(set victimSet) map[Budget]bool {
 	out := map[Budget]bool{}
 	for b, n := range d.counts(set.picks, set.whole) {
@@ -139,7 +138,7 @@ func (d *domain) exceeded(set victimSet) map[Budget]bool {
 	return out
 }
 
-// withinBudgets returns a filter: victims of exceeded budgets stay, except the cheapest ones of the set within the budgets.
+// withinBudgets returns a filter: excluded, plus victims of exceeded budgets except the set's cheapest ones within these budgets.
 func (d *domain) withinBudgets(set victimSet, exceeded map[Budget]bool, excluded func(Pick) bool) func(Pick) bool {
 	picks := slices.Clone(set.picks)
 	slices.SortStableFunc(picks, func(x, y Pick) int { return d.victim(x).Compare(*d.victim(y)) })
@@ -156,13 +155,12 @@ func (d *domain) withinBudgets(set victimSet, exceeded map[Budget]bool, excluded
 	}
 }
 
-// nodes asks what each node of the domain takes without some of its victims. Excluded victims do not count. Each victim of a
-// charged budget violates it. With bundled, a victim costs as much as its bundle.
-// indexOf maps a victim of nodes[i] to the victim of the domain's node; nil if their indexes are equal.
+// nodes returns the domain's nodes with the best sets of victims that are not excluded. A victim of a charged budget violates it. With
+// bundled, a victim costs as much as its bundle. indexOf[i] maps victims of nodes[i] to indexes on the domain's node; nil if equal.
 func (d *domain) nodes(excluded func(Pick) bool, charged map[Budget]bool, bundled bool) (nodes []Node, indexOf [][]int) {
 	nodes, indexOf = make([]Node, d.hi-d.lo), make([][]int, d.hi-d.lo)
 	m := &nodeMaker{piece: pieceOfMaker}
-	reusable := d.asked != nil && !bundled && len(charged) == 0
+	reusable := d.nodeOptions != nil && !bundled && len(charged) == 0
 	isExcluded := func(p Pick) bool { return d.unevictable[p] || excluded != nil && excluded(p) }
 	for i := range nodes {
 		n := d.Nodes[d.lo+i]
@@ -170,7 +168,7 @@ func (d *domain) nodes(excluded func(Pick) bool, charged map[Budget]bool, bundle
 		excludedHere := func(v int) bool { return isExcluded(Pick{d.lo + i, v}) }
 		plain := !bundled && len(charged) == 0 && !slices.ContainsFunc(indexes(len(n.Victims)), excludedHere)
 		if plain && reusable {
-			nodes[i] = d.asked[d.lo+i]
+			nodes[i] = d.nodeOptions[d.lo+i]
 			continue
 		}
 		for v := range n.Victims {
@@ -195,7 +193,7 @@ func (d *domain) nodes(excluded func(Pick) bool, charged map[Budget]bool, bundle
 	return nodes, indexOf
 }
 
-// picked returns the indexes of the domain's victims for indexes of a node of the result; see nodes.
+// picked maps the victim indexes gone by indexOf, a result of nodes.
 func picked(indexOf, gone []int) []int {
 	if indexOf == nil {
 		return gone
@@ -207,7 +205,7 @@ func picked(indexOf, gone []int) []int {
 	return out
 }
 
-// charge returns a victim at its price: charged budgets allow no eviction, and with bundled its bundle's cost is charged.
+// charge returns victim p as nodes prices it: charged budgets allow no eviction, and with bundled it costs as much as its bundle.
 func (d *domain) charge(p Pick, charged map[Budget]bool, bundled bool) Victim {
 	v := *d.victim(p)
 	if len(charged) > 0 && len(v.Budgets) > 0 {
@@ -226,7 +224,7 @@ func (d *domain) charge(p Pick, charged map[Budget]bool, bundled bool) Victim {
 	return v
 }
 
-// byTariff returns the eviction at the prices of nodes, and its victims; nil if the members never fit.
+// byTariff returns the cheapest eviction at the prices of nodes, and its victims; nil if the members do not fit or no steps are left.
 func (d *domain) byTariff(excluded func(Pick) bool, charged map[Budget]bool, bundled bool) (*Eviction, []Pick) {
 	if d.stepsSpent {
 		return nil, nil

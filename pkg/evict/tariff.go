@@ -8,42 +8,43 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// tariff is the cost of members on nodes, with the same prices on all nodes.
+// tariff is the cost of members on each node. Equal costs have equal prices on all nodes.
 type tariff struct {
 	prices
-	tree   *topology.Tree
-	nodes  []Node
-	ofNode []charged // by node index
+	tree    *topology.Tree
+	nodes   []Node
+	charges []nodeCharge // by node index
 }
 
 // charged is the cost of members on a node without a ceiling, and how a ceiling changes it.
-type charged struct {
+type nodeCharge struct {
 	curve offer.Curve
 	// highest is the highest victim priority of each step after the first, if every option is a step and priorities never fall.
 	// A ceiling then cuts the curve. Otherwise it is nil.
 	highest []int32
 }
 
+// newTariff returns the tariff of nodes: the cost of their options without a ceiling.
 func newTariff(t *topology.Tree, nodes []Node) *tariff {
-	f := &tariff{prices: newPrices(nodes), tree: t, nodes: nodes, ofNode: make([]charged, len(nodes))}
+	f := &tariff{prices: newPrices(nodes), tree: t, nodes: nodes, charges: make([]nodeCharge, len(nodes))}
 	m := offer.Maker{Width: f.width()}
 	var highest []int32
 	for i := range nodes {
 		n := &nodes[i]
-		f.ofNode[i].curve = f.charge(&m, n, math.MaxInt32)
+		f.charges[i].curve = f.charge(&m, n, math.MaxInt32)
 		if n.rises() {
 			highest = withPlace(highest, len(n.Options), 4*pieceOfMaker)
 			begin := len(highest)
 			for k := range n.Options[1:] {
 				highest = append(highest, n.Options[1+k].Cost.Highest)
 			}
-			f.ofNode[i].highest = highest[begin:len(highest):len(highest)]
+			f.charges[i].highest = highest[begin:len(highest):len(highest)]
 		}
 	}
 	return f
 }
 
-// rises returns whether each option allows more members than the one before, at no lower priority.
+// rises returns whether each option has more slots than the one before, at no lower highest priority.
 func (n *Node) rises() bool {
 	for k := 1; k < len(n.Options); k++ {
 		o, before := &n.Options[k], &n.Options[k-1]
@@ -54,7 +55,7 @@ func (n *Node) rises() bool {
 	return len(n.Options) > 0
 }
 
-// under returns the cost of members by node index without victims above the ceiling. Nodes outside the domains take no member.
+// under returns by node index the cost of members if no victim has a priority above the ceiling. Nodes outside domains take no member.
 func (f *tariff) under(ceiling int32, domains []topology.ID) []offer.Curve {
 	out := make([]offer.Curve, len(f.nodes))
 	m := offer.Maker{Width: f.width()}
@@ -67,16 +68,16 @@ func (f *tariff) under(ceiling int32, domains []topology.ID) []offer.Curve {
 			out[i] = f.charge(&m, &f.nodes[i], ceiling)
 			continue
 		}
-		steps := f.ofNode[i].highest
+		steps := f.charges[i].highest
 		for len(steps) > 0 && steps[len(steps)-1] > ceiling {
 			steps = steps[:len(steps)-1]
 		}
-		out[i] = f.ofNode[i].curve.First(1 + len(steps))
+		out[i] = f.charges[i].curve.First(1 + len(steps))
 	}
 	return out
 }
 
-// charge returns the cost of members on a node without victims above the ceiling.
+// charge returns the cost of members on node n if no victim has a priority above the ceiling. m makes the curve.
 func (f *tariff) charge(m *offer.Maker, n *Node, ceiling int32) offer.Curve {
 	m.Begin(n.free(), len(n.Options))
 	for i := range n.Options {
@@ -108,8 +109,8 @@ func (f *tariff) lowestCeiling(ceilings []int32, domains []topology.ID, need off
 	return least
 }
 
-// addSlotsByCeiling adds to more[c] the members that the node takes with victims up to priority ceilings[c], and not with ceilings[c-1].
-// If the node's options do not rise (see rises), it adds the whole capacity to more[0], an upper bound.
+// addSlotsByCeiling adds to more[c] the slots that victims with a priority above ceilings[c-1] and up to ceilings[c] free. If the node's
+// options do not rise (see rises), it adds the whole capacity to more[0], an upper bound.
 func (n *Node) addSlotsByCeiling(ceilings []int32, more []offer.Slots) {
 	if !n.rises() {
 		more[0] += n.Capacity

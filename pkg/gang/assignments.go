@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// assign gives a member a node in its group's plan.
+// assign assigns a node to a member in the plan of its group.
 func (b *Book) assign(g *group, m *member, node string) {
 	g.plan[m.Pod], m.bindFailures = node, 0
 	b.assignments++
@@ -16,7 +16,7 @@ func (b *Book) assign(g *group, m *member, node string) {
 	b.change(m, b.notePlanned)
 }
 
-// unassign takes a pod out of the plan.
+// unassign removes a pod from the plan.
 func (b *Book) unassign(g *group, pod string) {
 	b.vacate(g.plan[pod], pod)
 	delete(g.plan, pod)
@@ -26,7 +26,7 @@ func (b *Book) unassign(g *group, pod string) {
 	b.advance(g)
 }
 
-// notePlanned records whether the plan of a member's group contains it.
+// notePlanned updates m.planned: whether the plan of the member's group contains it.
 func (b *Book) notePlanned(m *member) {
 	g := b.groups[b.groupKey(m.Gang)]
 	m.planned = g != nil && g.assigns(m.Pod)
@@ -37,7 +37,7 @@ func (g *group) assigns(pod string) bool {
 	return ok
 }
 
-// occupy records an assignment that the scheduler does not count yet.
+// occupy adds a pod to unassumed: it has a node assignment or a held node that the scheduler does not count yet.
 func (b *Book) occupy(node, pod string) {
 	pods := b.unassumed[node]
 	if i, found := slices.BinarySearchFunc(pods, pod, b.names); !found {
@@ -45,6 +45,7 @@ func (b *Book) occupy(node, pod string) {
 	}
 }
 
+// vacate removes a pod from unassumed.
 func (b *Book) vacate(node, pod string) {
 	pods := b.unassumed[node]
 	i, found := slices.BinarySearchFunc(pods, pod, b.names)
@@ -66,7 +67,7 @@ type NodeAssignment struct {
 }
 
 // NodeAssignment returns the assignment of a pod; the zero value for none.
-func (b *Book) NodeAssignment(pod string) (seat NodeAssignment) {
+func (b *Book) NodeAssignment(pod string) (a NodeAssignment) {
 	if m := b.pods[pod]; m != nil {
 		if g := b.groups[b.groupKey(m.Gang)]; g != nil {
 			_, waitsFor := g.mayEnter(m)
@@ -76,20 +77,20 @@ func (b *Book) NodeAssignment(pod string) (seat NodeAssignment) {
 	return NodeAssignment{}
 }
 
-// Place returns the node that a pod is assigned, "" for none, and whether the plan may be carried out.
+// Place returns the node that is assigned to a pod, "" for none, and whether the plan may be carried out.
 func (b *Book) Place(pod string) (node string, confirmed bool) {
-	seat := b.NodeAssignment(pod)
-	return seat.Node, seat.Confirmed
+	a := b.NodeAssignment(pod)
+	return a.Node, a.Confirmed
 }
 
-// HasNode says whether a member has an assignment or a node, as far as the book knows.
+// HasNode returns whether a member has an assignment or a node, as far as the book knows.
 func (b *Book) HasNode(pod string) bool {
 	m := b.pods[pod]
 	return m != nil && m.hasNode()
 }
 
-// ReservedAfter says whether pod's node was reserved after other got its assignment in a confirmed plan. The
-// reservation already counts other, so other need not wait for its victims.
+// ReservedAfter returns whether pod's node was reserved after other got its assignment in a confirmed plan. The reservation already counts
+// other, so other need not wait for the reservation's victims.
 func (b *Book) ReservedAfter(pod, other string) bool {
 	m, o := b.pods[pod], b.pods[other]
 	return m != nil && o != nil && m.planned && o.planned && m.assignment > o.assignment &&
@@ -109,18 +110,17 @@ func (m *member) recordNode(node string) {
 	m.lastNode = node
 }
 
-// HadPlace says whether a pod is or was assigned a node. A nomination may be written or read one plan late.
+// HadPlace returns whether a pod is or was assigned to a node. A nomination may be written or read one plan late.
 func (b *Book) HadPlace(pod, node string) bool {
 	m := b.pods[pod]
 	return m != nil && (m.lastNode == node || slices.Contains(m.olderNodes, node))
 }
 
-// PlacesOn returns the pods that are assigned a node and not assumed there, by name. The slice is valid until the
-// next event.
+// PlacesOn returns the pods that are assigned to a node and not assumed there, by name. The slice is valid until the next event.
 func (b *Book) PlacesOn(node string) []string { return b.unassumed[node] }
 
-// ReservedPlaces yields the pod and node of each reservation that the scheduler does not count yet, by group and
-// pod. A pod that can do without the node must not take it, whatever its priority.
+// ReservedPlaces yields the pod and node of each reservation that the scheduler does not count yet, sorted by group and pod. A pod that
+// fits elsewhere must not use such a node, whatever its priority.
 func (b *Book) ReservedPlaces() iter.Seq2[string, string] {
 	return func(yield func(pod, node string) bool) {
 		if len(b.unassumed) == 0 {
@@ -137,5 +137,5 @@ func (b *Book) ReservedPlaces() iter.Seq2[string, string] {
 	}
 }
 
-// AnyPlaces says whether any assignment is not assumed yet.
+// AnyPlaces returns whether any assignment is not assumed yet.
 func (b *Book) AnyPlaces() bool { return len(b.unassumed) > 0 }

@@ -23,8 +23,8 @@ func (b *Book) memberWithUID(pod, uid string) *member {
 	return nil
 }
 
-// arrive brings a member to the barrier and opens the barrier if all gangs are complete. The first arrival starts the
-// waiting time. A member that is deleted, bound or no longer planned is rejected: nothing else would requeue it.
+// arrive records a member at the barrier, and opens the barrier if all gangs are complete. The first arrival starts the waiting time. A
+// member that is deleted, bound or no longer planned is rejected: nothing else would requeue it.
 func (b *Book) arrive(ev Held, now time.Time) (out []Effect) {
 	m := b.memberWithUID(ev.Pod, ev.UID)
 	if m == nil {
@@ -36,7 +36,7 @@ func (b *Book) arrive(ev Held, now time.Time) (out []Effect) {
 	key := b.groupKey(m.Gang)
 	g := b.group(key)
 	if g.unconfirmed || g.plan[m.Pod] == "" { // dropped while the member was on its way
-		b.change(m, func(m *member) { m.sentBack = true })
+		b.change(m, func(m *member) { m.requeued = true })
 		return []Effect{{Verb: Reject, Pod: m.Pod, UID: m.UID, Why: "the plan of its gang was given up"}}
 	}
 	b.change(m, func(m *member) { m.held = true })
@@ -46,8 +46,7 @@ func (b *Book) arrive(ev Held, now time.Time) (out []Effect) {
 	return b.openBarrier(key, m)
 }
 
-// openBarrier opens the barrier if it may open, and allows the members at it to bind; nil if it stays closed. latest is
-// the member that just arrived.
+// openBarrier opens the barrier if it may open, and allows the members at it to bind; else nil. latest is the member that just arrived.
 func (b *Book) openBarrier(key Ref, latest *member) (out []Effect) {
 	g := b.groups[key]
 	if !g.barrierOpen && !b.mayOpen(key) {
@@ -61,8 +60,8 @@ func (b *Book) openBarrier(key Ref, latest *member) (out []Effect) {
 	return out
 }
 
-// mayOpen says whether every gang of the group satisfies its match policy. If constraints count members per domain,
-// all assigned members must have arrived: a member that passed cannot be called back.
+// mayOpen returns whether every gang of the group satisfies its match policy. If constraints count members per domain, all assigned members
+// must have arrived: a member past the barrier cannot be called back.
 func (b *Book) mayOpen(key Ref) bool {
 	hasOptional := false
 	for _, ref := range b.groupOf(key) {
@@ -85,7 +84,7 @@ func (b *Book) mayOpen(key Ref) bool {
 	return n.waiting == n.planned
 }
 
-// hasMultiples says whether a topology constraint of the group counts members per domain.
+// hasMultiples returns whether a topology constraint of the group counts members per domain.
 func (b *Book) hasMultiples(key Ref) bool {
 	for _, ref := range b.groupOf(key) {
 		if g := b.gangs[ref]; g != nil && g.spec != nil && g.spec.Multiples {
@@ -95,8 +94,8 @@ func (b *Book) hasMultiples(key Ref) bool {
 	return false
 }
 
-// unplan takes a pod out of its group's plan. had says whether the plan contained it.
-func (b *Book) unplan(key Ref, pod string) (out []Effect, had bool) {
+// unplan removes a pod from its group's plan. wasPlanned says whether the plan contained it.
+func (b *Book) unplan(key Ref, pod string) (out []Effect, wasPlanned bool) {
 	g := b.groups[key]
 	if g == nil || !g.assigns(pod) {
 		return nil, false
@@ -105,14 +104,13 @@ func (b *Book) unplan(key Ref, pod string) (out []Effect, had bool) {
 	return append([]Effect{{Verb: Freed}}, b.releaseOrphanedFuture(key)...), true
 }
 
-// mayViolate says whether a plan that just lost a member may violate a topology constraint. Members past the
-// barrier cannot be called back.
+// mayViolate returns whether a plan that lost a member may violate a topology constraint, while no member is past the barrier.
 func (b *Book) mayViolate(key Ref) bool {
 	g := b.groups[key]
 	return len(g.plan) > 0 && !g.unconfirmed && !g.barrierOpen && b.hasMultiples(key)
 }
 
-// satisfiesPolicy says whether a gang satisfies its match policy at the barrier.
+// satisfiesPolicy returns whether a gang satisfies its match policy at the barrier.
 func (b *Book) satisfiesPolicy(ref Ref) bool {
 	g := b.gangs[ref]
 	if g == nil || g.spec == nil {
@@ -128,15 +126,14 @@ func (b *Book) satisfiesPolicy(ref Ref) bool {
 	}
 }
 
-// release handles a member that lost its node. In a strict gang, all members at the barrier are requeued too. A
-// plan with a reservation is kept and confirmed again. After the barrier only a request can fail, so the member
-// keeps its assignment.
+// release handles a member that lost its node. In a strict gang, all members at the barrier are requeued too. A plan with a reservation is
+// kept and confirmed again. After the barrier only a request can fail, so the member keeps its assignment.
 func (b *Book) release(ev Released, now time.Time) (out []Effect) {
 	m := b.memberWithUID(ev.Pod, ev.UID)
 	if m == nil || !m.assumed && !m.held {
 		return nil
 	}
-	blamesNode, failed := !m.sentBack, m.allowed
+	blamesNode, failed := !m.requeued, m.allowed
 	b.change(m, (*member).detach)
 	key := b.groupKey(m.Gang)
 	g := b.group(key)
@@ -165,7 +162,7 @@ func (b *Book) release(ev Released, now time.Time) (out []Effect) {
 	}
 	if b.gang(m.Gang).nonStrict() && !b.hasMultiples(key) {
 		lost, _ := b.unplan(key, m.Pod)
-		out = append(b.denominate(m.Pod), lost...)
+		out = append(b.removeNomination(m.Pod), lost...)
 		g.avoidNode(node, ev.Why, now)
 		b.retryLater(g, now)
 		return append(append(out, b.report(key)...), g.wakeNext()...)
@@ -174,8 +171,8 @@ func (b *Book) release(ev Released, now time.Time) (out []Effect) {
 	return b.dropPlan(Dropped{Group: key, Node: node, Why: ev.Why}, now)
 }
 
-// mayStayOpen says whether the barrier stays open for a member that arrives a second time. Policy OnlyWaiting does
-// not count running members, so it cannot be checked again once a member is bound.
+// mayStayOpen returns whether the barrier stays open for a member that arrives a second time. Policy OnlyWaiting does not count running
+// members, so it cannot be checked again once a member is bound.
 func (b *Book) mayStayOpen(key Ref) bool {
 	for _, ref := range b.groupOf(key) {
 		if g := b.gangs[ref]; g != nil && g.spec != nil && g.spec.Policy == OnlyWaiting && g.counts.bound > 0 {
@@ -185,8 +182,8 @@ func (b *Book) mayStayOpen(key Ref) bool {
 	return false
 }
 
-// keepsAssignment counts a failed binding and says whether the member keeps its assignment. Failures other than API
-// requests, such as volume provisioning, are retried a few times.
+// keepsAssignment counts a failed binding and returns whether the member keeps its assignment. Failures other than API requests, such as
+// volume provisioning, are retried a few times.
 func (m *member) keepsAssignment(by ObstacleKind) bool {
 	if by == API {
 		return true
@@ -195,8 +192,7 @@ func (m *member) keepsAssignment(by ObstacleKind) bool {
 	return m.bindFailures < lastFailure
 }
 
-// inFlight counts the members that the scheduler still counts on a node outside of a confirmed plan. They are on
-// their way back to the queue.
+// inFlight returns how many members the scheduler still counts on a node outside of a confirmed plan. They return to the queue soon.
 func (b *Book) inFlight(key Ref) int {
 	n := b.count(key)
 	if g := b.groups[key]; g == nil || g.unconfirmed || len(g.plan) == 0 {
@@ -205,16 +201,16 @@ func (b *Book) inFlight(key Ref) int {
 	return n.assumed - n.arrived
 }
 
+// rejectHeld rejects all members that wait at the barrier, with reason why.
 func (b *Book) rejectHeld(key Ref, why string) (out []Effect) {
 	for _, m := range b.atBarrier(key, nil) {
-		b.change(m, func(m *member) { m.held, m.sentBack = false, true })
+		b.change(m, func(m *member) { m.held, m.requeued = false, true })
 		out = append(out, Effect{Verb: Reject, Pod: m.Pod, UID: m.UID, Why: why})
 	}
 	return out
 }
 
-// atBarrier returns the members that wait at the barrier, by rank, gang, name. With an open barrier that is only
-// latest, which is found without a search.
+// atBarrier returns the members that wait at the barrier, by rank, gang, name. If only latest waits, it is found without a search.
 func (b *Book) atBarrier(key Ref, latest *member) []*member {
 	waits := func(m *member) bool { return m.held && !m.allowed }
 	switch n := b.count(key).waiting; {

@@ -1,7 +1,7 @@
 package gang
 
 // A gang of thousands is queried on every pod event, so its members are counted as they change.
-// Invariant: member state changes only in enter, change and leave.
+// Invariant: member state changes only in addMember, change and deleteMember.
 
 // counts counts the members of a gang by state.
 type counts struct {
@@ -17,7 +17,7 @@ type counts struct {
 	evicted   int // run, and are being evicted
 }
 
-// add counts a member n times.
+// add adds n to each count to which the member's state belongs.
 func (c *counts) add(m *member, n int) {
 	note := func(count *int, matches bool) {
 		if matches {
@@ -49,6 +49,7 @@ func (c *counts) plus(o counts) {
 	c.evicted += o.evicted
 }
 
+// count returns the sum of the counts of a group's gangs.
 func (b *Book) count(key Ref) (all counts) {
 	for _, ref := range b.groupOf(key) {
 		if g := b.gangs[ref]; g != nil {
@@ -58,8 +59,8 @@ func (b *Book) count(key Ref) (all counts) {
 	return all
 }
 
-// enter adds a new member.
-func (b *Book) enter(state Member) *member {
+// addMember adds a new member and returns it.
+func (b *Book) addMember(state Member) *member {
 	m := &member{Member: state}
 	g := b.gang(m.Gang)
 	b.pods[m.Pod], g.members[m.Pod] = m, m
@@ -73,29 +74,29 @@ func (b *Book) enter(state Member) *member {
 	return m
 }
 
-// change applies a function to a member and updates all counts.
+// change applies update to a member and adjusts all counts and the pending queue.
 func (b *Book) change(m *member, update func(*member)) {
 	g := b.gangs[m.Gang]
-	was := m.Member
-	had := m.hasNode()
+	previous := m.Member
+	hadNode := m.hasNode()
 	g.counts.add(m, -1)
 	update(m)
 	g.counts.add(m, 1)
-	if b.Follow && m.hasNode() != had {
+	if b.Follow && m.hasNode() != hadNode {
 		b.movedPods = append(b.movedPods, m.Pod)
 	}
-	if m.Done != was.Done || m.Owner != was.Owner {
-		g.countOwner(&member{Member: was}, -1)
+	if m.Done != previous.Done || m.Owner != previous.Owner {
+		g.countOwner(&member{Member: previous}, -1)
 		g.countOwner(m, 1)
 	}
-	g.pending.update(m, m.Rank != was.Rank || m.Row != was.Row)
+	g.pending.update(m, m.Rank != previous.Rank || m.Row != previous.Row)
 }
 
-// hasNode says whether the member has an assignment or a node.
+// hasNode returns whether the member has an assignment or a node.
 func (m *member) hasNode() bool { return m.planned || m.assumed || m.runs() }
 
-// leave deletes a member.
-func (b *Book) leave(m *member) {
+// deleteMember removes a member from the book.
+func (b *Book) deleteMember(m *member) {
 	g := b.gangs[m.Gang]
 	g.counts.add(m, -1)
 	g.countOwner(m, -1)

@@ -6,8 +6,8 @@ package gang
 // Victim is a member that is being evicted.
 type Victim struct{ Pod, UID string }
 
-// startEviction marks the running members and drops the plans of their groups. Members that are only assumed return
-// to the queue, so no group waits for them.
+// startEviction marks the running members as evicted and drops the plans of their groups. Members that are only assumed return to the
+// queue, so no group waits for them.
 func (b *Book) startEviction(pods []Victim) (out []Effect) {
 	done := map[Ref]bool{}
 	for _, v := range pods {
@@ -27,8 +27,8 @@ func (b *Book) startEviction(pods []Victim) (out []Effect) {
 	return out
 }
 
-// cancelEviction unmarks the members. A group without other evicted members may be planned again. Groups with a
-// reservation are retried: their reservation may depend on these victims.
+// cancelEviction removes the mark of startEviction. A group without other evicted members may be planned again. Groups with a reservation
+// are retried: their reservation may depend on these victims.
 func (b *Book) cancelEviction(pods []Victim) (out []Effect) {
 	done := map[Ref]bool{}
 	for _, v := range pods {
@@ -53,5 +53,5 @@ func (b *Book) cancelEviction(pods []Victim) (out []Effect) {
 	return out
 }
 
-// terminating says whether running members of the group are being evicted.
+// terminating returns whether running members of the group are being evicted.
 func (b *Book) terminating(key Ref) bool { return b.count(key).evicted > 0 }

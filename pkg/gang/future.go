@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Some controllers create the members of a gang only when its leader has a node or is ready. So the leader's plan
-// covers all members, and nodes are reserved for the future ones (Planned.Future). Members of the group and
-// preemptors of higher priority may use these nodes. The reservation ends when the group is planned again, when no
-// member is left, or when its time is over.
+// Some controllers create the members of a gang only when its leader has a node or is ready. So the leader's plan covers all members, and
+// nodes are reserved for the future ones (Planned.Future). Members of the group and preemptors of higher priority may use these nodes. The
+// reservation ends when the group is planned again, when no member is left, or when its time is over.
 
 // futureReservation is the nodes that are reserved for members that do not exist yet.
 type futureReservation struct {
@@ -36,7 +35,7 @@ func (b *Book) reserveFuture(key Ref, places []Assignment, until time.Time) (out
 	return out
 }
 
-// restoreFuture restores a reservation of an earlier process, if a member has a node and no plan exists.
+// restoreFuture restores the reservation of an earlier process, if a member has a node and the group has no plan.
 func (b *Book) restoreFuture(ev FutureRestored) []Effect {
 	g := b.groups[ev.Group]
 	if !b.isKey(ev.Group) || b.futures[ev.Group] != nil || b.terminating(ev.Group) || g != nil && len(g.plan) > 0 ||
@@ -46,12 +45,12 @@ func (b *Book) restoreFuture(ev FutureRestored) []Effect {
 	return b.reserveFuture(ev.Group, ev.Places, ev.Until)
 }
 
-// hasBoundMember says whether a member of the group has a node.
+// hasBoundMember returns whether a member of the group has a node.
 func (b *Book) hasBoundMember(key Ref) bool {
 	return slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool { g := b.gangs[ref]; return g != nil && g.counts.bound > 0 })
 }
 
-// ReservesFuture says whether nodes are reserved for future members of the group.
+// ReservesFuture returns whether nodes are reserved for future members of the group.
 func (b *Book) ReservesFuture(key Ref) bool { return b.futures[key] != nil }
 
 // releaseFuture ends the reservation for future members.
@@ -94,7 +93,7 @@ func (b *Book) expireFuture(now time.Time) (out []Effect) {
 	return out
 }
 
-// groupKeyOf returns the group of a member or of a placeholder.
+// groupKeyOf returns the key of the group of a member or of a placeholder; false if the pod is neither.
 func (b *Book) groupKeyOf(pod string) (Ref, bool) {
 	if m := b.pods[pod]; m != nil {
 		return b.groupKey(m.Gang), true

@@ -24,7 +24,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/choice"
 )
 
-// MatchPolicy says which members count for minMember at the barrier.
+// MatchPolicy says which members count for minMember at the barrier (Permit).
 type MatchPolicy string
 
 // The match policies, as users write them.
@@ -80,13 +80,14 @@ type Member struct {
 	Created, Ended int64
 }
 
-// runs says whether the member is bound and not finished.
+// runs returns whether the member is bound and not finished.
 func (m *Member) runs() bool { return m.Node != "" && !m.Done }
 
 // NoRank sorts after every rank.
 const NoRank = int(^uint(0) >> 1)
 
-// CompareRanks orders members by row and rank. Members without a rank come last, members without a row first.
+// CompareRanks returns a negative number if m is before o: by row, in the order of names, then by rank. Members without a rank come last,
+// members without a row first.
 func (m *Member) CompareRanks(o *Member, names func(a, b string) int) int {
 	if m.Row == o.Row || m.Rank == NoRank || o.Rank == NoRank {
 		return cmp.Compare(m.Rank, o.Rank)
@@ -97,7 +98,7 @@ func (m *Member) CompareRanks(o *Member, names func(a, b string) int) int {
 // Assignment assigns a node to a member.
 type Assignment struct{ Pod, Node string }
 
-// Event is a change that the book applies. It returns what the caller must do.
+// Event is a change that the book applies. apply returns what the caller must do.
 type Event interface {
 	apply(b *Book, now time.Time) []Effect
 }
@@ -122,7 +123,7 @@ type (
 	WasComplete struct{ Gang Ref }
 	// Planned gives the group a plan. With Reserved, its nodes stay reserved until victims terminate and Confirmed arrives, at most until
 	// Until (zero: no limit). With InOrder, members enter in the order of Places, each when the scheduler counts the one before. Restored says
-	// that an earlier process made the plan. Ahead reserves nodes for members that do not exist yet. Their pod names are placeholders.
+	// that an earlier process made the plan. Future reserves nodes for members that do not exist yet. Their pod names are placeholders.
 	Planned struct {
 		Group    Ref
 		Places   []Assignment
@@ -214,7 +215,7 @@ func (ev NodeGone) apply(b *Book, now time.Time) []Effect      { return b.remove
 func (ev NodeClosed) apply(b *Book, _ time.Time) []Effect      { return b.closeNode(ev.Node) }
 func (ev Tick) apply(b *Book, now time.Time) []Effect          { return b.tick(now) }
 
-// Verb is what an Effect asks for.
+// Verb says what the caller must do for an Effect.
 type Verb string
 
 // The verbs of effects.
@@ -245,8 +246,8 @@ type Effect struct {
 	Why  string
 }
 
-// Book holds every gang; New makes one. Only events change it. Derived state is updated within the event, so
-// concurrent readers (Admit, Group, Place and so on) are safe between events.
+// Book is the state of all gangs; New makes one. Only events change it. Derived state is updated within the event, so concurrent readers
+// (Admit, Group, Place and so on) are safe between events.
 type Book struct {
 	// Starve is how long a group is unschedulable before capacity is held for it; 0 disables that.
 	Starve time.Duration
@@ -268,6 +269,7 @@ type Book struct {
 	unassumed    map[string][]string  // node -> pods, sorted, that are assigned or held there and not assumed
 }
 
+// gang is the state of one gang.
 type gang struct {
 	spec         *Spec // nil while only members are known
 	members      map[string]*member
@@ -283,12 +285,13 @@ type gang struct {
 	lastEnd      int64                  // when the last member finished
 }
 
+// member is the state of one member.
 type member struct {
 	Member
 	assumed  bool // the scheduler counts it on its node
 	held     bool // it waits at the barrier, or has passed it
 	allowed  bool // it has passed the barrier and is being bound
-	sentBack bool // it was requeued from the barrier, not because of its node
+	requeued bool // it was requeued from the barrier, not because of its node
 	tried    bool // it was tried for its group, so cluster events concern it
 	planned  bool // it has an assignment in its group's plan
 	evicted  bool // its group is being evicted, and it has not terminated
@@ -315,8 +318,8 @@ const (
 	SentBack                  // it was requeued from the barrier
 )
 
-// detach resets the barrier state of a member that is bound now or lost its node.
-func (m *member) detach() { m.held, m.assumed, m.allowed, m.sentBack = false, false, false, false }
+// detach resets the barrier state of a member that was bound or lost its node.
+func (m *member) detach() { m.held, m.assumed, m.allowed, m.requeued = false, false, false, false }
 
 // group is the state of a gang group between events.
 type group struct {
@@ -331,7 +334,7 @@ type group struct {
 	// turn is the order in which the members of the plan enter; nil if any order is good.
 	turn []string
 	next int // index in turn
-	// avoid holds the nodes that did not accept an assigned member. Plans avoid them for a while, longer each time.
+	// avoid is the nodes that did not accept an assigned member. Plans avoid them for a while, longer each time.
 	avoid              map[string]avoidedNode
 	unschedulableSince time.Time         // zero once it has a plan
 	heldNodes          map[string]string // pod -> node, as in a plan, but not enough of them
@@ -341,7 +344,7 @@ type group struct {
 	vainHolds int
 }
 
-// idle says whether the group can be forgotten.
+// idle returns whether the group has no state that must be kept when it has no plan.
 func (g *group) idle() bool {
 	return !g.refusal.Exists() && g.retryAt.IsZero() && g.failures == 0 && len(g.avoid) == 0 &&
 		g.unschedulableSince.IsZero() && len(g.heldNodes) == 0 && g.vainHolds == 0
@@ -383,7 +386,7 @@ func (b *Book) Apply(ev Event, now time.Time) []Effect {
 	return b.addMoves(out)
 }
 
-// addMoves appends the effect Moved for each member that got or lost its assignment or node.
+// addMoves appends the effect Moved for each pod in movedPods, and empties that list.
 func (b *Book) addMoves(effects []Effect) []Effect {
 	for _, pod := range b.movedPods {
 		effects = append(effects, Effect{Verb: Moved, Pod: pod})
@@ -392,12 +395,13 @@ func (b *Book) addMoves(effects []Effect) []Effect {
 	return effects
 }
 
-// noteRemainingVictims ends the resumption of a group that waits for its victims: it was tried.
+// noteRemainingVictims ends the resumption of a group that waits for victims: the group was tried.
 func (b *Book) noteRemainingVictims(key Ref) []Effect {
 	delete(b.resumed, key)
 	return nil
 }
 
+// noteTried records that a plan was searched in the member's cycle.
 func (b *Book) noteTried(pod string) []Effect {
 	if m := b.pods[pod]; m != nil {
 		m.tried = true

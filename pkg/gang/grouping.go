@@ -30,7 +30,7 @@ func (b *Book) groupKey(ref Ref) Ref {
 	return ref
 }
 
-// isKey says whether a group has this key now.
+// isKey returns whether a group has this key now.
 func (b *Book) isKey(key Ref) bool {
 	g := b.gangs[key]
 	return g != nil && g.key == key
@@ -44,11 +44,10 @@ func (g *gang) groupList() []Ref {
 	return g.spec.Group
 }
 
-// agree says whether two gangs list each other.
+// agree returns whether two gangs list each other.
 func (b *Book) agree(x, y Ref) bool { return b.listedBy[x][y] && b.listedBy[y][x] }
 
-// connected returns the group of a gang, sorted: the gangs connected to it by agree. all is false if they are too
-// many; then the group is truncated.
+// connected returns the gangs connected to ref by agree, itself included, sorted. If complete is false, there are too many, and some miss.
 func (b *Book) connected(ref Ref) (group []Ref, complete bool) {
 	group = []Ref{ref}
 	g := b.gangs[ref]
@@ -71,7 +70,7 @@ func (b *Book) connected(ref Ref) (group []Ref, complete bool) {
 	return group, true
 }
 
-// setListed records the gangs that ref lists now. It returns ref and the gangs whose group may have changed.
+// setListed records that ref now lists the gangs current instead of previous. It returns ref and the gangs whose group may have changed.
 func (b *Book) setListed(ref Ref, previous, current []Ref) (touched []Ref) {
 	for _, other := range previous {
 		delete(b.listedBy[other], ref)
@@ -106,8 +105,8 @@ func (b *Book) listersOf(ref Ref) []Ref {
 	return listers
 }
 
-// regroup finds the groups of these gangs and of all gangs in a group with them. The plan of a changed group is
-// dropped. It returns the gangs of the changed groups.
+// regroup recomputes the groups of these gangs and of all gangs in a group with them. The plan of a changed group is dropped. It returns
+// the gangs whose group changed.
 func (b *Book) regroup(refs []Ref) (changed []Ref, out []Effect) {
 	type change struct {
 		gang  *gang
@@ -152,13 +151,14 @@ func (b *Book) regroup(refs []Ref) (changed []Ref, out []Effect) {
 	return changed, out
 }
 
+// noteGroupProblem updates groupProblem of a gang.
 func (b *Book) noteGroupProblem(ref Ref) {
 	if g := b.gangs[ref]; g != nil {
 		g.groupProblem = b.findGroupProblem(ref, g)
 	}
 }
 
-// findGroupProblem says which listed gang is missing or does not list ref, or that there are too many.
+// findGroupProblem returns an Obstacle if a listed gang is missing or does not list ref, or if there are too many gangs.
 func (b *Book) findGroupProblem(ref Ref, g *gang) Obstacle {
 	switch {
 	case g.spec == nil:
@@ -181,7 +181,7 @@ func (b *Book) findGroupProblem(ref Ref, g *gang) Obstacle {
 	return Obstacle{}
 }
 
-// MissesListedGang says whether the gang lists a gang that does not exist and that it needs.
+// MissesListedGang returns whether the gang lists a gang that does not exist. It is false for an optional gang.
 func (b *Book) MissesListedGang(ref Ref) bool {
 	g := b.gangs[ref]
 	if g == nil || g.optional() {
@@ -190,7 +190,7 @@ func (b *Book) MissesListedGang(ref Ref) bool {
 	return slices.ContainsFunc(g.groupList(), func(other Ref) bool { return b.gangs[other] == nil || b.gangs[other].spec == nil })
 }
 
-// disband forgets a group that will be another one.
+// disband deletes the plan and the state of a group whose gangs will change.
 func (b *Book) disband(key Ref) []Effect {
 	delete(b.resumed, key)
 	if b.groups[key] == nil {

@@ -2,13 +2,13 @@ package gang
 
 import "slices"
 
-// declare adds a gang or changes its spec. If the gang lists other gangs now, the plan of the old group is dropped.
+// declare adds a gang or changes its spec. If the gang lists other gangs than before, the plan of the old group is dropped.
 func (b *Book) declare(spec Spec) []Effect {
 	g := b.gang(spec.Ref)
 	previous, current := g.groupList(), (&gang{spec: &spec}).groupList()
 	known := g.spec != nil
 	g.spec = &spec
-	g.reach()
+	g.markIfComplete()
 	if known && slices.Equal(previous, current) {
 		b.noteGroupProblem(spec.Ref)
 		return append(b.recheck(g), b.Review(spec.Ref)...)
@@ -20,7 +20,7 @@ func (b *Book) declare(spec Spec) []Effect {
 	return append(b.rearrange(touched), b.recheck(g)...)
 }
 
-// recheck drops the plan of a changed gang that cannot start any more.
+// recheck drops the plan of g's group if, after a change of g, the group cannot start any more.
 func (b *Book) recheck(g *gang) []Effect {
 	if group := b.groups[g.key]; group != nil && len(group.plan) > 0 {
 		why := b.obstacle(g.key)
@@ -34,7 +34,7 @@ func (b *Book) recheck(g *gang) []Effect {
 	return nil
 }
 
-// rearrange finds the groups of gangs whose lists changed, and reviews them.
+// rearrange recomputes the groups of the touched gangs, and reviews each of these groups once.
 func (b *Book) rearrange(touched []Ref) []Effect {
 	changed, out := b.regroup(touched)
 	touched = append(touched, changed...)
@@ -63,11 +63,11 @@ func (b *Book) remove(ref Ref) []Effect {
 	g.spec = nil
 	touched := append(b.setListed(ref, previous, nil), b.listersOf(ref)...)
 	out = append(out, b.rearrange(touched)...)
-	b.tidy(ref)
+	b.deleteIfEmpty(ref)
 	return out
 }
 
-// observe records the state of a pod. A different UID under the same name is a different pod.
+// observe records the state of a pod. A pod with a different UID under the same name is a different pod.
 func (b *Book) observe(m Member) (out []Effect) {
 	old := b.pods[m.Pod]
 	if old != nil && (old.UID != m.UID || old.Gang != m.Gang) {
@@ -87,7 +87,7 @@ func (b *Book) observe(m Member) (out []Effect) {
 			g.satisfied = false
 		}
 		g.restoreSatisfied(m)
-		old = b.enter(m)
+		old = b.addMember(m)
 	case old.Member == m:
 		return out
 	default:
@@ -109,7 +109,7 @@ func (b *Book) confirm(ev Bound) []Effect {
 	return append(b.noteBound(m), b.Review(m.Gang)...)
 }
 
-// noteBound takes a bound member out of its group's plan. A binding to another node than planned drops the plan.
+// noteBound removes a bound member from its group's plan. A binding to another node than planned drops the plan.
 func (b *Book) noteBound(m *member) (out []Effect) {
 	b.change(m, (*member).detach)
 	m.bindFailures = 0
@@ -124,26 +124,26 @@ func (b *Book) noteBound(m *member) (out []Effect) {
 			out = append(out, b.forget(key, m.Pod+" was bound to "+m.Node+" instead of "+node)...)
 		}
 	}
-	b.gangs[m.Gang].reach()
+	b.gangs[m.Gang].markIfComplete()
 	return out
 }
 
-// removeMember deletes a pod. The plan continues while the group can start without it.
+// removeMember deletes a pod. The plan continues if the group can start without that member.
 func (b *Book) removeMember(ev MemberDeleted) (out []Effect) {
 	m := b.pods[ev.Pod]
 	if m == nil || m.UID != ev.UID {
 		return nil
 	}
 	key := b.groupKey(m.Gang)
-	if m.held && !m.allowed || m.sentBack {
+	if m.held && !m.allowed || m.requeued {
 		out = []Effect{{Verb: Reject, Pod: m.Pod, UID: m.UID, Why: "the pod was deleted"}}
 	}
-	lost, had := b.unplan(key, m.Pod)
+	lost, wasPlanned := b.unplan(key, m.Pod)
 	out = append(out, lost...)
 	if g := b.groups[key]; g != nil {
 		out = append(out, b.releaseNodeHold(g, m.Pod)...)
 	}
-	b.leave(m)
+	b.deleteMember(m)
 	if g := b.gangs[m.Gang]; len(g.members) == 0 {
 		g.resetEmpty(m.UID)
 	} else {
@@ -153,7 +153,7 @@ func (b *Book) removeMember(ev MemberDeleted) (out []Effect) {
 		switch {
 		case b.obstacle(key).Exists() || b.planBroken(key):
 			out = append(out, b.forget(key, m.Pod+" left and the rest is too few")...)
-		case had && b.mayViolate(key):
+		case wasPlanned && b.mayViolate(key):
 			out = append(out, b.replan(key, m.Pod+" left and the rest may break a rule")...)
 		default:
 			out = append(out, grp.wakeNext()...)
@@ -164,11 +164,11 @@ func (b *Book) removeMember(ev MemberDeleted) (out []Effect) {
 	}
 	out = append(out, b.releaseOrphanedFuture(key)...)
 	out = append(out, b.Review(m.Gang)...)
-	b.tidy(m.Gang)
+	b.deleteIfEmpty(m.Gang)
 	return out
 }
 
-// Review reports a gang that changed, and wakes the representative if its group can be planned.
+// Review returns a Report for each gang of ref's group, and wakes the representative if the group can be planned.
 func (b *Book) Review(ref Ref) (out []Effect) {
 	key := b.groupKey(ref)
 	for _, other := range b.groupOf(ref) {
@@ -190,7 +190,7 @@ func (b *Book) Review(ref Ref) (out []Effect) {
 	return append(out, Effect{Verb: Wake, Pod: rep.Pod})
 }
 
-// resetUnplanned clears the plan state of a group without a plan, and deletes the group if nothing is left.
+// resetUnplanned clears the plan state of a group without a plan, and deletes an empty state. ready: the group can be planned.
 func (b *Book) resetUnplanned(key Ref, ready bool) (out []Effect) {
 	g := b.groups[key]
 	if g == nil {
@@ -209,7 +209,7 @@ func (b *Book) resetUnplanned(key Ref, ready bool) (out []Effect) {
 	return out
 }
 
-// gang returns a gang, creating it if it does not exist.
+// gang returns the gang ref, and creates it if it does not exist.
 func (b *Book) gang(ref Ref) *gang {
 	g := b.gangs[ref]
 	if g == nil {
@@ -220,16 +220,15 @@ func (b *Book) gang(ref Ref) *gang {
 	return g
 }
 
-// remainsSatisfied says whether members may start one by one because the gang was complete once. An optional gang
-// starts over when none of its members is left.
+// remainsSatisfied returns whether members may start one by one, because the gang was complete once and, if optional, still has any.
 func (g *gang) remainsSatisfied() bool {
 	return g.satisfied && g.spec.Policy == OnceSatisfied && (!g.optional() || g.started() > 0)
 }
 
 func (g *gang) nonStrict() bool { return g.spec != nil && g.spec.NonStrict }
 
-// tidy deletes a gang that has neither spec nor members.
-func (b *Book) tidy(ref Ref) {
+// deleteIfEmpty deletes a gang that has neither spec nor members.
+func (b *Book) deleteIfEmpty(ref Ref) {
 	if g := b.gangs[ref]; g != nil && g.spec == nil && len(g.members) == 0 {
 		delete(b.gangs, ref)
 		delete(b.groups, ref) // without a spec it was alone

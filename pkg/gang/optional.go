@@ -9,10 +9,11 @@ import (
 // Some gangs of a group may be optional (Spec.Levels). The group does not wait for an incomplete optional gang. An
 // optional gang outside of the group's plan starts later, complete, in a plan of its own.
 
-// optional says whether the group may start without the gang.
+// optional returns whether the group may start without the gang.
 func (g *gang) optional() bool { return g.spec != nil && len(g.spec.Levels) > 0 }
 
-// IsOptionalNow says whether the group of the gang has what it needs without the gang; false for a gang that has started or is unknown.
+// IsOptionalNow returns whether the group of the gang has what it needs without the gang. It is false for a gang that was complete once, is
+// not optional, or is unknown.
 func (b *Book) IsOptionalNow(ref Ref) bool {
 	g := b.gangs[ref]
 	if g == nil || !g.optional() || g.satisfied {
@@ -22,12 +23,12 @@ func (b *Book) IsOptionalNow(ref Ref) bool {
 	return ok && v.Need() == 0
 }
 
-// complete says whether the gang has minMember members, or continues with fewer.
+// complete returns whether the gang has minMember members, or continues with fewer.
 func (g *gang) complete() bool {
 	return g.remainsSatisfied() || g.counts.exist+g.absentFinished() >= g.spec.Min
 }
 
-// tooFewWaiting says whether match policy OnlyWaiting excludes the waiting members: they are fewer than minMember.
+// tooFewWaiting returns whether match policy OnlyWaiting excludes the waiting members: they are fewer than minMember.
 func (g *gang) tooFewWaiting() bool {
 	if g.spec == nil || g.spec.Policy != OnlyWaiting {
 		return false
@@ -36,14 +37,13 @@ func (g *gang) tooFewWaiting() bool {
 	return 0 < waiting && waiting < g.spec.Min
 }
 
-// excluded says whether the gang takes no part in its group's next plan: it is incomplete, or a level above it has
-// too few complete gangs.
+// excluded returns whether the optional gang takes no part in its group's next plan. exclusion returns why.
 func (b *Book) excluded(g *gang) bool {
 	return g.optional() &&
 		(!g.complete() || g.tooFewWaiting() || !g.remainsSatisfied() && (g.spec.TreeObstacle.Exists() || b.incompleteLevel(g) != ""))
 }
 
-// continues says whether members wait in a started tree. They need not wait for missing gangs of it.
+// continues returns whether a started optional gang of the group has a pending member. Such members need not wait for missing gangs.
 func (b *Book) continues(key Ref) bool {
 	return slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool {
 		g := b.gangs[ref]
@@ -51,7 +51,7 @@ func (b *Book) continues(key Ref) bool {
 	})
 }
 
-// incompleteLevel returns the level above a gang that has too few complete gangs; "" if none.
+// incompleteLevel returns the lowest level above a gang that has too few complete gangs; "" if none.
 func (b *Book) incompleteLevel(excludedGang *gang) string {
 	if len(excludedGang.spec.Levels) < 2 {
 		return "" // the only level is the group itself
@@ -64,17 +64,17 @@ func (b *Book) incompleteLevel(excludedGang *gang) string {
 			index = i
 		}
 	}
-	lasting := c.Sustainable(set)
-	if index < 0 || !set[index] || lasting[index] {
+	sustainable := c.Sustainable(set)
+	if index < 0 || !set[index] || sustainable[index] {
 		return ""
 	}
 	for _, l := range excludedGang.spec.Levels {
-		hasLastingGang := false
+		hasSustainableGang := false
 		for i, g := range c.gangs {
-			hasLastingGang = hasLastingGang || lasting[i] &&
+			hasSustainableGang = hasSustainableGang || sustainable[i] &&
 				slices.ContainsFunc(g.spec.Levels, func(o choice.Level) bool { return o.Name == l.Name })
 		}
-		if !hasLastingGang {
+		if !hasSustainableGang {
 			return l.Name
 		}
 	}
@@ -97,14 +97,13 @@ func (b *Book) optionalGangs(key Ref) (c optionalGangs) {
 	return c
 }
 
-// countsAsStarted says whether a gang counts as started in a choice.
+// countsAsStarted returns whether a choice treats the gang as started, so that it cannot be omitted.
 func (g *gang) countsAsStarted() bool { return g.remainsSatisfied() || g.started() >= g.spec.Min }
 
-// inPlan says whether members of the gang have an assignment or are at the barrier.
+// inPlan returns whether members of the gang have an assignment or are at the barrier.
 func (g *gang) inPlan() bool { return g.counts.planned+g.counts.held > 0 }
 
-// wakeNewRepresentative wakes the representative of a group with a reservation if it was never tried. It could not
-// enter before its optional gang was complete.
+// wakeNewRepresentative wakes the representative of a reservation if it was never tried: its optional gang was incomplete before.
 func (b *Book) wakeNewRepresentative(key Ref, g *group) []Effect {
 	rep := b.representative(key)
 	if !g.unconfirmed || rep == nil || rep.tried || !b.gangs[rep.Gang].optional() {
@@ -113,7 +112,7 @@ func (b *Book) wakeNewRepresentative(key Ref, g *group) []Effect {
 	return []Effect{{Verb: Wake, Pod: rep.Pod}}
 }
 
-// mayRunWith says whether the selected gangs may run without the other gangs of the group.
+// mayRunWith returns whether the selected optional gangs may run without the other ones of the group.
 func (b *Book) mayRunWith(key Ref, selected func(*gang) bool) bool {
 	c := b.optionalGangs(key)
 	set := make(choice.Set, len(c.Gangs))
@@ -123,7 +122,7 @@ func (b *Book) mayRunWith(key Ref, selected func(*gang) bool) bool {
 	return len(set) == 0 || c.Holds(set)
 }
 
-// tooFewGangs names an incomplete gang if too few optional gangs are complete; else the Obstacle does not exist.
+// tooFewGangs returns an Obstacle that names an incomplete gang, if too few optional gangs are complete.
 func (b *Book) tooFewGangs(key Ref) Obstacle {
 	c := b.optionalGangs(key)
 	set := make(choice.Set, len(c.Gangs))
@@ -141,7 +140,7 @@ func (b *Book) tooFewGangs(key Ref) Obstacle {
 	return missing("fewer gangs exist than are needed")
 }
 
-// planBroken says whether the plan contains an incomplete gang, or too few gangs.
+// planBroken returns whether the plan contains an incomplete optional gang, or too few gangs.
 func (b *Book) planBroken(key Ref) bool {
 	if g := b.groups[key]; g == nil || len(g.plan) == 0 {
 		return false
@@ -154,7 +153,7 @@ func (b *Book) planBroken(key Ref) bool {
 	return !b.mayRun(key)
 }
 
-// mayRun says whether the started and planned gangs may run without the others. A started gang always continues.
+// mayRun returns whether the started and planned gangs may run without the other gangs. If every planned gang is started, they may.
 func (b *Book) mayRun(key Ref) bool {
 	if b.mayRunWith(key, func(g *gang) bool { return g.inPlan() || g.countsAsStarted() }) {
 		return true
@@ -165,7 +164,7 @@ func (b *Book) mayRun(key Ref) bool {
 	})
 }
 
-// addChoice adds to a Group which of its gangs are optional.
+// addChoice sets Choice of v if some of its gangs are optional.
 func (b *Book) addChoice(v *Group) {
 	c := &choice.Choice{}
 	hasOptional := false
@@ -197,7 +196,7 @@ func (g *Group) Count() {
 // leastTries limits the sets of gangs that are searched for the smallest.
 const leastTries = 1 << 10
 
-// smallest returns the group with as few gangs as it needs. Without a choice that is the group itself.
+// smallest returns the group restricted to its smallest set of gangs. Without a choice it returns the group itself.
 func (g *Group) smallest() *Group {
 	if sets := g.sets(1, func(int) string { return "as many" }); len(sets) > 0 { // their classes do not matter for one set
 		return sets[0]
@@ -205,8 +204,8 @@ func (g *Group) smallest() *Group {
 	return g
 }
 
-// sets returns the group restricted to each of up to limit minimal sets of gangs; nil if none is valid. Gangs of one
-// class (by index) are interchangeable. A group without a choice returns itself.
+// sets returns the group restricted to each of up to limit minimal sets of gangs; nil if no set is valid. classOf returns equal strings for
+// interchangeable gangs, given by index. A group without a choice returns itself.
 func (g *Group) sets(limit int, classOf func(int) string) (all []*Group) {
 	if !g.Choice.Any() {
 		return []*Group{g}
@@ -216,14 +215,14 @@ func (g *Group) sets(limit int, classOf func(int) string) (all []*Group) {
 		c.Gangs[i].Like = classOf(i)
 	}
 	for _, set := range c.Least(limit, leastTries, nil) {
-		if only, ok := g.Restricted(set); ok {
-			all = append(all, only)
+		if restricted, ok := g.Restricted(set); ok {
+			all = append(all, restricted)
 		}
 	}
 	return all
 }
 
-// Startable returns the members except members of optional gangs with fewer than Need members among them. Without a choice it returns all.
+// Startable returns members, but omits optional gangs of which fewer than Need are among them. Without a choice it returns all.
 func (g *Group) Startable(members []Member) []Member {
 	if !g.Choice.Any() {
 		return members
@@ -238,17 +237,17 @@ func (g *Group) Startable(members []Member) []Member {
 	})
 }
 
-// Sets returns the group restricted to each of up to limit minimal sets of gangs that may start alone. If the group has
-// what it needs, the sets are its further gangs, one each. It returns the group itself if nothing can be left out.
-// classOf returns equal strings for interchangeable gangs.
+// Sets returns the group restricted to each of up to limit minimal sets of gangs that may start alone. If the group has what it needs, the
+// sets are its further gangs, one each. It returns the group itself if nothing can be omitted. classOf returns equal strings for
+// interchangeable gangs.
 func (g *Group) Sets(limit int, classOf func(*Group) string) (all []*Group) {
 	known := map[string]bool{}
 	gangClass := func(i int) string {
-		alone := *g
-		alone.Pending = slices.DeleteFunc(slices.Clone(g.Pending), func(m Member) bool { return m.Gang != g.Gangs[i].Ref })
-		return classOf(&alone)
+		single := *g
+		single.Pending = slices.DeleteFunc(slices.Clone(g.Pending), func(m Member) bool { return m.Gang != g.Gangs[i].Ref })
+		return classOf(&single)
 	}
-	all = slices.DeleteFunc(g.sets(limit, gangClass), func(only *Group) bool { return len(only.Pending) == 0 })
+	all = slices.DeleteFunc(g.sets(limit, gangClass), func(restricted *Group) bool { return len(restricted.Pending) == 0 })
 	if len(all) > 0 || !g.Choice.Any() {
 		return all
 	}
@@ -256,9 +255,9 @@ func (g *Group) Sets(limit int, classOf func(*Group) string) (all []*Group) {
 		set := g.Choice.Mandatory()
 		set[i] = true
 		class := gangClass(i)
-		if only, ok := g.Restricted(set); option.Open && ok && len(only.Pending) > 0 && !known[class] && len(all) < limit {
+		if restricted, ok := g.Restricted(set); option.Open && ok && len(restricted.Pending) > 0 && !known[class] && len(all) < limit {
 			known[class] = true
-			all = append(all, only)
+			all = append(all, restricted)
 		}
 	}
 	if len(all) == 0 {
@@ -269,7 +268,7 @@ func (g *Group) Sets(limit int, classOf func(*Group) string) (all []*Group) {
 
 // Restricted returns a copy of the group as if the gangs outside of the set had no pending members. Need is then what each gang needs in
 // the set. ok is false if the set must not run alone, or has too few members.
-func (g *Group) Restricted(set choice.Set) (only *Group, ok bool) {
+func (g *Group) Restricted(set choice.Set) (out *Group, ok bool) {
 	needs, ok := g.Choice.Needs(set)
 	if !ok {
 		return nil, false

@@ -7,7 +7,7 @@ type ordering func(a, b string) int
 
 func (names ordering) refs(x, y Ref) int { return x.Compare(y, names) }
 
-// members orders members by rank, gang, name.
+// members returns a negative number if x is before y: by rank, gang, name.
 func (names ordering) members(x, y *member) int {
 	if c := x.CompareRanks(&y.Member, names); c != 0 {
 		return c
@@ -18,9 +18,10 @@ func (names ordering) members(x, y *member) int {
 	return names(x.Pod, y.Pod)
 }
 
+// pending returns whether a member may enter the scheduler: it has neither a node nor a gate.
 func pending(m *member) bool { return m.Node == "" && m.Gate == "" }
 
-// pendingQueue holds the pending members of a gang in order.
+// pendingQueue is the pending members of a gang, sorted.
 type pendingQueue struct {
 	names   ordering
 	members []*member
@@ -34,7 +35,7 @@ func (l *pendingQueue) first() *member {
 	return l.members[0]
 }
 
-// update adds a pending member and removes any other. moved says that its rank or row changed.
+// update adds m if it is pending, and removes it otherwise. moved says that its rank or row changed.
 func (l *pendingQueue) update(m *member, moved bool) {
 	if moved || !pending(m) {
 		l.remove(m)
@@ -69,7 +70,7 @@ func (b *Book) representative(key Ref) (first *member) {
 	return first
 }
 
-// sorted returns the members of a group for which keep holds, by rank, gang, name.
+// sorted returns the members of a group for which keep returns true, by rank, gang, name.
 func (b *Book) sorted(key Ref, keep func(*member) bool) (out []*member) {
 	for _, ref := range b.groupOf(key) {
 		if g := b.gangs[ref]; g != nil {

@@ -17,8 +17,8 @@ const (
 	lastAvoided  = 5 * time.Minute
 )
 
-// adoptPlan replaces the plan of a group by ev's, and wakes the members that may enter; with a reservation none may yet. It changes nothing
-// if the group no longer exists, is being evicted, or could not carry out a restored plan. Deleted and bound members are skipped.
+// adoptPlan replaces the plan of a group by ev, and wakes the members that may enter; with a reservation, none may yet. Deleted and bound
+// members are skipped. It changes nothing if the group does not exist any more, is being evicted, or could not carry out a restored plan.
 func (b *Book) adoptPlan(ev Planned, now time.Time) []Effect {
 	if !b.isKey(ev.Group) || b.terminating(ev.Group) {
 		return nil // the groups changed meanwhile, or are being evicted
@@ -29,7 +29,7 @@ func (b *Book) adoptPlan(ev Planned, now time.Time) []Effect {
 	if b.hasVacancy(ev.Group) && !ev.Reserved {
 		return b.fillVacancy(ev)
 	}
-	ahead := b.reserveFuture(ev.Group, ev.Future, now.Add(b.waitLimit(ev.Group)))
+	futureEffects := b.reserveFuture(ev.Group, ev.Future, now.Add(b.waitLimit(ev.Group)))
 	g := b.group(ev.Group)
 	switch {
 	case !ev.Reserved:
@@ -42,7 +42,7 @@ func (b *Book) adoptPlan(ev Planned, now time.Time) []Effect {
 	for pod := range old {
 		b.unassign(g, pod)
 	}
-	out := append(ahead, b.endStarvation(ev.Group, g)...)
+	out := append(futureEffects, b.endStarvation(ev.Group, g)...)
 	g.plan = make(map[string]string, len(ev.Places))
 	g.reserved = ev.Reserved
 	g.unconfirmed = ev.Reserved
@@ -67,7 +67,7 @@ func (b *Book) adoptPlan(ev Planned, now time.Time) []Effect {
 	out = append(out, b.report(ev.Group)...)
 	for _, pod := range slices.SortedFunc(maps.Keys(old), b.names) {
 		if node, ok := g.plan[pod]; !ok || node != old[pod] && !ev.Reserved {
-			out = append(out, b.denominate(pod)...)
+			out = append(out, b.removeNomination(pod)...)
 		}
 	}
 	out = append(out, b.releaseOrphanedFuture(ev.Group)...) // the planned members may all be gone
@@ -111,7 +111,7 @@ func (b *Book) startPlan(ev Confirmed, now time.Time) []Effect {
 	return b.wakePlanned(key)
 }
 
-// wakePlanned wakes the planned members that are not assumed yet; if members bind in order, only the next one.
+// wakePlanned wakes the planned members that are not assumed yet; only the next one if members enter in order.
 func (b *Book) wakePlanned(key Ref) (out []Effect) {
 	g := b.groups[key]
 	if g.turn != nil {
@@ -137,8 +137,7 @@ func (g *group) avoidNode(node, why string, now time.Time) {
 	g.avoid[node] = avoidedNode{why: why, until: now.Add(min(firstAvoided<<min(times, 10), lastAvoided)), times: times + 1}
 }
 
-// removeNode drops the plans that use a deleted node. Groups with a reservation retry at once, others when their
-// members are back in the queue.
+// removeNode drops the plans that use a deleted node. Reservations are retried at once, other plans when their members are requeued.
 func (b *Book) removeNode(node string, now time.Time) (out []Effect) {
 	why := "node " + node + " is gone"
 	for _, key := range b.groupsWhere(func(g *group) bool { return g.uses(node) }) {
@@ -156,8 +155,8 @@ func (b *Book) removeNode(node string, now time.Time) (out []Effect) {
 	return out
 }
 
-// closeNode wakes the groups whose reservation uses the node: only Filters know whether members tolerate the taint.
-// Members of a confirmed plan learn it in their own cycles.
+// closeNode wakes the groups whose reservation uses the node: only Filters know whether members tolerate the taint. For members of a
+// confirmed plan, their own scheduling cycles check that.
 func (b *Book) closeNode(node string) (out []Effect) {
 	for _, key := range b.groupsWhere(func(g *group) bool { return g.unconfirmed && g.uses(node) }) {
 		if rep := b.representative(key); rep != nil {
@@ -167,7 +166,7 @@ func (b *Book) closeNode(node string) (out []Effect) {
 	return out
 }
 
-// uses says whether the plan assigns the node.
+// uses returns whether the plan assigns a member to the node.
 func (g *group) uses(node string) bool {
 	for _, n := range g.plan {
 		if n == node {
@@ -177,7 +176,7 @@ func (g *group) uses(node string) bool {
 	return false
 }
 
-// noteRefusal remembers why a group has no plan, and reports it if the reason is a new one. The time since when is kept.
+// noteRefusal records why a group has no plan, and since when. It reports the reason if it differs from the last one.
 func (b *Book) noteRefusal(ev Unschedulable, now time.Time) []Effect {
 	if !b.isKey(ev.Group) {
 		return nil
@@ -194,8 +193,8 @@ func (b *Book) noteRefusal(ev Unschedulable, now time.Time) []Effect {
 	return b.report(ev.Group)
 }
 
-// dropPlan drops a plan after a failure: members at the barrier are rejected, and the representative retries later. A
-// reservation keeps its nodes until lastFailure failures. A plan that was dropped to learn from is searched anew at once.
+// dropPlan drops a plan after a failure: members at the barrier are rejected, and the representative retries later. A reservation keeps its
+// nodes until lastFailure failures. With ev.Learned, a new plan is searched at once.
 func (b *Book) dropPlan(ev Dropped, now time.Time) []Effect {
 	key := ev.Group
 	g := b.groups[key]
@@ -221,7 +220,7 @@ func (b *Book) dropPlan(ev Dropped, now time.Time) []Effect {
 	return append(out, b.report(key)...)
 }
 
-// replan drops a plan for a different one, which is searched when the last member is back.
+// replan drops a plan. A different plan is searched when the last member is back in the queue.
 func (b *Book) replan(key Ref, why string) []Effect {
 	out := append(b.rejectHeld(key, why), b.clearPlan(key)...)
 	if rep := b.representative(key); rep != nil && b.inFlight(key) == 0 {
@@ -230,8 +229,7 @@ func (b *Book) replan(key Ref, why string) []Effect {
 	return append(out, b.report(key)...)
 }
 
-// abandonReservation drops a reservation whose victim stays, and wakes the representative for a plan that avoids
-// the node, if given.
+// abandonReservation drops a reservation whose victim cannot be evicted, and wakes the representative. The next plan avoids ev.Node.
 func (b *Book) abandonReservation(ev VictimStays, now time.Time) []Effect {
 	g := b.groups[ev.Group]
 	if g == nil || !g.unconfirmed {
@@ -247,7 +245,7 @@ func (b *Book) abandonReservation(ev VictimStays, now time.Time) []Effect {
 	return out
 }
 
-// forget drops a plan for good, reserved or not.
+// forget drops the plan of a group, reserved or not, and its capacity hold.
 func (b *Book) forget(key Ref, why string) []Effect {
 	g := b.groups[key]
 	if g == nil {
@@ -269,7 +267,7 @@ func (b *Book) clearPlan(key Ref) (out []Effect) {
 		out = append(out, Effect{Verb: Freed})
 	}
 	for _, pod := range slices.SortedFunc(maps.Keys(g.plan), b.names) {
-		out = append(out, b.denominate(pod)...)
+		out = append(out, b.removeNomination(pod)...)
 		b.unassign(g, pod)
 	}
 	g.plan = nil
@@ -282,8 +280,8 @@ func (b *Book) clearPlan(key Ref) (out []Effect) {
 	return append(out, b.releaseFuture(key)...)
 }
 
-// denominate asks to remove the nomination of a pod; nil if it has none.
-func (b *Book) denominate(pod string) []Effect {
+// removeNomination returns the effect that removes the nominated node of a pod; nil if it has none.
+func (b *Book) removeNomination(pod string) []Effect {
 	m := b.pods[pod]
 	if m == nil || !m.nominated {
 		return nil
@@ -292,13 +290,13 @@ func (b *Book) denominate(pod string) []Effect {
 	return []Effect{{Verb: Clear, Pod: pod}}
 }
 
-// retryLater sets when the representative tries again.
+// retryLater sets when the representative tries again, later after each failure.
 func (b *Book) retryLater(g *group, now time.Time) {
 	g.retryAt = now.Add(min(firstRetry<<min(g.failures, 10), lastRetry))
 	g.failures++
 }
 
-// report asks for a report on each gang of the group.
+// report returns the effect Report for each gang of the group.
 func (b *Book) report(key Ref) (out []Effect) {
 	for _, ref := range b.groupOf(key) {
 		out = append(out, Effect{Verb: Report, Gang: ref})
@@ -306,7 +304,7 @@ func (b *Book) report(key Ref) (out []Effect) {
 	return out
 }
 
-// group returns the state of a group, creating it if it does not exist.
+// group returns the state of a group, and creates it if it does not exist.
 func (b *Book) group(key Ref) *group {
 	g := b.groups[key]
 	if g == nil {

@@ -1,20 +1,19 @@
 package gang
 
-// A new process derives from the pods what a gang has reached: members run or have finished on a node. So a
-// replacement need not wait for finished members. Only one fact is remembered: the gang was complete, and some of
-// its members are gone.
+// A new process derives from the pods what a gang has reached: members run or have finished on a node. So a replacement need not wait for
+// finished members. Only one fact is remembered: the gang was complete, and some of its members are gone.
 //
 // A finished member counts unless it was recreated. Members that are created after all others finished form a new
 // run. Which finished members count then:
 //
-// another owner made the new members         none
-// minMember finished, all of them succeeded  none: no member needs to be recreated
-// else                                       the succeeded ones, since the rest is recreated
+//	another owner made the new members         none
+//	minMember finished, all of them succeeded  none: no member needs to be recreated
+//	else                                       the succeeded ones, since the rest is recreated
 
 // ownerCounts counts the members of one owner.
 type ownerCounts struct{ unfinished, done, succeeded int }
 
-// countOwner counts a member n times for its owner.
+// countOwner adds n to the counts of the member's owner.
 func (g *gang) countOwner(m *member, n int) {
 	count := g.owners[m.Owner]
 	if m.Done {
@@ -36,7 +35,7 @@ func (g *gang) countOwner(m *member, n int) {
 	}
 }
 
-// finished counts the members that finished on a node and belong to the current run.
+// finished returns how many members finished on a node and belong to the current run.
 func (g *gang) finished() int {
 	done := g.counts.done
 	succeeded := g.counts.succeeded
@@ -62,31 +61,30 @@ func (g *gang) finished() int {
 	return done
 }
 
-// createdAfterEnd says whether the waiting member was created after all others finished, or at an unknown time.
+// createdAfterEnd returns whether the pending member was created after the last known end of a member; false for nil.
 func (g *gang) createdAfterEnd(m *member) bool { return m != nil && m.Created >= g.lastEnd }
 
-// absentFinished counts the finished members that count for members that do not exist.
+// absentFinished returns how many finished members count for members that do not exist.
 func (g *gang) absentFinished() int {
 	return max(0, min(g.spec.Min-g.counts.exist, g.finished()))
 }
 
-// started counts the members that count as started for minMember.
+// started returns how many members count as started for minMember.
 func (g *gang) started() int { return g.counts.bound + g.absentFinished() }
 
-// allStarted says whether minMember is reached and no member waits. Then other gangs need not wait for this one,
-// whatever its match policy.
+// allStarted returns whether minMember is reached and no member waits. Then other gangs need not wait for it, whatever its policy.
 func (g *gang) allStarted() bool {
 	return g.counts.exist == g.counts.bound && g.started() >= g.spec.Min
 }
 
-// reach marks a complete gang as satisfied. If no object states minMember, completeness is unknown.
-func (g *gang) reach() {
+// markIfComplete sets satisfied if the gang is complete. If no object states minMember, completeness is unknown.
+func (g *gang) markIfComplete() {
 	if g.spec != nil && !g.spec.Counted && g.started() >= g.spec.Min {
 		g.satisfied = true
 	}
 }
 
-// noteSatisfied marks a gang as satisfied if some member of that time exists.
+// noteSatisfied sets satisfied for a gang that a record shows was complete, if some member of that time exists.
 func (b *Book) noteSatisfied(ref Ref) []Effect {
 	g := b.gangs[ref]
 	if g == nil || g.counts.bound+g.finished() == 0 || g.satisfied {
@@ -96,7 +94,7 @@ func (b *Book) noteSatisfied(ref Ref) []Effect {
 	return b.Review(ref)
 }
 
-// resetEmpty starts a satisfied gang over when its last member was deleted.
+// resetEmpty clears satisfied of a gang without members. last is the UID of the last deleted member.
 func (g *gang) resetEmpty(last string) {
 	g.lastUID = ""
 	if g.satisfied {
@@ -104,7 +102,7 @@ func (g *gang) resetEmpty(last string) {
 	}
 }
 
-// resetIdle starts a gang over when no member runs and no finished member counts.
+// resetIdle clears satisfied if no member runs and no finished member counts.
 func (g *gang) resetIdle() {
 	if g.counts.bound+g.finished() == 0 {
 		g.satisfied = false
@@ -120,7 +118,7 @@ func (g *gang) restoreSatisfied(m Member) {
 	g.lastUID = ""
 }
 
-// startsNewRun says whether a new member begins a new run: all others finished before, or have another owner.
+// startsNewRun returns whether new member m begins a new run: all other members finished before, or have another owner.
 func (g *gang) startsNewRun(m Member) bool {
 	return !m.Done && len(g.members) == g.counts.done && (m.Created >= g.lastEnd || g.owners[m.Owner].done == 0)
 }

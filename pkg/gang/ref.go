@@ -27,10 +27,10 @@ func (r Ref) String() string {
 // ID returns a text that is unique per gang, for use as a key.
 func (r Ref) ID() string { return r.Source + " " + r.String() + " " + r.UID }
 
-// IsZero says whether the Ref names no gang.
+// IsZero returns whether the Ref names no gang.
 func (r Ref) IsZero() bool { return r == Ref{} }
 
-// Compare orders gangs by namespace and name, as names orders them, then by source and UID.
+// Compare returns a negative number if r is before o: by namespace and name, in the order of names, then by source and UID.
 func (r Ref) Compare(o Ref, names func(a, b string) int) int {
 	if r == o {
 		return 0
@@ -41,24 +41,24 @@ func (r Ref) Compare(o Ref, names func(a, b string) int) int {
 	return cmp.Or(names(r.Name, o.Name), strings.Compare(r.Source, o.Source), strings.Compare(r.UID, o.UID))
 }
 
-// part separates the source of a gang from the name of a part. Sources contain no slash.
-const part = "/"
+// partSeparator separates the source of a gang from the name of a part. Sources contain no slash.
+const partSeparator = "/"
 
-// Part returns the Ref of a part of the gang: members with a topology constraint and minimum of their own. Only the
-// Groups of planners have parts; the book knows whole gangs.
+// Part returns the Ref of a part of the gang: members with a topology constraint and minimum of their own. Only the Groups of planners have
+// parts; the book has whole gangs.
 func (r Ref) Part(name string) Ref {
-	r.Source += part + name
+	r.Source += partSeparator + name
 	return r
 }
 
 // PartName returns the name of the part; "" for a whole gang.
 func (r Ref) PartName() string {
-	_, name, _ := strings.Cut(r.Source, part)
+	_, name, _ := strings.Cut(r.Source, partSeparator)
 	return name
 }
 
 // Whole returns the gang that contains the part. A whole gang returns itself.
 func (r Ref) Whole() Ref {
-	r.Source, _, _ = strings.Cut(r.Source, part)
+	r.Source, _, _ = strings.Cut(r.Source, partSeparator)
 	return r
 }

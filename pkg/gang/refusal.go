@@ -9,7 +9,7 @@ type ObstacleKind uint8
 const (
 	NoObstacle  ObstacleKind = iota
 	Declaration              // the declaration is invalid; users must change it
-	Conflict                 // the gangs of the group ask for different things
+	Conflict                 // the gangs of the group have contradictory constraints
 	Consent                  // it lists a gang that does not list it
 	Missing                  // members or gangs of the group do not exist yet
 	Plan                     // no domain has the capacity
@@ -19,8 +19,7 @@ const (
 	API                      // a request failed, which says nothing about the cluster
 )
 
-// Obstacle says why a gang is not started. Components that publish it, react to it or search an eviction use its
-// fields and never parse its words.
+// Obstacle says why a gang is not started. Components that publish it or react to it use its fields and never parse its words.
 type Obstacle struct {
 	By    ObstacleKind
 	Words string // for users
@@ -34,15 +33,15 @@ type Obstacle struct {
 	NeverEvictable bool
 }
 
-// Exists says whether there is a refusal.
+// Exists returns whether something prevents the start.
 func (r Obstacle) Exists() bool { return r.By != NoObstacle }
 
-// WaitsForUser says whether a search is useless until users or a controller act.
+// WaitsForUser returns whether a search is useless until users or a controller act.
 func (r Obstacle) WaitsForUser() bool {
 	return r.By == Declaration || r.By == Consent || r.By == Missing
 }
 
-// String returns the text for users; "" if there is no refusal.
+// String returns the text for users; "" if there is no obstacle.
 func (r Obstacle) String() string {
 	if r.By == Declaration {
 		return "rejected: " + r.Words
@@ -50,7 +49,7 @@ func (r Obstacle) String() string {
 	return r.Words
 }
 
-// Equal compares two refusals.
+// Equal returns whether two obstacles have equal fields.
 func (r Obstacle) Equal(o Obstacle) bool {
 	return r.By == o.By && r.Words == o.Words && r.Summary == o.Summary &&
 		r.Evictable == o.Evictable && r.NeverEvictable == o.NeverEvictable && slices.Equal(r.Plugins, o.Plugins)

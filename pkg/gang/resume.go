@@ -2,11 +2,11 @@ package gang
 
 import "time"
 
-// A process that starts may find partially bound groups: an earlier process did not finish them. Their running
-// members wait for the rest, so these groups come before all others until each was tried. A group that gets a plan
-// comes first until the scheduler counts all its members. Otherwise a pod of higher priority could take a node of
-// the plan. Other groups wait at most longestResume.
+// A process that starts may find partially bound groups: an earlier process did not finish them. Their running members wait for the rest,
+// so these groups come before all others until each was tried. A group that gets a plan comes first until the scheduler counts all its
+// members. Otherwise a pod of higher priority could take a node of the plan. Other groups wait at most longestResume.
 
+// longestResume is how long other groups wait at most for partially bound groups.
 const longestResume = 10 * time.Second
 
 // Resume records the partially bound groups that can be tried.
@@ -35,7 +35,7 @@ func (b *Book) startResumed(key Ref) {
 	}
 }
 
-// endPlacedResumptions forgets the groups whose plan was completed or dropped.
+// endPlacedResumptions deletes the resumptions of groups whose plan was completed or dropped.
 func (b *Book) endPlacedResumptions() {
 	for key, progress := range b.resumed {
 		if n := b.count(key); progress == placing && n.planned == n.arrived {
@@ -44,22 +44,22 @@ func (b *Book) endPlacedResumptions() {
 	}
 }
 
-// expireResumptions ends the waiting of other groups when its time is over.
+// expireResumptions deletes all resumptions when the waiting time of other groups is over.
 func (b *Book) expireResumptions(now time.Time) {
 	if !now.Before(b.resumeUntil) {
 		clear(b.resumed)
 	}
 }
 
-// Resuming says whether some partially bound group is still to be tried or placed.
+// Resuming returns whether some partially bound group is still to be tried or placed.
 func (b *Book) Resuming() bool { return len(b.resumed) > 0 }
 
-// Resumed says whether the gang belongs to such a group.
+// Resumed returns whether the gang belongs to a partially bound group that is still to be tried or placed.
 func (b *Book) Resumed(ref Ref) bool {
 	return len(b.resumed) > 0 && b.resumed[b.groupKey(ref)] != ""
 }
 
-// partiallyBound says whether some members of the group run although it was never complete.
+// partiallyBound returns whether a gang of the group has running members although it was never complete.
 func (b *Book) partiallyBound(key Ref) bool {
 	for _, ref := range b.groupOf(key) {
 		if g := b.gangs[ref]; g != nil && g.spec != nil && !g.satisfied && g.counts.bound > 0 {

@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// A large group must not be overtaken for ever. A group that was unschedulable for Book.Starve is starving: free
-// capacity is held for it until it is enough. Each namespace holds capacity for one group at a time, first by
-// priority, then by creation. So a tenant holds at most the capacity of one group. A hold that does not grow for
-// Starve ends, and the group waits twice as long for its next turn.
+// A large group must not be overtaken for ever. A group that was unschedulable for Book.Starve is starving: free capacity is held for it
+// until it is enough. Each namespace holds capacity for one group at a time, first by priority, then by creation. So a tenant holds at most
+// the capacity of one group. A hold that does not grow for Starve ends, and the group waits twice as long for its next turn.
 //
-// A short hold, out of turn, exists for a group that waits for a moment with its eviction (Saved.For).
+// A short hold, out of turn, exists for a group that delays its eviction for a moment (CapacityHeld.For).
 
-// hold replaces the nodes on which capacity is held for a group, and returns Freed if a held node is given back. It changes
-// nothing if the group has a plan, or if it is not the group's turn. A short hold (For > 0) needs no turn.
+// hold replaces the nodes on which capacity is held for a group, and returns Freed if a held node is released. It changes nothing if the
+// group has a plan, or if it is not the group's turn. A short hold (For > 0) needs no turn.
 func (b *Book) hold(ev CapacityHeld, now time.Time) []Effect {
 	if !b.isKey(ev.Group) || b.HoldsCapacity(ev.Group) == (ev.For > 0) {
 		return nil
@@ -47,7 +46,7 @@ func (b *Book) hold(ev CapacityHeld, now time.Time) []Effect {
 	return nil
 }
 
-// HoldsCapacity says whether it is the group's turn to hold capacity.
+// HoldsCapacity returns whether it is the group's turn to hold capacity.
 func (b *Book) HoldsCapacity(group Ref) bool { return b.holders[group.Namespace] == group }
 
 // releaseNodeHolds releases all held nodes of a group.
@@ -57,7 +56,7 @@ func (b *Book) releaseNodeHolds(g *group) {
 	}
 }
 
-// releaseNodeHold releases the node that is held for a member; nil if there is none.
+// releaseNodeHold releases the node that is held for a member and returns Freed; nil if there is none.
 func (b *Book) releaseNodeHold(g *group, pod string) []Effect {
 	node, ok := g.heldNodes[pod]
 	if !ok {
@@ -87,10 +86,10 @@ func (b *Book) releaseHold(key Ref, g *group) (out []Effect) {
 	return out
 }
 
-// starvationDelay returns how long a group is unschedulable before it starves. It doubles with each vain hold.
+// starvationDelay returns how long a group must be unschedulable before it is starving. It doubles with each vain hold.
 func (b *Book) starvationDelay(g *group) time.Duration { return b.Starve << min(g.vainHolds, 10) }
 
-// rotateHolds ends the holds that do not grow, and starts the next ones.
+// rotateHolds ends the capacity holds that did not grow for Starve, and starts the next group of each namespace without a hold.
 func (b *Book) rotateHolds(now time.Time) (out []Effect) {
 	if b.Starve <= 0 {
 		return nil
@@ -125,12 +124,12 @@ type starving struct {
 	created  time.Time
 }
 
-// compare orders groups by priority (highest first), then creation.
+// compare returns a negative number if s precedes o: by priority, highest first, then by creation.
 func (s starving) compare(o starving, names ordering) int {
 	return cmp.Or(cmp.Compare(o.priority, s.priority), s.created.Compare(o.created), names.refs(s.key, o.key))
 }
 
-// mostStarved returns the next starving group of each namespace that holds no capacity.
+// mostStarved returns, for each namespace without a hold, the starving group that is next.
 func (b *Book) mostStarved(now time.Time) map[string]starving {
 	first := map[string]starving{}
 	for key, g := range b.groups {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// tick ends waits that took too long, and wakes the groups whose retry is due, or for which an avoided node counts again.
+// tick ends waits that took too long. It wakes the groups whose retry is due, or for which an avoided node counts again.
 func (b *Book) tick(now time.Time) (out []Effect) {
 	b.expireResumptions(now)
 	out = append(b.rotateHolds(now), b.expireFuture(now)...)
@@ -31,7 +31,7 @@ func (b *Book) tick(now time.Time) (out []Effect) {
 	return out
 }
 
-// readmitNodes says whether the avoidance of some node ended, and ends it.
+// readmitNodes ends the avoidance of nodes whose time is over, and returns whether there were any.
 func (g *group) readmitNodes(now time.Time) (readmitted bool) {
 	for node, a := range g.avoid {
 		if passed(a.until, now) {
@@ -54,7 +54,7 @@ func (b *Book) groupsWhere(match func(*group) bool) (keys []Ref) {
 	return keys
 }
 
-// due says whether a tick changes the group.
+// due returns whether a tick at this time changes the group.
 func (g *group) due(now time.Time) bool {
 	if passed(g.deadline, now) || passed(g.retryAt, now) || passed(g.holdUntil, now) {
 		return true
@@ -67,11 +67,11 @@ func (g *group) due(now time.Time) bool {
 	return false
 }
 
-// passed says whether t is set and has come.
+// passed returns whether t is set and not after now.
 func passed(t, now time.Time) bool { return !t.IsZero() && !now.Before(t) }
 
-// expire sends the members of a group that waited too long back to the queue. If victims did not terminate, the
-// group retries at once. Otherwise it retries after a delay, so that other groups have their turn.
+// expire drops the plan of a group that waited too long. If victims did not terminate, the group retries at once. Otherwise it retries
+// after a delay, so that other groups have their turn.
 func (b *Book) expire(key Ref, now time.Time) (out []Effect) {
 	g := b.groups[key]
 	g.deadline = time.Time{}

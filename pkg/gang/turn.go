@@ -16,7 +16,7 @@ func (b *Book) setTurn(g *group, turn []string) {
 	b.advance(g)
 }
 
-// advance skips members that need not enter any more.
+// advance moves next past members that need not enter any more: deleted, without an assignment, or assumed.
 func (b *Book) advance(g *group) {
 	for ; g.next < len(g.turn); g.next++ {
 		pod := g.turn[g.next]
@@ -26,7 +26,7 @@ func (b *Book) advance(g *group) {
 	}
 }
 
-// rewind makes a member next that the scheduler does not count any longer.
+// rewind moves next back to a member that the scheduler does not count any longer.
 func (g *group) rewind(m *member) {
 	if i := int(m.turnIndex); i < g.next && g.turn[i] == m.Pod {
 		g.next = i
@@ -41,7 +41,7 @@ func (g *group) nextInTurn() string {
 	return g.turn[g.next]
 }
 
-// wakeNext wakes the next member, if there is an order.
+// wakeNext wakes the next member, if there is an order and the plan is confirmed.
 func (g *group) wakeNext() []Effect {
 	if pod := g.nextInTurn(); pod != "" && !g.unconfirmed {
 		return []Effect{{Verb: Wake, Pod: pod}}
@@ -49,6 +49,7 @@ func (g *group) wakeNext() []Effect {
 	return nil
 }
 
+// mayEnter returns whether it is the member's turn to enter, and if not, why.
 func (g *group) mayEnter(m *member) (ok bool, why string) {
 	if next := g.nextInTurn(); next != "" && next != m.Pod && !m.assumed {
 		return false, "waits for " + next + ", which must be placed before it"

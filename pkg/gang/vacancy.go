@@ -3,7 +3,7 @@ package gang
 // In a non-strict gang, one member may lose its assignment while the others keep theirs. Once the others have all
 // arrived, a new plan fills the vacancy and counts the others as bound.
 
-// hasVacancy says whether all assigned members are assumed and the barrier is closed because members are missing.
+// hasVacancy returns whether all assigned members of a non-strict group are assumed, while its barrier is still closed.
 func (b *Book) hasVacancy(key Ref) bool {
 	g := b.groups[key]
 	if g == nil || len(g.plan) == 0 || g.unconfirmed || g.barrierOpen {
@@ -13,7 +13,7 @@ func (b *Book) hasVacancy(key Ref) bool {
 	return n.planned == n.arrived && b.nonStrict(key)
 }
 
-// nonStrict says whether some gang of the group is non-strict.
+// nonStrict returns whether some gang of the group is non-strict.
 func (b *Book) nonStrict(key Ref) bool {
 	for _, ref := range b.groupOf(key) {
 		if b.gangs[ref].nonStrict() {
@@ -23,8 +23,8 @@ func (b *Book) nonStrict(key Ref) bool {
 	return false
 }
 
-// triedMember returns the member to try for a group: the representative, or with a vacancy the first member without
-// an assignment. It is nil if there is none.
+// triedMember returns the member with which a plan is tried: the representative, or with a vacancy the first member without an assignment.
+// It is nil if there is none.
 func (b *Book) triedMember(key Ref) *member {
 	if !b.hasVacancy(key) {
 		return b.representative(key)

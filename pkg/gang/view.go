@@ -9,8 +9,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/choice"
 )
 
-// Admit says whether a pod may enter the scheduling queue, and if not, why; why is "" if it may. The representative may enter alone until
-// its group has a confirmed plan. Then the planned members may enter.
+// Admit returns whether a pod may enter the scheduling queue, and if not, why. The representative may enter alone until its group has a
+// confirmed plan. Then the planned members may enter.
 func (b *Book) Admit(pod string) (ok bool, why string) {
 	m := b.pods[pod]
 	if m == nil {
@@ -48,8 +48,8 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	return true, ""
 }
 
-// StartTogether returns the gangs that take part in the next plan of ref's group: all but optional gangs that are incomplete. It
-// returns nil if the group cannot start, whatever capacity is free.
+// StartTogether returns the gangs that take part in the next plan of ref's group: all but excluded optional gangs. It returns nil if the
+// group cannot start, whatever capacity is free.
 func (b *Book) StartTogether(ref Ref) (gangs []Ref) {
 	key := b.groupKey(ref)
 	if b.obstacle(key).Exists() {
@@ -66,18 +66,18 @@ func (b *Book) StartTogether(ref Ref) (gangs []Ref) {
 	return gangs
 }
 
-// Assumed says whether the scheduler counts a member on its node; false for an unknown pod.
+// Assumed returns whether the scheduler counts a member on its node; false for an unknown pod.
 func (b *Book) Assumed(pod string) bool {
 	m := b.pods[pod]
 	return m != nil && m.assumed
 }
 
-// Step says how far a member is on its way to its node; NotAssumed if it is deleted, or has another UID. uid "" matches any.
+// Step returns how far a member is on its way to its node; NotAssumed if it is deleted, or has another UID. uid "" matches any.
 func (b *Book) Step(pod, uid string) Step {
 	switch m := b.memberWithUID(pod, uid); {
 	case m == nil:
 		return NotAssumed
-	case m.sentBack:
+	case m.requeued:
 		return SentBack
 	case m.allowed:
 		return PastBarrier
@@ -89,13 +89,13 @@ func (b *Book) Step(pod, uid string) Step {
 	return NotAssumed
 }
 
-// Tried says whether a plan was ever searched in this member's cycle; false for an unknown pod. The book itself wakes untried members.
+// Tried returns whether a plan was ever searched in this member's cycle; false for an unknown pod. The book itself wakes untried members.
 func (b *Book) Tried(pod string) bool {
 	m := b.pods[pod]
 	return m != nil && m.tried
 }
 
-// obstacle returns what a group waits for before it can be planned; an Obstacle that does not exist if nothing prevents a plan.
+// obstacle returns what prevents that a group is planned; an Obstacle that does not exist if nothing does.
 func (b *Book) obstacle(key Ref) Obstacle {
 	refs, continues := b.groupOf(key), b.continues(key)
 	for _, ref := range refs {
@@ -132,7 +132,7 @@ func (b *Book) obstacle(key Ref) Obstacle {
 	return Obstacle{}
 }
 
-// incomplete says how many of its needed members a gang has.
+// incomplete returns an Obstacle that says how many of its needed members a gang has.
 func (b *Book) incomplete(ref Ref) Obstacle {
 	g, gangName := b.gangs[ref], ""
 	if len(b.groupOf(ref)) > 1 {
@@ -149,7 +149,7 @@ func (b *Book) incomplete(ref Ref) Obstacle {
 	return why
 }
 
-// Uncounted describes further members that cannot be placed yet, from their number by Member.Gate; "" if there are none.
+// Uncounted describes further members that cannot be placed yet. gates is their number by Member.Gate. It returns "" if there are none.
 func Uncounted(gates map[string]int) string {
 	all, causes := 0, []string{}
 	for _, gate := range slices.Sorted(maps.Keys(gates)) {
@@ -166,7 +166,7 @@ func Uncounted(gates map[string]int) string {
 	return fmt.Sprintf(", and %d that cannot be placed yet (%s)", all, strings.Join(causes, "; "))
 }
 
-// exclusion says why an optional gang takes no part in its group's next plan.
+// exclusion returns why an optional gang takes no part in its group's next plan.
 func (b *Book) exclusion(ref Ref) Obstacle {
 	switch g := b.gangs[ref]; {
 	case g == nil || !b.excluded(g):
@@ -186,8 +186,7 @@ func missing(format string, args ...any) Obstacle {
 	return Obstacle{By: Missing, Words: fmt.Sprintf(format, args...)}
 }
 
-// tooFewWait says why members of a group without a plan need not be tried: the match policy does not count running
-// members.
+// tooFewWait returns why members of a group without a plan need not be tried: the match policy does not count running members.
 func (b *Book) tooFewWait(key Ref) Obstacle {
 	for _, ref := range b.groupOf(key) {
 		g := b.gangs[ref]
@@ -198,13 +197,14 @@ func (b *Book) tooFewWait(key Ref) Obstacle {
 	return Obstacle{}
 }
 
+// fewWait returns the Obstacle for a gang whose waiting members are too few under match policy OnlyWaiting.
 func (b *Book) fewWait(ref Ref) Obstacle {
 	g := b.gangs[ref]
 	return missing("%d of %d members of gang %s wait: match-policy %s does not count running members",
 		g.counts.exist-g.counts.bound, g.spec.Min, ref, OnlyWaiting)
 }
 
-// Group is what a planner needs to know about a gang group.
+// Group is the data of a gang group for planners.
 type Group struct {
 	Key     Ref
 	Gangs   []Gang
@@ -221,11 +221,10 @@ type Group struct {
 	// Holding says that a plan with a vacancy is being carried out: Pending have no assignment, Bound includes the
 	// assigned members. Only free capacity helps: an eviction would plan them all again.
 	Holding bool
-	// Starving says that capacity is held for the group although it is not enough. Saved is what is held.
+	// Starving says that capacity is held for the group although it is not enough. HeldNodes is what is held.
 	Starving  bool
 	HeldNodes map[string]string // pod -> node
-	// Choice says which gangs a plan may leave out, in the order of Gangs; nil if none. Need is what each gang in
-	// the plan needs.
+	// Choice says which gangs a plan may omit, in the order of Gangs; nil if none.
 	Choice *choice.Choice
 }
 
@@ -233,12 +232,11 @@ type Group struct {
 type Gang struct {
 	Spec
 	Need int // pending members that must be placed to complete the gang
-	// Started counts the members that have a node or finished on one. Finished of them count for members that do
-	// not exist.
+	// Started counts the members that have a node or finished on one. Finished of them count for members that do not exist.
 	Started, Finished int
 }
 
-// Whole lists the declared gangs, each once, whatever parts they have.
+// Whole returns the declared gangs without their parts, each once.
 func (g *Group) Whole() (refs []Ref) {
 	for _, gang := range g.Gangs {
 		if ref := gang.Ref.Whole(); !slices.Contains(refs, ref) {
@@ -256,26 +254,26 @@ func (g *Group) Need() (n int) {
 	return n
 }
 
-// Reached says whether the gang has minMember, whatever its match policy.
+// Reached returns whether the gang has minMember started members, whatever its match policy.
 func (g *Gang) Reached() bool { return g.Started >= g.Min }
 
-// Needed returns the pending members that complete the group: for each gang below minMember the first by rank. Only
-// for them may pods be evicted. A gang that was started before needs as many as it lost.
+// Needed returns the pending members that complete the group: the first by rank of each gang below minMember. Only for them may pods be
+// evicted. A gang that was started before needs as many as it lost.
 func (g *Group) Needed() (needed []Member) {
 	g = g.smallest()
-	left := map[Ref]int{}
+	lacking := map[Ref]int{}
 	below := slices.ContainsFunc(g.Gangs, func(gang Gang) bool { return gang.Need > 0 && !gang.Reached() })
 	for _, gang := range g.Gangs {
 		switch {
 		case !gang.Reached():
-			left[gang.Ref] = max(gang.Need, gang.Min-gang.Started)
+			lacking[gang.Ref] = max(gang.Need, gang.Min-gang.Started)
 		case below: // the barrier opens for all gangs of the group together
-			left[gang.Ref] = gang.Need
+			lacking[gang.Ref] = gang.Need
 		}
 	}
 	for _, m := range g.Pending {
-		if left[m.Gang] > 0 {
-			left[m.Gang]--
+		if lacking[m.Gang] > 0 {
+			lacking[m.Gang]--
 			needed = append(needed, m)
 		}
 	}
@@ -294,15 +292,15 @@ func (g *Group) Starting() []Member {
 // Starters splits surplus, which must not be empty. starters are the first members that can start alone: of each gang its Need, or if no
 // gang needs any, one member. rest are the other members.
 func (g *Group) Starters(surplus []Member) (starters, rest []Member) {
-	left := map[Ref]int{}
+	lacking := map[Ref]int{}
 	for _, gang := range g.Gangs {
 		if !g.Choice.Any() {
-			left[gang.Ref] = gang.Need
+			lacking[gang.Ref] = gang.Need
 		}
 	}
 	for _, m := range surplus {
-		if left[m.Gang] > 0 {
-			left[m.Gang]--
+		if lacking[m.Gang] > 0 {
+			lacking[m.Gang]--
 			starters = append(starters, m)
 		} else {
 			rest = append(rest, m)
@@ -314,7 +312,7 @@ func (g *Group) Starters(surplus []Member) (starters, rest []Member) {
 	return starters, rest
 }
 
-// On returns a copy of the group as if only the members assigned to the node were pending, bound ones included.
+// On returns a copy of the group in which only the members assigned to the node are pending, bound ones included.
 func (g *Group) On(node string) Group {
 	restricted := *g
 	restricted.Pending = nil
@@ -327,7 +325,7 @@ func (g *Group) On(node string) Group {
 	return restricted
 }
 
-// IsPending says whether a pod is one of Pending.
+// IsPending returns whether a pod is one of Pending.
 func (g *Group) IsPending(pod string) bool {
 	return slices.ContainsFunc(g.Pending, func(m Member) bool { return m.Pod == pod })
 }
@@ -341,8 +339,7 @@ func (b *Book) GroupKey(pod string) (key Ref, ok bool) {
 	return b.groupKey(m.Gang), true
 }
 
-// GroupOfGang returns the gangs that start, and are evicted, together with ref, which is included. The slice is
-// shared.
+// GroupOfGang returns the gangs that start, and are evicted, together with ref, which is included. The slice is shared.
 func (b *Book) GroupOfGang(ref Ref) []Ref { return b.groupOf(ref) }
 
 // Representative returns the representative of a gang's group; "" if there is none or a confirmed plan exists.
@@ -366,8 +363,8 @@ func (b *Book) Group(pod string) (group *Group, ok bool) {
 	return b.GroupOf(b.groupKey(m.Gang))
 }
 
-// GroupOf returns the group with that key; ok is false if there is none, or a gang of it is not declared. Members of excluded gangs are
-// left out. While members have no node in a confirmed plan, the planned members are in Bound.
+// GroupOf returns the group with that key; ok is false if there is none, or a gang of it is not declared. Pending omits members of excluded
+// gangs. If a plan has a vacancy (Holding), its members without a node are in Bound.
 func (b *Book) GroupOf(key Ref) (group *Group, ok bool) {
 	if !b.isKey(key) {
 		return nil, false
@@ -433,13 +430,13 @@ func (b *Book) GroupOf(key Ref) (group *Group, ok bool) {
 	return v, true
 }
 
-// Reserved says whether a group's nodes are reserved and not confirmed; false for an unknown group.
+// Reserved returns whether a group's nodes are reserved and not confirmed; false for an unknown group.
 func (b *Book) Reserved(key Ref) bool {
 	g := b.groups[key]
 	return g != nil && g.unconfirmed
 }
 
-// SameGroup says whether two pods, or placeholders of future members, belong to one group; false if one is unknown.
+// SameGroup returns whether two pods, or placeholders of future members, belong to one group; false if one is unknown.
 func (b *Book) SameGroup(x, y string) bool {
 	m, n := b.pods[x], b.pods[y]
 	if m != nil && n != nil {
@@ -461,13 +458,13 @@ type State struct {
 	Bound   int
 	Done    int // finished on a node
 	Planned int
-	Started bool // it was complete once, and some member is left
-	// Obstacle says what the gang waits for before it can be planned, or why the last search failed.
+	Started bool // it was complete once, and some member still exists
+	// Refusal says what the gang waits for before it can be planned, or why the last search failed.
 	Refusal  Obstacle
 	Reserved bool
 }
 
-// Numbers returns the state of a gang without its Refusal, whose text costs time.
+// Numbers returns the state of a gang without its Refusal, whose text is costly to make.
 func (b *Book) Numbers(ref Ref) State {
 	s := State{Gang: ref}
 	group := b.groups[b.groupKey(ref)]
@@ -506,5 +503,5 @@ func (b *Book) State(ref Ref) State {
 	return s
 }
 
-// Gangs lists every gang, declared or not.
+// Gangs returns every gang, declared or not, sorted.
 func (b *Book) Gangs() []Ref { return slices.SortedFunc(maps.Keys(b.gangs), b.names.refs) }

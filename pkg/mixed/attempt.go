@@ -7,7 +7,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
-// chooseAll is Choose for a job that needs all its gangs. It examines at most vecs vectors before it tries members one by one.
+// chooseAll returns the first plan for a job that needs all its gangs, or a refusal. It uses tables; if they exceed vecs vectors or find no
+// plan that passes the trial, it places members one by one.
 func chooseAll(w World, j Job, vecs int) (*Plan, *plan.Refusal) {
 	if w.Trial != nil {
 		known := newMemory(w.Trial)
@@ -36,7 +37,7 @@ func chooseAll(w World, j Job, vecs int) (*Plan, *plan.Refusal) {
 	return p, nil
 }
 
-// passesTrial returns whether a plan passes the trial, if there is one, and records the order in which it does.
+// passesTrial returns whether the trial accepts the members of p in some order, and sorts p.Puts so; true without a trial.
 func (m *search) passesTrial(p *Plan) bool {
 	if m.Trial == nil {
 		return true
@@ -49,10 +50,11 @@ func (m *search) passesTrial(p *Plan) bool {
 	return ok
 }
 
-// rehearse puts members in the trial, each as soon as it fits, and returns the placed ones. It gives up after many tries.
+// rehearse puts members on s, each as soon as it fits, and returns them in that order. ok is false if a member fits in no order tried, or
+// after too many tries. The caller undoes the puts.
 func rehearse(s Trial, j Job, puts []Put) (order []Put, ok bool) {
 	remaining := slices.Clone(puts)
-	tries := len(puts) + askedInAll
+	tries := len(puts) + fitsCallsInAll
 	for len(remaining) > 0 {
 		rejected := Put{Class: -1} // equal puts are tried once
 		i := slices.IndexFunc(remaining, func(p Put) bool {

@@ -46,8 +46,8 @@ func (b *Breach) String() string {
 	}
 }
 
-// Holds returns what is broken if places, by gang and node index, are assigned; nil if nothing is.
-// Running members count on their nodes. A gang or domain without new members need only satisfy Need.
+// Holds returns the first constraint that a plan breaks; nil if it breaks none. places is the number of new members by gang and node index.
+// Running members count on their nodes. An optional gang may have no new member. Domains without new members are not checked.
 func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
 	for g, gang := range j.Gangs {
 		n, optional := total(places[g]), j.Choice.Any() && j.Choice.Gangs[g].Open
@@ -80,7 +80,7 @@ func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
 	return nil
 }
 
-// broken returns what new members break of rules 1 and 2, beside the bound members.
+// broken returns the breach of g (rule 1 or 2) by new members beside bound ones; nil if there is none. Counts are by node index.
 func broken(g plan.Gather, t *topology.Tree, bound, places []offer.Slots) *Breach {
 	if total(places) == 0 {
 		return nil
@@ -110,7 +110,8 @@ func broken(g plan.Gather, t *topology.Tree, bound, places []offer.Slots) *Breac
 	return nil
 }
 
-// enoughGangs returns whether the gangs with members may run without the rest, their number, and the number of all gangs.
+// enoughGangs returns whether the mandatory gangs and the gangs with new members may run without the other gangs (ok). n is their number,
+// gangs the number of all gangs. For a job without Choice ok is true.
 func (j Job) enoughGangs(places [][]offer.Slots) (n, gangs offer.Slots, ok bool) {
 	if !j.Choice.Any() {
 		return 0, 0, true

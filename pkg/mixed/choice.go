@@ -12,18 +12,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// If a job can omit some gangs (Job.Choice), each set of gangs that may run alone is a job.
-// Sets are tried from the most members down. The first plan wins that no other set can beat; ties go to the first gangs.
-// These constants limit the number of sets examined and searched.
+// If a job can omit some gangs (Job.Choice), each set of gangs that may run alone is a job. Sets are tried from the most members down. The
+// first plan wins that no other set can beat; ties go to the first gangs. These constants limit the number of sets examined and searched.
 const (
-	setsLookedAt = 1 << 14
-	setsSearched = 64
-	vecsOfSet    = maxVecsSeen / 32
-	leastSets    = 16 // limit of minimal sets
-	setsCounted  = 1 << 8
+	setsLookedAt = 1 << 14          // sets examined, valid or not
+	setsSearched = 64               // sets for which a plan is searched
+	vecsOfSet    = maxVecsSeen / 32 // vectors examined for one set
+	leastSets    = 16               // minimal sets listed
+	setsCounted  = 1 << 8           // sets examined for minimal sets if a podCountMultiple applies
 )
 
-// chooseOptional returns the first plan for any set of gangs.
+// chooseOptional returns the best plan of any set of gangs that may run without the other gangs, or the refusal of the smallest set.
 func chooseOptional(w World, j Job) (*Plan, *plan.Refusal) {
 	w.Work = nil // tables belong to one job
 	c := j.comparableChoice()
@@ -59,12 +58,13 @@ type setSearch struct {
 	choice   *choice.Choice
 	world    World
 	best     *Plan
-	bestSet  choice.Set // the set of best
-	judge    *search
+	bestSet  choice.Set    // the set of best
+	judge    *search       // compares plans; nil until needed
 	capacity []offer.Slots // by kind, the most that a domain of the Must layer takes; computed on demand
 }
 
-// try plans for one set.
+// try searches a plan for one set, and stores it in best if it precedes the best one. It returns the refusal. It returns nil if a plan was
+// found, if the set is invalid, or if no member is pending.
 func (s *setSearch) try(set choice.Set) *plan.Refusal {
 	sub, ok := s.job.forSet(s.choice, set)
 	if !ok || len(sub.job.Classes) == 0 {
@@ -81,7 +81,7 @@ func (s *setSearch) try(set choice.Set) *plan.Refusal {
 	return nil
 }
 
-// grow extends a minimal set until no gang can be added, if there are too many sets to try all.
+// grow replaces trying all sets if they are too many: it finds a plan for a minimal set, then adds gangs as long as a plan exists.
 func (s *setSearch) grow() {
 	s.price()
 	for _, set := range s.choice.Least(leastSets, setsLookedAt, nil) {
@@ -103,10 +103,10 @@ func (s *setSearch) grow() {
 	}
 }
 
-// costUnit is the total capacity of a domain. It is large so that the cost of one member is a whole number.
+// costUnit is the cost of as many members as a domain takes. It is large so that the cost of one member is a whole number.
 const costUnit = 1 << 30
 
-// price sets the cost of each gang: the part of the largest domain's capacity that its members take.
+// price sets Cost of each gang: the part of the largest domain's capacity that its members take, in costUnits.
 func (s *setSearch) price() {
 	if s.capacity == nil {
 		s.capacity = s.capacities()
@@ -119,7 +119,7 @@ func (s *setSearch) price() {
 	}
 }
 
-// before returns whether the plan for a set precedes the best one.
+// before returns whether plan p for a set precedes the best: more members, then the better plan by the rules, then first gangs.
 func (s *setSearch) before(p *Plan, set choice.Set) bool {
 	if len(p.Puts) != len(s.best.Puts) {
 		return len(p.Puts) > len(s.best.Puts)
@@ -133,13 +133,13 @@ func (s *setSearch) before(p *Plan, set choice.Set) bool {
 	return cmp.Or(o, set.Compare(s.bestSet)) < 0
 }
 
-// refuse returns why not even a minimal set is placed. It returns a plan if some sets were not searched.
+// refuse searches the smallest set again and returns its refusal, or its plan, marked NotAll. cut: some sets were not searched.
 func (s *setSearch) refuse(cut bool) (*Plan, *plan.Refusal) {
 	least := s.choice.All()
 	if fewest := s.job.least(s.choice, s.world.Tree, 1); len(fewest) > 0 {
 		least = fewest[0]
 	}
-	r := s.try(s.orSmallest(least))
+	r := s.try(s.withPendingMember(least))
 	if s.best != nil {
 		s.best.NotAll = true
 		return s.best, nil
@@ -170,8 +170,8 @@ func (s *setSearch) refuse(cut bool) (*Plan, *plan.Refusal) {
 	return nil, r
 }
 
-// orSmallest returns set, or with one more gang of least need if no member of set waits.
-func (s *setSearch) orSmallest(set choice.Set) choice.Set {
+// withPendingMember returns set if it has a pending member, else the smallest valid set that adds one gang with pending members.
+func (s *setSearch) withPendingMember(set choice.Set) choice.Set {
 	if s.choice.Members(set) > 0 {
 		return set
 	}
@@ -186,7 +186,7 @@ func (s *setSearch) orSmallest(set choice.Set) choice.Set {
 	return best
 }
 
-// mayFit returns false if set needs more of some kind than any domain of the Must layer takes.
+// mayFit returns false if set needs more independent members of one kind than any domain of the Must layer takes.
 func (s *setSearch) mayFit(set choice.Set) bool {
 	if s.world.Trial != nil {
 		return true // members may fit beside other members
@@ -207,6 +207,7 @@ func (s *setSearch) mayFit(set choice.Set) bool {
 	return true
 }
 
+// capacities returns, by kind, the most members of that kind alone that one domain of the Must layer takes.
 func (s *setSearch) capacities() []offer.Slots {
 	out, noLoad := make([]offer.Slots, s.job.kinds()), make([]offer.Slots, s.job.kinds())
 	for k := range out {
@@ -229,9 +230,8 @@ type part struct {
 	memberClasses [][]int // if classes of several gangs are merged, the class of each member by rank; else nil
 }
 
-// forSet returns the job for some gangs; ok is false if they must not run without the rest.
-// The other gangs stay without pending members, because their running members count.
-// If all members are needed and only all gangs together gather, the gangs are merged.
+// forSet returns the job for the gangs in set; ok is false if they must not run without the other gangs. The other gangs remain, without
+// pending members, because their running members count. If all members are needed and only all gangs together gather, the gangs are merged.
 func (j Job) forSet(c *choice.Choice, set choice.Set) (p part, ok bool) {
 	needs, ok := c.Needs(set)
 	if !ok {
@@ -255,39 +255,39 @@ func (j Job) forSet(c *choice.Choice, set choice.Set) (p part, ok bool) {
 	return p, true
 }
 
-// merged combines all gangs into one, and members of one kind into one class.
+// merged returns p with all gangs combined into one gang, and all members of one kind into one class.
 func (p part) merged() part {
-	one := part{job: Job{All: p.job.All, Gangs: []Gang{{Need: p.job.need()}}}}
+	whole := part{job: Job{All: p.job.All, Gangs: []Gang{{Need: p.job.need()}}}}
 	for _, g := range p.job.Gangs {
-		one.job.Gangs[0].Bound = plus(one.job.Gangs[0].Bound, g.Bound)
+		whole.job.Gangs[0].Bound = plus(whole.job.Gangs[0].Bound, g.Bound)
 	}
 	classOfRank := map[int]int{} // by rank
 	for i, c := range p.job.Classes {
-		k := slices.IndexFunc(one.job.Classes, func(o Class) bool { return o.Kind == c.Kind })
+		k := slices.IndexFunc(whole.job.Classes, func(o Class) bool { return o.Kind == c.Kind })
 		if k < 0 {
-			k = len(one.job.Classes)
-			one.job.Classes = append(one.job.Classes, Class{Kind: c.Kind})
+			k = len(whole.job.Classes)
+			whole.job.Classes = append(whole.job.Classes, Class{Kind: c.Kind})
 		}
-		one.job.Classes[k].Ranks = append(one.job.Classes[k].Ranks, c.Ranks...)
+		whole.job.Classes[k].Ranks = append(whole.job.Classes[k].Ranks, c.Ranks...)
 		for _, r := range c.Ranks {
 			classOfRank[r] = p.classes[i]
 		}
 	}
-	for k := range one.job.Classes {
-		slices.Sort(one.job.Classes[k].Ranks)
+	for k := range whole.job.Classes {
+		slices.Sort(whole.job.Classes[k].Ranks)
 	}
-	slices.SortFunc(one.job.Classes, func(a, b Class) int { return cmp.Compare(a.Ranks[0], b.Ranks[0]) })
-	for _, c := range one.job.Classes {
-		ofMembers := make([]int, len(c.Ranks))
+	slices.SortFunc(whole.job.Classes, func(a, b Class) int { return cmp.Compare(a.Ranks[0], b.Ranks[0]) })
+	for _, c := range whole.job.Classes {
+		classOfMember := make([]int, len(c.Ranks))
 		for i, r := range c.Ranks {
-			ofMembers[i] = classOfRank[r]
+			classOfMember[i] = classOfRank[r]
 		}
-		one.memberClasses = append(one.memberClasses, ofMembers)
+		whole.memberClasses = append(whole.memberClasses, classOfMember)
 	}
-	return one
+	return whole
 }
 
-// translate replaces the classes of a plan by the classes of the whole job. Members take nodes by rank.
+// translate returns the plan with classes of the whole job instead of p.job's. Members of a merged class take nodes by rank.
 func (p part) translate(original *Plan) *Plan {
 	out := *original
 	out.Puts = slices.Clone(original.Puts)
@@ -344,10 +344,12 @@ func (j Job) comparableChoice() *choice.Choice {
 	return c
 }
 
-// Least lists the minimal sets of gangs, without duplicates. It skips sets that no podCountMultiple allows, unless all are such sets. Sets
-// whose needs alone are a multiple follow: a smaller set with members beyond its needs may need other nodes.
+// Least returns the minimal sets of gangs that may run without the others, without duplicates. Sets that no podCountMultiple allows are
+// skipped, unless all are such sets. Sets whose needs alone are a multiple follow: a smaller set with members beyond its needs may need
+// other nodes.
 func (j Job) Least(t *topology.Tree) []choice.Set { return j.least(j.comparableChoice(), t, leastSets) }
 
+// least is Least for the comparable choice c, with at most most sets.
 func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
 	multiple := j.All.Multiple.Common(t.Depth())
 	for _, set := range j.Sets {
@@ -395,6 +397,7 @@ func Choose(w World, j Job) (*Plan, *plan.Refusal) {
 	return chooseAll(w, j, maxVecsSeen)
 }
 
+// draft returns the properties of a plan that the rules compare.
 func (m *search) draft(p *Plan) *plan.Draft {
 	d := &plan.Draft{Domain: p.Domain, Members: len(p.Puts), Penalty: func() int64 { return m.penaltyOf(p) }}
 	for _, c := range m.columns {
@@ -403,6 +406,7 @@ func (m *search) draft(p *Plan) *plan.Draft {
 	return d
 }
 
+// penaltyOf returns what soft preferences charge for all members of a plan.
 func (m *search) penaltyOf(p *Plan) (n int64) {
 	for _, put := range p.Puts {
 		n += m.penalty(m.Classes[put.Class].Kind, put.Node)
@@ -410,22 +414,22 @@ func (m *search) penaltyOf(p *Plan) (n int64) {
 	return n
 }
 
-// chargedBy returns what column c charges for a plan.
+// chargedBy returns what the preference of column c charges for all members of a plan.
 func (m *search) chargedBy(p *Plan, c column) (n int64) {
-	type part struct {
+	type domainSet struct {
 		domain topology.ID
 		set    int
 	}
-	members := map[part]offer.Slots{}
+	members := map[domainSet]offer.Slots{}
 	for _, put := range p.Puts {
 		key := m.Tree.Ancestor(m.Tree.Node(put.Node), c.Layer)
 		if c.sets == nil {
-			members[part{key, 0}]++
+			members[domainSet{key, 0}]++
 			continue
 		}
 		for _, i := range m.setsOf[m.Classes[put.Class].Gang] {
 			if slices.Contains(c.sets, i) {
-				members[part{key, i}]++
+				members[domainSet{key, i}]++
 			}
 		}
 	}

@@ -9,8 +9,7 @@
 //	       ──► tables (search.go, table.go), else trials (trial.go, targets.go)
 //	       ──► a refusal (shortage.go)
 //
-// It knows slots, layers, classes and gangs, but no pods, clocks or locks.
-// Invariant: equal input gives equal output.
+// It knows slots, layers, classes and gangs, but no pods, clocks or locks. Invariant: equal input gives equal output.
 package mixed
 
 import (
@@ -22,21 +21,19 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Set is gangs of a job that gather together, beside the constraint of the whole job. It is one gang or a branch of a gang tree.
-// Sets may share gangs.
+// Set is gangs of a job that gather together, beside the constraint of the whole job: one gang or a branch. Sets may share gangs.
 type Set struct {
 	Gangs []int // indexes into Job.Gangs
 	plan.Gather
 }
 
-// asks returns whether the set adds a constraint to that of the whole job.
-func (s Set) asks(all plan.Gather, layers int) bool {
-	return len(s.Gangs) > 0 && (s.Must > all.Must || s.Multiple.Common(layers) > 1 ||
+// addsConstraint returns whether the set constrains its gangs beyond the constraint all of the whole job. deepest is the node layer.
+func (s Set) addsConstraint(all plan.Gather, deepest int) bool {
+	return len(s.Gangs) > 0 && (s.Must > all.Must || s.Multiple.Common(deepest) > 1 ||
 		slices.ContainsFunc(s.Prefer, func(p plan.Preference) bool { return p.Layer > max(s.Must, all.Must) }))
 }
 
-// Job is a request for heterogeneous members: they differ in requirements or topology constraints.
-// Members without a difference form a class.
+// Job is a request for heterogeneous members, which differ in requirements or topology constraints. Equal members form a class.
 type Job struct {
 	Classes []Class // sorted by their lowest rank
 	Gangs   []Gang
@@ -69,7 +66,7 @@ func (g Gang) runs() bool {
 type World struct {
 	// World.Free is how many members of any kind each node takes: it decides the order of domains. World.Bound is not read.
 	plan.World
-	// Take returns how many members of a kind a node takes beside a load of new members, by kind.
+	// Take returns how many members of a kind a node takes beside load, which counts its new members by kind.
 	Take func(node int, load []offer.Slots, kind int) offer.Slots
 	// Penalties is plan.World's Penalty by kind; nil if there are none. World.Penalty is not read.
 	Penalties [][]int64
@@ -81,6 +78,7 @@ type World struct {
 
 // Trial tests members that are placed one after another. On an empty trial, Fits agrees with Take.
 type Trial interface {
+	// Fits returns whether a member of the kind fits on the node beside the placed members.
 	Fits(kind, node int) bool
 	// Put places a member; Undo removes the last one.
 	Put(kind, node int)
@@ -118,7 +116,7 @@ func (j Job) kinds() (n int) {
 	return n
 }
 
-// need returns the least number of members of a plan.
+// need returns how many members a plan must have: the sum of Need of all gangs, at least 1.
 func (j Job) need() (n offer.Slots) {
 	for _, g := range j.Gangs {
 		n += g.Need

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// addSets records the sets that add a constraint, and their bound members.
+// addSets drops the sets that add no constraint, and fills setsOf, classesOfSet and setBound for the other sets.
 func (m *search) addSets() {
-	m.Sets = slices.DeleteFunc(slices.Clone(m.Sets), func(s Set) bool { return !s.asks(m.All, m.Tree.Depth()) })
+	m.Sets = slices.DeleteFunc(slices.Clone(m.Sets), func(s Set) bool { return !s.addsConstraint(m.All, m.Tree.Depth()) })
 	m.setsOf = make([][]int, len(m.Gangs))
 	m.classesOfSet = make([][]int, len(m.Sets))
 	m.setBound = make([][]offer.Slots, len(m.Sets))
@@ -29,7 +29,7 @@ func (m *search) addSets() {
 	}
 }
 
-// plus adds counts of which either may be nil. It returns a new slice.
+// plus returns the elementwise sum of a and b in a new slice. Nil counts as zeros.
 func plus(a, b []offer.Slots) []offer.Slots {
 	if a == nil || b == nil {
 		return slices.Concat(a, b)
@@ -64,10 +64,10 @@ func (m *search) splitSet(set int) bool {
 	return len(slices.DeleteFunc(homes, func(d topology.ID) bool { return m.setBound[set][d] == 0 })) > 1
 }
 
-// splitGang returns whether a gang belongs to a split set.
+// splitGang returns whether a gang belongs to a set for which splitSet is true.
 func (m *search) splitGang(gang int) bool { return slices.ContainsFunc(m.setsOf[gang], m.splitSet) }
 
-// unsplittable returns a bit for each set that must not span several domains below layer, because it gathers deeper.
+// unsplittable returns a bit for each set that gathers below layer: only one child of a domain of layer may have its members.
 func (m *search) unsplittable(layer int) (sets uint64) {
 	for i := range m.Sets {
 		if m.Sets[i].Must > layer {
@@ -86,7 +86,7 @@ func (m *search) gatherLayer(gang int) int {
 	return layer
 }
 
-// gangMultiple returns a divisor of a gang's member count in any domain down to layer. Sets of several gangs do not count.
+// gangMultiple returns the divisor of a gang's member count by podCountMultiple of layers 0 to layer, without sets of several gangs.
 func (m *search) gangMultiple(gang, layer int) offer.Slots {
 	step := offer.Slots(1)
 	for _, i := range m.setsOf[gang] {
@@ -108,16 +108,15 @@ func divisor(a, b offer.Slots) offer.Slots {
 // SingleSearchEffort is the effort of a single search.
 const SingleSearchEffort = maxVecsSeen
 
-// search finds the first plan of a job among all plans.
-// A table holds the cost of each vector, where package plan has a curve for equal members. Tables of child domains are
-// merged up the tree. Each layer removes the entries that its constraint forbids.
+// search finds the first plan of a job. A table holds the cost of each vector, where package plan has a curve for equal members. Tables of
+// child domains are merged up the tree; each layer removes the entries that its constraint forbids.
 type search struct {
 	World
 	Job
 	plan.Ground
 	slots        [][]offer.Slots // by kind and node index, capacity for this kind alone
 	columns      []column        // of a price
-	soft         bool            // soft preferences charge some member
+	soft         bool            // some member on some node violates a soft preference
 	boundOfGang  [][]offer.Slots // bound members by gang and domain ID; nil if there are none
 	setsOf       [][]int         // by gang
 	classesOfSet [][]int         // classes by set
@@ -129,11 +128,11 @@ type search struct {
 	placed       []offer.Slots   // by domain of the Must layer, most members placed by trials; nil without trials
 	sums         [][]offer.Slots // slots by domain ID, computed on demand
 
-	tables *tables
-	table  []*table // by domain ID, computed on demand
-	ruled  map[ruled]*table
-	best   vec   // the members of the plan
-	puts   []Put // of the plan under construction
+	tables      *tables
+	table       []*table // by domain ID, computed on demand
+	constrained map[tableAtLayer]*table
+	best        vec   // members of the plan, by class
+	puts        []Put // of the plan under construction
 }
 
 // column is one number of a price. It charges for all members in a domain together, or for the members of each of some sets.
@@ -148,8 +147,8 @@ type seat struct {
 	n     offer.Slots
 }
 
-// ruled is a table with the constraints of a layer applied.
-type ruled struct {
+// tableAtLayer is the key of constrained: a table before the constraints of a layer are applied.
+type tableAtLayer struct {
 	*table
 	layer int
 }
@@ -157,7 +156,7 @@ type ruled struct {
 // maxVecsSeen bounds the vectors examined, to about one second.
 const maxVecsSeen = 1 << 27
 
-// newOutline prepares what does not depend on the capacity of nodes.
+// newOutline returns a search with sets, preferences and bound members, but without the capacity of nodes.
 func newOutline(w World, j Job) *search {
 	m := &search{World: w, Job: j}
 	m.soft = slices.ContainsFunc(w.Penalties, func(penalties []int64) bool {
@@ -180,7 +179,7 @@ func newOutline(w World, j Job) *search {
 	return m
 }
 
-// addColumns lists the preferences from the top layer down. Within a layer, preferences of all members come first.
+// addColumns fills columns with the preferences from the top layer down. Within a layer, preferences of all members come first.
 func (m *search) addColumns() {
 	for _, p := range plan.InOrder(m.All.Prefer) {
 		m.columns = append(m.columns, column{p, nil})

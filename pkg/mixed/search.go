@@ -28,6 +28,7 @@ func (m *search) spend() {
 	}
 }
 
+// newSearch returns a search with the order of members and the capacity of nodes. It sets impossible if no plan can exist.
 func newSearch(w World, j Job) *search {
 	m := newOutline(w, j)
 	m.impossible = m.Split || !m.possible()
@@ -36,7 +37,7 @@ func newSearch(w World, j Job) *search {
 	return m
 }
 
-// rank lists the members by rank.
+// rank fills order with all members, sorted by rank.
 func (m *search) rank() {
 	rank := map[seat]int{}
 	for c, class := range m.Classes {
@@ -49,7 +50,7 @@ func (m *search) rank() {
 	slices.SortFunc(m.order, func(a, b seat) int { return cmp.Compare(rank[a], rank[b]) })
 }
 
-// sortKinds puts the classes of small kinds first: on a node, all kinds but the last are enumerated.
+// sortKinds fills slots with each node's capacity for a kind alone, and byKind with the classes, the classes of small kinds first.
 func (m *search) sortKinds() {
 	counts := make([]int, m.kinds())
 	for c, class := range m.Classes {
@@ -70,7 +71,7 @@ func (m *search) sortKinds() {
 	}
 }
 
-// choose returns the first plan. exact is false if there are too many vectors.
+// choose returns the first plan by tables; nil if there is none. exact is false if the tables would exceed vecs vectors; then p is nil.
 func (m *search) choose(vecs int) (p *Plan, exact bool) {
 	m.makeTables()
 	defer m.spend()
@@ -88,7 +89,7 @@ func (m *search) choose(vecs int) (p *Plan, exact bool) {
 	return &Plan{Domain: d, Puts: m.puts}, true
 }
 
-// makeTables prepares the tables unless there are too many vectors.
+// makeTables sets tables to empty tables; nil if there are too many vectors.
 func (m *search) makeTables() {
 	want := make([]offer.Slots, len(m.Classes))
 	setsOf := make([]uint64, len(m.Classes))
@@ -115,7 +116,7 @@ func (m *search) count(most effort) (found, exact bool) {
 	m.tables.most, m.tables.done = most, effort{}
 	defer m.spend()
 	m.table = make([]*table, m.Tree.Len())
-	m.ruled = map[ruled]*table{}
+	m.constrained = map[tableAtLayer]*table{}
 	for _, d := range m.Roots {
 		t := m.tableOf(d)
 		if t == nil {
@@ -130,7 +131,7 @@ func (m *search) count(most effort) (found, exact bool) {
 	return found, true
 }
 
-// enough returns whether every gang has the members it needs, and the domains above root have valid multiples.
+// enough returns whether v, placed in root, has the members that every gang needs, and valid counts in the domains above root.
 func (m *search) enough(root topology.ID, v vec) bool {
 	if v == 0 {
 		return false
@@ -149,7 +150,7 @@ func (m *search) enough(root topology.ID, v vec) bool {
 	return true
 }
 
-// better compares by rule 3, then prefers lower ranks.
+// better returns whether vector a precedes b: it has more members, or as many members of lower ranks.
 func (m *search) better(a, b vec) bool {
 	if x, y := m.total(a), m.total(b); x != y {
 		return x > y
@@ -163,6 +164,7 @@ func (m *search) better(a, b vec) bool {
 	return false
 }
 
+// total returns the number of members in v.
 func (m *search) total(v vec) (n offer.Slots) {
 	for c := range m.Classes {
 		n += m.tables.count(v, c)
@@ -170,6 +172,7 @@ func (m *search) total(v vec) (n offer.Slots) {
 	return n
 }
 
+// countInGang returns how many members in v belong to the gang.
 func (m *search) countInGang(v vec, gang int) (n offer.Slots) {
 	for c, class := range m.Classes {
 		if class.Gang == gang {
@@ -214,7 +217,7 @@ func (m *search) tableOfAll(domains []topology.ID, unsplittable uint64) *table {
 	}
 }
 
-// leaf returns the table of a node; nil if the limit is reached. It enumerates kinds in order, each beside the kinds before it.
+// leaf returns the table of a node; nil if the limit is reached. It enumerates kinds in order, each beside the members of kinds before it.
 func (m *search) leaf(node int) *table {
 	var vecs []vec
 	load := make([]offer.Slots, len(m.slots))
@@ -232,7 +235,7 @@ func (m *search) leaf(node int) *table {
 		if i == 0 || m.Classes[m.byKind[i-1]].Kind != kind {
 			remaining = m.slots[kind][node]
 			if remaining > 0 && v != 0 {
-				if m.tables.done.asks++; m.tables.exhausted() {
+				if m.tables.done.takes++; m.tables.exhausted() {
 					return
 				}
 				remaining = m.Take(node, load, kind)
@@ -240,7 +243,7 @@ func (m *search) leaf(node int) *table {
 		}
 		for n := range min(remaining, m.tables.want[c]) + 1 {
 			load[kind] += n
-			add(i+1, v+m.tables.one(c, n), remaining-n)
+			add(i+1, v+m.tables.vecOf(c, n), remaining-n)
 			load[kind] -= n
 		}
 	}
@@ -253,16 +256,17 @@ func (m *search) leaf(node int) *table {
 // ruledTable applies rules 1 and 2 at the layer of d and adds what rule 5 and soft preferences charge there.
 // The result is shared by domains of a layer with equal tables, no bound members and no penalties.
 func (m *search) ruledTable(d topology.ID, t *table) *table {
-	key := ruled{t, m.Tree.Layer(d)}
+	key := tableAtLayer{t, m.Tree.Layer(d)}
 	if m.BoundIn(d) > 0 || m.Tree.IsNode(d) && m.penalised(d) {
 		return m.applyRules(d, t)
 	}
-	if m.ruled[key] == nil {
-		m.ruled[key] = m.applyRules(d, t)
+	if m.constrained[key] == nil {
+		m.constrained[key] = m.applyRules(d, t)
 	}
-	return m.ruled[key]
+	return m.constrained[key]
 }
 
+// applyRules computes what ruledTable returns.
 func (m *search) applyRules(d topology.ID, t *table) *table {
 	var vecs []vec
 	var price []int64
@@ -273,7 +277,7 @@ func (m *search) applyRules(d topology.ID, t *table) *table {
 		vecs = append(vecs, v)
 		price = append(price, t.row(i)...)
 		for c, column := range m.columns {
-			price[len(price)-t.width+c] += m.touches(d, v, column)
+			price[len(price)-t.width+c] += m.columnCharge(d, v, column)
 		}
 		if m.soft && m.Tree.IsNode(d) {
 			price[len(price)-1] += m.penaltyIn(d, v)
@@ -282,8 +286,7 @@ func (m *search) applyRules(d topology.ID, t *table) *table {
 	return m.tables.intern(vecs, price)
 }
 
-// gathers returns whether each set that gathers at the layer of d is complete in d or absent.
-// A complete set has all bound members and enough members of each gang.
+// gathers returns whether each set that gathers at d's layer is absent from v or complete: all bound members, and Need of each gang.
 func (m *search) gathers(d topology.ID, v vec) bool {
 	layer := m.Tree.Layer(d)
 	for i := range m.Sets {
@@ -321,8 +324,8 @@ func (m *search) multiples(d topology.ID, v vec) bool {
 	return true
 }
 
-// touches returns what a column charges for the members in d.
-func (m *search) touches(d topology.ID, v vec, c column) (n int64) {
+// columnCharge returns what a column charges for the members v in d; 0 unless d is a domain of the column's layer.
+func (m *search) columnCharge(d topology.ID, v vec, c column) (n int64) {
 	switch {
 	case c.Layer != m.Tree.Layer(d) || v == 0:
 		return 0
@@ -335,11 +338,13 @@ func (m *search) touches(d topology.ID, v vec, c column) (n int64) {
 	return n
 }
 
+// charge implements Chooser.Charge: ok is false if d does not take v. The price is nil, because members have no cost.
 func (m *search) charge(d topology.ID, v vec) (offer.Price, bool) {
 	_, ok := m.price(d, v)
 	return nil, ok
 }
 
+// fewest implements Chooser.Fewest: it returns the domains in which preferences charge v the least.
 func (m *search) fewest(domains []topology.ID, v vec) []topology.ID {
 	return plan.Cheapest(domains, func(d topology.ID) offer.Price {
 		p, _ := m.price(d, v)
@@ -347,6 +352,7 @@ func (m *search) fewest(domains []topology.ID, v vec) []topology.ID {
 	})
 }
 
+// softest implements Chooser.Softest: it returns the domains with the lowest price of v, soft preferences included.
 func (m *search) softest(domains []topology.ID, v vec) []topology.ID {
 	return plan.Cheapest(domains, func(d topology.ID) offer.Price {
 		p, _ := m.price(d, v)
@@ -377,10 +383,12 @@ func (m *search) penalised(d topology.ID) bool {
 	return slices.ContainsFunc(m.Penalties, func(penalties []int64) bool { return penalties != nil && penalties[node] > 0 })
 }
 
+// price returns what preferences charge for v in d; ok is false if d does not take v.
 func (m *search) price(d topology.ID, v vec) (offer.Price, bool) {
 	return priceIn(m.tableOf(d), m.tables.index(v))
 }
 
+// priceIn returns the price of a vector in t by the vector's index; ok is false if t has no such vector.
 func priceIn(t *table, index int) (offer.Price, bool) {
 	i, ok := t.find(index)
 	if !ok {
@@ -389,6 +397,7 @@ func priceIn(t *table, index int) (offer.Price, bool) {
 	return t.row(i), true
 }
 
+// takes returns the domains that take v.
 func (m *search) takes(domains []topology.ID, v vec) (out []topology.ID) {
 	for _, d := range domains {
 		if _, ok := m.price(d, v); ok {
@@ -398,6 +407,7 @@ func (m *search) takes(domains []topology.ID, v vec) (out []topology.ID) {
 	return out
 }
 
+// rest implements Filler.Rest: the returned function gives the price of v in domains[i:] together.
 func (m *search) rest(domains []topology.ID, _ vec) func(int, vec) (offer.Price, bool) {
 	unsplittable := m.unsplittable(m.Tree.Layer(m.Tree.Parent(domains[0])))
 	t := plan.NewTails(domains, m.tables.emptyTable(), func(rest *table, d topology.ID) *table {
@@ -406,6 +416,8 @@ func (m *search) rest(domains []topology.ID, _ vec) func(int, vec) (offer.Price,
 	return func(i int, v vec) (offer.Price, bool) { return priceIn(t.From(i), m.tables.index(v)) }
 }
 
+// share implements Filler.Share: it returns the best part of v for d, such that this part and the remainder together cost due. rest is the
+// price of the remainder in the following domains.
 func (m *search) share(d topology.ID, rest func(vec) (offer.Price, bool), v vec, due offer.Price) (most vec) {
 	t, unsplittable := m.tableOf(d), m.unsplittable(m.Tree.Layer(d)-1)
 	for i, x := range t.vecs {
@@ -433,6 +445,7 @@ func (m *search) contained(x, v vec) bool {
 	return true
 }
 
+// put appends the members v to puts if d is a node. Otherwise it returns false.
 func (m *search) put(d topology.ID, v vec) bool {
 	if !m.Tree.IsNode(d) {
 		return false

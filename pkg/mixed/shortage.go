@@ -11,7 +11,7 @@ import (
 // mostTooLarge bounds the number of sets in a refusal.
 const mostTooLarge = 3
 
-// tooLarge returns up to mostTooLarge sets that gather deeper than the job and fit in no domain of that layer. It returns nil for
+// tooLarge returns up to mostTooLarge sets that gather deeper than the job and fit in no domain of their layer. It returns nil for
 // interdependent members, whose capacity is unknown, and for a split job.
 func (m *search) tooLarge() (out []plan.TooLarge) {
 	if m.Trial != nil || m.Split {
@@ -43,7 +43,7 @@ func (m *search) needOf(set int) (n offer.Slots) {
 	return n
 }
 
-// bestFor returns the first domain that takes the most of what a set needs.
+// bestFor returns the first domain of the set's Must layer that takes the most needed members of the set, counted up to want.
 func (m *search) bestFor(set int, want offer.Slots) (best plan.Offer) {
 	known := map[*table]offer.Slots{} // clusters have few kinds of domains
 	first := true
@@ -103,8 +103,7 @@ func (m *search) setCapacity(set int, d topology.ID) (most offer.Slots) {
 	return most
 }
 
-// refuse returns the refusal with the capacity of each domain, if known. Needs of single gangs are ignored,
-// so that the placed members of an incomplete set count.
+// refuse returns the refusal with the capacity of each domain, if known. Needs of single gangs are ignored: incomplete sets count.
 func (m *search) refuse(cut bool) *plan.Refusal {
 	m.partialSets = slices.ContainsFunc(m.Sets, func(s Set) bool { return s.Must > m.All.Must })
 	if (m.Trial == nil || m.placed == nil) && (m.table == nil || m.partialSets) && !m.Split {
@@ -159,8 +158,7 @@ func (m *search) fromTrials(d topology.ID) bool {
 	return m.placed != nil && (m.Trial != nil || m.existingTable(d) == nil)
 }
 
-// mostMembers returns how many members a domain takes. After trials it returns the most they placed. Without trial or table it is an
-// upper bound.
+// mostMembers returns how many members a domain takes: after trials the most they placed; without trial or table an upper bound.
 func (m *search) mostMembers(d topology.ID) (n offer.Slots) {
 	if m.fromTrials(d) {
 		return m.placed[d]

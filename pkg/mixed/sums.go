@@ -10,10 +10,10 @@ import (
 // This file refuses by arithmetic: more members than the nodes of any domain take kind by kind, or counts that no multiple allows.
 // Invariant: it refuses no job that has a plan. It may accept a job without one.
 
-// smallEffort limits a count to some milliseconds. It is used if the sums alone do not refuse, and for refusals.
-func (m *search) smallEffort() effort { return effort{vecs: 1 << 20, asks: 512 + 4*m.Tree.NumNodes()} }
+// smallEffort is the limit of a table search of some milliseconds. It is used if the sums alone do not refuse, and for refusals.
+func (m *search) smallEffort() effort { return effort{vecs: 1 << 20, takes: 512 + 4*m.Tree.NumNodes()} }
 
-// possible returns whether the sums allow a plan in some root. Before the slots are counted, nodes take any number of members.
+// possible returns false if the sums exclude a plan in every root. Before newSearch fills slots, nodes take any number of members.
 func (m *search) possible() bool {
 	return slices.ContainsFunc(m.Roots, func(root topology.ID) bool {
 		counts := m.validTotals()
@@ -31,7 +31,7 @@ func (m *search) possible() bool {
 	})
 }
 
-// extent is the counts from least to most with remainder rest modulo step.
+// extent is the set of counts n with least <= n <= most and n modulo step = rest.
 type extent struct{ least, most, step, rest offer.Slots }
 
 // fit narrows least and most to valid counts. It returns false if there are none.
@@ -63,7 +63,7 @@ func (m *search) validTotals() extent {
 	return complement(m.BoundIn(topology.Root), m.All.Multiple.Common(m.All.Must))
 }
 
-// validTarget returns whether the multiples allow these members of each class on some nodes.
+// validTarget returns whether the multiples allow a plan of exactly these members. target is member counts by class.
 func (m *search) validTarget(target []int) bool {
 	total := m.validTotals()
 	for g := range m.Gangs {
@@ -84,7 +84,7 @@ func (m *search) validTarget(target []int) bool {
 	return total.fit()
 }
 
-// validCounts is validTotals for one gang.
+// validCounts returns the member counts of gang g that the multiples of its own sets allow.
 func (m *search) validCounts(g int) extent {
 	if bound := m.boundInGang(g, topology.Root); bound > 0 {
 		return complement(bound, m.gangMultiple(g, m.gatherLayer(g)))
@@ -92,7 +92,7 @@ func (m *search) validCounts(g int) extent {
 	return extent{step: m.gangMultiple(g, m.Tree.Depth())}
 }
 
-// complement returns the counts that complete a multiple of step together with bound.
+// complement returns the counts n for which bound + n is a multiple of step.
 func complement(bound, step offer.Slots) extent {
 	e := extent{step: step, rest: -bound % step}
 	if e.rest < 0 {
@@ -101,7 +101,7 @@ func complement(bound, step offer.Slots) extent {
 	return e
 }
 
-// gangIn returns the possible member counts of a gang below root. ok is false if they are less than its need.
+// gangIn returns the possible new member counts of gang g below root; ok is false if the gang cannot have the members it needs.
 func (m *search) gangIn(g int, root topology.ID) (counts extent, ok bool) {
 	need := m.Gangs[g].Need
 	counts = m.validCounts(g)
@@ -147,7 +147,7 @@ func (m *search) mostOf(g int, root topology.ID) (most offer.Slots) {
 	return most
 }
 
-// aloneCapacity returns how many of want members of a kind a domain takes without other kinds.
+// aloneCapacity returns how many of want members of a kind a domain takes without other kinds; all of them before newSearch fills slots.
 func (m *search) aloneCapacity(d topology.ID, kind int, want offer.Slots) offer.Slots {
 	if m.slots == nil {
 		return want

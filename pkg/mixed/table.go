@@ -44,21 +44,21 @@ func newCodec(want []offer.Slots) (c codec, ok bool) {
 	return c, true
 }
 
-// add returns the sum; ok is false if a class has fewer members.
+// add returns a + b; ok is false if the sum exceeds want in some class.
 func (c *codec) add(a, b vec) (sum vec, ok bool) {
 	sum = a + b
 	return sum, (c.limit-sum)&c.spare == c.spare
 }
 
-// one returns a vector of n members of one class.
-func (c *codec) one(class int, n offer.Slots) vec { return vec(n) << c.shift[class] }
+// vecOf returns the vector of n members of one class.
+func (c *codec) vecOf(class int, n offer.Slots) vec { return vec(n) << c.shift[class] }
 
 // count returns the members of a class in v.
 func (c *codec) count(v vec, class int) offer.Slots {
 	return offer.Slots(v >> c.shift[class] & (1<<bits.Len(uint(c.want[class])) - 1))
 }
 
-// index numbers vectors from 0 to size-1.
+// index returns the number of a vector: different vectors have different numbers from 0 to size-1.
 func (c *codec) index(v vec) (i int) {
 	for class, s := range c.stride {
 		i += s * int(c.count(v, class))
@@ -66,8 +66,7 @@ func (c *codec) index(v vec) (i int) {
 	return i
 }
 
-// table lists the cost of each vector that a domain can take. A vector without an entry does not fit.
-// Invariant: an interned table never changes.
+// table lists the cost of each vector that a domain takes; other vectors do not fit. Invariant: an interned table never changes.
 type table struct {
 	width int
 	vecs  []vec
@@ -76,6 +75,7 @@ type table struct {
 	price []int64  // the i-th vector costs price[i*width:(i+1)*width]
 }
 
+// row returns the price of the i-th vector.
 func (t *table) row(i int) offer.Price { return t.price[i*t.width : (i+1)*t.width : (i+1)*t.width] }
 
 // find returns the position of a vector by its index.
@@ -102,9 +102,9 @@ type tables struct {
 	key   []byte
 
 	// Scratch space for merging, by index:
-	made  []int // number of the merge for which the entry is valid
-	sum   int
-	costs []int64
+	mergeOf []int // number of the merge that wrote the entry of costs; entries of earlier merges are invalid
+	merges  int
+	costs   []int64
 }
 
 // numbered is the position of a vector in a list, and its index.
@@ -118,11 +118,11 @@ type pair struct {
 func newTables(c codec, width int, setsOf []uint64) *tables {
 	return &tables{
 		codec: c, width: width, setsOf: setsOf, known: map[string]*table{}, merged: map[pair]*table{},
-		made: make([]int, c.size), costs: make([]int64, c.size*width),
+		mergeOf: make([]int, c.size), costs: make([]int64, c.size*width),
 	}
 }
 
-// intern returns the table of these vectors, in any order. price is in the order of vecs.
+// intern returns the table of these vectors and prices. Equal tables are stored once. vecs may have any order; price has the same order.
 func (ts *tables) intern(vecs []vec, price []int64) *table {
 	ts.order, ts.key = ts.order[:0], ts.key[:0]
 	ts.listed += len(vecs)
@@ -164,6 +164,7 @@ func appendNumber(key []byte, n int64) []byte {
 // emptyTable returns the table of a domain that takes no member.
 func (ts *tables) emptyTable() *table { return ts.intern([]vec{0}, make([]int64, ts.width)) }
 
+// setsIn returns the sets with members in v, one bit each.
 func (ts *tables) setsIn(v vec) (all uint64) {
 	for class, sets := range ts.setsOf {
 		if ts.count(v, class) > 0 {
@@ -173,11 +174,12 @@ func (ts *tables) setsIn(v vec) (all uint64) {
 	return all
 }
 
+// exhausted returns whether the effort done exceeds the limit most.
 func (ts *tables) exhausted() bool {
-	return ts.most.vecs > 0 && ts.done.vecs > ts.most.vecs || ts.most.asks > 0 && ts.done.asks > ts.most.asks
+	return ts.most.vecs > 0 && ts.done.vecs > ts.most.vecs || ts.most.takes > 0 && ts.done.takes > ts.most.takes
 }
 
-// merge returns the table of two domains together; nil if the limit is reached. Unsplittable sets have members in one of them only.
+// merge returns the table of two domains together; nil at the limit. An unsplittable set has members in one of the two only.
 func (ts *tables) merge(a, b *table, unsplittable uint64) *table {
 	if existing := ts.merged[pair{a, b, unsplittable}]; existing != nil {
 		return existing
@@ -185,7 +187,7 @@ func (ts *tables) merge(a, b *table, unsplittable uint64) *table {
 	if ts.done.vecs += len(a.vecs) * len(b.vecs); ts.exhausted() {
 		return nil
 	}
-	ts.sum++
+	ts.merges++
 	var vecs []vec
 	var indexes []int
 	for i, v := range a.vecs {
@@ -196,8 +198,8 @@ func (ts *tables) merge(a, b *table, unsplittable uint64) *table {
 			}
 			n := a.index[i] + b.index[k]
 			row := ts.costs[n*ts.width : (n+1)*ts.width]
-			if ts.made[n] != ts.sum {
-				ts.made[n] = ts.sum
+			if ts.mergeOf[n] != ts.merges {
+				ts.mergeOf[n] = ts.merges
 				vecs, indexes = append(vecs, sum), append(indexes, n)
 			} else if !lessSum(a.row(i), b.row(k), row) {
 				continue
@@ -226,8 +228,8 @@ func lessSum(p, q offer.Price, r []int64) bool {
 	return false
 }
 
-// effort limits a count.
+// effort is the work of a table search, or its limit.
 type effort struct {
-	vecs int // vectors examined; 0 is unlimited
-	asks int // questions about the capacity beside a load; 0 is unlimited
+	vecs  int // vectors examined; 0 is unlimited
+	takes int // calls of World.Take with a load; 0 is unlimited
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// choose returns the first plan found for more than moreThan members.
-// The search first uses nodes where members fit now. Interdependent members may fit elsewhere later, beside other members.
+// choose returns the first plan found with more than moreThan members; nil if none was found. The search first uses nodes where members fit
+// now. Interdependent members may fit elsewhere later, beside other members.
 func (s *trials) choose(moreThan int) (p *Plan) {
 	if s.Split {
 		return nil
@@ -22,7 +22,7 @@ func (s *trials) choose(moreThan int) (p *Plan) {
 		}
 		return p
 	}
-	tries := s.triesLeft((askedInAll + askedByMember*int(s.members())) * askingCosts)
+	tries := s.triesLeft((fitsCallsInAll + fitsCallsByMember*int(s.members())) * fitsCallCost)
 	s.triesInDomain = tries / 4
 	if p = s.searchTargets(moreThan, tries/2); p != nil {
 		moreThan = len(p.Puts)
@@ -34,8 +34,8 @@ func (s *trials) choose(moreThan int) (p *Plan) {
 	return p
 }
 
-// searchTargets searches the domains for each target that is better than the greedy plan, then for that in deeper domains.
-// Each target leaves tries for the next one, and each layer for the layers above.
+// searchTargets returns a plan for the first target that can be placed, else the greedy plan. It searches targets that precede the greedy
+// plan, then the greedy plan's counts in deeper domains. Each target leaves tries for the next one, and each layer for higher layers.
 func (s *trials) searchTargets(moreThan, tries int) (p *Plan) {
 	targets := slices.DeleteFunc(s.targets(), func(t []int) bool { return sum(t) <= moreThan || !s.validTarget(t) })
 	if len(targets) > 1 || s.dependent && len(targets) == 1 {
@@ -86,8 +86,8 @@ func (s *trials) searchTargets(moreThan, tries int) (p *Plan) {
 // maxTargets bounds the targets if some members are optional.
 const maxTargets = 256
 
-// placeGreedily puts members wherever they fit, in several orders of classes. Each class and each pair comes last once.
-// It returns the best plan for more than moreThan members, and its members per class.
+// placeGreedily puts members wherever they fit, in several orders of classes, and returns the best plan with more than moreThan members.
+// part is the plan's members per class. The search ends early if nothing in most precedes that plan.
 func (s *trials) placeGreedily(moreThan int, most []int) (p *Plan, part []int) {
 	all := make([]int, len(s.Classes))
 	for c, class := range s.Classes {
@@ -100,7 +100,7 @@ func (s *trials) placeGreedily(moreThan int, most []int) (p *Plan, part []int) {
 			for again := true; again; {
 				again = s.putAll(order) && s.dependent
 				placed := minus(all, s.remaining)
-				if sum(placed) > moreThan && (part == nil || s.before(placed, part)) && s.needed(placed) && s.valid() {
+				if sum(placed) > moreThan && (part == nil || s.before(placed, part)) && s.meetsNeeds(placed) && s.valid() {
 					s.puts = slices.Clone(s.puts)
 					p, part = s.plan(), placed
 				}
@@ -116,7 +116,7 @@ func (s *trials) placeGreedily(moreThan int, most []int) (p *Plan, part []int) {
 	return p, part
 }
 
-// orders lists orders of classes: the scarcest first, then with one or two classes moved to the end.
+// orders returns orders of classes to try: the scarcest class first, then with one or two classes moved to the end.
 func (s *trials) orders() (out [][]int) {
 	without := func(order []int, class int) []int {
 		return slices.DeleteFunc(slices.Clone(order), func(c int) bool { return c == class })
@@ -133,7 +133,7 @@ func (s *trials) orders() (out [][]int) {
 	return out
 }
 
-// putAll puts as many members of each class as fit, class by class, and returns whether there were any.
+// putAll puts as many members of each class as fit, class by class in the given order. It returns whether any member was placed.
 func (s *trials) putAll(order []int) (placed bool) {
 	for _, class := range order {
 		for s.remaining[class] > 0 && s.putOne(class) {
@@ -143,6 +143,7 @@ func (s *trials) putAll(order []int) (placed bool) {
 	return placed
 }
 
+// putOne puts one member of a class on the first candidate node that takes it. It returns false if there is none or no tries are left.
 func (s *trials) putOne(class int) bool {
 	small := homeless
 	kind := s.Classes[class].Kind
@@ -158,13 +159,13 @@ func (s *trials) putOne(class int) bool {
 	return false
 }
 
-// needed returns whether part has the members that each gang needs.
-func (s *trials) needed(part []int) bool {
+// meetsNeeds returns whether the member counts by class reach Need of every gang.
+func (s *trials) meetsNeeds(counts []int) bool {
 	for g, gang := range s.Gangs {
 		n := 0
 		for c, class := range s.Classes {
 			if class.Gang == g {
-				n += part[c]
+				n += counts[c]
 			}
 		}
 		if n < int(gang.Need) {
@@ -188,7 +189,7 @@ func sum(counts []int) (n int) {
 	return n
 }
 
-// targets lists the member counts per class to try, by rule 3 and rank: all members, then fewer where a gang allows it.
+// targets returns the member counts per class to try, best first: all members, then fewer where a gang allows it.
 func (s *trials) targets() (out [][]int) {
 	counts := make([]int, len(s.Classes))
 	spare := make([]int, len(s.Gangs))
@@ -234,12 +235,13 @@ func (s *trials) targets() (out [][]int) {
 	return slices.DeleteFunc(out, func(t []int) bool { return sum(t) == 0 })
 }
 
+// everyTarget returns all member counts per class that reach Need of every gang, best first.
 func (s *trials) everyTarget() (out [][]int) {
 	var all []vec
 	for i := range s.tables.size {
 		v := vec(0)
 		for c, stride := range s.tables.stride {
-			v += s.tables.one(c, offer.Slots(i/stride)%(s.tables.want[c]+1))
+			v += s.tables.vecOf(c, offer.Slots(i/stride)%(s.tables.want[c]+1))
 		}
 		if s.enough(topology.Root, v) {
 			all = append(all, v)
@@ -264,7 +266,7 @@ func (s *trials) everyTarget() (out [][]int) {
 	return out
 }
 
-// before compares by rule 3, then prefers lower ranks.
+// before returns whether member counts a precede b: they have more members, or as many members of lower ranks.
 func (s *trials) before(a, b []int) bool {
 	if x, y := sum(a), sum(b); x != y {
 		return x > y

@@ -16,7 +16,7 @@ func (s *trials) triesLeft(most int) int {
 	}
 	cost := 1
 	if s.dependent {
-		cost = askingCosts
+		cost = fitsCallCost
 	}
 	least := min(most, most/16+cost*(int(s.members())+s.Tree.NumNodes()))
 	return max(least, min(most, 2*most-s.Work.tried))
@@ -45,19 +45,19 @@ type trials struct {
 	remaining      []int         // by class, members without a node
 	homes          []topology.ID // by set
 	puts           []Put
-	set            set          // hash of puts by class
-	failed         map[set]bool // hashes of puts without a plan
-	tries          int          // remaining
-	triesInDomain  int          // tries per domain
-	cut            bool         // the tries were not enough
+	putsHash       placementHash          // of puts by class
+	failed         map[placementHash]bool // hashes of puts without a plan
+	tries          int                    // remaining
+	triesInDomain  int                    // tries per domain
+	cut            bool                   // the tries were not enough
 }
 
-// Limits of tries. One domain of several has a quarter. A question to a Trial costs as many tries as askingCosts.
+// Limits of tries. One domain of several has a quarter. A call of Trial.Fits costs fitsCallCost tries.
 const (
-	triesInAll    = 40_000
-	askedInAll    = 4_000
-	askedByMember = 20
-	askingCosts   = 50
+	triesInAll        = 40_000
+	fitsCallsInAll    = 4_000
+	fitsCallsByMember = 20
+	fitsCallCost      = 50
 )
 
 // recentPuts bounds the domains after which members that keep apart return to the same nodes.
@@ -66,6 +66,7 @@ const recentPuts = 16
 // homeless is the home of a set that may still gather anywhere.
 const homeless topology.ID = -1
 
+// newTrials returns trials for m. They use the job's Trial, or loads if members are independent.
 func newTrials(m *search) *trials {
 	s := &trials{search: m, trial: m.Trial, dependent: m.Trial != nil}
 	s.memory, _ = m.Trial.(*memory)
@@ -90,7 +91,7 @@ func newTrials(m *search) *trials {
 	return s
 }
 
-// bySet makes the classes of one set adjacent: a set with a home is placed completely before other sets use the rest.
+// bySet returns classes, the classes of one set adjacent, so that a set is complete before other sets use its domain's capacity.
 func (s *trials) bySet(classes []int) (out []int) {
 	added := make([]bool, len(s.Classes))
 	add := func(c int) {
@@ -117,7 +118,7 @@ func (s *trials) bySet(classes []int) (out []int) {
 	return out
 }
 
-// domains lists the domains that may take the members, best first.
+// domains returns the domains with enough capacity for each kind of target alone, best first. An optimistic search includes all domains.
 func (s *trials) domains(target []int) (out []topology.ID) {
 	want := make([]offer.Slots, len(s.slots))
 	for c, n := range target {
@@ -176,13 +177,14 @@ func (s *trials) guessPenalties(domains []topology.ID, want []offer.Slots) map[t
 	return out
 }
 
-// mildestFirst sorts nodes by their total penalty for one member of each kind.
+// mildestFirst sorts nodes in place by totalPenalty, lowest first.
 func (s *trials) mildestFirst(nodes []int) {
 	if s.soft {
 		slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(s.totalPenalty(a), s.totalPenalty(b)) })
 	}
 }
 
+// totalPenalty returns what soft preferences charge on a node for one member of each kind.
 func (s *trials) totalPenalty(node int) (n int64) {
 	for k := range s.Penalties {
 		n += s.penalty(k, node)
@@ -190,7 +192,7 @@ func (s *trials) totalPenalty(node int) (n int64) {
 	return n
 }
 
-// searchIn tries to place target in a domain. On success the members are in puts.
+// searchIn returns whether it can place target in domain d. On success the members are in puts. The trial is unchanged.
 func (s *trials) searchIn(d topology.ID, target []int) bool {
 	s.begin(d, target)
 	found := s.descend()
@@ -202,7 +204,7 @@ func (s *trials) searchIn(d topology.ID, target []int) bool {
 	return found
 }
 
-// begin prepares to place target in a domain.
+// begin resets the state of the search, to place target in domain d.
 func (s *trials) begin(d topology.ID, target []int) {
 	s.nodes = s.nodes[:0]
 	s.remaining = slices.Clone(target)
@@ -217,7 +219,7 @@ func (s *trials) begin(d topology.ID, target []int) {
 		s.mildestFirst(s.spread)
 		s.spreadPosition = positions(s.spreadPosition, s.spread, s.Tree.NumNodes())
 	}
-	s.set, s.failed = 0, map[set]bool{}
+	s.putsHash, s.failed = 0, map[placementHash]bool{}
 	s.homes = make([]topology.ID, len(s.Sets))
 	for i, set := range s.Sets {
 		s.homes[i] = homeless
@@ -234,7 +236,7 @@ func (s *trials) home(set, node int) topology.ID {
 	return s.Tree.Ancestor(s.Tree.Node(node), s.Sets[set].Must)
 }
 
-// listNodes lists the nodes of d by size, layer by layer.
+// listNodes appends the nodes of d to nodes, the largest child domain first at every layer.
 func (s *trials) listNodes(d topology.ID) {
 	if s.Tree.IsNode(d) {
 		lo, _ := s.Tree.Nodes(d)
@@ -265,7 +267,7 @@ func (s *trials) spreadNodes(d topology.ID) (out []int) {
 	return out
 }
 
-// positions returns, by node index, the positions of nodes in a list. It reuses out unless that is nil.
+// positions returns, by node index, the position of each node in list. It reuses out unless that is nil.
 func positions(out, list []int, nodes int) []int {
 	if out == nil {
 		out = make([]int, nodes)
@@ -276,8 +278,8 @@ func positions(out, list []int, nodes int) []int {
 	return out
 }
 
-// descend places the remaining members. Independent members are placed class by class, each from the node of the previous one on,
-// so that every set of puts is reached once.
+// descend places the remaining members and returns whether it succeeded. Independent members are placed class by class, each from the node
+// of the previous one on, so that every set of puts is reached once.
 func (s *trials) descend() bool {
 	if !slices.ContainsFunc(s.remaining, func(n int) bool { return n > 0 }) {
 		return s.valid()
@@ -288,11 +290,12 @@ func (s *trials) descend() bool {
 	if s.cut && s.tries == 0 || !s.dependent {
 		return false
 	}
-	s.failed[s.set] = true
+	s.failed[s.putsHash] = true
 	return false
 }
 
-// placeNext tries the next member on each node: on nodes that take its kind on an empty trial, or on all other nodes.
+// placeNext places one member and then the remaining ones; it returns whether it succeeded. It tries nodes that take the kind on an empty
+// trial; with otherNodes, it tries only the other nodes.
 func (s *trials) placeNext(otherNodes bool) bool {
 	for _, class := range s.scarce {
 		if s.remaining[class] == 0 {
@@ -318,9 +321,9 @@ func (s *trials) placeNext(otherNodes bool) bool {
 	return false
 }
 
-// candidates lists nodes for the next member of a class, from the node of the last one on.
-// A neighbour of a full node may have capacity. With anti-affinity or spread, all neighbours may reject the member.
-// Interdependent members therefore soon go to recently used nodes, one domain in turn.
+// candidates yields nodes for the next member of a class, from the node of the last one on. Interdependent members first try the last node
+// and its neighbour, then recently used nodes, then all nodes, one domain in turn. With anti-affinity or spread, all neighbours may reject
+// a member.
 func (s *trials) candidates(class int) func(yield func(int) bool) {
 	if !s.dependent {
 		from := 0
@@ -359,7 +362,7 @@ func (s *trials) candidates(class int) func(yield func(int) bool) {
 	}
 }
 
-// lastNode returns the node of the last put, if it is of the class.
+// lastNode returns the node of the last put; ok is false if that put is of another class.
 func (s *trials) lastNode(class int) (node int, ok bool) {
 	if len(s.puts) == 0 {
 		return 0, false
@@ -368,8 +371,8 @@ func (s *trials) lastNode(class int) (node int, ok bool) {
 	return p.Node, p.Class == class
 }
 
-// mayGather returns whether the sets of a member allow the node. A set without a home skips domains too small for one of its classes;
-// small is the last such domain.
+// mayGather returns whether the topology constraints of a member's sets allow the node. For a set without a home, it rejects domains too
+// small for one of the set's classes, and stores the last such domain in small.
 func (s *trials) mayGather(class, node int, small *topology.ID) bool {
 	for _, set := range s.setsOf[s.Classes[class].Gang] {
 		home := s.home(set, node)
@@ -386,12 +389,12 @@ func (s *trials) mayGather(class, node int, small *topology.ID) bool {
 	return true
 }
 
-// takesSet returns whether the remaining members of a set fit into a domain, class by class.
+// takesSet returns whether the remaining members of each class of a set, taken alone, fit into the domain home.
 func (s *trials) takesSet(home topology.ID, set int) bool {
 	lo, hi := s.Tree.Nodes(home)
 	for _, c := range s.classesOfSet[set] {
 		remaining := s.remaining[c]
-		for node := lo; node < hi && remaining > 0 && s.ask(1); node++ {
+		for node := lo; node < hi && remaining > 0 && s.spendTries(1); node++ {
 			remaining -= int(s.loads.takes(s.Classes[c].Kind, node))
 		}
 		if remaining > 0 {
@@ -401,8 +404,8 @@ func (s *trials) takesSet(home topology.ID, set int) bool {
 	return true
 }
 
-// ask spends tries and returns whether enough were left.
-func (s *trials) ask(tries int) bool {
+// spendTries subtracts tries and returns true. If fewer are left, it sets cut and returns false.
+func (s *trials) spendTries(tries int) bool {
 	if s.tries < tries {
 		s.tries, s.cut = 0, true
 		return false
@@ -414,19 +417,19 @@ func (s *trials) ask(tries int) bool {
 	return true
 }
 
-// fits returns whether a member of a kind fits the node now and tries are left.
+// fits returns whether a member of a kind fits on the node now; false if no tries are left.
 func (s *trials) fits(kind, node int) bool {
 	tries := 1
 	if s.dependent && !s.memory.knows(kind, node) {
-		tries = askingCosts
+		tries = fitsCallCost
 	}
-	return s.ask(tries) && s.trial.Fits(kind, node)
+	return s.spendTries(tries) && s.trial.Fits(kind, node)
 }
 
-// tryNode puts a member of a class on a node, if it fits, and then places the rest.
+// tryNode puts a member of a class on a node, places the remaining members, and returns true. On failure it undoes the put.
 func (s *trials) tryNode(class, node int) bool {
-	if s.failed[s.set.with(class, node)] {
-		s.ask(1)
+	if s.failed[s.putsHash.with(class, node)] {
+		s.spendTries(1)
 		return false
 	}
 	if !s.fits(s.Classes[class].Kind, node) {
@@ -444,7 +447,7 @@ func (s *trials) tryNode(class, node int) bool {
 	}
 	s.trial.Undo()
 	s.puts = s.puts[:len(s.puts)-1]
-	s.set = s.set.without(class, node)
+	s.putsHash = s.putsHash.without(class, node)
 	s.remaining[class]++
 	for k, i := range sets {
 		s.homes[i] = homes[k]
@@ -456,7 +459,7 @@ func (s *trials) tryNode(class, node int) bool {
 func (s *trials) add(class, node int) {
 	s.trial.Put(s.Classes[class].Kind, node)
 	s.puts = append(s.puts, Put{Class: class, Node: node})
-	s.set = s.set.with(class, node)
+	s.putsHash = s.putsHash.with(class, node)
 	s.remaining[class]--
 	for _, i := range s.setsOf[s.Classes[class].Gang] {
 		s.homes[i] = s.home(i, node)
@@ -480,7 +483,7 @@ func (s *trials) valid() bool {
 	return s.areMultiples(s.All.Multiple, func(Put) bool { return true }, s.BoundIn)
 }
 
-// areMultiples returns whether the selected puts complete the multiples together with bound members.
+// areMultiples returns whether in every domain with puts selected by isIn, these puts and bound members satisfy the multiple.
 func (s *trials) areMultiples(multiples offer.Multiples, isIn func(Put) bool, bound func(topology.ID) offer.Slots) bool {
 	if multiples.Common(s.Tree.Depth()) == 1 {
 		return true
@@ -500,7 +503,7 @@ func (s *trials) areMultiples(multiples offer.Multiples, isIn func(Put) bool, bo
 	return true
 }
 
-// plan returns the plan of the puts. Ranks fill nodes in the order of rule 8.
+// plan returns the plan of the puts. Independent members are sorted by node in the order of rule 8.
 func (s *trials) plan() *Plan {
 	p := &Plan{Puts: s.puts, InOrder: s.dependent}
 	p.Domain, _ = s.Tree.Enclosing(func(yield func(int) bool) {
@@ -532,6 +535,7 @@ type loads struct {
 
 func (l *loads) Fits(kind, node int) bool { return l.takes(kind, node) > 0 }
 
+// takes returns how many members of a kind fit on the node, beside the members placed there.
 func (l *loads) takes(kind, node int) offer.Slots {
 	if l.load[node] == nil {
 		return l.slots[kind][node]

@@ -15,10 +15,10 @@ type Work struct {
 // mostKept bounds the vectors of tables that outlive a search.
 const mostKept = 1 << 20
 
-// NewWork returns the work of searches that together examine at most so many vectors.
+// NewWork returns the Work of searches that together examine at most this number of vectors.
 func NewWork(most int) *Work { return &Work{vecs: most} }
 
-// shareTables returns the tables of an earlier search if they fit the job and are not too many, else fresh.
+// shareTables returns the tables of an earlier search if they have the same classes and sets and are not too large, else fresh.
 func (w *Work) shareTables(fresh *tables) *tables {
 	if w == nil {
 		return fresh

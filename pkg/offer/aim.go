@@ -1,7 +1,7 @@
 package offer
 
-// Aim is the target of merging curves of one number: all members at the lowest price. Its upper digits are known; the last digit
-// counts domains, which each take about Each members:
+// Aim is the target of merging curves of one number: all members at the lowest price. Its upper digits are known; the last digit counts
+// domains, which each take about Each members:
 //
 //	step: 300 members touch 1 spine, 40 nodes ── 2 spines may be touched, 130 nodes
 //	useful: 300 ≥ all members - each * (130-40) - capacity of further nodes beyond each in 1 spine
@@ -16,7 +16,7 @@ type Aim struct {
 	Beyond  Curve // the capacity of domains beyond Each, by the upper digits
 }
 
-// Useful removes useless steps from a curve in place; a nil Aim keeps all.
+// Useful returns c without steps that no plan of the target price uses. It reuses c's memory. A nil Aim keeps all steps.
 func (a *Aim) Useful(c Curve) Curve {
 	if a == nil {
 		return c

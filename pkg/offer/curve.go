@@ -8,7 +8,7 @@ import (
 // Price is the cost of members: a row of numbers, added elementwise and compared from the left. The caller defines their meaning.
 type Price []int64
 
-// Compare orders prices from the left.
+// Compare returns a negative number if p is lower than q in the first number in which they differ; 0 if they are equal.
 func (p Price) Compare(q Price) int { return slices.Compare(p, q) }
 
 // Add returns the sum of both prices.
@@ -39,7 +39,7 @@ func Free(n Slots, width int) Curve {
 	return Curve{width: width, upTo: []Slots{n}, price: make([]int64, width)}
 }
 
-// add appends a step that suffices for more members. The curve must not be shared yet.
+// add appends a step, unless it has no more members than the last one. The curve must not be shared yet.
 func (c *Curve) add(upTo Slots, price Price) {
 	if upTo > c.Most() {
 		c.upTo, c.price = append(c.upTo, upTo), append(c.price, price...)
@@ -58,9 +58,10 @@ func (c Curve) Price(n Slots) (p Price, ok bool) {
 	return c.row(i), true
 }
 
+// row returns the price of step i.
 func (c Curve) row(i int) Price { return c.price[i*c.width : (i+1)*c.width : (i+1)*c.width] }
 
-// Steps yields each price and its number of members, ascending.
+// Steps yields each price and the number of members for which it suffices, ascending.
 func (c Curve) Steps() func(yield func(Price, Slots) bool) {
 	return func(yield func(Price, Slots) bool) {
 		for i, n := range c.upTo {
@@ -71,7 +72,7 @@ func (c Curve) Steps() func(yield func(Price, Slots) bool) {
 	}
 }
 
-// Widen returns the curve with zeros appended to every price.
+// Widen returns the curve with zeros appended to every price, up to width numbers.
 func (c Curve) Widen(width int) Curve {
 	out := Curve{width: width, upTo: c.upTo, price: make([]int64, len(c.upTo)*width)}
 	for i := range c.upTo {
@@ -80,7 +81,7 @@ func (c Curve) Widen(width int) Curve {
 	return out
 }
 
-// Round returns the curve of counts that are multiples of step.
+// Round returns the curve with only the counts that are multiples of step.
 func (c Curve) Round(step Slots) Curve {
 	if step == 1 {
 		return c
@@ -92,7 +93,7 @@ func (c Curve) Round(step Slots) Curve {
 	return out
 }
 
-// Charge returns the curve of counts that are multiples of step, with charge(members) added to one number of the price.
+// Charge returns the curve with only the counts that are multiples of step, with charge(members) added to number column of the price.
 // charge must not fall when members increase.
 func (c Curve) Charge(step Slots, column int, charge func(Slots) int64) Curve {
 	out := Free(0, c.width)
@@ -111,14 +112,14 @@ func (c Curve) Charge(step Slots, column int, charge func(Slots) int64) Curve {
 	return out
 }
 
-// Raise returns the curve with by added to one number of the price of every count above 0.
-func (c Curve) Raise(column int, by int64) Curve {
+// Raise returns the curve with amount added to number column of the price of every count above 0.
+func (c Curve) Raise(column int, amount int64) Curve {
 	out := Free(0, c.width)
 	out.grow(len(c.upTo))
 	for i, n := range c.upTo {
 		last := len(out.upTo)
 		if out.add(n, c.row(i)); len(out.upTo) > last {
-			out.price[last*c.width+column] += by
+			out.price[last*c.width+column] += amount
 		}
 	}
 	return out
@@ -129,14 +130,13 @@ func (c *Curve) grow(steps int) {
 	c.upTo, c.price = slices.Grow(c.upTo, steps), slices.Grow(c.price, steps*c.width)
 }
 
-// Each returns the curve of this free domain with further domains, sorted by falling size. Each used domain adds by to one number of the
-// price.
-func (c Curve) Each(sizes []Slots, column int, by int64) Curve {
+// Each returns the curve of this free domain together with domains of falling sizes. Each used one adds amount to number column.
+func (c Curve) Each(sizes []Slots, column int, amount int64) Curve {
 	out := Free(c.Most(), c.width)
 	out.grow(len(sizes))
 	price := make(Price, c.width)
 	for _, n := range sizes {
-		price[column] += by
+		price[column] += amount
 		out.add(out.Most()+n, price)
 	}
 	return out
@@ -145,7 +145,7 @@ func (c Curve) Each(sizes []Slots, column int, by int64) Curve {
 // Cap returns the curve up to most members.
 func (c Curve) Cap(most Slots) Curve { return c.shift(0, most) }
 
-// shift returns the curve with n more free slots, up to most members.
+// shift returns the curve with n more free slots, cut at most members.
 func (c Curve) shift(n, most Slots) Curve {
 	if n == 0 && c.Most() <= most {
 		return c
@@ -161,16 +161,16 @@ func (c Curve) shift(n, most Slots) Curve {
 	return out
 }
 
-// First returns the curve of the first steps.
+// First returns the curve with only the first steps.
 func (c Curve) First(steps int) Curve {
 	return Curve{width: c.width, upTo: c.upTo[:steps:steps], price: c.price[: steps*c.width : steps*c.width]}
 }
 
-// Scale returns the curve with all prices multiplied by by.
-func (c Curve) Scale(by int64) Curve {
+// Scale returns the curve with all prices multiplied by factor.
+func (c Curve) Scale(factor int64) Curve {
 	out := Curve{width: c.width, upTo: c.upTo, price: slices.Clone(c.price)}
 	for i := range out.price {
-		out.price[i] *= by
+		out.price[i] *= factor
 	}
 	return out
 }
@@ -184,7 +184,7 @@ type Maker struct {
 
 const pieceOfMaker = 1 << 12 // steps
 
-// Begin begins a curve with n free slots and at most so many further steps.
+// Begin begins a curve with n free slots and at most steps further steps.
 func (m *Maker) Begin(n Slots, steps int) {
 	if cap(m.made.upTo)-len(m.made.upTo) <= steps {
 		size := max(steps+1, pieceOfMaker)
@@ -197,14 +197,14 @@ func (m *Maker) Begin(n Slots, steps int) {
 	}
 }
 
-// Add adds a step if it suffices for more members. Prices must ascend; price appends the price.
+// Add adds a step unless n is at most the last step's members. price appends the step's price to a list. Prices must ascend.
 func (m *Maker) Add(n Slots, price func([]int64) []int64) {
 	if n > m.made.Most() {
 		m.made.upTo, m.made.price = append(m.made.upTo, n), price(m.made.price)
 	}
 }
 
-// End returns the curve.
+// End returns the curve that Begin began.
 func (m *Maker) End() Curve {
 	end := len(m.made.upTo)
 	return Curve{width: m.Width, upTo: m.made.upTo[m.begin:end:end], price: m.made.price[m.begin*m.Width : end*m.Width : end*m.Width]}

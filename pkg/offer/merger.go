@@ -45,7 +45,7 @@ func (m *Merger) Merge(a, b Curve) Curve {
 	return m.curve()
 }
 
-// offer records the prices of n members together with each step of c. It dominates the time of merging.
+// offer updates lowest with the prices of n members together with each step of c. Most of the time of merging is spent here.
 func (m *Merger) offer(n Slots, price int64, c Curve) {
 	most := Slots(len(m.lowest) - 1)
 	for i, k := range c.upTo {
@@ -62,7 +62,7 @@ func (m *Merger) offer(n Slots, price int64, c Curve) {
 	}
 }
 
-// curve keeps the prices below the prices of all larger counts.
+// curve returns the curve of lowest: the counts whose price is below the prices of all larger counts.
 func (m *Merger) curve() Curve {
 	m.upTo, m.price = m.upTo[:0], m.price[:0]
 	last := int64(math.MaxInt64)
@@ -92,12 +92,12 @@ type run struct {
 	length      Slots // 0 for a single step
 }
 
-// compatible returns whether two runs merge step by step.
+// compatible returns whether two runs can be merged step by step: their steps have one length.
 func (r run) compatible(o run) bool { return r.length == o.length || r.length == 0 || o.length == 0 }
 
 func (r run) steps() int { return r.last - r.first + 1 }
 
-// appendRuns splits a curve into the fewest runs.
+// appendRuns splits a curve into few runs, appended to all.
 func (c Curve) appendRuns(all []run) []run {
 	r, lastIncrease := run{}, int64(0)
 	for i := 1; i < len(c.upTo); i++ {
@@ -112,7 +112,8 @@ func (c Curve) appendRuns(all []run) []run {
 	return append(all, r)
 }
 
-// mergeRuns returns the curve of two domains if each is one run and the step lengths agree. No count occurs twice:
+// mergeRuns returns the curve of two domains together; ok is false unless each is one run and the step lengths agree. No count occurs
+// twice:
 //
 //	a: 3 ─ 4 ─ 7     b: 2 ─ 4 ─ 5     both: 2 ─ 3 ─ 4 ─ 4 ─ 5 ─ 7 are added in turn
 func (m *Merger) mergeRuns(a, b Curve) (c Curve, ok bool) {
@@ -129,7 +130,7 @@ func (m *Merger) mergeRuns(a, b Curve) (c Curve, ok bool) {
 	return c, true
 }
 
-// singleRun returns the run of a curve that is one run.
+// singleRun returns the run of the whole curve; ok is false if the curve is more than one run.
 func (c Curve) singleRun() (r run, ok bool) {
 	r = run{last: len(c.upTo) - 1, length: c.upTo[1] - c.upTo[0]}
 	lastIncrease := int64(math.MinInt64)
@@ -165,7 +166,7 @@ func (m *Merger) eachStep(a Curve, r run, b Curve, o run, do func(Slots, int64))
 // fewSteps is the curve length below which all pairs of steps are tried.
 const fewSteps = 8
 
-// offerRuns records the merged prices of two curves run by run. It returns false and records nothing if that is not faster.
+// offerRuns updates lowest with the merged prices of two curves, run by run. It returns false and changes nothing if that is not faster.
 func (m *Merger) offerRuns(a, b Curve) bool {
 	if len(a.upTo) < fewSteps || len(b.upTo) < fewSteps {
 		return false
@@ -190,7 +191,7 @@ func (m *Merger) offerRuns(a, b Curve) bool {
 	return true
 }
 
-// worthwhile returns whether merging by runs takes at most half the steps.
+// worthwhile returns whether merging by runs takes at most half the steps of trying all pairs.
 func worthwhile(runsA, runsB []run) bool {
 	work, pairs, steps := 0, 0, 0
 	for _, o := range runsB {
@@ -209,13 +210,13 @@ func worthwhile(runsA, runsB []run) bool {
 	return 2*work <= pairs
 }
 
-// table holds the lowest price of several numbers for each number of members.
+// table is the lowest price, of several numbers, by number of members.
 type table struct {
 	known []bool
 	price []int64
 }
 
-// merge returns the curve of two domains together.
+// merge returns the curve of two domains together, up to most members.
 func (t *table) merge(a, b Curve, most Slots) Curve {
 	w := a.width
 	most = min(a.Most()+b.Most(), most)

@@ -1,7 +1,6 @@
-// Package offer counts how many more members of a gang each domain takes.
-// The caller counts nodes; the package sums them up the tree.
-// The package knows the tree, slots and prices, but no pods and no callers.
-// Invariant: an offer never exceeds the sum of the offers of the child domains.
+// Package offer counts how many more members of a gang each domain takes. The caller counts nodes; the package sums them up the tree. The
+// package knows the tree, slots and prices, but no pods and no callers. Invariant: an offer never exceeds the sum of the offers of the
+// child domains.
 package offer
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Slots counts gang members that a domain takes.
+// Slots is a number of gang members that a domain takes.
 type Slots int
 
 // Multiples is podCountMultiple by layer index; 0 and 1 allow any count.
@@ -38,8 +37,7 @@ func (m Multiples) Steps(layers int) []Slots {
 	return steps
 }
 
-// Roll sums the free slots of nodes, by node index, up the tree. It returns the offer of every domain by ID,
-// each rounded down to its layer's step.
+// Roll returns the offer of every domain by ID: the sum of node, its nodes' slots by index, rounded down to each layer's step.
 func Roll(t *topology.Tree, node []Slots, steps []Slots) []Slots {
 	sum := make([]Slots, t.Len())
 	for i, n := range node {
@@ -65,7 +63,7 @@ func Sum(t *topology.Tree, node []Slots) []Slots {
 // overflow stands for a common multiple that exceeds all numbers: only 0 is a multiple of it.
 const overflow Slots = math.MaxInt
 
-// Common returns the least common multiple; 0 counts as 1. It returns overflow if the result is too large.
+// Common returns the least common multiple of a and b; 0 counts as 1. It returns overflow if the result is too large.
 func Common(a, b Slots) Slots {
 	a, b = max(a, 1), max(b, 1)
 	x, y := a, b
@@ -78,7 +76,7 @@ func Common(a, b Slots) Slots {
 	return a * b
 }
 
-// Up returns n rounded up to a multiple of step; ok is false on overflow.
+// Up returns n rounded up to a multiple of step; ok is false if the result is too large.
 func Up(n, step Slots) (up Slots, ok bool) {
 	rest := n % step
 	if rest == 0 {
@@ -87,5 +85,5 @@ func Up(n, step Slots) (up Slots, ok bool) {
 	return n - rest + step, n-rest <= overflow-step
 }
 
-// Common returns the common multiple of all layers down to layer.
+// Common returns the least common multiple of the multiples of layers 0 to layer.
 func (m Multiples) Common(layer int) Slots { return m.Steps(layer + 1)[0] }

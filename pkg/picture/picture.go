@@ -6,7 +6,7 @@
 //	           node-2 xx..
 //	  -        node-3 24.8#
 //
-// Indentation is the tree. The line of a lowest domain holds its nodes, each followed by its marks, and may continue on deeper lines. A
+// Indentation is the tree. The line of a lowest domain has its nodes, each followed by its marks, and may continue on deeper lines. A
 // domain without a name is drawn as "-". One mark is one slot, which is capacity for one member; a number repeats the mark behind it.
 // The package knows the tree, and must not know pods or files.
 package picture
@@ -36,7 +36,7 @@ type Cluster struct {
 // Marks are a node's slots, one mark each; the mark of a slot that several pods share is all their letters.
 type Marks []string
 
-// Count counts a mark on every node.
+// Count returns how many slots with this mark each node has, by node index.
 func (c *Cluster) Count(mark string) []offer.Slots {
 	out := make([]offer.Slots, len(c.Nodes))
 	for i, marks := range c.Nodes {
@@ -57,8 +57,8 @@ const (
 
 var defaultLayers = []string{"SpineLayer", "BlockLayer", topology.NodeLayer}
 
-// Draw draws a tree with the marks of each node, by node index. No line is longer than 100 columns, unless a
-// single node needs more.
+// Draw returns the picture of a tree with the marks of each node, by node index. Lines have at most 100 columns, unless one node needs
+// more.
 func Draw(t *topology.Tree, nodes []Marks) string {
 	var out strings.Builder
 	if layers := t.LayerNames()[1:]; !slices.Equal(layers, defaultLayers) {
@@ -69,13 +69,14 @@ func Draw(t *topology.Tree, nodes []Marks) string {
 	return out.String()
 }
 
+// drawing is the state of Draw.
 type drawing struct {
 	tree  *topology.Tree
 	nodes []Marks
 	out   *strings.Builder
 }
 
-// below draws the domains below id; head begins the first line.
+// below writes the domains below id. head, the name of id, begins the first line.
 func (d *drawing) below(id topology.ID, head string) {
 	if d.tree.Layer(id) == d.tree.Depth()-1 {
 		d.line(id, head)
@@ -93,7 +94,7 @@ func (d *drawing) below(id topology.ID, head string) {
 	}
 }
 
-// line draws the nodes of a lowest domain.
+// line writes the nodes of a lowest domain after head, on several lines if one would be too long.
 func (d *drawing) line(id topology.ID, head string) {
 	if head != "" {
 		head += "  "
@@ -117,7 +118,7 @@ func (d *drawing) line(id topology.ID, head string) {
 	}
 }
 
-// String draws the marks; a node without slots is drawn as one that is taken.
+// String returns the marks as text. A node without slots is drawn as one that is taken.
 func (m Marks) String() string {
 	if len(m) == 0 {
 		return Taken

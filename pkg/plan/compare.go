@@ -26,6 +26,7 @@ func (j *Judge) Decide(a, b *Plan) (Rule, int) {
 	return j.Order(j.draft(a), j.draft(b), j.Last)
 }
 
+// draft returns the properties of a plan that the rules compare.
 func (j *Judge) draft(p *Plan) *Draft {
 	var sums []offer.Slots
 	members := func() []offer.Slots {
@@ -61,7 +62,7 @@ func countByDomain(t *topology.Tree, places []Place) []offer.Slots {
 	return offer.Sum(t, nodes)
 }
 
-// chargedBy returns what a preference charges for members, which are by domain ID.
+// chargedBy returns what preference p charges for members, which are counted by domain ID.
 func (g *Ground) chargedBy(members []offer.Slots, p Preference) (n int64) {
 	for d := range g.Below(topology.Root, p.Layer) {
 		n += p.Charge.Of(g.BoundIn(d), members[d])

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// digits is the encoding of prices: what the world and preferences charge.
+// digits is the encoding of prices: the position of each preference's charge in a price.
 type digits struct {
 	columns   []Preference // that decide, from the top down; the last is for soft preferences, if any charges
 	soft      bool         // soft preferences charge: the layer of their column is below the nodes
@@ -27,8 +27,8 @@ type digit struct{ number, shift int }
 // wholeNumber is the bits of a number, and of a column with a number of its own.
 const wholeNumber = 62
 
-// newDigits assigns a digit to each deciding preference, from the right. Digits share a number if all preferences charge by domain,
-// and share the number of the world if all fits.
+// newDigits assigns a digit to each deciding preference, from the right. charged is the world's numbers in a price. Digits share a number
+// if all preferences charge by domain, and share the number of the world if all fits.
 func (s *Search) newDigits(charged int) digits {
 	d := digits{perDomain: true, charged: charged, width: charged}
 	for _, p := range InOrder(s.Prefer) {
@@ -75,7 +75,7 @@ func (s *Search) newDigits(charged int) digits {
 	return d
 }
 
-// bitsOfCharges returns the bits of the world's total charge, for prices of one number.
+// bitsOfCharges returns the bits of the sum of all charges of the world, for prices of one number.
 func (s *Search) bitsOfCharges() int {
 	total := int64(0)
 	for _, c := range s.charges {
@@ -92,7 +92,7 @@ func (d *digits) weight(column int) (number int, by int64) {
 	return d.digit[column].number, 1 << d.digit[column].shift
 }
 
-// lowest returns the deepest layer with a preference; 0 without one, and below the nodes if soft preferences decide.
+// lowest returns the deepest layer with a preference; 0 without one, and below the node layer if soft preferences decide.
 func (d *digits) lowest() int { return lowest(d.columns) }
 
 func lowest(columns []Preference) int {
@@ -112,7 +112,7 @@ func (d *digits) withoutSoft(p offer.Price) offer.Price {
 	return p
 }
 
-// columnsIn returns the columns that may charge inside a domain.
+// columnsIn returns the columns that may charge inside a domain: all but soft preferences if these charge nothing there.
 func (s *Search) columnsIn(d topology.ID) []Preference {
 	if s.soft && s.penalised[d] == 0 {
 		return s.columns[:len(s.columns)-1]
@@ -120,7 +120,7 @@ func (s *Search) columnsIn(d topology.ID) []Preference {
 	return s.columns
 }
 
-// findPenalties notes the domains in which soft preferences charge, and returns the highest penalty.
+// findPenalties sets penalised to the domains in which soft preferences charge, and returns the highest penalty.
 func (s *Search) findPenalties() (highest int64) {
 	if s.Penalty == nil {
 		return 0

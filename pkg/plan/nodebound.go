@@ -29,8 +29,8 @@ func (s *Search) withoutLast() *Search {
 	return s.upper
 }
 
-// fewest is rule 5. The last preference is evaluated only for domains that are equal by the earlier ones and may touch as few nodes
-// as the best.
+// fewest is rule 5: it returns the domains in which preferences charge n the least. It evaluates the last preference only for domains that
+// are equal by the earlier ones and may touch as few nodes as the best.
 func (s *Search) fewest(domains []topology.ID, n offer.Slots) []topology.ID {
 	if c := s.withoutLast(); c != nil {
 		if domains = c.fewest(domains, n); len(domains) == 1 {
@@ -48,18 +48,19 @@ func (s *Search) fewest(domains []topology.ID, n offer.Slots) []topology.ID {
 				domains = domains[:i]
 				break
 			}
-			best = min(best, s.nodesOf(s.touched(domains[i], n)))
+			best = min(best, s.nodesOf(s.insidePrice(domains[i], n)))
 		}
 		slices.Sort(domains)
 	}
-	return Cheapest(domains, func(d topology.ID) offer.Price { return s.withoutSoft(s.touched(d, n)) })
+	return Cheapest(domains, func(d topology.ID) offer.Price { return s.withoutSoft(s.insidePrice(d, n)) })
 }
 
+// softest returns the domains in which soft preferences charge n the least.
 func (s *Search) softest(domains []topology.ID, n offer.Slots) []topology.ID {
 	if !s.soft {
 		return domains
 	}
-	return Cheapest(domains, func(d topology.ID) offer.Price { return s.touched(d, n) })
+	return Cheapest(domains, func(d topology.ID) offer.Price { return s.insidePrice(d, n) })
 }
 
 // nodesLast returns whether the last preference is for few nodes, and another one is for domains below d.
@@ -68,7 +69,7 @@ func (s *Search) nodesLast(d topology.ID) bool {
 	return c != nil && s.width == 1 && s.perDomain && s.lowest() == s.tree.Depth() && c.lowest() > s.tree.Layer(d)
 }
 
-// nodesOf returns the last digit of a price.
+// nodesOf returns the number of touched nodes in a price: its last digit.
 func (s *Search) nodesOf(p offer.Price) int64 {
 	last := len(s.columns) - 1
 	return p[0] & (1<<s.digit[last-1].shift - 1) >> s.digit[last].shift
@@ -81,7 +82,7 @@ type lookup struct {
 	aim     *offer.Aim  // target of the merged curves; nil if unknown
 }
 
-// lookUp returns the lookup of n members in d. Afterwards curves inside d are merged for it.
+// lookUp returns the lookup of n members in d. Afterwards the curves inside d are merged for that lookup.
 func (s *Search) lookUp(d topology.ID, n offer.Slots) lookup {
 	l, ok := s.lookups[d]
 	if !ok {
@@ -118,16 +119,16 @@ func (s *Search) dearest(d topology.ID, n offer.Slots) int64 {
 		return math.MaxInt64
 	}
 	below := int64(1)<<s.digit[len(c.columns)-1].shift - 1
-	if p := c.touched(d, n); p != nil {
+	if p := c.insidePrice(d, n); p != nil {
 		return p[0] | below
 	}
 	return below
 }
 
-// searchAimed searches a domain for a plan that touches the least possible nodes, then slightly more. The price is nil if there is none.
+// searchAimed returns the lookup of a plan that touches the least possible nodes or slightly more; if there is none, l without a price.
 func (s *Search) searchAimed(d topology.ID, n offer.Slots, l lookup) lookup {
 	last := len(s.columns) - 1
-	least, upper := s.leastNodes(d, n), s.upper.touched(d, n)[0]
+	least, upper := s.leastNodes(d, n), s.upper.insidePrice(d, n)[0]
 	for extra := int64(0); extra < maxExtraNodes; extra = 2*extra + 1 {
 		s.aim = &offer.Aim{
 			Members: n, Each: least.perNode, Price: upper | (least.nodes+extra)<<s.digit[last].shift,
@@ -149,19 +150,19 @@ func (s *Search) forgetCurves(d topology.ID) {
 // maxExtraNodes bounds the nodes above the lower bound that searchAimed tries.
 const maxExtraNodes = 4
 
-// leastNodes is a lower bound of the touched nodes, its number of members per node, and the capacity of nodes beyond that.
+// leastNodes is a lower bound of the touched nodes, with the members per node for which it holds, and the capacity of nodes beyond that.
 type leastNodes struct {
 	perNode offer.Slots
 	nodes   int64
 	beyond  offer.Curve
 }
 
-// leastNodes finds the best number per node in the first domain; later domains use the same number.
+// leastNodes returns the lower bound for n members in d. It finds the best perNode in the first domain; later domains use the same.
 func (s *Search) leastNodes(d topology.ID, n offer.Slots) leastNodes {
 	if l, ok := s.least[d]; ok {
 		return l
 	}
-	upper := s.upper.touched(d, n)[0]
+	upper := s.upper.insidePrice(d, n)[0]
 	boundFor := func(perNode offer.Slots) leastNodes {
 		l, most := leastNodes{perNode: perNode, beyond: s.beyond(d, n, perNode, upper)}, offer.Slots(0)
 		for price, upTo := range l.beyond.Steps() {

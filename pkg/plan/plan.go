@@ -1,7 +1,6 @@
 // Package plan chooses nodes for the members of a gang: the domain, and the number of members on each node.
 //
-// It computes on a tree of slots, layers and members, and knows no pods, clocks or locks.
-// Invariant: equal input gives equal output.
+// It computes on a tree of slots, layers and members, and knows no pods, clocks or locks. Invariant: equal input gives equal output.
 //
 // A plan is valid if every MustGather constraint holds, bound members included (rule 1), and every count satisfies its layer's
 // podCountMultiple (rule 2). The first valid plan by the list in rules.go wins: most members (3), deepest domain (4), preferences (5),
@@ -29,7 +28,7 @@ type World struct {
 	Penalty []int64
 }
 
-// Request is what a gang requests.
+// Request is the request of a gang.
 type Request struct {
 	// Want is the number of pending members. A plan places at least Min of them.
 	Want, Min offer.Slots
@@ -37,7 +36,7 @@ type Request struct {
 	Must int
 	// Prefer lists the preferences, in any order.
 	Prefer []Preference
-	// Multiple is podCountMultiple by layer. It applies to newly placed members only.
+	// Multiple is podCountMultiple by layer. Only newly placed members count.
 	Multiple offer.Multiples
 }
 
@@ -54,8 +53,7 @@ type Place struct {
 	Count offer.Slots
 }
 
-// Plan is the assignment of members to nodes. Members fill Places in rank order: neighbouring ranks share a node, else a block,
-// else a spine.
+// Plan is the assignment of members to nodes. Members fill Places in rank order: near ranks share a node, else a block, else a spine.
 type Plan struct {
 	Domain topology.ID // the deepest domain around all members
 	Places []Place

@@ -13,7 +13,7 @@ type Preference struct {
 	Charge Charge
 }
 
-// Charge identifies the function that charges members in each domain of a layer.
+// Charge identifies a function of charges: what a preference charges for the members in one domain.
 type Charge int
 
 // PerDomain charges for each newly touched domain: PreferGather.
@@ -44,7 +44,7 @@ func (c Charge) Of(bound, members offer.Slots) int64 {
 	return charges[c](bound, members)
 }
 
-// PreferGather returns the preferences for few domains of some layers.
+// PreferGather returns the preferences to touch few domains of the given layers.
 func PreferGather(layers ...int) (out []Preference) {
 	for _, l := range layers {
 		out = append(out, Preference{Layer: l})

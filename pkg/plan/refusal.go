@@ -10,13 +10,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// OptionalGangs says that only some gangs were needed.
+// OptionalGangs says how many of a job's gangs had to start, if not all.
 type OptionalGangs struct {
 	Least, Of int // needed gangs, and gangs that may start
 	Started   int // gangs that already run
 }
 
-// String returns how many gangs were needed.
+// String returns the part of the refusal message about optional gangs.
 func (s *OptionalGangs) String() string {
 	switch {
 	case s.Least == 0 && s.Of == 1:
@@ -65,7 +65,7 @@ func (t TooLarge) String() string {
 
 // Refusal says why no plan exists: the need of the gang, and the most members that each allowed domain takes, best first.
 type Refusal struct {
-	Want     offer.Slots
+	Want     offer.Slots // members needed
 	Layer    string
 	Domains  []Offer
 	Multiple []Multiple // the requested multiples, from the top down
@@ -135,7 +135,7 @@ func (r *Refusal) AddMultiples(t *topology.Tree, multiple offer.Multiples) {
 // String returns the message that users and tools match on, within one KiB.
 func (r *Refusal) String() string { return r.Within(1024) }
 
-// Within returns String in at most most bytes, by leaving out domains and sets. The best domain is always named, even if that is longer.
+// Within returns String in at most most bytes, by omitting domains and sets. The best domain is always named, even if that is longer.
 func (r *Refusal) Within(most int) string {
 	head := fmt.Sprintf("no candidate topology nodes can accommodate job, desiredOfferSlot: %d, ", r.Want)
 	tail := r.details(most)
@@ -199,7 +199,7 @@ func (a DeeperSets) Description() string {
 	return fmt.Sprintf("%d sets of %d gangs, each set", a.Sets, a.Gangs)
 }
 
-// domains lists the offers of domains, best first, in at most so many bytes.
+// domains returns the part of the message about the offers of domains, best first, in at most most bytes.
 func (r *Refusal) domains(most int) string {
 	if len(r.Domains) == 0 {
 		return "topology has no named domain of " + r.Layer

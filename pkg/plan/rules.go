@@ -24,8 +24,8 @@ const (
 	ByNames       Rule = "names"
 )
 
-// rules is the order of valid plans. Invariant: no other code defines this order. Choose narrows the domains by it and fills
-// the remaining one; Judge compares plans by it.
+// rules is the order of valid plans. Invariant: no other code defines this order. Choose narrows the domains by it and fills the remaining
+// one; Judge compares plans by it.
 var rules = []rule{
 	{name: ByMembers, plans: func(_ *Ground, a, b *Draft) int { return cmp.Compare(b.Members, a.Members) }},
 	{name: ByDepth, domains: func(g *Ground, a, b topology.ID) int { return cmp.Compare(g.tree.Layer(b), g.tree.Layer(a)) }},
@@ -36,17 +36,17 @@ var rules = []rule{
 		inactive: func(g *Ground) bool { return g.attract == nil },
 	},
 	{name: BySoft, plans: func(_ *Ground, a, b *Draft) int { return cmp.Compare(a.Penalty(), b.Penalty()) }},
-	{name: ByBinpack, domains: func(g *Ground, a, b topology.ID) int { return g.compareUpwards(g.room, a, b) }},
+	{name: ByBinpack, domains: func(g *Ground, a, b topology.ID) int { return g.compareUpwards(g.capacity, a, b) }},
 	{name: ByFill, plans: func(g *Ground, a, b *Draft) int { return g.compareSpread(a, b) }},
 	{name: ByNames, domains: func(_ *Ground, a, b topology.ID) int { return cmp.Compare(a, b) }},
 }
 
-// rule compares two plans that are equal by earlier rules, by their domains or by more.
+// rule compares two plans that are equal by earlier rules: either by their domains alone (domains), or by more of them (plans).
 type rule struct {
 	name     Rule
 	domains  func(g *Ground, a, b topology.ID) int
 	plans    func(g *Ground, a, b *Draft) int
-	inactive func(g *Ground) bool // the rule cannot decide; nil if it may
+	inactive func(g *Ground) bool // returns whether the rule cannot decide; nil if it always may
 }
 
 // domainRules returns the rules that compare only domains and may decide within a layer.
@@ -59,7 +59,7 @@ func (g *Ground) domainRules() (out []func(g *Ground, a, b topology.ID) int) {
 	return out
 }
 
-// Draft is what the rules read of a plan.
+// Draft is the properties of a plan that the rules compare.
 type Draft struct {
 	Domain  topology.ID
 	Members int
@@ -68,6 +68,7 @@ type Draft struct {
 	spread  func() []offer.Slots // members by domain ID; nil if not compared
 }
 
+// compareCharged returns a negative number if d is charged less than other by the first preference in which they differ.
 func (d *Draft) compareCharged(other *Draft) int {
 	for i := range d.Charged {
 		if o := cmp.Compare(d.Charged[i](), other.Charged[i]()); o != 0 {
@@ -77,6 +78,7 @@ func (d *Draft) compareCharged(other *Draft) int {
 	return 0
 }
 
+// compareSpread compares two plans by rule 8; it returns 0 if they are in different domains, or their distributions are unknown.
 func (g *Ground) compareSpread(a, b *Draft) int {
 	if a.Domain != b.Domain || a.spread == nil {
 		return 0
@@ -84,8 +86,8 @@ func (g *Ground) compareSpread(a, b *Draft) int {
 	return g.compareFills(a.Domain, a.spread(), b.spread())
 }
 
-// Order compares two plans by the rules up to last ("" for all). order is negative if a is first, and decides is the rule; "" and 0 if
-// they are equal.
+// Order compares two plans by the rules up to last ("" for all). order is negative if a is first, and decides is the deciding rule; 0 and
+// "" if the plans are equal.
 func (g *Ground) Order(a, b *Draft, last Rule) (decides Rule, order int) {
 	for _, r := range rules {
 		switch {
@@ -114,8 +116,8 @@ func (g *Ground) CompareDomains(a, b topology.ID) int {
 	return 0
 }
 
-// narrow applies the rules to domains, which must not be empty and each take n, and returns the first. n is decided before, the
-// distribution after.
+// narrow returns the first of domains by the rules. domains must not be empty, and each must take n. Rules for the number of members and
+// for their distribution are not applied.
 func narrow[N Members](g *Ground, c Chooser[N], domains []topology.ID, n N) topology.ID {
 	for _, r := range rules {
 		switch {
@@ -132,7 +134,7 @@ func narrow[N Members](g *Ground, c Chooser[N], domains []topology.ID, n N) topo
 	return domains[0]
 }
 
-// keepFirst keeps the domains that compare first, in place.
+// keepFirst returns, in place, the domains before which compare orders no other one.
 func keepFirst(domains []topology.ID, compare func(a, b topology.ID) int) []topology.ID {
 	out := domains[:1]
 	for _, d := range domains[1:] {
@@ -146,7 +148,8 @@ func keepFirst(domains []topology.ID, compare func(a, b topology.ID) int) []topo
 	return out
 }
 
-// compareFills is rule 8: it compares two distributions of equally many members over d, by domain ID. Fill's choice is first.
+// compareFills is rule 8: it compares two distributions of equally many members over d. a and b are member counts by domain ID. The
+// distribution that Fill would choose is first.
 func (g *Ground) compareFills(d topology.ID, a, b []offer.Slots) int {
 	if g.tree.IsNode(d) {
 		return 0
@@ -154,8 +157,8 @@ func (g *Ground) compareFills(d topology.ID, a, b []offer.Slots) int {
 	kids := g.LargestFirst(d)
 	remaining := a[d]
 	for i, k := range kids {
-		lastOfA, oneOfA := holder(kids[i:], a, remaining)
-		lastOfB, oneOfB := holder(kids[i:], b, remaining)
+		lastOfA, oneOfA := domainWithAll(kids[i:], a, remaining)
+		lastOfB, oneOfB := domainWithAll(kids[i:], b, remaining)
 		if oneOfA && oneOfB {
 			if o := cmp.Or(cmp.Compare(g.size[lastOfA], g.size[lastOfB]), cmp.Compare(lastOfA, lastOfB)); o != 0 {
 				return o
@@ -183,8 +186,8 @@ func (g *Ground) compareFills(d topology.ID, a, b []offer.Slots) int {
 	return 0
 }
 
-// holder returns the domain with all of the members, if there is one.
-func holder(domains []topology.ID, members []offer.Slots, all offer.Slots) (topology.ID, bool) {
+// domainWithAll returns the first of domains that has all of the members; ok is false if there is none.
+func domainWithAll(domains []topology.ID, members []offer.Slots, all offer.Slots) (topology.ID, bool) {
 	i := slices.IndexFunc(domains, func(d topology.ID) bool { return members[d] == all })
 	if i < 0 {
 		return topology.Root, false
@@ -192,22 +195,23 @@ func holder(domains []topology.ID, members []offer.Slots, all offer.Slots) (topo
 	return domains[i], true
 }
 
-// Ground is the part of a search that is independent of the kinds of members.
+// Ground is the data of a search that does not depend on the kinds of members.
 type Ground struct {
 	tree  *topology.Tree
 	Roots []topology.ID // all members must be in one of these
 	Split bool          // bound members are in several roots
 
 	// By domain ID:
-	size    []offer.Slots // offers, rounded to the multiples: the size of a domain
-	room    []offer.Slots // not rounded
-	attract []offer.Slots // nil without attracting pods
-	bound   []offer.Slots // nil without bound members
+	size     []offer.Slots // the size of a domain: the members that it takes, rounded down to the multiples
+	capacity []offer.Slots // total capacity, not rounded: binpack compares it
+	attract  []offer.Slots // nil without attracting pods
+	bound    []offer.Slots // nil without bound members
 
 	byDomain []func(g *Ground, a, b topology.ID) int // see domainRules
 }
 
-// NewGround returns the Ground of a world. Members share a domain of layer must; sum is the sum of Free, or nil.
+// NewGround returns the Ground of a world. Members share a domain of layer must. steps is by layer, see offer.Multiples.Steps. sum is the
+// sum of Free by domain, or nil.
 func NewGround(w World, steps []offer.Slots, must int, sum []offer.Slots) Ground {
 	g := Ground{tree: w.Tree, size: sum}
 	if sum == nil || steps[0] > 1 {
@@ -215,13 +219,13 @@ func NewGround(w World, steps []offer.Slots, must int, sum []offer.Slots) Ground
 	}
 	switch {
 	case w.Capacity != nil:
-		g.room = offer.Sum(w.Tree, w.Capacity)
+		g.capacity = offer.Sum(w.Tree, w.Capacity)
 	case sum != nil:
-		g.room = sum
+		g.capacity = sum
 	case steps[0] > 1:
-		g.room = offer.Sum(w.Tree, w.Free)
+		g.capacity = offer.Sum(w.Tree, w.Free)
 	default:
-		g.room = g.size // nothing was rounded
+		g.capacity = g.size // nothing was rounded
 	}
 	if anyPositive(w.Attract) {
 		g.attract = offer.Sum(w.Tree, w.Attract)
@@ -247,7 +251,7 @@ func DomainsAt(t *topology.Tree, layer int) []topology.ID {
 	return slices.Collect((&Ground{tree: t}).Below(topology.Root, layer))
 }
 
-// Below yields the domains of a layer in d, d included, in the order of the tree; nothing if the layer is above d's.
+// Below yields the domains of a layer in d, in the order of the tree: d itself for its own layer, nothing for a layer above d.
 func (g *Ground) Below(d topology.ID, layer int) iter.Seq[topology.ID] {
 	return func(yield func(topology.ID) bool) {
 		for x := d; x < g.tree.End(d); {
@@ -274,13 +278,13 @@ func (g *Ground) BoundIn(d topology.ID) offer.Slots {
 	return g.bound[d]
 }
 
-// HoldsBound returns whether all bound members run in a domain; true if none is bound.
+// HoldsBound returns whether all bound members run in domain d; true if none is bound.
 func (g *Ground) HoldsBound(d topology.ID) bool { return g.BoundIn(d) == g.BoundIn(topology.Root) }
 
 // Members counts members: a number of equal members, or a packed number of members per class.
 type Members interface{ ~int | ~uint64 }
 
-// Chooser answers the questions of the rules about domains.
+// Chooser is the functions by which narrow compares domains. They depend on the kinds of members.
 type Chooser[N Members] struct {
 	// Charge returns what the world charges for n in d; ok is false if d cannot take them.
 	Charge func(d topology.ID, n N) (p offer.Price, ok bool)
@@ -290,8 +294,7 @@ type Chooser[N Members] struct {
 	Softest func(domains []topology.ID, n N) []topology.ID
 }
 
-// First returns the first domain for n among the domains that take n for the charge least and hold the bound members. There must be such
-// a domain.
+// First returns the first domain for n members. Candidates take n at the price least, and contain all bound members. There must be one.
 func First[N Members](g *Ground, c Chooser[N], n N, least offer.Price) topology.ID {
 	var candidates []topology.ID
 	for _, root := range g.Roots {
@@ -322,11 +325,10 @@ func Cheapest(candidates []topology.ID, price func(topology.ID) offer.Price) (ou
 	return out
 }
 
-// CompareAttraction compares two domains of one layer by their attracting pods, then their parents: negative if a is first, which has
-// more.
+// CompareAttraction compares two domains of one layer by attracting pods, then their parents in the same way: negative if a has more.
 func (g *Ground) CompareAttraction(a, b topology.ID) int { return -g.compareUpwards(g.attract, a, b) }
 
-// compareUpwards compares the counts of two domains of one layer, then of their parents.
+// compareUpwards compares the counts of two domains of one layer, then of their parents; 0 for nil counts.
 func (g *Ground) compareUpwards(counts []offer.Slots, a, b topology.ID) int {
 	if counts == nil {
 		return 0
@@ -340,22 +342,22 @@ func (g *Ground) compareUpwards(counts []offer.Slots, a, b topology.ID) int {
 	return 0
 }
 
-// Filler distributes members over the children of a domain.
+// Filler is the functions by which Fill distributes members over the children of a domain.
 type Filler[N Members] struct {
 	// Price returns the cost of n in d, preferences included.
 	Price func(d topology.ID, n N) (p offer.Price, ok bool)
 	// Takes returns the domains that take n at any price. The input is sorted by falling size.
 	Takes func(domains []topology.ID, n N) []topology.ID
-	// Rest returns the cost of up to n members in domains[i:] together.
+	// Rest returns a function: the cost of some of the n members in domains[i:] together.
 	Rest func(domains []topology.ID, n N) func(i int, n N) (p offer.Price, ok bool)
-	// Share returns the most members for d such that rest takes the remainder and the sum of both prices is due.
+	// Share returns the most members for d such that the remainder fits after d, and the sum of both prices is due.
 	Share func(d topology.ID, after func(N) (offer.Price, bool), n N, due offer.Price) N
 	// Put distributes n over the nodes of d if prices do not matter, as for a node. Otherwise it returns false.
 	Put func(d topology.ID, n N) bool
 }
 
-// Fill is rule 8: it distributes n over the nodes of d, which must take them, layer by layer. The largest child is first, until one child
-// takes the rest; then the smallest such child is used. Each child gets as many members as the lowest price allows.
+// Fill is rule 8: it distributes n members over the nodes of d, which must take them, layer by layer. The largest child is first, until one
+// child takes the rest; then the smallest such child is used. Each child gets as many members as the lowest price allows.
 func Fill[N Members](g *Ground, f Filler[N], d topology.ID, n N) {
 	if f.Put(d, n) {
 		return
@@ -392,7 +394,7 @@ func (g *Ground) children(d topology.ID) []topology.ID {
 	return slices.AppendSeq(make([]topology.ID, 0, n), g.tree.Children(d))
 }
 
-// smallest returns the first of the smallest domains that take all of n for the price. The input is sorted by falling size.
+// smallest returns the first of the smallest domains that take all of n at the price due. domains is sorted by falling size.
 func smallest[N Members](g *Ground, f Filler[N], domains []topology.ID, n N, due offer.Price) (best topology.ID, ok bool) {
 	for _, d := range domains {
 		if ok && g.size[d] == g.size[best] {

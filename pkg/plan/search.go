@@ -24,7 +24,7 @@ type Search struct {
 	curve     map[topology.ID]offer.Curve // computed on demand
 	places    []Place                     // of the plan under construction
 	penalised []offer.Slots               // by domain ID, nodes with penalties; nil without penalties
-	sizes     []offer.Slots               // the last list of sizes
+	sizes     []offer.Slots               // scratch space of largest
 	merger    offer.Merger                // its Dearest bounds the prices of merged curves
 	members   offer.Slots                 // members for which Dearest is valid
 	// For members without cost, see nodebound.go:
@@ -38,8 +38,7 @@ type Search struct {
 	worldSearch *Search
 }
 
-// NewSearch prepares a search. charges is by node index the cost of members, in prices of width numbers; with it, Free is not read. nil
-// charges nothing.
+// NewSearch returns a search. charges replaces w.Free: by node index, the cost of members in prices of width numbers; nil is no cost.
 func NewSearch(w World, r Request, width int, charges []offer.Curve) *Search {
 	if charges != nil {
 		w.Free = make([]offer.Slots, len(charges))
@@ -50,7 +49,7 @@ func NewSearch(w World, r Request, width int, charges []offer.Curve) *Search {
 	return newSearch(w, r, width, charges, nil)
 }
 
-// newSearch is NewSearch with the sum of Free, or nil.
+// newSearch is NewSearch with the sum of Free by domain, or nil.
 func newSearch(w World, r Request, width int, charges []offer.Curve, sum []offer.Slots) *Search {
 	s := &Search{World: w, Request: r, charges: charges, steps: r.Multiple.Steps(w.Tree.Depth() + 1)}
 	s.Ground = NewGround(w, s.steps, r.Must, sum)
@@ -70,8 +69,7 @@ func (s *Search) Within(domains []topology.ID) {
 	})
 }
 
-// Most returns how many members, up to Want, can be placed if the world charges at most budget; 0 if none, or for a split job. The number
-// may be below Min.
+// Most returns how many members, at most Want, can be placed if the world charges at most budget; 0 for a split job. Min is ignored.
 func (s *Search) Most(budget offer.Price) (n offer.Slots) {
 	if s.Split {
 		return 0
@@ -98,10 +96,10 @@ func (s *Search) Possible() bool {
 	})
 }
 
-// limit returns the most members of interest; every multiple divides it.
+// limit returns the most members that a plan may have: Want, rounded down to the multiples.
 func (s *Search) limit() offer.Slots { return s.Want - s.Want%s.steps[0] }
 
-// EachCharge calls do with each root that takes n members, and the lowest charge of the world there. For a split job there is none.
+// EachCharge calls do for each root that takes n members, with the lowest charge of the world there. For a split job it calls nothing.
 func (s *Search) EachCharge(n offer.Slots, do func(d topology.ID, price offer.Price)) {
 	if s.Split {
 		return
@@ -123,7 +121,7 @@ func (s *Search) Charge(n offer.Slots) (least offer.Price, ok bool) {
 	return least, ok
 }
 
-// Plan returns the first plan for n members. Invariant: Charge(n) returned ok, or Most returned n. Results are kept for the same n only.
+// Plan returns the first plan for n members. Invariant: Charge(n) returned ok, or Most returned n. Cached results are only for the last n.
 func (s *Search) Plan(n offer.Slots) *Plan {
 	if n != s.members {
 		s.members = n
@@ -149,11 +147,12 @@ func (s *Search) Plan(n offer.Slots) *Plan {
 	return &Plan{Domain: d, Places: s.places}
 }
 
+// chooser returns the functions by which narrow compares domains for this search.
 func (s *Search) chooser() Chooser[offer.Slots] {
 	return Chooser[offer.Slots]{Charge: s.charge, Fewest: s.fewest, Softest: s.softest}
 }
 
-// largeEnough lists the candidates for members without cost: the deepest domains of sufficient size. If no preference compares them,
+// largeEnough returns the candidates for n members without cost: the deepest domains of sufficient size. If no preference compares them,
 // only the first by the domain rules remains.
 func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
 	layer, lowest := -1, s.lowest()
@@ -176,7 +175,7 @@ func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
 	return out
 }
 
-// worldOnly returns the search by the world's charge, without preferences.
+// worldOnly returns the search with the world's charge but without preferences.
 func (s *Search) worldOnly() *Search {
 	if len(s.columns) == 0 {
 		return s
@@ -189,6 +188,7 @@ func (s *Search) worldOnly() *Search {
 	return s.worldSearch
 }
 
+// charge returns the lowest charge of the world for n members in d; ok is false if d does not take them.
 func (s *Search) charge(d topology.ID, n offer.Slots) (offer.Price, bool) {
 	if s.charged == 0 || s.size[d] < n {
 		return nil, s.size[d] >= n
@@ -196,7 +196,8 @@ func (s *Search) charge(d topology.ID, n offer.Slots) (offer.Price, bool) {
 	return s.worldOnly().curveOf(d).Price(n)
 }
 
-func (s *Search) touched(d topology.ID, n offer.Slots) (p offer.Price) {
+// insidePrice returns the price of n members in d for rule 5; nil if no preference is for a layer below d.
+func (s *Search) insidePrice(d topology.ID, n offer.Slots) (p offer.Price) {
 	switch {
 	case s.lowest() <= s.tree.Layer(d):
 		return nil
@@ -207,7 +208,7 @@ func (s *Search) touched(d topology.ID, n offer.Slots) (p offer.Price) {
 	return s.lookUp(d, n).price
 }
 
-// curveOf returns the curve of a domain.
+// curveOf returns the curve of a domain: the price of each number of members, charges for the domain itself included.
 func (s *Search) curveOf(d topology.ID) offer.Curve {
 	if s.charges != nil && s.tree.IsNode(d) {
 		return s.newCurve(d)
@@ -222,6 +223,7 @@ func (s *Search) curveOf(d topology.ID) offer.Curve {
 	return c
 }
 
+// newCurve computes the result of curveOf.
 func (s *Search) newCurve(d topology.ID) offer.Curve {
 	return s.aim.Useful(s.chargeFor(d, s.inside(d).Round(s.steps[s.tree.Layer(d)])))
 }
@@ -265,7 +267,7 @@ func (s *Search) merge(a, b offer.Curve, most offer.Slots) offer.Curve {
 	return s.aim.Useful(s.merger.Merge(a, b))
 }
 
-// chargeFor adds the charges of the domain's layer to its curve.
+// chargeFor returns curve c of domain d, plus what preferences for the layer of d charge for the domain itself.
 func (s *Search) chargeFor(d topology.ID, c offer.Curve) offer.Curve {
 	for i, p := range s.columns {
 		bound := s.BoundIn(d)
@@ -282,7 +284,7 @@ func (s *Search) chargeFor(d topology.ID, c offer.Curve) offer.Curve {
 	return c
 }
 
-// chargePenalty adds what soft preferences charge on a node.
+// chargePenalty returns curve c, plus what soft preferences charge if d is a node.
 func (s *Search) chargePenalty(d topology.ID, c offer.Curve, number int) offer.Curve {
 	node, _ := s.tree.Nodes(d)
 	if !s.tree.IsNode(d) || s.Penalty[node] == 0 {
@@ -300,7 +302,7 @@ func (s *Search) uniform(layer int, columns []Preference) bool {
 	return s.charges == nil && s.perDomain && last <= s.tree.Depth() && layer >= above && layer < last && s.steps[layer+1] == s.steps[last]
 }
 
-// largest lists the sizes of the untouched domains of a layer below d, largest first. free is the size of the touched ones.
+// largest returns the sizes of d's domains of a layer without bound members, largest first. free is the total size of the other ones.
 func (s *Search) largest(d topology.ID, layer int) (free offer.Slots, sizes []offer.Slots) {
 	s.sizes = s.sizes[:0]
 	for k := range s.Below(d, layer) {
@@ -316,15 +318,17 @@ func (s *Search) largest(d topology.ID, layer int) (free offer.Slots, sizes []of
 	return free, s.sizes
 }
 
+// price returns the price of n members in d; ok is false if d does not take them.
 func (s *Search) price(d topology.ID, n offer.Slots) (offer.Price, bool) {
 	return s.curveOf(d).Price(n)
 }
 
+// takes returns the domains of at least size n. domains is sorted by falling size.
 func (s *Search) takes(domains []topology.ID, n offer.Slots) []topology.ID {
 	return domains[:sort.Search(len(domains), func(i int) bool { return s.size[domains[i]] < n })]
 }
 
-// rest skips the domains that take no member: they are the last.
+// rest implements Filler.Rest. It omits the domains that take no member, which are the last.
 func (s *Search) rest(domains []topology.ID, n offer.Slots) func(int, offer.Slots) (offer.Price, bool) {
 	t := NewTails(s.takes(domains, 1), offer.Free(0, s.width), func(tail offer.Curve, d topology.ID) offer.Curve {
 		return s.merge(tail, s.curveOf(d), n)
@@ -332,6 +336,7 @@ func (s *Search) rest(domains []topology.ID, n offer.Slots) func(int, offer.Slot
 	return func(i int, n offer.Slots) (offer.Price, bool) { return t.From(i).Price(n) }
 }
 
+// share implements Filler.Share: the most members for d such that rest takes the others and both together cost due.
 func (s *Search) share(d topology.ID, rest func(offer.Slots) (offer.Price, bool), n offer.Slots, due offer.Price) (most offer.Slots) {
 	for price, upTo := range s.curveOf(d).Steps() {
 		x := min(upTo, n)
@@ -342,8 +347,7 @@ func (s *Search) share(d topology.ID, rest func(offer.Slots) (offer.Price, bool)
 	return most
 }
 
-// put distributes members over the nodes of d if the largest domains come first in any case: nothing below charges, or all children
-// charge equally.
+// put distributes n members over d's nodes by size if only sizes decide: nothing charges below d, or each child equally. Else it is false.
 func (s *Search) put(d topology.ID, n offer.Slots) bool {
 	below := lowest(s.columnsIn(d)) - s.tree.Layer(d) // distance to the last preference
 	sizesDecide := s.charges == nil && (below <= 0 || below == 1 && s.perDomain && s.BoundIn(d) == 0)
@@ -354,7 +358,7 @@ func (s *Search) put(d topology.ID, n offer.Slots) bool {
 	return false
 }
 
-// spread fills the largest child first, until one child takes the rest; then the first of the smallest such children.
+// spread adds n members to places: it fills the largest child first, until one child takes the rest; then the first of the smallest.
 func (s *Search) spread(d topology.ID, n offer.Slots) {
 	if lo, _ := s.tree.Nodes(d); s.tree.IsNode(d) {
 		s.places = append(s.places, Place{Node: lo, Count: n})
@@ -370,6 +374,7 @@ func (s *Search) spread(d topology.ID, n offer.Slots) {
 	s.spread(sufficient[len(s.takes(sufficient, least+1))], n)
 }
 
+// refuse returns the refusal with the size of each root.
 func (s *Search) refuse() *Refusal {
 	r := s.Ground.Refuse(s.Must, func(d topology.ID) offer.Slots { return s.size[d] })
 	r.Want = max(s.Min, 1)
@@ -380,7 +385,7 @@ func (s *Search) refuse() *Refusal {
 // Choose returns the first plan by the order of the rules, or why there is none.
 func Choose(w World, r Request) (*Plan, *Refusal) { return ChooseFrom(w, r, nil) }
 
-// ChooseFrom is Choose with sum, which is offer.Sum of Free or nil. It does not change sum.
+// ChooseFrom is Choose with sum: offer.Sum of w.Free, or nil. It does not change sum.
 func ChooseFrom(w World, r Request, sum []offer.Slots) (*Plan, *Refusal) {
 	s := newSearch(w, r, 0, nil, sum)
 	n := s.Most(nil)

@@ -6,13 +6,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Tails returns what domains[i:] take together, for every i. Thousands of results do not fit into memory, so it stores every
-// block-th and recomputes one block at a time.
+// Tails is what domains[i:] take together, for every i. Thousands of results do not fit into memory. It stores every block-th result, and
+// recomputes one block at a time.
 type Tails[T any] struct {
 	domains []topology.ID
-	extend  func(after T, d topology.ID) T // what d and the domains of tail take together
+	extend  func(after T, d topology.ID) T // what d takes together with the domains after it
 	stored  []T                            // stored[b] is domains[b*block:] together
-	open    int                            // the block in results
+	open    int                            // number of the block in results
 	results []T                            // results[i] is domains[open*block+i:] together
 }
 
@@ -31,7 +31,7 @@ func NewTails[T any](domains []topology.ID, none T, extend func(after T, d topol
 	return t
 }
 
-// openBlock computes the results of a block from the tail after it, and returns the first.
+// openBlock computes the results of block b and returns its first one. tail is the result after the block.
 func (t *Tails[T]) openBlock(b int, tail T) T {
 	lo, hi := min(b*block, len(t.domains)), min((b+1)*block, len(t.domains))
 	t.open, t.results = b, make([]T, hi-lo+1)
@@ -43,7 +43,7 @@ func (t *Tails[T]) openBlock(b int, tail T) T {
 	return tail
 }
 
-// From returns what domains[i:] take together; past the end that is none.
+// From returns what domains[i:] take together; for i past the end, what an empty list takes.
 func (t *Tails[T]) From(i int) T {
 	i = min(i, len(t.domains))
 	if b := i / block; b != t.open {

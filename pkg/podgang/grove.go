@@ -66,7 +66,7 @@ func FromPodGang(pg *unstructured.Unstructured) (*PodGangInfo, error) {
 	return out, nil
 }
 
-// groveSelector selects the pods of a podgroup. Several gangs of one scaling group may have a podgroup of the same name.
+// groveSelector returns the labels of the pods of a podgroup. Several gangs of one scaling group may have a podgroup of the same name.
 func groveSelector(gang, group string) map[string]string {
 	return map[string]string{workloads.LabelPodGang: gang, workloads.LabelPodClique: group}
 }
@@ -75,8 +75,7 @@ func groveSelector(gang, group string) map[string]string {
 // name "" is for PodCliqueSets that name no binding.
 type Domains map[string]map[string]string
 
-// DomainsFrom reads ClusterTopologyBindings, or ClusterTopologies as they were called before. A single one also has the name
-// "".
+// DomainsFrom reads ClusterTopologyBindings, called ClusterTopologies before. If there is only one, it also has the name "".
 func DomainsFrom(bindings []*unstructured.Unstructured) (Domains, error) {
 	out := Domains{}
 	for _, u := range bindings {
@@ -124,6 +123,7 @@ func (p *packDomain) domains() (required, preferred string) {
 	return cmp.Or(required, p.PackDomain), preferred
 }
 
+// cliqueTemplate is a clique in the spec of a PodCliqueSet.
 type cliqueTemplate struct {
 	Name               string            `json:"name"`
 	Annotations        map[string]string `json:"annotations"`
@@ -137,6 +137,7 @@ type cliqueTemplate struct {
 	} `json:"spec"`
 }
 
+// scalingGroup is a podCliqueScalingGroup in the spec of a PodCliqueSet: cliques that are scaled together.
 type scalingGroup struct {
 	Name               string            `json:"name"`
 	CliqueNames        []string          `json:"cliqueNames"`
@@ -146,6 +147,7 @@ type scalingGroup struct {
 	Annotations        map[string]string `json:"annotations"`
 }
 
+// podCliqueSet is the fields of a PodCliqueSet's spec that are read.
 type podCliqueSet struct {
 	Replicas int32 `json:"replicas" min:"0"`
 	Template struct {
@@ -198,7 +200,7 @@ func FromPodCliqueSet(pcs *unstructured.Unstructured, domains Domains, pods []me
 	return out, nil
 }
 
-// check validates what all replicas have in common.
+// check validates what does not depend on the replica: scheduler names and the number of gangs. It sets scheduler.
 func (s *cliqueSet) check() error {
 	names := SchedulerNames(s.object)
 	if len(names) > 1 {
@@ -216,7 +218,7 @@ func (s *cliqueSet) check() error {
 		limitGangs(s.spec.Replicas)*min(parts, MaxGangs+1))
 }
 
-// replica returns the gangs of one replica: the base, and the scaled ones.
+// replica returns the gangs of one replica: the base gang, and the scaled ones. base is the name of the base gang.
 func (s *cliqueSet) replica(base string) (out []*PodGangInfo, err error) {
 	baseInfo, err := s.gang(base, "")
 	if err != nil {
@@ -262,7 +264,7 @@ func (s *cliqueSet) gang(name, base string) (*PodGangInfo, error) {
 	return out, err
 }
 
-// add adds the group of a clique.
+// add adds the group of clique c to a gang, unless the clique has no replicas. name is the name of the group.
 func (s *cliqueSet) add(info *PodGangInfo, c *cliqueTemplate, name string) error {
 	replicas := workloads.OrOne(c.Spec.Replicas)
 	minAvailable := replicas
@@ -283,7 +285,7 @@ func (s *cliqueSet) add(info *PodGangInfo, c *cliqueTemplate, name string) error
 	return nil
 }
 
-// addScaled adds the groups of one replica of a scaling group, which may have a constraint together.
+// addScaled adds the groups of one replica of a scaling group, and the constraint for these groups together, if any.
 func (s *cliqueSet) addScaled(info *PodGangInfo, g *scalingGroup, name string) error {
 	var names []string
 	for _, clique := range g.CliqueNames {
@@ -305,7 +307,7 @@ func (s *cliqueSet) addScaled(info *PodGangInfo, g *scalingGroup, name string) e
 	return nil
 }
 
-// constraint returns the label keys of domains. The topology is p's, else parent's.
+// constraint returns p with label keys instead of domains; nil if it names none. TopologyName is p's, else parent's. path is for messages.
 func (s *cliqueSet) constraint(path string, p, parent *packDomain) (*TopologyConstraint, error) {
 	required, preferred := p.domains()
 	if required == "" && preferred == "" {

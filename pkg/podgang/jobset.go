@@ -13,8 +13,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// FromJobSet returns the gangs of a JobSet: one for all ReplicatedJobs, or one for each if they start in order, or one for each
-// Job with exclusive topology, in which the leader comes first. pods are the JobSet's pods.
+// FromJobSet returns the gangs of a JobSet: one for all ReplicatedJobs; or one for each ReplicatedJob, if they start in order; or one for
+// each Job with exclusive topology, in which the leader comes first. pods are the JobSet's pods.
 func FromJobSet(js *unstructured.Unstructured, pods []metav1.Object) ([]*PodGangInfo, error) {
 	var spec workloads.JobSetSpec
 	if err := read(js, &spec); err != nil {
@@ -63,7 +63,7 @@ func FromJobSet(js *unstructured.Unstructured, pods []metav1.Object) ([]*PodGang
 	return out, nil
 }
 
-// incarnate sets the attempt of each group: the last one with pods that are not being deleted. All pods of an attempt are new.
+// incarnate sets Incarnation of each group to its attempt: the last one with pods that are not being deleted. Each attempt has new pods.
 func incarnate(infos []*PodGangInfo, restarts int32, pods []metav1.Object) {
 	groups := map[[2]string]*PodGroupInfo{} // by ReplicatedJob, and by Job if each Job is a gang
 	attempts := map[*PodGroupInfo]int{}
@@ -93,10 +93,10 @@ func incarnate(infos []*PodGangInfo, restarts int32, pods []metav1.Object) {
 	}
 }
 
-// scheduler returns the scheduler name of its pods.
+// scheduler returns the scheduler name of a ReplicatedJob's pods.
 func scheduler(j *workloads.ReplicatedJob) string { return j.Template.Spec.Template.Spec.SchedulerName }
 
-// addJobs adds the group of a ReplicatedJob.
+// addJobs adds a group with all pods of a ReplicatedJob.
 func (i *PodGangInfo) addJobs(js *unstructured.Unstructured, j *workloads.ReplicatedJob) {
 	n := multiply(j.Jobs(), j.Pods())
 	i.SchedulerName = scheduler(j)
@@ -108,7 +108,7 @@ func (i *PodGangInfo) addJobs(js *unstructured.Unstructured, j *workloads.Replic
 	})
 }
 
-// oneJob returns the gang of one Job with exclusive topology.
+// oneJob returns the gang of the Job number index, which has exclusive topology.
 func oneJob(j *workloads.ReplicatedJob, js *unstructured.Unstructured, index int32, leaderFirst bool) *PodGangInfo {
 	out := newInfo(js, JobSet, fmt.Sprintf("%s-%s-%d", js.GetName(), j.Name, index))
 	out.addJobs(js, j)

@@ -2,10 +2,9 @@ package podgang
 
 import "slices"
 
-// KeepMinima returns a copy of info in which a group with minimum 0 has its former minimum. minima has them by the name of the
-// group's object (GroupName), as the written objects have it. Grove sets the minimum to 0 once the pods are placed, so that it
-// may replace them. A group that lists no pods while another lists some was scaled to zero and keeps 0. So does a group that
-// never had a minimum, and a group of another API.
+// KeepMinima returns a copy of info in which a group with minimum 0 has its former minimum. minima is the former minimums by the name of
+// the group's object (GroupName). Grove sets the minimum to 0 once the pods are placed, so that it may replace them. A group keeps 0 if it
+// lists no pods while another lists some (it was scaled to zero), or if it never had a minimum. Groups of other APIs keep 0, too.
 func KeepMinima(info *PodGangInfo, minima map[string]int32) *PodGangInfo {
 	if info.Kind != PodGang {
 		return info

@@ -30,11 +30,12 @@ type lwsGroup struct {
 	revision string
 }
 
+// name returns the name of the gang of a group.
 func (g lwsGroup) name(lws string) string { return fmt.Sprintf("%s-%d-%s", lws, g.index, g.revision) }
 
-// FromLeaderWorkerSet returns a gang for each group with pods, and one of the current revision for each wanted group without
-// remaining pods: (index, revision) is the group. revision is that of the leaders' StatefulSet (lwsv1.RevisionKey), "" if
-// unknown. pods are the LeaderWorkerSet's leaders and workers.
+// FromLeaderWorkerSet returns a gang for each group that has pods, and one of the given revision for each other index below replicas. A
+// group is an index and a revision. revision is that of the leaders' StatefulSet (lwsv1.RevisionKey), "" if unknown. pods are the
+// LeaderWorkerSet's leaders and workers.
 func FromLeaderWorkerSet(lws *unstructured.Unstructured, revision string, pods []metav1.Object) ([]*PodGangInfo, error) {
 	var set leaderWorkerSet
 	if err := read(lws, &set.LeaderWorkerSetSpec); err != nil {
@@ -67,7 +68,8 @@ func FromLeaderWorkerSet(lws *unstructured.Unstructured, revision string, pods [
 	return out, nil
 }
 
-// lwsGroupOf returns the group of a pod. Until LeaderWorkerSet's webhook has labelled a leader, its name holds the index.
+// lwsGroupOf returns the group of a pod; ok is false if labels are missing. Before LeaderWorkerSet's webhook has labelled a leader, the
+// index is taken from its name.
 func lwsGroupOf(pod metav1.Object) (g lwsGroup, ok bool) {
 	labels := pod.GetLabels()
 	index, leader := labels[lwsv1.GroupIndexLabelKey], labels[lwsv1.WorkerIndexLabelKey] == "0"
@@ -79,7 +81,7 @@ func lwsGroupOf(pod metav1.Object) (g lwsGroup, ok bool) {
 		labels[lwsv1.RevisionKey] != ""
 }
 
-// gang returns the gang of one group.
+// gang returns the gang of group g. pods are the existing pods of the group.
 func (s *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods []metav1.Object) *PodGangInfo {
 	name := g.name(lws.GetName())
 	out := newInfo(lws, LeaderWorkerSet, name)
@@ -121,7 +123,7 @@ func (s *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods 
 	return out
 }
 
-// size returns the size of a group. Its own pods take precedence, since the group may have an older revision.
+// size returns the number of pods of a group. The annotation of its pods takes precedence, since the group may have an older revision.
 func (s *leaderWorkerSet) size(pods []metav1.Object) int32 {
 	for _, pod := range pods {
 		if n, err := strconv.ParseInt(pod.GetAnnotations()[lwsv1.SizeAnnotationKey], 10, 32); err == nil && n > 0 {
@@ -138,7 +140,7 @@ func (s *leaderWorkerSet) leaderFirst(lws *unstructured.Unstructured) string {
 	return s.LeaderFirst(exclusive || subGroup)
 }
 
-// resources returns the requests of a leader and its workers.
+// resources returns the sum of the requests of one leader and size-1 workers; nil if they request nothing.
 func (s *leaderWorkerSet) resources(size int32) corev1.ResourceList {
 	worker := &s.LeaderWorkerTemplate.WorkerTemplate
 	leader := worker
@@ -158,15 +160,14 @@ func (s *leaderWorkerSet) resources(size int32) corev1.ResourceList {
 	return out
 }
 
-// requests returns the requests of one pod of a template.
+// requests returns the requests of one pod with this spec.
 func requests(spec *corev1.PodSpec) corev1.ResourceList {
 	pod := &corev1.Pod{Spec: *spec.DeepCopy()}
 	workloads.RequestLimits(&pod.Spec)
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 }
 
-// topology returns the topology constraints of a group by precedence: the field, the annotations of the LeaderWorkerSet, the
-// annotations of its pods.
+// topology returns the topology constraints of a group by precedence: the field, the LeaderWorkerSet's annotations, its pods' annotations.
 func (s *leaderWorkerSet) topology(lws *unstructured.Unstructured) (out []*TopologyConstraint) {
 	if n := s.NetworkTopology; n != nil {
 		out = append(out, tierConstraint(n, "spec.networkTopology"))
@@ -175,7 +176,7 @@ func (s *leaderWorkerSet) topology(lws *unstructured.Unstructured) (out []*Topol
 	return append(out, annotationConstraints("pods' ", s.LeaderWorkerTemplate.WorkerTemplate.Annotations)...)
 }
 
-// equalConstraints says whether two constraints are equal.
+// equalConstraints returns whether two constraints mean the same. The default mode equals "hard".
 func equalConstraints(a, b *TopologyConstraint) bool {
 	if a.Tiers == nil || b.Tiers == nil {
 		return a.Spec == b.Spec && a.Tiers == b.Tiers

@@ -9,9 +9,8 @@ import (
 // MaxName is the maximal length of an object's name that pods refer to in a label.
 const MaxName = 63
 
-// GroupName returns the name of the object of a gang's group, and the label value by which pods refer to it. A group's name
-// that begins with the gang's stays; any other gets the gang's as a prefix. A name longer than 63 characters is cut, and ends
-// in a hash of the whole.
+// GroupName returns the name of the object of a gang's group, also the label value by which pods refer to it: gang for a group "" or gang,
+// group if it begins with gang and "-", else both joined. More than 63 characters are cut, and end in a hash of the whole.
 //
 //	demo-0    pleader            demo-0-pleader
 //	demo-0    demo-0-pleader     demo-0-pleader
@@ -25,7 +24,7 @@ func GroupName(gang, group string) string {
 	return Short(gang+"-"+group, MaxName)
 }
 
-// Short cuts a name to maxLength characters: a longer name ends in a hash of the whole.
+// Short returns name if it has at most maxLength characters. A longer name is cut and ends in a hash of the whole name.
 func Short(name string, maxLength int) string {
 	if len(name) <= maxLength {
 		return name

@@ -19,8 +19,8 @@ type PodKey struct {
 // GroupName returns the name of the group's object.
 func (k PodKey) GroupName() string { return GroupName(k.Gang, k.Group) }
 
-// KeyOf returns the gang and group of a pod from the labels and annotations that its controller sets. ok is false for pods
-// without a gang; incomplete labels are an error. The gang of a JobSet's pod also depends on the JobSet: see KeyAmong.
+// KeyOf returns the gang and group of a pod from the labels and annotations that its controller sets. ok is false for pods without a gang;
+// incomplete labels are an error. The gang of a JobSet's pod also depends on the JobSet: see KeyAmong.
 func KeyOf(pod metav1.Object) (key PodKey, ok bool, err error) {
 	labels, annotations := pod.GetLabels(), pod.GetAnnotations()
 	gang, clique := labels[workloads.LabelPodGang], labels[workloads.LabelPodClique]
@@ -46,8 +46,8 @@ func KeyOf(pod metav1.Object) (key PodKey, ok bool, err error) {
 	return validKey(PodKey{LeaderWorkerSet, name, name}, labels, "label", lws.SetNameLabelKey, lws.RevisionKey)
 }
 
-// validKey returns a key if its names are valid names of objects: users may write any label, and the API server would reject a pod
-// that refers to an invalid name.
+// validKey returns key, or an error if a value under names is not a valid name of an object. Users may write any label, and the API server
+// would reject a pod that refers to an invalid name. values are the pod's labels or annotations; kind says which.
 func validKey(key PodKey, values map[string]string, kind string, names ...string) (PodKey, bool, error) {
 	for _, name := range names {
 		if value := values[name]; value != "" {
@@ -59,7 +59,7 @@ func validKey(key PodKey, values map[string]string, kind string, names ...string
 	return key, true, nil
 }
 
-// KeyAmong returns the gang and group of a pod among the gangs built from its object. ok is false for a pod of no such gang.
+// KeyAmong returns the gang and group of a pod, found among infos, the gangs built from its object. ok is false if there is none.
 func KeyAmong(infos []*PodGangInfo, pod metav1.Object) (key PodKey, ok bool) {
 	labels := pod.GetLabels()
 	for _, info := range infos {
@@ -75,12 +75,13 @@ func KeyAmong(infos []*PodGangInfo, pod metav1.Object) (key PodKey, ok bool) {
 	return PodKey{}, false
 }
 
-// isFormerJobSet says whether a pod belongs to a former JobSet of the same name.
+// isFormerJobSet returns whether a pod belongs to a deleted JobSet of the same name.
 func isFormerJobSet(info *PodGangInfo, labels map[string]string) bool {
 	uid := labels[workloads.JobSetUID]
 	return info.Kind == JobSet && uid != "" && uid != string(info.Owner.UID)
 }
 
+// hasLabels returns whether labels contain all of selector.
 func hasLabels(labels, selector map[string]string) bool {
 	for key, value := range selector {
 		if label, ok := labels[key]; !ok || label != value {

@@ -59,7 +59,7 @@ const (
 	JobSet          Kind = "JobSet"
 )
 
-// SchedulerField returns the field with the scheduler name of an object's pods.
+// SchedulerField returns, for messages, the field of the object that sets the scheduler name of its pods.
 func (k Kind) SchedulerField() string {
 	switch k {
 	case PodCliqueSet:
@@ -84,8 +84,7 @@ type Owner struct {
 type PodGroupInfo struct {
 	// Name is the group's name in its API: in a PodGang, the full name of the PodClique.
 	Name string
-	// MinReplicas is how many of its pods start together with the rest of the gang. Grove writes 0 for a placed group: see
-	// KeepMinima.
+	// MinReplicas is how many of its pods start together with the rest of the gang. Grove writes 0 for a placed group: see KeepMinima.
 	MinReplicas int32
 	// Total is the future number of pods, 0 if unknown. Invariant: MinReplicas <= Total, unless Total is 0.
 	Total int32
@@ -123,7 +122,7 @@ type TopologyConstraintGroupConfig struct {
 	TopologyConstraint *TopologyConstraint
 }
 
-// Note is information for the user: an event on the object that declares the gang.
+// Note is information for the user. It becomes an event on the object that declares the gang.
 type Note struct {
 	Reason, Message string
 	Info            bool // nothing need be changed

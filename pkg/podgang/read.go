@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// read reads the spec of an object. An invalid field is an *Error, which names the object.
+// read decodes the spec of an object into into. For an invalid field it returns an *Error that names the object.
 func read(u *unstructured.Unstructured, into any) error {
 	if err := workloads.Read(u, "spec", into); err != nil {
 		return &Error{reasons.InvalidGang, fmt.Sprintf("%s %s/%s: %s", u.GetKind(), u.GetNamespace(), u.GetName(), err)}
@@ -24,8 +24,7 @@ func invalidField(u *unstructured.Unstructured, format string, args ...any) erro
 	return &Error{reasons.InvalidGang, fmt.Sprintf("%s %s/%s: ", u.GetKind(), u.GetNamespace(), u.GetName()) + fmt.Sprintf(format, args...)}
 }
 
-// MaxGangs limits the gangs, or groups of them, of one object: the user may write any number, and all of them are in memory at
-// once.
+// MaxGangs limits the gangs, or groups of them, of one object: the user may write any number, and all of them are in memory at once.
 const MaxGangs = 10_000
 
 // checkGangLimit returns an error if an object would have more than MaxGangs.
@@ -36,7 +35,7 @@ func checkGangLimit(u *unstructured.Unstructured, field string, n int64) error {
 	return invalidField(u, "%s would become more than %d gangs; use at most %d", field, MaxGangs, MaxGangs)
 }
 
-// limitGangs limits n to MaxGangs+1, so that products do not overflow.
+// limitGangs returns n, at least 0 and at most MaxGangs+1, so that products do not overflow.
 func limitGangs(n int32) int64 { return min(int64(max(0, n)), MaxGangs+1) }
 
 // OwnerOf returns an object as the owner of the objects written for it.
@@ -54,7 +53,7 @@ func (i *PodGangInfo) note(reason, format string, args ...any) {
 	i.Notes = append(i.Notes, Note{Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// group returns the group of a name; nil for none.
+// group returns the group with that name; nil if there is none.
 func (i *PodGangInfo) group(name string) *PodGroupInfo {
 	for g := range i.PodGroups {
 		if i.PodGroups[g].Name == name {
@@ -69,5 +68,5 @@ func multiply(jobs, pods int32) int32 {
 	return int32(min(int64(max(0, jobs))*int64(max(0, pods)), math.MaxInt32))
 }
 
-// isTerminating says whether a pod is being deleted, and so does not count.
+// isTerminating returns whether a pod is being deleted. Such a pod does not count.
 func isTerminating(pod metav1.Object) bool { return pod.GetDeletionTimestamp() != nil }

@@ -27,24 +27,23 @@ type TopologyConstraint struct {
 // Pack names label keys of nodes; equal values are one domain; "" for none.
 type Pack struct{ Required, Preferred string }
 
-// Tiers is Volcano's networkTopology: within one domain of a tier or of a lower one.
+// Tiers is Volcano's networkTopology: the pods must or should be in one domain of a tier or of a lower one.
 type Tiers struct {
 	Mode            string // hard, soft, or "", which is hard
 	HighestTier     *int32 // nil if unset
 	HighestTierName string // "" if unset
 }
 
-// soft says that the pods are as close as possible; hard is within the tier, or not at all.
+// soft returns whether the constraint is a preference. Otherwise the pods must be within the tier.
 func (t *Tiers) soft() bool { return t.Mode == "soft" }
 
-// Topology is the network topology of the ClusterNetworkTopology.
+// Topology is the layers of the ClusterNetworkTopology.
 type Topology struct {
 	// Layers are the layers above the nodes, from the top down; nil without a topology.
 	Layers []Layer
 	// NodeTier is the tier of a single node: 0, or 1 if the first tier is the host.
 	NodeTier int32
-	// NotLegal is why the layers of the topology cannot be read; nil if they can, or there is none. Only constraints that need
-	// layers fail.
+	// NotLegal is why the layers of the topology cannot be read; nil if they can, or there is none. Only constraints that need layers fail.
 	NotLegal error
 	// TierNames are further names of tiers, such as tierName of HyperNodes.
 	TierNames map[string]int32
@@ -56,7 +55,7 @@ type Layer struct {
 	Keys []string
 }
 
-// TopologyFrom reads the layers of a ClusterNetworkTopology; nil for a cluster without one.
+// TopologyFrom reads the layers of a ClusterNetworkTopology. Nil, for a cluster without one, returns the zero Topology.
 func TopologyFrom(cnt *unstructured.Unstructured) (Topology, error) {
 	if cnt == nil {
 		return Topology{}, nil
@@ -76,7 +75,7 @@ func TopologyFrom(cnt *unstructured.Unstructured) (Topology, error) {
 	return out, nil
 }
 
-// LayerOf returns the layer of a label key: each node is a domain of its host name, even without a layer for that key.
+// LayerOf returns the layer of a label key; ok is false if no layer has it. The host name is a key of the node layer in any case.
 func (t Topology) LayerOf(key string) (layer string, ok bool) {
 	for _, l := range t.Layers {
 		if slices.Contains(l.Keys, key) {
@@ -86,13 +85,13 @@ func (t Topology) LayerOf(key string) (layer string, ok bool) {
 	return scheduling.NodeTopologyLayer, key == LabelHostname
 }
 
-// hasLayer says whether a layer exists.
+// hasLayer returns whether a layer of that name exists.
 func (t Topology) hasLayer(layer string) bool {
 	return layer == scheduling.NodeTopologyLayer || layer == scheduling.ClusterTopologyLayer ||
 		slices.ContainsFunc(t.Layers, func(l Layer) bool { return l.Name == layer })
 }
 
-// layersBottomUp returns the names of the layers from the nodes up, so that the index is the tier.
+// layersBottomUp returns the names of the layers from the nodes up: the index is the tier, counted from the nodes.
 func (t Topology) layersBottomUp() []string {
 	names := []string{scheduling.NodeTopologyLayer}
 	for _, l := range slices.Backward(t.Layers) {
@@ -101,8 +100,8 @@ func (t Topology) layersBottomUp() []string {
 	return names
 }
 
-// Rules returns a constraint as network-topology-spec. A constraint that cannot be obeyed is an *Error; an ineffective one is
-// nil, with a note.
+// Rules returns a constraint as network-topology-spec; nil for none. A constraint that cannot be satisfied is an *Error. A constraint
+// without effect gives nil and a note.
 func (t Topology) Rules(c *TopologyConstraint) (*scheduling.GatherSpec, []Note, error) {
 	return t.RulesBy(c, t.LayerOf)
 }
@@ -124,6 +123,7 @@ func (t Topology) RulesBy(c *TopologyConstraint, layerOf func(key string) (strin
 	return nil, nil, nil
 }
 
+// topologyError returns the error for a constraint that needs layers while the topology cannot be read.
 func (t Topology) topologyError(c *TopologyConstraint) error {
 	return &Error{reasons.InvalidTopology, fmt.Sprintf("%s: %v; nothing is written for the gang", c.Where, t.NotLegal)}
 }
@@ -145,7 +145,7 @@ func (t Topology) rulesOfSpec(c *TopologyConstraint) (out *scheduling.GatherSpec
 	return out, notes, nil
 }
 
-// rulesOfPack returns the layers of the label keys. A required layer need not be preferred.
+// rulesOfPack returns rules for the layers of the label keys. A preferred layer that equals the required one is omitted.
 func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (string, bool)) (*scheduling.GatherSpec, []Note, error) {
 	required := ""
 	if key := c.Pack.Required; key != "" {
@@ -177,7 +177,8 @@ func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (s
 	return gatherSpec([]string{layer}, required), nil, nil
 }
 
-// rulesOfTiers: hard requires one domain of the tier's layer, and prefers the layers below it; soft prefers all.
+// rulesOfTiers returns rules for tiers. Mode hard requires one domain of the tier's layer, and prefers the layers below it; soft prefers
+// all.
 //
 //	tier       0              1                2                      above all
 //	hard       must be node   must L1          prefer L1, must L2     none, and a note
@@ -221,7 +222,7 @@ func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, [
 // OneNode is the message about tier 0.
 const OneNode = "highestTierAllowed is 0: all pods of a group must run on the same node. A higher tier allows several nodes"
 
-// tierOf returns the tier, which is given by number or by name; 0 is a node.
+// tierOf returns the tier of a constraint, given by number or by name and counted from the nodes (0). hasTier is false if none is given.
 func (t Topology) tierOf(c *TopologyConstraint) (tier int32, hasTier bool, err error) {
 	number, name := c.Tiers.HighestTier, c.Tiers.HighestTierName
 	switch {
@@ -252,7 +253,7 @@ func (t Topology) tierOf(c *TopologyConstraint) (tier int32, hasTier bool, err e
 	}
 }
 
-// gatherSpec returns a spec that prefers some layers, and requires a layer unless that is "".
+// gatherSpec returns a spec that prefers some layers and requires one, unless that is ""; nil without any layer.
 func gatherSpec(preferred []string, required string) *scheduling.GatherSpec {
 	out := &scheduling.GatherSpec{}
 	add := func(layer string, s scheduling.GatherStrategy) {
@@ -270,7 +271,7 @@ func gatherSpec(preferred []string, required string) *scheduling.GatherSpec {
 	return out
 }
 
-// SpecJSON returns rules as network-topology-spec, without default values; "" for none.
+// SpecJSON returns spec as the JSON of network-topology-spec, without default values; "" for no rules.
 func SpecJSON(spec *scheduling.GatherSpec) string {
 	if spec == nil || len(spec.Rules) == 0 {
 		return ""
@@ -301,8 +302,8 @@ func SpecJSON(spec *scheduling.GatherSpec) string {
 	return string(data)
 }
 
-// Key returns the label key of the deepest required layer, "" for none. It is for schedulers that read label keys; what these
-// cannot obey is a note.
+// Key returns the label key of the deepest required layer, "" for none. It is for schedulers that read label keys. Notes list what such a
+// scheduler cannot satisfy.
 func (t Topology) Key(c *TopologyConstraint) (key string, notes []Note, err error) {
 	if c == nil {
 		return "", nil, nil
@@ -330,6 +331,7 @@ func (t Topology) Key(c *TopologyConstraint) (key string, notes []Note, err erro
 	return key, notes, nil
 }
 
+// lossNote returns a note about a part of a constraint that has no effect.
 func lossNote(c *TopologyConstraint, loss string) Note {
 	return Note{Reason: reasons.NotTranslated, Message: c.Where + ": " + loss}
 }
@@ -346,7 +348,7 @@ func (t Topology) deepestLayer(spec *scheduling.GatherSpec) string {
 	return ""
 }
 
-// unknownLayers returns the layers of rules that the topology lacks: their depth is unknown.
+// unknownLayers returns the layers in spec that the topology does not have. Their depth is unknown.
 func unknownLayers(t Topology, spec *scheduling.GatherSpec) (out []string) {
 	for _, r := range spec.Rules {
 		if !t.hasLayer(r.Layer) {
@@ -356,7 +358,7 @@ func unknownLayers(t Topology, spec *scheduling.GatherSpec) (out []string) {
 	return out
 }
 
-// keyOf returns the label key of a layer.
+// keyOf returns the first label key of a layer; "" if it has none.
 func (t Topology) keyOf(layer string) string {
 	for _, l := range t.Layers {
 		if l.Name == layer && len(l.Keys) > 0 {
@@ -369,8 +371,7 @@ func (t Topology) keyOf(layer string) string {
 	return ""
 }
 
-// PackOf returns the label keys of the deepest required and the deepest preferred layer, "" for none. It is for schedulers that
-// read PodGangs.
+// PackOf returns the label keys of the deepest required and preferred layers, "" for none. It is for schedulers that read PodGangs.
 func (t Topology) PackOf(c *TopologyConstraint) (required, preferred string, notes []Note, err error) {
 	if c == nil {
 		return "", "", nil, nil
@@ -399,8 +400,8 @@ func (t Topology) PackOf(c *TopologyConstraint) (required, preferred string, not
 	return required, preferred, notes, nil
 }
 
-// TiersOf returns a constraint in tiers; nil for none. It is for schedulers that read tiers. If tiers are discovered by labels,
-// a label key is the name of a tier.
+// TiersOf returns a constraint as tiers; nil for none. It is for schedulers that read tiers. If tiers are discovered by labels, a label key
+// is the name of a tier.
 func (t Topology) TiersOf(c *TopologyConstraint) (*Tiers, []Note, error) {
 	switch {
 	case c == nil:
@@ -428,7 +429,7 @@ func (t Topology) TiersOf(c *TopologyConstraint) (*Tiers, []Note, error) {
 	return &Tiers{Mode: "hard", HighestTier: &tier}, notes, nil
 }
 
-// givenTiers validates given tiers and passes them on: the reading scheduler has its own tiers.
+// givenTiers validates a constraint that is given as tiers and returns it unchanged, since the scheduler that reads it has its own tiers.
 func (t Topology) givenTiers(c *TopologyConstraint) (*Tiers, []Note, error) {
 	switch tiers := c.Tiers; {
 	case tiers.Mode != "" && !slices.Contains(modes, tiers.Mode):
@@ -450,6 +451,7 @@ func (t Topology) givenTiers(c *TopologyConstraint) (*Tiers, []Note, error) {
 	return &out, nil, nil
 }
 
+// tiersOfPack returns label keys as tiers: a required key is the name of the tier.
 func tiersOfPack(c *TopologyConstraint, nodeTier int32) (*Tiers, []Note, error) {
 	switch required := c.Pack.Required; {
 	case required == LabelHostname:

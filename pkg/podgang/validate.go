@@ -13,7 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// Verdict is the result of admission: errors reject the object.
+// Verdict is the result of an admission check: errors reject the object, warnings do not.
 type Verdict struct {
 	Warnings []string
 	Errors   field.ErrorList
@@ -28,7 +28,7 @@ func (v *Verdict) warn(format string, args ...any) {
 	v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...))
 }
 
-// withoutErrorsOf removes the errors of an object's former version, so that unrelated changes are accepted.
+// withoutErrorsOf returns v without the errors that an object's former version also had, so that unrelated changes are accepted.
 func (v Verdict) withoutErrorsOf(old Verdict) Verdict {
 	v.Errors = slices.DeleteFunc(slices.Clone(v.Errors), func(e *field.Error) bool {
 		return slices.ContainsFunc(old.Errors, func(o *field.Error) bool { return o.Error() == e.Error() })
@@ -52,8 +52,8 @@ func invalidMode(path, mode string) string {
 	return fmt.Sprintf(`%s: Unsupported value: %q: supported values: "hard", "soft"`, path, mode)
 }
 
-// ValidateLeaderWorkerSet checks spec.networkTopology and the equivalent annotations. old is the former version, nil at
-// creation: the field is immutable, since the pods stay where they are.
+// ValidateLeaderWorkerSet checks spec.networkTopology and the equivalent annotations. old is the former version, nil at creation. The field
+// is immutable, since running pods are not moved.
 func ValidateLeaderWorkerSet(lws, old *unstructured.Unstructured) Verdict {
 	var set leaderWorkerSet
 	out := readVerdict(lws, &set.LeaderWorkerSetSpec)
@@ -81,7 +81,7 @@ func ValidateLeaderWorkerSet(lws, old *unstructured.Unstructured) Verdict {
 	return out.withoutErrorsOf(ValidateLeaderWorkerSet(old, nil))
 }
 
-// readVerdict reads an object, and returns an error if it cannot be read.
+// readVerdict decodes an object into into, and returns an error in the verdict if that fails.
 func readVerdict(u *unstructured.Unstructured, into any) (out Verdict) {
 	if err := read(u, into); err != nil {
 		out.Errors = append(out.Errors, field.TypeInvalid(nil, u.GetName(), err.Error()))
@@ -109,7 +109,7 @@ func checkTopology(n *workloads.NetworkTopology, path *field.Path) (out Verdict)
 	return out
 }
 
-// describeTopology returns a networkTopology in words.
+// describeTopology returns a networkTopology as text, for messages and comparison.
 func describeTopology(n *workloads.NetworkTopology) string {
 	if n == nil {
 		return "nothing"
@@ -121,7 +121,7 @@ func describeTopology(n *workloads.NetworkTopology) string {
 	return fmt.Sprintf("mode %s, highest tier %s", n.Mode, tier)
 }
 
-// checkAnnotations checks the annotations that hold topology constraints.
+// checkAnnotations checks the annotations that are topology constraints.
 func checkAnnotations(annotations map[string]string) (out Verdict) {
 	path := field.NewPath("metadata", "annotations")
 	if mode, ok := annotations[workloads.VolcanoMode]; ok && !slices.Contains(modes, mode) {
@@ -144,7 +144,7 @@ func checkAnnotations(annotations map[string]string) (out Verdict) {
 	return out
 }
 
-// ValidateVolcano checks Volcano's PodGroup or Job: networkTopology, and that of subGroupPolicy or of tasks.
+// ValidateVolcano checks networkTopology of Volcano's PodGroup or Job, and that of each subGroupPolicy or task.
 func ValidateVolcano(object, old *unstructured.Unstructured) Verdict {
 	type policy struct {
 		Name            string                     `json:"name"`
@@ -177,7 +177,7 @@ func ValidateVolcano(object, old *unstructured.Unstructured) Verdict {
 	return out
 }
 
-// prefixDetail adds the part of the object to errors of type Forbidden.
+// prefixDetail adds a prefix, which names a part of the object, to the detail of errors of type Forbidden.
 func (v Verdict) prefixDetail(prefix string) Verdict {
 	for _, e := range v.Errors {
 		if e.Type == field.ErrorTypeForbidden {
@@ -187,8 +187,7 @@ func (v Verdict) prefixDetail(prefix string) Verdict {
 	return v
 }
 
-// ValidatePodGroup checks a PodGroup of scheduling.sigs.k8s.io or scheduling.x-k8s.io. An unknown layer is a warning: it may be
-// added later.
+// ValidatePodGroup checks a PodGroup of scheduling.sigs.k8s.io or scheduling.x-k8s.io. An unknown layer is a warning: it may be added.
 func ValidatePodGroup(pg, old *unstructured.Unstructured, topology Topology) Verdict {
 	var fields struct {
 		MinMember *int32 `json:"minMember"`
@@ -244,6 +243,7 @@ func ValidatePodGroup(pg, old *unstructured.Unstructured, topology Topology) Ver
 	return out
 }
 
+// rulesOf returns the rules of spec; nil for a nil spec.
 func rulesOf(spec *scheduling.GatherSpec) []scheduling.GatherRule {
 	if spec == nil {
 		return nil
@@ -251,7 +251,7 @@ func rulesOf(spec *scheduling.GatherSpec) []scheduling.GatherRule {
 	return spec.Rules
 }
 
-// CliqueSetRules are the features of PodCliqueSets that a backend lacks.
+// CliqueSetRules says which features of PodCliqueSets a backend lacks.
 type CliqueSetRules struct {
 	Backend         string // for messages
 	NoMNNVL         bool   // multi-node NVLink
@@ -264,8 +264,8 @@ const (
 	annotationMNNVLGroup = "grove.io/mnnvl-group"
 )
 
-// ValidatePodCliqueSet checks a PodCliqueSet of a backend. Errors that the former version had are ignored while the scheduler
-// names stay. Other kinds are accepted.
+// ValidatePodCliqueSet checks a PodCliqueSet against the features of a backend. Errors that the former version had are ignored if the
+// scheduler names are unchanged. Other kinds are accepted.
 func ValidatePodCliqueSet(pcs, old *unstructured.Unstructured, rules CliqueSetRules) Verdict {
 	if pcs.GetKind() != string(PodCliqueSet) {
 		return Verdict{}
@@ -295,7 +295,7 @@ func ValidatePodCliqueSet(pcs, old *unstructured.Unstructured, rules CliqueSetRu
 	return out
 }
 
-// mnnvl rejects annotations that request multi-node NVLink.
+// mnnvl returns errors for annotations that request multi-node NVLink.
 func mnnvl(path *field.Path, annotations map[string]string, backend string) (out field.ErrorList) {
 	for key, requestsMNNVL := range map[string]bool{
 		annotationAutoMNNVL:  annotations[annotationAutoMNNVL] == "enabled",

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// tierConstraint returns a networkTopology as a constraint; nil for none.
+// tierConstraint returns a networkTopology as a constraint; nil for nil. path is the field, for messages.
 func tierConstraint(n *workloads.NetworkTopology, path string) *TopologyConstraint {
 	if n == nil {
 		return nil
@@ -22,8 +22,8 @@ func tierConstraint(n *workloads.NetworkTopology, path string) *TopologyConstrai
 	return &TopologyConstraint{Where: path, Tiers: &Tiers{n.Mode, n.HighestTierAllowed, n.HighestTierName}}
 }
 
-// annotationConstraints returns the topology constraints in annotations: network-topology-spec takes precedence over tiers. A tier that is
-// no number counts as missing.
+// annotationConstraints returns the topology constraints in annotations: network-topology-spec comes before tiers. A tier that is no number
+// counts as missing. prefix is for messages.
 func annotationConstraints(prefix string, annotations map[string]string) (out []*TopologyConstraint) {
 	if spec := annotations[scheduling.AnnotationTopologySpec]; spec != "" {
 		out = append(out, &TopologyConstraint{Where: prefix + "annotation " + scheduling.AnnotationTopologySpec, Spec: spec})
@@ -41,8 +41,7 @@ func annotationConstraints(prefix string, annotations map[string]string) (out []
 	return out
 }
 
-// FromVolcanoPodGroup returns the gang of Volcano's PodGroup: one group, with its sub-group policies. pods are the pods that
-// name it.
+// FromVolcanoPodGroup returns the gang of Volcano's PodGroup: one group, with its sub-group policies. pods are the pods that name it.
 func FromVolcanoPodGroup(pg *unstructured.Unstructured, pods []metav1.Object) (*PodGangInfo, error) {
 	var spec workloads.VolcanoSpec
 	if err := read(pg, &spec); err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Want is the request of members with equal requests.
+// Want is the request of Count members with equal requests.
 type Want struct {
 	Quota string // "" is no quota, which has no limits
 	Asks  List
@@ -61,10 +61,11 @@ type Standing struct{ Limit, Used, Reserved List }
 // View is the book as if some pods had terminated.
 type View struct {
 	book  *Book
-	freed map[int]*freed // by node
-	gone  map[string]*Pod
+	freed map[int]*freed  // by node
+	gone  map[string]*Pod // the terminated pods
 }
 
+// freed is the use of the view's terminated pods below a quota; fixed is the part of pods that are never evicted.
 type freed struct {
 	all, fixed vector
 }
@@ -81,7 +82,7 @@ func (v *View) Clone() *View {
 	return c
 }
 
-// Leave counts pods as terminated in the view. Waiting and unknown pods, and pods that are gone already, change nothing.
+// Leave counts pods as terminated in the view. Waiting pods, unknown pods, and pods already counted as terminated change nothing.
 func (v *View) Leave(pods ...string) {
 	for _, name := range pods {
 		if p := v.book.pods[name]; p != nil && p.State != Waiting && v.gone[name] == nil && !v.book.removed[name] {
@@ -101,7 +102,7 @@ func (v *View) Return(pods ...string) {
 	}
 }
 
-// count adds a pod's amounts to freed, for its quota and all above; times is -1 to take them back.
+// count adds a pod's amounts to freed, for its quota and all above. With times -1 it subtracts them.
 func (v *View) count(p *Pod, times int64) {
 	i, ok := v.book.tree.byName[p.Quota]
 	if !ok {
@@ -124,7 +125,7 @@ func (v *View) count(p *Pod, times int64) {
 	}
 }
 
-// taken returns what bound pods and reservations use of a quota's resource, without the pods that are gone.
+// taken returns the use of quota i in resource r, reservations included, without terminated pods.
 func (v *View) taken(i, r int) int64 {
 	a := &v.book.accounts[i]
 	n := a.used[r] + a.reserved[r]
@@ -134,7 +135,7 @@ func (v *View) taken(i, r int) int64 {
 	return n
 }
 
-// idle returns the unused min of a quota and the quotas below it that lend nothing.
+// idle returns the unused min of resource r that quota i, and quotas below it, do not lend.
 func (v *View) idle(i, r int) (sum int64) {
 	if v.freed[i] == nil {
 		return v.book.accounts[i].idle[r]
@@ -149,7 +150,7 @@ func (v *View) idle(i, r int) (sum int64) {
 	return sum
 }
 
-// fixed is taken for pods that are never evicted.
+// fixed returns the part of taken that belongs to pods that are never evicted.
 func (v *View) fixed(i, r int) int64 {
 	n := v.book.accounts[i].fixed[r]
 	if f := v.freed[i]; f != nil {
@@ -158,13 +159,13 @@ func (v *View) fixed(i, r int) int64 {
 	return n
 }
 
-// Admit returns how many members of each Want in Optional are admitted besides Need, the first Wants first. If not all of Need are
+// Admit returns how many members of each Want in Optional are admitted in addition to Need, the first Wants first. If not all of Need are
 // admitted, more is nil and refusal says why.
 func (b *Book) Admit(a Request) (more []int, refusal *Refusal) { return b.View().Admit(a) }
 
-// Admit is Book.Admit without the pods that left the view.
+// Admit is Book.Admit without the use of the pods that have terminated in the view.
 func (v *View) Admit(a Request) (more []int, refusal *Refusal) {
-	l := &load{view: v, ask: &a}
+	l := &load{view: v, gangRequest: &a}
 	for _, w := range a.Need {
 		l.add(w, w.Count)
 	}
@@ -180,7 +181,7 @@ func (v *View) Admit(a Request) (more []int, refusal *Refusal) {
 	return more, nil
 }
 
-// addable returns how many of these members can be added to a load so that it fits.
+// addable returns how many of count members fit, if they are added to the load.
 func (l *load) addable(w Want, count int, fits func(*load) bool) int {
 	return count - sort.Search(count, func(omitted int) bool {
 		more := l.clone()
@@ -189,10 +190,10 @@ func (l *load) addable(w Want, count int, fits func(*load) bool) int {
 	})
 }
 
-// HardLimit returns a refusal if an admitted gang exceeds a max, or a min by pods that are never evicted; else nil. A quota that cannot be
-// used refuses, too. Holds and fair shares were checked at admission.
+// HardLimit returns a refusal if an admitted gang exceeds a max, or with pods that are never evicted a min; else nil. A quota that cannot
+// be used refuses too. Holds and fair shares were checked at admission.
 func (v *View) HardLimit(a Request) *Refusal {
-	l := &load{view: v, ask: &a}
+	l := &load{view: v, gangRequest: &a}
 	for _, w := range a.Need {
 		l.add(w, w.Count)
 	}
@@ -205,7 +206,7 @@ func (v *View) HardLimit(a Request) *Refusal {
 // ExceededByAlone returns the first hard limit that a gang would exceed if no other gang used its quotas; nil if none. Such a gang starts
 // only after the limit is raised. The limit may be further up the path than the one that is short now.
 func (b *Book) ExceededByAlone(a Request) *Refusal {
-	l := &load{view: b.View(), ask: &a}
+	l := &load{view: b.View(), gangRequest: &a}
 	for _, w := range a.Need {
 		l.add(w, w.Count)
 	}
@@ -228,7 +229,7 @@ func (b *Book) ExceededByAlone(a Request) *Refusal {
 	return nil
 }
 
-// onlyGang returns a view in which no gang but one uses anything of the requested quotas.
+// onlyGang returns a view in which only the named gang uses anything of the requested quotas.
 func (b *Book) onlyGang(name string, requests []*request) *View {
 	v := b.View()
 	for _, r := range requests {
@@ -253,19 +254,20 @@ func (b *Book) onlyGang(name string, requests []*request) *View {
 
 // load is the request of a gang to each quota on its paths.
 type load struct {
-	view     *View
-	ask      *Request
-	requests []*request // from the quotas of the members upwards, path by path
-	broken   *Refusal
+	view        *View
+	gangRequest *Request
+	requests    []*request // from the quotas of the members upwards, path by path
+	broken      *Refusal
 }
 
+// request is the request of a load to the quota node. leaf is the members' quota at or below it.
 type request struct {
 	node, leaf int
 	all, fixed vector
 	pods       int
 }
 
-// wanted returns the requested resources.
+// wanted returns the numbers of the requested resources.
 func (r *request) wanted() (all []int) {
 	for d, n := range r.all {
 		if n > 0 {
@@ -286,7 +288,7 @@ func (l *load) clone() *load {
 	return &c
 }
 
-// add adds members to the requests of their quota and all above, or sets broken if that quota admits no pods.
+// add adds members to the requests to their quota and all quotas above. It sets broken if that quota cannot have pods.
 func (l *load) add(w Want, count int) {
 	t := l.view.book.tree
 	if w.Quota == "" {
@@ -321,7 +323,7 @@ func times(n int64, count int) int64 {
 	return n * int64(count)
 }
 
-// requestTo returns the load's request to a quota, and creates it if needed.
+// requestTo returns the load's request to quota node, and creates it if needed.
 func (l *load) requestTo(node, leaf int) *request {
 	for _, r := range l.requests {
 		if r.node == node {
@@ -334,7 +336,7 @@ func (l *load) requestTo(node, leaf int) *request {
 	return r
 }
 
-// unusable returns the refusal of a quota that admits no pods; nil if it does.
+// unusable returns the refusal of a quota that admits no pods; nil if the quota is usable.
 func (t *Tree) unusable(name string) *Refusal {
 	r := &Refusal{Cause: Broken, Quota: name, Path: t.Path(name)}
 	i, ok := t.byName[name]
@@ -351,7 +353,7 @@ func (t *Tree) unusable(name string) *Refusal {
 	return r
 }
 
-// refusal returns the first limit that the load exceeds; nil if none.
+// refusal returns the refusal by the first limit that the load exceeds; nil if it is admitted.
 func (l *load) refusal() *Refusal {
 	if l.broken != nil {
 		return l.broken
@@ -379,8 +381,8 @@ func (l *load) refusal() *Refusal {
 	return nil
 }
 
-// overHardLimit returns the refusal by the first hard limit that the load exceeds: max, min for pods that are never evicted, and the given
-// causes; nil if there is none.
+// overHardLimit returns the refusal by the first hard limit that the load exceeds: max, min for pods that are never evicted, and the causes
+// in also; nil if there is none.
 func (l *load) overHardLimit(also ...Cause) *Refusal {
 	for _, cause := range append([]Cause{OverMax, OverMin}, also...) {
 		for _, r := range l.requests {
@@ -392,7 +394,7 @@ func (l *load) overHardLimit(also ...Cause) *Refusal {
 	return nil
 }
 
-// exceeds returns the refusal if a quota would exceed its limit of the given cause.
+// exceeds returns the refusal if request r exceeds its quota's limit of the given cause; else nil.
 func (l *load) exceeds(r *request, cause Cause) *Refusal {
 	v, n := l.view, &l.view.book.tree.nodes[r.node]
 	limit := n.max
@@ -411,17 +413,17 @@ func (l *load) exceeds(r *request, cause Cause) *Refusal {
 		}
 	}
 	var exceeds []int
-	by := ""
+	firstHolder := ""
 	for d, wants := range asks {
 		free := limit[d]
 		if wants > 0 && free != math.MaxInt64 {
 			free -= used(r.node, d)
 			if cause == Held {
-				claimed, holder := v.book.heldFor(l.ask, r.node, d)
-				if by == "" {
-					by = holder
+				held, holder := v.book.heldFor(l.gangRequest, r.node, d)
+				if firstHolder == "" {
+					firstHolder = holder
 				}
-				free -= claimed
+				free -= held
 			}
 		}
 		if wants > 0 && free < wants && named[d] {
@@ -433,17 +435,17 @@ func (l *load) exceeds(r *request, cause Cause) *Refusal {
 	}
 	refusal := l.refuse(r, cause, limit, exceeds)
 	if cause == Held {
-		refusal.Holder = by
+		refusal.Holder = firstHolder
 	}
 	return refusal
 }
 
-// overHeldTree returns the refusal if a tree's free capacity is held for other gangs (see Hold), and the rest is too little; else nil.
+// overHeldTree returns the refusal if a tree's free capacity is held for other gangs (see Hold) and the rest is too little; else nil.
 func (l *load) overHeldTree(top *request) *Refusal {
 	b := l.view.book
 	sum, first := make(vector, len(b.tree.resources)), ""
 	for _, name := range slices.Sorted(maps.Keys(b.holds)) {
-		if c := b.holds[name]; c.free && b.respects(l.ask, c) && !l.spared(c) {
+		if c := b.holds[name]; c.free && b.mustRespect(l.gangRequest, c) && !l.exempt(c) {
 			sum.add(c.load.requestOf(top.node).all)
 			first = cmp.Or(first, name)
 		}
@@ -453,7 +455,7 @@ func (l *load) overHeldTree(top *request) *Refusal {
 	}
 	var exceeds []int
 	for d, wants := range top.all {
-		all := b.accounts[top.node].entitled[d]
+		all := b.accounts[top.node].fairShare[d]
 		if wants > 0 && sum[d] > 0 && all != math.MaxInt64 && all-l.view.taken(top.node, d)-sum[d] < wants {
 			exceeds = append(exceeds, d)
 		}
@@ -461,14 +463,14 @@ func (l *load) overHeldTree(top *request) *Refusal {
 	if exceeds == nil {
 		return nil
 	}
-	refusal := l.refuse(top, Held, b.accounts[top.node].entitled, exceeds)
+	refusal := l.refuse(top, Held, b.accounts[top.node].fairShare, exceeds)
 	refusal.Holder = first
 	return refusal
 }
 
-// spared returns whether a hold on a tree's free capacity does not bind the load: the load is of other quotas and stays within their min.
-// It may also stay within their fair share, if the hold fits the fair share of its own quotas.
-func (l *load) spared(c *hold) bool {
+// exempt returns whether the load may ignore a hold on a tree's free capacity. It must be of other quotas than the hold and stay within
+// their min. Staying within their fair share is enough if the hold fits the fair share of its own quotas.
+func (l *load) exempt(c *hold) bool {
 	b := l.view.book
 	within := func(limit func(n *node, a *account, d int) (int64, bool)) bool {
 		return !slices.ContainsFunc(l.requests, func(r *request) bool {
@@ -481,37 +483,37 @@ func (l *load) spared(c *hold) bool {
 			return false
 		})
 	}
-	if slices.ContainsFunc(c.load.requests, func(r *request) bool { return r.node == r.leaf && l.asks(r.node) }) {
+	if slices.ContainsFunc(c.load.requests, func(r *request) bool { return r.node == r.leaf && l.includes(r.node) }) {
 		return false
 	}
 	if within(func(n *node, _ *account, d int) (int64, bool) { return n.min[d], n.hasMin[d] }) {
 		return true
 	}
 	for _, r := range c.load.requests {
-		if b.tree.nodes[r.node].parent >= 0 && (l.asks(r.node) || b.exceedsFairShare(r)) {
+		if b.tree.nodes[r.node].parent >= 0 && (l.includes(r.node) || b.exceedsFairShare(r)) {
 			return false
 		}
 	}
-	return within(func(n *node, a *account, d int) (int64, bool) { return a.entitled[d], n.named[d] })
+	return within(func(n *node, a *account, d int) (int64, bool) { return a.fairShare[d], n.named[d] })
 }
 
-// exceedsFairShare returns whether a request alone is above the fair share of its quota, in any resource.
+// exceedsFairShare returns whether a request by itself is larger than the fair share of its quota, in any resource.
 func (b *Book) exceedsFairShare(r *request) bool {
 	for d, wants := range r.all {
-		if b.tree.nodes[r.node].named[d] && wants > b.accounts[r.node].entitled[d] {
+		if b.tree.nodes[r.node].named[d] && wants > b.accounts[r.node].fairShare[d] {
 			return true
 		}
 	}
 	return false
 }
 
-// respects returns whether a request must respect the hold of another gang.
-func (b *Book) respects(a *Request, c *hold) bool {
+// mustRespect returns whether hold c of another gang, of at least a's priority, precedes any hold of a's gang: a may not use c's capacity.
+func (b *Book) mustRespect(a *Request, c *hold) bool {
 	own := b.holds[a.Gang]
-	return c.ask.Gang != a.Gang && c.ask.Priority >= a.Priority && (own == nil || own.turn > c.turn)
+	return c.gangRequest.Gang != a.Gang && c.gangRequest.Priority >= a.Priority && (own == nil || own.turn > c.turn)
 }
 
-// refuse returns the refusal of a request.
+// refuse returns the Refusal of request r, with the limit and the use of the requested resources.
 func (l *load) refuse(r *request, cause Cause, limit vector, exceeds []int) *Refusal {
 	t, a := l.view.book.tree, &l.view.book.accounts[r.node]
 	out := &Refusal{
@@ -538,19 +540,19 @@ func (l *load) refuse(r *request, cause Cause, limit vector, exceeds []int) *Ref
 	return out
 }
 
-// overFairShare returns the refusal if a quota would exceed its fair share and may not borrow; else nil. It borrows only what is free in
-// the whole tree and what no quota before it wants. A gang is indivisible: an excess smaller than the gang must not stop it while capacity
-// is idle.
+// overFairShare returns the refusal if a quota would exceed its fair share and may not borrow; else nil. It may borrow what is free in the
+// whole tree, if no sibling quota with a waiting gang is served before it. A gang is indivisible: an excess smaller than the gang must not
+// stop it while capacity is idle.
 func (l *load) overFairShare(r *request) *Refusal {
 	v, n := l.view, &l.view.book.tree.nodes[r.node]
-	entitled, exceeds := v.book.accounts[r.node].entitled, l.borrows(r)
+	fairShare, exceeds := v.book.accounts[r.node].fairShare, l.borrows(r)
 	if exceeds == nil {
 		return nil
 	}
-	if short := l.tooFew(l.requestOf(n.top)); short != nil {
-		refusal := l.refuse(r, OverFree, entitled, exceeds)
+	if short := l.lackingInTree(l.requestOf(n.top)); short != nil {
+		refusal := l.refuse(r, OverFree, fairShare, exceeds)
 		refusal.Borrowed = l.borrowers(r, exceeds)
-		top := l.refuse(l.requestOf(n.top), OverFree, v.book.accounts[n.top].entitled, nil)
+		top := l.refuse(l.requestOf(n.top), OverFree, v.book.accounts[n.top].fairShare, nil)
 		refusal.Tree = Standing{Limit: top.Limit, Used: top.Used, Reserved: top.Reserved}
 		return refusal
 	}
@@ -558,28 +560,28 @@ func (l *load) overFairShare(r *request) *Refusal {
 		return nil
 	}
 	for _, s := range v.book.tree.nodes[n.parent].children {
-		if s == r.node || l.asks(s) || v.book.accounts[s].waiting == 0 || !v.before(s, r.node) || !l.anyFirst(s) {
+		if s == r.node || l.includes(s) || v.book.accounts[s].waiting == 0 || !v.before(s, r.node) || !l.anyPreceding(s) {
 			continue
 		}
-		refusal := l.refuse(r, NotNext, entitled, exceeds)
+		refusal := l.refuse(r, NotNext, fairShare, exceeds)
 		refusal.Holder = v.book.tree.nodes[s].Name
 		return refusal
 	}
 	return nil
 }
 
-// borrows returns the resources of which a quota would exceed its fair share.
+// borrows returns the resources in which the quota would exceed its fair share.
 func (l *load) borrows(r *request) (exceeds []int) {
-	n, entitled := &l.view.book.tree.nodes[r.node], l.view.book.accounts[r.node].entitled
+	n, fairShare := &l.view.book.tree.nodes[r.node], l.view.book.accounts[r.node].fairShare
 	for d, wants := range r.all {
-		if wants > 0 && n.named[d] && !n.Detached && entitled[d] != math.MaxInt64 && entitled[d]-l.view.taken(r.node, d) < wants {
+		if wants > 0 && n.named[d] && !n.Detached && fairShare[d] != math.MaxInt64 && fairShare[d]-l.view.taken(r.node, d) < wants {
 			exceeds = append(exceeds, d)
 		}
 	}
 	return exceeds
 }
 
-// requestOf returns the load's request to a quota; an empty one if there is none.
+// requestOf returns the load's request to quota node; an empty one if there is none.
 func (l *load) requestOf(node int) *request {
 	for _, r := range l.requests {
 		if r.node == node {
@@ -589,16 +591,16 @@ func (l *load) requestOf(node int) *request {
 	return &request{node: node}
 }
 
-// asks returns whether the load requests anything of a quota.
-func (l *load) asks(node int) bool {
+// includes returns whether the load has a request to quota node.
+func (l *load) includes(node int) bool {
 	return slices.ContainsFunc(l.requests, func(r *request) bool { return r.node == node })
 }
 
-// tooFew returns the resources of which a tree has less free than requested, apart from the min of quotas that lend nothing.
-func (l *load) tooFew(top *request) (short []int) {
+// lackingInTree returns the resources of which the tree has less free than requested. The idle min of quotas that lend nothing is not free.
+func (l *load) lackingInTree(top *request) (short []int) {
 	b := l.view.book
 	for d, wants := range top.all {
-		free := b.accounts[top.node].entitled[d]
+		free := b.accounts[top.node].fairShare[d]
 		if wants == 0 || free == math.MaxInt64 {
 			continue
 		}
@@ -623,7 +625,7 @@ func (l *load) tooFew(top *request) (short []int) {
 	return short
 }
 
-// borrowers returns the sibling quotas above their min of the short resources.
+// borrowers returns the siblings of r's quota that use more than their min of a resource in exceeds.
 func (l *load) borrowers(r *request, exceeds []int) (all []string) {
 	t := l.view.book.tree
 	if p := t.nodes[r.node].parent; p >= 0 {
@@ -637,30 +639,30 @@ func (l *load) borrowers(r *request, exceeds []int) (all []string) {
 	return all
 }
 
-// anyFirst returns whether a gang that waits below a quota has its turn before the load: only the quota keeps the gang, it fits every max,
-// and its request is free.
-func (l *load) anyFirst(i int) bool {
+// anyPreceding returns whether a gang waiting below quota i has its turn before the load. Only the quota must keep that gang from starting:
+// it fits every max, and its request is free.
+func (l *load) anyPreceding(i int) bool {
 	v, b := l.view, l.view.book
 	if b.accounts[i].waiting == 0 {
 		return false
 	}
 	if b.accounts[i].starters > 0 {
 		for _, p := range b.accounts[i].parts {
-			if p.pods[Waiting] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.ask.Gang), p.gang.name) {
+			if p.pods[Waiting] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.gangRequest.Gang), p.gang.name) {
 				continue
 			}
-			if waiting := v.waitingLoad(p.gang.name); waiting.starts() && waiting.first(l) {
+			if waiting := v.waitingLoad(p.gang.name); waiting.starts() && waiting.precedes(l) {
 				return true
 			}
 		}
 	}
-	return slices.ContainsFunc(b.tree.nodes[i].children, l.anyFirst)
+	return slices.ContainsFunc(b.tree.nodes[i].children, l.anyPreceding)
 }
 
-// waitingLoad returns the request of all waiting members of a gang and of the gangs that start with it.
+// waitingLoad returns the request of all waiting members of a gang and of the gangs that start together with it.
 func (v *View) waitingLoad(gang string) *load {
 	b := v.book
-	l := &load{view: v, ask: &Request{Gang: gang}}
+	l := &load{view: v, gangRequest: &Request{Gang: gang}}
 	for _, name := range b.together(gang) {
 		if b.gangs[name] == nil {
 			continue
@@ -680,30 +682,30 @@ func (v *View) waitingLoad(gang string) *load {
 	return l
 }
 
-// starts returns whether the load fits every max and is free.
+// starts returns whether the load fits every max and what is free in its trees.
 func (l *load) starts() bool {
 	t := l.view.book.tree
 	return l.broken == nil && !slices.ContainsFunc(l.requests, func(r *request) bool {
 		if t.nodes[r.node].parent < 0 {
 			l.view.book.settle(r.node)
 		}
-		return l.exceeds(r, OverMax) != nil || t.nodes[r.node].parent < 0 && l.tooFew(r) != nil
+		return l.exceeds(r, OverMax) != nil || t.nodes[r.node].parent < 0 && l.lackingInTree(r) != nil
 	})
 }
 
-// first returns whether the load has its turn before another one, which borrows. A gang of several quotas has the turn of the last one in
-// which it borrows; otherwise two gangs could wait for each other.
-func (l *load) first(other *load) bool {
-	own, borrows := l.last()
+// precedes returns whether the load has its turn before another load, which borrows. A gang of several quotas has the turn of the last one
+// in which it borrows; otherwise two gangs could wait for each other.
+func (l *load) precedes(other *load) bool {
+	leaf, borrows := l.lastBorrowing()
 	if !borrows {
 		return true
 	}
-	others, _ := other.last()
-	return l.view.earlier(own, others)
+	otherLeaf, _ := other.lastBorrowing()
+	return l.view.earlier(leaf, otherLeaf)
 }
 
-// last returns, of the members' quotas on whose path the load borrows, the one that is served last. borrows is false if there is none.
-func (l *load) last() (leaf int, borrows bool) {
+// lastBorrowing returns the members' quota served last, among those on whose path the load borrows; borrows is false if there is none.
+func (l *load) lastBorrowing() (leaf int, borrows bool) {
 	nodes := l.view.book.tree.nodes
 	for _, r := range l.requests {
 		if r.node != r.leaf || borrows && !l.view.earlier(leaf, r.node) {
@@ -721,30 +723,30 @@ func (l *load) last() (leaf int, borrows bool) {
 
 // hold is capacity held for a starving gang.
 type hold struct {
-	ask  Request
-	load *load
-	free bool // also what is free in the tree
-	turn int  // the earlier hold is served first
+	gangRequest Request
+	load        *load
+	free        bool // also holds what is free in the tree
+	turn        int  // the earlier hold is served first
 }
 
-// Hold holds a gang's request below the max of each quota on its paths: gangs of its priority and below get the rest, except gangs with an
-// earlier hold. With free it also holds what is free in the tree, see spared. ReleaseHold ends it.
+// Hold holds a gang's request below the max of each quota on its paths. Gangs of its priority and below get only the rest, except gangs
+// with an earlier hold. With free it also holds what is free in the tree, see exempt. ReleaseHold ends it.
 func (b *Book) Hold(a Request, free bool) {
 	b.holdCount++
 	turn := b.holdCount
 	if previous := b.holds[a.Gang]; previous != nil {
 		turn = previous.turn
 	}
-	b.setHold(&hold{ask: a, free: free, turn: turn})
+	b.setHold(&hold{gangRequest: a, free: free, turn: turn})
 }
 
 // setHold computes the load of a hold, and records the hold by its gang.
 func (b *Book) setHold(c *hold) {
-	c.load = &load{view: b.View(), ask: &c.ask}
-	for _, w := range c.ask.Need {
+	c.load = &load{view: b.View(), gangRequest: &c.gangRequest}
+	for _, w := range c.gangRequest.Need {
 		c.load.add(w, w.Count)
 	}
-	b.holds[c.ask.Gang] = c
+	b.holds[c.gangRequest.Gang] = c
 	b.changes++
 }
 
@@ -754,11 +756,11 @@ func (b *Book) ReleaseHold(gang string) {
 	delete(b.holds, gang)
 }
 
-// heldFor returns how much of resource d is held in a quota for gangs that the ask must respect, and the first of these gangs.
+// heldFor returns how much of resource d is held in quota node for gangs that request a must respect, and the first of these gangs.
 func (b *Book) heldFor(a *Request, node, d int) (sum int64, first string) {
 	for _, name := range slices.Sorted(maps.Keys(b.holds)) {
 		c := b.holds[name]
-		if !b.respects(a, c) {
+		if !b.mustRespect(a, c) {
 			continue
 		}
 		for _, r := range c.load.requests {

@@ -63,7 +63,7 @@ type gang struct {
 	parts    []*part // by node
 }
 
-// part is what a gang uses and requests of one quota.
+// part is what a gang uses and requests of the quota node.
 type part struct {
 	gang                     *gang
 	node                     int
@@ -76,22 +76,22 @@ type part struct {
 // account is the use of a quota.
 type account struct {
 	used, reserved, fixed vector // of all pods below
-	pods                  int    // placed
+	pods                  int    // reserved and bound pods below
 	parts                 []*part
 	requested             vector // use and request of its own parts
 	starters              int    // its own waiting gangs that are not passed
-	since                 int64  // when it was served last
+	since                 int64  // when a pod below it got its node last
 	version               uint64 // of its use, request and fair share
-	// more is the version of the last growth of its use, or cut of its fair share: more of its pods may be evicted. less is that of the
+	// grown is the version of the last growth of its use, or cut of its fair share: more of its pods may be evicted. shrunk is that of the
 	// last opposite change: more may be evicted for it.
-	more, less uint64
+	grown, shrunk uint64
 
 	// The following fields are derived, see settle.
-	dirty    bool   // out of date, here or below
-	request  vector // requested or used, at most max
-	idle     vector // unused min that is not lent
-	waiting  int    // starters, here and below
-	entitled vector
+	dirty     bool   // out of date, here or below
+	request   vector // requested or used, at most max
+	idle      vector // unused min that is not lent
+	waiting   int    // starters, here and below
+	fairShare vector
 }
 
 // NewBook returns the book of a tree without pods.
@@ -101,11 +101,11 @@ func NewBook(t *Tree) *Book {
 		totals: map[string]List{}, pods: map[string]*Pod{}, gangs: map[string]*gang{},
 		passed: map[string]bool{}, groups: map[string][]string{}, holds: map[string]*hold{},
 	}
-	b.plant(t)
+	b.setTree(t)
 	return b
 }
 
-// Replant returns the book with another tree, with the same pods. Pods of deleted quotas have no quota until they are set again. Views and
+// Replant returns a book with another tree and the same pods. Pods of deleted quotas have no quota until they are set again. Views and
 // searches of this book keep its tree.
 func (b *Book) Replant(t *Tree) *Book {
 	replanted := NewBook(t)
@@ -117,7 +117,7 @@ func (b *Book) Replant(t *Tree) *Book {
 	replanted.passed, replanted.groups = maps.Clone(b.passed), maps.Clone(b.groups)
 	for i := range replanted.accounts {
 		replanted.touch(i)
-		replanted.accounts[i].more, replanted.accounts[i].less = replanted.version, replanted.version
+		replanted.accounts[i].grown, replanted.accounts[i].shrunk = replanted.version, replanted.version
 	}
 	for _, name := range slices.Sorted(maps.Keys(replanted.pods)) {
 		replanted.count(replanted.pods[name], 1)
@@ -129,22 +129,22 @@ func (b *Book) Replant(t *Tree) *Book {
 	return replanted
 }
 
-// plant sets the tree, with empty accounts.
-func (b *Book) plant(t *Tree) {
+// setTree sets the tree, with empty accounts.
+func (b *Book) setTree(t *Tree) {
 	b.tree, b.accounts, b.class = t, make([]account, len(t.nodes)), &classes{b, map[int]map[*gang]Class{}}
 	size := len(t.resources)
 	for i := range b.accounts {
 		a := &b.accounts[i]
 		a.dirty = true
 		b.touch(i)
-		a.more, a.less = b.version, b.version
-		for _, v := range []*vector{&a.used, &a.reserved, &a.fixed, &a.requested, &a.request, &a.idle, &a.entitled} {
+		a.grown, a.shrunk = b.version, b.version
+		for _, v := range []*vector{&a.used, &a.reserved, &a.fixed, &a.requested, &a.request, &a.idle, &a.fairShare} {
 			*v = make(vector, size)
 		}
 	}
 }
 
-// touch gives a quota's account a new version.
+// touch gives the account of quota i a new version.
 func (b *Book) touch(i int) {
 	b.version++
 	b.accounts[i].version = b.version
@@ -166,7 +166,7 @@ func (b *Book) Changes() uint64 { return b.changes }
 // Tree returns the quotas of the book.
 func (b *Book) Tree() *Tree { return b.tree }
 
-// Total sets the capacity of the tree with that top. Resources that it does not name are unlimited.
+// Total sets the capacity of the tree with the topmost quota top. Resources that l does not name are unlimited.
 func (b *Book) Total(top string, l List) {
 	b.changes++
 	b.totals[top] = l
@@ -181,24 +181,24 @@ func (b *Book) Set(p Pod) {
 		if previous.equal(&p) {
 			return
 		}
-		defer b.stir(previous, &p)
-		defer b.tidy(b.count(previous, -1)) // a gang with this pod alone keeps its facts
+		defer b.markChanged(previous, &p)
+		defer b.removeEmpty(b.count(previous, -1)) // after the new pod was added, so that a gang with only this pod is not deleted
 	} else {
-		defer b.stir(nil, &p)
+		defer b.markChanged(nil, &p)
 	}
 	b.pods[p.Name] = &p
 	b.count(&p, 1)
 }
 
-// equal returns whether two pods are equal to quotas.
+// equal returns whether two pods have the same effect on quotas.
 func (p *Pod) equal(o *Pod) bool {
 	return o.State == p.State && o.Quota == p.Quota && o.Gang == p.Gang && o.Since == p.Since &&
 		o.Priority == p.Priority && o.Fixed == p.Fixed && maps.Equal(o.Asks, p.Asks)
 }
 
-// stir sets more and less of the accounts (see account) after a pod changed; nil is a pod that does not exist. The pod's gang may now
-// borrow wherever it uses anything. A quota above other quotas may gain borrowing gangs also when a pod terminates.
-func (b *Book) stir(previous, current *Pod) {
+// markChanged sets grown and shrunk (see account) after a pod changed from previous to current; nil is a pod that does not exist. The pod's
+// gang may now borrow wherever it uses anything. A quota above other quotas may gain borrowing gangs also when a pod terminates.
+func (b *Book) markChanged(previous, current *Pod) {
 	for _, p := range []*Pod{previous, current} {
 		if p == nil {
 			continue
@@ -209,10 +209,10 @@ func (b *Book) stir(previous, current *Pod) {
 				b.touch(at)
 				a := &b.accounts[at]
 				if p == previous {
-					a.less = b.version
+					a.shrunk = b.version
 				}
 				if p == current || at != i {
-					a.more = b.version
+					a.grown = b.version
 				}
 			}
 		}
@@ -220,14 +220,14 @@ func (b *Book) stir(previous, current *Pod) {
 			for _, share := range g.parts {
 				for at := share.node; at >= 0 && share.pods[Bound]+share.pods[Reserved] > 0; at = b.tree.nodes[at].parent {
 					b.touch(at)
-					b.accounts[at].more = b.version
+					b.accounts[at].grown = b.version
 				}
 			}
 		}
 	}
 }
 
-// Now updates the fair shares, and returns the moment for Reclaim.AnySince. Later changes have a higher one.
+// Now updates the fair shares, and returns the present version for Reclaim.AnySince. Later changes have a higher one.
 func (b *Book) Now() uint64 {
 	for i := range b.tree.nodes {
 		if b.tree.nodes[i].parent < 0 {
@@ -241,13 +241,13 @@ func (b *Book) Now() uint64 {
 func (b *Book) Remove(pod string) {
 	if removed := b.pods[pod]; removed != nil {
 		delete(b.pods, pod)
-		b.tidy(b.count(removed, -1))
-		b.stir(removed, nil)
+		b.removeEmpty(b.count(removed, -1))
+		b.markChanged(removed, nil)
 	}
 }
 
-// SetNeeds sets what a waiting gang needs to start: the gang requests all if the needed part fits the max of its quotas. The default is
-// all. An unknown gang changes nothing.
+// SetNeeds sets what a waiting gang needs to start; by default all. The gang's whole request counts if the needed part fits the max of its
+// quotas. An unknown gang changes nothing.
 func (b *Book) SetNeeds(name string, need []Want) {
 	g := b.gangs[name]
 	if g == nil {
@@ -271,8 +271,8 @@ func (b *Book) SetNeeds(name string, need []Want) {
 	}
 }
 
-// SetPassed sets whether a waiting gang cannot start for a reason other than quota. Such a gang has no turn for idle capacity. An unknown
-// gang changes nothing.
+// SetPassed sets whether a waiting gang cannot start for a reason other than quota. Other quotas need not wait for such a gang's turn. An
+// unknown gang changes nothing.
 func (b *Book) SetPassed(name string, passed bool) {
 	g := b.gangs[name]
 	if g == nil || b.passed[name] == passed {
@@ -289,7 +289,7 @@ func (b *Book) SetPassed(name string, passed bool) {
 	}
 }
 
-// SetStartTogether sets gangs that start together. Invariant: none of them is served before the last of their quotas.
+// SetStartTogether sets the gangs that start together. Each of them is served only at the turn of the last of their quotas.
 func (b *Book) SetStartTogether(names ...string) {
 	for _, name := range names {
 		for _, former := range b.groups[name] {
@@ -303,7 +303,7 @@ func (b *Book) SetStartTogether(names ...string) {
 	}
 }
 
-// together returns the names of the gangs that start together with one gang, and its own.
+// together returns the gangs that start together with the named gang, which is included.
 func (b *Book) together(name string) []string {
 	if all := b.groups[name]; all != nil {
 		return all
@@ -311,7 +311,7 @@ func (b *Book) together(name string) []string {
 	return []string{name}
 }
 
-// count adds or removes a pod, and returns its gang; nil if it has no quota.
+// count adds pod p (sign 1) or removes it (sign -1). It returns the pod's gang; nil if the pod has no quota.
 func (b *Book) count(p *Pod, sign int64) *gang {
 	i, ok := b.tree.byName[p.Quota]
 	if !ok {
@@ -342,7 +342,7 @@ func (b *Book) count(p *Pod, sign int64) *gang {
 	return g
 }
 
-// addToAccount adds n times what a part uses and requests to the account of its quota. It marks that account and all above as dirty.
+// addToAccount adds n times what a part uses and requests to its quota's account. It marks that account and all above as dirty.
 func (b *Book) addToAccount(p *part, n int) {
 	b.changes++
 	a := &b.accounts[p.node]
@@ -365,7 +365,7 @@ func (b *Book) addToAccount(p *part, n int) {
 	}
 }
 
-// everFits returns whether a gang's needed part fits the limits of a quota if no other gang used anything.
+// everFits returns whether a gang's needed part would fit the max of its quota and of all above, if no other gang used anything.
 func (b *Book) everFits(p *part) bool {
 	for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
 		n := &b.tree.nodes[i]
@@ -384,7 +384,7 @@ func (b *Book) everFits(p *part) bool {
 	return true
 }
 
-// part returns the record of what a gang uses and requests of a quota, and creates the record if needed.
+// part returns the gang's part in quota node, and creates the part if needed.
 func (b *Book) part(g *gang, node int) *part {
 	at, ok := slices.BinarySearchFunc(g.parts, node, func(p *part, n int) int { return p.node - n })
 	if !ok {
@@ -408,7 +408,7 @@ func (p *part) count(pod *Pod, v vector, n int) {
 	}
 }
 
-// charge counts a placed pod at its quota and all quotas above.
+// charge adds the amounts v of a reserved or bound pod to its quota and all above. n is 1, or -1 to remove them.
 func (b *Book) charge(node int, p *Pod, v vector, n int) {
 	for i := node; i >= 0; i = b.tree.nodes[i].parent {
 		a := &b.accounts[i]
@@ -427,8 +427,8 @@ func (b *Book) charge(node int, p *Pod, v vector, n int) {
 	}
 }
 
-// tidy removes the empty parts of a gang, and a gang without pods.
-func (b *Book) tidy(g *gang) {
+// removeEmpty deletes the parts of a gang without pods, and the gang if no part remains.
+func (b *Book) removeEmpty(g *gang) {
 	if g == nil {
 		return
 	}
@@ -450,14 +450,14 @@ func (b *Book) tidy(g *gang) {
 	}
 }
 
-// Waits returns whether one of a gang's pods waits; known is false if none of its pods has a quota.
+// Waits returns whether one of a gang's pods is waiting; known is false if none of its pods has a quota.
 func (b *Book) Waits(gang string) (waits, known bool) {
 	g := b.gangs[gang]
 	return g != nil && slices.ContainsFunc(g.parts, func(p *part) bool { return p.pods[Waiting] > 0 }), g != nil
 }
 
-// facts recomputes priority, since and fixed of a gang if they are out of date.
-func (g *gang) facts() {
+// refresh recomputes priority, since and fixed of a gang if they are out of date.
+func (g *gang) refresh() {
 	if !g.stale {
 		return
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Without returns the book without some pods, which terminate, for a search for victims. Invariant: neither book changes while the copy is
-// in use. Parts of unaffected gangs are shared, so that few pods cost little.
+// Without returns a copy of the book without some pods, as if they had terminated, for a search for victims. Invariant: neither book
+// changes while the copy is in use. Parts of unaffected gangs are shared, so that few pods cost little.
 func (b *Book) Without(pods ...string) *Book {
 	reduced := *b
 	reduced.gangs = maps.Clone(b.gangs)
@@ -21,7 +21,7 @@ func (b *Book) Without(pods ...string) *Book {
 	for i := range reduced.accounts {
 		a := &reduced.accounts[i]
 		a.parts = slices.Clone(a.parts)
-		for _, v := range []*vector{&a.used, &a.reserved, &a.fixed, &a.requested, &a.request, &a.idle, &a.entitled} {
+		for _, v := range []*vector{&a.used, &a.reserved, &a.fixed, &a.requested, &a.request, &a.idle, &a.fairShare} {
 			*v = slices.Clone(*v)
 		}
 	}
@@ -36,12 +36,12 @@ func (b *Book) Without(pods ...string) *Book {
 			reduced.unshare(p.Gang)
 		}
 		reduced.removed[name] = true
-		reduced.tidy(reduced.count(p, -1))
+		reduced.removeEmpty(reduced.count(p, -1))
 	}
 	return &reduced
 }
 
-// unshare replaces the record of a gang and its parts by copies, which the reduced book may change.
+// unshare replaces the record of a gang and its parts by copies that b may change.
 func (b *Book) unshare(name string) {
 	shared := b.gangs[name]
 	if shared == nil {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Candidates is the waiting members of gangs that need only some of them. Where members differ, a quota may have capacity for some only. A
-// choice says how many members of each kind start.
+// Candidates is the waiting members of gangs that need only some of them. If members differ, a quota may have capacity for some only. A
+// choice is the number of members of each kind that start.
 type Candidates struct {
-	Ask   Request // its gang and priority; Need and More are not read
+	Ask   Request // its gang and priority; Need and Optional are not read
 	Kinds []Kind
 	Need  []int // by gang, how many must start
 }
@@ -19,12 +19,12 @@ type Kind struct {
 	Gang int
 }
 
-// mostQuestions bounds the quota checks for one list of choices. Beyond it the list holds the choices found first, and those that begin
+// mostQuestions bounds the quota checks for one list of choices. Beyond it the list has the choices found first, and choices that begin
 // with the smallest requests.
 const mostQuestions = 512
 
-// MaximalChoices returns admitted choices to which no member can be added: the largest first, and of equal size those of the first kinds.
-// It returns one if Any does.
+// MaximalChoices returns up to most admitted choices to which no member can be added: the largest first, and of equal size the first kinds
+// first. It returns at least one if AnyChoice does.
 func (b *Book) MaximalChoices(c Candidates, most int) [][]int {
 	s := b.chooser(c)
 	s.search(s.fill)
@@ -39,12 +39,12 @@ func (b *Book) MaximalChoices(c Candidates, most int) [][]int {
 	return s.found[:min(most, len(s.found))]
 }
 
-// AnyChoice returns an admitted choice; nil if there is none.
+// AnyChoice returns an admitted choice of the needed number of members; nil if there is none.
 func (b *Book) AnyChoice(c Candidates) []int {
 	return b.chooser(c).first()
 }
 
-// ChoiceMissingTurn returns a choice that only its turn keeps from admission; nil if there is none.
+// ChoiceMissingTurn returns a choice that would be admitted if no other quota were served first; nil if there is none.
 func (b *Book) ChoiceMissingTurn(c Candidates) []int {
 	s := b.chooser(c)
 	s.fits = func(l *load) bool {
@@ -63,33 +63,34 @@ func (s *chooser) first() []int {
 	return s.found[0]
 }
 
+// chooser returns the search for choices that the book admits now.
 func (b *Book) chooser(c Candidates) *chooser {
-	return &chooser{Candidates: c, begin: &load{view: b.View(), ask: &c.Ask}, fits: func(l *load) bool { return l.refusal() == nil }}
+	return &chooser{Candidates: c, begin: &load{view: b.View(), gangRequest: &c.Ask}, fits: func(l *load) bool { return l.refusal() == nil }}
 }
 
 // MinimalChoices returns choices of the needed number of members that fit the hard limits if no other gang used anything, the smallest
 // requests first. all says that the list is complete.
 func (b *Book) MinimalChoices(c Candidates, most int) (choices [][]int, all bool) {
-	l := &load{view: b.View(), ask: &c.Ask}
+	l := &load{view: b.View(), gangRequest: &c.Ask}
 	for _, kind := range c.Kinds {
 		l.add(kind.Want, 1)
 	}
 	if l.broken != nil {
 		return nil, false
 	}
-	begin := &load{view: b.onlyGang(c.Ask.Gang, l.requests), ask: &c.Ask}
+	begin := &load{view: b.onlyGang(c.Ask.Gang, l.requests), gangRequest: &c.Ask}
 	s := &chooser{Candidates: c, begin: begin, fits: func(l *load) bool { return l.overHardLimit() == nil }, exact: true}
 	s.search(s.needed)
 	return s.found[:min(most, len(s.found))], s.checks < mostQuestions && len(s.found) <= most
 }
 
-// Cheapest returns the choice with the smallest request of a resource; the first kinds of equal ones.
+// Cheapest returns the choice of needed members with the smallest request of a resource; of equal ones, the first kinds.
 func (c Candidates) Cheapest(resource string) []int { return c.needed(c.byNeed(resource)) }
 
 // chooser is the search for choices.
 type chooser struct {
 	Candidates
-	begin  *load
+	begin  *load // before any member is chosen
 	fits   func(*load) bool
 	exact  bool // only as many members as needed
 	enough int  // number of choices to find; 0 is all
@@ -97,19 +98,19 @@ type chooser struct {
 	found  [][]int
 }
 
-// search sets found. It begins with the choices of the smallest requests, as pick returns them, and continues with all choices.
+// search sets found. It begins with the choices that pick makes of the smallest requests, and continues with all choices.
 func (s *chooser) search(pick func(order []int) []int) {
 	s.seed(pick)
 	s.descend(0, make([]int, len(s.Kinds)), s.begin)
 }
 
-// check returns whether a load fits, and counts the question.
+// check returns whether a load fits, and counts the check.
 func (s *chooser) check(l *load) bool {
 	s.checks++
 	return s.fits(l)
 }
 
-// seed adds to found, for each resource, the choice with the smallest request of it, as pick makes it from an order of kinds.
+// seed adds to found, for each resource, the choice that pick makes of the kinds sorted by their request of that resource.
 func (s *chooser) seed(pick func(order []int) []int) {
 	var names []string
 	for _, kind := range s.Kinds {
@@ -138,7 +139,7 @@ func (c Candidates) inOrder() []int {
 	return order
 }
 
-// byNeed returns the kinds ordered by their request of a resource.
+// byNeed returns the kinds sorted by their request of a resource, smallest first.
 func (c Candidates) byNeed(resource string) []int {
 	order := c.inOrder()
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource]) })
@@ -147,18 +148,18 @@ func (c Candidates) byNeed(resource string) []int {
 
 // needed returns the needed number of members, taken from the first kinds of an order.
 func (c Candidates) needed(order []int) []int {
-	left, chosen := slices.Clone(c.Need), make([]int, len(c.Kinds))
+	missing, chosen := slices.Clone(c.Need), make([]int, len(c.Kinds))
 	for _, i := range order {
-		chosen[i] = min(c.Kinds[i].Count, left[c.Kinds[i].Gang])
-		left[c.Kinds[i].Gang] -= chosen[i]
+		chosen[i] = min(c.Kinds[i].Count, missing[c.Kinds[i].Gang])
+		missing[c.Kinds[i].Gang] -= chosen[i]
 	}
 	return chosen
 }
 
-// fill returns the choice of needed, with as many further members as fit.
+// fill returns the choice that needed makes of order, with as many further members as fit.
 func (s *chooser) fill(order []int) []int { return s.extend(s.needed(order), order) }
 
-// extend adds as many members as fit to chosen, in the order of kinds, and returns it. A choice that does not fit stays as it is.
+// extend adds as many members as fit to chosen, in the given order of kinds, and returns it; unchanged if chosen itself does not fit.
 func (s *chooser) extend(chosen, order []int) []int {
 	l := s.begin.clone()
 	for i, n := range chosen {
@@ -175,13 +176,13 @@ func (s *chooser) extend(chosen, order []int) []int {
 	return chosen
 }
 
-// descend tries all counts of a kind and the kinds after it, the largest count first.
+// descend tries all counts of kind number at and of the kinds after it, the largest count first. l is the load of the kinds chosen before.
 func (s *chooser) descend(at int, chosen []int, l *load) {
 	if s.checks >= mostQuestions || s.enough > 0 && len(s.found) >= s.enough || !s.suffices(at, chosen) {
 		return
 	}
 	if at == len(s.Kinds) {
-		if s.exact || s.full(chosen, l) {
+		if s.exact || s.isMaximal(chosen, l) {
 			s.keep(chosen)
 		}
 		return
@@ -204,7 +205,7 @@ func (s *chooser) descend(at int, chosen []int, l *load) {
 	chosen[at] = 0
 }
 
-// lacks returns how many members of a gang must still be chosen.
+// lacks returns how many needed members of a gang are still missing in chosen.
 func (s *chooser) lacks(chosen []int, gang int) int {
 	n := s.Need[gang]
 	for i, count := range chosen {
@@ -215,7 +216,7 @@ func (s *chooser) lacks(chosen []int, gang int) int {
 	return max(0, n)
 }
 
-// suffices returns whether a choice can still reach the needed members with the remaining kinds.
+// suffices returns whether the first at counts of chosen, together with all members of later kinds, reach the needed members.
 func (s *chooser) suffices(at int, chosen []int) bool {
 	for g := range s.Need {
 		n := s.lacks(chosen[:at], g)
@@ -231,8 +232,8 @@ func (s *chooser) suffices(at int, chosen []int) bool {
 	return true
 }
 
-// full returns whether no member can be added.
-func (s *chooser) full(chosen []int, l *load) bool {
+// isMaximal returns whether no further member fits beside chosen, whose load is l.
+func (s *chooser) isMaximal(chosen []int, l *load) bool {
 	for i, kind := range s.Kinds {
 		if chosen[i] < kind.Count && l.addable(kind.Want, 1, s.check) > 0 {
 			return false

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Class is what a running gang is to a quota on its path.
+// Class says how a quota on its path counts a running gang.
 type Class uint8
 
 // The classes of a running gang.
@@ -18,13 +18,13 @@ const (
 	Borrows                 // without it, and all other borrowing gangs, the quota keeps its min
 )
 
-// classes holds the classes of gangs by quota, computed on demand.
+// classes is the classes of gangs by quota, computed on demand.
 type classes struct {
 	book    *Book
 	byQuota map[int]map[*gang]Class
 }
 
-// forget drops the classes that depend on a gang.
+// forget deletes the known classes of the quotas that gang g uses, and of the quotas above.
 func (c *classes) forget(g *gang) {
 	for _, p := range g.parts {
 		for i := p.node; i >= 0; i = c.book.tree.nodes[i].parent {
@@ -33,9 +33,8 @@ func (c *classes) forget(g *gang) {
 	}
 }
 
-// at returns the classes of the gangs below a quota. Gangs guaranteed in the child quota come first, then by priority, then by age. From
-// the last on, gangs borrow that borrow below and leave the quota its min. From the first on, the remaining gangs that fit its min are
-// guaranteed.
+// at returns the classes of the gangs below quota i, ordered by: guaranteed in the child quota, priority, age. From the last on, a gang
+// borrows if it borrows below and the quota keeps its min without it. From the first on, the other gangs that fit the min are guaranteed.
 func (c *classes) at(i int) map[*gang]Class {
 	if known := c.byQuota[i]; known != nil {
 		return known
@@ -55,13 +54,13 @@ func (c *classes) at(i int) map[*gang]Class {
 			above.sub(h.all)
 		}
 	}
-	left := slices.Clone(n.min)
+	free := slices.Clone(n.min)
 	for _, h := range order {
 		switch {
 		case out[h.gang] == Borrows:
-		case limited && fits(h.all, left, n.hasMin):
+		case limited && fits(h.all, free, n.hasMin):
 			out[h.gang] = Guaranteed
-			left.sub(h.all)
+			free.sub(h.all)
 		default:
 			out[h.gang] = Straddling
 		}
@@ -69,16 +68,16 @@ func (c *classes) at(i int) map[*gang]Class {
 	return out
 }
 
-// holder is a gang's use below a quota.
-type holder struct {
+// gangUse is a gang's use below a quota.
+type gangUse struct {
 	gang       *gang
 	all        vector
 	guaranteed bool // in all child quotas
-	straddles  bool // it does not borrow in some child quota
+	straddles  bool // in some child quota it does not borrow
 }
 
 // uses returns whether a gang uses a named resource.
-func (h *holder) uses(named []bool) bool {
+func (h *gangUse) uses(named []bool) bool {
 	for r, n := range h.all {
 		if n > 0 && named[r] {
 			return true
@@ -87,14 +86,14 @@ func (h *holder) uses(named []bool) bool {
 	return false
 }
 
-// order returns the gangs below a quota in the order of their guarantee.
-func (c *classes) order(i int) (all []holder) {
+// order returns the use of the gangs below quota i, in the order in which at guarantees them.
+func (c *classes) order(i int) (all []gangUse) {
 	known := map[*gang]int{}
 	add := func(p *part, guaranteed, straddles bool) {
 		at, ok := known[p.gang]
 		if !ok {
 			at = len(all)
-			known[p.gang], all = at, append(all, holder{p.gang, make(vector, len(p.bound)), guaranteed, false})
+			known[p.gang], all = at, append(all, gangUse{p.gang, make(vector, len(p.bound)), guaranteed, false})
 		}
 		h := &all[at]
 		h.all.add(p.bound)
@@ -116,16 +115,16 @@ func (c *classes) order(i int) (all []holder) {
 		}
 	}
 	for _, h := range all {
-		h.gang.facts()
+		h.gang.refresh()
 	}
-	slices.SortFunc(all, func(x, y holder) int {
+	slices.SortFunc(all, func(x, y gangUse) int {
 		return cmp.Or(first(x.guaranteed, y.guaranteed), cmp.Compare(y.gang.priority, x.gang.priority),
 			cmp.Compare(x.gang.since, y.gang.since), strings.Compare(x.gang.name, y.gang.name))
 	})
 	return all
 }
 
-// first orders true before false.
+// first compares two flags: true is before false.
 func first(x, y bool) int {
 	switch {
 	case x == y:
@@ -136,7 +135,7 @@ func first(x, y bool) int {
 	return 1
 }
 
-// isBelow returns whether a quota is another one, or below it.
+// isBelow returns whether quota i equals above or is below it.
 func (t *Tree) isBelow(i, above int) bool {
 	for i > above {
 		i = t.nodes[i].parent
@@ -144,10 +143,10 @@ func (t *Tree) isBelow(i, above int) bool {
 	return i == above
 }
 
-// fits returns whether amounts of named resources fit what is free.
-func fits(amounts, left vector, named []bool) bool {
+// fits returns whether the amounts of named resources are at most free.
+func fits(amounts, free vector, named []bool) bool {
 	for r, n := range amounts {
-		if named[r] && n > 0 && n > left[r] {
+		if named[r] && n > 0 && n > free[r] {
 			return false
 		}
 	}
@@ -190,7 +189,7 @@ func (b *Book) Balance(quota string) (balance Balance, ok bool) {
 	return balance, true
 }
 
-// Sums is Balance without the gangs, which are costly to sort.
+// Sums is Balance without lists of gangs, which are costly to compute.
 func (b *Book) Sums(quota string) (balance Balance, ok bool) {
 	i, ok := b.tree.byName[quota]
 	if !ok {
@@ -208,8 +207,8 @@ func (b *Book) Sums(quota string) (balance Balance, ok bool) {
 		if n.max[r] != math.MaxInt64 {
 			balance.Max[name] = n.max[r]
 		}
-		if n.named[r] && a.entitled[r] != math.MaxInt64 {
-			balance.FairShare[name] = a.entitled[r]
+		if n.named[r] && a.fairShare[r] != math.MaxInt64 {
+			balance.FairShare[name] = a.fairShare[r]
 		}
 	}
 	return balance, true

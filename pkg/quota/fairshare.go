@@ -8,25 +8,24 @@ import (
 	"slices"
 )
 
-// settle updates the derived fields of a tree's accounts: requests from the bottom up, and fair shares from the top down.
+// settle updates the derived fields of all accounts of a tree, if any is dirty: requests from the bottom up, fair shares from the top down.
 func (b *Book) settle(top int) {
 	a := &b.accounts[top]
 	if !a.dirty {
 		return
 	}
 	changed := b.sumRequests(top)
-	previous := slices.Clone(a.entitled)
+	previous := slices.Clone(a.fairShare)
 	for r, n := range b.total(top) {
-		a.entitled[r] = min(n, b.tree.nodes[top].max[r])
+		a.fairShare[r] = min(n, b.tree.nodes[top].max[r])
 	}
-	if !slices.Equal(previous, a.entitled) {
+	if !slices.Equal(previous, a.fairShare) {
 		b.touch(top)
 	}
 	b.divide(top, changed)
 }
 
-// sumRequests updates request, idle and waiting of a quota's account and of the dirty accounts below it. It returns the quotas that were
-// dirty.
+// sumRequests updates request, idle and waiting of quota i and of the dirty quotas below it. It returns the quotas that were dirty.
 func (b *Book) sumRequests(i int) (changed map[int]bool) {
 	changed = map[int]bool{i: true}
 	for _, c := range b.tree.nodes[i].children {
@@ -58,7 +57,7 @@ func (b *Book) sumRequests(i int) (changed map[int]bool) {
 	return changed
 }
 
-// total returns the capacity of a tree, without the use of quotas beside it.
+// total returns the capacity of a tree, without the use of quotas detached from it.
 func (b *Book) total(top int) vector {
 	out := make(vector, len(b.tree.resources))
 	all, known := b.totals[b.tree.nodes[top].Name]
@@ -82,27 +81,27 @@ func (b *Book) total(top int) vector {
 	return out
 }
 
-// divide divides a quota's fair share among its children. A child without a change and with the same share keeps all below.
+// divide sets the fair shares of all quotas below quota i. It skips the quotas below a child that is not in changed and keeps its share.
 func (b *Book) divide(i int, changed map[int]bool) {
 	children := b.tree.nodes[i].children
 	previous := make([]vector, len(children))
 	for at, c := range children {
-		previous[at] = slices.Clone(b.accounts[c].entitled)
+		previous[at] = slices.Clone(b.accounts[c].fairShare)
 	}
-	for r, n := range b.accounts[i].entitled {
+	for r, n := range b.accounts[i].fairShare {
 		b.divideOne(n, r, children)
 	}
 	for at, c := range children {
-		changedShare := !slices.Equal(previous[at], b.accounts[c].entitled)
+		changedShare := !slices.Equal(previous[at], b.accounts[c].fairShare)
 		if changedShare {
 			b.touch(c)
 			a := &b.accounts[c]
-			for r, n := range a.entitled {
+			for r, n := range a.fairShare {
 				if n < previous[at][r] {
-					a.more = b.version
+					a.grown = b.version
 				}
 				if n > previous[at][r] {
-					a.less = b.version
+					a.shrunk = b.version
 				}
 			}
 		}
@@ -112,39 +111,39 @@ func (b *Book) divide(i int, changed map[int]bool) {
 	}
 }
 
-// divideOne divides one resource. Quotas that do not name the resource are not limited, and keep what they use.
+// divideOne sets the children's fair shares of resource r. A child that does not name r is unlimited; its use is deducted from total.
 func (b *Book) divideOne(total int64, r int, children []int) {
-	var shares []share
+	var shares []division
 	for _, c := range children {
 		n, a := &b.tree.nodes[c], &b.accounts[c]
 		if !n.named[r] {
-			a.entitled[r] = math.MaxInt64
+			a.fairShare[r] = math.MaxInt64
 			if total != math.MaxInt64 {
 				total = max(0, total-a.used[r]-a.reserved[r])
 			}
 			continue
 		}
-		shares = append(shares, share{node: c, request: a.request[r], min: n.min[r], weight: n.weight[r], keeps: n.NotLent})
+		shares = append(shares, division{node: c, request: a.request[r], min: n.min[r], weight: n.weight[r], keeps: n.NotLent})
 	}
 	if b.ScaleMin {
 		scale(total, shares)
 	}
 	fill(total, shares)
 	for _, s := range shares {
-		b.accounts[s.node].entitled[r] = s.gets
+		b.accounts[s.node].fairShare[r] = s.gets
 	}
 }
 
-// share is a quota's request and part in the division of a resource.
-type share struct {
+// division is the input and the result of dividing one resource, for one quota.
+type division struct {
 	node                 int
 	request, min, weight int64
-	keeps                bool
-	gets                 int64
+	keeps                bool  // unused min is not lent
+	gets                 int64 // the result
 }
 
-// scale reduces mins that exceed the total, in proportion.
-func scale(total int64, shares []share) {
+// scale reduces the mins in proportion if their sum exceeds the total.
+func scale(total int64, shares []division) {
 	var sum int64
 	for _, s := range shares {
 		sum = plus(sum, s.min)
@@ -159,18 +158,18 @@ func scale(total int64, shares []share) {
 	}
 }
 
-// fill gives each quota its min, or its request if that is less and it lends the rest. The remaining total goes by weight to larger
-// requests.
-func fill(total int64, shares []share) {
-	left := total
+// fill sets gets of each share: its min, or its request if that is less and the rest is lent. The remaining total is divided by weight
+// among quotas with larger requests.
+func fill(total int64, shares []division) {
+	remaining := total
 	for i, s := range shares {
 		shares[i].gets = s.min
 		if s.request < s.min && !s.keeps {
 			shares[i].gets = s.request
 		}
-		left = max(left, math.MinInt64+shares[i].gets) - shares[i].gets
+		remaining = max(remaining, math.MinInt64+shares[i].gets) - shares[i].gets
 	}
-	for left > 0 {
+	for remaining > 0 {
 		var want []int
 		for i, s := range shares {
 			if s.request > s.gets && s.weight > 0 {
@@ -180,31 +179,31 @@ func fill(total int64, shares []share) {
 		if len(want) == 0 {
 			return
 		}
-		for at, n := range apportion(left, shares, want) {
+		for at, n := range apportion(remaining, shares, want) {
 			s := &shares[want[at]]
 			n = min(n, s.request-s.gets)
-			s.gets, left = s.gets+n, left-n
+			s.gets, remaining = s.gets+n, remaining-n
 		}
 	}
 }
 
-// apportion divides n by weight in whole numbers. The largest remainders get one more, of equal ones the first.
-func apportion(n int64, shares []share, among []int) []int64 {
+// apportion divides n among some shares by weight, in whole numbers. The largest remainders get one more; of equal ones, the first.
+func apportion(n int64, shares []division, among []int) []int64 {
 	w := sumWeights(len(among), func(at int) int64 { return shares[among[at]].weight })
 	out := make([]int64, len(among))
-	rest := make([]uint64, len(among))
+	remainder := make([]uint64, len(among))
 	order := make([]int, len(among))
-	left := n
+	remaining := n
 	for at, i := range among {
 		hi, lo := bits.Mul64(uint64(n), w.shifted(shares[i].weight))
 		q, rem := bits.Div64(hi, lo, w.sum)
 		out[at] = int64(q)
-		rest[at] = rem
+		remainder[at] = rem
 		order[at] = at
-		left -= int64(q)
+		remaining -= int64(q)
 	}
-	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(rest[y], rest[x]) })
-	for _, at := range order[:left] {
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(remainder[y], remainder[x]) })
+	for _, at := range order[:remaining] {
 		out[at]++
 	}
 	return out

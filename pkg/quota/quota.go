@@ -30,7 +30,7 @@ import (
 	"slices"
 )
 
-// List is amounts by resource. A limit does not limit resources that it does not name.
+// List is amounts by resource name. As a limit, it does not limit resources that it does not name.
 type List map[string]int64
 
 // Spec is a quota as users declare it.
@@ -48,9 +48,9 @@ type Spec struct {
 	Detached bool
 	// NeverEvicted says that its pods are never evicted for other pods.
 	NeverEvicted bool
-	// Created orders quotas. Of quotas with the same name the oldest counts.
+	// Created is the creation time. Of quotas with the same name only the oldest counts.
 	Created int64
-	// Invalid says why the quota cannot be used as written; "" if it can. Its pods and those of quotas below it wait.
+	// Invalid says why the quota cannot be used as written; "" if it can. Its pods, and pods of quotas below it, wait.
 	Invalid string
 }
 
@@ -58,19 +58,21 @@ type Spec struct {
 type Problem struct {
 	Spec    int // index into the specs
 	Message string
-	// Stops says that pods of the quota wait until the error is fixed. Otherwise the quota is used as Words say.
+	// Stops says that pods of the quota wait until the error is fixed. Otherwise the quota is used as Message say.
 	Stops bool
 }
 
 // vector is amounts by the number of a resource.
 type vector []int64
 
+// add adds o to v, element by element.
 func (v vector) add(o vector) {
 	for r, n := range o {
 		v[r] = plus(v[r], n)
 	}
 }
 
+// sub subtracts o from v, element by element.
 func (v vector) sub(o vector) {
 	for r, n := range o {
 		v[r] -= n
@@ -85,7 +87,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// names returns the resources of lists, sorted, each once.
+// names returns the resource names of lists, sorted and unique.
 func names(lists ...List) (all []string) {
 	for _, l := range lists {
 		all = slices.AppendSeq(all, maps.Keys(l))

@@ -27,14 +27,14 @@ const (
 	ByFairShare       // it borrows, its quota exceeds its fair share, and the preemptor's quota does not
 )
 
-// Reclaim is the search for gangs that may be evicted for one. Invariant: the book does not change during the search.
+// Reclaim is the search for gangs that may be evicted for one gang, the preemptor. Invariant: the book does not change during the search.
 type Reclaim struct {
-	book   *Book
-	ask    Request
-	policy Policy
-	load   *load
-	later  bool  // another quota is served first: a preemptor that waits only for its turn evicts no pod
-	below  Share // see BelowMin
+	book      *Book
+	preemptor Request
+	policy    Policy
+	load      *load
+	later     bool  // another quota is served first: a preemptor that waits only for its turn evicts no pod
+	below     Share // see BelowMin
 
 	reduced   *Reclaim // the search without the pods of reducedBy; see withoutOwn
 	reducedBy []string
@@ -42,8 +42,8 @@ type Reclaim struct {
 
 // Reclaim returns the search for gangs that may be evicted for the gang of a request.
 func (b *Book) Reclaim(a Request, p Policy) *Reclaim {
-	r := &Reclaim{book: b, ask: a, policy: p}
-	r.load = &load{view: b.View(), ask: &r.ask}
+	r := &Reclaim{book: b, preemptor: a, policy: p}
+	r.load = &load{view: b.View(), gangRequest: &r.preemptor}
 	for _, w := range a.Need {
 		r.load.add(w, w.Count)
 	}
@@ -58,9 +58,9 @@ func (b *Book) Reclaim(a Request, p Policy) *Reclaim {
 // View returns the book without any eviction.
 func (r *Reclaim) View() *View { return r.book.View() }
 
-// Right returns the weakest right to a gang in the present state. A gang without a quota, or unknown, has None.
+// Right returns the weakest of the rights to a gang in its quotas; None if one of these is None, or the gang is unknown or has no quota.
 func (r *Reclaim) Right(gang string) (least Right) {
-	for _, t := range r.titles(gang) {
+	for _, t := range r.rights(gang) {
 		if t.right == None {
 			return None
 		}
@@ -69,7 +69,7 @@ func (r *Reclaim) Right(gang string) (least Right) {
 	return least
 }
 
-// Freed returns the search without some pods that request again what they used. Fair shares are unchanged.
+// Freed returns the search as if some pods had terminated, whose capacity the preemptor requests again. Fair shares are unchanged.
 func (r *Reclaim) Freed(pods ...string) *Reclaim {
 	freed := *r
 	freed.load = r.load.clone()
@@ -78,18 +78,18 @@ func (r *Reclaim) Freed(pods ...string) *Reclaim {
 	return &freed
 }
 
-// RightFor returns the right of members of one quota to a gang's part of victimQuota; None if there is none, or a name is unknown. It
-// disregards the rights of other members.
+// RightFor returns the right of members of one quota to a gang's part of victimQuota; None if there is none, or a name is unknown. Rights
+// of other members do not count.
 func (r *Reclaim) RightFor(quota, gang, victimQuota string) Right {
 	leaf, known := r.book.tree.byName[quota]
 	g := r.book.gangs[gang]
-	if !known || g == nil || gang == r.ask.Gang || r.load.broken != nil {
+	if !known || g == nil || gang == r.preemptor.Gang || r.load.broken != nil {
 		return None
 	}
-	g.facts()
+	g.refresh()
 	for _, p := range g.parts {
-		if r.book.tree.nodes[p.node].Name == victimQuota && r.mayGive(p) {
-			return r.between(leaf, p).right
+		if r.book.tree.nodes[p.node].Name == victimQuota && r.mayBeEvicted(p) {
+			return r.rightBetween(leaf, p).right
 		}
 	}
 	return None
@@ -98,19 +98,19 @@ func (r *Reclaim) RightFor(quota, gang, victimQuota string) Right {
 // Any returns whether any gang may be evicted.
 func (r *Reclaim) Any() bool { return r.AnySince(0) }
 
-// AnySince returns whether a gang may be evicted because of a change after a moment (Book.Now): in the gang's quota or in a quota of the
-// ask.
+// AnySince returns whether a gang may be evicted because of a change after moment (a result of Book.Now): in the gang's quota or in a quota
+// of the preemptor.
 func (r *Reclaim) AnySince(moment uint64) bool {
 	t, accounts := r.book.tree, r.book.accounts
 	may := func(g *gang) bool { return r.Right(g.name) != None }
 	for _, leaf := range r.leafQuotas() {
-		if accounts[leaf].more > moment && slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
+		if accounts[leaf].grown > moment && slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
 			return true
 		}
 		for own := leaf; t.nodes[own].parent >= 0 && r.policy != Never; own = t.nodes[own].parent {
-			within := r.within(own)
+			within := r.withinMin(own)
 			for _, sibling := range t.nodes[t.nodes[own].parent].children {
-				old := accounts[sibling].more <= moment && accounts[own].less <= moment
+				old := accounts[sibling].grown <= moment && accounts[own].shrunk <= moment
 				if sibling == own || old || !within && !r.mayTakeBack(own, sibling, r.load.view) {
 					continue
 				}
@@ -126,7 +126,7 @@ func (r *Reclaim) AnySince(moment uint64) bool {
 	return false
 }
 
-// leafQuotas returns the quotas of the members.
+// leafQuotas returns the quotas of the preemptor's members.
 func (r *Reclaim) leafQuotas() (nodes []int) {
 	for _, at := range r.load.requests {
 		if at.node == at.leaf {
@@ -136,7 +136,7 @@ func (r *Reclaim) leafQuotas() (nodes []int) {
 	return nodes
 }
 
-// Own returns, sorted, the names of all pods of gangs in the same quotas that may be evicted for their lower priority.
+// Own returns, sorted, the names of all pods of gangs for which Right is SameQuota.
 func (r *Reclaim) Own() (pods []string) {
 	for name, g := range r.book.gangs {
 		if r.Right(name) == SameQuota {
@@ -147,7 +147,7 @@ func (r *Reclaim) Own() (pods []string) {
 	return pods
 }
 
-// More returns whether this search may evict some gang of its book that other may not.
+// More returns whether r may evict some gang of its book that other may not evict.
 func (r *Reclaim) More(other *Reclaim) bool {
 	for name := range r.book.gangs {
 		if r.Right(name) != None && other.Right(name) == None {
@@ -157,30 +157,30 @@ func (r *Reclaim) More(other *Reclaim) bool {
 	return false
 }
 
-// title is the right to a gang's part of one quota. With pairs, it holds as long as the giver of one pair is over its limit.
-type title struct {
+// evictionRight is the right to a gang's part of one quota. With pairs, it needs one pair whose victim quota is over its limit.
+type evictionRight struct {
 	right Right
 	node  int    // the quota of the part
 	pairs []pair // for ByFairShare, and for ByMin beyond borrowing gangs
 }
 
-// pair is a quota that evicts and one that is evicted from, both children of the lowest quota above the two.
-type pair struct{ taker, giver int }
+// pair is the preemptor's quota and the victim's quota, or quotas above them: both are children of the lowest common quota.
+type pair struct{ preemptorQuota, victimQuota int }
 
-// titles returns the rights to a gang, one for each quota in which it uses anything.
-func (r *Reclaim) titles(name string) (all []title) {
+// rights returns the rights to a gang, one for each quota in which it uses anything.
+func (r *Reclaim) rights(name string) (all []evictionRight) {
 	g := r.book.gangs[name]
-	if g == nil || name == r.ask.Gang || r.load.broken != nil {
+	if g == nil || name == r.preemptor.Gang || r.load.broken != nil {
 		return nil
 	}
-	g.facts()
+	g.refresh()
 	for _, p := range g.parts {
 		if p.pods[Bound]+p.pods[Reserved] == 0 {
 			continue
 		}
-		var best title
-		if r.mayGive(p) {
-			best = r.best(p)
+		var best evictionRight
+		if r.mayBeEvicted(p) {
+			best = r.bestRight(p)
 		}
 		best.node = p.node
 		all = append(all, best)
@@ -188,19 +188,19 @@ func (r *Reclaim) titles(name string) (all []title) {
 	return all
 }
 
-// mayGive returns whether a part may be evicted at all.
-func (r *Reclaim) mayGive(p *part) bool {
+// mayBeEvicted returns false if no preemptor may evict the pods of a part.
+func (r *Reclaim) mayBeEvicted(p *part) bool {
 	n := &r.book.tree.nodes[p.node]
 	return !p.gang.fixed && !n.NeverEvicted && n.broken == ""
 }
 
-// best returns the best right to a part, for any quota of the ask.
-func (r *Reclaim) best(p *part) (best title) {
+// bestRight returns the strongest right of any quota of the preemptor to part p.
+func (r *Reclaim) bestRight(p *part) (best evictionRight) {
 	for _, at := range r.load.requests {
 		if at.node != at.leaf {
 			continue
 		}
-		switch found := r.between(at.leaf, p); {
+		switch found := r.rightBetween(at.leaf, p); {
 		case found.right == None:
 		case best.right == None || found.right < best.right || found.right == best.right && len(found.pairs) == 0:
 			best = found
@@ -211,44 +211,44 @@ func (r *Reclaim) best(p *part) (best title) {
 	return best
 }
 
-// between returns the right of a quota of the ask to a part.
-func (r *Reclaim) between(leaf int, p *part) title {
+// rightBetween returns the right of members in quota leaf to part p.
+func (r *Reclaim) rightBetween(leaf int, p *part) evictionRight {
 	if leaf == p.node {
-		if p.gang.priority < r.ask.Priority {
-			return title{right: SameQuota}
+		if p.gang.priority < r.preemptor.Priority {
+			return evictionRight{right: SameQuota}
 		}
-		return title{}
+		return evictionRight{}
 	}
-	if r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority {
-		return title{}
+	if r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.preemptor.Priority {
+		return evictionRight{}
 	}
-	taker, giver := r.book.tree.branches(leaf, p.node)
-	if taker < 0 {
-		return title{}
+	preemptorQuota, victimQuota := r.book.tree.branches(leaf, p.node)
+	if preemptorQuota < 0 {
+		return evictionRight{}
 	}
-	switch borrows, within := r.book.class.at(giver)[p.gang] == Borrows, r.within(taker); {
-	case !borrows && (!within || r.below == 0 || !r.aboveMin(giver, r.load.view)):
-		return title{}
+	switch borrows, within := r.book.class.at(victimQuota)[p.gang] == Borrows, r.withinMin(preemptorQuota); {
+	case !borrows && (!within || r.below == 0 || !r.aboveMin(victimQuota, r.load.view)):
+		return evictionRight{}
 	case within && r.below > 0:
-		return title{right: ByMin, pairs: []pair{{taker, giver}}}
+		return evictionRight{right: ByMin, pairs: []pair{{preemptorQuota, victimQuota}}}
 	case within:
-		return title{right: ByMin}
-	case r.mayTakeBack(taker, giver, r.load.view):
-		return title{right: ByFairShare, pairs: []pair{{taker, giver}}}
+		return evictionRight{right: ByMin}
+	case r.mayTakeBack(preemptorQuota, victimQuota, r.load.view):
+		return evictionRight{right: ByFairShare, pairs: []pair{{preemptorQuota, victimQuota}}}
 	}
-	return title{}
+	return evictionRight{}
 }
 
-// BelowMin allows evictions of gangs that do not borrow as a whole. Invariant: after all evictions each victim's quota lacks less than this
-// part of its min; with 1 each keeps its min. It is for an ask within the min of its own quota without other victims.
+// BelowMin also allows evictions of gangs that do not borrow as a whole. Invariant: after all evictions each victim's quota lacks less than
+// this part of its min; with 1 each keeps its min. It is for a preemptor within the min of its own quota that finds no other victims.
 func (r *Reclaim) BelowMin(lacks Share) { r.below, r.reduced = lacks, nil }
 
-// Shortfall returns the largest part of its min that a quota lacks without the victims of Check; 0 if each quota keeps its min.
+// Shortfall returns the largest part of its min that a quota lacks without victims, which passed Check; 0 if all keep their min.
 func (r *Reclaim) Shortfall(victims map[string][]string) (most Share) {
 	search, rest, _ := r.inEvictionOrder(victims)
 	v := search.withoutVictims(rest)
 	for gang := range rest {
-		for _, t := range search.titles(gang) {
+		for _, t := range search.rights(gang) {
 			if t.right == ByMin && len(t.pairs) > 0 {
 				most = max(most, search.shortfall(t, v))
 			}
@@ -266,7 +266,7 @@ func (r *Reclaim) withoutVictims(victims map[string][]string) *View {
 	return v
 }
 
-// aboveMin returns whether a quota exceeds its min of a requested resource that the min names. A min may name none.
+// aboveMin returns whether quota node uses more than its min of a requested resource named in the min; of any if the min names none.
 func (r *Reclaim) aboveMin(node int, v *View) bool {
 	n := &r.book.tree.nodes[node]
 	limited := slices.Contains(n.hasMin, true)
@@ -275,18 +275,18 @@ func (r *Reclaim) aboveMin(node int, v *View) bool {
 	})
 }
 
-// shortfall returns how much a victim's quota, or one above it up to that of the title, lacks of its min in a view. The resource with the
-// largest lack counts, relative to the total, and only what the victims freed.
-func (r *Reclaim) shortfall(t title, v *View) (least Share) {
+// shortfall returns how much the victim's quota, or one above it up to that of the pair, lacks of its min in view v. The resource with the
+// largest lack counts, relative to the total. Only what the victims freed counts.
+func (r *Reclaim) shortfall(t evictionRight, v *View) (least Share) {
 	b := r.book
 	least = math.MaxUint64
 	for _, p := range t.pairs {
 		most := Share(0)
-		for i := t.node; i >= p.giver; i = b.tree.nodes[i].parent {
+		for i := t.node; i >= p.victimQuota; i = b.tree.nodes[i].parent {
 			n := &b.tree.nodes[i]
 			for d, guaranteed := range n.min {
 				if lacks := min(r.load.view.taken(i, d), guaranteed) - v.taken(i, d); n.hasMin[d] && lacks > 0 {
-					most = max(most, 1, Share(mulDiv(uint64(lacks), millionths, uint64(max(b.accounts[n.top].entitled[d], 1)))))
+					most = max(most, 1, Share(mulDiv(uint64(lacks), millionths, uint64(max(b.accounts[n.top].fairShare[d], 1)))))
 				}
 			}
 		}
@@ -295,7 +295,7 @@ func (r *Reclaim) shortfall(t title, v *View) (least Share) {
 	return least
 }
 
-// branches returns the children of the lowest common quota on both paths; -1 if none, or if one quota is above the other.
+// branches returns the children of the lowest common quota on the paths to i and j; -1 if none, or if i or j is above the other.
 func (t *Tree) branches(i, j int) (above, other int) {
 	a, b := t.pathTo(i), t.pathTo(j)
 	for n := range min(len(a), len(b)) {
@@ -309,7 +309,7 @@ func (t *Tree) branches(i, j int) (above, other int) {
 	return -1, -1
 }
 
-// pathTo returns the quotas from the top of the tree down to one.
+// pathTo returns the quotas from the top of the tree down to quota i.
 func (t *Tree) pathTo(i int) (path []int) {
 	for ; i >= 0; i = t.nodes[i].parent {
 		path = append(path, i)
@@ -318,9 +318,8 @@ func (t *Tree) pathTo(i int) (path []int) {
 	return path
 }
 
-// within returns whether a quota stays within its min with the request, for the resources that its min names. The request must include one
-// of these.
-func (r *Reclaim) within(node int) (named bool) {
+// withinMin returns whether quota node, with the preemptor, stays within its min in the resources named there, and requests one of these.
+func (r *Reclaim) withinMin(node int) (named bool) {
 	n := &r.book.tree.nodes[node]
 	for d, wants := range r.load.requestOf(node).all {
 		if wants == 0 || !n.hasMin[d] {
@@ -333,24 +332,24 @@ func (r *Reclaim) within(node int) (named bool) {
 	return named
 }
 
-// mayTakeBack returns whether one quota stays within its fair share while another one exceeds its share, of a requested resource.
-func (r *Reclaim) mayTakeBack(taker, giver int, v *View) (over bool) {
+// mayTakeBack returns whether own, with the preemptor, stays within its fair share, and other exceeds its own in a requested resource.
+func (r *Reclaim) mayTakeBack(own, other int, v *View) (over bool) {
 	b := r.book
-	if !b.Runtime || !r.staysEntitled(taker, v) {
+	if !b.Runtime || !r.staysWithinFairShare(own, v) {
 		return false
 	}
 	t := b.tree
-	for d, wants := range r.load.requestOf(taker).all {
-		over = over || wants > 0 && t.nodes[taker].named[d] && t.nodes[giver].named[d] && v.taken(giver, d) > b.accounts[giver].entitled[d]
+	for d, wants := range r.load.requestOf(own).all {
+		over = over || wants > 0 && t.nodes[own].named[d] && t.nodes[other].named[d] && v.taken(other, d) > b.accounts[other].fairShare[d]
 	}
 	return over
 }
 
-// staysEntitled returns whether a quota stays within its fair share with the request.
-func (r *Reclaim) staysEntitled(node int, v *View) bool {
+// staysWithinFairShare returns whether quota node, with the preemptor, stays within its fair share.
+func (r *Reclaim) staysWithinFairShare(node int, v *View) bool {
 	n := &r.book.tree.nodes[node]
 	for d, wants := range r.load.requestOf(node).all {
-		if e := r.book.accounts[node].entitled[d]; wants > 0 && n.named[d] && e != math.MaxInt64 && e-v.taken(node, d) < wants {
+		if e := r.book.accounts[node].fairShare[d]; wants > 0 && n.named[d] && e != math.MaxInt64 && e-v.taken(node, d) < wants {
 			return false
 		}
 	}
@@ -361,17 +360,17 @@ func (r *Reclaim) staysEntitled(node int, v *View) bool {
 type Verdict uint8
 
 const (
-	// Exceeds says that the set takes more from some quota than may be taken for the ask. A larger set may not be better.
+	// Exceeds says that the set takes more from some quota than may be taken for the preemptor. A larger set may not be better.
 	Exceeds Verdict = iota
-	// Short says that every victim may be evicted, but the ask needs more of its quotas than the set frees.
+	// Short says that every victim may be evicted, but the preemptor needs more of its quotas than the set frees.
 	Short
-	// Admitted says that every victim may be evicted, and then the ask is admitted.
+	// Admitted says that every victim may be evicted, and then the preemptor is admitted.
 	Admitted
 )
 
-// Check returns the verdict on a victim set, whose pods are given by gang. Victims of the own quota may be evicted first: a quota that
-// stays within its min without them may then take back what other quotas borrow. An ask of several quotas has no such order, since
-// evictions in one quota give members of another one no right.
+// Check returns the verdict on a set of victims: pods by gang. Victims of the preemptor's own quota may be evicted first. Without them,
+// that quota may stay within its min, and may then take back what other quotas borrow. A preemptor of several quotas has no such order,
+// since evictions in one quota give members of another one no right.
 func (r *Reclaim) Check(victims map[string][]string) Verdict {
 	if r.later {
 		return Exceeds
@@ -385,8 +384,8 @@ func (r *Reclaim) Check(victims map[string][]string) Verdict {
 	return Short
 }
 
-// inEvictionOrder returns the search in which all victims may be evicted, and the victims that remain for it. That may be the search after
-// the victims of the own quota. ok is false if they may not be evicted then either.
+// inEvictionOrder returns the search in which all victims may be evicted, and the victims that remain for it. That is r with all victims,
+// or the search after the victims of the own quota, with the rest. ok is false if the victims may not be evicted then either.
 func (r *Reclaim) inEvictionOrder(victims map[string][]string) (search *Reclaim, rest map[string][]string, ok bool) {
 	if r.MayEvict(victims) {
 		return r, victims, true
@@ -400,42 +399,42 @@ func (r *Reclaim) inEvictionOrder(victims map[string][]string) (search *Reclaim,
 			rest[gang] = pods
 		}
 	}
-	if len(own) == 0 || r.several() {
+	if len(own) == 0 || r.hasSeveralQuotas() {
 		return r, victims, false
 	}
 	search = r.withoutOwn(own)
 	return search, rest, search.MayEvict(rest)
 }
 
-// withoutOwn returns the search without these pods of the own quota. The last one is remembered: successive sets mostly differ in the
+// withoutOwn returns the search on a book without these pods of the own quota. The last one is cached: successive sets mostly differ in the
 // victims of other quotas.
 func (r *Reclaim) withoutOwn(own []string) *Reclaim {
 	slices.Sort(own)
 	if r.reduced == nil || !slices.Equal(r.reducedBy, own) {
-		r.reduced, r.reducedBy = r.book.Without(own...).Reclaim(r.ask, r.policy), own
+		r.reduced, r.reducedBy = r.book.Without(own...).Reclaim(r.preemptor, r.policy), own
 		r.reduced.below = r.below
 	}
 	return r.reduced
 }
 
-// several returns whether members of several quotas ask.
-func (r *Reclaim) several() bool {
-	return slices.ContainsFunc(r.ask.Need, func(w Want) bool { return w.Quota != r.ask.Need[0].Quota })
+// hasSeveralQuotas returns whether the preemptor has members of several quotas.
+func (r *Reclaim) hasSeveralQuotas() bool {
+	return slices.ContainsFunc(r.preemptor.Need, func(w Want) bool { return w.Quota != r.preemptor.Need[0].Quota })
 }
 
-// MayEvict returns whether all these victims may be evicted. If not, no larger set may be.
+// MayEvict returns whether all these victims may be evicted. If not, no larger set may be evicted either.
 func (r *Reclaim) MayEvict(victims map[string][]string) bool {
 	if r.later {
 		return false
 	}
-	shares, lacks := map[string][]title{}, map[string][]title{}
+	shares, lacks := map[string][]evictionRight{}, map[string][]evictionRight{}
 	v := r.withoutVictims(victims)
 	for _, name := range slices.Sorted(maps.Keys(victims)) {
-		titles := r.titles(name)
-		if len(titles) == 0 || slices.ContainsFunc(titles, func(t title) bool { return t.right == None }) {
+		rights := r.rights(name)
+		if len(rights) == 0 || slices.ContainsFunc(rights, func(t evictionRight) bool { return t.right == None }) {
 			return false
 		}
-		for _, t := range titles {
+		for _, t := range rights {
 			switch {
 			case len(t.pairs) == 0:
 			case t.right == ByMin && r.shortfall(t, v) >= r.below:
@@ -450,20 +449,20 @@ func (r *Reclaim) MayEvict(victims map[string][]string) bool {
 	return r.inTurn(shares, victims, nil) && r.inTurn(lacks, victims, victims) // rights by fair share are used first
 }
 
-// Admits returns whether the ask is admitted without these victims, whether they may be evicted or not.
+// Admits returns whether the preemptor is admitted after these victims are evicted. It does not check whether they may be evicted.
 func (r *Reclaim) Admits(victims map[string][]string) bool {
-	_, refusal := r.withoutVictims(victims).Admit(Request{Gang: r.ask.Gang, Priority: r.ask.Priority, Need: r.ask.Need})
+	_, refusal := r.withoutVictims(victims).Admit(Request{Gang: r.preemptor.Gang, Priority: r.preemptor.Priority, Need: r.preemptor.Need})
 	return refusal == nil
 }
 
 // eachByRight returns whether the members of each quota are admitted with only the victims that may be evicted for that quota. Otherwise
-// members without a right would profit from victims of other members.
+// members without a right would use capacity of victims of other members.
 func (r *Reclaim) eachByRight(victims map[string][]string) bool {
 	leafRequests := slices.DeleteFunc(slices.Clone(r.load.requests), func(at *request) bool { return at.node != at.leaf })
 	if len(leafRequests) < 2 {
 		return true
 	}
-	excluded := map[string]map[string]bool{} // by quota of the ask, the victims that may not be evicted for it
+	excluded := map[string]map[string]bool{} // by quota of the preemptor, the victims that may not be evicted for it
 	for _, at := range leafRequests {
 		quota, denied := r.book.tree.nodes[at.node].Name, map[string]bool{}
 		for gang, pods := range victims {
@@ -483,8 +482,8 @@ func (r *Reclaim) eachByRight(victims map[string][]string) bool {
 		for _, pods := range victims {
 			v.Leave(slices.DeleteFunc(slices.Clone(pods), func(pod string) bool { return denied[pod] })...)
 		}
-		rest := &load{view: v, ask: &r.ask}
-		for _, w := range r.ask.Need {
+		rest := &load{view: v, gangRequest: &r.preemptor}
+		for _, w := range r.preemptor.Need {
 			if !containsAll(excluded[w.Quota], denied) { // some victim serves these members and not the quota at hand
 				w.Asks = nil
 			}
@@ -497,7 +496,7 @@ func (r *Reclaim) eachByRight(victims map[string][]string) bool {
 	return true
 }
 
-// containsAll returns whether a set contains another one.
+// containsAll returns whether set contains all of subset.
 func containsAll(set, subset map[string]bool) bool {
 	for name := range subset {
 		if !set[name] {
@@ -507,20 +506,19 @@ func containsAll(set, subset map[string]bool) bool {
 	return true
 }
 
-// inTurn returns whether the gangs can be evicted in an order in which each giver is over its limit at its turn. The search starts at the
-// end: a gang that may be last stays possible as last, since removing fewer gangs before it only helps. The gangs of first are evicted
-// before all of them.
-func (r *Reclaim) inTurn(titles map[string][]title, victims, first map[string][]string) bool {
+// inTurn returns whether the gangs can be evicted, after the gangs in first, such that each victim quota is over its limit at its turn. The
+// order is searched from the end: a gang that may be last can always be last, since removing fewer gangs before it only helps.
+func (r *Reclaim) inTurn(rights map[string][]evictionRight, victims, first map[string][]string) bool {
 	v := r.withoutVictims(first)
-	for name := range titles {
+	for name := range rights {
 		v.Leave(victims[name]...)
 	}
-	rest := slices.Sorted(maps.Keys(titles))
+	rest := slices.Sorted(maps.Keys(rights))
 	for len(rest) > 0 {
 		before := len(rest)
 		rest = slices.DeleteFunc(rest, func(name string) bool {
 			v.Return(victims[name]...)
-			if !slices.ContainsFunc(titles[name], func(t title) bool { return !r.overLimit(t, v) }) {
+			if !slices.ContainsFunc(rights[name], func(t evictionRight) bool { return !r.overLimit(t, v) }) {
 				return true
 			}
 			v.Leave(victims[name]...)
@@ -533,13 +531,13 @@ func (r *Reclaim) inTurn(titles map[string][]title, victims, first map[string][]
 	return true
 }
 
-// overLimit returns whether the giver of some pair still exceeds its limit.
-func (r *Reclaim) overLimit(t title, v *View) bool {
+// overLimit returns whether the victim quota of some pair still exceeds its limit in view v.
+func (r *Reclaim) overLimit(t evictionRight, v *View) bool {
 	return slices.ContainsFunc(t.pairs, func(p pair) bool {
 		if t.right == ByMin {
-			return r.aboveMin(p.giver, v)
+			return r.aboveMin(p.victimQuota, v)
 		}
-		return r.mayTakeBack(p.taker, p.giver, v)
+		return r.mayTakeBack(p.preemptorQuota, p.victimQuota, v)
 	})
 }
 
@@ -547,20 +545,20 @@ func (r *Reclaim) overLimit(t title, v *View) bool {
 type Turns struct {
 	reclaim *Reclaim
 	view    *View
-	titles  map[string][]title // by gang
+	rights  map[string][]evictionRight // by gang
 }
 
-// Turns begins without an eviction.
-func (r *Reclaim) Turns() *Turns { return &Turns{r, r.load.view.Clone(), map[string][]title{}} }
+// Turns returns a check of evictions one after another, before the first one.
+func (r *Reclaim) Turns() *Turns { return &Turns{r, r.load.view.Clone(), map[string][]evictionRight{}} }
 
-// May returns whether a gang may be evicted now, with these pods of it and of other gangs.
+// May returns whether a gang may be evicted now. victims are all pods that are evicted together with it, by gang.
 func (t *Turns) May(gang string, victims map[string][]string) bool {
-	titles, known := t.titles[gang]
+	rights, known := t.rights[gang]
 	if !known {
-		titles = t.reclaim.titles(gang)
-		t.titles[gang] = titles
+		rights = t.reclaim.rights(gang)
+		t.rights[gang] = rights
 	}
-	if len(titles) == 0 || slices.ContainsFunc(titles, func(right title) bool {
+	if len(rights) == 0 || slices.ContainsFunc(rights, func(right evictionRight) bool {
 		return right.right == None || len(right.pairs) > 0 && !t.reclaim.overLimit(right, t.view)
 	}) {
 		return false
@@ -572,21 +570,21 @@ func (t *Turns) May(gang string, victims map[string][]string) bool {
 			v.Leave(pods...)
 		}
 	}
-	return !slices.ContainsFunc(titles, func(right title) bool {
+	return !slices.ContainsFunc(rights, func(right evictionRight) bool {
 		return right.right == ByMin && len(right.pairs) > 0 && t.reclaim.shortfall(right, v) >= t.reclaim.below
 	})
 }
 
-// Leave removes evicted pods.
+// Leave counts pods as evicted.
 func (t *Turns) Leave(pods ...string) { t.view.Leave(pods...) }
 
-// Shortage is the amount to free below a quota before the ask is admitted.
+// Shortage is the amount that must be freed below a quota before the preemptor is admitted.
 type Shortage struct {
 	Quota  string
 	Amount List
 }
 
-// Shortages returns the amounts to free, from the quotas of the members upwards; ok is false if no eviction helps.
+// Shortages returns the amounts that must be freed, from the quotas of the members upwards; ok is false if no eviction helps.
 func (r *Reclaim) Shortages() (all []Shortage, ok bool) {
 	l, b := r.load, r.book
 	if l.broken != nil {
@@ -605,7 +603,7 @@ func (r *Reclaim) Shortages() (all []Shortage, ok bool) {
 		for d, wants := range at.all {
 			limit := n.max[d]
 			if refusal.Cause == OverFree {
-				if e := b.accounts[at.node].entitled[d]; n.named[d] && !n.Detached {
+				if e := b.accounts[at.node].fairShare[d]; n.named[d] && !n.Detached {
 					limit = min(limit, e)
 				}
 			}

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// ExceedsFairShare returns whether a quota, with its reserved amounts, exceeds its fair share of a resource that it names; false for a
-// quota that is unknown, detached or unusable, and without fair shares (Runtime).
+// ExceedsFairShare returns whether a quota, reservations included, exceeds its fair share of a resource that it names. It returns false for
+// a quota that is unknown, detached or unusable, and without fair shares (Runtime).
 func (b *Book) ExceedsFairShare(quota string) bool {
 	i, ok := b.tree.byName[quota]
 	if !ok || !b.Runtime || b.tree.nodes[i].Detached || b.tree.nodes[i].broken != "" {
@@ -17,24 +17,25 @@ func (b *Book) ExceedsFairShare(quota string) bool {
 	b.settle(b.tree.nodes[i].top)
 	a := &b.accounts[i]
 	for d, named := range b.tree.nodes[i].named {
-		if named && a.used[d]+a.reserved[d] > a.entitled[d] {
+		if named && a.used[d]+a.reserved[d] > a.fairShare[d] {
 			return true
 		}
 	}
 	return false
 }
 
-// GangsAboveLimits returns the gangs that must give up their reservations after these pods have terminated: all in quotas that cannot be
-// used, and the gangs served last that exceed a hard limit. A min limits pods that are never evicted. Bound pods stay.
+// GangsAboveLimits returns the gangs that must lose their reservations after the pods in leaving have terminated: all gangs in quotas that
+// cannot be used, and the gangs served last in quotas above a hard limit. A min limits pods that are never evicted. Bound pods are not
+// affected.
 func (b *Book) GangsAboveLimits(leaving ...string) (gangs []string) {
 	v := b.View()
 	v.Leave(leaving...)
-	giveUp := func(over func(node int) bool, counts func(p *Pod, podNode, node int) bool) {
+	release := func(over func(node int) bool, counts func(p *Pod, podNode, node int) bool) {
 		for i := range b.tree.nodes {
 			if !over(i) {
 				continue
 			}
-			for _, g := range b.keepers(func(p *Pod) bool { return counts(p, b.tree.byName[p.Quota], i) }) {
+			for _, g := range b.gangsWithReservation(func(p *Pod) bool { return counts(p, b.tree.byName[p.Quota], i) }) {
 				if reserved := g.reservedPods(); over(i) && v.gone[reserved[0]] == nil {
 					v.Leave(reserved...)
 					gangs = append(gangs, g.name)
@@ -43,19 +44,19 @@ func (b *Book) GangsAboveLimits(leaving ...string) (gangs []string) {
 		}
 	}
 	below := b.tree.isBelow
-	giveUp(b.keepsInVain, func(_ *Pod, podNode, node int) bool { return podNode == node }) // first: that may be enough for the quotas above
-	giveUp(v.aboveMax, func(_ *Pod, podNode, node int) bool { return below(podNode, node) })
-	giveUp(v.aboveMin, func(p *Pod, podNode, node int) bool { return p.Fixed && below(podNode, node) })
+	release(b.reservesUnusable, func(_ *Pod, podNode, node int) bool { return podNode == node }) // first: may suffice for the quotas above
+	release(v.aboveMax, func(_ *Pod, podNode, node int) bool { return below(podNode, node) })
+	release(v.aboveMin, func(p *Pod, podNode, node int) bool { return p.Fixed && below(podNode, node) })
 	return gangs
 }
 
-// keepers returns the gangs with a reservation that counts, served last first.
-func (b *Book) keepers(counts func(*Pod) bool) (out []*gang) {
+// gangsWithReservation returns the gangs with a reserved pod for which counts is true, served last first.
+func (b *Book) gangsWithReservation(counts func(*Pod) bool) (out []*gang) {
 	for _, name := range slices.Sorted(maps.Keys(b.gangs)) {
 		g := b.gangs[name]
 		for _, p := range g.pods {
 			if p.State == Reserved && counts(p) {
-				g.facts()
+				g.refresh()
 				out = append(out, g)
 				break
 			}
@@ -65,13 +66,13 @@ func (b *Book) keepers(counts func(*Pod) bool) (out []*gang) {
 	return out
 }
 
-// keepsInVain returns whether an unusable quota has reservations.
-func (b *Book) keepsInVain(i int) bool {
-	keeps := slices.ContainsFunc(b.accounts[i].parts, func(p *part) bool { return p.pods[Reserved] > 0 })
-	return keeps && b.tree.unusable(b.tree.nodes[i].Name) != nil
+// reservesUnusable returns whether quota i cannot be used and has reserved pods.
+func (b *Book) reservesUnusable(i int) bool {
+	reserves := slices.ContainsFunc(b.accounts[i].parts, func(p *part) bool { return p.pods[Reserved] > 0 })
+	return reserves && b.tree.unusable(b.tree.nodes[i].Name) != nil
 }
 
-// reservedPods returns the pods of a gang with a reserved node.
+// reservedPods returns the names of a gang's pods in state Reserved, sorted.
 func (g *gang) reservedPods() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(g.pods)) {
 		if g.pods[name].State == Reserved {
@@ -81,7 +82,7 @@ func (g *gang) reservedPods() (names []string) {
 	return names
 }
 
-// aboveMax returns whether a quota exceeds its max.
+// aboveMax returns whether quota i uses more than its max.
 func (v *View) aboveMax(i int) bool {
 	for r, most := range v.book.tree.nodes[i].max {
 		if most != math.MaxInt64 && v.taken(i, r) > most {
@@ -91,7 +92,7 @@ func (v *View) aboveMax(i int) bool {
 	return false
 }
 
-// aboveMin returns whether pods that are never evicted exceed the quota's min.
+// aboveMin returns whether pods that are never evicted use more than the min of quota i.
 func (v *View) aboveMin(i int) bool {
 	n := &v.book.tree.nodes[i]
 	for r, least := range n.min {

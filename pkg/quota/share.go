@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// Share is a quota's use above its min, in millionths of the total, relative to its weight, of its dominant resource (dominant resource
-// fairness).
+// Share is a quota's use above its min, in millionths of the total, divided by its weight among its siblings. The dominant resource counts.
 type Share uint64
 
 const millionths = 1_000_000
 
-// share returns the share of a quota in the view.
+// share returns the Share of quota i in the view; 0 if the quota uses at most its min.
 func (v *View) share(i int) (most Share) {
 	b := v.book
 	n := &b.tree.nodes[i]
-	all := b.accounts[n.top].entitled
+	all := b.accounts[n.top].fairShare
 	for r := range all {
 		over := v.taken(i, r) - n.min[r]
 		if !n.named[r] || over <= 0 || all[r] == math.MaxInt64 {
@@ -28,7 +27,7 @@ func (v *View) share(i int) (most Share) {
 	return most
 }
 
-// relative returns the part that over is of all, by the weight of a quota among its siblings.
+// relative returns over as a part of all, in millionths, divided by the weight of quota i among its siblings.
 func (b *Book) relative(i, r int, over, all int64) Share {
 	if all <= 0 {
 		return math.MaxUint64
@@ -52,8 +51,7 @@ func mulDiv(a, b, c uint64) uint64 {
 	return q
 }
 
-// before returns whether the first of two siblings is served before the second: by smaller share, then longer since served, older, and
-// name.
+// before returns whether quota i is served before its sibling j: smaller share, then served longer ago, then older, then by name.
 func (v *View) before(i, j int) bool {
 	x, y := &v.book.tree.nodes[i], &v.book.tree.nodes[j]
 	return cmp.Or(
@@ -64,7 +62,7 @@ func (v *View) before(i, j int) bool {
 	) < 0
 }
 
-// earlier returns whether the first of two quotas of pods is served before the second, anywhere in the tree.
+// earlier returns whether quota i is served before quota j, for quotas anywhere in the trees.
 func (v *View) earlier(i, j int) bool {
 	t := v.book.tree
 	if x, y := t.branches(i, j); x >= 0 {

@@ -21,26 +21,26 @@ type Tree struct {
 // node is a quota of a tree.
 type node struct {
 	Spec
-	parent   int       // -1 at the top
-	top      int       // of its tree
-	beside   int       // the top of the tree beside which it is Apart; -1 without one
-	children []int     // by name
-	open     []int     // resources in neither its weight nor its max
-	weights  []weights // of its children, by resource
-	min      vector
-	max      vector
-	weight   vector
-	hasMin   []bool // by resource: its min names it
-	named    []bool // by resource: its min or max names it
-	broken   string // why its pods wait; "" if they do not
+	parent     int       // -1 at the top
+	top        int       // the topmost quota of its tree
+	beside     int       // for a Detached quota, the top of the tree whose total it reduces; else -1
+	children   []int     // by name
+	unweighted []int     // resources in neither its weight nor its max
+	weights    []weights // of its children, by resource
+	min        vector
+	max        vector
+	weight     vector
+	hasMin     []bool // by resource: its min names it
+	named      []bool // by resource: its min or max names it
+	broken     string // why its pods wait; "" if the quota can be used
 }
 
-// NewTree returns a tree of any quotas. An error in one quota is a problem that never affects unrelated quotas.
+// NewTree returns a tree of the specs, and the errors in them. An error in one quota never affects unrelated quotas.
 func NewTree(specs []Spec) (*Tree, []Problem) {
-	g := &grower{specs: specs, counts: map[string]int{}}
-	g.first()
+	g := &treeBuilder{specs: specs, valid: map[string]int{}}
+	g.selectValid()
 	t := &Tree{byName: map[string]int{}, number: map[string]int{}}
-	for _, i := range g.counts {
+	for _, i := range g.valid {
 		t.resources = append(t.resources, names(specs[i].Min, specs[i].Max)...)
 	}
 	slices.Sort(t.resources)
@@ -49,43 +49,44 @@ func NewTree(specs []Spec) (*Tree, []Problem) {
 		t.number[name] = r
 	}
 	for _, i := range g.order() {
-		t.hang(g, i)
+		t.addQuota(g, i)
 	}
-	t.index()
+	t.linkChildren()
 	slices.SortStableFunc(g.problems, func(a, b Problem) int { return cmp.Compare(a.Spec, b.Spec) })
 	return t, g.problems
 }
 
-// grower collects the problems of quotas.
-type grower struct {
+// treeBuilder selects and orders the quotas of a tree, and collects problems.
+type treeBuilder struct {
 	specs    []Spec
-	counts   map[string]int // by name, the valid one
+	valid    map[string]int // by name, index of the quota that counts
 	problems []Problem
 }
 
-func (g *grower) problem(i int, stops bool, format string, args ...any) {
+// problem records a problem of quota i.
+func (g *treeBuilder) problem(i int, stops bool, format string, args ...any) {
 	g.problems = append(g.problems, Problem{Spec: i, Message: fmt.Sprintf(format, args...), Stops: stops})
 }
 
-// first selects the valid quota of each name: the oldest, and of equal ones the first.
-func (g *grower) first() {
+// selectValid selects for each name the quota that counts: the oldest, and of equally old ones the first.
+func (g *treeBuilder) selectValid() {
 	for i, s := range g.specs {
-		j, ok := g.counts[s.Name]
+		j, ok := g.valid[s.Name]
 		if !ok {
-			g.counts[s.Name] = i
+			g.valid[s.Name] = i
 			continue
 		}
 		if s.Created < g.specs[j].Created {
-			i, j, g.counts[s.Name] = j, i, i
+			i, j, g.valid[s.Name] = j, i, i
 		}
 		g.problem(i, true, "there is an older quota named %q, which counts", g.specs[j].Name)
 	}
 }
 
-// order returns the valid quotas, parents before children, by name. Quotas of a cycle count as having no parent.
-func (g *grower) order() (out []int) {
+// order returns the quotas that count, parents before children, siblings by name. A cycle is entered at its first quota by name.
+func (g *treeBuilder) order() (out []int) {
 	below := map[string][]int{}
-	all := slices.SortedFunc(maps.Values(g.counts), func(i, j int) int { return strings.Compare(g.specs[i].Name, g.specs[j].Name) })
+	all := slices.SortedFunc(maps.Values(g.valid), func(i, j int) int { return strings.Compare(g.specs[i].Name, g.specs[j].Name) })
 	for _, i := range all {
 		below[g.parent(i)] = append(below[g.parent(i)], i)
 	}
@@ -111,17 +112,17 @@ func (g *grower) order() (out []int) {
 	return out
 }
 
-// parent returns the name of a quota's parent if it exists.
-func (g *grower) parent(i int) string {
+// parent returns the name of a quota's parent; "" if it does not exist.
+func (g *treeBuilder) parent(i int) string {
 	p := g.specs[i].Parent
-	if _, ok := g.counts[p]; !ok {
+	if _, ok := g.valid[p]; !ok {
 		return ""
 	}
 	return p
 }
 
-// hang adds a quota below its parent, which is already added unless the two form a cycle.
-func (t *Tree) hang(g *grower, i int) {
+// addQuota appends quota i to the tree, below its parent, which is already added unless the two form a cycle.
+func (t *Tree) addQuota(g *treeBuilder, i int) {
 	s := g.specs[i]
 	n := node{Spec: s, parent: -1, top: len(t.nodes), beside: -1, broken: s.Invalid}
 	if s.Invalid != "" {
@@ -133,12 +134,12 @@ func (t *Tree) hang(g *grower, i int) {
 			n.broken = fmt.Sprintf(format, args...)
 		}
 	}
-	p, hangs := t.byName[s.Parent]
-	switch _, known := g.counts[s.Parent]; {
+	p, added := t.byName[s.Parent]
+	switch _, known := g.valid[s.Parent]; {
 	case s.Parent == "":
 	case !known:
 		stop("its parent %q does not exist; create that quota, or name a quota that is marked as a parent", s.Parent)
-	case !hangs:
+	case !added:
 		stop("its parent %q is below the quota itself; name another quota that is marked as a parent, or none", s.Parent)
 	case s.Detached:
 		n.beside = t.nodes[p].top
@@ -158,7 +159,7 @@ func (t *Tree) hang(g *grower, i int) {
 	t.nodes = append(t.nodes, n)
 }
 
-// negative describes the amounts of a quota below zero.
+// negative returns a description of each amount of a quota below zero.
 func negative(s Spec) (all []string) {
 	for _, l := range []struct {
 		field string
@@ -173,7 +174,7 @@ func negative(s Spec) (all []string) {
 	return all
 }
 
-// limits reads the amounts of a quota.
+// limits sets the amounts of n from its Spec. It calls warn if a min exceeds the max.
 func (t *Tree) limits(n *node, warn func(format string, args ...any)) {
 	size := len(t.resources)
 	n.min = make(vector, size)
@@ -196,7 +197,7 @@ func (t *Tree) limits(n *node, warn func(format string, args ...any)) {
 		case !weighs && hasMax:
 			weight = most
 		case !weighs:
-			n.open = append(n.open, r)
+			n.unweighted = append(n.unweighted, r)
 		}
 		n.min[r] = max(least, 0)
 		n.max[r] = max(most, 0)
@@ -204,8 +205,8 @@ func (t *Tree) limits(n *node, warn func(format string, args ...any)) {
 	}
 }
 
-// index fills in the fields about children.
-func (t *Tree) index() {
+// linkChildren sets children and weights of all quotas.
+func (t *Tree) linkChildren() {
 	for i, n := range t.nodes {
 		if n.parent >= 0 {
 			t.nodes[n.parent].children = append(t.nodes[n.parent].children, i)
@@ -214,15 +215,15 @@ func (t *Tree) index() {
 	for i := range t.nodes {
 		n := &t.nodes[i]
 		n.weights = make([]weights, len(t.resources))
-		t.weigh(n.children)
+		t.setDefaultWeights(n.children)
 		for r := range n.weights {
 			n.weights[r] = sumWeights(len(n.children), func(c int) int64 { return t.nodes[n.children[c]].weight[r] })
 		}
 	}
 }
 
-// weigh gives children without weight and max the largest weight of their siblings.
-func (t *Tree) weigh(children []int) {
+// setDefaultWeights gives children with neither weight nor max the largest weight of their siblings.
+func (t *Tree) setDefaultWeights(children []int) {
 	heaviest := make(vector, len(t.resources))
 	for r := range heaviest {
 		heaviest[r] = 1
@@ -233,13 +234,13 @@ func (t *Tree) weigh(children []int) {
 		}
 	}
 	for _, c := range children {
-		for _, r := range t.nodes[c].open {
+		for _, r := range t.nodes[c].unweighted {
 			t.nodes[c].weight[r] = heaviest[r]
 		}
 	}
 }
 
-// weights is a sum of weights without the lowest bits, so that it does not overflow.
+// weights is a sum of weights. All weights are shifted right by shift bits, so that the sum does not overflow.
 type weights struct {
 	sum   uint64
 	shift int
@@ -294,21 +295,21 @@ func (t *Tree) Path(name string) (path []string) {
 	return path
 }
 
-// mostAsked bounds each amount of a pod, so that sums of many pods do not overflow.
-const mostAsked = 1 << 47
+// maxAmount bounds each amount of a pod, so that sums of many pods do not overflow.
+const maxAmount = 1 << 47
 
-// vector returns amounts by the number of each resource, without resources that no quota names.
+// vector returns l as a vector, without resources that no quota names. Negative amounts become 0.
 func (t *Tree) vector(l List) vector {
 	v := make(vector, len(t.resources))
 	for name, n := range l {
 		if r, ok := t.number[name]; ok {
-			v[r] = min(max(n, 0), mostAsked)
+			v[r] = min(max(n, 0), maxAmount)
 		}
 	}
 	return v
 }
 
-// list returns the named and the nonzero amounts of a vector.
+// list returns the amounts of v that are nonzero or named.
 func (t *Tree) list(v vector, named []bool) List {
 	out := List{}
 	for r, n := range v {

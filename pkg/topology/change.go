@@ -5,14 +5,14 @@ import (
 	"sort"
 )
 
-// Change returns the tree without the nodes removed, which are node indexes, and with the nodes added. A moved node is in both.
-// The result equals Build of the same nodes, but costs little more than a copy: ranges between two changes keep their order.
+// Change returns the tree without the nodes with the indexes removed, and with the nodes added. A moved node is in both. The result equals
+// Build of the same nodes, but costs little more than a copy: ranges between two changes keep their order.
 //
 //	   removed   added       removed              of the old tree
 //	────┘└────────┘└──────────┘└──────────
 //	 run     run        run         run           are copied
 //
-// Node names must stay unique. The tree itself does not change.
+// Node names must stay unique. The tree t does not change.
 func (t *Tree) Change(removed []int, added []Node) *Tree {
 	removed = slices.Compact(slices.Sorted(slices.Values(removed)))
 	keys := make([][]key, len(added))
@@ -47,13 +47,13 @@ func (t *Tree) Change(removed []int, added []Node) *Tree {
 	return b.tree
 }
 
-// position returns the number of nodes before a path.
+// position returns the number of nodes whose path precedes path.
 func (t *Tree) position(path []key) int {
 	buffer := make([]key, len(path))
 	return sort.Search(len(t.nodes), func(i int) bool { return compareKeys(t.keys(i, buffer), path) >= 0 })
 }
 
-// keys writes the path of a node, as pathKey returns it, into path.
+// keys sets path to the path of a node, as pathKey returns it, and returns path.
 func (t *Tree) keys(node int, path []key) []key {
 	d := t.nodes[node]
 	var below key
@@ -78,7 +78,7 @@ type builder struct {
 	last []key // the path of the last node; nil before the first
 }
 
-// newBuilder begins a tree of about the size of template and more nodes.
+// newBuilder returns a builder with memory for a tree of the size of template, plus more nodes.
 func newBuilder(template *Tree, more int) *builder {
 	nodes := len(template.nodes) + more
 	return &builder{open: []ID{Root}, tree: &Tree{
@@ -107,7 +107,7 @@ func (b *builder) add(path []key) {
 	t.hashes = append(t.hashes, hash(path[len(path)-1].name))
 }
 
-// close ends the open domains from a layer down.
+// close sets the ends of the open domains of a layer and all deeper layers.
 func (b *builder) close(layer int) {
 	if layer >= len(b.open) {
 		return

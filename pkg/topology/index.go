@@ -18,7 +18,7 @@ func (t *Tree) fillTable() {
 	}
 }
 
-// NodeIndex returns the index of a node by name.
+// NodeIndex returns the index of the node with that name; false if there is none.
 func (t *Tree) NodeIndex(name string) (int, bool) {
 	h, mask := hash(name), uint32(len(t.slots)-1)
 	for slot := h & mask; t.slots[slot] != 0; slot = (slot + 1) & mask {
@@ -29,7 +29,7 @@ func (t *Tree) NodeIndex(name string) (int, bool) {
 	return 0, false
 }
 
-// hash is equal in every process. It mixes eight bytes at a time, then the rest and the length.
+// hash returns a hash of s that is equal in every process. It mixes eight bytes at a time, then the rest and the length.
 func hash(s string) uint32 {
 	h := uint64(len(s))
 	for ; len(s) >= 8; s = s[8:] {
@@ -43,7 +43,7 @@ func hash(s string) uint32 {
 	return uint32(mix(h ^ rest))
 }
 
-// mix spreads each bit over all bits.
+// mix returns h with each bit spread over all bits.
 func mix(h uint64) uint64 {
 	h *= 0x9e3779b97f4a7c15 // 2⁶⁴ divided by the golden ratio
 	return h ^ h>>32

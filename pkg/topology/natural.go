@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// CompareNames orders names naturally: digits compare as numbers, so node-2 precedes node-10. Names that differ only in leading zeros
-// compare as strings, so different names are never equal.
+// CompareNames compares names by natural order: digits compare as numbers, so node-2 precedes node-10. Names that differ only in leading
+// zeros compare as strings, so different names are never equal.
 func CompareNames(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {
@@ -32,7 +32,7 @@ func CompareNames(a, b string) int {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// cutDigits splits off the leading digits.
+// cutDigits splits s after its leading digits.
 func cutDigits(s string) (digits, rest string) {
 	i := 0
 	for i < len(s) && isDigit(s[i]) {

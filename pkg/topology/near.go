@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Near returns how near nodes are to each other, above 0 and up to 1. It is the mean over the layers
-// between root and nodes: the fewest domains that could hold so many nodes, divided by the domains used.
-// ok is false without nodes or layers.
+// Near returns how near nodes are to each other, above 0 and up to 1. It is the mean over the layers between root and nodes of this
+// quotient: the fewest domains that could contain so many nodes, divided by the domains used. ok is false without nodes or without such
+// layers.
 //
 //	s1
 //	  r1 n1 n2
@@ -32,7 +32,7 @@ func (t *Tree) Near(nodes iter.Seq[int]) (score float64, ok bool) {
 	return score / float64(t.Depth()-1), true
 }
 
-// fewest returns in how few domains of a layer so many nodes are.
+// fewest returns the smallest number of domains of a layer that together have at least this number of nodes.
 func (t *Tree) fewest(layer, nodes int) (domains int) {
 	var sizes []int
 	for d := Root; int(d) < t.Len(); d++ {

@@ -1,4 +1,4 @@
-// Package topology holds the network as a tree of domains: the cluster, its spines, their blocks, …, and the nodes as leaves.
+// Package topology is the network as a tree of domains: the cluster, its spines, their blocks, …, and the nodes as leaves.
 //
 // Domains are numbered depth first, children by natural name:
 //
@@ -8,10 +8,9 @@
 //	└── 5 spine-1
 //	    └── 6 block-1 ── 7 node-2
 //
-// Invariants: a Tree never changes; Change makes another one. A domain is a contiguous range of IDs and of nodes.
-// A parent's ID is smaller than its children's, and comparing IDs compares path names.
-// State such as free slots, plans and victims lives outside, in slices by ID or node, so readers share a Tree without locks.
-// The package knows names and layers, but no slots, gangs or pods.
+// Invariants: a Tree never changes; Change makes another one. A domain is a contiguous range of IDs and of nodes. A parent's ID is smaller
+// than its children's, and comparing IDs compares path names. State such as free slots, plans and victims lives outside, in slices by ID or
+// node, so readers share a Tree without locks. The package knows names and layers, but no slots, gangs or pods.
 package topology
 
 import (
@@ -57,8 +56,8 @@ type Node struct {
 	Path []string
 }
 
-// Build returns the tree of nodes below the given layers, which are named from the top down without the root and node layers.
-// Node names must be unique.
+// Build returns the tree of nodes below the given layers. layers are named from the top down, without the root and node layers. Node names
+// must be unique.
 //
 // A node without a name at a layer is below an unnamed domain there, shared only with nodes of the same next lower name.
 func Build(layers []string, nodes []Node) *Tree {
@@ -66,13 +65,13 @@ func Build(layers []string, nodes []Node) *Tree {
 	return (&Tree{layers: all, domain: []domain{{parent: Root}}}).Change(nil, nodes)
 }
 
-// key identifies a domain among its siblings: by name or, without one, by the next lower name and its layer
-// (a block and a node may have the same name).
+// key identifies a domain among its siblings: by name, else by the next lower name and its layer (a block and a node may share a name).
 type key struct {
 	name, below string
 	layer       int
 }
 
+// pathKey returns the keys of a node's domains from the top down, the node itself last. depth is the index of the lowest key.
 func pathKey(n Node, depth int) []key {
 	k := make([]key, depth+1)
 	below := key{below: n.Name, layer: depth}
@@ -90,7 +89,7 @@ func pathKey(n Node, depth int) []key {
 	return k
 }
 
-// compareKeys orders paths by natural names, unnamed domains last.
+// compareKeys compares two paths by natural names; an unnamed domain follows named ones.
 func compareKeys(a, b []key) int {
 	for l := range a {
 		if a[l] == b[l] {
@@ -122,7 +121,7 @@ func (t *Tree) Depth() int { return len(t.layers) - 1 }
 // LayerNames returns the layers from the root to the nodes. The caller must not change it.
 func (t *Tree) LayerNames() []string { return t.layers }
 
-// LayerIndex returns the index of a layer by name.
+// LayerIndex returns the index of the layer with that name; false if there is none.
 func (t *Tree) LayerIndex(name string) (int, bool) {
 	i := slices.Index(t.layers, name)
 	return i, i >= 0
@@ -166,7 +165,7 @@ func (t *Tree) Children(d ID) func(yield func(ID) bool) {
 	}
 }
 
-// Ancestor returns the domain at the given layer that holds d, or d itself if d is at or above that layer.
+// Ancestor returns the domain at the given layer that contains d, or d itself if d is at or above that layer.
 func (t *Tree) Ancestor(d ID, layer int) ID {
 	for t.Layer(d) > layer {
 		d = t.Parent(d)
@@ -174,7 +173,7 @@ func (t *Tree) Ancestor(d ID, layer int) ID {
 	return d
 }
 
-// Common returns the deepest domain that holds both.
+// Common returns the deepest domain that contains both a and b.
 func (t *Tree) Common(a, b ID) ID {
 	for a != b {
 		if a < b {
@@ -185,8 +184,7 @@ func (t *Tree) Common(a, b ID) ID {
 	return a
 }
 
-// Enclosing returns the deepest domain that holds all nodes, which are indexes; ok is false without nodes. The first and last node
-// suffice,
+// Enclosing returns the deepest domain that contains all nodes, given by index; ok is false without nodes. The first and last node suffice,
 // because a domain is a range. The result has a name: an unnamed domain has one child only.
 func (t *Tree) Enclosing(nodes iter.Seq[int]) (d ID, ok bool) {
 	first, last := len(t.nodes), -1
