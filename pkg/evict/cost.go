@@ -63,6 +63,12 @@ func (c Cost) comparePrice(o Cost) int {
 // victims returns the number of victims, running or not.
 func (c Cost) victims() int { return c.Pods + c.Requeued }
 
+// meanPriority returns the mean of the victims' priorities, rounded down.
+func (c Cost) meanPriority() int64 {
+	n := int64(max(c.victims(), 1))
+	return (c.Sum - (c.Sum%n+n)%n) / n
+}
+
 // under returns whether no victim has a priority above the ceiling.
 func (c Cost) under(ceiling int32) bool { return c.victims() == 0 || c.Highest <= ceiling }
 

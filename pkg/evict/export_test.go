@@ -10,6 +10,13 @@ func Prices(nodes []Node) (price func(Cost) offer.Price, one bool) {
 	return func(c Cost) offer.Price { return p.add(nil, c) }, p.packed
 }
 
+// InBundle returns a victim that is evicted together with other pods, whose costs are elsewhere.
+func InBundle(v Victim, elsewhere Cost) Victim {
+	whole := v.cost().Add(elsewhere)
+	v.bundle = &whole
+	return v
+}
+
 // InSeveralNumbers makes all prices wide until back is called.
 func InSeveralNumbers() (back func()) {
 	before := mostBits

@@ -11,8 +11,8 @@ import (
 //
 //	violations │ pods │ requeued  │ priorities
 //
-// Each field has as many bits as all victims together need. A priority counts in units above the lowest one. The order is unchanged:
-// priorities matter only between sets of equal size.
+// Each field has as many bits as all victims together need. A priority counts in units above the lowest one, or above the lowest mean of
+// a bundle: a bundle may have pods on other nodes. The order is unchanged: priorities matter only between sets of equal size.
 type prices struct {
 	packed bool // all prices fit into one number
 	// Bits of a number, from the right, up to and including priorities, requeued pods, pods, and all fields.
@@ -27,22 +27,13 @@ func newPrices(nodes []Node) prices {
 	for i := range nodes {
 		for v := range nodes[i].Victims {
 			victim := &nodes[i].Victims[v]
-			lowest, highest = min(lowest, int64(victim.Priority)), max(highest, int64(victim.Priority))
-			if c := victim.bundle; c != nil {
-				violations += uint64(c.Violations)
-				pods += uint64(c.Pods)
-				requeued += uint64(c.Requeued)
-				highest = max(highest, int64(c.Highest))
-				continue
-			}
-			if victim.Pending {
-				requeued++
-				continue
-			}
-			pods++
-			violations += uint64(len(victim.Budgets))
-			if victim.Violates {
-				violations++
+			c := victim.cost()
+			violations += uint64(c.Violations)
+			pods += uint64(c.Pods)
+			requeued += uint64(c.Requeued)
+			lowest, highest = min(lowest, c.meanPriority()), max(highest, int64(c.Highest))
+			if victim.bundle == nil && !victim.Pending {
+				violations += uint64(len(victim.Budgets))
 			}
 		}
 	}
@@ -58,17 +49,18 @@ func newPrices(nodes []Node) prices {
 // mostBits is the usable bits of a number: the sign is not usable, and the sum of two prices must fit.
 var mostBits = 62
 
-// priorityUnit returns the greatest common divisor of all priorities, counted from the lowest.
+// priorityUnit returns the greatest common divisor of all sums of priorities, each priority counted from the lowest.
 func priorityUnit(nodes []Node, lowest int64) (unit int64) {
-	last := lowest
+	last := int64(0)
 	for i := range nodes {
 		for v := range nodes[i].Victims {
-			priority := int64(nodes[i].Victims[v].Priority)
-			if unit == 1 || priority == last {
+			c := nodes[i].Victims[v].cost()
+			sum := c.Sum - int64(c.victims())*lowest
+			if unit == 1 || sum == last {
 				continue
 			}
-			last = priority
-			for a, b := unit, priority-lowest; ; a, b = b, a%b {
+			last = sum
+			for a, b := unit, sum; ; a, b = b, a%b {
 				if b == 0 {
 					unit = a
 					break

@@ -29,6 +29,9 @@ func TestPrices(t *testing.T) {
 					v.Budgets = []evict.Budget{{Name: "b"}}
 				}
 			}
+			if rapid.IntRange(0, 3).Draw(t, "in a bundle") == 0 {
+				v = evict.InBundle(v, evict.CostOf(evict.Victim{Priority: rapid.SampledFrom(priorities).Draw(t, "priority elsewhere")}))
+			}
 			victims = append(victims, v)
 		}
 		all := victims // enough to need more bits
