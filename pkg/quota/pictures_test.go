@@ -29,7 +29,7 @@ import (
 //	enough gang victim…      reports whether evicting these victims is allowed, and enough;
 //	                         leaving=gang: victims that terminate already and count as gone, as for may.
 //	over                     lists the quotas that use more than their fair share.
-//	above                    lists reservations that end, since their quota shrank or cannot be used.
+//	above POD ...            lists reservations that end, since their quota shrank or cannot be used. The pods terminate already.
 //	draw                     draws the tree.
 func TestPictures(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -125,7 +125,7 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 	case "over":
 		return s.over(), nil
 	case "above":
-		return fmt.Sprintln(strings.Join(s.book.GangsAboveLimits(), " ")), nil
+		return fmt.Sprintln(strings.Join(s.book.GangsAboveLimits(words...), " ")), nil
 	case "draw":
 		return s.draw(), nil
 	}

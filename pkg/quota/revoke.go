@@ -36,7 +36,9 @@ func (b *Book) GangsAboveLimits(leaving ...string) (gangs []string) {
 				continue
 			}
 			for _, g := range b.gangsWithReservation(func(p *Pod) bool { return counts(p, b.tree.byName[p.Quota], i) }) {
-				if reserved := g.reservedPods(); over(i) && v.gone[reserved[0]] == nil {
+				reserved := g.reservedPods()
+				remains := func(name string) bool { return v.gone[name] == nil }
+				if over(i) && slices.ContainsFunc(reserved, remains) {
 					v.Leave(reserved...)
 					gangs = append(gangs, g.name)
 				}
