@@ -40,7 +40,7 @@ var leastOften = map[string]int{
 	restartedMidway: 2, multiplesKept: 10, sameAgain: 5,
 
 	wholeOf(schedulerPluginsAPI): 20, wholeOf(volcanoAPI): 12, wholeOf(nativeAPI): 20, wholeOf(groveAPI): 20,
-	treesWhole: 10, treesJoined: 5, partsWhole: 20,
+	treesWhole: 10, treesJoined: 5, partsWhole: 8,
 	wholeOf(lwsAPI): 3, wholeOf(jobSetAPI): 5, wholeOf(jobAPI): 4, wholeByLabels: 5,
 }
 
