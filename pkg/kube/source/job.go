@@ -36,8 +36,8 @@ func trimJob(u *unstructured.Unstructured) {
 	}
 }
 
-// readJob reads how many pods of a Job run at a time, and how many remain when some have finished. The user does not write the
-// status, so errors in it have no effect.
+// readJob sets the Size of a Job (the pods that run at a time), and how many pods remain or have succeeded. The user does not write
+// the status, so errors in it have no effect.
 func readJob(u *unstructured.Unstructured, out *Owned) error {
 	var spec workloads.JobSpec
 	var status batchv1.JobStatus
@@ -83,6 +83,7 @@ const (
 	v1JobUID  = "batch.kubernetes.io/controller-uid"
 )
 
+// jobGang returns the Job's name for a pod of a Job that is a gang (isGang); else "".
 func jobGang(pod *v1.Pod) string {
 	name := pod.Labels[v1JobName]
 	if name == "" || len(pod.Annotations) == 0 {
@@ -100,7 +101,8 @@ func isGang(annotations map[string]string) bool {
 	return minimum || slices.ContainsFunc(constraintKeys, func(key string) bool { _, found := annotations[key]; return found })
 }
 
-// fillJob sets the minimum to what the pods declare, else to the Job's parallelism; never more than the controller still makes.
+// fillJob sets d.Min to the min-available of the pods or of the Job, else to the Job's parallelism. d.Min is at most the number of
+// pods that the Job still runs.
 func fillJob(d *Declaration, g Gang) {
 	d.addOwner(g)
 	d.addPod(g)

@@ -57,15 +57,17 @@ var (
 // labelKeys is a format in which each field names a label key.
 type labelKeys []labelKey
 
+// format returns the format with these fields as its keys.
 func (l labelKeys) format() format {
-	out := format{read: l.read, apart: true}
+	out := format{read: l.read, perGang: true}
 	for _, k := range l {
 		out.keys = append(out.keys, k.field)
 	}
 	return out
 }
 
-// read returns the layers of the label keys. A preference for an unknown layer becomes a note.
+// read returns the constraint with one rule for each field in values, on the layer of its label key. An unknown layer is an error
+// if it is required, and a note if it is preferred.
 func (l labelKeys) read(values lookup, layers []convert.Layer) (out parseResult) {
 	gather := &scheduling.GatherSpec{}
 	for _, k := range l {
@@ -94,7 +96,8 @@ func (l labelKeys) read(values lookup, layers []convert.Layer) (out parseResult)
 	return out
 }
 
-// layerOf returns the layer of a label key. Each node is a domain of its host name, even without a layer for that key.
+// layerOf returns the name of the layer with this label key, or an error. kubernetes.io/hostname is the layer of nodes, also if no
+// layer has that key.
 func layerOf(label string, layers []convert.Layer) (string, error) {
 	var legal []string
 	for _, l := range layers {

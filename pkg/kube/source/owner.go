@@ -83,7 +83,7 @@ type Owned struct {
 	Attempt string
 	// TopologyKey is the label key with one value on the nodes of all its gangs; "" for none.
 	TopologyKey string
-	// Priority and Never are a CompositePodGroup's priority and preemptionPolicy for all pods below it; nil if undeclared.
+	// Priority and NeverPreempts are a CompositePodGroup's priority and preemptionPolicy for all pods below it; nil if undeclared.
 	Priority      *int32
 	NeverPreempts *bool
 	// Parent is the parent object; zero for the root of a tree.
@@ -121,11 +121,12 @@ type Branch struct {
 	Values map[string]string
 }
 
+// value returns the owner's value under an annotation key or its alias.
 func (o *Owned) value(key string) (string, bool) {
 	return annotationValue(o.Values, key)
 }
 
-// ReadOwner reads an object of this kind. A read error is also the Problem of the result.
+// ReadOwner returns what an object of this kind declares. A read error is returned, and is also the Problem of the result.
 func (o *Owner) ReadOwner(u *unstructured.Unstructured) (*Owned, error) {
 	out := &Owned{
 		Key:    OwnerKey{o.Kind, u.GetNamespace(), u.GetName()},
@@ -145,7 +146,7 @@ func (o *Owner) ReadOwner(u *unstructured.Unstructured) (*Owned, error) {
 	return out, err
 }
 
-// setValue adds a value to Words.
+// setValue sets o.Values[key] in a copy of the map.
 func (o *Owned) setValue(key, value string) {
 	words := map[string]string{}
 	maps.Copy(words, o.Values) // the object's own map stays unchanged
@@ -153,7 +154,7 @@ func (o *Owned) setValue(key, value string) {
 	o.Values = words
 }
 
-// addTierFields adds the fields of a networkTopology.
+// addTierFields calls add for each set field of n, with the field's name as key; not at all if n is nil.
 func addTierFields(n *workloads.NetworkTopology, add func(key, value string)) {
 	if n == nil {
 		return

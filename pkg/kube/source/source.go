@@ -82,7 +82,7 @@ type More struct {
 	Values    map[string]string // values by the key of the annotation that means the same
 	Problem   error             // why the gang cannot be planned
 	WaitsFor  string            // the missing objects that the gang waits for; "" for none
-	Missing   string            // like Waits, but running members continue
+	Missing   string            // like WaitsFor, but running members continue
 	Tasks     map[string]int    // the minimum number of members of each task
 	SubGroups []SubGroups       // the policies by which members form sub-groups
 	Notes     []Note
@@ -98,7 +98,7 @@ type More struct {
 	NeverPreempts *bool // preemptionPolicy Never for all members; nil if each pod's own counts
 }
 
-// refOf returns the gang of a name that a pod gives.
+// refOf returns the gang that pod is a member of, if pod names its gang name in the way of this source.
 func (s *Source) refOf(pod *v1.Pod, name string) gang.Ref {
 	ref := gang.Ref{Source: s.Space, Namespace: pod.Namespace, Name: name}
 	if s.UIDOf != nil {
@@ -152,7 +152,7 @@ type Gang struct {
 	Expected bool
 	// Denied are the resources of other projects that Muster may not read.
 	Denied map[schema.GroupVersionResource]bool
-	// Pointer returns how pods that the owner makes for a gang name another gang, "" if none does; nil is for none.
+	// Pointer returns the key and name by which pods that the owner makes for a gang name another gang, "" for none. It may be nil.
 	Pointer func(gang.Ref) string
 	// Known says whether a gang has members; nil if that is not known.
 	Known func(gang.Ref) bool
@@ -165,11 +165,11 @@ type Gang struct {
 	Siblings []Gang
 	// Finished are the finished members. They describe the gang if no other pod or object does.
 	Finished map[string]*v1.Pod
-	// Gate says why a member does not count yet; "" if it does. nil is for none.
+	// Gate returns why a member does not count yet; "" if it counts. nil: every member counts.
 	Gate func(*v1.Pod) string
 }
 
-// Defaults hold for what a gang does not declare.
+// Defaults are the values for what a gang does not declare, and the cluster's settings that limit a declaration.
 type Defaults struct {
 	Wait   time.Duration
 	Policy gang.MatchPolicy
@@ -207,7 +207,7 @@ func (g *Gang) hasStarted() bool { return g.running() > 0 || len(g.Finished) > 0
 // Note is something that the user should know about the objects of a gang.
 type Note struct{ Reason, Message string }
 
-// Warns says whether the user should change something.
+// Warns says whether the note reports a mistake of the user. The other notes only explain.
 func (n Note) Warns() bool {
 	return n.Reason != reasons.TopologyRule && n.Reason != reasons.LeaderFirst
 }
@@ -241,7 +241,7 @@ type Declaration struct {
 	DependsOnMembers bool
 	// EvictWhole says that its members are evicted together, even the ones beyond Min.
 	EvictWhole bool
-	// Priority overrides the priority of all members, and Never says whether they never preempt; nil if each pod's own counts.
+	// Priority overrides the priority of all members, and NeverPreempts their preemptionPolicy; nil if each pod's own counts.
 	Priority      *int32
 	NeverPreempts *bool
 
