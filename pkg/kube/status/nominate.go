@@ -7,9 +7,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Nominate writes the node of a waiting pod's reservation before any victim is evicted: the next process must be able to read what victims
-// are evicted for. It writes even if the known status has the node, because an earlier request may have cleared it; a running request is
-// awaited. Without a reservation nothing is written. The error is the API server's.
+// Nominate writes the reserved node of a waiting pod into its status. The caller evicts victims only after that, so that the next
+// process can read what they are evicted for. It writes even if the known status has the node: an earlier request may have cleared
+// it. It waits for a running request for the same key. Without a reservation it writes nothing. The error is the API server's.
 func (t *Reporter) Nominate(ctx context.Context, pod *v1.Pod, key string) error {
 	return t.turns.runExclusive(ctx, key, func() error {
 		node, confirmed := t.cache.Place(pod)
@@ -22,8 +22,8 @@ func (t *Reporter) Nominate(ctx context.Context, pod *v1.Pod, key string) error 
 	})
 }
 
-// turns serializes the writers of a pod's nominated node. They are channels and not locks: a writer may wait for the API server, and
-// another one may give up.
+// turns serializes the writers of a pod's nominated node. Each is a channel and not a mutex, since a waiting writer gives up when
+// its context ends.
 type turns [64]chan struct{}
 
 func newTurns() (t turns) {
