@@ -295,8 +295,7 @@ func HasKoordinatorKeys(pg *sigs.PodGroup) bool {
 		slices.ContainsFunc(allKeys, func(key string) bool { _, ok := annotationValue(pg.Annotations, key); return ok })
 }
 
-// MayChangeWith says whether the declaration must be read again after the member pod was added or updated. d is nil if nothing is
-// declared.
+// MayChangeWith says whether the declaration must be read again after the member pod was added or updated. d is nil if nothing is declared.
 func (d *Declaration) MayChangeWith(pod *v1.Pod) bool {
 	key := convert.PodKey(pod)
 	if d != nil && (d.DeclaringPod == key || d.DependsOnMembers) {

@@ -71,8 +71,7 @@ func readPodGang(u *unstructured.Unstructured, out *Owned) error {
 	return nil
 }
 
-// readPodGroups reads the minimum and the topology constraint of each podgroup, and the constraints that several podgroups
-// share.
+// readPodGroups reads the minimum and the topology constraint of each podgroup, and the constraints that several podgroups share.
 func readPodGroups(spec *workloads.PodGangSpec, out *Owned) error {
 	out.Parts = map[string]Part{}
 	for i, g := range spec.PodGroups {

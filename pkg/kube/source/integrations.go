@@ -281,8 +281,7 @@ func ownerIn(namespace string, refs []metav1.OwnerReference) (OwnerKey, bool) {
 	return OwnerKey{}, false
 }
 
-// OwnerOf returns the owner of the object that declares a gang, else the owner that its members name. The object need not
-// exist.
+// OwnerOf returns the owner of the object that declares a gang, else the owner that its members name. The object need not exist.
 func OwnerOf(g Gang) (OwnerKey, bool) {
 	if g.Object != nil && g.More.Owner != (OwnerKey{}) {
 		return g.More.Owner, true

@@ -64,8 +64,7 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	return err
 }
 
-// job reads Jobs if their pods have a topology constraint or a minimum. Other Jobs are no gangs: their pods need not run at the
-// same time.
+// job reads Jobs if their pods have a topology constraint or a minimum. Other Jobs are no gangs: their pods need not run at the same time.
 var job = Source{
 	Way:        "label " + v1JobName + " and an annotation of how pods gather, or " + scheduling.AnnotationMinAvailable,
 	Space:      "job",

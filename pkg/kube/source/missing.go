@@ -39,8 +39,7 @@ func (d *Declaration) noteUnreadable(g Gang, owner OwnerKey) {
 	}
 }
 
-// unreadable fills d for a gang whose object Muster is not permitted to read. It returns false for other gangs, which have no
-// declaration.
+// unreadable fills d for a gang whose object Muster is not permitted to read. It returns false for other gangs, which have no declaration.
 func unreadable(g Gang, s *Source, d *Declaration) (*Declaration, bool) {
 	if s == nil || s.Object == nil || !g.Denied[s.Object.Resource] || len(g.Pods) == 0 {
 		return nil, false

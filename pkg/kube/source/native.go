@@ -233,8 +233,7 @@ func (s *groupSpec) neverPreempts() (*bool, error) {
 	}
 }
 
-// nativeMore returns the fields that only this PodGroup has. Its priority, which admission derives from its class, is that of
-// its pods.
+// nativeMore returns the fields that only this PodGroup has. Its priority, which admission derives from its class, is that of its pods.
 func nativeMore(u *unstructured.Unstructured) (out More) {
 	group, err := readGroup(u)
 	out.Problem = err

@@ -1,6 +1,5 @@
-// Package source knows which API makes which pods a gang, and reads the gang's declaration from that API's objects. Each API is
-// one file and one entry of All (integrations.go); no other package knows the API. The functions are pure: no client, no cache,
-// no lock.
+// Package source knows which API makes which pods a gang, and reads the gang's declaration from that API's objects. Each API is one file
+// and one entry of All (integrations.go); no other package knows the API. The functions are pure: no client, no cache, no lock.
 package source
 
 import (
@@ -46,8 +45,7 @@ type Source struct {
 	IsLeader func(*v1.Pod) bool
 	// NeedsOwner says that a gang cannot be declared without its owner.
 	NeedsOwner bool
-	// Fill reads the declaration of a gang that has members. nil: the object declares the gang, or the members do if there is
-	// none.
+	// Fill reads the declaration of a gang that has members. nil: the object declares the gang, or the members do if there is none.
 	Fill func(*Declaration, Gang)
 	// Object is the kind of object that declares gangs; nil if another source of the same Space has that object.
 	Object *Object
@@ -224,8 +222,7 @@ type Declaration struct {
 	// them fit; 0 if the leader does not come first. Follower is the template of the other members; nil if they equal the leader.
 	Total    int
 	Follower *v1.PodTemplateSpec
-	// Resources are the requests of all members (minResources): capacity for members that do not exist yet is held; nil if
-	// undeclared.
+	// Resources are the requests of all members (minResources): capacity for members that do not exist yet is held; nil if undeclared.
 	Resources v1.ResourceList
 	// SubGroups are the policies by which members form sub-groups; none if the gang is undivided.
 	SubGroups []SubGroups
