@@ -12,8 +12,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 )
 
-// rejectNativeGangs rejects the scheduler's own gangs. Its cycle for the pods of a PodGroup runs neither PostFilter nor the plugin's
-// order, and would gather pods a second time.
+// rejectNativeGangs returns an error if kube-scheduler's own gangs are enabled. Their scheduling cycle ignores PostFilter and the
+// plugin's order, and would make gangs of the same pods a second time.
 func rejectNativeGangs(gates featuregate.FeatureGate) error {
 	if !gates.Enabled(features.GenericWorkload) {
 		return nil
@@ -33,7 +33,7 @@ var defaults = map[featuregate.Feature]bool{
 	features.NominatedNodeNameForExpectation: false,
 }
 
-// SetGates sets the process's feature gates to Muster's defaults. Call it before each scheduler is made, including simulated
+// SetGates sets the process's feature gates to Muster's defaults. Call it before each scheduler is created, including simulated
 // ones, for equal behaviour. It may be called repeatedly, before or after emulation is set.
 func SetGates() error {
 	gates := utilfeature.DefaultMutableFeatureGate
