@@ -1,6 +1,5 @@
 // Package command is the command line of muster-scheduler: kube-scheduler's command with the plugin Coscheduling in every profile,
-// and optionally with a user's own plugins. It knows flags and processes, and must not know how the plugin decides: see
-// pkg/kube/plugin.
+// and optionally with a user's own plugins. It handles flags and processes. The plugin (pkg/kube/plugin) decides.
 //
 // Invariant: it makes no scheduling decision.
 package command
@@ -47,7 +46,7 @@ func Main(o Options) int {
 	return cli.Run(New(o))
 }
 
-// New returns the command.
+// New returns the command muster-scheduler.
 func New(o Options) *cobra.Command {
 	manage, leader := true, &leadership{}
 	config.InstallDefaults()
