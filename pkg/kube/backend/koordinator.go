@@ -25,7 +25,7 @@ var koordinatorKeys = map[string]string{
 	"topology.kubernetes.io/block": "blockLayer",
 }
 
-// Gate is the gate of the framework's document.
+// Gate returns the gate's name, as in GREP-537.
 func (k *koordinator) Gate() string { return "scheduling.koordinator.sh/gang" }
 
 // layerOf returns the layer of a label key: a user's mapping takes precedence over the table.

@@ -9,9 +9,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// muster writes PodGroups for Muster's scheduler. That scheduler reads PodGangs, LeaderWorkerSets and Volcano's PodGroups
-// itself: the backend is for users that want to see PodGroups. Groups may have a topology constraint of their own within the
-// gang's.
+// muster writes PodGroups for Muster's scheduler. That scheduler reads PodGangs, LeaderWorkerSets and Volcano's PodGroups itself: the
+// backend is for users that want to see PodGroups. Groups may have a topology constraint of their own within the gang's.
 type muster struct{ podGroups }
 
 // Gate is the gate of pods with a gang that is not written yet.

@@ -18,7 +18,7 @@ type passThrough struct{ names }
 // Name is the backend's name.
 func (p *passThrough) Name() string { return "podgang" }
 
-// Gate is the gate of the framework's document. Grove's own gate is a different one, which stays.
+// Gate returns the gate's name. Grove's own gate has another name, and is not removed here.
 func (p *passThrough) Gate() string { return "grove.io/podgang" }
 
 // Kinds returns PodGang.
@@ -86,7 +86,7 @@ func (p *passThrough) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 	return []Object{{Unstructured: u}}, notes, nil
 }
 
-// with sets a field unless the value is nil.
+// with sets a field of object, unless value is nil, and returns object.
 func with(object map[string]any, field string, value map[string]any) map[string]any {
 	if value != nil {
 		object[field] = value
@@ -123,12 +123,12 @@ func (p *passThrough) Minima(existing []*unstructured.Unstructured) map[string]i
 	return out
 }
 
-// each calls see with each object of a list.
-func each(u *unstructured.Unstructured, see func(map[string]any), path ...string) {
+// each calls do with each object of a list.
+func each(u *unstructured.Unstructured, do func(map[string]any), path ...string) {
 	list, _, _ := unstructured.NestedSlice(u.Object, path...)
 	for _, item := range list {
 		if object, ok := item.(map[string]any); ok {
-			see(object)
+			do(object)
 		}
 	}
 }

@@ -16,8 +16,7 @@ import (
 // kindVolcano is the kind of Volcano's PodGroup.
 var kindVolcano = schema.GroupVersionKind{Group: "scheduling.volcano.sh", Version: "v1beta1", Kind: "PodGroup"}
 
-// volcano writes a PodGroup for each gang, with a sub-group policy for each of several groups. Volcano's own PodGroups stay
-// unchanged.
+// volcano writes a PodGroup for each gang, with a sub-group policy for each of several groups. Volcano's own PodGroups stay unchanged.
 type volcano struct {
 	names
 	queue string // of gangs without a queue; "" is Volcano's default
@@ -39,7 +38,7 @@ func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []pod
 	if info.Kind == podgang.VolcanoPodGroup {
 		return nil, nil, nil
 	}
-	if partial := together(info); partial != nil {
+	if partial := partialConstraint(info); partial != nil {
 		return nil, nil, unsupported(reasons.TopologyGroupConfigUnsupported, v.Name(),
 			"a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", partial.Name)
 	}
@@ -88,8 +87,7 @@ func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []pod
 	return []Object{{Unstructured: u}}, notes, nil
 }
 
-// volcanoAnnotations returns the owner's annotations that LeaderWorkerSet copies for Volcano. Topology constraints are in the
-// spec.
+// volcanoAnnotations returns the annotations for Volcano, except topology constraints, which are in the spec.
 func volcanoAnnotations(annotations map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range annotations {
@@ -107,7 +105,7 @@ func orElse(value, other string) string {
 	return value
 }
 
-// tiers returns networkTopology; nil for none.
+// tiers returns t as the field networkTopology; nil for nil.
 func tiers(t *podgang.Tiers) map[string]any {
 	if t == nil {
 		return nil
@@ -130,7 +128,7 @@ func selector(labels map[string]string) map[string]any {
 	return map[string]any{"matchLabels": match}
 }
 
-// resources returns the requests of all groups; nil if one group is unknown.
+// resources returns the sum of the requests of all groups; nil if the requests of one group are unknown.
 func resources(info *podgang.PodGangInfo) map[string]any {
 	sum := corev1.ResourceList{}
 	for _, g := range info.PodGroups {
