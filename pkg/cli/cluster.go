@@ -107,7 +107,7 @@ func (f *clusterFlags) run(cmd *cobra.Command) error {
 	return err
 }
 
-// check rejects combinations of flags.
+// check returns an error for flags that exclude one another, and for invalid feature gates.
 func (f *clusterFlags) check(cmd *cobra.Command) error {
 	if f.nodesFile != "" {
 		for _, name := range []string{"spines", "blocks", "nodes-per-block"} {
