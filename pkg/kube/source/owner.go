@@ -32,11 +32,9 @@ type Owner struct {
 	Keep func(former, current *Owned)
 	// Family says that the gangs of one such object are declared together.
 	Family bool
-	// Children is the kind of the objects through which its controller makes pods. Their status counts the pods still to make; nil
-	// for none.
+	// Children is the kind of the objects through which its controller makes pods. Their status counts the pods still to make; nil for none.
 	Children *Owner
-	// Scored says that Muster writes status.placementScore: how near the pods of its gangs are to one another. Muster writes no
-	// other field.
+	// Scored says that Muster writes status.placementScore: how near the pods of its gangs are to one another. Muster writes no other field.
 	Scored bool
 }
 
@@ -91,8 +89,7 @@ type Owned struct {
 	// Problem is why none of its gangs can be planned, and Notes are for the user.
 	Problem error
 	Notes   []Note
-	// Ineffective names the annotations of a Job that have no effect, since its pods are no gang, and Scheduler is the scheduler
-	// of the pods.
+	// Ineffective names the annotations of a Job that have no effect, since its pods are no gang, and Scheduler is the scheduler of the pods.
 	Ineffective, Scheduler string
 	// Score is its status.placementScore; nil if absent.
 	Score *float64
