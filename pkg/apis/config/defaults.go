@@ -15,8 +15,7 @@ import (
 // OneDocument returns an error for a configuration with a second document, which kube-scheduler's decoder ignores.
 func OneDocument(text []byte) error { return document.One(text, "a KubeSchedulerConfiguration") }
 
-// InstallDefaults makes kube-scheduler call SetDefaults for each KubeSchedulerConfiguration, also without a file. Call it before the
-// scheduler's command runs.
+// InstallDefaults makes kube-scheduler call SetDefaults for each KubeSchedulerConfiguration. Call it before the scheduler's command runs.
 func InstallDefaults() {
 	scheme.Scheme.AddTypeDefaultingFunc(&configv1.KubeSchedulerConfiguration{}, func(obj any) {
 		SetDefaults(obj.(*configv1.KubeSchedulerConfiguration))
@@ -108,8 +107,7 @@ func enable(p *configv1.Plugins) {
 	}
 }
 
-// addGate enables the plugin's gate, unless the profile disables the gate or the plugin at PreEnqueue. Without the gate the plugin does
-// that work itself, at a higher cost.
+// addGate enables the plugin's gate, unless the profile disables the gate or the plugin at PreEnqueue.
 func addGate(p *configv1.Plugins) {
 	switch {
 	case has(p.MultiPoint.Enabled, GateName) || has(p.MultiPoint.Disabled, GateName) || disables(p.PreEnqueue):

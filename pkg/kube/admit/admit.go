@@ -153,8 +153,7 @@ func (a *Admission) verdict(ctx context.Context, object, old *unstructured.Unstr
 	return podgang.Verdict{}, nil
 }
 
-// podCliqueSet returns the verdicts of the backends for all scheduler names of a PodCliqueSet. It accepts names without a backend,
-// whose pods are not translated.
+// podCliqueSet returns the verdicts of the backends for the scheduler names of a PodCliqueSet. It accepts names without a backend.
 func (a *Admission) podCliqueSet(object, old *unstructured.Unstructured) (all podgang.Verdict, err error) {
 	asked := map[string]bool{}
 	for _, name := range podgang.SchedulerNames(object) {

@@ -147,8 +147,7 @@ func (l *attemptResult) countWithout(ctx context.Context, t plugin.Trial, withou
 	}
 }
 
-// countsOf returns how many waiting members fit in each domain, by path, according to the refusal. For differing members this may exceed
-// the slots for the most demanding ones.
+// countsOf returns, by path, how many waiting members fit in each domain. It may exceed the slots for the most demanding members.
 func countsOf(r *place.Refusal) map[string]int {
 	out := map[string]int{}
 	if r == nil || r.Plan == nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Book is the internal state of a scheduler that takes over the cluster, for debugging. It uses the internal terms of the
-// scheduler's packages.
+// Book is the internal state of a scheduler that takes over the cluster, for debugging, in the scheduler's internal terms.
 type Book struct {
 	// Reservations are the reserved nodes at the start.
 	Reservations []GroupReservation `json:"reservations"`
@@ -131,8 +130,7 @@ func (v *View) reservations() []GroupReservation {
 	return all
 }
 
-// answers runs the Filters for each template of waiting pods and appends the results to out.Answers. Templates that the Filters
-// cannot tell apart share an entry.
+// answers sets out.Answers to the Filters' results for each template of waiting pods. Templates that Filters treat alike share one.
 func (v *View) answers(ctx context.Context, out *Book) error {
 	const none = -1
 	known := map[string]int{}       // by template, the index in out.Answers

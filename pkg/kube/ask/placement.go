@@ -59,8 +59,7 @@ func fewest(tree *topology.Tree, capacity []offer.Slots, layer, members int) (n 
 	return n
 }
 
-// capacity returns how many of the pods each node would take if it were empty, by node index. If the pods differ, it counts the most
-// demanding ones that fit there.
+// capacity returns how many of the pods each node would take if empty, by node index: of differing pods, the most demanding ones.
 func (v *View) capacity(ctx context.Context, tree *topology.Tree, pods []*v1.Pod) ([]offer.Slots, error) {
 	var least []offer.Slots
 	err := v.eachTemplate(ctx, tree, pods, func(c *fit.Counter, nodes []fwk.NodeInfo) {

@@ -118,8 +118,7 @@ func endTime(pod *v1.Pod) time.Time {
 	return pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
-// startTime returns the earliest time at which enough pods have reached their endTime that a trial plan for the gang succeeds; nil if
-// there is none.
+// startTime returns the earliest endTime of pods after which a trial plan for the gang succeeds; nil if there is none.
 func (v *View) startTime(ctx context.Context, ref gang.Ref) (*time.Time, error) {
 	t, err := v.try(ctx, ref)
 	if err != nil || t == nil || t.Refusal == nil || !t.Attempt.CapacityKnown() {

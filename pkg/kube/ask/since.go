@@ -58,8 +58,7 @@ func gangKey(namespace, name, condition string) string {
 	return convert.Key(namespace, name) + " " + condition
 }
 
-// since returns when the gang's state began: the time of its condition, otherwise the earliest time of its members, otherwise its
-// creation time.
+// since returns when the gang's state began: the time of its condition, else the earliest of its members, else its creation time.
 func (v *View) since(ref gang.Ref, r cache.Report, members []*v1.Pod) time.Time {
 	if at, ok := v.transitions.gangs[gangKey(ref.Namespace, ref.Name, cmp.Or(r.Condition, status.Scheduled))]; ok {
 		return at

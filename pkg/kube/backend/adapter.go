@@ -18,8 +18,7 @@ type Adapter struct {
 	Tell func(info *podgang.PodGangInfo, note podgang.Note)
 }
 
-// Sync writes the gangs infos of an owner, and deletes the owner's other gangs. It returns the gangs that it has written, also if some
-// fail. After a failure it deletes nothing.
+// Sync writes the gangs infos of an owner, and then deletes the owner's other gangs, unless a write fails. It returns the written gangs.
 func (a *Adapter) Sync(
 	ctx context.Context, namespace string, owner podgang.Owner, infos []*podgang.PodGangInfo,
 ) (written []*podgang.PodGangInfo, err error) {

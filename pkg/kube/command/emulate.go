@@ -20,8 +20,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/connect"
 )
 
-// emulation describes the Kubernetes version that this scheduler emulates: the API server's. Otherwise a newer scheduler would wait
-// for APIs that are not served.
+// emulation is the Kubernetes version that this scheduler emulates: the API server's. Else it would wait for APIs that are not served.
 type emulation struct {
 	server   *utilversion.Version // nil if the server was not asked
 	unknown  error                // why the version is unknown

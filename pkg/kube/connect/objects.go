@@ -40,8 +40,7 @@ func Cluster(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 	return src, err
 }
 
-// FromClient returns a function like Cluster that reads custom resources from client and checks no permissions. The client must serve
-// the resources of Ours.
+// FromClient returns a function like Cluster that checks no permissions. client must serve the resources of Ours(optional).
 func FromClient(client dynamic.Interface, optional ...schema.GroupVersionResource) func(context.Context, fwk.Handle) (cache.Source, error) {
 	return func(ctx context.Context, h fwk.Handle) (src cache.Source, err error) {
 		src, err = objects(ctx, h, client, nil)

@@ -35,8 +35,7 @@ const (
 // ErrHidden says that the API server does not tell this user its version.
 var ErrHidden = errors.New("the API server does not tell its version")
 
-// ServerVersion returns the version of the API server. It retries for 20 seconds. For a server that emulates a version it returns the
-// emulated one.
+// ServerVersion returns the version of the API server, or the version that it emulates. It retries for 20 seconds.
 func ServerVersion(ctx context.Context, config *rest.Config) (*version.Version, error) {
 	clientConfig := rest.CopyConfig(config)
 	clientConfig.Timeout = versionRequestTimeout

@@ -13,8 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// askTime is the timeout of Ask, for which the creation of a pod waits: a cache without read permission never answers. Pods that time
-// out are prepared later.
+// askTime is the timeout of Ask, for which the creation of a pod waits. Pods that time out are prepared later.
 const askTime = 2 * time.Second
 
 // Ask returns the gang of a pod whose labels do not name it, but whose owner determines it. ok is false for other pods.

@@ -54,8 +54,7 @@ func (s *settledPods) replace(owner types.UID, pods map[types.UID]bool) {
 // changedMeanwhile is how soon pods are checked again after a write conflict.
 const changedMeanwhile = 100 * time.Millisecond
 
-// prepare adds to the pods of the gangs infos what the webhook would have added, as far as that is still possible. The caller must
-// call it again after again; 0 is never.
+// prepare adds to the gangs' pods what the webhook would have added, if still possible. again is when to call it again; 0 is never.
 func (r *Reconciler) prepare(ctx context.Context, owner podgang.Owner, infos []*podgang.PodGangInfo) (again time.Duration, err error) {
 	if !r.Prepare || r.Source.Pods == nil {
 		return 0, nil

@@ -21,8 +21,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// Request names one object of a source. A recreated object has another UID, by which the objects written for the former one are found,
-// also after a restart.
+// Request names one object of a source. By the UID of a deleted object, the objects written for it are found, also after a restart.
 type Request struct {
 	types.NamespacedName
 	UID types.UID
@@ -167,8 +166,7 @@ func flatten(err error) []error {
 	return []error{err}
 }
 
-// ungate removes the backend's gate from pods of ready gangs, if this controller gates the pods. The caller must call it again after
-// again; 0 is never.
+// ungate removes the backend's gate from pods of ready gangs, if this controller gates them. again is when to call it again; 0 is never.
 func (r *Reconciler) ungate(ctx context.Context, infos []*podgang.PodGangInfo) (again time.Duration, err error) {
 	if !r.Gates || !r.Source.OwnsPods {
 		return 0, nil

@@ -214,8 +214,7 @@ func single(info *podgang.PodGangInfo, err error) ([]*podgang.PodGangInfo, error
 	return []*podgang.PodGangInfo{info}, nil
 }
 
-// podsOf returns the pods of a namespace with these labels. It reads only metadata, so that one watch serves all sources, unless whole
-// is true.
+// podsOf returns the pods of a namespace with these labels: only their metadata, for which one watch serves all, unless whole is true.
 func podsOf(ctx context.Context, r client.Reader, namespace string, labels client.MatchingLabels, whole bool) ([]metav1.Object, error) {
 	if whole {
 		pods := &corev1.PodList{}

@@ -292,8 +292,7 @@ type extension struct {
 	VFs []virtualFunction `json:"vfs,omitempty"`
 }
 
-// DeviceAllocation returns the devices that a pod uses, from its annotation; nil without it. Unknown fields are ignored: other writers
-// may add some.
+// DeviceAllocation returns the devices that a pod uses, from its annotation; nil without it. It ignores unknown fields.
 func DeviceAllocation(pod *v1.Pod) (device.Allocation, error) {
 	text, found := pod.Annotations[DeviceAllocated]
 	if !found {

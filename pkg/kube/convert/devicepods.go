@@ -66,8 +66,7 @@ func hasRequest(pod *v1.Pod, match func(v1.ResourceName) bool) bool {
 // npuPrefix is the prefix of unsupported resources, which are rejected by name.
 const npuPrefix = "huawei.com/npu-"
 
-// deviceWords returns a pod's annotations about devices as one text; "" if it requests none. It does not parse them, which would take
-// longer than the rest of Template.
+// deviceWords returns a pod's annotations about devices as one text, without parsing them (Template must be fast); "" for no devices.
 func deviceWords(pod *v1.Pod) string {
 	if len(pod.Annotations) == 0 || !WantsDevices(pod) {
 		return ""

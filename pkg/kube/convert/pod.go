@@ -131,8 +131,7 @@ var replicaIndexLabels = []string{
 	"volcano.sh/task-index", "grove.io/podclique-pod-index",
 }
 
-// Template returns a key that is equal for pods which Filters treat alike: namespace, requests, constraints and labels are equal, except
-// the labels with the replica's index.
+// Template returns a key that is equal for pods which Filters treat alike. It ignores the labels with the replica's index.
 func Template(pod *v1.Pod) string {
 	spec := &pod.Spec
 	key := struct {
@@ -164,8 +163,7 @@ func Template(pod *v1.Pod) string {
 	return string(append(w, constraints...))
 }
 
-// Occupies returns a key that is equal for pods of one node which free the same capacity when they terminate. Unlike Template, it
-// ignores constraints on the node.
+// Occupies returns a key that is equal for pods of one node which free the same capacity when they terminate.
 func Occupies(pod *v1.Pod, requests quota.List) string {
 	w := words(make([]byte, 0, 256))
 	w.addRequirements(pod, requests)

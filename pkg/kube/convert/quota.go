@@ -223,8 +223,7 @@ func AddDevices(l quota.List, claim *resourceapi.DeviceClaim) {
 	}
 }
 
-// UnsureDevices returns the quota resources for which AddDevices may count more devices than the claim uses: mode All, requests with
-// alternatives, and admin access.
+// UnsureDevices returns the quota resources that AddDevices may overcount: for mode All, alternatives, and admin access.
 func UnsureDevices(claim *resourceapi.DeviceClaim) (names []string) {
 	for _, request := range claim.Requests {
 		if e := request.Exactly; e != nil && (e.AllocationMode == resourceapi.DeviceAllocationModeAll || e.AdminAccess != nil && *e.AdminAccess) {

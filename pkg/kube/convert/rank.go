@@ -107,8 +107,7 @@ var roles = map[string][]string{
 	"jobset.sigs.k8s.io/replicatedjob-name": {"launcher", "driver", "master", "leader"},
 }
 
-// StartsOthers says whether a pod starts or coordinates the other members: it is a launcher, driver or head, or has rank 0. The other
-// members depend on it.
+// StartsOthers says whether a pod starts or coordinates the other members: a launcher, driver or head, or the member with rank 0.
 func StartsOthers(pod *v1.Pod) bool {
 	for label, values := range roles {
 		if slices.Contains(values, strings.ToLower(pod.Labels[label])) {

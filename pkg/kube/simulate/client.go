@@ -210,8 +210,7 @@ func untyped(o runtime.Object) runtime.Object {
 	return list
 }
 
-// typedClient makes a new fake client for each request, and so does customClient. A single fake client would serialize requests,
-// and the gate already orders the writes.
+// typedClient creates a new fake client for each request, and so does customClient: one fake client would serialize requests.
 type typedClient struct {
 	*fake.Clientset
 	fresh func() *fake.Clientset

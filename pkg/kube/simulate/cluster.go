@@ -21,8 +21,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// cluster is the API plus what admission plugins, kubelets and controllers add to the objects that users write, as far as a
-// scheduler can see it.
+// cluster is the API, and what admission, kubelets and controllers add to the objects that users write and schedulers read.
 type cluster struct {
 	*api
 	youngest   time.Time                  // creation time of the youngest object
@@ -42,8 +41,7 @@ type cluster struct {
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // apply stores the objects of a set in the cluster: referenced objects before the objects that name them, then the oldest first. It
-// replaces an object that exists, and deletes one with a deletion timestamp. For a workload it also applies the pods that the
-// controller creates.
+// replaces an object that exists, and deletes one with a deletion timestamp. It also creates the pods of workloads.
 //
 // It does not store new pods without a node, but returns them, the oldest first: the caller adds them one by one (addPods).
 func (c *cluster) apply(set *Set) (newPods []object, err error) {

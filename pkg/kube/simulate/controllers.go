@@ -19,8 +19,7 @@ import (
 )
 
 // The controllers of workloads act only when a workload is applied. They create its pods, delete unwanted pods, and delete all pods
-// with the workload. An evicted pod is recreated only when its workload is applied again. A changed template affects only pods that
-// are created later.
+// with the workload. They recreate an evicted pod only when its workload is applied again. A new template affects only new pods.
 //
 // A workload with a UID comes from a cluster, where its controller has already made its pods.
 
@@ -373,8 +372,7 @@ func (c *cluster) releaseHeld() (released []object) {
 	return released
 }
 
-// waitsFor returns in why what a held object waits for; "" if nothing. In that case, value is that of followedLabel on the first
-// predecessor's node.
+// waitsFor returns in why what a held object waits for; "" if nothing. Then value is that of followedLabel on the predecessor's node.
 func (c *cluster) waitsFor(h heldObject) (value, why string) {
 	for _, name := range slices.Backward(h.predecessors) { // the last predecessor is most likely to be missing
 		if c.running(key{h.id.key.namespace, name}) == nil {

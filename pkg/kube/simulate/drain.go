@@ -8,8 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Drain cordons the nodes in nodeNames, deletes the pods victims, and recreates the pods in recreate under their old names. No pod
-// is scheduled meanwhile.
+// Drain cordons the nodes, deletes victims, and recreates the pods in recreate under their old names. It schedules no pod.
 func (w *World) Drain(ctx context.Context, nodeNames []string, victims, recreate []*v1.Pod) error {
 	var all step
 	for _, name := range nodeNames {

@@ -29,8 +29,7 @@ import (
 //	book: ...
 //
 // With a time, the other objects are those of a cluster at that moment. Without a time they are input, as in any other file. Kinds in
-// unread could not be listed. The configuration is that of the scheduler, if it is not the drop-in one. readDump ignores the other
-// fields, which are for people.
+// unread could not be listed. The configuration is that of the scheduler, if it is not the drop-in one. Other fields are for people.
 var dumpKind = schema.GroupVersionKind{Group: "musterctl", Version: "v1", Kind: "Dump"}
 
 type dump struct {

@@ -19,8 +19,7 @@ type chunk struct {
 	items []chunk
 }
 
-// cutter splits a text into JSON objects, and lists into their items. Each chunk is a part of the text, not a copy: the list of a
-// cluster has hundreds of megabytes.
+// cutter splits a text into JSON objects, and lists into their items. It copies no text: a cluster has hundreds of megabytes.
 type cutter struct {
 	*jsontext.Decoder
 	text    []byte

@@ -174,8 +174,7 @@ func (s *Set) items(items []chunk, at Position, listType metav1.TypeMeta) error 
 	})
 }
 
-// readAll calls read(part, i) for each i below n, in parallel, and appends the parts to s in order. If a call fails, it returns the
-// first error and appends nothing.
+// readAll calls read(part, i) for each i below n, in parallel, and appends the parts to s in order; nothing if a call fails.
 func (s *Set) readAll(n int, read func(part *Set, i int) error) error {
 	if s.specs == nil {
 		s.specs = &specs{}

@@ -14,8 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Notes returns notes on what the set lacks: skipped objects, ignored fields, kinds that could not be listed, and pods that no
-// controller makes.
+// Notes returns notes on what the set lacks: skipped objects, ignored fields, kinds that could not be listed, and missing pods.
 func (s *Set) Notes() (notes []string) {
 	for _, what := range slices.Sorted(maps.Keys(s.skipped)) {
 		n := s.skipped[what]

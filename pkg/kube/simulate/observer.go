@@ -91,8 +91,7 @@ func (o *observer) until(ctx context.Context, done func() bool) error {
 	}
 }
 
-// busy reports whether another goroutine runs or could run, as far as the runtime knows without stopping all threads. It updates
-// outsideNow.
+// busy says whether another goroutine runs or could run, by the runtime's counts, which may miss one. It updates outsideNow.
 func (o *observer) busy() bool {
 	if o.samples == nil {
 		for _, name := range []string{"running", "runnable", "not-in-go"} {
@@ -104,8 +103,7 @@ func (o *observer) busy() bool {
 	return o.samples[0].Value.Uint64() > 1 || o.samples[1].Value.Uint64() > 0
 }
 
-// allWait reports whether every other goroutine waits, as its stack shows. The runtime stops the world to write the stacks, so all
-// of them show the same moment.
+// allWait says whether every other goroutine waits, by its stack. The runtime stops all goroutines to write the stacks.
 func (o *observer) allWait() bool {
 	if o.buffer == nil {
 		o.buffer = make([]byte, 1<<20)

@@ -17,8 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// server stores the objects of the simulated cluster. It delivers the changes to watchers only in deliverNext: in order, to one
-// watcher at a time.
+// server stores the objects of the simulated cluster. It delivers changes only in deliverNext: in order, to one watcher at a time.
 //
 // Invariant: a stored object never changes, it is only replaced. So readers and watchers may share it.
 //

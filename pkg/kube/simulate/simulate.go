@@ -139,8 +139,7 @@ type simulation struct {
 	settleTime     time.Duration
 }
 
-// start returns a simulation with the objects of first and a scheduler that has not taken a pod. It also returns the new pods, which
-// the caller must add.
+// start returns a simulation with the objects of first, except new pods: it returns these, and the caller must add them.
 func start(ctx context.Context, o Options, first *Set) (*simulation, []object, error) {
 	cfg, err := readConfig(o.Config)
 	if err != nil {

@@ -121,8 +121,7 @@ func declaringResources(space string) (all []string) {
 	return all
 }
 
-// MayExist returns why an unknown gang may exist nevertheless: kinds that declare gangs could not be listed. It returns "" if all
-// were listed.
+// MayExist returns why an unknown gang may exist nevertheless: kinds that declare gangs could not be listed. Else it returns "".
 func (s *simulation) MayExist(namespace, name string) string {
 	return mayExist(s.unlistedDeclarations(), namespace, name)
 }

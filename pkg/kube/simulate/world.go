@@ -68,8 +68,7 @@ func (w *World) Settle(ctx context.Context, enough func() bool) error {
 	}
 }
 
-// SettleEarly is Settle with a second end: early is also called right after each scheduling cycle, before its decisions are written to
-// the cluster.
+// SettleEarly is Settle with a second end: it also calls early right after each scheduling cycle, before any decision is written.
 func (w *World) SettleEarly(ctx context.Context, early, enough func() bool) error {
 	w.early = early
 	defer func() { w.early = nil }()

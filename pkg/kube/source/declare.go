@@ -22,8 +22,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// sharedKeys are the annotations that describe a gang on any of its objects. memberKeys are read only on the members of a gang
-// without an object.
+// sharedKeys are the annotations that describe a gang on any of its objects, memberKeys only on members of a gang without one.
 var (
 	sharedKeys = []string{
 		scheduling.AnnotationTopologySpec, scheduling.AnnotationGroups, scheduling.AnnotationMode,
@@ -119,8 +118,7 @@ func (d *Declaration) addPod(g Gang) (pod *v1.Pod) {
 	return pod
 }
 
-// addOwner adds g.Owner as an origin, unless it is nil. The owner's problem becomes the gang's problem. For an owner of a kind with
-// Family, AddFamily reports that problem.
+// addOwner adds g.Owner as an origin, unless it is nil. Its problem becomes the gang's; with Owner.Family, AddFamily reports it.
 func (d *Declaration) addOwner(g Gang) {
 	if g.Owner == nil {
 		return
@@ -331,8 +329,7 @@ func (r constraint) where() string {
 	return r.origin.name + " annotation " + r.key
 }
 
-// MaxAhead limits a gang that is planned from its leader together with all its future members: each of them is a pod in memory,
-// and the user may write any size.
+// MaxAhead limits the size of a gang that is planned together with its future members: each of these is a pod in memory.
 const MaxAhead = 10_000
 
 // leads lets the leader start first, where all size members of the gang fit. A size above MaxAhead is the gang's problem.

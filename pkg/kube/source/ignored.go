@@ -14,8 +14,7 @@ import (
 
 // Keys without effect are reported, since the user meant something by them.
 
-// IneffectiveKeys returns messages on the object's annotations without effect: unknown keys in Muster's domain, and gang sizes,
-// which Muster reads from the spec.
+// IneffectiveKeys returns messages on annotations without effect: unknown keys, and gang sizes, which Muster reads from the spec.
 func (o *Owned) IneffectiveKeys() (unknown, ineffective []string) {
 	unknown = scheduling.Unknown(o.Values, nil)
 	for _, key := range memberKeys {

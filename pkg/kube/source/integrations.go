@@ -124,8 +124,7 @@ func Implied(pod *v1.Pod) (ref gang.Ref, named string) {
 	return gang.Ref{}, ""
 }
 
-// OwnerMakingPod returns the owner for which a controller created the pod, also if the pod names another gang. The second result is
-// false for other pods.
+// OwnerMakingPod returns the owner for which a controller created the pod, whatever gang the pod names; false for other pods.
 func OwnerMakingPod(pod *v1.Pod) (OwnerKey, bool) {
 	for i := range All {
 		if s := &All[i]; s.Implied && s.NameOf(pod) != "" {

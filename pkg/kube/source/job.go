@@ -100,8 +100,7 @@ func isGang(annotations map[string]string) bool {
 	return minimum || slices.ContainsFunc(constraintKeys, func(key string) bool { _, found := annotations[key]; return found })
 }
 
-// fillJob sets d.Min to the min-available of the pods or of the Job, else to the Job's parallelism. d.Min is at most the number of
-// pods that the Job still runs.
+// fillJob sets d.Min to the min-available of the pods or of the Job, but at most to the number of pods that the Job still runs.
 func fillJob(d *Declaration, g Gang) {
 	d.addOwner(g)
 	d.addPod(g)

@@ -192,8 +192,7 @@ func (o *Owned) succeeded(part Part, attempt string) int {
 	return part.Succeeded
 }
 
-// partGroup returns the gangs of all unfinished parts, which start together with ref. It returns nil if there is only one, or if
-// ref is not among them.
+// partGroup returns the gangs of all unfinished parts, which start together; nil if there is only one, or if ref is not among them.
 func (o *Owned) partGroup(ref gang.Ref, attempt string) (group []gang.Ref) {
 	for name, part := range o.Parts {
 		if left := part.Jobs - o.succeeded(part, attempt); !part.Alone && left > 0 && part.Size > 0 {

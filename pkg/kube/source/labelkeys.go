@@ -96,8 +96,7 @@ func (l labelKeys) read(values lookup, layers []convert.Layer) (out parseResult)
 	return out
 }
 
-// layerOf returns the name of the layer with this label key, or an error. kubernetes.io/hostname is the layer of nodes, also if no
-// layer has that key.
+// layerOf returns the name of the layer with this label key, or an error. kubernetes.io/hostname is always the layer of nodes.
 func layerOf(label string, layers []convert.Layer) (string, error) {
 	var legal []string
 	for _, l := range layers {

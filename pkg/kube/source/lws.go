@@ -107,8 +107,7 @@ func KeepTogether(leader *v1.Pod, worker *v1.PodSpec) {
 	}
 }
 
-// fillLeaderWorkerSet sets d.Min to the size of the group. If the controller creates workers only after the leader has a node,
-// d.Min is 1 (leads).
+// fillLeaderWorkerSet sets d.Min to the size of the group, or to 1 if workers are created only after the leader has a node (leads).
 func fillLeaderWorkerSet(d *Declaration, g Gang) {
 	d.addOwner(g)
 	d.addPod(g)

@@ -36,8 +36,7 @@ type Source struct {
 	SelfDescribed bool
 	// Implied says that a controller names the gang. A name that the user writes takes precedence over the implied one.
 	Implied bool
-	// Owner is the kind of object that the pods are made for, and OwnerName returns the owner that a pod names; nil for sources
-	// without owners.
+	// Owner is the kind of object that the pods are made for, and OwnerName returns a pod's owner; nil for sources without owners.
 	Owner     *Owner
 	OwnerName func(*v1.Pod) string
 	// IsLeader says whether a pod is the leader for which the controller makes the other members. Members older than their leader
@@ -49,8 +48,7 @@ type Source struct {
 	Fill func(*Declaration, Gang)
 	// Object is the kind of object that declares gangs; nil if another source of the same Space has that object.
 	Object *Object
-	// AddFamily adds to an object's declaration what its owner and the owner's other gangs declare; nil for none. It is called
-	// only once the owner is known.
+	// AddFamily returns the gang's More with what its owner (which is known) and the owner's other gangs declare; nil for none.
 	AddFamily func(Gang) More
 }
 

@@ -101,8 +101,7 @@ func treeOf(g Gang) *tree {
 	return t
 }
 
-// sameChild says whether a PodGroup with ancestors chain is below the same child of the root as the tree's own PodGroup. self says
-// that it is that PodGroup.
+// sameChild says whether a PodGroup with ancestors chain is below the same child of the root as the tree's PodGroup, or self is true.
 func (t *tree) sameChild(chain []*Owned, self bool) bool {
 	n := len(t.chain)
 	return self || n > 1 && len(chain) > 1 && chain[len(chain)-2].Key == t.chain[n-2].Key

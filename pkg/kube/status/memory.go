@@ -156,8 +156,7 @@ func (m *memory) isVoid(key string, pod types.UID) bool {
 	return pod != "" && m.voids[key] == pod
 }
 
-// position returns a gang's position in the queue, from 1; 0 for none. Before this process knows positions, it returns old, the
-// written position.
+// position returns a gang's position in the queue, from 1; 0 for none. It returns old, the written one, before any is known.
 func (m *memory) position(ref gang.Ref, old int32) int32 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

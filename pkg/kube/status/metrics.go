@@ -224,8 +224,7 @@ var (
 
 var registerOnce sync.Once
 
-// Register exports the metrics at the process's /metrics, with additional collectors. Only the first registered Meter is exported, since a
-// process runs one scheduler.
+// Register exports the metrics and collectors at the process's /metrics. Only the first call in a process has an effect.
 func (m *Meter) Register(collectors ...prometheus.Collector) {
 	registerOnce.Do(func() { legacyregistry.RawMustRegister(append(collectors, m)...) })
 }

@@ -22,8 +22,7 @@ func (t *Reporter) Nominate(ctx context.Context, pod *v1.Pod, key string) error 
 	})
 }
 
-// turns serializes the writers of a pod's nominated node. Each is a channel and not a mutex, since a waiting writer gives up when
-// its context ends.
+// turns serializes the writers of a pod's nominated node: channels and not mutexes, since a writer stops waiting when its context ends.
 type turns [64]chan struct{}
 
 func newTurns() (t turns) {

@@ -345,8 +345,7 @@ func (t *Reporter) Once(key string, n cache.Note) {
 	}
 }
 
-// topologyInterval is the shortest time between two writes of the ClusterNetworkTopology's status: each new node changes it, and it is
-// large.
+// topologyInterval is the shortest time between two writes of the ClusterNetworkTopology's status, which is large.
 const topologyInterval = time.Second
 
 // Topology schedules the update of the ClusterNetworkTopology's status.

@@ -235,8 +235,7 @@ func MessageOverhead(representative *v1.Pod, gangs ...gang.Ref) (overhead int) {
 	return overhead
 }
 
-// Refused returns the message on a refused attempt. frame is the MessageOverhead: the message is so short that every message with it
-// has at most Limit bytes.
+// Refused returns the message on a refused attempt, so short that it has at most Limit bytes together with frame (MessageOverhead).
 func Refused(r *place.Refusal, s place.Shortage, frame int) Explained {
 	const suffixBytes = 160 // the result of the search for victims, and the hold
 	out := Explained{Sentence: clip(Sentence(s), maxSentence), Never: s.Never != nil}

@@ -196,8 +196,7 @@ func (w Waiting) reason() string {
 	return v1.PodReasonUnschedulable
 }
 
-// Pod writes the nominated node and the PodScheduled condition of waiting into the pod's status, in one request; none if both are
-// already there.
+// Pod writes the nominated node and the PodScheduled condition of waiting into the pod's status, in one request if they differ.
 func (w *Writer) Pod(ctx context.Context, pod *v1.Pod, waiting Waiting) error {
 	status := pod.Status.DeepCopy()
 	changed := false

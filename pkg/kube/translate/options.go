@@ -146,8 +146,7 @@ func (o *options) validate() error {
 	return errors.Join(errs...)
 }
 
-// backends returns the configuration of the backends from its file. The caller must not use the defaults in place of an invalid file:
-// they would start gangs by unwanted rules.
+// backends returns the configuration of the backends. The defaults must not replace an invalid file: gangs would start by other rules.
 func (o *options) backends() (*backend.Config, error) {
 	if o.backendConfig == "" {
 		return &backend.Config{}, nil

@@ -75,8 +75,7 @@ func statefulSetPods(s *appsv1.StatefulSet, path *field.Path) (pods []*v1.Pod, c
 	return pods, claims, nil
 }
 
-// checkLastPod returns why an API server would reject the last pod of a StatefulSet: its labels contain the set's name, which may be
-// too long. "" if it would not.
+// checkLastPod returns why an API server would reject the last pod: its labels contain the StatefulSet's name. "" if it would not.
 func checkLastPod(pods []*v1.Pod) string {
 	if len(pods) == 0 {
 		return ""

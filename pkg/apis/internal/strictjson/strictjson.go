@@ -1,5 +1,4 @@
-// Package strictjson decodes JSON objects that users write by hand. Its error names each invalid field with its value and the supported
-// values, and also unknown fields.
+// Package strictjson decodes JSON that users write by hand. Its error names each unknown or invalid field with the supported values.
 package strictjson
 
 import (
@@ -94,8 +93,7 @@ func DidYouMean(value string, names []string) string {
 	return ""
 }
 
-// Near returns the one of names with the least Distance to name, the first of several; "" if each Distance is more than half of the
-// longer one.
+// Near returns the first of names with the least Distance to name; "" if that is more than half of the longer one.
 func Near(name string, names []string) (near string) {
 	best := 0
 	for _, other := range names {
