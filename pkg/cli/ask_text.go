@@ -141,6 +141,7 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 	}
 }
 
+// evictionText returns the cost of an eviction for a table; "-" for nil.
 func evictionText(e *ask.Eviction) string {
 	switch {
 	case e == nil:

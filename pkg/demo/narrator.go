@@ -43,6 +43,7 @@ const (
 	red   = "31"
 )
 
+// paint returns text in a colour, if the output is a terminal with colours.
 func (n *narrator) paint(colour, text string) string {
 	if !n.colour {
 		return text
@@ -222,6 +223,7 @@ type kubeTable struct {
 // Titles are separated by two spaces or more, and may contain single ones.
 var tableTitle = regexp.MustCompile(`\S+(?: \S+)*`)
 
+// parseTable parses a table as kubectl prints it: the first line has the titles.
 func parseTable(text string) kubeTable {
 	lines := strings.Split(strings.Trim(text, "\n"), "\n")
 	starts := tableTitle.FindAllStringIndex(lines[0], -1)

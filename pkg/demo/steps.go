@@ -27,6 +27,7 @@ type step func(ctx context.Context, d *demo) error
 // expect returns the checks of a command's output.
 type expect func(out string) []check
 
+// play runs the steps in order, until one returns an error.
 func (d *demo) play(ctx context.Context, steps []step) error {
 	for _, s := range steps {
 		if err := s(ctx, d); err != nil {

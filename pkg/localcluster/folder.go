@@ -118,6 +118,7 @@ func (f *folder) command(ctx context.Context, path string, args ...string) (*exe
 // Close kills the folder's processes, removes it, and returns when both are done.
 func (f *folder) Close() error { return f.closeOnce() }
 
+// close closes the pipe, and waits until the guard has removed the folder.
 func (f *folder) close() error {
 	f.pipe.Close()
 	_ = f.guard.Wait() // the result is whether the folder still exists

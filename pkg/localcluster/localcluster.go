@@ -112,6 +112,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return c, nil
 }
 
+// start starts the programs one after the other, and returns when all of them are ready.
 func (c *Cluster) start(ctx context.Context, programs map[Component]string, options Options) error {
 	if err := c.startPlane(programs, options); err != nil {
 		return err

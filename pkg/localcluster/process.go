@@ -52,6 +52,7 @@ func (c *Cluster) adopt(p *Process) bool {
 	return !c.stopping
 }
 
+// start starts command, which begins with the program's path, through folder f, and sets p's fields. env are additional variables.
 func (p *Process) start(ctx context.Context, f *folder, env, command []string) error {
 	cmd, err := f.command(ctx, command[0], command[1:]...)
 	if err != nil {

@@ -151,6 +151,7 @@ func (p *Page) current() (*version, bool) {
 	return p.latest, !p.closed
 }
 
+// ServeHTTP implements http.Handler: it rejects foreign requests, and serves the files, the State, its changes, and the queries.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	for name, value := range map[string]string{
@@ -246,6 +247,7 @@ func hosts(address string) func(string) bool {
 	}
 }
 
+// hostOf returns the host of an address, without port and brackets.
 func hostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host

@@ -112,6 +112,7 @@ func edits[T any](old, current []T, name func(T) string) *Edits[T] {
 	return &e
 }
 
+// apply returns a copy of old with the edits applied; old itself for nil.
 func (e *Edits[T]) apply(old []T) []T {
 	if e == nil {
 		return old

@@ -104,6 +104,7 @@ func ParseGroups(value string) ([]string, error) {
 	return gangs, nil
 }
 
+// oneOf returns the one of legal that equals value, or an error.
 func oneOf[T ~string](key, value string, legal ...T) (T, error) {
 	var names []string
 	for _, l := range legal {

@@ -78,6 +78,7 @@ func ParseGatherSpec(value string) (*GatherSpec, error) {
 	return spec, nil
 }
 
+// parseRule parses one rule, with defaults. path names it in errors.
 func parseRule(path string, data []byte) (GatherRule, error) {
 	r := GatherRule{PodCountMultiple: 1, Scope: ScopeGangGroup}
 	err := strictjson.Object(path, data,

@@ -106,6 +106,7 @@ func (r *reader) readStruct(value any, into reflect.Value, path string) bool {
 	return true
 }
 
+// readMap sets into to a map with the valid entries of value. least is the smallest valid value of integers.
 func (r *reader) readMap(value any, into reflect.Value, path, least string) bool {
 	object, ok := value.(map[string]any)
 	if !ok {
@@ -123,6 +124,7 @@ func (r *reader) readMap(value any, into reflect.Value, path, least string) bool
 	return true
 }
 
+// readList sets into to a list. An invalid element keeps its zero value.
 func (r *reader) readList(value any, into reflect.Value, path string) bool {
 	if into.Type().Elem().Kind() == reflect.Uint8 {
 		return r.readOwnForm(value, into, path)
@@ -142,6 +144,7 @@ func (r *reader) readList(value any, into reflect.Value, path string) bool {
 	return true
 }
 
+// readInteger sets into to an integer that is at least least; "" is no limit.
 func (r *reader) readInteger(value any, into reflect.Value, path, least string) bool {
 	n, whole := value.(int64)
 	if f, is := value.(float64); is && f == math.Trunc(f) && math.Abs(f) < 1<<53 {

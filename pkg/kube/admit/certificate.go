@@ -79,6 +79,7 @@ func serverCertValid(now time.Time, stored map[string][]byte, authorities []*x50
 	return slices.ContainsFunc(authorities, func(a *x509.Certificate) bool { return cert.CheckSignatureFrom(a) == nil })
 }
 
+// signedBy says whether authority signed the certificate in PEM text server.
 func signedBy(server []byte, authority *x509.Certificate) bool {
 	certs := parse(server)
 	return len(certs) > 0 && certs[0].CheckSignatureFrom(authority) == nil
@@ -94,6 +95,7 @@ func matchesKey(key *ecdsa.PrivateKey, c *x509.Certificate) bool {
 	return ok && key.PublicKey.Equal(public)
 }
 
+// newAuthority returns a self-signed certificate of a signing authority, and its key.
 func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -110,6 +112,7 @@ func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	return cert, key, err
 }
 
+// newServer returns a server certificate for names, signed by authority, and its key, both as PEM text.
 func newServer(now time.Time, authority *x509.Certificate, signer *ecdsa.PrivateKey, names []string) (cert, key []byte, err error) {
 	if len(names) == 0 {
 		return nil, nil, errors.New("a certificate needs a name")
@@ -138,6 +141,7 @@ func newServer(now time.Time, authority *x509.Certificate, signer *ecdsa.Private
 	return encode([]*x509.Certificate{signed}), key, err
 }
 
+// sign returns the certificate template for the public part of key, signed by parent's key signer.
 func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {

@@ -15,6 +15,7 @@ func Gate(pod *unstructured.Unstructured, name string) bool {
 	return unstructured.SetNestedSlice(pod.Object, append(gates, map[string]any{"name": name}), "spec", "schedulingGates") == nil
 }
 
+// isGate returns a function that says whether a decoded scheduling gate has this name.
 func isGate(name string) func(any) bool {
 	return func(gate any) bool {
 		object, ok := gate.(map[string]any)

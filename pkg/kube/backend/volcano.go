@@ -120,6 +120,7 @@ func tiers(t *podgang.Tiers) map[string]any {
 	return out
 }
 
+// selector returns a labelSelector that matches these labels.
 func selector(labels map[string]string) map[string]any {
 	match := map[string]any{}
 	for key, value := range labels {

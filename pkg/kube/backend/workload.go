@@ -50,6 +50,7 @@ func (w *workload) Serves() string {
 // Gate returns the gate's name.
 func (w *workload) Gate() string { return "scheduling.k8s.io/workload" }
 
+// native returns a kind of nativeAPI in a version.
 func native(version, kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: nativeAPI, Version: version, Kind: kind}
 }

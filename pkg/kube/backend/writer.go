@@ -144,6 +144,7 @@ func (w *writer) reportFailure(info *podgang.PodGangInfo, err error) error {
 	return err
 }
 
+// sameObject says whether a and b have the same name and kind, in any version.
 func sameObject(a, b *unstructured.Unstructured) bool {
 	return a.GetName() == b.GetName() && a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind()
 }
@@ -186,6 +187,7 @@ func (w *writer) ownObject(
 	return live, nil
 }
 
+// conflict returns the error that the object exists and belongs to owner, in words.
 func conflict(o Object, owner string) error {
 	return &podgang.Error{
 		Reason: reasons.PodGroupConflict,
@@ -194,6 +196,7 @@ func conflict(o Object, owner string) error {
 	}
 }
 
+// terminating returns the error that an object is being deleted, so that it cannot be written yet.
 func terminating(u *unstructured.Unstructured) error {
 	return &podgang.Error{
 		Reason: reasons.PodGroupTerminating, Message: fmt.Sprintf("%s %s/%s is on its way out (finalizers %q); it is made again when it is gone",
@@ -290,6 +293,7 @@ func (w *writer) pods(
 	return n, nil
 }
 
+// apply writes an object by server-side apply.
 func (w *writer) apply(ctx context.Context, u *unstructured.Unstructured) error {
 	return w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner(FieldManager), client.ForceOwnership)
 }
@@ -380,6 +384,7 @@ func (w *writer) GetExistingGangNames(ctx context.Context, namespace string, own
 	return w.existing(ctx, namespace, owner, func(u *unstructured.Unstructured) string { return u.GetLabels()[LabelGang] })
 }
 
+// existing returns name(object), sorted and each once, of the objects that this backend wrote for an owner.
 func (w *writer) existing(
 	ctx context.Context, namespace string, owner podgang.Owner, name func(*unstructured.Unstructured) string,
 ) (out []string, err error) {

@@ -120,6 +120,7 @@ func (w *workloadRefs) recordRef(object any) {
 	}
 }
 
+// podDeleted calls forget for a deleted pod, or for the tombstone of one.
 func (w *workloadRefs) podDeleted(object any) {
 	if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 		object = tombstone.Obj

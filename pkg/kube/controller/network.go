@@ -49,6 +49,7 @@ func (n *network) current(ctx context.Context) (backend.Cluster, error) {
 	return backend.Cluster{Topology: topology, Native: version}, err
 }
 
+// topology returns the layers of ClusterNetworkTopology default. An invalid object is in the result's NotLegal, not an error.
 func (n *network) topology(ctx context.Context) (podgang.Topology, error) {
 	isServed, err := n.serves(topologies)
 	if err != nil {

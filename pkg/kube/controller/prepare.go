@@ -259,6 +259,7 @@ func additions(current, prepared map[string]string) map[string]string {
 	return out
 }
 
+// addProblem records that the pod has this problem, for report.
 func (p *preparation) addProblem(pod *unstructured.Unstructured, problem string) {
 	p.problems[problem] = append(p.problems[problem], pod.GetName())
 }

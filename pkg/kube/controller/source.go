@@ -207,6 +207,7 @@ var jobSets = Source{
 	},
 }
 
+// single returns info in a list, or err.
 func single(info *podgang.PodGangInfo, err error) ([]*podgang.PodGangInfo, error) {
 	if err != nil {
 		return nil, err

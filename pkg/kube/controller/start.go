@@ -259,7 +259,7 @@ func requestForObject(_ context.Context, o client.Object) []Request {
 	return []Request{{client.ObjectKeyFromObject(o), o.GetUID()}}
 }
 
-// ownedBy returns a function that returns the request for an object's owner of this kind, if Muster wrote the object. The owner may be gone.
+// ownedBy returns a function that returns the request for the owner, of this kind, of an object that Muster wrote; the owner may be gone.
 func ownedBy(kind schema.GroupVersionKind) requestsFor {
 	return func(_ context.Context, o client.Object) []Request {
 		owner := metav1.GetControllerOf(o)

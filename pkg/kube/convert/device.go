@@ -217,6 +217,7 @@ func annotation(pod *v1.Pod, key string, target any) (found bool, err error) {
 	return true, nil
 }
 
+// readHints sets ask.Hints from the annotation with hints by device type, if there is one.
 func readHints(pod *v1.Pod, ask *device.Ask) error {
 	var hints map[device.Type]*struct {
 		Selector  *metav1.LabelSelector `json:"selector"`
@@ -239,6 +240,7 @@ func readHints(pod *v1.Pod, ask *device.Ask) error {
 	return nil
 }
 
+// readJoint sets ask.Joint from the annotation on devices that are allocated together, if there is one.
 func readJoint(pod *v1.Pod, ask *device.Ask) error {
 	var joint struct {
 		Types []device.Type `json:"deviceTypes"`
@@ -251,6 +253,7 @@ func readJoint(pod *v1.Pod, ask *device.Ask) error {
 	return err
 }
 
+// readPartition sets ask.Partition from the annotation on GPU partitions, if there is one.
 func readPartition(pod *v1.Pod, ask *device.Ask) error {
 	var spec struct {
 		Policy    string             `json:"allocatePolicy"`
@@ -266,6 +269,7 @@ func readPartition(pod *v1.Pod, ask *device.Ask) error {
 	return err
 }
 
+// selector returns a label selector for package device; nil for nil.
 func selector(s *metav1.LabelSelector) *device.Selector {
 	if s == nil {
 		return nil

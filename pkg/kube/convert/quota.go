@@ -175,6 +175,7 @@ func Quantity(name string, n int64) string { return quantity(name, n).String() }
 // Float returns an amount in the units of the resource: cores, bytes, devices.
 func Float(name string, n int64) float64 { return quantity(name, n).AsApproximateFloat64() }
 
+// quantity is the inverse of amount: n is in the units of quotas.
 func quantity(name string, n int64) *resource.Quantity {
 	switch v1.ResourceName(name) {
 	case v1.ResourceCPU:

@@ -136,6 +136,7 @@ func (s *simulation) unlistedDeclarations() (all []string) {
 	return all
 }
 
+// mayExist returns that gang namespace/name may exist nevertheless if unlisted is not empty; else "".
 func mayExist(unlisted []string, namespace, name string) string {
 	if len(unlisted) == 0 {
 		return ""

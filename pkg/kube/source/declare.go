@@ -355,6 +355,7 @@ func (d *Declaration) setWaiting(why string) {
 	}
 }
 
+// note adds a note for the user.
 func (d *Declaration) note(reason, message string) {
 	d.Notes = append(d.Notes, Note{reason, message})
 }

@@ -236,6 +236,7 @@ func (m *Meter) SetSources(c *cache.Cache, filterRuns func() int64, nodeOf NodeO
 	m.nodeOf = nodeOf
 }
 
+// collectors returns the metrics that are counted at the event.
 func (m *Meter) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.plans, m.preemptions, m.victims, m.filterRuns, m.starts, m.extraDomains, m.cycles, m.gangRuns, m.evictions, m.unusedEvictions,
@@ -295,6 +296,7 @@ func (m *Meter) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
+// number returns 1 for true and 0 for false.
 func number(value bool) float64 {
 	if value {
 		return 1

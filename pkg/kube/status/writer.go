@@ -169,6 +169,7 @@ func statusPatch(object metav1.Object, old, status any) ([]byte, error) {
 	})
 }
 
+// toMap returns the JSON fields of v.
 func toMap(v any) (map[string]any, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {

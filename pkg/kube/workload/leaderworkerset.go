@@ -133,6 +133,7 @@ func (s *leaderWorkerSet) check() (errs field.ErrorList) {
 	return errs
 }
 
+// checkSubGroups returns an error for an invalid subGroupPolicy.
 func (s *leaderWorkerSet) checkSubGroups(path *field.Path) field.ErrorList {
 	p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy
 	if p == nil {
@@ -206,6 +207,7 @@ func (s *leaderWorkerSet) workers(leader *v1.Pod) *appsv1.StatefulSet {
 	return set
 }
 
+// statefulSet returns a StatefulSet with the API server's defaults and the claim templates of the LeaderWorkerSet.
 func (s *leaderWorkerSet) statefulSet(
 	name, service string, replicas int32, selector map[string]string, pod *v1.PodTemplateSpec,
 ) *appsv1.StatefulSet {

@@ -35,6 +35,7 @@ func (n namer) complete(prefix string) string {
 	}
 }
 
+// suffix returns five letters that depend on hash.
 func suffix(hash uint64) string {
 	out := make([]byte, suffixLength)
 	for i := range out {

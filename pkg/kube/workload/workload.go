@@ -107,6 +107,7 @@ func Expand(o runtime.Object, api API) (Expansion, error) {
 	return m.out, nil
 }
 
+// kindOf returns the kind of an object: its own field, else that of its Go type.
 func kindOf(o runtime.Object) schema.GroupVersionKind {
 	if kind := o.GetObjectKind().GroupVersionKind(); !kind.Empty() {
 		return kind
@@ -124,12 +125,14 @@ type maker struct {
 	out Expansion
 }
 
+// add appends objects to create at once.
 func (m *maker) add(objects ...runtime.Object) {
 	for _, o := range objects {
 		m.out.Objects = append(m.out.Objects, Object{Object: o})
 	}
 }
 
+// note adds a note on why a workload has fewer pods than expected.
 func (m *maker) note(kind, namespace, name, reason string) {
 	m.out.Notes = append(m.out.Notes, fmt.Sprintf("%s %s/%s: %s", kind, namespace, name, reason))
 }

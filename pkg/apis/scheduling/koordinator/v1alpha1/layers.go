@@ -119,6 +119,7 @@ func checkLayers(layers []NetworkTopologyLayer) error {
 // maxLayers is MaxItems of networkTopologySpec.
 const maxLayers = 16
 
+// parent returns the name of the layer above l; ClusterTopologyLayer for the first layer.
 func parent(l NetworkTopologyLayer) string {
 	if l.ParentTopologyLayer == "" {
 		return scheduling.ClusterTopologyLayer
