@@ -148,7 +148,7 @@ func slotsIn(free, unit v1.ResourceList) int {
 // freeSlots counts the free slots of every domain, by ID.
 func freeSlots(c *picture.Cluster) []offer.Slots { return offer.Sum(c.Tree, c.Count(picture.Free)) }
 
-// drawOffers draws the cluster, with the free slots of each domain.
+// drawOffers returns the drawn cluster, with the number of free slots at the end of each domain's line.
 func drawOffers(c *picture.Cluster) string {
 	sums := freeSlots(c)
 	lines := []string{"  cluster"}

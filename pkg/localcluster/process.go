@@ -27,7 +27,7 @@ func (c *Cluster) Launch(ctx context.Context, path string, args ...string) (*Pro
 	return c.LaunchWith(ctx, nil, path, args...)
 }
 
-// LaunchWith is Launch with variables, each "NAME=value", in addition to the inherited ones.
+// LaunchWith is Launch with environment variables env, each "NAME=value", in addition to the inherited ones.
 func (c *Cluster) LaunchWith(ctx context.Context, env []string, path string, args ...string) (*Process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Process{stop: cancel, done: make(chan struct{})}

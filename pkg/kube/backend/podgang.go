@@ -26,7 +26,7 @@ func (p *passThrough) Kinds(Cluster) []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{kindPodGang}
 }
 
-// Objects returns the PodGang, as Grove's operator would write it.
+// Objects returns the PodGang, as Grove's operator would write it; none for a gang that is a PodGang already.
 func (p *passThrough) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if info.Kind == podgang.PodGang {
 		return nil, nil, nil

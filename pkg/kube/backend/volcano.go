@@ -33,7 +33,7 @@ func (v *volcano) Kinds(Cluster) []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{kindVolcano}
 }
 
-// Objects returns the PodGroup.
+// Objects returns the PodGroup of a gang; none for Volcano's own PodGroup.
 func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if info.Kind == podgang.VolcanoPodGroup {
 		return nil, nil, nil

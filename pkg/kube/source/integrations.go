@@ -218,7 +218,7 @@ func Releases(kind string) bool {
 	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Kind == kind && o.Keep != nil })
 }
 
-// CarryOver copies values of former, an older version of the same object, to o; nil if the object is new. Owner.Keep does it.
+// CarryOver copies values of former, an older version of the same object, to o, with Owner.Keep. former is nil if the object is new.
 func (o *Owned) CarryOver(former *Owned) {
 	if former == nil || former.Object == nil || o.Object == nil || former.Object.UID != o.Object.UID {
 		return
@@ -302,7 +302,7 @@ func OwnerOf(g Gang) (OwnerKey, bool) {
 	return OwnerKey{}, false
 }
 
-// kindOf returns the kind of owners of that name; nil for none.
+// kindOf returns the entry of Owners with this kind name; nil for none.
 func kindOf(name string) *Owner {
 	for _, o := range Owners {
 		if o.Kind == name {

@@ -97,7 +97,7 @@ func (m *memory) isRepeated(subject, reason string, now time.Time) bool {
 	return false
 }
 
-// cleanUp drops outdated entries. m.mu is held.
+// cleanUp drops refusals and events older than eventInterval, at most once per eventInterval. m.mu is held.
 func (m *memory) cleanUp(now time.Time) {
 	if now.Sub(m.cleanupTime) < eventInterval {
 		return

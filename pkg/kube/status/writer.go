@@ -216,8 +216,8 @@ func (w *Writer) Pod(ctx context.Context, pod *v1.Pod, waiting Waiting) error {
 	return schedutil.PatchPodStatus(ctx, w.client, pod.Name, pod.Namespace, &pod.Status, status)
 }
 
-// Spare sets the condition DisruptionTarget of a pod to False, which had announced its eviction. It does so only if the scheduler
-// wrote the condition with this message prefix and the pod is not being deleted.
+// Spare withdraws the announced eviction of a pod: it sets the condition DisruptionTarget to False. It does so only if the scheduler
+// wrote the condition with this message prefix, and the pod is not being deleted.
 func (w *Writer) Spare(ctx context.Context, pod *v1.Pod, prefix string) error {
 	current, err := w.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil || current.UID != pod.UID || current.DeletionTimestamp != nil {
