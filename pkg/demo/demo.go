@@ -39,7 +39,7 @@ type Options struct {
 	Scheduler string
 	// Kubernetes is one of localcluster.KubernetesVersions.
 	Kubernetes string
-	// Keep leaves the cluster up after the examples, until ctx ends.
+	// Keep says that the cluster runs on after the examples, until ctx ends.
 	Keep bool
 }
 
@@ -129,7 +129,7 @@ func (n *narrator) handOver(c *localcluster.Cluster, scheduler *localcluster.Pro
 	n.say("Ctrl-C ends the cluster and removes all of it.")
 }
 
-// kubectl runs kubectl and returns its standard output; the error holds its standard error.
+// kubectl runs kubectl and returns its standard output. The error contains its standard error.
 type kubectl func(ctx context.Context, args ...string) (string, error)
 
 // kubectlPatience is the timeout of a command: kubectl itself would wait for hours.

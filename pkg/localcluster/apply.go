@@ -25,7 +25,7 @@ import (
 const fieldManager = "muster-localcluster"
 
 // Apply creates or changes the objects of a YAML or JSON stream, in its order, by server-side apply. It also writes their status. After a
-// CustomResourceDefinition it waits until objects of that kind can be applied. An object without a namespace goes to "default".
+// CustomResourceDefinition it waits until objects of that kind can be applied. An object without a namespace gets "default".
 func (c *Cluster) Apply(ctx context.Context, stream io.Reader) error {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {

@@ -48,7 +48,7 @@ func (c *Cluster) newPlane(programs map[Component]string, options Options, attem
 	etcd.Configure().Set("unsafe-no-fsync", "true") // the data does not outlive the process
 
 	// TaintNodesByCondition taints new nodes as not ready, and only the node controller, which does not run here, removes the taint.
-	// ServiceAccount, which envtest leaves out, needs accounts in every namespace, and kube-controller-manager makes these.
+	// ServiceAccount, which envtest disables, needs accounts in every namespace, which kube-controller-manager creates.
 	api.Configure().
 		Append("disable-admission-plugins", "TaintNodesByCondition").
 		Set("max-requests-inflight", "3000").
@@ -103,7 +103,7 @@ func (c *Cluster) planeLog() string {
 	return "no log"
 }
 
-// StopAPIServer stops kube-apiserver and leaves everything else running.
+// StopAPIServer stops only kube-apiserver. All other programs continue.
 func (c *Cluster) StopAPIServer() error { return c.plane.APIServer.Stop() }
 
 // StartAPIServer starts kube-apiserver again with the same address, data and users.

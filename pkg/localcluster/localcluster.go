@@ -53,7 +53,7 @@ type Options struct {
 	APIServerArgs []string
 	// Controllers says whether kube-controller-manager runs. KWOK alone handles nodes.
 	Controllers bool
-	// PodLeaveDelay is how long a deleted pod stays Terminating.
+	// PodLeaveDelay is how long a deleted pod is Terminating.
 	PodLeaveDelay time.Duration
 	// CRDs is searched for *.yaml files, which are applied before Start returns.
 	CRDs fs.FS

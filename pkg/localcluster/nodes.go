@@ -20,7 +20,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// Labels that name a node's place in the network.
+// Labels that name a node's domains.
 const (
 	SpineLabel = "network.topology.nvidia.com/spine"
 	BlockLabel = "network.topology.nvidia.com/block"

@@ -23,7 +23,7 @@ type GatherSpec struct {
 type GatherRule struct {
 	Layer    string         `json:"layer"`
 	Strategy GatherStrategy `json:"strategy"`
-	// PodCountMultiple is at least 1. Each domain of the layer takes a multiple of so many members.
+	// PodCountMultiple is at least 1. The number of members in each domain of the layer is a multiple of it.
 	PodCountMultiple int         `json:"podCountMultiple"`
 	Scope            GatherScope `json:"scope"`
 }

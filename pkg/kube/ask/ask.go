@@ -18,7 +18,7 @@
 //	tree.go       the network with free and used slots
 //	occupancy.go  the pods of each node
 //	list.go       the objects of a live cluster
-//	drain.go      what stops if a domain is emptied, and where it goes
+//	drain.go      the gangs that stop if a domain is emptied, and where they restart
 //	empty.go      the domain that is emptied at least cost
 //
 // Invariants: answers are values, and their presentation is not decided here. The package decides nothing and writes to no cluster.

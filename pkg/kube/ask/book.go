@@ -29,7 +29,7 @@ type Book struct {
 type GroupReservation struct {
 	Group    string   `json:"group"`
 	Priority int32    `json:"priority"`
-	Places   []string `json:"places"` // namespace/name on node; ~ comes before the number of a member that is not made yet
+	Places   []string `json:"places"` // namespace/name on node; ~ is before the number of a member that is not created yet
 }
 
 // BookGang is one gang.
@@ -47,7 +47,7 @@ type BookGang struct {
 
 // Reason is why the scheduler does not start a gang.
 type Reason struct {
-	By        string   `json:"by"` // the part that gives the reason
+	By        string   `json:"by"` // the kind of obstacle, see refusers
 	Says      string   `json:"says,omitempty"`
 	Words     string   `json:"words"`
 	Plugins   []string `json:"plugins,omitempty"`

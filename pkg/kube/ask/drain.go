@@ -69,8 +69,8 @@ type GangMove struct {
 	Stops         bool      `json:"stops"`
 	MembersInside int       `json:"here"` // members in the domain
 	Pods          []PodMove `json:"pods"` // the evicted members
-	From          string    `json:"from"` // the deepest domain that holds its bound members, before and
-	To            string    `json:"to"`   // after; "" is the whole cluster, or that no member is bound
+	From          string    `json:"from"` // the deepest domain that contains its bound members, before and
+	To            string    `json:"to"`   // after the drain; "" is the whole cluster, or that no member is bound
 	Fits          bool      `json:"fits"`
 	Reason        string    `json:"reason,omitempty"` // why it does not fit
 	// Unknown is the kind that the caller may not list, so that it is unknown where the gang fits.

@@ -12,7 +12,7 @@ import (
 // kindPodGang is the kind that KAI and other schedulers read.
 var kindPodGang = schema.GroupVersionKind{Group: "scheduler.grove.io", Version: "v1alpha1", Kind: "PodGang"}
 
-// passThrough writes PodGangs, for schedulers that read them. PodGangs of Grove's operator stay unchanged.
+// passThrough writes PodGangs, for schedulers that read them. It does not change PodGangs of Grove's operator.
 type passThrough struct{ names }
 
 // Name is the backend's name.

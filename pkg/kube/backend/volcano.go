@@ -16,7 +16,7 @@ import (
 // kindVolcano is the kind of Volcano's PodGroup.
 var kindVolcano = schema.GroupVersionKind{Group: "scheduling.volcano.sh", Version: "v1beta1", Kind: "PodGroup"}
 
-// volcano writes a PodGroup for each gang, with a sub-group policy for each of several groups. Volcano's own PodGroups stay unchanged.
+// volcano writes a PodGroup for each gang, with a sub-group policy for each of several groups. It does not change Volcano's own ones.
 type volcano struct {
 	names
 	queue string // of gangs without a queue; "" is Volcano's default

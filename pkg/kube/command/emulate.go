@@ -22,7 +22,7 @@ import (
 
 // emulation is the Kubernetes version that this scheduler emulates: the API server's. Else it would wait for APIs that are not served.
 type emulation struct {
-	server   *utilversion.Version // nil if the server was not asked
+	server   *utilversion.Version // the API server's version; nil if it was not read
 	unknown  error                // why the version is unknown
 	features feature.Features     // the features of this binary's version
 }

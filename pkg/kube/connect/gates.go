@@ -25,8 +25,8 @@ func rejectNativeGangs(gates featuregate.FeatureGate) error {
 
 // defaults are the feature gates with another default than in kube-scheduler, unless --feature-gates sets them.
 var defaults = map[featuregate.Feature]bool{
-	// With it, the scheduler's queue only asks the plugins named in plugin/listeners.go about an event. Before Kubernetes 1.37,
-	// even emulated, the queue asks all plugins.
+	// With it, the scheduler's queue calls only the plugins in plugin/listeners.go for an event. Before Kubernetes 1.37, also if that
+	// is emulated, the queue calls all plugins.
 	features.SchedulerPreQueueingHints: true,
 	// Planned members are not nominated one by one while they wait for each other: that is a write for each pod, before the
 	// first binding. Nodes of gangs that wait for victims are written nevertheless. See docs/decisions/0011-nominations.md.

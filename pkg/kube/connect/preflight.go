@@ -1,5 +1,5 @@
-// Package connect checks, before a scheduler starts, what the API server serves and permits, and connects the cluster's
-// objects. It knows the client and the names of resources, and decides nothing about gangs.
+// Package connect checks, before a scheduler starts, which resources the API server serves and permits, and returns the source of the
+// cluster's objects. It decides nothing about gangs.
 package connect
 
 import (

@@ -33,7 +33,7 @@ const (
 	maxStringLength = 512
 )
 
-// stringPool holds strings that nodes share.
+// stringPool has one copy of each string that nodes share.
 type stringPool struct {
 	mu     sync.Mutex
 	copies map[string]string

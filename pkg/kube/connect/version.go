@@ -32,7 +32,7 @@ const (
 	versionRequestTimeout = 5 * time.Second
 )
 
-// ErrHidden says that the API server does not tell this user its version.
+// ErrHidden says that this user may not read the API server's version.
 var ErrHidden = errors.New("the API server does not tell its version")
 
 // ServerVersion returns the version of the API server, or the version that it emulates. It retries for 20 seconds.

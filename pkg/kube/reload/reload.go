@@ -1,6 +1,5 @@
-// Package reload applies changes of a running scheduler's configuration file. It knows files, kube-scheduler's configuration and how to
-// report the result of a change. Package config decides what may change; the package must not know the readers of the report. Invariant: an
-// invalid file changes nothing.
+// Package reload applies changes of a running scheduler's configuration file, and reports the result. Package config decides which
+// arguments may change. Invariant: an invalid file changes nothing.
 package reload
 
 import (

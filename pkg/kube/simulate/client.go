@@ -54,7 +54,7 @@ type api struct {
 	victimsStay bool
 	// order numbers pods by creation. The server's lock guards order and evicted.
 	order map[types.UID]int
-	// evicted holds the pods that the scheduler deleted, in their last state.
+	// evicted are the pods that the scheduler deleted, in their state before the deletion.
 	evicted map[types.UID]*v1.Pod
 	// intercept, if set, handles each request instead of this API. Tests use it to lose requests and answers.
 	intercept func(clienttesting.Action, answer) (runtime.Object, error)
@@ -430,7 +430,7 @@ func (a *api) answerList(action clienttesting.ListActionImpl) (runtime.Object, e
 	return list, nil
 }
 
-// emptyList returns an empty list for the items, typed if all items are typed. Some kinds are held unstructured although Kubernetes
+// emptyList returns an empty list for the items, typed if all items are typed. Some kinds are stored unstructured although Kubernetes
 // has a type for them, since an API server need not serve them.
 func emptyList(item schema.GroupVersionKind, items []runtime.Object) (runtime.Object, error) {
 	kind := item.GroupVersion().WithKind(item.Kind + "List")

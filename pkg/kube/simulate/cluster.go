@@ -27,7 +27,7 @@ type cluster struct {
 	youngest   time.Time                  // creation time of the youngest object
 	setStart   time.Time                  // the new objects of the last set are younger than this
 	uidCount   int                        // the number of UIDs that newUID has returned
-	keepStatus bool                       // objects keep the status that they come with
+	keepStatus bool                       // initialize keeps the status that objects have in the input
 	ranBefore  map[types.UID]bool         // pods that came with a node
 	ownedBy    map[identity]*ownedObjects // by workload
 	positions  map[string]Position        // where objects were read, by the object names in events
@@ -256,7 +256,7 @@ func (c *cluster) keepImmutable(old, obj runtime.Object) {
 	case *v1.Pod:
 		previous, phase := old.(*v1.Pod), fresh.Status.Phase
 		fresh.Status = *previous.Status.DeepCopy()
-		if phase == v1.PodSucceeded || phase == v1.PodFailed { // the pod has finished meanwhile
+		if phase == v1.PodSucceeded || phase == v1.PodFailed { // the pod has finished since
 			fresh.Status.Phase = phase
 		}
 		if previous.Spec.NodeName != "" {

@@ -102,7 +102,7 @@ var ownKinds = []namedKind{
 	}},
 }
 
-// gangOwners are the owners that describe gangs. Workload kinds come again later in the table, and the later entry counts.
+// gangOwners returns the kinds of owners that describe gangs. Workload kinds are listed again in ownKinds, and the later entry is used.
 func gangOwners() (all []namedKind) {
 	for _, o := range source.Owners {
 		custom := func() any { return &unstructured.Unstructured{} }
@@ -111,7 +111,7 @@ func gangOwners() (all []namedKind) {
 	return all
 }
 
-// gangObjects are the objects that declare gangs.
+// gangObjects returns the kinds of objects that declare gangs.
 func gangObjects() (all []namedKind) {
 	for _, s := range source.All {
 		o := s.Object

@@ -8,9 +8,9 @@
 //
 // Time is simulated too. The scheduler takes one pod at a time, and only when no other goroutine works.
 //
-// Invariants: a simulation takes no longer than the work in it, and equal input gives equal output.
+// Invariants: a simulation does not wait in real time, and equal input produces equal output.
 //
-// The package makes no scheduling decisions and must not know how the plugin makes them.
+// The package makes no scheduling decisions, and does not depend on how the plugin makes them.
 package simulate
 
 import (
@@ -73,7 +73,7 @@ type Options struct {
 // again. Held pods are created when the cluster has settled, too. If ctx ends before, the error is an *UnsettledError. For objects
 // or configurations that an API server or the scheduler would reject, it is an *InputError or a *ConfigError.
 //
-// One process can run one simulation at a time, and must do nothing else meanwhile.
+// One process can run one simulation at a time, and must do nothing else during that time.
 func Run(ctx context.Context, o Options, first *Set, later ...*Set) (*Result, error) {
 	w, err := Open(ctx, o, first)
 	if err != nil {

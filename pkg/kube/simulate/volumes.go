@@ -111,7 +111,7 @@ func (c *cluster) bindVolume(claim key, name string) error {
 	case pvc.Spec.VolumeName == "" && kept && volume.CheckAccessModes(pvc, pv):
 		classes := utilfeature.DefaultFeatureGate.Enabled(features.VolumeAttributesClass)
 		if found, err := volume.FindMatchingVolume(pvc, []*v1.PersistentVolume{pv}, nil, nil, true, classes); found == nil || err != nil {
-			return nil //nolint:nilerr // a claim that asks for what there is not stays as it is
+			return nil //nolint:nilerr // no volume matches the claim, so the claim is not bound
 		}
 	default:
 		return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // Fields that name a label key of nodes, for members on nodes with equal values, used as if they were keys of annotations.
-// Fields of parts hold for the members of each gang, the other fields for a group.
+// Fields of parts apply to the members of each gang, the other fields to a group.
 const (
 	// Fields of Grove's PodGang.
 	FieldPackRequired      = "spec.topologyConstraint.packConstraint.required"

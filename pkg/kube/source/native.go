@@ -67,7 +67,7 @@ func schedulingGroup(pod *v1.Pod) string {
 	return ""
 }
 
-// The condition of a PodGroup that has reached its minimum once, and its name in 1.36. The condition stays.
+// The condition of a PodGroup that has reached its minimum once, and its name in 1.36. It is never removed.
 const (
 	initiallyScheduled     = "PodGroupInitiallyScheduled"
 	initiallyScheduledIn36 = "PodGroupScheduled"

@@ -52,7 +52,7 @@ const (
 	FieldTopologyTierName = "spec.networkTopology.highestTierName"
 )
 
-// Keys of other APIs that hold topology constraints.
+// Keys of other APIs with topology constraints.
 const (
 	AnnotationVolcanoMode    = workloads.VolcanoMode
 	AnnotationVolcanoTier    = workloads.VolcanoTier
@@ -76,7 +76,7 @@ var (
 		perGang: true,
 	}}
 
-	// constraintKeys are all keys on pods that may hold a topology constraint.
+	// constraintKeys are all keys of pods whose values may be a topology constraint.
 	constraintKeys = []string{
 		scheduling.AnnotationTopologySpec, AnnotationVolcanoMode, AnnotationVolcanoTier, AnnotationKueueRequired, AnnotationKueuePreferred,
 		AnnotationKueueSlice,

@@ -1,5 +1,5 @@
-// Package source knows which API makes which pods a gang, and reads the gang's declaration from that API's objects. Each API is one file
-// and one entry of All (integrations.go); no other package knows the API. The functions are pure: no client, no cache, no lock.
+// Package source determines which gang a pod belongs to, and reads the gang's declaration from the objects of an API. Each API is one
+// file and one entry of All (integrations.go); no other package depends on the API. The functions are pure: no client, no cache, no lock.
 package source
 
 import (
@@ -64,7 +64,7 @@ type Object struct {
 	ReadOnly bool
 	// Role is the file below manifests that permits reading it, if that is a separate file.
 	Role string
-	// Condition returns the type of the condition that Muster sets once the gang has reached its minimum. The condition stays.
+	// Condition returns the type of the condition that Muster sets once the gang has reached its minimum. Muster never removes it.
 	Condition func(*sigs.PodGroup) string
 	New       func() runtime.Object // an empty one
 	// Read converts the object to the shape of a PodGroup, in which all declarations are read.
@@ -216,8 +216,8 @@ type Declaration struct {
 	DeclaringPod     string                 // the member that is read if the object has no value
 	Notes            []Note                 // for the user
 	ConstraintOrigin string                 // where Gather was declared, in words; "" if it was not
-	// Total is the number of members of a gang if the leader comes before the other members: the leader only starts where all of
-	// them fit; 0 if the leader does not come first. Follower is the template of the other members; nil if they equal the leader.
+	// Total is the number of members of a gang whose leader is created before the other members: the leader only starts where all of
+	// them fit; 0 for other gangs. Follower is the template of the other members; nil if they equal the leader.
 	Total    int
 	Follower *v1.PodTemplateSpec
 	// Resources are the requests of all members (minResources): capacity for members that do not exist yet is held; nil if undeclared.

@@ -39,7 +39,7 @@ func volcanoGang(pod *v1.Pod) string {
 	return workloads.VolcanoGroupOf(pod.Annotations)
 }
 
-// readVolcano reads the minimum of Volcano's PodGroup. A negative one stays as it is.
+// readVolcano returns Volcano's PodGroup in the shape of Koordinator's, with its minimum. It keeps a negative one, which is invalid.
 func readVolcano(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
 	var minimum struct {
 		MinMember int32 `json:"minMember"`

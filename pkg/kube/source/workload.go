@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// Workloads are what Kubernetes 1.35 has in place of PodGroups, and no other version has.
+// Workloads is the resource that only Kubernetes 1.35 has in place of PodGroups.
 var Workloads = schema.GroupVersionResource{Group: nativeAPI, Version: "v1alpha1", Resource: "workloads"}
 
 var workloadOwners = &Owner{

@@ -1,6 +1,6 @@
 // Package status writes what users see: conditions, status fields and events of PodGroups, of waiting pods and of the
-// ClusterNetworkTopology, and metrics. It knows the words, and not why anything was decided. Invariant: it writes only changes, and only
-// while this process leads.
+// ClusterNetworkTopology, and metrics. It makes no scheduling decision. Invariant: it writes only changes, and only while this process
+// leads.
 package status
 
 import (

@@ -20,8 +20,8 @@ import (
 )
 
 // Meter exports the metrics of one scheduler, as a collector. Counters are counted at the event. Present values (waiting gangs,
-// reservations, the topology) are read from the cache at each scrape, gang by gang, and only while this process leads. Labels hold no names
-// of users, except layers and plugins, of which there are few.
+// reservations, the topology) are read from the cache at each scrape, gang by gang, and only while this process leads. The only names of
+// users in labels are layers and plugins, of which there are few.
 type Meter struct {
 	clock   clock.PassiveClock
 	cache   *cache.Cache // nil before SetSources
@@ -42,7 +42,7 @@ type Meter struct {
 	wakes           *prometheus.CounterVec
 	refusals        *prometheus.CounterVec
 
-	mu            sync.Mutex // held while the cache is read, so that readings are recorded in their order
+	mu            sync.Mutex // locked also while the cache is read, so that states are recorded in their order
 	waitingGangs  map[gang.Ref]*waitingGang
 	reservedSince map[gang.Ref]time.Time  // since when nodes are reserved, by group; zero for a reservation that was just taken
 	freedNodes    map[gang.Ref]freedNodes // by group, nodes freed by evictions, until it runs
@@ -65,7 +65,7 @@ func NodesOf(pods corelisters.PodLister) NodeOf {
 	}
 }
 
-// waitingGang holds the counts of a gang until it has started.
+// waitingGang has the counts of a gang until it has started.
 type waitingGang struct {
 	firstSeen   time.Time // by this process
 	firstMember time.Time // creation of its first member; zero before it is needed

@@ -13,7 +13,7 @@ import (
 func (t *Reporter) Nominate(ctx context.Context, pod *v1.Pod, key string) error {
 	return t.turns.runExclusive(ctx, key, func() error {
 		node, confirmed := t.cache.Place(pod)
-		if node == "" || confirmed { // being bound: a nominated node would stay
+		if node == "" || confirmed { // if it is being bound, no later write would clear a nominated node
 			return nil
 		}
 		podCopy := pod.DeepCopy()

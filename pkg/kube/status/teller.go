@@ -123,7 +123,7 @@ func (t *Reporter) writePod(ctx context.Context, key string, waiting Waiting) er
 	}
 	node, confirmed := t.cache.Place(pod)
 	switch {
-	case node != "" && confirmed: // being bound: a nominated node would stay
+	case node != "" && confirmed: // the pod is being bound: no later write would clear a nominated node
 		waiting.Node = nil
 	case node != "":
 		waiting.Node = &node // the node of the reservation, whatever waiting says

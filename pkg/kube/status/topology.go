@@ -74,7 +74,7 @@ func truncatedMessage(omissions []convert.LeftOut) string {
 		omissions[0].Layer, strings.Join(layers, ", "))
 }
 
-// Unused returns the status of a ClusterNetworkTopology without effect. Fields of other writers stay.
+// Unused returns the status of a ClusterNetworkTopology without effect. It keeps the fields of other writers.
 func Unused(object *koordinator.ClusterNetworkTopology, now metav1.Time) koordinator.ClusterNetworkTopologyStatus {
 	out := *object.Status.DeepCopy()
 	meta.SetStatusCondition(&out.Conditions, metav1.Condition{

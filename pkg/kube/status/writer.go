@@ -181,7 +181,7 @@ func toMap(v any) (map[string]any, error) {
 
 // Waiting is what to write into the status of a waiting pod.
 type Waiting struct {
-	// Node is its nominated node; nil leaves it as it is, "" clears it.
+	// Node is the nominated node to set; nil does not change it, "" clears it.
 	Node *string
 	// Message becomes the PodScheduled condition's; "" keeps the message.
 	Message string

@@ -4,7 +4,7 @@
 // The expansion is pure: no API server, no clock, no randomness. Five random letters of a controller become a fixed hash.
 // It omits fields that schedulers do not read: environment variables and finalizers.
 //
-// The package must not know the scheduler, nor what a gang is.
+// The package does not depend on the scheduler or on gangs.
 package workload
 
 import (

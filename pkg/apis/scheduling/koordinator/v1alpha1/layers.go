@@ -105,7 +105,7 @@ func checkLayers(layers []NetworkTopologyLayer) error {
 	}
 	for _, l := range layers {
 		at := l.TopologyLayer
-		for range layers { // so many steps lead out at the top of any chain
+		for range layers { // len(layers) steps lead past the top of any chain
 			at = parents[at]
 		}
 		if _, listed := parents[at]; listed {
