@@ -136,7 +136,7 @@ type kubectl func(ctx context.Context, args ...string) (string, error)
 const kubectlPatience = 2 * time.Minute
 
 // newKubectl returns the cluster's kubectl, which runs in the cluster's folder. It copies the examples there, under the same path as in
-// the repository, so that the demo shows the commands as it runs them. It runs through a link in the folder's bin, so that it always ends with the cluster.
+// the repository, so that the demo shows the commands as it runs them. A link in the folder's bin makes kubectl end with the cluster.
 func newKubectl(c *localcluster.Cluster) (kubectl, error) {
 	if err := copyExamples(filepath.Join(c.Dir(), filepath.FromSlash(examplesPath))); err != nil {
 		return nil, err

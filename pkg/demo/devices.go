@@ -40,7 +40,7 @@ func example3(c *localcluster.Cluster) []step {
 		runShown("apply", "-f", file("devices.yaml")),
 		say("A gang of 4 pods comes, with 2 GPUs each and the NIC of the switch that both are on:"),
 		runShown("apply", "-f", file("gang.yaml")),
-		runAndCheck(rows("all 4 run, two on each node", devicesPods, podsSettled...),
+		runChecked(rows("all 4 run, two on each node", devicesPods, podsSettled...),
 			"get", "pods", "-o", "wide", "-l", "pod-group.scheduling.sigs.k8s.io=gpu-training"),
 		say("The devices of each pod are written in the pod, by the request that bound it. " +
 			"a is gpu-training-pod-0, b the next one, and so on; a line is a switch:"),

@@ -118,7 +118,7 @@ func example1() []step {
 		title("Example 1: PreferGather and binpack"),
 		say("A gang of 4 pods, each as large as a node, would like to be in one block, or else in one spine."),
 		runShown(slices.Concat([]string{"apply"}, files)...),
-		runAndCheck(rows("all 4 run, rank by rank on node-5 to node-8", example1Pods, podsSettled...), podsWide...),
+		runChecked(rows("all 4 run, rank by rank on node-5 to node-8", example1Pods, podsSettled...), podsWide...),
 		podGroup("topology-demo-job", "4", "4", "Running"),
 		say("The gang (x) fills spine-1:"),
 		draw(&after),
@@ -146,27 +146,27 @@ func example2(c *localcluster.Cluster) []step {
 		runShown("apply", "-f", example("example2-priorityclasses.yaml")),
 		awaitClasses(c),
 		runShown("apply", "-f", example("example2-low-priority-pods.yaml")),
-		runAndCheck(rows("the low-priority pods run", example2Before, podsSettled...), podsWide...),
+		runChecked(rows("the low-priority pods run", example2Before, podsSettled...), podsWide...),
 		say("With them (l), no spine has 4 free slots:"),
 		draw(&before),
 
 		say("Now a gang of 4 with high priority comes, which must be in one spine:"),
 		runShown("apply", "-f", example("example2-podgroup.yaml"), "-f", example("example2-pods.yaml")),
-		runAndCheck(rows("one victim leaves; all 4 wait, nominated rank by rank to node-5 to node-8", example2During, podsMoving...), podsWide...),
-		runAndCheck(messageOfFirst, "get", "pod", "hp-training-pod-0", "-o", message),
+		runChecked(rows("one victim leaves; all 4 wait, nominated rank by rank to node-5 to node-8", example2During, podsMoving...), podsWide...),
+		runChecked(messageOfFirst, "get", "pod", "hp-training-pod-0", "-o", message),
 		checkAndRun(whileTerminating, podsAndEvents, "get", "pod", "hp-training-pod-1", "-o", message),
-		runAndCheck(disruptionTarget, "get", "pod", victim, "-o", `jsonpath-as-json={.status.conditions[?(@.type=="DisruptionTarget")]}`),
+		runChecked(disruptionTarget, "get", "pod", victim, "-o", `jsonpath-as-json={.status.conditions[?(@.type=="DisruptionTarget")]}`),
 		podGroup(gang, "0", "0", "PreScheduling"),
 		say("Why spine-1, why node-5? The scheduler tells it in an event on the PodGroup:"),
-		runAndCheck(choiceEvent, "get", "events", "--field-selector=reason=Preempting,involvedObject.kind=PodGroup",
+		runChecked(choiceEvent, "get", "events", "--field-selector=reason=Preempting,involvedObject.kind=PodGroup",
 			"-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`),
 		say("Fewest evictions win. spine-0 and spine-1 need one each, and spine-2 has too few nodes. Between equals binpack decides:",
 			"counted without all possible victims, spine-1 has the fewest slots."),
 
 		say(fmt.Sprintf("The victim takes %d seconds to leave. "+
 			"Until then the nominated nodes are reserved for the gang.", int(terminationDelay.Seconds()))),
-		runAndCheck(deleted, "wait", "--for=delete", "pod/"+victim, "--timeout=30s"),
-		runAndCheck(rows("all 4 run where they were nominated; the other two low-priority pods run on", example2After, columnsWhenBound(c)...),
+		runChecked(deleted, "wait", "--for=delete", "pod/"+victim, "--timeout=30s"),
+		runChecked(rows("all 4 run where they were nominated; the other two low-priority pods run on", example2After, columnsWhenBound(c)...),
 			podsWide...),
 		podGroup(gang, "4", "4", "Running"),
 		say("The gang (x) has spine-1 for itself:"),
@@ -227,5 +227,5 @@ func podGroup(name, scheduled, running, phase string) step {
 	want := fmt.Sprintf("NAME                     MIN  SCHEDULED  RUNNING  PHASE\n%-25s%-5s%-11s%-9s%s\n",
 		name, "4", scheduled, running, phase)
 	what := fmt.Sprintf("the PodGroup is %s", phase)
-	return runAndCheck(rows(what, want, "NAME", "MIN", "SCHEDULED", "RUNNING", "PHASE"), "get", "podgroups.scheduling.sigs.k8s.io", name)
+	return runChecked(rows(what, want, "NAME", "MIN", "SCHEDULED", "RUNNING", "PHASE"), "get", "podgroups.scheduling.sigs.k8s.io", name)
 }

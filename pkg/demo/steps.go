@@ -71,8 +71,8 @@ func runHidden(args ...string) step {
 	}
 }
 
-// runAndCheck returns a step that runs a command until its output is as want expects or time is up, and shows it and the checks.
-func runAndCheck(want expect, args ...string) step {
+// runChecked returns a step that runs a command until its output is as want expects or time is up, and shows it and the checks.
+func runChecked(want expect, args ...string) step {
 	return func(ctx context.Context, d *demo) error {
 		out, results, err := d.await(ctx, want, args...)
 		if err != nil {

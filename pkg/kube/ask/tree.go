@@ -33,24 +33,24 @@ type SlotSize struct {
 // ParseRequests parses a list of resources such as "cpu=8,nvidia.com/gpu=8".
 func ParseRequests(text string) (v1.ResourceList, error) {
 	out := v1.ResourceList{}
-	for _, entry := range strings.Split(text, ",") {
-		name, amount, ok := strings.Cut(entry, "=")
+	for _, req := range strings.Split(text, ",") {
+		name, amount, ok := strings.Cut(req, "=")
 		if !ok || name == "" {
-			return nil, fmt.Errorf("%q: it must be like cpu=8", entry)
+			return nil, fmt.Errorf("%q: it must be like cpu=8", req)
 		}
 		q, err := resource.ParseQuantity(amount)
 		if err != nil {
-			return nil, fmt.Errorf("%q: %w", entry, err)
+			return nil, fmt.Errorf("%q: %w", req, err)
 		}
 		_, twice := out[v1.ResourceName(name)]
 		switch {
 		case q.Sign() <= 0:
-			return nil, fmt.Errorf("%q: it must be more than nothing", entry)
+			return nil, fmt.Errorf("%q: it must be more than nothing", req)
 		case twice:
-			return nil, fmt.Errorf("%q: %s is there twice", entry, name)
+			return nil, fmt.Errorf("%q: %s is there twice", req, name)
 		case !isResource(name):
 			return nil,
-				fmt.Errorf("%q: supported values: cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu", entry)
+				fmt.Errorf("%q: supported values: cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu", req)
 		}
 		out[v1.ResourceName(name)] = q
 	}
