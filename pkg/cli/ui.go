@@ -18,8 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/page"
 )
 
-// pauseFactor times the duration of the last reading is the shortest pause before the next one, so that a large cluster does not keep
-// this machine busy.
+// pauseFactor times the duration of the last reading is the shortest pause before the next one: a large cluster must not keep this
+// machine busy.
 const pauseFactor = 3
 
 func newUICommand() *cobra.Command {
@@ -188,7 +188,7 @@ func (w *watched) read(ctx context.Context) (*page.State, error) {
 	return state, nil
 }
 
-// view calls do with a view of set, and closes the view. The caller must have the turn.
+// view calls do with a view of set, while it emulates that cluster's Kubernetes version. The caller must have the turn.
 func (w *watched) view(ctx context.Context, o ask.Options, set *simulate.Set, do func(*ask.View) error) error {
 	restore, err := emulate(w.cmd, w.flags.kubernetes, set)
 	if err != nil {

@@ -15,8 +15,8 @@ var live = []string{
 // IsLive says whether an argument, by its name in a configuration, may change while the scheduler runs.
 func IsLive(name string) bool { return slices.Contains(live, name) }
 
-// Take returns a with the live arguments of others, the names of the live arguments that changed, and in stay the names of changed
-// arguments that need a restart.
+// Take returns a with the live arguments of others. changed are the names of the live arguments that differ, and stay the names of
+// differing arguments that need a restart.
 func (a Args) Take(others Args) (now Args, changed, stay []string) {
 	into, from := reflect.ValueOf(&a).Elem(), reflect.ValueOf(others)
 	for i := range from.NumField() {

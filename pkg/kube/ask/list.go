@@ -23,8 +23,8 @@ import (
 // needed are the kinds that List must be able to read.
 var needed = []string{"Node", "Pod", "Namespace"}
 
-// List returns the objects of a live cluster that a scheduler reads, with one list request for each served kind, from the API
-// server's watch cache. A kind that may not be listed counts as empty, and the notes name it.
+// List returns the objects of a live cluster that a scheduler reads. It sends one list request for each served kind, which the API
+// server answers from its watch cache. A kind that may not be listed counts as empty, and the notes name it.
 func List(ctx context.Context, config *rest.Config) (set *simulate.Set, notes []string, err error) {
 	served, err := servedKinds(config)
 	if err != nil {

@@ -32,8 +32,8 @@ func Beside(r schema.GroupVersionResource) bool {
 // Quota is an ElasticQuota as it is written.
 type Quota struct {
 	quota.Spec
-	// Tree is its tree; "" is the cluster's. Root says that it is the top of the tree, Total is then the capacity of the tree,
-	// and Own says that the capacity is not the cluster's.
+	// Tree is its tree; "" is the cluster's. Root says that it is the top of the tree. Total is then the capacity of the tree. Own says
+	// that this capacity does not count for the cluster's tree.
 	Tree  string
 	Root  bool
 	Total quota.List

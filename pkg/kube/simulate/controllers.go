@@ -292,7 +292,7 @@ func (c *cluster) markDeleted(o object, ids []identity) (deletions []object, err
 	return deletions, nil
 }
 
-// dependents lists the pods and workloads that object id owns, and recursively those that they own.
+// dependents lists the pods and workloads that object id owns, and what these own, recursively.
 func (c *cluster) dependents(id identity) (all []identity) {
 	o, err := c.get(id.resource, id.key)
 	if err != nil {

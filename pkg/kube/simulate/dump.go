@@ -28,7 +28,7 @@ import (
 //	versions: ...
 //	book: ...
 //
-// With a time, the other objects are those of a cluster at that moment. Without a time they are input, as in any other file. Kinds in
+// With a time, the other objects are the objects of a cluster at that moment. Without a time they are input, as in any other file. Kinds in
 // unread could not be listed. The configuration is that of the scheduler, if it is not the drop-in one. Other fields are for people.
 var dumpKind = schema.GroupVersionKind{Group: "musterctl", Version: "v1", Kind: "Dump"}
 

@@ -38,7 +38,7 @@ type occurrences struct {
 	times int
 }
 
-// addNote adds the occurrences of one to those of note what. The first object of a note is kept.
+// addNote adds the occurrences of one to note what. The first object of a note is kept.
 func addNote(notes *map[string]occurrences, what string, one occurrences) {
 	if *notes == nil {
 		*notes = map[string]occurrences{}
@@ -59,7 +59,7 @@ func (n occurrences) moreText() string {
 	return fmt.Sprintf(", and %d more", n.times-1)
 }
 
-// warnings returns the mistakes in objects that events report, and those of unusedKeys, which would need an event on every pod.
+// warnings returns the mistakes in objects that events report, and the mistakes of unusedKeys, which would need an event on every pod.
 func (s *simulation) warnings() []Event {
 	return append(s.cluster.warnings(s.recorder.sorted()), s.unusedKeys()...)
 }

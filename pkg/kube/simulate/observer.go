@@ -60,7 +60,7 @@ func (o *observer) quiet() bool {
 	return true
 }
 
-// waitCheaply is wait at a hundredth of the cost. It may miss a goroutine that is being handed from one thread to another, so the
+// waitCheaply is wait at a hundredth of the cost. It may miss a goroutine that is being handed from one thread to another. So the
 // caller must also call wait before it relies on the result.
 func (o *observer) waitCheaply(ctx context.Context) error {
 	return o.until(ctx, func() bool {

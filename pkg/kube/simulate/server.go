@@ -21,8 +21,8 @@ import (
 //
 // Invariant: a stored object never changes, it is only replaced. So readers and watchers may share it.
 //
-// client-go's object tracker does not fit. It loses the order in which objects were made, which equal output for equal input needs,
-// and it panics when a watcher is 100 events behind.
+// client-go's object tracker does not fit. It loses the order in which objects were created: equal input would not produce equal output.
+// It also panics when a watcher is 100 events behind.
 type server struct {
 	mu      sync.Mutex
 	version int64

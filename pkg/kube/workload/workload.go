@@ -1,5 +1,5 @@
-// Package workload expands a workload (a Job, a Deployment, a LeaderWorkerSet, …) to the pods that its controller would create,
-// with names, labels, indices, owners and claims. Each kind has one file.
+// Package workload expands a workload (a Job, a Deployment, a LeaderWorkerSet, …) to the pods that its controller would create.
+// It sets their names, labels, indices, owners and claims. Each kind has one file.
 //
 // The expansion is pure: no API server, no clock, no randomness. Five random letters of a controller become a fixed hash.
 // It omits fields that schedulers do not read: environment variables and finalizers.

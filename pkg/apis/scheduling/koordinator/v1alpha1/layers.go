@@ -14,8 +14,8 @@ type Layer struct {
 	LabelKeys []string // of the node labels that name a domain, the first with a value wins
 }
 
-// OrderLayers returns the layers from the one below the cluster down to NodeTopologyLayer, or an error with every reason why they are
-// not one such chain.
+// OrderLayers returns the layers, from the one below the cluster down to NodeTopologyLayer. If they are not one such chain, the error
+// has every reason.
 //
 // The CRD rejects the same specifications with the same messages. A cluster with an older or foreign CRD may have invalid ones.
 func OrderLayers(spec ClusterNetworkTopologySpec) ([]Layer, error) {
