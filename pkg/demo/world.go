@@ -100,7 +100,7 @@ func pathOf(labels map[string]string, layers []koordinator.Layer) []string {
 	return path
 }
 
-// marks returns the marks of node n: those of its pods, then its free slots.
+// marks returns the marks of node n: first for its pods, then for its free slots.
 func (o objects) marks(n v1.Node, member *v1.Pod, mark func(*v1.Pod) string) picture.Marks {
 	unit := requests(member)
 	free := n.Status.Allocatable.DeepCopy()

@@ -20,7 +20,7 @@ import (
 // Keys of the Secret with the certificate.
 const (
 	authorityKey  = "ca.key"
-	authorityCert = "ca.crt" // the signing authority first, then those that clients may still trust
+	authorityCert = "ca.crt" // the signing authority, then older authorities that clients may still trust
 	serverKey     = "tls.key"
 	serverCert    = "tls.crt"
 )

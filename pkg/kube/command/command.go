@@ -36,7 +36,7 @@ with spec.schedulerName muster-scheduler.`
 
 // Options are the additions to Muster's own scheduler. See docs/contributing/extend.md.
 type Options struct {
-	// Plugins are the factories, by name, of plugins that profiles may name beside those of kube-scheduler and Muster.
+	// Plugins are the factories, by name, of plugins that profiles may name beside the plugins of kube-scheduler and Muster.
 	Plugins frameworkruntime.Registry
 }
 
