@@ -209,7 +209,7 @@ func (d *delay) Set(text string) error {
 // kubernetesVersion is a flag's value: one of localcluster.KubernetesVersions.
 type kubernetesVersion string
 
-// newest is the version without the flag.
+// newest returns the newest version, which is the flag's default.
 func newest() kubernetesVersion {
 	return kubernetesVersion(localcluster.KubernetesVersions[len(localcluster.KubernetesVersions)-1])
 }

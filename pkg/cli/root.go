@@ -35,7 +35,7 @@ func (e *ExitError) Error() string {
 }
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// usageError is an ExitError for a mistake in the command line.
+// usageError returns an ExitError for a mistake in the command line.
 func usageError(format string, args ...any) error {
 	return &ExitError{exitUsage, fmt.Errorf(format, args...)}
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/picture"
 )
 
-// rows expects the output to be a table with the same rows as the table want, in these columns.
+// rows returns an expect: the output must be a table with the same rows as the table want, in these columns.
 func rows(what, want string, columns ...string) expect {
 	return func(out string) []check { return []check{sameTable(what, want, out, columns...)} }
 }
 
-// documentedTopology expects a ClusterNetworkTopology in JSON to be in use and to have the documented status.
+// documentedTopology checks that a ClusterNetworkTopology in JSON is in use and has the documented status.
 func documentedTopology(out string) []check {
 	const name = "clusternetworktopology-status.yaml"
 	what := "status.detailStatus is exactly that of " + example(name)

@@ -28,7 +28,7 @@ gpu-training-pod-3    1/1     Running   0          5s    10.244.13.11   gpu-1   
 // devicesWorld is a command whose output decodeDevices reads.
 var devicesWorld = []string{"get", "nodes,devices,pods", "-o", "json"}
 
-// example3 places pods on GPUs and NICs of one switch.
+// example3 returns the steps of an example with pods on GPUs and NICs of one switch.
 func example3(c *localcluster.Cluster) []step {
 	file := func(name string) string { return example("devices/" + name) }
 	return []step{

@@ -42,7 +42,7 @@ serving    64    96    32
 `
 )
 
-// example4 shares a cluster between two teams with quotas.
+// example4 returns the steps of an example with two teams that share a cluster by quotas.
 func example4(c *localcluster.Cluster) []step {
 	var before, after objects
 	file := func(name string) string { return example("quotas/" + name) }

@@ -178,7 +178,7 @@ func example2(c *localcluster.Cluster) []step {
 	}
 }
 
-// columnsWhenBound are the documented columns after nominated pods are bound: the API server of 1.34 keeps their nomination.
+// columnsWhenBound returns the columns to compare once nominated pods are bound: an API server of 1.34 does not clear their nomination.
 func columnsWhenBound(c *localcluster.Cluster) []string {
 	if strings.HasPrefix(c.Kubernetes(), "1.34.") {
 		return slices.DeleteFunc(slices.Clone(podsSettled), func(column string) bool { return column == "NOMINATED NODE" })

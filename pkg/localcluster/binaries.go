@@ -268,7 +268,7 @@ func (b builder) keep(ctx context.Context, work *folder, goTool, path string) er
 	return errors.Join(os.RemoveAll(Kept(path)), os.Rename(kept, Kept(path)))
 }
 
-// lock takes the lock file at path for this process.
+// lock locks the file at path, waits for another process that has the lock, and returns the function that unlocks it.
 func (b builder) lock(ctx context.Context, path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

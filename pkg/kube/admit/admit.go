@@ -110,7 +110,7 @@ func (a *Admission) prepare(ctx context.Context, pod *unstructured.Unstructured,
 	return nil
 }
 
-// Validate rejects an object that cannot be translated.
+// Validate answers the request to write an object: it denies an object that cannot be translated.
 func (a *Admission) Validate(ctx context.Context, req admission.Request) admission.Response {
 	if req.Operation == admissionv1.Delete || req.SubResource != "" {
 		return admission.Allowed("")

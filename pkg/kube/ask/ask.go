@@ -120,7 +120,7 @@ func waitsUnqueued(r cache.Report) bool {
 // Quotas lists all ElasticQuotas with their usage. The caller must call it before any method that runs the scheduler.
 func (v *View) Quotas() []elasticquota.Quota { return v.Shared().Quotas() }
 
-// At is the time at which the cluster was in this state.
+// At returns the time at which the cluster was in this state.
 func (v *View) At() time.Time { return v.at }
 
 // recordAttempt stores the result of an attempt. It replaces the result of the group's earlier attempt.

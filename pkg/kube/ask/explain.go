@@ -63,7 +63,7 @@ type Explanation struct {
 	at         time.Time
 }
 
-// At is the time of the explained state.
+// At returns the time of the explained state.
 func (e *Explanation) At() time.Time { return e.at }
 
 // Members are counts of members.

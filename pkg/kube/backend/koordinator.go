@@ -64,7 +64,7 @@ func (k *koordinator) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 	return out, notes, err
 }
 
-// Validate rejects PodCliqueSets with constraints that Koordinator does not support.
+// Validate returns errors for a PodCliqueSet with constraints that Koordinator does not support.
 func (k *koordinator) Validate(object, old *unstructured.Unstructured) podgang.Verdict {
 	return podgang.ValidatePodCliqueSet(object, old, podgang.CliqueSetRules{Backend: k.exact[0], NoMNNVL: true, NoScalingGroups: true})
 }

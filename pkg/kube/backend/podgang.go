@@ -15,7 +15,7 @@ var kindPodGang = schema.GroupVersionKind{Group: "scheduler.grove.io", Version: 
 // passThrough writes PodGangs, for schedulers that read them. It does not change PodGangs of Grove's operator.
 type passThrough struct{ names }
 
-// Name is the backend's name.
+// Name returns the backend's name.
 func (p *passThrough) Name() string { return "podgang" }
 
 // Gate returns the gate's name. Grove's own gate has another name, and is not removed here.
@@ -133,7 +133,7 @@ func each(u *unstructured.Unstructured, do func(map[string]any), path ...string)
 	}
 }
 
-// PreparePod labels a pod with its PodGang and podgroup. Grove's pods have these labels.
+// PreparePod sets the pod's labels with its PodGang and podgroup, unless it is Grove's pod, which has them.
 func (p *passThrough) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
 	key, err := keyOf(pod, key, "a scheduler of PodGangs")
 	if err != nil || key.Kind == podgang.PodGang {
@@ -144,7 +144,7 @@ func (p *passThrough) PreparePod(pod *unstructured.Unstructured, key podgang.Pod
 	return nil
 }
 
-// Validate accepts all: PodGangs express all that PodCliqueSets do.
+// Validate accepts every object: PodGangs can express every PodCliqueSet.
 func (p *passThrough) Validate(_, _ *unstructured.Unstructured) podgang.Verdict {
 	return podgang.Verdict{}
 }

@@ -118,7 +118,7 @@ func number(n int32) string {
 	return fmt.Sprint(n)
 }
 
-// PreparePod labels a pod with its PodGroup and sets its scheduler.
+// PreparePod sets the pod's scheduler, its label with the PodGroup, and the default QoS class if it has none.
 func (p *podGroups) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
 	key, err := keyOf(pod, key, p.exact[0])
 	if err != nil {

@@ -33,7 +33,7 @@ func (r *Registry) Register(b Backend) error {
 	return nil
 }
 
-// SetDefault names the backend for pods without a scheduler name. It does not serve unknown scheduler names: the scheduler of
+// SetDefault sets the backend for pods without a scheduler name. It does not serve unknown scheduler names: the scheduler of
 // that name would not read its objects.
 func (r *Registry) SetDefault(name string) error {
 	if _, known := r.backends[name]; !known {

@@ -22,10 +22,10 @@ type volcano struct {
 	queue string // of gangs without a queue; "" is Volcano's default
 }
 
-// Name is the backend's name.
+// Name returns the backend's name.
 func (v *volcano) Name() string { return "volcano" }
 
-// Gate is Volcano's gate.
+// Gate returns the name of Volcano's own scheduling gate.
 func (v *volcano) Gate() string { return "scheduling.volcano.sh/queue-allocation-gate" }
 
 // Kinds returns Volcano's PodGroup.
@@ -163,7 +163,7 @@ func (v *volcano) Minima(existing []*unstructured.Unstructured) map[string]int32
 	return out
 }
 
-// PreparePod annotates a pod with its PodGroup.
+// PreparePod sets the pod's scheduler, and its annotation with the PodGroup unless Volcano's PodGroup is the gang itself.
 func (v *volcano) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
 	key, err := keyOf(pod, key, "volcano scheduler")
 	if err != nil {

@@ -31,10 +31,10 @@ const maxNativeGroups = 8
 // workload writes Kubernetes' own objects, in the served version.
 type workload struct{ names }
 
-// Name is the backend's name.
+// Name returns the backend's name.
 func (w *workload) Name() string { return "workload" }
 
-// Matches also accepts the default scheduler, and "".
+// Matches returns Default for "" and for the default scheduler's name; else how well names match.
 func (w *workload) Matches(name string) Match {
 	if name == "" || name == defaultScheduler {
 		return Default

@@ -182,7 +182,7 @@ func (r *Reconciler) ungate(ctx context.Context, infos []*podgang.PodGangInfo) (
 	return again, errors.Join(errs...)
 }
 
-// ungateOne is ungate for one gang.
+// ungateOne removes the backend's gate from the gang's pods if the gang is ready. again is as for ungate.
 func (r *Reconciler) ungateOne(ctx context.Context, info *podgang.PodGangInfo) (again time.Duration, err error) {
 	b, err := r.Adapter.Registry.For(info.SchedulerName)
 	if err != nil {

@@ -46,7 +46,7 @@ func Misnamed(gangName string, hasObject bool, pods []*v1.Pod, others map[string
 	}
 }
 
-// firstPod names the first pod, and counts the rest.
+// firstPod returns the name of the first pod, and the number of the others, as text.
 func firstPod(names []string) string {
 	if len(names) == 1 {
 		return "pod " + names[0]
@@ -79,7 +79,7 @@ func QuotaNotFound(missing, counts string, names []string) string {
 	return text
 }
 
-// BorrowersText names the quotas that borrow, in parentheses; "" if there are none.
+// BorrowersText returns the quotas that borrow, in parentheses; "" if there are none.
 func BorrowersText(quotas []string) string {
 	if len(quotas) == 0 {
 		return ""

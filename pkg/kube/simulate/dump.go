@@ -47,10 +47,10 @@ type Notes struct {
 	Book          any               `json:"book,omitempty"`          // the scheduler's decisions about the objects
 }
 
-// Configuration is the KubeSchedulerConfiguration that came with the set; nil if there is none.
+// Configuration returns the KubeSchedulerConfiguration in the set's dump; nil if there is none.
 func (s *Set) Configuration() []byte { return s.configuration }
 
-// Moment is the time at which the cluster was in this state; zero if the set is not from a cluster.
+// Moment returns the time at which the cluster was in this state; zero if the set is not from a cluster.
 func (s *Set) Moment() time.Time { return s.moment }
 
 // MarkUnlisted records that objects of some kinds could not be listed. The cluster may have such objects.

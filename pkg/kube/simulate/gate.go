@@ -60,7 +60,7 @@ func (g *gate) pass(ctx context.Context, name string) error {
 	return ctx.Err()
 }
 
-// releaseNext releases the first waiter, and reports whether there was one.
+// releaseNext releases the waiter with the first name. It returns false if there is none.
 func (g *gate) releaseNext() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

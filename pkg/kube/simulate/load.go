@@ -87,7 +87,7 @@ func (s *Set) Add(file string, data []byte) error {
 	})
 }
 
-// split cuts a file at the YAML document separators, and between consecutive JSON values. Empty documents do not count.
+// split returns the documents of a file: it cuts at YAML separators, and between JSON values. It omits empty documents.
 func split(data []byte) (docs []chunk) {
 	begin, firstLine := 0, 1 // of the current document
 	finish := func(end int) {

@@ -228,5 +228,5 @@ func (a *api) deleteVolumeClaims(pod *v1.Pod) error {
 	return nil
 }
 
-// provisionedName is the name of a volume that is made for a claim.
+// provisionedName returns the name of the volume that is created for a claim.
 func provisionedName(claim *v1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }

@@ -118,7 +118,7 @@ func (w *World) Nodes(ctx context.Context, profile framework.Framework) ([]fwk.N
 	return profile.SnapshotSharedLister().NodeInfos().List()
 }
 
-// Eviction explains the last eviction of a gang; nil if the gang evicted no pod.
+// Eviction returns the explanation of a gang's last eviction; nil if the gang evicted no pod.
 func (w *World) Eviction(ref gang.Ref) *status.Explanation { return w.recorder.eviction(ref) }
 
 // Pods returns all current pods in the order of creation. They must not be changed.

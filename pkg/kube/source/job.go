@@ -27,7 +27,7 @@ var jobs = &Owner{
 	Trim:     trimJob,
 }
 
-// trimJob keeps only the schedulerName and the annotations of a Job's template: clusters have many Jobs.
+// trimJob removes the spec of a Job's template except schedulerName, to save memory: clusters have many Jobs.
 func trimJob(u *unstructured.Unstructured) {
 	spec, _ := u.Object["spec"].(map[string]any)
 	template, _ := spec["template"].(map[string]any)

@@ -118,7 +118,7 @@ func (d *Declaration) readTasks(g Gang) {
 	}
 }
 
-// PartOf names the role of a member in its gang, for messages: its task, ReplicatedJob, or leader or worker; "" if it has none.
+// PartOf returns the role of a member in its gang, for messages: its task, ReplicatedJob, or leader or worker; "" if it has none.
 func PartOf(pod *v1.Pod) string {
 	task := taskOf(pod)
 	job := pod.Labels[workloads.JobSetReplicated]

@@ -167,7 +167,7 @@ func lackText(d place.Diagnosis) string {
 	return shortages(d) + fmt.Sprintf(", 0/%d nodes are available: %s", d.Nodes, strings.Join(parts, ", "))
 }
 
-// excludedText names the nodes excluded after an earlier refusal; "" if there are none.
+// excludedText returns the nodes that are excluded after an earlier refusal, as text; "" if there are none.
 func excludedText(nodes map[string]string) string {
 	const maxNodes = 3
 	names := slices.Sorted(maps.Keys(nodes))
