@@ -65,7 +65,7 @@ func (s *Set) checkWorkload(o object) error {
 	return err
 }
 
-// unlistedPodNotes reports the workloads whose pods are missing from the files, and the workloads whose pods are unknown.
+// unlistedPodNotes returns notes on workloads of a cluster without their pods, and on objects of which no pods can be created here.
 func (s *Set) unlistedPodNotes() (notes []string) {
 	owners, named := map[types.UID]bool{}, map[string]bool{}
 	for _, o := range s.objects {

@@ -251,7 +251,7 @@ func (s *simulation) topologyCondition() *metav1.Condition {
 	return meta.FindStatusCondition(t.Object.Status.Conditions, status.Ready)
 }
 
-// StateOf returns the state of gang ref with report r. unlisted is a kind that could not be listed, so that the cause is unknown.
+// StateOf returns the state of gang ref with report r. unlisted is the kind that could not be listed, so that the cause is unknown; or "".
 func (s *simulation) StateOf(ref gang.Ref, r cache.Report) (state State, unlisted string) {
 	if state = State(status.Condition(status.State(r), "").Reason); state != Scheduled {
 		if unlisted = s.Unlisted(ref, r); unlisted != "" {

@@ -118,7 +118,7 @@ func attemptOf(pod *v1.Pod) string {
 	return ""
 }
 
-// fillJobSet fills d from the ReplicatedJob of g's members: its pods that must still run, and the group with the other parts.
+// fillJobSet fills d from the ReplicatedJob of g's members: its pods that still run, and its group. With exclusive topology, g is one Job.
 func fillJobSet(d *Declaration, g Gang) {
 	d.addOwner(g)
 	d.addPod(g)
