@@ -1,6 +1,5 @@
-// Command muster-scheduler is the stock kube-scheduler with the Coscheduling plugin in every profile. Its
-// code is in pkg/kube/command, so that users can make a scheduler with plugins of their own: see
-// docs/contributing/extend.md.
+// Command muster-scheduler is the stock kube-scheduler with the Coscheduling plugin in every profile. Its code is in pkg/kube/command,
+// so that users can build a scheduler with additional plugins: see docs/contributing/extend.md.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Command musterctl looks at gangs and topology, and runs Muster on simulated clusters. As kubectl-muster on
-// PATH it is "kubectl muster".
+// Command musterctl shows gangs and topology, and runs Muster on simulated clusters. As kubectl-muster on PATH it is "kubectl muster".
 package main
 
 import (

@@ -82,7 +82,7 @@ func writeEvents(out *strings.Builder, e *ask.Explanation, wide bool) {
 	t.writeLast(out)
 }
 
-// finished says how many members have ended.
+// finished returns how many members have finished, as text; "" for none.
 func finished(n int) string {
 	switch n {
 	case 0:
@@ -141,6 +141,7 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 	}
 }
 
+// evictionText returns the cost of an eviction for a table; "-" for nil.
 func evictionText(e *ask.Eviction) string {
 	switch {
 	case e == nil:
@@ -206,7 +207,7 @@ func startText(at *time.Time, now time.Time) string {
 // maxDrawnNodes bounds the nodes in the picture.
 const maxDrawnNodes = 200
 
-// topologyText formats the network.
+// topologyText formats the network: as a picture, or as a list of domains if listed is true or there are too many nodes.
 func topologyText(t *ask.Topology, listed, wide bool) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Slots for %s: %d free, %d used, %d reserved; %d of %d nodes broken\n", oneLine(t.For), t.Free, t.Used,
@@ -275,7 +276,7 @@ func severalNames(names []string, wide bool) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxRows], ", "), len(names)-maxRows)
 }
 
-// paragraph wraps a text.
+// paragraph writes text, wrapped and indented; nothing for "".
 func paragraph(out *strings.Builder, text string) {
 	if text != "" {
 		out.WriteString(strings.ReplaceAll(indented(text, 12), "    ", "  "))

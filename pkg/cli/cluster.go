@@ -107,7 +107,7 @@ func (f *clusterFlags) run(cmd *cobra.Command) error {
 	return err
 }
 
-// check rejects combinations of flags.
+// check returns an error for flags that exclude one another, and for invalid feature gates.
 func (f *clusterFlags) check(cmd *cobra.Command) error {
 	if f.nodesFile != "" {
 		for _, name := range []string{"spines", "blocks", "nodes-per-block"} {
@@ -209,7 +209,7 @@ func (d *delay) Set(text string) error {
 // kubernetesVersion is a flag's value: one of localcluster.KubernetesVersions.
 type kubernetesVersion string
 
-// newest is the version without the flag.
+// newest returns the newest version, which is the flag's default.
 func newest() kubernetesVersion {
 	return kubernetesVersion(localcluster.KubernetesVersions[len(localcluster.KubernetesVersions)-1])
 }

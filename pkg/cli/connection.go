@@ -31,8 +31,8 @@ func (c *connection) client() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context})
 }
 
-// rest returns the configuration of the connection.
-func (c *connection) rest() (*rest.Config, error) {
+// restConfig returns the configuration of the connection.
+func (c *connection) restConfig() (*rest.Config, error) {
 	config, err := c.client().ClientConfig()
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (c *connection) rest() (*rest.Config, error) {
 
 // history reads the events of a gang. If they may not be read, it reports that on standard error.
 func (c *connection) history(ctx context.Context, cmd *cobra.Command, v *ask.View, target ask.Target) ([]ask.PastEvent, error) {
-	config, err := c.rest()
+	config, err := c.restConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -56,9 +56,9 @@ func (c *connection) history(ctx context.Context, cmd *cobra.Command, v *ask.Vie
 	return all, err
 }
 
-// list reads the current state of a cluster. It reports on standard error what may not be read.
+// list returns the objects of the cluster. It names on standard error the kinds that may not be listed.
 func (c *connection) list(ctx context.Context, cmd *cobra.Command) (*simulate.Set, error) {
-	config, err := c.rest()
+	config, err := c.restConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (c *connection) list(ctx context.Context, cmd *cobra.Command) (*simulate.Se
 	return set, err
 }
 
-// complete sets the completions of a flag: its values, or their beginnings.
+// complete sets the shell completions of a flag: its values, or prefixes that end with "=".
 func complete(cmd *cobra.Command, flag string, values ...string) {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if slices.ContainsFunc(values, func(v string) bool { return strings.HasSuffix(v, "=") }) {

@@ -33,7 +33,7 @@ const drainCodes = `
 The exit code is 0 for "fits", 1 for "does not fit", and 2 for "not known", which is also the code
 of every error.`
 
-// verdictError is the ExitError of a verdict that is not "fits". It is not printed: the answer has it.
+// verdictError returns an ExitError without text for a verdict that is not "fits"; else nil. The printed answer has the verdict.
 func verdictError(v ask.Verdict) error {
 	switch v {
 	case ask.Fits:
@@ -44,7 +44,7 @@ func verdictError(v ask.Verdict) error {
 	return &ExitError{Code: exitFailed}
 }
 
-// unknownError is an ExitError with the code of "not known": without an answer it is unknown whether the pods fit.
+// unknownError returns err as an ExitError with the code of "not known": without an answer it is unknown whether the pods fit.
 func unknownError(err error) error {
 	if exit := (*ExitError)(nil); err == nil || errors.As(err, &exit) {
 		return err
@@ -117,7 +117,7 @@ other pods. Among equal domains the first name wins. If there is none, each doma
 	return cmd
 }
 
-// layerError turns the error about an unknown layer into a usage error.
+// layerError returns err, as a usage error if it is about an unknown layer.
 func layerError(err error) error {
 	if unknown := (*ask.LayerError)(nil); errors.As(err, &unknown) {
 		return usageError("--layer %w", err)
@@ -209,7 +209,7 @@ func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
 	t.writeLast(out)
 }
 
-// evictionSentence says what is evicted.
+// evictionSentence returns how many pods are evicted and how many gangs stop.
 func evictionSentence(d *ask.Drain) string {
 	if d.Pods == 0 {
 		return "no pod would have to be evicted."
@@ -230,7 +230,7 @@ func evictionSentence(d *ask.Drain) string {
 	return text + "."
 }
 
-// verdict says whether all evicted pods find another node, or why that is not known.
+// verdict returns whether all evicted pods find another node, as text, or why that is not known.
 func verdict(d *ask.Drain) string {
 	var lost tally
 	for _, g := range d.Gangs {

@@ -47,7 +47,7 @@ or in a file.`,
   musterctl simulate -f cluster.yaml --what-if cordon=node-7`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.emulated(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) error {
+			return f.withObjects(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) error {
 				var out bytes.Buffer
 				out.WriteString(dumpHeader(set))
 				notes := simulate.Notes{Configuration: string(o.Config), Versions: versionsOf(set)}
@@ -55,7 +55,7 @@ or in a file.`,
 				if err != nil {
 					return simulateError(err, f.config)
 				}
-				out.WriteString(commented(harmless(waiting)))
+				out.WriteString(commented(sanitized(waiting)))
 				if err := set.Write(&out, notes); err != nil {
 					return err
 				}
@@ -88,7 +88,7 @@ func writePrivate(name string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// dumpHeader describes the dump in a comment.
+// dumpHeader returns a YAML comment with the versions and the time of the dump.
 func dumpHeader(set *simulate.Set) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# Dumped by %s\n", strings.ReplaceAll(version.Get().String(), "\n", ", "))
@@ -114,8 +114,8 @@ func versionsOf(set *simulate.Set) map[string]string {
 	return out
 }
 
-// addBook adds the scheduler's state to the notes and returns the waiting gangs, or why they are unknown. A
-// cluster that cannot be explained is worth a dump, too, but an invalid configuration is an error.
+// addBook sets notes.Book to the scheduler's state, and returns a table of the waiting gangs. If the simulation fails, it returns the
+// reason as text and no error, since the dump is useful nevertheless. An invalid configuration is an error.
 func addBook(ctx context.Context, o ask.Options, set *simulate.Set, notes *simulate.Notes) (string, error) {
 	view, err := ask.Open(ctx, o, set)
 	if config := (*simulate.ConfigError)(nil); errors.As(err, &config) {
@@ -133,7 +133,7 @@ func addBook(ctx context.Context, o ask.Options, set *simulate.Set, notes *simul
 	return queueText(all, view.At(), true), nil
 }
 
-// commented makes a comment of a text.
+// commented returns text as a YAML comment.
 func commented(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(strings.TrimSuffix(text, "\n") + "\n") {

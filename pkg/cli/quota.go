@@ -90,7 +90,7 @@ func quotaText(all []elasticquota.Quota, wide bool) string {
 	return out.String()
 }
 
-// quotaNote lists the use of a quota by gangs, and mistakes in it.
+// quotaNote returns why a quota is invalid, and its gangs that borrow, are guaranteed, or wait.
 func quotaNote(q elasticquota.Quota) string {
 	var parts []string
 	if q.Problem != "" {

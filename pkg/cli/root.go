@@ -1,7 +1,6 @@
 // Package cli is the command line of musterctl, which is also kubectl-muster.
 //
-// It knows flags, files and output. It must not know the scheduler's insides: what it shows comes from the
-// API server or from the core packages.
+// It handles flags, files and output. What it shows comes from the API server or from the core packages.
 package cli
 
 import (
@@ -36,7 +35,7 @@ func (e *ExitError) Error() string {
 }
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// usageError is an ExitError for a mistake in the command line.
+// usageError returns an ExitError for a mistake in the command line.
 func usageError(format string, args ...any) error {
 	return &ExitError{exitUsage, fmt.Errorf(format, args...)}
 }
@@ -61,8 +60,8 @@ func New() *cobra.Command {
 	return cmd
 }
 
-// Main runs the root command with args, prints its error to stderr, and returns the exit code. An ExitError has its own code. Of other
-// errors, one before the command runs is exitUsage, and the rest are exitFailed.
+// Main runs the root command with args, prints its error to stderr, and returns the exit code: that of an ExitError, exitUsage for an
+// error before the command runs, else exitFailed.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd, running := New(), false
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { running = true }

@@ -159,7 +159,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if f.output == "json" {
 		err = writeJSON(cmd.OutOrStdout(), shown)
 	} else {
-		_, err = io.WriteString(cmd.OutOrStdout(), harmless(simulateTable(shown, f.output == "wide")))
+		_, err = io.WriteString(cmd.OutOrStdout(), sanitized(simulateTable(shown, f.output == "wide")))
 	}
 	if strings.HasPrefix(f.only, "gang=") {
 		result = shown
@@ -170,7 +170,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	return err
 }
 
-// exitFailOn is the exit code of a result that has something in --fail-on.
+// exitFailOn is the exit code if the result has one of the failures in --fail-on.
 const exitFailOn = 3
 
 // options returns the options that do not depend on the source of the objects.
@@ -191,7 +191,7 @@ func (f *simulateFlags) options() (o simulate.Options, err error) {
 	return o, nil
 }
 
-// sets returns the objects at the start, of the cluster and then of files, and the sets that come later.
+// sets returns the objects at the start, from the cluster and then from files, and the sets to apply later. It completes o.
 func (f *simulateFlags) sets(
 	ctx context.Context, cmd *cobra.Command, o *simulate.Options,
 ) (first *simulate.Set, later []*simulate.Set, err error) {
@@ -220,7 +220,7 @@ func (f *simulateFlags) sets(
 	return first, later, nil
 }
 
-// simulateError turns mistakes in files into usage errors. configFile is "" if the objects hold the configuration.
+// simulateError returns err, as a usage error if it is about the input. configFile is --config, "" without the flag.
 func simulateError(err error, configFile string) error {
 	if input := (*simulate.InputError)(nil); errors.As(err, &input) {
 		return usageError("%w", err)
@@ -237,7 +237,7 @@ func simulateError(err error, configFile string) error {
 	return err
 }
 
-// logTo sends the scheduler's log to w from level 1, and drops lower levels. restore undoes that.
+// logTo writes the scheduler's log to w if verbosity is at least 1; else it discards the log. restore undoes that.
 func logTo(w io.Writer, verbosity int) (restore func()) {
 	if verbosity <= 0 {
 		w = io.Discard
@@ -263,7 +263,7 @@ func logTo(w io.Writer, verbosity int) (restore func()) {
 	}
 }
 
-// readSet reads files, folders of files and standard input, and reports on standard error what it leaves out.
+// readSet returns the objects in files, folders and standard input ("-"), and reports on standard error what it omits.
 func readSet(cmd *cobra.Command, names []string) (*simulate.Set, error) {
 	set := &simulate.Set{}
 	for _, name := range names {
@@ -282,7 +282,7 @@ func readSet(cmd *cobra.Command, names []string) (*simulate.Set, error) {
 		}
 	}
 	for _, note := range set.Notes() {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", harmless(note))
+		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", sanitized(note))
 	}
 	return set, nil
 }
@@ -299,7 +299,7 @@ func readFile(cmd *cobra.Command, name string) ([]byte, error) {
 	return data, nil
 }
 
-// filesIn returns the file itself, or the files of a folder, by name.
+// filesIn returns name if it is a file or "-", else the YAML and JSON files of the folder, sorted.
 func filesIn(name string) ([]string, error) {
 	if name == "-" {
 		return []string{name}, nil

@@ -13,11 +13,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// tableWidth is the most columns of a table.
+// tableWidth is the maximal width of a table in characters.
 const tableWidth = 100
 
-// simulateTable formats a result: a summary line, the changes, the gangs, the new pods, the held pods, the
-// mistakes in objects, and the explanations of evictions. wide shows messages with the text that tools match.
+// simulateTable formats a result: a summary line, the changes, the gangs, the new pods, the held pods, warnings, quotas, and the
+// explanations of evictions. wide shows whole messages, with the text that tools match.
 func simulateTable(r *simulate.Result, wide bool) string {
 	message, podLines := status.Plain, maxPodMessageLines
 	if wide {
@@ -84,13 +84,13 @@ func simulateTable(r *simulate.Result, wide bool) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// The most lines of a message: maxMessageLines is enough for any, maxPodMessageLines for the beginning and the end.
+// The maximal lines of a message: maxMessageLines is enough for every message, maxPodMessageLines for its beginning and end.
 const (
 	maxMessageLines    = 12
 	maxPodMessageLines = 3
 )
 
-// wordStarts are the places between the words of a state, such as NeverFits.
+// wordStarts matches the borders between the words of a state, such as NeverFits.
 var wordStarts = regexp.MustCompile("([a-z])([A-Z])")
 
 // summaryLine counts gangs and pods by state, without the zero counts.
@@ -114,8 +114,8 @@ func summaryLine(s simulate.Summary) string {
 			states = append(states, s.States[state], strings.ToLower(wordStarts.ReplaceAllString(string(state), "$1 $2")))
 		}
 	}
-	if of := counts(states...); of != "" {
-		gangs += ": " + of
+	if text := counts(states...); text != "" {
+		gangs += ": " + text
 	}
 	pods := counts(s.Bound, "bound", s.Pending, "pending", s.Evicted, "evicted", s.Ran, "untouched")
 	if pods == "" {
@@ -127,7 +127,7 @@ func summaryLine(s simulate.Summary) string {
 // maxConsidered bounds the domains in the explanation of an eviction.
 const maxConsidered = 5
 
-// writeEvictions lists the costs of evictions in other domains.
+// writeEvictions lists, for each gang that evicted pods, the domains that were compared and their costs.
 func writeEvictions(out *strings.Builder, gangs []simulate.Gang) {
 	t := newTable("EVICTION FOR", "DOMAIN", "BUDGETS", "PODS", "HIGHEST", "SUM", "") // last, why there is no cost
 	for _, g := range gangs {
@@ -165,7 +165,7 @@ func countPods(n int) string {
 	return fmt.Sprintf("%d pods", n)
 }
 
-// table is rows of cells, with a note below each.
+// table has rows of cells, the titles first, and a note below each row.
 type table struct {
 	rows  [][]string
 	notes []string
@@ -201,8 +201,8 @@ func (t *table) writeLast(out *strings.Builder) {
 	}
 }
 
-// writeRows aligns columns and puts each row's note below it, once for consecutive rows with one note. The
-// first columns, which hold names, shrink first when a row gets too wide.
+// writeRows writes rows in aligned columns, with each row's note below it; once for consecutive rows with equal notes. If a row is wider
+// than tableWidth, the first columns, which contain names, are cut first.
 func writeRows(out *strings.Builder, rows [][]string, notes []string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -234,7 +234,7 @@ func writeRows(out *strings.Builder, rows [][]string, notes []string) {
 	}
 }
 
-// cutFront shortens text from its front, where names differ least.
+// cutFront returns the last width characters of a longer text, after "…": names differ least at the front.
 func cutFront(text string, width int) string {
 	if n := utf8.RuneCountInString(text); n > width {
 		runes := []rune(text)
@@ -243,8 +243,7 @@ func cutFront(text string, width int) string {
 	return text
 }
 
-// indented wraps a text below its row, in at most so many lines. It cuts the middle of a longer text, since
-// the end says what helps.
+// indented returns text wrapped and indented, in at most lines lines. It cuts the middle of a longer text, since the end says what helps.
 func indented(text string, lines int) string {
 	const margin = "    "
 	all := wrapped(text, tableWidth-len(margin))
@@ -262,7 +261,7 @@ func indented(text string, lines int) string {
 	return out.String()
 }
 
-// ending returns as much of the end of a text as fits in the lines.
+// ending returns the end of text, as much as fits in lines wrapped lines.
 func ending(text string, lines int) (tail []string) {
 	words := strings.Fields(text)
 	for i := len(words) - 1; i > 0; i-- {
@@ -275,8 +274,7 @@ func ending(text string, lines int) (tail []string) {
 	return tail
 }
 
-// wrapped breaks a text at spaces, and words that are wider than a line. Each broken line leaves space for "
-// ...".
+// wrapped breaks text at spaces into lines of at most width characters, and also breaks longer words. It reserves space for " ...".
 func wrapped(text string, width int) (lines []string) {
 	for text = strings.Join(strings.Fields(text), " "); text != ""; {
 		line := text

@@ -11,10 +11,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// emulate makes the scheduler's parts behave as on the simulated cluster: on the named Kubernetes version,
-// otherwise on that of the newest kubelet, since no API server is older. restore undoes that.
+// emulate makes this process emulate the Kubernetes version requested, or for "" that of the newest kubelet in set: no API server is
+// older. restore undoes that.
 func emulate(cmd *cobra.Command, requested string, set *simulate.Set) (restore func(), err error) {
-	wanted, err := simulated(cmd, requested, set)
+	wanted, err := emulatedVersion(cmd, requested, set)
 	if err != nil {
 		return nil, err
 	}
@@ -29,9 +29,8 @@ func emulate(cmd *cobra.Command, requested string, set *simulate.Set) (restore f
 	return func() { _ = gates.SetEmulationVersion(previous) }, nil // the version before was valid
 }
 
-// simulated returns the version to emulate. It reports a kubelet outside of the supported versions on
-// standard error.
-func simulated(cmd *cobra.Command, requested string, set *simulate.Set) (*version.Version, error) {
+// emulatedVersion returns the version to emulate. It reports a kubelet of an unsupported version on standard error.
+func emulatedVersion(cmd *cobra.Command, requested string, set *simulate.Set) (*version.Version, error) {
 	if requested != "" {
 		v, err := version.ParseGeneric(requested)
 		if err == nil {
@@ -46,13 +45,13 @@ func simulated(cmd *cobra.Command, requested string, set *simulate.Set) (*versio
 	if kubelet == nil {
 		return connect.Newest, nil
 	}
-	v, as := version.MajorMinor(kubelet.Major(), kubelet.Minor()), connect.Newest
+	v, emulated := version.MajorMinor(kubelet.Major(), kubelet.Minor()), connect.Newest
 	switch {
 	case v.LessThan(connect.Oldest):
-		as = connect.Oldest
+		emulated = connect.Oldest
 	case !v.GreaterThan(connect.Newest):
 		return v, nil
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "Note: the newest kubelet is of Kubernetes %s; simulated is %s\n", v, as)
-	return as, nil
+	fmt.Fprintf(cmd.ErrOrStderr(), "Note: the newest kubelet is of Kubernetes %s; simulated is %s\n", v, emulated)
+	return emulated, nil
 }

@@ -55,7 +55,7 @@ func (f *sourcesFlags) run(cmd *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
 		return usageError("--output %s: supported values: table, json", f.output)
 	}
-	config, err := f.rest()
+	config, err := f.restConfig()
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/page"
 )
 
-// pauseFactor is the least pause between two answers, as a multiple of the time of the last one, so that a
-// large cluster does not keep this machine busy.
+// pauseFactor times the duration of the last reading is the shortest pause before the next one: a large cluster must not keep this
+// machine busy.
 const pauseFactor = 3
 
 func newUICommand() *cobra.Command {
@@ -67,24 +67,24 @@ reach the page sees what you may see. The page fetches nothing from elsewhere an
 	return cmd
 }
 
-// watched is a cluster, or a set of files, that a page shows.
+// watched reads a cluster, or files, repeatedly, and answers the page's queries about it.
 type watched struct {
 	flags    *askFlags
 	cmd      *cobra.Command
 	slotSize ask.SlotSize
 
-	// turn has a capacity of one, since a process can have one view at a time. It is no mutex: the view is
-	// finished when only waiting goroutines are left, and one that waits for a mutex might run at once.
+	// turn is a mutex for views: a process can have one at a time. It is a channel, since the simulation waits until all goroutines
+	// wait, and a goroutine that waits for a sync.Mutex counts as working.
 	turn     chan struct{}
-	options  ask.Options   // the turn guards these fields
+	options  ask.Options   // turn guards this and the fields below
 	set      *simulate.Set // from the last read
 	queue    []ask.Waiter  // of the set
 	stamp    string        // of the files at the last read
 	duration time.Duration // time to read and to answer
 }
 
-// begin waits for the turn until ctx ends.
-func (w *watched) begin(ctx context.Context) error {
+// takeTurn waits for the turn until ctx ends.
+func (w *watched) takeTurn(ctx context.Context) error {
 	select {
 	case w.turn <- struct{}{}:
 		return nil
@@ -93,9 +93,9 @@ func (w *watched) begin(ctx context.Context) error {
 	}
 }
 
-func (w *watched) end() { <-w.turn }
+func (w *watched) releaseTurn() { <-w.turn }
 
-// serve shows the page until the context ends.
+// serve serves the page until ctx ends, and reads the cluster again while a browser is connected.
 func (w *watched) serve(ctx context.Context, address string, refresh time.Duration) error {
 	defer logTo(w.cmd.ErrOrStderr(), w.flags.verbosity)()
 	first, err := w.read(ctx)
@@ -150,15 +150,15 @@ func (w *watched) serve(ctx context.Context, address string, refresh time.Durati
 	}
 }
 
-// errSame says that nothing can have changed.
+// errSame says that the files have not changed since the last reading.
 var errSame = errors.New("the files are as they were")
 
 // read reads the cluster or the files and returns the state to show; errSame if nothing changed.
 func (w *watched) read(ctx context.Context) (*page.State, error) {
-	if err := w.begin(ctx); err != nil {
+	if err := w.takeTurn(ctx); err != nil {
 		return nil, err
 	}
-	defer w.end()
+	defer w.releaseTurn()
 	defer func(began time.Time) { w.duration = time.Since(began) }(time.Now())
 	stamp := w.stampNow()
 	if w.set != nil && stamp != "" && stamp == w.stamp {
@@ -188,7 +188,7 @@ func (w *watched) read(ctx context.Context) (*page.State, error) {
 	return state, nil
 }
 
-// view opens a view of a set for the duration of do. The caller must have the turn.
+// view calls do with a view of set, while it emulates that cluster's Kubernetes version. The caller must have the turn.
 func (w *watched) view(ctx context.Context, o ask.Options, set *simulate.Set, do func(*ask.View) error) error {
 	restore, err := emulate(w.cmd, w.flags.kubernetes, set)
 	if err != nil {
@@ -203,7 +203,7 @@ func (w *watched) view(ctx context.Context, o ask.Options, set *simulate.Set, do
 	return do(v)
 }
 
-// stampNow changes when a file changes; "" if there are no files. Standard input counts as unchanged.
+// stampNow returns a text that changes when a file changes; "" for a cluster. Standard input never changes.
 func (w *watched) stampNow() string {
 	var out strings.Builder
 	for _, name := range w.flags.files {
@@ -218,7 +218,7 @@ func (w *watched) stampNow() string {
 	return out.String()
 }
 
-// source names the cluster or the files.
+// source returns the name of the cluster's context, or of the files.
 func (w *watched) source() string {
 	if len(w.flags.files) > 0 {
 		return strings.Join(w.flags.files, ", ")
@@ -233,7 +233,7 @@ func (w *watched) source() string {
 	return raw.CurrentContext
 }
 
-// stateOf returns the page's state of a view.
+// stateOf returns the state that the page shows of a view, and the waiting gangs.
 func stateOf(ctx context.Context, v *ask.View, slotSize ask.SlotSize) (*page.State, []ask.Waiter, error) {
 	present, err := v.Occupancy(ctx)
 	if err != nil {
@@ -268,19 +268,19 @@ func stateOf(ctx context.Context, v *ask.View, slotSize ask.SlotSize) (*page.Sta
 		s.Gangs = append(s.Gangs, page.Gang{Name: g.Gang, Pods: g.Pods, Domain: g.Domain})
 	}
 	for _, w := range queue {
-		one := page.Waiter{
+		entry := page.Waiter{
 			Gang: w.Gang, Priority: w.Priority, Bound: w.Members.Bound, Min: w.Members.Min,
 			State: string(w.State), Reason: w.Reason, Starts: w.EstimatedStart,
 		}
 		if !w.Since.IsZero() {
-			one.Since = &w.Since
+			entry.Since = &w.Since
 		}
-		s.Waiting = append(s.Waiting, one)
+		s.Waiting = append(s.Waiting, entry)
 	}
 	return s, queue, nil
 }
 
-// explained is an explanation with the costs as text.
+// explained is an explanation with the choice of victims as text.
 type explained struct {
 	*ask.Explanation
 	Why string `json:"why,omitempty"` // one sentence about the choice of victims
@@ -289,10 +289,10 @@ type explained struct {
 // Explain implements page.Queries.
 func (w *watched) Explain(ctx context.Context, gang string) (any, error) {
 	namespace, name, _ := strings.Cut(gang, "/")
-	if err := w.begin(ctx); err != nil {
+	if err := w.takeTurn(ctx); err != nil {
 		return nil, err
 	}
-	defer w.end()
+	defer w.releaseTurn()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(w.flags.timeout))
 	defer cancel()
 	var out explained
@@ -309,12 +309,12 @@ func (w *watched) Explain(ctx context.Context, gang string) (any, error) {
 	return out, err
 }
 
-// Fits implements page.Queries, for the first gangs in the queue, as many as a list has rows.
+// Fits implements page.Queries, for the first maxRows gangs in the queue.
 func (w *watched) Fits(ctx context.Context, domain string) (fits []page.DomainFit, err error) {
-	if err := w.begin(ctx); err != nil {
+	if err := w.takeTurn(ctx); err != nil {
 		return nil, err
 	}
-	defer w.end()
+	defer w.releaseTurn()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(w.flags.timeout))
 	defer cancel()
 	if len(w.queue) == 0 {
@@ -323,14 +323,14 @@ func (w *watched) Fits(ctx context.Context, domain string) (fits []page.DomainFi
 	err = w.view(ctx, w.options, w.set, func(v *ask.View) error {
 		for _, waits := range w.queue[:min(len(w.queue), maxRows)] {
 			namespace, name, _ := strings.Cut(waits.Gang, "/")
-			room, err := v.DomainCapacity(ctx, ask.Target{Kind: "podgroup", Namespace: namespace, Name: name}, domain)
+			capacity, err := v.DomainCapacity(ctx, ask.Target{Kind: "podgroup", Namespace: namespace, Name: name}, domain)
 			if err != nil {
 				return err
 			}
-			if room == nil {
+			if capacity == nil {
 				return fmt.Errorf("domain %s: %w", domain, page.ErrUnknown)
 			}
-			fits = append(fits, page.DomainFit{Gang: waits.Gang, Needs: room.Needs, Slots: room.Slots, Fits: room.Fits})
+			fits = append(fits, page.DomainFit{Gang: waits.Gang, Needs: capacity.Needs, Slots: capacity.Slots, Fits: capacity.Fits})
 		}
 		return nil
 	})

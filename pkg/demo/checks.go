@@ -17,12 +17,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/picture"
 )
 
-// rows expects a table to hold the rows of another one, in some of their columns.
+// rows returns an expect: the output must be a table with the same rows as the table want, in these columns.
 func rows(what, want string, columns ...string) expect {
 	return func(out string) []check { return []check{sameTable(what, want, out, columns...)} }
 }
 
-// documentedTopology expects a ClusterNetworkTopology in JSON to be in use and to have the documented status.
+// documentedTopology checks that a ClusterNetworkTopology in JSON is in use and has the documented status.
 func documentedTopology(out string) []check {
 	const name = "clusternetworktopology-status.yaml"
 	what := "status.detailStatus is exactly that of " + example(name)
@@ -59,10 +59,10 @@ func topologyStatus(object []byte) (detail, conditions string) {
 		}
 		detail = string(out)
 	}
-	return detail, sayConditions(o.Status.Conditions)
+	return detail, conditionsText(o.Status.Conditions)
 }
 
-func sayConditions(all []v1.PodCondition) string {
+func conditionsText(all []v1.PodCondition) string {
 	var out []string
 	for _, c := range all {
 		out = append(out, fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason))
@@ -70,7 +70,7 @@ func sayConditions(all []v1.PodCondition) string {
 	return strings.Join(out, ", ")
 }
 
-// messageOfFirst expects the message of the representative.
+// messageOfFirst checks the message of the representative.
 func messageOfFirst(out string) []check {
 	return []check{
 		contains("the message says how many slots each spine has", out, saysRefused),
@@ -114,8 +114,8 @@ func whileTerminating(list string) []check {
 	}
 }
 
-// saysWhy expects the event that explains the choice of the domain for an eviction.
-func saysWhy(out string) []check {
+// choiceEvent checks the event that explains the choice of the domain for an eviction.
+func choiceEvent(out string) []check {
 	return []check{contains("the event compares the spines and names the rule", out, saysChoice)}
 }
 
@@ -147,34 +147,34 @@ func shortMessages(list string) check {
 	}
 }
 
-// eachMessage calls see with every field "message" in a decoded JSON value.
-func eachMessage(value any, see func(string)) {
+// eachMessage calls do with every field "message" in a decoded JSON value.
+func eachMessage(value any, do func(string)) {
 	switch v := value.(type) {
 	case map[string]any:
 		for key, field := range v {
 			if text, ok := field.(string); ok && key == "message" {
-				see(text)
+				do(text)
 			}
-			eachMessage(field, see)
+			eachMessage(field, do)
 		}
 	case []any:
 		for _, item := range v {
-			eachMessage(item, see)
+			eachMessage(item, do)
 		}
 	}
 }
 
-// disruptionTarget expects that condition in a list of conditions in JSON.
+// disruptionTarget checks that a list of conditions in JSON is DisruptionTarget alone.
 func disruptionTarget(list string) []check {
 	const what = "the victim has the condition DisruptionTarget, by the scheduler"
 	var all []v1.PodCondition
 	if err := json.Unmarshal([]byte(list), &all); err != nil {
 		return []check{equal(what, "", err.Error()+": "+list)}
 	}
-	return []check{equal(what, "DisruptionTarget=True PreemptionByScheduler", sayConditions(all))}
+	return []check{equal(what, "DisruptionTarget=True PreemptionByScheduler", conditionsText(all))}
 }
 
-// deleted expects that "kubectl wait" has not timed out. A pod that was deleted before is no failure.
+// deleted checks that "kubectl wait" has not timed out. Output "" means that the pod was deleted before.
 func deleted(out string) []check {
 	if out == "" {
 		return []check{{what: "the victim has terminated", ok: true}}
@@ -182,7 +182,7 @@ func deleted(out string) []check {
 	return []check{equal("the victim has terminated", "pod/low-priority-pod-5 condition met\n", out)}
 }
 
-// oneEviction expects, of all pods and events, that only the expected victims are gone.
+// oneEviction checks, in all pods and events, that only the expected victim was evicted.
 func oneEviction(before *objects) expect {
 	return func(list string) []check {
 		current, err := decodeObjects(list)
@@ -203,7 +203,7 @@ func oneEviction(before *objects) expect {
 	}
 }
 
-// identities lists the UIDs of pods.
+// identities returns the names of pods with their UIDs.
 func (o *objects) identities(names []string) string {
 	uids := map[string]string{}
 	for _, p := range o.pods {

@@ -1,7 +1,6 @@
-// Package demo plays the documented examples on a control plane of this machine and compares every outcome with the documents.
+// Package demo runs the documented examples on a control plane on this machine, and compares every outcome with the documents.
 //
-// It knows kubectl, text and pictures. On a control plane the scheduler runs as a process of its own, and the package must not know how it
-// decides. Without a control plane it runs simulations.
+// It uses kubectl and the scheduler's process. Without a control plane it runs simulations.
 //
 //	demo.go       the cluster, the scheduler and kubectl
 //	script.go     the examples, step by step; devices.go and quotas.go are two of them
@@ -30,8 +29,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
-// terminationDelay is how long a victim stays Terminating: long enough to look at the state meanwhile, also
-// on a busy machine.
+// terminationDelay is how long a victim is Terminating: long enough to read the state meanwhile, also on a busy machine.
 const terminationDelay = 10 * time.Second
 
 // Options say what the demo runs and where it prints.
@@ -41,14 +39,14 @@ type Options struct {
 	Scheduler string
 	// Kubernetes is one of localcluster.KubernetesVersions.
 	Kubernetes string
-	// Keep leaves the cluster up after the examples, until ctx ends.
+	// Keep says that the cluster runs on after the examples, until ctx ends.
 	Keep bool
 }
 
 // ErrInterrupted is Run's error if ctx ends before the examples do.
 var ErrInterrupted = errors.New("interrupted")
 
-// Run starts a cluster, plays the examples on it and ends the cluster. The error says what could not be done, or how many checks failed.
+// Run starts a cluster, runs the examples on it, and stops it. The error says what could not be done, or how many checks failed.
 func Run(ctx context.Context, o Options) error {
 	if o.Scheduler == "" {
 		found, err := findScheduler()
@@ -106,7 +104,7 @@ func (o Options) runOn(parent context.Context, n *narrator, c *localcluster.Clus
 
 var errSchedulerEnded = errors.New("muster-scheduler has ended before the demo")
 
-// interrupted returns ErrInterrupted in place of an error if ctx has ended.
+// interrupted returns ErrInterrupted if err is not nil and ctx has ended; else err.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ErrInterrupted
@@ -114,7 +112,7 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// handOver says how to use the cluster.
+// handOver prints how to use the cluster.
 func (n *narrator) handOver(c *localcluster.Cluster, scheduler *localcluster.Process) {
 	program := "kubectl"
 	if _, err := exec.LookPath(program); err != nil {
@@ -131,15 +129,14 @@ func (n *narrator) handOver(c *localcluster.Cluster, scheduler *localcluster.Pro
 	n.say("Ctrl-C ends the cluster and removes all of it.")
 }
 
-// kubectl runs kubectl and returns its standard output; the error holds its standard error.
+// kubectl runs kubectl and returns its standard output. The error contains its standard error.
 type kubectl func(ctx context.Context, args ...string) (string, error)
 
-// kubectlPatience is more than any command of the demo may take: kubectl itself would wait for hours.
+// kubectlPatience is the timeout of a command: kubectl itself would wait for hours.
 const kubectlPatience = 2 * time.Minute
 
-// newKubectl returns the cluster's kubectl. It runs in the cluster's folder. The examples have the same relative path there
-// as in the repository, so that the demo shows the commands as it runs them. It is started through the folder's bin, so that
-// it ends with the cluster in any case.
+// newKubectl returns the cluster's kubectl, which runs in the cluster's folder. It copies the examples there, under the same path as in
+// the repository, so that the demo shows the commands as it runs them. A link in the folder's bin makes kubectl end with the cluster.
 func newKubectl(c *localcluster.Cluster) (kubectl, error) {
 	if err := copyExamples(filepath.Join(c.Dir(), filepath.FromSlash(examplesPath))); err != nil {
 		return nil, err
@@ -178,8 +175,7 @@ func copyExamples(dir string) error {
 	return errors.Join(os.CopyFS(dir, examples.FS), os.CopyFS(dir, examples.Devices), os.CopyFS(dir, examples.Quotas))
 }
 
-// copyLog prints the end of the scheduler's log and its path. The folder of a cluster that does not stay is
-// removed, so its log is copied out.
+// copyLog prints the end of the log at path, and where the log is. Unless stays is true, path will be removed, so it copies the log.
 func copyLog(w io.Writer, path string, stays bool) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -389,7 +389,7 @@ func TestAwait(t *testing.T) {
 			time.Sleep(time.Second) // of the fake clock
 			cancel()
 		}()
-		require.ErrorIs(t, look(third, "get")(ctx, d), context.Canceled)
+		require.ErrorIs(t, runChecked(third, "get")(ctx, d), context.Canceled)
 	})
 }
 
@@ -410,8 +410,8 @@ func TestSteps(t *testing.T) {
 		say("Two", "words."),
 		runShown("apply", "a"),
 		runHidden("delete", "a"),
-		look(printed("get b"), "get", "b"),
-		lookInto(printed("get all"), []string{"get", "all"}, "get", "c"),
+		runChecked(printed("get b"), "get", "b"),
+		checkAndRun(printed("get all"), []string{"get", "all"}, "get", "c"),
 		runShown("fail"),
 		say("Not any more."),
 	})

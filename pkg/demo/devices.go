@@ -28,7 +28,7 @@ gpu-training-pod-3    1/1     Running   0          5s    10.244.13.11   gpu-1   
 // devicesWorld is a command whose output decodeDevices reads.
 var devicesWorld = []string{"get", "nodes,devices,pods", "-o", "json"}
 
-// example3 places pods on GPUs and NICs of one switch.
+// example3 returns the steps of an example with pods on GPUs and NICs of one switch.
 func example3(c *localcluster.Cluster) []step {
 	file := func(name string) string { return example("devices/" + name) }
 	return []step{
@@ -40,7 +40,7 @@ func example3(c *localcluster.Cluster) []step {
 		runShown("apply", "-f", file("devices.yaml")),
 		say("A gang of 4 pods comes, with 2 GPUs each and the NIC of the switch that both are on:"),
 		runShown("apply", "-f", file("gang.yaml")),
-		look(rows("all 4 run, two on each node", devicesPods, podsSettled...),
+		runChecked(rows("all 4 run, two on each node", devicesPods, podsSettled...),
 			"get", "pods", "-o", "wide", "-l", "pod-group.scheduling.sigs.k8s.io=gpu-training"),
 		say("The devices of each pod are written in the pod, by the request that bound it. " +
 			"a is gpu-training-pod-0, b the next one, and so on; a line is a switch:"),
@@ -68,7 +68,7 @@ func addGPUNodes(c *localcluster.Cluster) step {
 	}
 }
 
-// drawDevices shows the devices of each node with a Device object, and the pods that hold them.
+// drawDevices shows the devices of each node with a Device object, and the pods that use them, and checks the allocation.
 func drawDevices(ctx context.Context, d *demo) error {
 	out, err := d.kubectl(ctx, devicesWorld...)
 	if err != nil {
@@ -83,8 +83,8 @@ func drawDevices(ctx context.Context, d *demo) error {
 	return nil
 }
 
-// picturedDevices draws the nodes of a List that have a Device object in it. wrong names a pod without two
-// GPUs and a NIC of one switch for itself; "" if there is none.
+// picturedDevices returns a drawing of the nodes in list, a List in JSON, that have a Device object. wrong names the pods that do not
+// have two GPUs and a NIC of one switch for themselves; "" if there are none.
 func picturedDevices(list string) (text, wrong string, err error) {
 	var raw struct{ Items []json.RawMessage }
 	if err := json.Unmarshal([]byte(list), &raw); err != nil {
@@ -118,7 +118,7 @@ func picturedDevices(list string) (text, wrong string, err error) {
 		}
 		state := device.NewState(n)
 		var held []device.Held
-		by := map[string]string{}
+		podByDevice := map[string]string{}
 		for _, pod := range pods[u.GetName()] {
 			a, err := convert.DeviceAllocation(pod)
 			if err != nil {
@@ -126,15 +126,15 @@ func picturedDevices(list string) (text, wrong string, err error) {
 			}
 			state.Take(a)
 			held = append(held, device.Held{Mark: letterOf(pod.Name), Allocation: a})
-			if says := onOneSwitch(a); says != "" {
-				wrong += pod.Name + " has " + says + "; "
+			if text := onOneSwitch(a); text != "" {
+				wrong += pod.Name + " has " + text + "; "
 			}
 			for _, s := range a {
 				at := fmt.Sprint(s.Type, s.Minor)
-				if by[at] != "" {
-					wrong += fmt.Sprintf("%s and %s have %s; ", by[at], pod.Name, at)
+				if podByDevice[at] != "" {
+					wrong += fmt.Sprintf("%s and %s have %s; ", podByDevice[at], pod.Name, at)
 				}
-				by[at] = pod.Name
+				podByDevice[at] = pod.Name
 			}
 		}
 		fmt.Fprintf(&b, "%s\n%s", u.GetName(), indentLines(state.Draw(held)))
@@ -142,7 +142,7 @@ func picturedDevices(list string) (text, wrong string, err error) {
 	return b.String(), wrong, nil
 }
 
-// onOneSwitch describes an allocation that is not GPUs 2n and 2n+1 and NIC n; "" for such an allocation.
+// onOneSwitch returns "" if the allocation is GPUs 2n and 2n+1 and NIC n; else what it is.
 func onOneSwitch(a device.Allocation) string {
 	var gpus, nics []int
 	for _, s := range a {
@@ -159,7 +159,7 @@ func onOneSwitch(a device.Allocation) string {
 	return fmt.Sprintf("GPUs %v and NICs %v", gpus, nics)
 }
 
-// letterOf is a for pod 0, b for pod 1 and so on.
+// letterOf returns a for pod 0, b for pod 1, and so on.
 func letterOf(pod string) string {
 	i, _ := strconv.Atoi(pod[strings.LastIndexByte(pod, '-')+1:])
 	return string(rune('a' + i%26))

@@ -23,11 +23,11 @@ var (
 	example2Files = []string{"example2-podgroup.yaml", "example2-pods.yaml"}
 )
 
-// comparedInMemory are the documented columns that a simulation has, too.
+// comparedInMemory are the documented columns that a simulation also has.
 var comparedInMemory = []string{"NAME", "NODE", "NOMINATED NODE"}
 
-// RunInMemory plays the two documented examples with the scheduler in this process, in a second or two. It prints to out and needs no
-// control plane. The error says what could not be done, or how many checks failed.
+// RunInMemory runs the two documented examples with the scheduler in this process, without a control plane, and prints to out. The error
+// says what could not be done, or how many checks failed.
 func RunInMemory(ctx context.Context, out io.Writer) error {
 	n := newNarrator(out)
 	n.say("Muster demo without a cluster: the scheduler runs in this process, over the YAML of the two documented examples.",
@@ -60,14 +60,14 @@ func RunInMemory(ctx context.Context, out io.Writer) error {
 	return n.verdict(time.Since(n.began))
 }
 
-// inMemory plays examples in simulations.
+// inMemory runs examples as simulations.
 type inMemory struct {
 	*narrator
 	options   simulate.Options
 	mayBeSeen func(simulate.State) bool // whether pods in this state still exist
 }
 
-// play applies the first files and then the later ones, shows the pods and the tree, and compares the pods with a documented table.
+// play simulates the files first and then later, shows the pods and the tree, and compares the pods with the table want.
 func (m inMemory) play(ctx context.Context, what, want string, first, later []string) error {
 	start, err := readExamples(first)
 	if err != nil {

@@ -14,11 +14,10 @@ import (
 	"golang.org/x/term"
 )
 
-// demoWidth is how many columns the demo takes.
+// demoWidth is the width of the demo's output in characters.
 const demoWidth = 100
 
-// narrator prints titles, prose, commands with their output, and the results of checks, which it counts. It
-// knows text, and nothing of clusters.
+// narrator prints titles, prose, commands with their output, and the results of checks, which it counts.
 type narrator struct {
 	out    io.Writer
 	began  time.Time
@@ -31,7 +30,7 @@ func newNarrator(out io.Writer) *narrator {
 	return &narrator{out: out, began: time.Now(), colour: mayColour(out)}
 }
 
-// mayColour reports whether out is a terminal whose user wants colours.
+// mayColour says whether out is a terminal whose user wants colours.
 func mayColour(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
@@ -44,6 +43,7 @@ const (
 	red   = "31"
 )
 
+// paint returns text in a colour, if the output is a terminal with colours.
 func (n *narrator) paint(colour, text string) string {
 	if !n.colour {
 		return text
@@ -51,10 +51,10 @@ func (n *narrator) paint(colour, text string) string {
 	return "\033[" + colour + "m" + text + "\033[0m"
 }
 
-// title begins a scene.
+// title prints the title of a part of the demo.
 func (n *narrator) title(text string) { fmt.Fprintf(n.out, "\n%s\n", n.paint(bold, "== "+text)) }
 
-// say prints prose: each argument is a paragraph's sentence or more.
+// say prints the sentences as one paragraph.
 func (n *narrator) say(sentences ...string) {
 	fmt.Fprintf(n.out, "\n%s\n", wrap(strings.Join(sentences, " "), 0, demoWidth))
 }
@@ -74,7 +74,7 @@ type check struct {
 	want, got string
 }
 
-// equal checks that two texts are the same. Of long texts it shows the first difference.
+// equal checks that two texts are equal. Of long texts it shows only lines from the first difference on.
 func equal(what, want, got string) check {
 	ok := want == got
 	if w, g := strings.Split(want, "\n"), strings.Split(got, "\n"); !ok && max(len(w), len(g)) > fewLines {
@@ -89,13 +89,13 @@ func equal(what, want, got string) check {
 
 const fewLines = 8
 
-// linesFrom quotes a few lines.
+// linesFrom returns a few lines from line at on, with their position.
 func linesFrom(lines []string, at int) string {
 	quoted := lines[at:min(len(lines), at+fewLines/2)]
 	return fmt.Sprintf("from line %d of %d:\n%s", at+1, len(lines), strings.Join(quoted, "\n"))
 }
 
-// contains checks that a text holds a part.
+// contains checks that text contains part.
 func contains(what, text, part string) check {
 	return check{what, strings.Contains(text, part), "… " + part + " …", text}
 }
@@ -150,8 +150,8 @@ func (n *narrator) verdict(took time.Duration) error {
 
 var errChecksFailed = errors.New("the examples did not end as documented")
 
-// wrap breaks text at spaces so that no line takes more than width columns, unless a word does. Lines after
-// the first begin with hang spaces. Spaces inside a line stay.
+// wrap returns text broken at spaces into lines of at most width characters; a longer word is not broken. Lines after the first are
+// indented by hang spaces.
 func wrap(text string, hang, width int) string {
 	var out strings.Builder
 	line := text
@@ -167,8 +167,8 @@ func wrap(text string, hang, width int) string {
 	return out.String()
 }
 
-// breakAt returns the index of the last space before width columns, otherwise of the first space after; -1 if
-// there is none behind the indentation.
+// breakAt returns the index of the last space within width characters, else of the first space after; -1 if only the indentation has
+// spaces.
 func breakAt(line string, width int) int {
 	at, column, text := -1, 0, false
 	for i, r := range line {
@@ -184,7 +184,7 @@ func breakAt(line string, width int) int {
 	return at
 }
 
-// commandLine is a kubectl command for a shell, continued on further lines where it is too long.
+// commandLine returns a kubectl command for a shell, in several lines if it is too long.
 func commandLine(args []string) string {
 	const more = ` \`
 	line := "$ kubectl"
@@ -223,6 +223,7 @@ type kubeTable struct {
 // Titles are separated by two spaces or more, and may contain single ones.
 var tableTitle = regexp.MustCompile(`\S+(?: \S+)*`)
 
+// parseTable parses a table as kubectl prints it: the first line has the titles.
 func parseTable(text string) kubeTable {
 	lines := strings.Split(strings.Trim(text, "\n"), "\n")
 	starts := tableTitle.FindAllStringIndex(lines[0], -1)
@@ -244,7 +245,7 @@ func parseTable(text string) kubeTable {
 	return t
 }
 
-// rowsOf returns the rows as text: only those columns, one row a line, ordered by the first one.
+// rowsOf returns each row as text with only these columns, sorted. A missing column is "?".
 func (t kubeTable) rowsOf(columns ...string) []string {
 	var out []string
 	for _, row := range t.rows {
@@ -262,14 +263,13 @@ func (t kubeTable) rowsOf(columns ...string) []string {
 	return out
 }
 
-// sameTable checks that two tables hold the same rows in some of their columns. It shows only the rows that
-// differ.
+// sameTable checks that two tables have the same rows in these columns. It shows only the rows that differ.
 func sameTable(what, want, got string, columns ...string) check {
 	w, g := parseTable(want).rowsOf(columns...), parseTable(got).rowsOf(columns...)
 	return check{what, slices.Equal(w, g), rowsWithout(w, g), rowsWithout(g, w)}
 }
 
-// rowsWithout lists the rows that the excluded rows do not contain.
+// rowsWithout returns the rows that are not in excluded, as text.
 func rowsWithout(rows, excluded []string) string {
 	remaining := slices.DeleteFunc(slices.Clone(rows), func(r string) bool { return slices.Contains(excluded, r) })
 	if len(remaining) == 0 {
@@ -281,8 +281,8 @@ func rowsWithout(rows, excluded []string) string {
 // uninteresting is a column that "-o wide" adds and the documents do not show.
 const uninteresting = "READINESS GATES"
 
-// present fits kubectl's output into the demo's width: one column is cut off, and longer lines continue below
-// the last column, or indented if there are no columns.
+// present returns kubectl's output without the column READINESS GATES, wrapped to demoWidth. Longer lines continue below the last column,
+// or indented if there are no columns.
 func present(text string) string {
 	if text == "" {
 		return ""

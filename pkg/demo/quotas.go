@@ -42,12 +42,12 @@ serving    64    96    32
 `
 )
 
-// example4 shares a cluster between two teams.
+// example4 returns the steps of an example with two teams that share a cluster by quotas.
 func example4(c *localcluster.Cluster) []step {
 	var before, after objects
 	file := func(name string) string { return example("quotas/" + name) }
 	quotas := func(what, want string) step {
-		return look(rows(what, want, "NAME", "MIN", "MAX", "USED"), "get", "elasticquotas.scheduling.sigs.k8s.io")
+		return runChecked(rows(what, want, "NAME", "MIN", "MAX", "USED"), "get", "elasticquotas.scheduling.sigs.k8s.io")
 	}
 	pods := []string{"get", "pods", "-o", "wide"}
 	return []step{
@@ -64,13 +64,13 @@ func example4(c *localcluster.Cluster) []step {
 		runShown("apply", "-f", file("first.yaml")),
 		runHidden("wait", "pods", "-l", "pod-group.scheduling.sigs.k8s.io=first", "--for=condition=Ready", "--timeout=60s"),
 		runShown("apply", "-f", file("second.yaml")),
-		look(rows("both run, each in one spine", quotasBefore, podsSettled...), pods...),
+		runChecked(rows("both run, each in one spine", quotasBefore, podsSettled...), pods...),
 		quotas("research has 32 CPUs more than its min", quotasBorrowed),
 		before.read,
 		say("Now serving needs 4 nodes in one spine. 4 are free, but not in one. " +
 			"What it asks for is within its min, so quotas that borrow must give back:"),
 		runShown("apply", "-f", file("model.yaml")),
-		look(rows("the gang that borrowed is evicted whole; the other one runs on; the spine belongs to serving",
+		runChecked(rows("the gang that borrowed is evicted whole; the other one runs on; the spine belongs to serving",
 			quotasAfter, columnsWhenBound(c)...), pods...),
 		quotas("each has what is sure for it", quotasTakenBack),
 		say("The tree now:"),

@@ -20,7 +20,7 @@ import (
 
 const schedulerProgram = "muster-scheduler"
 
-// findScheduler returns the program beside this one, otherwise the one on PATH.
+// findScheduler returns the path of muster-scheduler: beside this program, else on PATH.
 func findScheduler() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -47,8 +47,8 @@ const (
 	schedulerStart = time.Minute
 )
 
-// startScheduler starts muster-scheduler with the profiles of drop-in.yaml and waits until it is ready. It
-// chooses a free port, and another one if that is taken meanwhile.
+// startScheduler starts muster-scheduler with the profiles of drop-in.yaml on a free port, and waits until it is ready. If another
+// process takes the port first, it retries with another port.
 func startScheduler(ctx context.Context, c *localcluster.Cluster, program string) (*localcluster.Process, error) {
 	config, err := fs.ReadFile(manifests.SchedulerConfigs, "scheduler-config/drop-in.yaml")
 	if err != nil {
@@ -82,8 +82,7 @@ func startScheduler(ctx context.Context, c *localcluster.Cluster, program string
 	}
 }
 
-// connectTo adds the cluster's address to a scheduler's configuration: with --config the flag --kubeconfig
-// has no effect.
+// connectTo adds the kubeconfig to a scheduler's configuration: with --config the flag --kubeconfig has no effect.
 func connectTo(config []byte, kubeconfig string) []byte {
 	return fmt.Appendf(config, "clientConnection:\n  kubeconfig: %q\n", kubeconfig)
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
-// The documented output. Addresses and ages differ from run to run. A terminating pod stays READY here, as on
-// a kubelet whose containers ignore SIGTERM; in the documents it does not.
+// The documented output. Addresses and ages differ from run to run. A terminating pod is READY here, and not READY in the documents.
 const (
 	example1Pods = `
 NAME            READY   STATUS    RESTARTS   AGE   IP            NODE      NOMINATED NODE
@@ -51,7 +50,7 @@ hp-training-pod-3     1/1     Running   0          45s   10.244.8.20   node-8   
 `
 )
 
-// The documented messages, as far as they are the same in every run.
+// The parts of the documented messages that are equal in every run.
 const (
 	saysRefused = "no candidate topology nodes can accommodate job, desiredOfferSlot: 4, topology topologyNode SpineLayer/spine-0: 3;" +
 		"topology topologyNode SpineLayer/spine-1: 3;topology topologyNode SpineLayer/spine-2: 3"
@@ -62,7 +61,7 @@ const (
 	saysAttempts = "preemption already attempted by default/hp-training-pod-0 with message " + saysWaiting
 )
 
-// saysChoice is Muster's own: why it evicts in spine-1.
+// saysChoice is Muster's own message on why it evicts in spine-1.
 const saysChoice = "evicts in spine-1: fewest slots, counted without all possible victims (binpack). " +
 	"spine-1: 1 pod of priority 1000; spine-0: 1 pod of priority 1000; spine-2: impossible"
 
@@ -78,7 +77,7 @@ var (
 
 func example(name string) string { return path.Join(examplesPath, name) }
 
-// open announces the demo before any slow step.
+// open prints what the demo does, before any slow step.
 func (n *narrator) open() {
 	n.say("Muster demo: the two examples of the documents, word for word, one with GPUs and one with quotas, "+
 		"on a real Kubernetes control plane.",
@@ -87,7 +86,7 @@ func (n *narrator) open() {
 		"✓ marks what was compared with the documents and is the same.")
 }
 
-// script is the whole demo.
+// script returns all steps of the demo.
 func script(c *localcluster.Cluster) []step {
 	return slices.Concat(network(c), example1(), example2(c), example3(c), example4(c))
 }
@@ -102,7 +101,7 @@ func network(c *localcluster.Cluster) []step {
 			"so it serves pods that ask for muster-scheduler or for koord-scheduler."),
 		say("Labels of a node name its spine and its block. One object says which labels these are:"),
 		runShown("apply", "-f", example("clusternetworktopology.yaml")),
-		lookInto(documentedTopology,
+		checkAndRun(documentedTopology,
 			[]string{"get", "clusternetworktopology", scheduling.TopologyName, "-o", "json"},
 			"get", "clusternetworktopology", scheduling.TopologyName),
 		say("This is the tree. A dot is a free slot: room for one pod of the examples, which takes a whole node.",
@@ -111,7 +110,7 @@ func network(c *localcluster.Cluster) []step {
 	}
 }
 
-// example1 is "PreferGather and Binpack".
+// example1 returns the steps of "PreferGather and Binpack".
 func example1() []step {
 	var after objects
 	files := []string{"-f", example("example1-podgroup.yaml"), "-f", example("example1-pods.yaml")}
@@ -119,7 +118,7 @@ func example1() []step {
 		title("Example 1: PreferGather and binpack"),
 		say("A gang of 4 pods, each as large as a node, would like to be in one block, or else in one spine."),
 		runShown(slices.Concat([]string{"apply"}, files)...),
-		look(rows("all 4 run, rank by rank on node-5 to node-8", example1Pods, podsSettled...), podsWide...),
+		runChecked(rows("all 4 run, rank by rank on node-5 to node-8", example1Pods, podsSettled...), podsWide...),
 		podGroup("topology-demo-job", "4", "4", "Running"),
 		say("The gang (x) fills spine-1:"),
 		draw(&after),
@@ -132,7 +131,7 @@ func example1() []step {
 	}
 }
 
-// example2 is "MustGather and topology-aware preemption".
+// example2 returns the steps of "MustGather and topology-aware preemption".
 func example2(c *localcluster.Cluster) []step {
 	var before, after objects
 	const (
@@ -147,12 +146,13 @@ func example2(c *localcluster.Cluster) []step {
 		runShown("apply", "-f", example("example2-priorityclasses.yaml")),
 		awaitClasses(c),
 		runShown("apply", "-f", example("example2-low-priority-pods.yaml")),
-		look(rows("the low-priority pods run", example2Before, podsSettled...), podsWide...),
+		runChecked(rows("the low-priority pods run", example2Before, podsSettled...), podsWide...),
 		say("With them (l), no spine has 4 free slots:"),
 		draw(&before),
 
 		say("Now create a gang of 4 with high priority, which must be in one spine:"),
 		runShown("apply", "-f", example("example2-podgroup.yaml"), "-f", example("example2-pods.yaml")),
+<<<<<<< HEAD
 		look(rows("one victim terminates; all 4 wait, nominated rank by rank to node-5 to node-8", example2During, podsMoving...), podsWide...),
 		look(messageOfFirst, "get", "pod", "hp-training-pod-0", "-o", message),
 		lookInto(whileTerminating, podsAndEvents, "get", "pod", "hp-training-pod-1", "-o", message),
@@ -160,26 +160,42 @@ func example2(c *localcluster.Cluster) []step {
 		podGroup(gang, "0", "0", "PreScheduling"),
 		say("Why spine-1, why node-5? An event on the PodGroup has the reasons:"),
 		look(saysWhy, "get", "events", "--field-selector=reason=Preempting,involvedObject.kind=PodGroup",
+=======
+		runChecked(rows("one victim leaves; all 4 wait, nominated rank by rank to node-5 to node-8", example2During, podsMoving...), podsWide...),
+		runChecked(messageOfFirst, "get", "pod", "hp-training-pod-0", "-o", message),
+		checkAndRun(whileTerminating, podsAndEvents, "get", "pod", "hp-training-pod-1", "-o", message),
+		runChecked(disruptionTarget, "get", "pod", victim, "-o", `jsonpath-as-json={.status.conditions[?(@.type=="DisruptionTarget")]}`),
+		podGroup(gang, "0", "0", "PreScheduling"),
+		say("Why spine-1, why node-5? The scheduler tells it in an event on the PodGroup:"),
+		runChecked(choiceEvent, "get", "events", "--field-selector=reason=Preempting,involvedObject.kind=PodGroup",
+>>>>>>> h-c
 			"-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`),
 		say("Fewest evictions win. spine-0 and spine-1 need one each, and spine-2 has too few nodes. Between equals binpack decides:",
 			"counted without all possible victims, spine-1 has the fewest slots."),
 
+<<<<<<< HEAD
 		say(fmt.Sprintf("The victim takes %d seconds to terminate. "+
 			"The nominated nodes are reserved for the gang until then.", int(terminationDelay.Seconds()))),
 		look(deleted, "wait", "--for=delete", "pod/"+victim, "--timeout=30s"),
 		look(rows("all 4 run where they were nominated; the other two low-priority pods run on", example2After, columnsWhenBound(c)...),
+=======
+		say(fmt.Sprintf("The victim takes %d seconds to leave. "+
+			"Until then the nominated nodes are reserved for the gang.", int(terminationDelay.Seconds()))),
+		runChecked(deleted, "wait", "--for=delete", "pod/"+victim, "--timeout=30s"),
+		runChecked(rows("all 4 run where they were nominated; the other two low-priority pods run on", example2After, columnsWhenBound(c)...),
+>>>>>>> h-c
 			podsWide...),
 		podGroup(gang, "4", "4", "Running"),
 		say("The gang (x) has spine-1 for itself:"),
 		draw(&after),
 		say("The events in their order, without the warnings:"),
-		lookInto(oneEviction(&before), podsAndEvents,
+		checkAndRun(oneEviction(&before), podsAndEvents,
 			"get", "events", "--field-selector=type=Normal", "--sort-by=.eventTime",
 			"-o", "custom-columns=REASON:.reason,OBJECT:.involvedObject.name,MESSAGE:.message"),
 	}
 }
 
-// columnsWhenBound are the documented columns after nominated pods are bound: the API server of 1.34 keeps their nomination.
+// columnsWhenBound returns the columns to compare once nominated pods are bound: an API server of 1.34 does not clear their nomination.
 func columnsWhenBound(c *localcluster.Cluster) []string {
 	if strings.HasPrefix(c.Kubernetes(), "1.34.") {
 		return slices.DeleteFunc(slices.Clone(podsSettled), func(column string) bool { return column == "NOMINATED NODE" })
@@ -228,5 +244,5 @@ func podGroup(name, scheduled, running, phase string) step {
 	want := fmt.Sprintf("NAME                     MIN  SCHEDULED  RUNNING  PHASE\n%-25s%-5s%-11s%-9s%s\n",
 		name, "4", scheduled, running, phase)
 	what := fmt.Sprintf("the PodGroup is %s", phase)
-	return look(rows(what, want, "NAME", "MIN", "SCHEDULED", "RUNNING", "PHASE"), "get", "podgroups.scheduling.sigs.k8s.io", name)
+	return runChecked(rows(what, want, "NAME", "MIN", "SCHEDULED", "RUNNING", "PHASE"), "get", "podgroups.scheduling.sigs.k8s.io", name)
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/muster-scheduler/muster/pkg/picture"
 )
 
-// demo plays steps: it prints prose, runs commands, shows their output and checks it.
+// demo runs steps: they print prose, run commands, show their output and check it.
 type demo struct {
 	*narrator
 	kubectl kubectl
 }
 
-// A step is one action of the demo. Its error ends the demo; an unexpected result is a failed check, not an
-// error.
+// A step is one action of the demo. Its error ends the demo; an unexpected result is a failed check, not an error.
 type step func(ctx context.Context, d *demo) error
 
 // expect returns the checks of a command's output.
 type expect func(out string) []check
 
+// play runs the steps in order, until one returns an error.
 func (d *demo) play(ctx context.Context, steps []step) error {
 	for _, s := range steps {
 		if err := s(ctx, d); err != nil {
@@ -37,7 +37,7 @@ func (d *demo) play(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// title begins a scene.
+// title returns a step that prints the title of a part of the demo.
 func title(text string) step {
 	return func(_ context.Context, d *demo) error {
 		d.title(text)
@@ -45,7 +45,7 @@ func title(text string) step {
 	}
 }
 
-// say prints prose.
+// say returns a step that prints prose.
 func say(sentences ...string) step {
 	return func(_ context.Context, d *demo) error {
 		d.say(sentences...)
@@ -53,7 +53,7 @@ func say(sentences ...string) step {
 	}
 }
 
-// runShown runs a command and shows its output.
+// runShown returns a step that runs a command and shows its output.
 func runShown(args ...string) step {
 	return func(ctx context.Context, d *demo) error {
 		d.command(args...)
@@ -63,7 +63,7 @@ func runShown(args ...string) step {
 	}
 }
 
-// runHidden runs a command without showing it.
+// runHidden returns a step that runs a command without showing it.
 func runHidden(args ...string) step {
 	return func(ctx context.Context, d *demo) error {
 		_, err := d.kubectl(ctx, args...)
@@ -71,8 +71,8 @@ func runHidden(args ...string) step {
 	}
 }
 
-// look shows a command and its output when the output is as expected or time is up, and then the checks.
-func look(want expect, args ...string) step {
+// runChecked returns a step that runs a command until its output is as want expects or time is up, and shows it and the checks.
+func runChecked(want expect, args ...string) step {
 	return func(ctx context.Context, d *demo) error {
 		out, results, err := d.await(ctx, want, args...)
 		if err != nil {
@@ -85,8 +85,8 @@ func look(want expect, args ...string) step {
 	}
 }
 
-// lookInto checks one command and shows another one, for output that is too long or spans several objects.
-func lookInto(want expect, from []string, shown ...string) step {
+// checkAndRun returns a step that checks the output of command from, and shows command shown, whose output is shorter.
+func checkAndRun(want expect, from []string, shown ...string) step {
 	return func(ctx context.Context, d *demo) error {
 		_, results, err := d.await(ctx, want, from...)
 		if err != nil {
@@ -107,8 +107,7 @@ const (
 	lookEvery    = 100 * time.Millisecond
 )
 
-// await runs a command until its output is as expected or time is up. Only an interruption is an error; an
-// error of kubectl fails the checks.
+// await runs a command until its output is as expected or time is up. Only an interruption is an error; an error of kubectl fails checks.
 func (d *demo) await(ctx context.Context, want expect, args ...string) (string, []check, error) {
 	limit := patience
 	if len(d.failed) > 0 {
@@ -140,7 +139,7 @@ func (d *demo) await(ctx context.Context, want expect, args ...string) (string, 
 // world is the command whose output decodeObjects reads for pictures.
 var world = []string{"get", "nodes,pods,clusternetworktopologies", "-o", "json"}
 
-// draw shows the cluster as a tree with its free slots, and stores the drawn objects in o.
+// draw returns a step that shows the cluster as a tree with its free slots, and stores the drawn objects in o.
 func draw(o *objects) step {
 	return func(ctx context.Context, d *demo) error {
 		if err := o.read(ctx, d); err != nil {
@@ -155,6 +154,7 @@ func draw(o *objects) step {
 	}
 }
 
+// read sets o to the cluster's current objects of the kinds in world.
 func (o *objects) read(ctx context.Context, d *demo) error {
 	out, err := d.kubectl(ctx, world...)
 	if err != nil {
@@ -164,7 +164,7 @@ func (o *objects) read(ctx context.Context, d *demo) error {
 	return err
 }
 
-// pictureForExamples draws slots of the size of the examples' pods, which are all equal.
+// pictureForExamples returns the picture with slots of the size of the examples' pods, which are all equal.
 func (o *objects) pictureForExamples() (*picture.Cluster, error) {
 	member, err := firstPod("example1-pods.yaml")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// objects are the API server's objects of some kinds: the kinds in a picture, and events.
+// objects are the cluster's objects that the demo reads: the kinds in a picture, and events.
 type objects struct {
 	nodes    []v1.Node
 	pods     []v1.Pod
@@ -63,8 +63,7 @@ func appendDecoded[T any](list []T, raw []byte) ([]T, error) {
 	return append(list, one), err
 }
 
-// picture draws the cluster with slots of the size of member. It draws a bound pod as its mark, once for each
-// slot that the pod takes.
+// picture returns the picture of the cluster with slots of the size of member. It has mark(pod) once for each slot that a pod takes.
 func (o objects) picture(member *v1.Pod, mark func(*v1.Pod) string) (*picture.Cluster, error) {
 	layers, err := koordinator.OrderLayers(o.topology.Spec)
 	if err != nil {
@@ -101,7 +100,7 @@ func pathOf(labels map[string]string, layers []koordinator.Layer) []string {
 	return path
 }
 
-// marks returns the marks of one node.
+// marks returns the marks of node n: first for its pods, then for its free slots.
 func (o objects) marks(n v1.Node, member *v1.Pod, mark func(*v1.Pod) string) picture.Marks {
 	unit := requests(member)
 	free := n.Status.Allocatable.DeepCopy()
@@ -131,7 +130,7 @@ func requests(pod *v1.Pod) v1.ResourceList {
 	return out
 }
 
-// slotsIn counts how often unit fits in free.
+// slotsIn returns how many times unit fits in free.
 func slotsIn(free, unit v1.ResourceList) int {
 	slots := int64(-1)
 	for name, one := range unit {
@@ -149,7 +148,7 @@ func slotsIn(free, unit v1.ResourceList) int {
 // freeSlots counts the free slots of every domain, by ID.
 func freeSlots(c *picture.Cluster) []offer.Slots { return offer.Sum(c.Tree, c.Count(picture.Free)) }
 
-// drawOffers draws the cluster, with the free slots of each domain.
+// drawOffers returns the drawn cluster, with the number of free slots at the end of each domain's line.
 func drawOffers(c *picture.Cluster) string {
 	sums := freeSlots(c)
 	lines := []string{"  cluster"}
@@ -185,13 +184,13 @@ func domainsOf(t *topology.Tree) (domains []topology.ID) {
 	return domains
 }
 
-// headOf returns the name at the beginning of a picture's line, "" if it continues another line; drawnName is
-// the name of a domain there.
+// headOf returns the name at the beginning of a picture's line; "" if it continues another line.
 func headOf(line string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(line, " "), " ")
 	return name
 }
 
+// drawnName returns the name of domain d in a picture.
 func drawnName(t *topology.Tree, d topology.ID) string {
 	if !t.Named(d) {
 		return "-"

@@ -21,11 +21,11 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// fieldManager owns the fields that Apply writes.
+// fieldManager is the field manager of Apply's writes.
 const fieldManager = "muster-localcluster"
 
 // Apply creates or changes the objects of a YAML or JSON stream, in its order, by server-side apply. It also writes their status. After a
-// CustomResourceDefinition it waits until objects of that kind can be applied. An object without a namespace goes to "default".
+// CustomResourceDefinition it waits until objects of that kind can be applied. An object without a namespace gets "default".
 func (c *Cluster) Apply(ctx context.Context, stream io.Reader) error {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Cluster) Apply(ctx context.Context, stream io.Reader) error {
 	}
 }
 
-// applier knows the kinds that the API server serves.
+// applier applies objects; its mapper caches the kinds that the API server serves.
 type applier struct {
 	client dynamic.Interface
 	mapper *restmapper.DeferredDiscoveryRESTMapper
@@ -72,6 +72,7 @@ func (a applier) applyAll(ctx context.Context, obj *unstructured.Unstructured) e
 	return nil
 }
 
+// apply creates or changes one object and its status. After a CRD it waits until that kind can be applied.
 func (a applier) apply(ctx context.Context, obj *unstructured.Unstructured) error {
 	mapping, err := a.mapping(obj)
 	if err != nil {
@@ -106,7 +107,7 @@ func (a applier) apply(ctx context.Context, obj *unstructured.Unstructured) erro
 	return err
 }
 
-// mapping finds the resource of an object, also of a kind that is new.
+// mapping returns the resource of an object's kind. It refreshes the cache once for a kind that the cache lacks.
 func (a applier) mapping(obj *unstructured.Unstructured) (*meta.RESTMapping, error) {
 	kind := obj.GroupVersionKind()
 	if kind.Kind == "" || kind.Version == "" {

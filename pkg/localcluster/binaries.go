@@ -57,7 +57,7 @@ const (
 type source struct {
 	module string   // build/<module>.mod and .sum
 	pkg    string   // the main package
-	takes  string   // on two cores, with an empty build cache
+	takes  string   // the duration of the build on two cores, with an empty build cache
 	keeps  []string // folders of its module that are kept beside the binary: see Kept
 }
 
@@ -92,14 +92,13 @@ var sources = map[Component]source{
 	CNIPortMap:     {"cni", "github.com/containernetworking/plugins/plugins/meta/portmap", "10 seconds", nil},
 }
 
-// buildFiles holds one go.mod and go.sum per module. They are what "go install
-// pkg@version" cannot do: k8s.io/kubernetes has replace directives.
+// buildFiles has a go.mod and a go.sum for each module, since "go install pkg@version" rejects the replace directives of k8s.io/kubernetes.
 //
 //go:embed build
 var buildFiles embed.FS
 
-// Binaries returns the paths of the components' binaries, and first builds those that are not in the cache yet. The cache is $MUSTER_CACHE,
-// otherwise "muster" in the user's cache folder. progress receives the names of builds.
+// Binaries returns the paths of the components' binaries, and first builds the ones that are not in the cache (CacheDir). progress
+// receives the names of builds.
 func Binaries(ctx context.Context, progress io.Writer, components ...Component) (map[Component]string, error) {
 	return BinariesOf(ctx, progress, "", components...)
 }
@@ -113,8 +112,7 @@ func BinariesOf(ctx context.Context, progress io.Writer, kubernetes string, comp
 	return build(ctx, progress, version, linkedAsUsual, components)
 }
 
-// StaticBinaries is Binaries without dependencies on the machine: for images FROM scratch, and for nodes with another system. Only the
-// linker flags differ: packages that were compiled for Binaries are not compiled again.
+// StaticBinaries is Binaries with statically linked programs: for images FROM scratch, and for nodes with another system.
 func StaticBinaries(ctx context.Context, progress io.Writer, components ...Component) (map[Component]string, error) {
 	version, err := KubernetesVersion("")
 	if err != nil {
@@ -123,7 +121,7 @@ func StaticBinaries(ctx context.Context, progress io.Writer, components ...Compo
 	return build(ctx, progress, version, linkedStatically, components)
 }
 
-// linking is the linker flags of a program.
+// linking is a way to link a program: a suffix of its folder's name, and linker flags.
 type linking struct{ suffix, flags string }
 
 var (
@@ -131,7 +129,7 @@ var (
 	linkedStatically = linking{"-static", " -linkmode=external -extldflags=-static"}
 )
 
-// build returns the components' paths when all of them are in the cache.
+// build returns the components' paths, and builds the ones that are not in the cache.
 func build(ctx context.Context, progress io.Writer, version string, linked linking, components []Component) (map[Component]string, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -151,7 +149,7 @@ func build(ctx context.Context, progress io.Writer, version string, linked linki
 	return paths, nil
 }
 
-// CacheDir is the folder of built programs: $MUSTER_CACHE, otherwise "muster" in the user's cache folder.
+// CacheDir returns the folder of built programs: $MUSTER_CACHE, else "muster" in the user's cache folder.
 func CacheDir() (string, error) {
 	if dir := os.Getenv("MUSTER_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -196,7 +194,7 @@ func (b builder) ensure(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// build compiles in a work folder beside the cache's binaries, so that the last step is a rename and an interrupted build leaves nothing.
+// build compiles the component in a temporary folder, and renames the binary to path last: an interrupted build leaves nothing behind.
 func (b builder) build(ctx context.Context, path string) error {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
@@ -246,11 +244,11 @@ func (b builder) run(ctx context.Context, work *folder, goTool string, args ...s
 	return stdout.String(), nil
 }
 
-// Kept is the folder of files from a component's module, such as its CRDs, under their original names. Their version is that of the binary.
+// Kept returns the folder with files of a component's module, such as its CRDs, under their original names, for the path of its binary.
 func Kept(binary string) string { return binary + ".files" }
 
-// keep copies the folders that the component keeps of its module. It must run before the binary is in place,
-// since the binary marks the component as complete.
+// keep copies the folders source.keeps of the module to Kept(path). It must run before the binary is at path: the binary marks the
+// component as complete.
 func (b builder) keep(ctx context.Context, work *folder, goTool, path string) error {
 	if len(b.source.keeps) == 0 {
 		return nil
@@ -270,7 +268,7 @@ func (b builder) keep(ctx context.Context, work *folder, goTool, path string) er
 	return errors.Join(os.RemoveAll(Kept(path)), os.Rename(kept, Kept(path)))
 }
 
-// lock takes the lock file at path for this process.
+// lock locks the file at path, waits for another process that has the lock, and returns the function that unlocks it.
 func (b builder) lock(ctx context.Context, path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -305,8 +303,7 @@ func retry(ctx context.Context, try func() error) error {
 	}
 }
 
-// buildEnv overrides the variables that a caller may have set for another module or machine; the rest stays,
-// so that Go's caches and proxies are shared.
+// buildEnv returns env with the variables replaced that the user may have set for another module or machine.
 func buildEnv(env []string) []string {
 	return append(env,
 		"GOFLAGS=-mod=readonly -buildvcs=false",
@@ -325,13 +322,13 @@ func (s source) file(ext string) []byte {
 	return content
 }
 
-// version is the version that the embedded go.mod requires of the package's module.
+// version returns the version of the package's module, from the embedded go.mod.
 func (s source) version() string {
 	_, version := s.required()
 	return version
 }
 
-// required is the package's module and its version.
+// required returns the package's module and its version, from the embedded go.mod.
 func (s source) required() (module, version string) {
 	for _, m := range requirement.FindAllSubmatch(s.file(".mod"), -1) {
 		if module := string(m[1]); s.pkg == module || strings.HasPrefix(s.pkg, module+"/") {
@@ -343,7 +340,7 @@ func (s source) required() (module, version string) {
 
 var requirement = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`)
 
-// ldflags drops debug information and sets the version of Kubernetes' programs, which a plain build does not.
+// ldflags returns linker flags that omit debug information and set the version of Kubernetes' programs.
 func (s source) ldflags() string {
 	flags := "-s -w"
 	if !strings.HasPrefix(s.module, "kubernetes") {
@@ -362,7 +359,7 @@ func (s source) ldflags() string {
 	return flags
 }
 
-// tags exclude code that needs libraries which a machine may lack.
+// tags returns build tags that exclude code which needs libraries that a machine may lack.
 func (s source) tags() string {
 	if s.module == "containerd" {
 		return "no_btrfs,no_devmapper,no_zfs,urfave_cli_no_docs"

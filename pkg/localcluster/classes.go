@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// AwaitClasses waits until pods may name every current PriorityClass and get its value, except the system's classes. The API server's
-// admission sees a new or changed class only a moment later; until then it rejects pods that name the class, or gives them the old value.
+// AwaitClasses waits until the API server's admission has read every current PriorityClass except the system's: it accepts a pod of the
+// class and sets the class's value. Before that, it rejects such a pod or sets the old value.
 func AwaitClasses(ctx context.Context, client kubernetes.Interface) error {
 	classes, err := client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {

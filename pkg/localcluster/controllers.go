@@ -15,8 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// disabledControllers are the controllers that are not needed here, or that would take simulated nodes for broken ones.
-// All other controllers of kube-controller-manager run.
+// disabledControllers are the controllers that are not needed, or that would treat simulated nodes as broken. All others run.
 var disabledControllers = []string{
 	"node-lifecycle-controller", // taints nodes without a lease, as KWOK's nodes are
 	"node-ipam-controller",
@@ -57,8 +56,7 @@ func controllerArgs(kubeconfig, certificates string, port int, gates string) []s
 	return args
 }
 
-// awaitControllers waits until kube-controller-manager is healthy. It starts on a free port, and again on
-// another one if that is taken meanwhile.
+// awaitControllers waits until kube-controller-manager is healthy. If another process took its port first, it starts it again.
 func (c *Cluster) awaitControllers(ctx context.Context, program string, options Options) error {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {

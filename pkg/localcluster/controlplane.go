@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// startPlane starts etcd and kube-apiserver on free ports, and on other ports if these are taken meanwhile.
+// startPlane starts etcd and kube-apiserver on free ports. If another process takes a port first, it retries with other ports.
 func (c *Cluster) startPlane(programs map[Component]string, options Options) error {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
@@ -31,7 +31,7 @@ func (c *Cluster) startPlane(programs map[Component]string, options Options) err
 	}
 }
 
-// newPlane prepares a control plane with its own data.
+// newPlane returns a control plane that is not started, with empty data folders for this attempt.
 func (c *Cluster) newPlane(programs map[Component]string, options Options, attempt int) (*envtest.ControlPlane, error) {
 	etcd := &envtest.Etcd{
 		DataDir:      c.folder.join(fmt.Sprintf("etcd-%d", attempt)),
@@ -48,7 +48,7 @@ func (c *Cluster) newPlane(programs map[Component]string, options Options, attem
 	etcd.Configure().Set("unsafe-no-fsync", "true") // the data does not outlive the process
 
 	// TaintNodesByCondition taints new nodes as not ready, and only the node controller, which does not run here, removes the taint.
-	// ServiceAccount, which envtest leaves out, needs accounts in every namespace, and kube-controller-manager makes these.
+	// ServiceAccount, which envtest disables, needs accounts in every namespace, which kube-controller-manager creates.
 	api.Configure().
 		Append("disable-admission-plugins", "TaintNodesByCondition").
 		Set("max-requests-inflight", "3000").
@@ -79,7 +79,7 @@ func (c *Cluster) newPlane(programs map[Component]string, options Options, attem
 	return &envtest.ControlPlane{Etcd: etcd, APIServer: api, KubectlPath: c.kubectl}, nil
 }
 
-// program returns a program of the control plane and its log, which stays open until the cluster stops.
+// program returns the link to the program at path (folder.program) and its log file, which Stop closes.
 func (c *Cluster) program(path string) (link string, log io.Writer, err error) {
 	if link, err = c.folder.program(path); err != nil {
 		return "", nil, err
@@ -103,7 +103,7 @@ func (c *Cluster) planeLog() string {
 	return "no log"
 }
 
-// StopAPIServer stops kube-apiserver and leaves everything else running.
+// StopAPIServer stops only kube-apiserver. All other programs continue.
 func (c *Cluster) StopAPIServer() error { return c.plane.APIServer.Stop() }
 
 // StartAPIServer starts kube-apiserver again with the same address, data and users.

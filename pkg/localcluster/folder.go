@@ -20,14 +20,14 @@ var guardScript string
 // grace is how long a process may take to end after SIGTERM before it is killed.
 const grace = 5 * time.Second
 
-// A folder is a temporary folder that owns the processes started through it:
+// A folder is a temporary folder; the processes that are started through it end with it:
 //
 //	this process ──pipe──> /bin/sh guard.sh      (own session)
 //	     ├── FOLDER/bin/etcd                     (links to the real programs,
 //	     └── FOLDER/bin/kube-apiserver            each leads a process group)
 //
-// When the pipe closes, by Close or by the end of this process, the guard kills every FOLDER/bin/… and removes the folder. The pipe's end
-// closes on exec, so a child that is just being forked delays the guard until the guard can recognise it.
+// When the pipe closes, by Close or by the end of this process, the guard kills every FOLDER/bin/… and removes the folder. The pipe's
+// write end closes on exec: a child between fork and exec delays the guard until the guard can recognise the child.
 type folder struct {
 	path      string
 	pipe      *os.File
@@ -35,7 +35,7 @@ type folder struct {
 	closeOnce func() error
 }
 
-// newFolder makes a folder in parent whose name begins with prefix.
+// newFolder creates a folder in parent whose name begins with prefix, and starts its guard.
 func newFolder(parent, prefix string) (*folder, error) {
 	path, err := os.MkdirTemp(parent, prefix)
 	if err != nil {
@@ -49,7 +49,7 @@ func newFolder(parent, prefix string) (*folder, error) {
 	return f, nil
 }
 
-// watch starts the guard.
+// watch creates the folders bin and logs, and starts the guard.
 func (f *folder) watch() error {
 	if err := errors.Join(os.Mkdir(f.join("bin"), 0o755), os.Mkdir(f.join("logs"), 0o755)); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (f *folder) join(name ...string) string {
 	return filepath.Join(append([]string{f.path}, name...)...)
 }
 
-// program links the program at path into the folder and returns the link, under which the guard recognises it.
+// program creates a link in the folder to the program at path, and returns it. The guard recognises processes by such a link.
 func (f *folder) program(path string) (string, error) {
 	path, err := exec.LookPath(path)
 	if err != nil {
@@ -102,7 +102,7 @@ func (f *folder) program(path string) (string, error) {
 	}
 }
 
-// command prepares a child that gets SIGTERM when ctx ends, and SIGKILL after the grace time.
+// command returns a command, not started, that gets SIGTERM when ctx ends, and SIGKILL after grace.
 func (f *folder) command(ctx context.Context, path string, args ...string) (*exec.Cmd, error) {
 	link, err := f.program(path)
 	if err != nil {
@@ -118,6 +118,7 @@ func (f *folder) command(ctx context.Context, path string, args ...string) (*exe
 // Close kills the folder's processes, removes it, and returns when both are done.
 func (f *folder) Close() error { return f.closeOnce() }
 
+// close closes the pipe, and waits until the guard has removed the folder.
 func (f *folder) close() error {
 	f.pipe.Close()
 	_ = f.guard.Wait() // the result is whether the folder still exists
@@ -127,7 +128,7 @@ func (f *folder) close() error {
 	return nil
 }
 
-// sweep does the guard's work now. After Close it ends what another goroutine may have started while the guard was busy.
+// sweep does the guard's work in this process. After Close it ends processes that started while the guard was at work.
 func (f *folder) sweep() error {
 	out, err := exec.Command("/bin/sh", "-c", guardScript, "guard.sh", f.path).CombinedOutput()
 	if err != nil {

@@ -1,8 +1,7 @@
 // Package localcluster runs a real control plane as child processes: etcd, kube-apiserver, optionally
 // kube-controller-manager, and KWOK in place of kubelets. The demo and the end-to-end tests run on it.
 //
-// It knows how to build, start and end those programs, and what a node is. It must not know the scheduler or
-// its plugins: a scheduler is one more program to Launch.
+// It builds, starts and stops these programs, and adds nodes. A scheduler is one more program to Launch.
 //
 // Without kube-controller-manager there are no pods of Deployments and Jobs, no garbage collection, no
 // namespace deletion, and no status of PodDisruptionBudgets.
@@ -33,16 +32,16 @@ import (
 )
 
 const (
-	startTimeout = time.Minute // of each program; they share busy machines with builds
+	startTimeout = time.Minute // for the start of each program; the machine may be busy with builds
 	pollEvery    = 50 * time.Millisecond
 )
 
 //go:embed kwok/config.yaml
 var kwokConfig string
 
-// Options are the options of a cluster; the zero value is a good one.
+// Options are the options of a cluster; the zero value starts one without controllers and CRDs.
 type Options struct {
-	// Progress receives the progress of slow steps; nil is silence.
+	// Progress receives the progress of slow steps; nil discards it.
 	Progress io.Writer
 	// Kubernetes is one of KubernetesVersions; "" is the newest.
 	Kubernetes string
@@ -54,7 +53,7 @@ type Options struct {
 	APIServerArgs []string
 	// Controllers says whether kube-controller-manager runs. KWOK alone handles nodes.
 	Controllers bool
-	// PodLeaveDelay is how long a deleted pod stays Terminating.
+	// PodLeaveDelay is how long a deleted pod is Terminating.
 	PodLeaveDelay time.Duration
 	// CRDs is searched for *.yaml files, which are applied before Start returns.
 	CRDs fs.FS
@@ -79,8 +78,8 @@ type Cluster struct {
 	processes []*Process // oldest first
 }
 
-// Start builds missing programs and starts a cluster without nodes. When ctx ends before Start returns, Start returns an error; afterwards
-// only Stop ends the cluster. If this process ends without Stop, in whatever way, the cluster ends too.
+// Start builds missing programs and starts a cluster without nodes. If ctx ends before Start returns, Start returns an error. After that
+// only Stop, or the end of this process, ends the cluster.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	components := []Component{Etcd, APIServer, Kubectl, KWOK}
 	if options.Controllers {
@@ -113,6 +112,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return c, nil
 }
 
+// start starts the programs one after the other, and returns when all of them are ready.
 func (c *Cluster) start(ctx context.Context, programs map[Component]string, options Options) error {
 	if err := c.startPlane(programs, options); err != nil {
 		return err
@@ -159,13 +159,13 @@ func (c *Cluster) startKWOK(program string, leaveDelay time.Duration) error {
 	return err
 }
 
-// lifecycle is KWOK's configuration.
+// lifecycle returns KWOK's configuration, with the time that a deleted pod is Terminating.
 func lifecycle(leaveDelay time.Duration) string {
 	return strings.ReplaceAll(kwokConfig, "POD_LEAVE_DELAY", strconv.FormatInt(leaveDelay.Milliseconds(), 10))
 }
 
-// KWOKBesideRealNodes configures KWOK for a cluster that has real nodes too, and a controller that needs
-// leases of all nodes. KWOK handles only nodes annotated kwok.x-k8s.io/node=fake.
+// KWOKBesideRealNodes returns KWOK's configuration for a cluster that also has real nodes, and a controller that needs leases of all
+// nodes. KWOK handles only nodes annotated kwok.x-k8s.io/node=fake.
 func KWOKBesideRealNodes() string {
 	return strings.NewReplacer(
 		"manageAllNodes: true", "manageAllNodes: false\n  manageNodesWithAnnotationSelector: kwok.x-k8s.io/node=fake",
@@ -207,7 +207,7 @@ func (c *Cluster) ApplyCRDs(ctx context.Context, crds fs.FS) error {
 	})
 }
 
-// Stop ends all programs of the cluster and removes its folder. Launched programs get SIGTERM first. A second Stop does nothing.
+// Stop stops all programs of the cluster and removes its folder. Launched programs get SIGTERM first. A second Stop does nothing.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	c.stopping = true
@@ -227,19 +227,19 @@ func (c *Cluster) Stop() error {
 	return err
 }
 
-// Dir is the folder that holds all files of the cluster, with the logs in logs/.
+// Dir returns the folder with all files of the cluster, with the logs in logs/.
 func (c *Cluster) Dir() string { return c.folder.path }
 
-// Kubernetes is the API server's version, such as "1.37.0".
+// Kubernetes returns the API server's version, such as "1.37.0".
 func (c *Cluster) Kubernetes() string { return c.version }
 
-// Kubeconfig is the path of a kubeconfig that may do everything.
+// Kubeconfig returns the path of a kubeconfig with all permissions.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
-// Kubectl is the path of a kubectl of the newest of KubernetesVersions.
+// Kubectl returns the path of a kubectl of the newest of KubernetesVersions.
 func (c *Cluster) Kubectl() string { return c.kubectl }
 
-// KWOK is the process that makes nodes Ready and runs pods. While it is paused, bound pods stay Pending, and nodes stay as they are.
+// KWOK returns the process that makes nodes Ready and runs pods. While it is paused, bound pods are Pending, and nodes do not change.
 func (c *Cluster) KWOK() *Process { return c.kwok }
 
 // Certificate returns the files of a server certificate for 127.0.0.1 and its key. Clients that trust the authority of Config trust it.
@@ -251,7 +251,7 @@ func (c *Cluster) Certificate() (cert, key string) {
 // Config returns a client configuration with all permissions and no rate limit.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// AddUser makes a user and returns the path of its kubeconfig. RBAC objects that name the user or its groups decide its permissions.
+// AddUser creates a user and returns the path of its kubeconfig. RBAC objects that name the user or its groups grant its permissions.
 func (c *Cluster) AddUser(name string, groups ...string) (kubeconfig string, err error) {
 	user, err := c.plane.AddUser(envtest.User{Name: name, Groups: groups}, nil)
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// Labels that name a node's place in the network.
+// Labels that name a node's domains.
 const (
 	SpineLabel = "network.topology.nvidia.com/spine"
 	BlockLabel = "network.topology.nvidia.com/block"
 )
 
-// Nodes makes spines × blocks × nodes equal nodes. Blocks and nodes are numbered through the whole cluster:
+// Nodes returns spines × blocksPerSpine × nodesPerBlock equal nodes. Blocks and nodes are numbered through the whole cluster:
 //
 //	Nodes(2, 2, 2)    spine-0  block-0  node-0 node-1
 //	                           block-1  node-2 node-3
@@ -60,7 +60,7 @@ func Nodes(spines, blocksPerSpine, nodesPerBlock int) []*v1.Node {
 	return nodes
 }
 
-// ReadNodes reads a YAML or JSON stream that holds Nodes and nothing else.
+// ReadNodes returns the Nodes in a YAML or JSON stream, or an error if it has other objects.
 func ReadNodes(r io.Reader) ([]*v1.Node, error) {
 	var nodes []*v1.Node
 	docs := yaml.NewYAMLOrJSONDecoder(r, 4096)
@@ -118,7 +118,7 @@ func (c *Cluster) AddNodes(ctx context.Context, nodes []*v1.Node) error {
 	return waitReady(ctx, client, nodes, c.kwok.silence)
 }
 
-// waitReady waits until the API server shows all nodes as Ready. It returns silence's error when no further node becomes Ready in time.
+// waitReady waits until all nodes are Ready. If no further node becomes Ready for readyPatience, it returns the error of silence.
 func waitReady(ctx context.Context, client kubernetes.Interface, nodes []*v1.Node, silence func(time.Duration) error) error {
 	missing := map[string]bool{}
 	for _, n := range nodes {

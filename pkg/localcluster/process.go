@@ -21,13 +21,13 @@ type Process struct {
 	err  error
 }
 
-// Launch starts a program as part of the cluster. It ends by SIGTERM when ctx ends or the cluster stops, and by SIGKILL if this process is
-// killed. Its output is appended to logs/<name of the program>.log in the cluster's folder.
+// Launch starts a program as part of the cluster. The program gets SIGTERM when ctx ends or the cluster stops, and SIGKILL if this process
+// is killed. Its output is appended to logs/<name of the program>.log in the cluster's folder.
 func (c *Cluster) Launch(ctx context.Context, path string, args ...string) (*Process, error) {
 	return c.LaunchWith(ctx, nil, path, args...)
 }
 
-// LaunchWith is Launch with variables, each "NAME=value", in addition to the inherited ones.
+// LaunchWith is Launch with environment variables env, each "NAME=value", in addition to the inherited ones.
 func (c *Cluster) LaunchWith(ctx context.Context, env []string, path string, args ...string) (*Process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Process{stop: cancel, done: make(chan struct{})}
@@ -42,7 +42,7 @@ func (c *Cluster) LaunchWith(ctx context.Context, env []string, path string, arg
 	return p, nil
 }
 
-// adopt makes p part of the cluster unless the cluster has stopped.
+// adopt adds p to the cluster's processes. It returns false if the cluster has stopped.
 func (c *Cluster) adopt(p *Process) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,6 +52,7 @@ func (c *Cluster) adopt(p *Process) bool {
 	return !c.stopping
 }
 
+// start starts command, which begins with the program's path, through folder f, and sets p's fields. env are additional variables.
 func (p *Process) start(ctx context.Context, f *folder, env, command []string) error {
 	cmd, err := f.command(ctx, command[0], command[1:]...)
 	if err != nil {
@@ -76,10 +77,10 @@ func (p *Process) start(ctx context.Context, f *folder, env, command []string) e
 	return nil
 }
 
-// Log is the path of the file that gets the process's output.
+// Log returns the path of the file with the process's output.
 func (p *Process) Log() string { return p.log }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Wait waits until the process has ended and returns its error, as exec.Cmd.Wait does.
@@ -105,12 +106,12 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// failure describes the unexpected end of a process; call it after Done.
+// failure returns the error about the unexpected end of a process. Call it after Done.
 func (p *Process) failure() error {
 	return fmt.Errorf("%s ended: %v\n%s", p.cmd.Path, p.err, p.logTail())
 }
 
-// silence describes a process that has made no progress for some time.
+// silence returns the error about a process that has made no progress for some time.
 func (p *Process) silence(since time.Duration) error {
 	return fmt.Errorf("%s did nothing for them for %s; its log ends with:\n%s", p.cmd.Path, since, p.logTail())
 }
@@ -123,7 +124,7 @@ func (p *Process) logTail() string {
 	return tail(output)
 }
 
-// Group is the process group of the program and its children.
+// Group returns the id of the process group of the program and its children.
 func (p *Process) Group() int { return p.cmd.Process.Pid }
 
 // Pause stops the program and its children where they are (SIGSTOP) until Resume.
@@ -132,7 +133,7 @@ func (p *Process) Pause() error { return syscall.Kill(-p.Group(), syscall.SIGSTO
 // Resume lets a paused program go on (SIGCONT).
 func (p *Process) Resume() error { return syscall.Kill(-p.Group(), syscall.SIGCONT) }
 
-// FreePort returns a free port of this machine, outside of the range of outgoing connections, so that it stays free for a while.
+// FreePort returns a free port of this machine, outside of the range of outgoing connections, which would soon take it.
 func FreePort() (int, error) {
 	const first, some, attempts = 15000, 15000, 100
 	for attempt := 1; ; attempt++ {

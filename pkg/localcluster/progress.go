@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// reporter reports the progress of slow steps: on a terminal one line that counts seconds, elsewhere a line
-// at the start, every 30 s, and at the end.
+// reporter reports the progress of slow steps: on a terminal in one line with the seconds, else in a line at the start, every 30 s, and
+// at the end.
 type reporter struct {
 	w        io.Writer
 	terminal bool
@@ -26,7 +26,7 @@ func newReporter(w io.Writer) reporter {
 	return reporter{w: w, terminal: ok && term.IsTerminal(int(file.Fd()))}
 }
 
-// during runs step and reports what it is doing.
+// during runs step, reports its progress under the name what, and returns its error.
 func (r reporter) during(what string, step func() error) error {
 	every, line := 30*time.Second, "%s: %d s\n"
 	if r.terminal {

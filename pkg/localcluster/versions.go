@@ -26,7 +26,7 @@ func KubernetesVersion(name string) (string, error) {
 		name, strings.Join(KubernetesVersions, ", "), minor(newest))
 }
 
-// minor is "1.34" of "1.34.4".
+// minor returns "1.34" for "1.34.4".
 func minor(version string) string { return version[:strings.LastIndexByte(version, '.')] }
 
 // forVersion returns the source of a component for a Kubernetes version. Clients such as kubectl are always the newest.

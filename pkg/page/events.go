@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// patience is the time limit for sending one event; a browser that is disconnected reconnects.
-	patience = 30 * time.Second
-	// quiet is the time without events after which a comment keeps the connection alive.
-	quiet = 15 * time.Second
+	// sendTimeout is the time limit for sending one event. A browser whose connection is closed connects again.
+	sendTimeout = 30 * time.Second
+	// keepAliveInterval is the time without events after which a comment keeps the connection alive.
+	keepAliveInterval = 15 * time.Second
 )
 
-// events sends the whole State first, then the changes. Nothing is buffered for a slow browser: each event is the difference
-// between the State that the browser has and the current one.
+// events handles /events: it sends the whole State first, then changes. It buffers nothing for a slow browser: each event is the
+// difference between the State that the browser has and the current one.
 //
 //	id: 7                       the number of the State
 //	event: state | patch
-//	data: {…}                   a State, or a Patch of the one before
+//	data: {…}                   a State, or a Patch for the previous State
 func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	if r.Method == http.MethodHead {
@@ -30,14 +30,14 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	defer p.addStreams(-1)
 	control := http.NewResponseController(w)
 	send := func(text []byte) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(patience)) // some writers have no deadline
+		_ = control.SetWriteDeadline(time.Now().Add(sendTimeout)) // some writers have no deadline
 		if _, err := w.Write(text); err != nil {
 			return false
 		}
 		return control.Flush() == nil
 	}
 	var sent *version
-	alive := time.NewTicker(quiet)
+	alive := time.NewTicker(keepAliveInterval)
 	defer alive.Stop()
 	for {
 		latest, more := p.current()
@@ -63,7 +63,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// event returns the event that turns version old, or none, into version latest.
+// event returns the event for a browser that has version sent, nil for none: the State latest, or the patch to it.
 func (p *Page) event(sent, latest *version) ([]byte, error) {
 	name, value := "state", any(latest.state)
 	if sent != nil {

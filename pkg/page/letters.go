@@ -1,13 +1,13 @@
 package page
 
-// alphabet is that of the command line's pictures, where x marks a reserved slot.
+// alphabet is that of the command line's pictures: without x, which marks a reserved slot.
 const alphabet = "abcdefghijklmnopqrstuvwyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// letters remembers the number of each gang, so that a gang keeps its letter and its colour as long as it is shown.
+// letters maps each shown gang to its number, so that the gang keeps its letter and its colour.
 type letters map[string]int
 
-// give returns a copy of gangs with numbers: known gangs keep theirs, new gangs get the lowest free ones in order.
-func (l *letters) give(gangs []Gang) []Gang {
+// assign returns a copy of gangs with numbers: known gangs keep theirs, new gangs get the lowest free ones in order.
+func (l *letters) assign(gangs []Gang) []Gang {
 	kept, used := letters{}, map[int]bool{}
 	for _, g := range gangs {
 		if n, ok := (*l)[g.Name]; ok {
@@ -32,7 +32,7 @@ func (l *letters) give(gangs []Gang) []Gang {
 	return out
 }
 
-// letter is a, b, … Z, aa, ab, ….
+// letter returns the letters for number n: a, b, … Z, aa, ab, ….
 func letter(n int) string {
 	if n < len(alphabet) {
 		return alphabet[n : n+1]

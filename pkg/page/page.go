@@ -28,7 +28,7 @@ var files = map[string]struct{ file, kind string }{
 	"/icon.svg":   {"site/icon.svg", "image/svg+xml"},
 }
 
-// policy makes the browser load and run only what comes from this handler.
+// policy is the Content-Security-Policy: the browser loads and runs only what comes from this handler.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
@@ -55,7 +55,7 @@ type Options struct {
 
 // Page is the handler. Show may be called concurrently.
 type Page struct {
-	hosts   func(host string) bool
+	hosts   func(host string) bool // says whether a request may name this host
 	queries Queries
 
 	mu      sync.Mutex
@@ -70,22 +70,22 @@ type version struct {
 	number   int
 	state    *State
 	previous *version      // nil when no longer needed
-	patch    *Patch        // from before
+	patch    *Patch        // from previous to this version
 	next     chan struct{} // closed when a later version exists, or none will come
 }
 
-// New makes a page. The address must be like 127.0.0.1:8080.
+// New returns a page. o.Address must be like 127.0.0.1:8080.
 func New(o Options) *Page {
 	p := &Page{hosts: hosts(o.Address), queries: o.Queries, letters: letters{}}
 	first := o.First
-	p.latest = &version{number: 1, state: p.dress(&first), next: make(chan struct{})}
+	p.latest = &version{number: 1, state: p.withLetters(&first), next: make(chan struct{})}
 	return p
 }
 
-// dress returns a copy of s with letters for gangs and no nil lists. p.mu is held, or p is not shared yet.
-func (p *Page) dress(s *State) *State {
+// withLetters returns a copy of s with letters for gangs and no nil lists. p.mu is held, or p is not shared yet.
+func (p *Page) withLetters(s *State) *State {
 	out := *s
-	out.Gangs = p.letters.give(s.Gangs)
+	out.Gangs = p.letters.assign(s.Gangs)
 	if out.Nodes == nil {
 		out.Nodes = []Node{}
 	}
@@ -98,7 +98,7 @@ func (p *Page) dress(s *State) *State {
 	return &out
 }
 
-// Show shows a State from now on. The State must not change any more.
+// Show makes s the State that browsers show. The caller must not change it afterwards.
 func (p *Page) Show(s *State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,14 +106,14 @@ func (p *Page) Show(s *State) {
 		return
 	}
 	old := p.latest
-	current := p.dress(s)
+	current := p.withLetters(s)
 	v := &version{number: old.number + 1, state: current, previous: old, patch: Diff(old.state, current), next: make(chan struct{})}
 	old.previous, old.patch = nil, nil // a browser that is further behind gets one combined patch
 	p.latest = v
 	close(old.next)
 }
 
-// Trouble adds a problem to the State that is shown, until the next Show.
+// Trouble shows words as the problem of the current State, until the next Show.
 func (p *Page) Trouble(words string) {
 	v, _ := p.current()
 	s := *v.state
@@ -151,6 +151,7 @@ func (p *Page) current() (*version, bool) {
 	return p.latest, !p.closed
 }
 
+// ServeHTTP implements http.Handler: it rejects foreign requests, and serves the files, the State, its changes, and the queries.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	for name, value := range map[string]string{
@@ -167,7 +168,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Allow", "GET, HEAD")
 		http.Error(w, "Nothing can be changed here.", http.StatusMethodNotAllowed)
 		return
-	case r.URL.Path != "/" && foreign(r.Header.Get("Sec-Fetch-Site")):
+	case r.URL.Path != "/" && isForeignSite(r.Header.Get("Sec-Fetch-Site")):
 		http.Error(w, "Other pages may not ask this one.", http.StatusForbidden)
 		return
 	}
@@ -206,6 +207,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// answer writes value as JSON, or err with its status code.
 func answer(w http.ResponseWriter, value any, err error) {
 	var data []byte
 	if err == nil {
@@ -222,11 +224,11 @@ func answer(w http.ResponseWriter, value any, err error) {
 	}
 }
 
-// foreign reports whether the request comes from another site's page. A request without that header is judged by its host only.
-func foreign(site string) bool { return site != "" && site != "same-origin" && site != "none" }
+// isForeignSite says whether site, a header Sec-Fetch-Site, is that of another site's page; false without the header.
+func isForeignSite(site string) bool { return site != "" && site != "same-origin" && site != "none" }
 
-// hosts returns a check of the host that a request names, with or without a port. Valid are the host of the address, for a loopback
-// address all loopback addresses and "localhost", and for the unspecified address every IP address, which needs no name lookup.
+// hosts returns a function that says whether a request may name a host, with or without a port: the host of address. For a loopback
+// address these are all loopback addresses and "localhost", for the unspecified address every IP address.
 func hosts(address string) func(string) bool {
 	own := hostOf(address)
 	ip, err := netip.ParseAddr(own)
@@ -245,6 +247,7 @@ func hosts(address string) func(string) bool {
 	}
 }
 
+// hostOf returns the host of an address, without port and brackets.
 func hostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Patch turns a State into another one. A nil field means no change.
+// Patch is the difference between two States. A nil field means no change.
 type Patch struct {
 	At      *time.Time     `json:"at,omitempty"`
 	Source  *string        `json:"source,omitempty"`
@@ -18,8 +18,8 @@ type Patch struct {
 	Problem *string        `json:"problem,omitempty"`
 }
 
-// Edits turn a list into another one, in this order: Gone removes entries by their position in the old list, Came inserts entries
-// by their position in the new list, from the front, and Changed replaces entries that are in both.
+// Edits are the difference between two lists. Apply them in this order: Gone removes entries by their position in the old list. Came
+// inserts entries by their position in the new list. Changed replaces entries that are in both.
 type Edits[T any] struct {
 	Gone    []int   `json:"gone,omitempty"`
 	Came    []At[T] `json:"came,omitempty"`
@@ -49,7 +49,7 @@ func Diff(old, current *State) *Patch {
 	return p
 }
 
-// Apply returns the patched copy of a State.
+// Apply returns a copy of old with the patch applied.
 func (p *Patch) Apply(old *State) *State {
 	out := *old
 	if p.At != nil {
@@ -69,6 +69,7 @@ func (p *Patch) Apply(old *State) *State {
 	return &out
 }
 
+// changed returns current, or nil if it equals old.
 func changed(old, current string) *string {
 	if old == current {
 		return nil
@@ -76,7 +77,8 @@ func changed(old, current string) *string {
 	return &current
 }
 
-// edits is nil if the lists are equal. An entry that moves to the front past a remaining entry is removed and inserted.
+// edits returns the difference between two lists of entries with names; nil if they are equal. An entry that moves toward the front is
+// removed and inserted.
 func edits[T any](old, current []T, name func(T) string) *Edits[T] {
 	positions := make(map[string]int, len(old))
 	for i := range old {
@@ -110,6 +112,7 @@ func edits[T any](old, current []T, name func(T) string) *Edits[T] {
 	return &e
 }
 
+// apply returns a copy of old with the edits applied; old itself for nil.
 func (e *Edits[T]) apply(old []T) []T {
 	if e == nil {
 		return old

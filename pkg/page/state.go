@@ -1,5 +1,5 @@
-// Package page shows a cluster in a browser: the network as nested boxes, the pods of each node, and the cause of waiting of each
-// gang. A State goes in, an http.Handler comes out.
+// Package page shows a cluster in a browser: the network as nested boxes, the pods of each node, and why gangs wait. New returns an
+// http.Handler that shows a State.
 //
 //	state.go    State: what is shown
 //	patch.go    the difference between two States
@@ -8,7 +8,7 @@
 //	events.go   server-sent events
 //	site/       the browser's files: no build step, no external resources
 //
-// It knows no Kubernetes, no clock and no scheduler, and only shows the State that its caller fills from package ask.
+// It uses no Kubernetes, no clock and no scheduler. It only shows the State that its caller fills from package ask.
 package page
 
 import "time"
@@ -43,7 +43,7 @@ type Place struct {
 	Pods int    `json:"pods"`
 }
 
-// Kind is what pods do with a slot.
+// Kind is how pods use a slot.
 type Kind string
 
 // The kinds.
@@ -53,7 +53,7 @@ const (
 	Reserved    Kind = "reserved" // the node is reserved for the pods
 )
 
-// Gang is a gang.
+// Gang is a gang with members.
 type Gang struct {
 	Name   string `json:"name"`             // namespace/name
 	Letter string `json:"letter,omitempty"` // set by the handler, see letters
@@ -78,6 +78,6 @@ type Waiter struct {
 type DomainFit struct {
 	Gang  string `json:"gang"`
 	Needs int    `json:"needs"` // members that start together
-	Slots int    `json:"slots"` // so many of them fit in the domain
+	Slots int    `json:"slots"` // how many of them fit in the domain
 	Fits  bool   `json:"fits"`
 }

@@ -1,7 +1,6 @@
-// Package config is how the scheduler is configured: the arguments of the plugin, and
-// what a KubeSchedulerConfiguration means where it says nothing.
+// Package config decodes the arguments of Muster's plugins, and sets the defaults of a KubeSchedulerConfiguration.
 //
-// It knows kube-scheduler's configuration types and must not know the plugin.
+// It uses kube-scheduler's configuration types, and not the plugins.
 package config
 
 import (
@@ -19,8 +18,7 @@ import (
 // PluginName is the plugin's name in a KubeSchedulerConfiguration.
 const PluginName = "Coscheduling"
 
-// GateName is the name of the plugin's part that keeps members out of the queue. Profiles
-// that run the plugin run it, too, without saying so.
+// GateName is the name of the plugin's part that keeps members out of the queue. Each profile that runs the plugin runs it, too.
 const GateName = PluginName + "Gate"
 
 const (
@@ -28,9 +26,9 @@ const (
 	argsAPIVersion = "kubescheduler.config.k8s.io/v1"
 )
 
-// Args is CoschedulingArgs after decoding: complete and legal.
+// Args is CoschedulingArgs after decoding: valid and with defaults.
 //
-//	field                   default         legal
+//	field                   default         supported values
 //	awareNetworkTopology    true            true, false
 //	enablePreemption        true            true, false
 //	defaultTimeout          600s            a duration > 0
@@ -63,9 +61,8 @@ type Args struct {
 	SkipCheckScheduleCycle bool
 }
 
-// Decode reads the arguments as a plugin's factory gets them: nil if the configuration has
-// none, else *runtime.Unknown with the JSON that the user wrote. The error names every field
-// that is wrong.
+// Decode returns the arguments, given raw as a plugin's factory gets it: nil if the configuration has none, else a *runtime.Unknown with
+// the JSON that the user wrote. The error names every invalid field.
 func Decode(raw runtime.Object) (Args, error) {
 	a := Args{
 		AwareNetworkTopology: true,

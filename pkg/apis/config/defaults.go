@@ -12,21 +12,19 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
-// OneDocument rejects a configuration with a second document, which kube-scheduler's decoder ignores.
+// OneDocument returns an error for a configuration with a second document, which kube-scheduler's decoder ignores.
 func OneDocument(text []byte) error { return document.One(text, "a KubeSchedulerConfiguration") }
 
-// InstallDefaults makes kube-scheduler default a KubeSchedulerConfiguration with SetDefaults, whether it is read from a file or
-// made without one. Call it before the scheduler's command runs.
+// InstallDefaults makes kube-scheduler call SetDefaults for each KubeSchedulerConfiguration. Call it before the scheduler's command runs.
 func InstallDefaults() {
 	scheme.Scheme.AddTypeDefaultingFunc(&configv1.KubeSchedulerConfiguration{}, func(obj any) {
 		SetDefaults(obj.(*configv1.KubeSchedulerConfiguration))
 	})
 }
 
-// SetDefaults sets missing fields of cfg, so that an empty configuration runs Muster, and a configuration for Koordinator runs
-// unchanged.
+// SetDefaults sets missing fields of cfg, so that an empty configuration runs Muster, and a configuration for Koordinator runs unchanged.
 func SetDefaults(cfg *configv1.KubeSchedulerConfiguration) {
-	// A separate Lease: with kube-scheduler's, the two schedulers would take turns.
+	// A separate Lease: with kube-scheduler's Lease, only one of the two schedulers would run at a time.
 	if cfg.LeaderElection.ResourceName == "" {
 		cfg.LeaderElection.ResourceName = scheduling.SchedulerName
 	}
@@ -48,8 +46,8 @@ func SetDefaults(cfg *configv1.KubeSchedulerConfiguration) {
 	shareQueueSort(cfg.Profiles)
 }
 
-// nameProfiles gives a single profile without a name Muster's name, and in a written configuration also Koordinator's:
-// Koordinator's own configuration looks like that.
+// nameProfiles names a single profile without a name muster-scheduler, and adds a copy named koord-scheduler: Koordinator's own
+// configuration has one profile without a name. Without profiles, it adds only muster-scheduler.
 func nameProfiles(cfg *configv1.KubeSchedulerConfiguration) {
 	switch {
 	case len(cfg.Profiles) == 0:
@@ -62,8 +60,8 @@ func nameProfiles(cfg *configv1.KubeSchedulerConfiguration) {
 	}
 }
 
-// shareArgs gives the plugin's arguments to profiles without any. kube-scheduler requires equal arguments of the plugin that
-// sorts the queue in all profiles, because there is one queue.
+// shareArgs copies the first profile's arguments for Muster's plugin to profiles without any. kube-scheduler requires equal arguments of
+// the plugin that sorts the queue in all profiles, because there is one queue.
 func shareArgs(profiles []configv1.KubeSchedulerProfile) {
 	ours := func(c configv1.PluginConfig) bool { return c.Name == PluginName }
 	var args *configv1.PluginConfig
@@ -79,8 +77,8 @@ func shareArgs(profiles []configv1.KubeSchedulerProfile) {
 	}
 }
 
-// enable turns the plugin on at all of its extension points, and puts it first where order matters, unless the profile disables
-// it, at one extension point or at MultiPoint.
+// enable enables Muster's plugins in a profile, and puts the main one first where order matters. It respects what the profile disables, at
+// one extension point or at MultiPoint.
 //
 // kube-scheduler runs the plugins of an extension point in this order: plugins listed both there and in MultiPoint, in the
 // order of that list; the rest of MultiPoint; the rest of the list. So Muster's plugin is first if it is first in MultiPoint
@@ -109,8 +107,7 @@ func enable(p *configv1.Plugins) {
 	}
 }
 
-// addGate turns the plugin's gate on, unless the profile turns the gate or the plugin off at its extension point. Without the
-// gate the plugin does that work itself, at a higher cost.
+// addGate enables the plugin's gate, unless the profile disables the gate or the plugin at PreEnqueue.
 func addGate(p *configv1.Plugins) {
 	switch {
 	case has(p.MultiPoint.Enabled, GateName) || has(p.MultiPoint.Disabled, GateName) || disables(p.PreEnqueue):
@@ -119,9 +116,8 @@ func addGate(p *configv1.Plugins) {
 	}
 }
 
-// addDevices turns on the plugin that gives pods devices, unless the profile disables it or all plugins. It is inserted at
-// index at, before the plugin that binds: pods are bound together with their devices. Pods without devices cost it almost
-// nothing.
+// addDevices enables the plugin DeviceShare, unless the profile disables it or all plugins. It inserts it at index at of MultiPoint, and
+// first at Bind: DeviceShare binds a pod together with its devices.
 func addDevices(p *configv1.Plugins, at int) {
 	own := configv1.Plugin{Name: DevicesName}
 	m := &p.MultiPoint
@@ -138,8 +134,7 @@ func addDevices(p *configv1.Plugins, at int) {
 	}
 }
 
-// addQuota turns on the plugin that admits pods by their ElasticQuotas, unless the profile disables it or all plugins. Clusters
-// without ElasticQuotas pay nothing for it.
+// addQuota enables the plugin ElasticQuota, unless the profile disables it or all plugins, or names it already.
 func addQuota(p *configv1.Plugins) {
 	m := &p.MultiPoint
 	if has(m.Disabled, QuotaName) || has(m.Enabled, QuotaName) || has(m.Disabled, "*") {
@@ -153,12 +148,12 @@ func addQuota(p *configv1.Plugins) {
 	m.Enabled = append(m.Enabled, configv1.Plugin{Name: QuotaName})
 }
 
-// attraction is the weight of Muster's Score, which only pods with a network-topology-selector have. One step of it, at least
-// one point, outweighs all stock plugins: 100 points each, with weights that add up to 14. Most of them spread pods, so a
-// smaller weight would only attract while nodes are equally full. Hard constraints are up to Filters.
+// attraction is the weight of Muster's Score, which only pods with a network-topology-selector have. One point of it outweighs all stock
+// plugins: 100 points each, with weights that add up to 14. Most of these spread pods, so a smaller weight would attract pods only while
+// nodes are equally full.
 const attraction int32 = 2000
 
-// weigh sets the weight of Muster's plugin in s if the profile sets none.
+// weigh sets the weight of Muster's plugin in s to attraction if the profile sets none.
 func weigh(s *configv1.PluginSet) {
 	for i := range s.Enabled {
 		if p := &s.Enabled[i]; p.Name == PluginName && p.Weight == nil {
@@ -167,9 +162,8 @@ func weigh(s *configv1.PluginSet) {
 	}
 }
 
-// shareQueueSort makes all profiles sort the queue by the same plugin, since there is one queue: the first plugin that a
-// profile names, else Muster's, if any profile runs it. Profiles that name different plugins stay unchanged, and kube-scheduler
-// rejects them.
+// shareQueueSort sets the queue-sort plugin of profiles that name none, since all must have the same: the first one that a profile names,
+// else Muster's if any profile runs it. kube-scheduler rejects profiles that name different plugins.
 func shareQueueSort(profiles []configv1.KubeSchedulerProfile) {
 	var sort configv1.PluginSet
 	ours := false
@@ -191,8 +185,8 @@ func shareQueueSort(profiles []configv1.KubeSchedulerProfile) {
 	}
 }
 
-// onlySort names the sorting plugin explicitly: MultiPoint has both Muster's and PrioritySort, and only one is permitted. An
-// empty set is returned unchanged.
+// onlySort returns the QueueSort set s with its one plugin enabled by name and all others disabled: MultiPoint has both Muster's and
+// PrioritySort, and only one is permitted. If s names none, it is returned unchanged.
 func onlySort(s configv1.PluginSet) configv1.PluginSet {
 	switch {
 	case len(s.Enabled) > 0:
@@ -207,6 +201,7 @@ func onlySort(s configv1.PluginSet) configv1.PluginSet {
 	return s
 }
 
+// putFirst moves Muster's plugin to the front of the enabled plugins, or adds it there.
 func putFirst(s *configv1.PluginSet) {
 	ours := configv1.Plugin{Name: PluginName}
 	if i := slices.IndexFunc(s.Enabled, named(PluginName)); i >= 0 {
@@ -215,7 +210,7 @@ func putFirst(s *configv1.PluginSet) {
 	s.Enabled = append([]configv1.Plugin{ours}, slices.DeleteFunc(s.Enabled, named(PluginName))...)
 }
 
-// disables says whether s turns Muster's plugin off, by name or by "*".
+// disables says whether s disables Muster's plugin, by name or by "*".
 func disables(s configv1.PluginSet) bool {
 	return has(s.Disabled, PluginName) || has(s.Disabled, "*")
 }

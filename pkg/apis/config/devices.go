@@ -11,27 +11,27 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/internal/strictjson"
 )
 
-// DevicesName is the name of the plugin that gives pods devices.
+// DevicesName is the name of the plugin that allocates Koordinator's devices to pods.
 const DevicesName = "DeviceShare"
 
 const devicesKind = DevicesName + "Args"
 
-// DeviceArgs is DeviceShareArgs after decoding: complete and legal.
+// DeviceArgs is DeviceShareArgs after decoding: valid and with defaults.
 //
-//	field                               default         legal
+//	field                               default         supported values
 //	scoringStrategy.type                LeastAllocated  LeastAllocated, MostAllocated
 //	scoringStrategy.resources           none            names with weights ≥ 1; without effect
 //	allocator                           none            any; without effect
 //	disableDeviceNUMATopologyAlignment  false           true, false; without effect
 //	gpuSharedResourceTemplatesConfig    none            a ConfigMap; without effect
 type DeviceArgs struct {
-	// Packed: of devices that are shared those are preferred of which much is taken (MostAllocated).
+	// Packed says that the most used of the shared devices are preferred (MostAllocated).
 	Packed bool
-	// Idle are the fields that were given and have no effect, in the order above.
+	// Idle are the fields that the user has set and that have no effect, in the order above.
 	Idle []string
 }
 
-// DecodeDevices is Decode for DeviceShareArgs. What Koordinator's plugin knows is accepted.
+// DecodeDevices is Decode for DeviceShareArgs. It accepts all fields of Koordinator's plugin.
 func DecodeDevices(raw runtime.Object) (a DeviceArgs, err error) {
 	if raw == nil {
 		return a, nil
@@ -79,7 +79,7 @@ func DecodeDevices(raw runtime.Object) (a DeviceArgs, err error) {
 	return a, nil
 }
 
-// decodeScoring reads scoringStrategy; nil is none.
+// decodeScoring parses scoringStrategy; nil data is none. resources says whether it lists resources, packed is DeviceArgs.Packed.
 func decodeScoring(data json.RawMessage) (resources, packed bool, err error) {
 	if data == nil {
 		return false, false, nil
@@ -95,9 +95,9 @@ func decodeScoring(data json.RawMessage) (resources, packed bool, err error) {
 		},
 		strictjson.Field{Name: "resources", Into: &list, Legal: "a list of objects with the fields name, weight"},
 	)
-	for i, one := range list {
+	for i, entry := range list {
 		name, weight := "", 1
-		err = errors.Join(err, strictjson.Object(fmt.Sprintf("%s.resources[%d]", path, i), one,
+		err = errors.Join(err, strictjson.Object(fmt.Sprintf("%s.resources[%d]", path, i), entry,
 			strictjson.Field{Name: "name", Into: &name, Legal: "a resource", Required: true, Check: func() bool { return name != "" }},
 			strictjson.Field{Name: "weight", Into: &weight, Legal: "an integer ≥ 1", Check: func() bool { return weight >= 1 }},
 		))
@@ -105,7 +105,7 @@ func decodeScoring(data json.RawMessage) (resources, packed bool, err error) {
 	return len(list) > 0, strategy == most, err
 }
 
-// checkTemplates reads gpuSharedResourceTemplatesConfig; nil is none.
+// checkTemplates returns an error for an invalid gpuSharedResourceTemplatesConfig; nil data is none.
 func checkTemplates(data json.RawMessage) error {
 	if data == nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// live are the arguments that a running scheduler adopts when its configuration changes.
+// live are the arguments that a running scheduler applies when its configuration changes.
 var live = []string{
 	"enablePreemption", "defaultTimeout", "preemptionTimeout", "maxGrace", "starvationTimeout", "defaultMatchPolicy",
 	"skipCheckScheduleCycle", // it has no effect, so it needs no restart
@@ -15,8 +15,8 @@ var live = []string{
 // IsLive says whether an argument, by its name in a configuration, may change while the scheduler runs.
 func IsLive(name string) bool { return slices.Contains(live, name) }
 
-// Take returns the arguments with the live values of another configuration, the names of the changed live arguments, and the
-// names of changed arguments that need a restart.
+// Take returns a with the live arguments of others. changed are the names of the live arguments that differ, and stay the names of
+// differing arguments that need a restart.
 func (a Args) Take(others Args) (now Args, changed, stay []string) {
 	into, from := reflect.ValueOf(&a).Elem(), reflect.ValueOf(others)
 	for i := range from.NumField() {

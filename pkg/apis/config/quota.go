@@ -20,10 +20,10 @@ const QuotaName = "ElasticQuota"
 
 const quotaKind = QuotaName + "Args"
 
-// QuotaArgs is ElasticQuotaArgs after decoding: complete and legal. What Koordinator's plugin knows is accepted.
+// QuotaArgs is ElasticQuotaArgs after decoding: valid and with defaults. All fields of Koordinator's plugin are accepted.
 //
-//	field                           default             legal
-//	quotaGroupNamespace             koordinator-system  a namespace; without effect: the quotas that are always there are known by name
+//	field                           default             supported values
+//	quotaGroupNamespace             koordinator-system  a namespace; without effect: built-in quotas are known by name
 //	defaultQuotaGroupMax            none: no limit      amounts by resource
 //	systemQuotaGroupMax             none: no limit      amounts by resource
 //	enableRuntimeQuota              true                true, false
@@ -38,23 +38,23 @@ const quotaKind = QuotaName + "Args"
 //	enableQueueHint                 true                true, false; without effect
 //	hookPlugins                     none                a list; without effect
 type QuotaArgs struct {
-	// Namespace is where the quotas are that are there without being declared.
+	// Namespace is the namespace of the built-in quotas.
 	Namespace string
-	// DefaultMax and SystemMax limit the default quota and the system's.
+	// DefaultMax and SystemMax are the max of the default quota and of the system quota.
 	DefaultMax, SystemMax map[string]resource.Quantity
-	// Runtime: quotas are entitled to what they divide; otherwise each may have its max.
+	// Runtime says that a quota is limited to its fair share. Otherwise it is limited to its max.
 	Runtime bool
-	// ScaleMin: mins that are more than there is are cut in proportion.
+	// ScaleMin says that mins are reduced in proportion if their sum exceeds the capacity.
 	ScaleMin bool
-	// SpareDefault: pods of the default quota are not evicted.
+	// SpareDefault says that pods of the default quota are not evicted.
 	SpareDefault bool
-	// Revoke: gangs of quotas that have had more than they are entitled to for Delay are evicted for those that are entitled to it, which is
-	// looked for as often as Every.
+	// Revoke says that gangs of a quota that has exceeded its fair share for Delay are evicted, if other quotas need their fair share.
+	// The check runs every Every.
 	Revoke       bool
 	Delay, Every time.Duration
 	// Reclaim says which gangs of other quotas may be evicted.
 	Reclaim string
-	// Idle are the fields that were given and have no effect, in the order above.
+	// Idle are the fields that the user has set and that have no effect, in the order above.
 	Idle []string
 }
 
@@ -129,7 +129,7 @@ func DecodeQuota(raw runtime.Object) (QuotaArgs, error) {
 	return a, nil
 }
 
-// decodeAmounts reads amounts by resource; nil is none.
+// decodeAmounts parses amounts by resource; nil data is none.
 func decodeAmounts(field string, data json.RawMessage) (map[string]resource.Quantity, error) {
 	if data == nil {
 		return nil, nil

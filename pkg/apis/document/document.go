@@ -1,5 +1,4 @@
-// Package document says how many documents a text holds. It knows YAML, of which JSON is a part, and must not know
-// what the documents are about.
+// Package document checks that a text in YAML or JSON has only one document.
 package document
 
 import (
@@ -11,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// One says what a text holds besides the one document that is read of it; legal names that. Decoders stop at its end and
-// never look at the rest: what somebody wrote there would count for nothing, and nobody would be told. Of a text whose
-// first document is no YAML it says nothing, for its decoder does.
+// One returns an error if text has a second document, or is invalid after the first one. legal names the expected document, for the
+// error. Decoders ignore text after the first document, without an error. If the first document is invalid, One returns nil: its
+// decoder reports that.
 func One(text []byte, legal string) error {
 	in := yaml.NewDecoder(bytes.NewReader(text))
 	for n := 0; ; {
@@ -35,9 +34,9 @@ func One(text []byte, legal string) error {
 }
 
 func kindOf(object *yaml.Node) string {
-	var of struct{ Kind string }
-	if object.Decode(&of) != nil || of.Kind == "" {
+	var head struct{ Kind string }
+	if object.Decode(&head) != nil || head.Kind == "" {
 		return "without a kind"
 	}
-	return "kind " + of.Kind
+	return "kind " + head.Kind
 }

@@ -1,6 +1,6 @@
-// Package reasons lists the reasons of all conditions and events that Muster writes. It knows nothing else. The name of a constant is its
-// value, or its end. docs/reference/reasons.md has the meaning, the cause and the remedy of each: test/reference compares that page with
-// this list, and this list with what the code writes.
+// Package reasons lists the reasons of all conditions and events that Muster writes. The name of a constant is its value, or its end.
+// docs/reference/reasons.md has the meaning, the cause and the remedy of each: test/reference compares that page with this list, and this
+// list with the code.
 package reasons
 
 // The reasons. docs/reference/reasons.md says what each means.

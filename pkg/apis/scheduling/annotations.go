@@ -10,18 +10,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/internal/strictjson"
 )
 
-// Mode says what one member's failure means for the members that wait.
+// Mode says what happens to waiting members when one member fails.
 type Mode string
 
 const (
 	// ModeStrict returns all members to the queue. It is the default.
 	ModeStrict Mode = "Strict"
-	// ModeNonStrict lets those that fit keep their nodes.
+	// ModeNonStrict lets the members that fit keep their nodes.
 	ModeNonStrict Mode = "NonStrict"
 )
 
-// MatchPolicy says which members count towards minMember when Permit asks whether the
-// gang may bind.
+// MatchPolicy says which members count towards minMember when Permit checks whether the gang may bind.
 type MatchPolicy string
 
 const (
@@ -29,43 +28,42 @@ const (
 	MatchOnlyWaiting MatchPolicy = "only-waiting"
 	// MatchWaitingAndRunning counts bound members as well.
 	MatchWaitingAndRunning MatchPolicy = "waiting-and-running"
-	// MatchOnceSatisfied counts waiting members until the gang was whole once; from then
-	// on members are free, until none is left.
+	// MatchOnceSatisfied counts waiting members until the gang has reached minMember once. After that, members start one by one, until
+	// the gang has no member left.
 	MatchOnceSatisfied MatchPolicy = "once-satisfied"
 )
 
-// ParseMode reads the value of AnnotationMode.
+// ParseMode parses the value of AnnotationMode.
 func ParseMode(value string) (Mode, error) {
 	return oneOf(AnnotationMode, value, ModeStrict, ModeNonStrict)
 }
 
-// ParseMatchPolicy reads the value of AnnotationMatchPolicy.
+// ParseMatchPolicy parses the value of AnnotationMatchPolicy.
 func ParseMatchPolicy(value string) (MatchPolicy, error) {
 	return oneOf(AnnotationMatchPolicy, value, MatchPolicies()...)
 }
 
-// MatchPolicies lists the legal ones.
+// MatchPolicies lists the valid match policies.
 func MatchPolicies() []MatchPolicy {
 	return []MatchPolicy{MatchOnlyWaiting, MatchWaitingAndRunning, MatchOnceSatisfied}
 }
 
-// ParseMinAvailable reads the value of AnnotationMinAvailable.
+// ParseMinAvailable parses the value of AnnotationMinAvailable.
 func ParseMinAvailable(value string) (int, error) { return integer(AnnotationMinAvailable, value, 1) }
 
-// ParseLabelMinAvailable reads the value of LabelMinAvailable.
+// ParseLabelMinAvailable parses the value of LabelMinAvailable.
 func ParseLabelMinAvailable(value string) (int, error) { return integer(LabelMinAvailable, value, 1) }
 
-// ParseTotalNumber reads the value of AnnotationTotalNumber.
+// ParseTotalNumber parses the value of AnnotationTotalNumber.
 func ParseTotalNumber(value string) (int, error) { return integer(AnnotationTotalNumber, value, 1) }
 
-// ParseTopologyIndex reads the value of AnnotationTopologyIndex.
+// ParseTopologyIndex parses the value of AnnotationTopologyIndex.
 func ParseTopologyIndex(value string) (int, error) { return ParseIndex(AnnotationTopologyIndex, value) }
 
-// ParseIndex reads the value of a key that numbers things from 0.
+// ParseIndex parses an integer ≥ 0. key is the label or annotation with the value, for errors.
 func ParseIndex(key, value string) (int, error) { return integer(key, value, 0) }
 
-// ParseOrdinal reads the ordinal at the end of the value of a key that names a pod of a
-// StatefulSet.
+// ParseOrdinal returns the ordinal at the end of value, the name of a pod of a StatefulSet. key is its label, for errors.
 func ParseOrdinal(key, value string) (int, error) {
 	ordinal := value[strings.LastIndex(value, "-")+1:]
 	n, err := strconv.ParseUint(ordinal, 10, 31)
@@ -75,7 +73,7 @@ func ParseOrdinal(key, value string) (int, error) {
 	return int(n), nil
 }
 
-// ParseWaitingTime reads the value of AnnotationWaitingTime, a duration as Go writes it.
+// ParseWaitingTime parses the value of AnnotationWaitingTime, a duration > 0 as Go writes it.
 func ParseWaitingTime(value string) (time.Duration, error) {
 	d, err := time.ParseDuration(value)
 	if err != nil || d <= 0 {
@@ -84,9 +82,8 @@ func ParseWaitingTime(value string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseGroups reads the value of AnnotationGroups: the gangs that start together, each as
-// namespace/name, in the order in which they are written. An empty list stands for a gang
-// on its own. There are at most MaxGroups.
+// ParseGroups returns the gangs in the value of AnnotationGroups, which start together, each as namespace/name, in their written order.
+// An empty list means that the gang has no group. More than MaxGroups are an error.
 func ParseGroups(value string) ([]string, error) {
 	const legal = `a JSON list such as ["default/a","default/b"], each gang once`
 	var gangs []string
@@ -107,6 +104,7 @@ func ParseGroups(value string) ([]string, error) {
 	return gangs, nil
 }
 
+// oneOf returns the one of legal that equals value, or an error.
 func oneOf[T ~string](key, value string, legal ...T) (T, error) {
 	var names []string
 	for _, l := range legal {
@@ -118,6 +116,7 @@ func oneOf[T ~string](key, value string, legal ...T) (T, error) {
 	return "", illegal(key, value, strings.Join(names, ", "))
 }
 
+// integer parses an integer ≥ least. key is its label or annotation, for errors.
 func integer(key, value string, least uint64) (int, error) {
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err != nil || n < least {

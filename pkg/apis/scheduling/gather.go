@@ -10,7 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/internal/strictjson"
 )
 
-// GatherSpec says how the members of a gang gather on the network. It is written as JSON:
+// GatherSpec is the topology constraint of a gang: a list of rules. As JSON:
 //
 //	{"gatherStrategy":[
 //	  {"layer":"SpineLayer","strategy":"MustGather"},
@@ -19,17 +19,16 @@ type GatherSpec struct {
 	Rules []GatherRule `json:"gatherStrategy"`
 }
 
-// GatherRule is about one layer.
+// GatherRule is a rule about the domains of one layer.
 type GatherRule struct {
 	Layer    string         `json:"layer"`
 	Strategy GatherStrategy `json:"strategy"`
-	// PodCountMultiple is at least 1: how many members a domain of the layer takes is a
-	// multiple of it.
+	// PodCountMultiple is at least 1. The number of members in each domain of the layer is a multiple of it.
 	PodCountMultiple int         `json:"podCountMultiple"`
 	Scope            GatherScope `json:"scope"`
 }
 
-// GatherStrategy is a condition or a wish.
+// GatherStrategy says whether a rule is required or preferred.
 type GatherStrategy string
 
 const (
@@ -39,18 +38,18 @@ const (
 	PreferGather GatherStrategy = "PreferGather"
 )
 
-// GatherScope says who gathers.
+// GatherScope says to which members a rule applies together.
 type GatherScope string
 
 const (
-	// ScopeGangGroup gathers the members of all gangs of the GangGroup. It is the default.
+	// ScopeGangGroup applies a rule to the members of all gangs of the GangGroup together. It is the default.
 	ScopeGangGroup GatherScope = "GangGroup"
-	// ScopePodGroup gathers the members of each gang on their own.
+	// ScopePodGroup applies a rule to the members of each gang alone.
 	ScopePodGroup GatherScope = "PodGroup"
 )
 
-// ParseGatherSpec reads the value of AnnotationTopologySpec. What it returns is complete:
-// defaults are filled in. Whether the layers exist is another question, see CheckLayers.
+// ParseGatherSpec parses the value of AnnotationTopologySpec and sets the defaults. It does not check whether the layers exist: see
+// CheckLayers.
 func ParseGatherSpec(value string) (*GatherSpec, error) {
 	var raw []json.RawMessage
 	if err := strictjson.Object(AnnotationTopologySpec, []byte(value),
@@ -79,6 +78,7 @@ func ParseGatherSpec(value string) (*GatherSpec, error) {
 	return spec, nil
 }
 
+// parseRule parses one rule, with defaults. path names it in errors.
 func parseRule(path string, data []byte) (GatherRule, error) {
 	r := GatherRule{PodCountMultiple: 1, Scope: ScopeGangGroup}
 	err := strictjson.Object(path, data,
@@ -102,8 +102,8 @@ func parseRule(path string, data []byte) (GatherRule, error) {
 	return r, err
 }
 
-// CheckLayers asks whether the layers of all rules are among layers, those of the
-// ClusterNetworkTopology called topologyName from the top down. The root always is.
+// CheckLayers returns an error if a rule names a layer that is neither the root nor in layers. These are the layers of the
+// ClusterNetworkTopology topologyName, from the top down.
 func (s *GatherSpec) CheckLayers(layers []string, topologyName string) error {
 	for _, r := range s.Rules {
 		if r.Layer != ClusterTopologyLayer && !slices.Contains(layers, r.Layer) {

@@ -31,12 +31,11 @@ type PodGroupSpec struct {
 	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
 }
 
-// ConditionScheduled is the type of the condition that says how far a gang is. Nobody but
-// Muster writes it.
+// ConditionScheduled is the type of the condition for the progress of a gang. Only Muster writes it.
 const ConditionScheduled = "Scheduled"
 
-// ConditionStarted is the type of the condition that a gang was whole once and has a member
-// left of that time: so its members may be replaced one by one, whoever schedules them.
+// ConditionStarted is the type of the condition that a gang has reached minMember once, and still has a member of that time. Its members
+// may then be replaced one by one.
 const ConditionStarted = "Started"
 
 // PodGroupStatus is what the scheduler last saw of a gang.

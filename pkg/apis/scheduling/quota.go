@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// ParseQuotaAmounts parses amounts by resource, as an annotation of an ElasticQuota has them: a JSON object of quantities ≥ 0.
+// ParseQuotaAmounts returns a parser of amounts by resource in annotation key of an ElasticQuota: a JSON object of quantities ≥ 0.
 func ParseQuotaAmounts(key string) func(value string) (map[string]resource.Quantity, error) {
 	return func(value string) (map[string]resource.Quantity, error) {
 		var all map[string]resource.Quantity

@@ -2,20 +2,20 @@ package scheduling
 
 import "strings"
 
-// Key is all there is to know of one annotation or label. docs/reference.md is made from it.
+// Key describes one annotation or label. docs/reference.md is generated from it.
 type Key struct {
 	Name    string
-	Label   bool   // or else an annotation
-	On      string // the kinds of objects that it is read on
+	Label   bool   // it is a label; else an annotation
+	On      string // the kinds of objects on which Muster reads it
 	Meaning string
-	Legal   string // what Check calls legal, unless there is more to say
-	Default string // what holds without the key
+	Legal   string // the supported values; "" in chapters() stands for the ones in Check's error
+	Default string // the default without the key
 	Example string
-	// Check says why a value is invalid; nil where every value is.
+	// Check returns why a value is invalid. It is nil if every value is valid.
 	Check func(value string) error
 }
 
-// Chapter is keys that belong together.
+// Chapter is a group of keys in docs/reference.md.
 type Chapter struct {
 	Title string
 	Intro string
@@ -32,20 +32,20 @@ const (
 	justTheOne = "the pod is a member of no gang"
 )
 
-// Keys are all keys that Muster reads, in the order in which they count where one counts
-// before another.
+// Keys returns all keys that Muster reads or writes. Where one key takes precedence over another, it comes first.
 func Keys() []Chapter {
 	all := chapters()
 	for _, c := range all {
 		for i := range c.Keys {
 			if k := &c.Keys[i]; k.Legal == "" {
-				_, k.Legal, _ = strings.Cut(k.Check("\x00").Error(), "; supported values: ") // which nothing takes
+				_, k.Legal, _ = strings.Cut(k.Check("\x00").Error(), "; supported values: ") // "\x00" is invalid for every key
 			}
 		}
 	}
 	return all
 }
 
+// chapters returns the keys without the Legal texts that Check determines.
 func chapters() []Chapter {
 	return []Chapter{
 		{
@@ -316,12 +316,12 @@ func chapters() []Chapter {
 	}
 }
 
-// check makes a Check of a parser.
+// check returns a Key.Check that calls parse.
 func check[T any](parse func(string) (T, error)) func(string) error {
 	return func(value string) error { _, err := parse(value); return err }
 }
 
-// index makes a Check for a key that numbers things.
+// index returns a Key.Check for a key with an integer ≥ 0.
 func index(key string) func(string) error {
 	return func(value string) error { _, err := ParseIndex(key, value); return err }
 }

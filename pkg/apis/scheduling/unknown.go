@@ -8,15 +8,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/internal/strictjson"
 )
 
-// GangDomain is where gangs are described. All keys in it are annotations; keys of other
-// domains are other components' too, and nobody's mistake.
+// GangDomain is the prefix of the annotations that describe gangs. All keys with this prefix are annotations. Unknown keys with another
+// prefix may belong to other components, and are no mistake.
 const GangDomain = "gang.scheduling.koordinator.sh/"
 
-// theirs are names in GangDomain that have a meaning elsewhere: Koordinator's scheduler writes
-// timeout on pods of gangs that have waited too long.
+// theirs are names in GangDomain that other components use: Koordinator's scheduler writes timeout on pods of gangs that waited too long.
 var theirs = []string{"timeout"}
 
-// gangNames are the names in GangDomain that mean something, as the reference lists them.
+// gangNames are the names of all known keys in GangDomain, without the prefix.
 var gangNames = func() (names []string) {
 	for _, chapter := range Keys() {
 		for _, key := range chapter.Keys {
@@ -28,26 +27,25 @@ var gangNames = func() (names []string) {
 	return names
 }()
 
-// Unknown says which annotations and labels in GangDomain nobody knows, and which ones are
-// like them; by name. A label that says what an annotation says beside it is for people who
-// look for it.
-func Unknown(annotations, labels map[string]string) (says []string) {
+// Unknown returns a message for each unknown annotation or label in GangDomain, with the most similar known key, sorted. A label is no
+// mistake if the object also has the annotation of that name.
+func Unknown(annotations, labels map[string]string) (messages []string) {
 	for key := range annotations {
 		if name, ok := strings.CutPrefix(key, GangDomain); ok && !slices.Contains(gangNames, name) && !slices.Contains(theirs, name) {
-			says = append(says, unknown("", key, name))
+			messages = append(messages, unknown("", key, name))
 		}
 	}
 	for key := range labels {
 		name, ok := strings.CutPrefix(key, GangDomain)
 		if _, also := annotations[key]; ok && !also && !slices.Contains(theirs, name) {
-			says = append(says, unknown("label ", key, name))
+			messages = append(messages, unknown("label ", key, name))
 		}
 		if meant := MeantLabel(key); meant != "" {
-			says = append(says, fmt.Sprintf("label %s: unknown; did you mean label %s?", key, meant))
+			messages = append(messages, fmt.Sprintf("label %s: unknown; did you mean label %s?", key, meant))
 		}
 	}
-	slices.Sort(says)
-	return says
+	slices.Sort(messages)
+	return messages
 }
 
 // memberLabels are the labels by which a pod joins a gang or a quota.
@@ -64,8 +62,8 @@ var knownKeys = func() map[string]bool {
 	return all
 }()
 
-// MeantLabel returns the label by which a pod joins a gang or a quota that an unknown key is a misspelling of, which differs in at
-// most an eighth; "" if none.
+// MeantLabel returns the label for joining a gang or a quota of which key seems to be a misspelling; "" if there is none. The Distance
+// is at most an eighth of the longer one. A known key is no misspelling.
 func MeantLabel(key string) (meant string) {
 	best := 0
 	for _, label := range memberLabels {
@@ -77,10 +75,10 @@ func MeantLabel(key string) (meant string) {
 	return meant
 }
 
-// Near returns the one of names that a name is most like; "" if none is.
+// Near returns the one of names that is most similar to name; "" if none is similar.
 func Near(name string, names []string) string { return strictjson.Near(name, names) }
 
-// unknown is what is said of one. The words are stable, and those of manifests/admission.
+// unknown returns the message on one unknown key. The words are stable, and equal to the ones in manifests/admission.
 func unknown(kind, key, name string) string {
 	near := Near(name, gangNames)
 	if near == "" {

@@ -28,10 +28,10 @@ func (s *JobSpec) Indexed() bool {
 	return s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
 }
 
-// Pods is how many pods of the Job run at a time when it begins.
+// Pods returns how many pods of the Job run at a time when it begins.
 func (s *JobSpec) Pods() int32 { return Parallel(s.Parallelism, s.Completions) }
 
-// Succeeded is how many pods of the Job have succeeded: its controller makes no other pods for these.
+// Succeeded returns how many pods of the Job have succeeded: its controller does not recreate these.
 func (s *JobSpec) Succeeded(status *batchv1.JobStatus) int32 {
 	if s.Indexed() {
 		return max(status.Succeeded, countIndexes(status.CompletedIndexes))
@@ -43,7 +43,7 @@ func (s *JobSpec) Succeeded(status *batchv1.JobStatus) int32 {
 	return n
 }
 
-// Left is how many pods of the Job its controller keeps running from now on.
+// Left returns how many pods the Job's controller runs at a time from now on.
 func (s *JobSpec) Left(status *batchv1.JobStatus) int32 {
 	succeeded := s.Succeeded(status)
 	switch {
@@ -59,8 +59,8 @@ func (s *JobSpec) Left(status *batchv1.JobStatus) int32 {
 	return max(0, min(s.Pods(), left))
 }
 
-// countIndexes counts completion indexes as a Job's status lists them, such as 0-2,5. Only the controller writes the status:
-// what cannot be read is left out.
+// countIndexes returns the number of completion indexes in a list as a Job's status has it, such as 0-2,5. It ignores invalid parts,
+// since only the controller writes the status.
 func countIndexes(list string) (n int32) {
 	for part := range strings.SplitSeq(list, ",") {
 		from, to, ranged := strings.Cut(part, "-")

@@ -9,9 +9,9 @@ import (
 // JobSetKind is the version of JobSet that Muster reads.
 var JobSetKind = schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}
 
-// JobSet has the fields on which its pods depend. Fields of type any only have a name.
+// JobSet has the fields on which its pods depend. Fields of type any are accepted and not read.
 //
-// The type of sigs.k8s.io/jobset cannot tell replicas: 0 from replicas that are not given (docs/decisions/0032-api-types.md).
+// In the type of sigs.k8s.io/jobset, replicas: 0 and absent replicas are equal (docs/decisions/0032-api-types.md).
 type JobSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -19,7 +19,7 @@ type JobSet struct {
 	Status            any        `json:"status,omitempty"`
 }
 
-// JobSetSpec is what a user asks for.
+// JobSetSpec is the spec of a JobSet.
 type JobSetSpec struct {
 	ReplicatedJobs []ReplicatedJob `json:"replicatedJobs,omitempty"`
 	Network        *struct {
@@ -55,7 +55,7 @@ type ReplicatedJob struct {
 	} `json:"dependsOn,omitempty"`
 }
 
-// JobSetStatus is how far a JobSet is.
+// JobSetStatus is the progress of a JobSet.
 type JobSetStatus struct {
 	Restarts             int32 `json:"restarts"`
 	ReplicatedJobsStatus []struct {
@@ -79,15 +79,15 @@ func (s *JobSetSpec) InTurn() bool {
 	return s.InOrder()
 }
 
-// Jobs is how many Jobs are made.
+// Jobs returns the number of Jobs.
 func (j *ReplicatedJob) Jobs() int32 { return OrOne(j.Replicas) }
 
-// Pods is how many pods of each of its Jobs run at a time.
+// Pods returns how many pods of each of its Jobs run at a time.
 func (j *ReplicatedJob) Pods() int32 {
 	return Parallel(j.Template.Spec.Parallelism, j.Template.Spec.Completions)
 }
 
-// Parallel is how many pods of a Job run at a time; 0 of a Job that is paused, or has nothing to complete.
+// Parallel returns how many pods of a Job run at a time: the minimum of parallelism (default 1) and completions, if set.
 func Parallel(parallelism, completions *int32) int32 {
 	n := OrOne(parallelism)
 	if completions != nil {
@@ -96,7 +96,7 @@ func Parallel(parallelism, completions *int32) int32 {
 	return max(0, n)
 }
 
-// OrOne is a number whose default is 1.
+// OrOne returns *n, or 1 if n is nil.
 func OrOne(n *int32) int32 {
 	if n == nil {
 		return 1

@@ -9,7 +9,7 @@ import (
 // LeaderWorkerSetKind is the version of LeaderWorkerSet that Muster reads.
 var LeaderWorkerSetKind = lws.GroupVersion.WithKind("LeaderWorkerSet")
 
-// LeaderWorkerSet is a LeaderWorkerSet with the field that Muster's overlay adds to its CRD.
+// LeaderWorkerSet is a LeaderWorkerSet with the field that Muster's manifests add to its CRD.
 type LeaderWorkerSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -17,14 +17,14 @@ type LeaderWorkerSet struct {
 	Status            any                 `json:"status,omitempty"`
 }
 
-// LeaderWorkerSetSpec is what a user asks for.
+// LeaderWorkerSetSpec is the spec of a LeaderWorkerSet.
 type LeaderWorkerSetSpec struct {
 	lws.LeaderWorkerSetSpec `json:",inline"`
 	NetworkTopology         *NetworkTopology `json:"networkTopology,omitempty"`
 }
 
-// LeaderFirst says why a leader must not wait for its workers; "" if it may. exclusive says that annotations of the
-// LeaderWorkerSet or of the pod ask for a domain of its own.
+// LeaderFirst returns why a leader must not wait for its workers; "" if it may. exclusive says that an annotation demands exclusive
+// topology.
 func (s *LeaderWorkerSetSpec) LeaderFirst(exclusive bool) string {
 	switch {
 	case s.StartupPolicy == lws.LeaderReadyStartupPolicy:
@@ -35,10 +35,10 @@ func (s *LeaderWorkerSetSpec) LeaderFirst(exclusive bool) string {
 	return ""
 }
 
-// LeaderScheduled is the reason with exclusive topology.
+// LeaderScheduled is the result of LeaderFirst with exclusive topology.
 const LeaderScheduled = "workers are created only after the leader is scheduled"
 
-// RequestLimits makes a limit a request where there is none. The API server does this to pods, but not to templates.
+// RequestLimits sets each missing request to the limit of its resource. The API server does this to pods, but not to templates.
 func RequestLimits(spec *corev1.PodSpec) {
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {

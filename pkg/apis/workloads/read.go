@@ -1,8 +1,7 @@
-// Package workloads is the typed form of the objects of other projects from which Muster reads gangs: JobSet,
-// LeaderWorkerSet, Grove's PodGang and Volcano's PodGroup. The scheduler's integrations, muster-controller and the
-// simulation read these objects here.
+// Package workloads has Go types for the objects of other projects from which Muster reads gangs: JobSet, LeaderWorkerSet, Grove's
+// PodGang and Volcano's PodGroup. The scheduler's integrations, muster-controller and the simulation read these objects with it.
 //
-// Only the fields that Muster uses have a type. An object of a later version stays readable.
+// The types have only the fields that Muster uses, so that objects of later versions can be read.
 package workloads
 
 import (
@@ -19,23 +18,23 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Read sets into from a field of the object. A nested field with an invalid value keeps what into has there, and the
-// other fields are read. The error names the first invalid field, its value and what is legal there.
+// Read sets into, a pointer to a struct, from the top-level field of u. For an invalid nested field, into keeps its value, and the other
+// fields are set. The error names the first invalid field, its value and the supported values.
 //
-// A struct tag min:"1" is the least legal value of an integer.
+// A struct tag min:"1" is the smallest valid value of an integer.
 func Read(u *unstructured.Unstructured, field string, into any) error {
 	r := reader{}
 	r.read(u.Object[field], reflect.ValueOf(into).Elem(), field, "")
 	return r.err
 }
 
-// imported has the least values of integers in types that other projects declare, which have no such tag.
+// imported has the smallest valid values of integer fields in types of other projects, which have no such tag.
 var imported = map[string]string{"parallelism": "0", "completions": "0", "size": "1"}
 
-// reader keeps the first error.
+// reader converts JSON values to Go values, and keeps the first error.
 type reader struct{ err error }
 
-// invalid notes that the value of a field cannot be used.
+// invalid records that the value of a field is invalid, unless there is an error already. It returns false.
 func (r *reader) invalid(path string, value any, legal string) bool {
 	if r.err == nil {
 		r.err = fmt.Errorf("%s: %s is invalid; supported values: %s", path, Quoted(value), legal)
@@ -43,7 +42,7 @@ func (r *reader) invalid(path string, value any, legal string) bool {
 	return false
 }
 
-// read sets a Go value from a value as JSON has it, and returns whether it could. null changes nothing.
+// read sets into from a decoded JSON value. It returns false if the value is invalid. null changes nothing.
 func (r *reader) read(value any, into reflect.Value, path, least string) (ok bool) {
 	if value == nil {
 		return true
@@ -81,14 +80,14 @@ func (r *reader) read(value any, into reflect.Value, path, least string) (ok boo
 			value = float64(n)
 		}
 	}
-	if is := reflect.ValueOf(value); is.Kind() == into.Kind() {
-		into.Set(is.Convert(into.Type()))
+	if v := reflect.ValueOf(value); v.Kind() == into.Kind() {
+		into.Set(v.Convert(into.Type()))
 		return true
 	}
 	return r.invalid(path, value, legal)
 }
 
-// readStruct returns true for every object: what is wrong with a field is not wrong with the fields beside it.
+// readStruct sets the fields of a struct. It returns true for every object, also if some fields are invalid.
 func (r *reader) readStruct(value any, into reflect.Value, path string) bool {
 	object, ok := value.(map[string]any)
 	if !ok {
@@ -107,6 +106,7 @@ func (r *reader) readStruct(value any, into reflect.Value, path string) bool {
 	return true
 }
 
+// readMap sets into to a map with the valid entries of value. least is the smallest valid value of integers.
 func (r *reader) readMap(value any, into reflect.Value, path, least string) bool {
 	object, ok := value.(map[string]any)
 	if !ok {
@@ -114,16 +114,17 @@ func (r *reader) readMap(value any, into reflect.Value, path, least string) bool
 	}
 	into.Set(reflect.MakeMap(into.Type()))
 	for _, key := range slices.Sorted(maps.Keys(object)) {
-		one, at := reflect.New(into.Type().Elem()).Elem(), fmt.Sprintf("%s[%s]", path, key)
+		entry, at := reflect.New(into.Type().Elem()).Elem(), fmt.Sprintf("%s[%s]", path, key)
 		if object[key] == nil && least != "" {
 			r.invalid(at, nil, "an integer ≥ "+least)
-		} else if r.read(object[key], one, at, least) {
-			into.SetMapIndex(reflect.ValueOf(key).Convert(into.Type().Key()), one)
+		} else if r.read(object[key], entry, at, least) {
+			into.SetMapIndex(reflect.ValueOf(key).Convert(into.Type().Key()), entry)
 		}
 	}
 	return true
 }
 
+// readList sets into to a list. An invalid element keeps its zero value.
 func (r *reader) readList(value any, into reflect.Value, path string) bool {
 	if into.Type().Elem().Kind() == reflect.Uint8 {
 		return r.readOwnForm(value, into, path)
@@ -143,6 +144,7 @@ func (r *reader) readList(value any, into reflect.Value, path string) bool {
 	return true
 }
 
+// readInteger sets into to an integer that is at least least; "" is no limit.
 func (r *reader) readInteger(value any, into reflect.Value, path, least string) bool {
 	n, whole := value.(int64)
 	if f, is := value.(float64); is && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
@@ -168,7 +170,7 @@ func (r *reader) readInteger(value any, into reflect.Value, path, least string) 
 	return true
 }
 
-// readOwnForm is for types that have a JSON form of their own, such as quantities.
+// readOwnForm sets into by its UnmarshalJSON, for types such as quantities.
 func (r *reader) readOwnForm(value any, into reflect.Value, path string) bool {
 	data, err := json.Marshal(value)
 	if err == nil {
@@ -180,7 +182,7 @@ func (r *reader) readOwnForm(value any, into reflect.Value, path string) bool {
 	return true
 }
 
-// Quoted is a value as JSON writes it; "nothing" is one that is not there.
+// Quoted returns a value as JSON; "nothing" for nil.
 func Quoted(value any) string {
 	if value == nil {
 		return "nothing"

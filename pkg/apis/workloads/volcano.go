@@ -16,7 +16,7 @@ const (
 	VolcanoTier       = "volcano.sh/network-topology-highest-tier"
 )
 
-// VolcanoGroupOf is the PodGroup that annotations of a pod name; "" if they name none.
+// VolcanoGroupOf returns the PodGroup that annotations of a pod name; "" if they name none.
 func VolcanoGroupOf(annotations map[string]string) string {
 	return cmp.Or(annotations[VolcanoGroup], annotations[VolcanoGroupOther])
 }
@@ -32,7 +32,7 @@ type VolcanoSpec struct {
 	SubGroupPolicy    []SubGroupPolicy    `json:"subGroupPolicy"`
 }
 
-// TaskMembers is the sum of minTaskMember.
+// TaskMembers returns the sum of minTaskMember, at most the largest int32.
 func (s *VolcanoSpec) TaskMembers() int32 {
 	sum := int64(0)
 	for _, n := range s.MinTaskMember {

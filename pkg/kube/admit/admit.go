@@ -1,6 +1,5 @@
-// Package admit serves the admission webhooks. Pods of gangs get the keys by which their scheduler knows the gang.
-// Invalid objects are rejected when they are written. The package knows requests, responses and its certificate. It
-// must not know what is valid: podgang and backend decide that.
+// Package admit serves the admission webhooks. Pods of gangs get the labels and annotations by which their scheduler finds the gang.
+// Invalid objects are rejected when they are written. Packages podgang and backend decide what is valid.
 package admit
 
 import (
@@ -26,12 +25,12 @@ const (
 	ValidatePath = "/validate"
 )
 
-// Admission is the input of the webhooks.
+// Admission has the handlers of the webhooks.
 type Admission struct {
 	Registry *backend.Registry
 	// Cluster returns the network, for topology constraints.
 	Cluster func(context.Context) (backend.Cluster, error)
-	// Ask returns the gang of a pod if only an object knows it; ok is false for other pods. It may be nil.
+	// Ask returns the gang of a pod whose labels do not name it (controller.Ask); ok is false for other pods. It may be nil.
 	Ask func(ctx context.Context, pod *unstructured.Unstructured) (key podgang.PodKey, ok bool, err error)
 	// Kinds are the kinds of gangs whose pods are prepared. Pods of the kinds in Gated are gated too.
 	Kinds, Gated []podgang.Kind
@@ -43,8 +42,8 @@ func (a *Admission) Register(server webhook.Server) {
 	server.Register(ValidatePath, &webhook.Admission{Handler: admission.HandlerFunc(a.Validate)})
 }
 
-// Pod prepares a pod that is created. It never rejects one: the scheduler finds what is missing by the labels of
-// the pod's controller.
+// Pod adds to a created pod what its scheduler needs to find its gang. If that fails, it admits the pod with a warning. It rejects only
+// a request that cannot be decoded.
 func (a *Admission) Pod(ctx context.Context, req admission.Request) admission.Response {
 	pod := &unstructured.Unstructured{}
 	if err := json.Unmarshal(req.Object.Raw, &pod.Object); err != nil {
@@ -86,6 +85,7 @@ func (a *Admission) keyOf(ctx context.Context, pod *unstructured.Unstructured) (
 	return podgang.KeyOf(pod)
 }
 
+// prepare changes a pod with the backend of its scheduler name, and adds the gate if its kind is in Gated.
 func (a *Admission) prepare(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) error {
 	scheduler, _, err := unstructured.NestedString(pod.Object, "spec", "schedulerName")
 	if err != nil {
@@ -110,7 +110,7 @@ func (a *Admission) prepare(ctx context.Context, pod *unstructured.Unstructured,
 	return nil
 }
 
-// Validate rejects an object that cannot be translated.
+// Validate answers the request to write an object: it denies an object that cannot be translated.
 func (a *Admission) Validate(ctx context.Context, req admission.Request) admission.Response {
 	if req.Operation == admissionv1.Delete || req.SubResource != "" {
 		return admission.Allowed("")
@@ -125,7 +125,7 @@ func (a *Admission) Validate(ctx context.Context, req admission.Request) admissi
 			return admission.Errored(http.StatusBadRequest, err)
 		}
 	}
-	verdict, err := a.judge(ctx, object, old)
+	verdict, err := a.verdict(ctx, object, old)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err) // failurePolicy decides what that means
 	}
@@ -136,7 +136,8 @@ func (a *Admission) Validate(ctx context.Context, req admission.Request) admissi
 	return answer.WithWarnings(verdict.Warnings...)
 }
 
-func (a *Admission) judge(ctx context.Context, object, old *unstructured.Unstructured) (podgang.Verdict, error) {
+// verdict returns the errors and warnings on an object. old is its former version; nil at creation.
+func (a *Admission) verdict(ctx context.Context, object, old *unstructured.Unstructured) (podgang.Verdict, error) {
 	kind := object.GroupVersionKind().GroupKind()
 	switch kind.String() {
 	case "LeaderWorkerSet.leaderworkerset.x-k8s.io":
@@ -152,8 +153,7 @@ func (a *Admission) judge(ctx context.Context, object, old *unstructured.Unstruc
 	return podgang.Verdict{}, nil
 }
 
-// podCliqueSet asks the backends of all pods. A scheduler without a backend is fine: its PodCliqueSets are not
-// translated.
+// podCliqueSet returns the verdicts of the backends for the scheduler names of a PodCliqueSet. It accepts names without a backend.
 func (a *Admission) podCliqueSet(object, old *unstructured.Unstructured) (all podgang.Verdict, err error) {
 	asked := map[string]bool{}
 	for _, name := range podgang.SchedulerNames(object) {

@@ -21,9 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Keeper maintains the certificate of the webhooks: in a Secret that all replicas share, and in the webhook
-// configurations. Every replica may renew it. Of two concurrent renewals the second replica takes the result of the
-// first.
+// Keeper renews the certificate of the webhooks in a Secret that all replicas share, and writes the authorities into the webhook
+// configurations. Every replica may renew it. Of two concurrent renewals the second one fails, and then reads the result of the first.
 type Keeper struct {
 	Client kubernetes.Interface
 	// Namespace and Secret locate the certificate.
@@ -37,8 +36,8 @@ type Keeper struct {
 	serving atomic.Pointer[tls.Certificate]
 }
 
-// The keeper checks this often, and after a failure. A recreated configuration has no authority, and a recreated
-// Secret makes the other replicas serve an untrusted certificate until the next check.
+// The interval of checks, and the delay after a failed check. A recreated configuration has no authority until the next check. After
+// a recreation of the Secret, other replicas serve an untrusted certificate until their next check.
 const (
 	checkEvery = time.Minute
 	retryAfter = 5 * time.Second
@@ -50,7 +49,7 @@ const manager = "muster-controller-webhook"
 // NeedLeaderElection returns false: every replica serves.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
-// Start checks until the context ends.
+// Start calls Check every checkEvery, or retryAfter a failure, until the context ends.
 func (k *Keeper) Start(ctx context.Context) error {
 	for {
 		wait := checkEvery
@@ -66,7 +65,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// Check renews the certificate if necessary and writes it where it is needed.
+// Check renews the certificate in the Secret if necessary, publishes its authorities, and serves it.
 func (k *Keeper) Check(ctx context.Context) error {
 	secret, err := k.Client.CoreV1().Secrets(k.Namespace).Get(ctx, k.Secret, metav1.GetOptions{})
 	switch {
@@ -94,7 +93,7 @@ func (k *Keeper) Check(ctx context.Context) error {
 	return nil
 }
 
-// renew updates the Secret if necessary. A conflict is an error: the next check reads the other replica's content.
+// renew updates the Secret if necessary and returns it; secret is nil if there is none. A conflict with another replica is an error.
 func (k *Keeper) renew(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
 	held := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Secret}}
 	if secret != nil {
@@ -129,7 +128,7 @@ type clientConfig struct {
 	CABundle string `json:"caBundle,omitempty"`
 }
 
-// publish writes the authorities into the existing configurations.
+// publish writes bundle, the authorities, into the webhook configurations that exist.
 func (k *Keeper) publish(ctx context.Context, bundle []byte) error {
 	api, options := k.Client.AdmissionregistrationV1(), metav1.PatchOptions{FieldManager: manager}
 	mutating, err := api.MutatingWebhookConfigurations().Get(ctx, k.Configuration, metav1.GetOptions{})
@@ -162,8 +161,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// bundlePatch returns a patch that makes the webhooks trust a bundle; nil if all do. Webhooks are merged by name,
-// so new ones stay.
+// bundlePatch returns a patch that sets the caBundle of hooks to bundle; nil if all have it. The patch merges webhooks by name.
 func bundlePatch(hooks []hook, bundle []byte) []byte {
 	want := base64.StdEncoding.EncodeToString(bundle)
 	var outdated []hook
@@ -182,7 +180,7 @@ func bundlePatch(hooks []hook, bundle []byte) []byte {
 	return patch
 }
 
-// Serve is GetCertificate of a TLS configuration.
+// Serve returns the current certificate, as GetCertificate of a TLS configuration.
 func (k *Keeper) Serve(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c := k.serving.Load(); c != nil {
 		return c, nil

@@ -1,6 +1,6 @@
-// Package ask answers questions about a cluster: why a gang waits, what the network looks like, what the queue is. It takes the
-// objects of one moment, has a simulated scheduler see them as it does after a restart, and lets it go on in memory (package
-// simulate). The answers are the scheduler's own state and decisions, so they come true if nothing else changes.
+// Package ask answers questions about a cluster: why a gang waits, what the network looks like, what the queue is. It copies the
+// objects of the cluster into memory and runs a simulated scheduler on them, as after a restart (package simulate). The answers are
+// this scheduler's state and decisions. The real scheduler decides the same if nothing else changes.
 //
 //	ask.go        a View of a cluster
 //	explain.go    why a gang waits, or where it runs
@@ -18,7 +18,7 @@
 //	tree.go       the network with free and used slots
 //	occupancy.go  the pods of each node
 //	list.go       the objects of a live cluster
-//	drain.go      what stops if a domain is emptied, and where it goes
+//	drain.go      the gangs that stop if a domain is emptied, and where they restart
 //	empty.go      the domain that is emptied at least cost
 //
 // Invariants: answers are values, and their presentation is not decided here. The package decides nothing and writes to no cluster.
@@ -51,7 +51,7 @@ type Options struct {
 	Plugins frameworkruntime.Registry
 }
 
-// View is a cluster that questions are asked about.
+// View is a cluster in memory with its simulated scheduler, for one question.
 type View struct {
 	*simulate.World
 	at             time.Time
@@ -59,29 +59,30 @@ type View struct {
 	hadReservation map[gang.Ref]bool         // gangs that had reserved nodes at the start
 	transitions    transitions
 	kindUnlisted   func(resource string) bool // reports whether objects of a kind could not be listed
-	queue          []gang.Ref                 // waiting gangs in scheduling order; last the gangs that are not tried
+	queue          []gang.Ref                 // waiting gangs in scheduling order, then the gangs that are not tried
 	unqueued       []gang.Ref                 // gangs that wait without a member that this scheduler could try
 
-	examined gang.Ref          // the group to examine in detail; zero is none
-	looks    map[gang.Ref]look // by group, the result of its last attempt
+	examined     gang.Ref                   // the group to examine in detail; zero is none
+	lastAttempts map[gang.Ref]attemptResult // by group, the result of its last attempt
 }
 
-// Open makes the view of a set. Close it: a process can have one at a time.
+// Open returns a view of the objects in set. A process can have one open view at a time; the caller must close it.
 func Open(ctx context.Context, o Options, set *simulate.Set) (*View, error) {
 	return open(ctx, o, set, true)
 }
 
-// open makes a view whose victims stay for their grace period, or terminate at once.
+// open is Open. stay true: victims terminate after their grace period; false: at once.
 func open(ctx context.Context, o Options, set *simulate.Set, stay bool) (*View, error) {
 	return openWith(ctx, simulate.Options{Config: o.Config, Plugins: o.Plugins, Live: true, VictimsStay: stay, Unread: true}, set)
 }
 
+// openWith is Open with options for simulate. It also records each gang's state before the scheduler runs.
 func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View, error) {
 	v := &View{
 		transitions: readTransitions(set), kindUnlisted: set.Unlisted,
-		initial: map[gang.Ref]cache.Report{}, hadReservation: map[gang.Ref]bool{}, looks: map[gang.Ref]look{},
+		initial: map[gang.Ref]cache.Report{}, hadReservation: map[gang.Ref]bool{}, lastAttempts: map[gang.Ref]attemptResult{},
 	}
-	o.Tried = v.see
+	o.Tried = v.recordAttempt
 	w, err := simulate.Open(ctx, o, set)
 	if err != nil {
 		return nil, err
@@ -104,11 +105,11 @@ func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View
 	return v, nil
 }
 
-// waitsUnqueued reports whether a gang without a member in the queue waits: for members, or for members of this scheduler. Gangs of
-// other projects that another scheduler serves do not, and gangs that have ended do not.
+// waitsUnqueued says whether a gang without a member in the queue still waits for members. It is false for a gang that has its
+// minimum, that has ended, or that another project's scheduler serves.
 func waitsUnqueued(r cache.Report) bool {
 	switch {
-	case whole(r) || r.Members == 0 && (r.PodGroup == nil || source.Reached(r.PodGroup)):
+	case hasMinimum(r) || r.Members == 0 && (r.PodGroup == nil || source.Reached(r.PodGroup)):
 		return false
 	case r.ReadOnly && !r.Served:
 		return r.EventMember != nil && r.EventMember.Spec.SchedulerName == v1.DefaultSchedulerName
@@ -116,21 +117,21 @@ func waitsUnqueued(r cache.Report) bool {
 	return true
 }
 
-// Quotas lists all ElasticQuotas with their usage, before the scheduler goes on.
+// Quotas lists all ElasticQuotas with their usage. The caller must call it before any method that runs the scheduler.
 func (v *View) Quotas() []elasticquota.Quota { return v.Shared().Quotas() }
 
-// At is the time at which the cluster was in this state.
+// At returns the time at which the cluster was in this state.
 func (v *View) At() time.Time { return v.at }
 
-// see records an attempt of the scheduler.
-func (v *View) see(ctx context.Context, t plugin.Trial) {
-	v.looks[t.Attempt.Group.Key] = v.lookAt(ctx, t, t.Attempt.Group.Key == v.examined)
+// recordAttempt stores the result of an attempt. It replaces the result of the group's earlier attempt.
+func (v *View) recordAttempt(ctx context.Context, t plugin.Trial) {
+	v.lastAttempts[t.Attempt.Group.Key] = v.readAttempt(ctx, t, t.Attempt.Group.Key == v.examined)
 }
 
 // cache returns the scheduler's cache.
 func (v *View) cache() *cache.Cache { return v.Shared().Cache }
 
-// group returns the key of the gang's group, under which its plan is filed.
+// group returns the key of the gang's group in lastAttempts and in the scheduler's plans; ref itself for a gang without members.
 func (v *View) group(ref gang.Ref) gang.Ref {
 	if together := v.cache().Together(ref); len(together) > 0 {
 		if r := v.initial[ref]; r.EventMember != nil {
@@ -143,7 +144,7 @@ func (v *View) group(ref gang.Ref) gang.Ref {
 // Target is the gang or pod that a question is about.
 type Target struct{ Kind, Namespace, Name string }
 
-// ParseTarget reads the words of a command line: "podgroup NAME", "pod NAME", "podgroup/NAME". A name may contain slashes, as the
+// ParseTarget parses the words of a command line: "podgroup NAME", "pod NAME", "podgroup/NAME". A name may contain slashes, as the
 // names of gangs that are parts of an object do.
 func ParseTarget(namespace string, words []string) (Target, error) {
 	kind, name, _ := strings.Cut(strings.Join(words, "/"), "/")
@@ -163,7 +164,7 @@ func ParseTarget(namespace string, words []string) (Target, error) {
 	return t, nil
 }
 
-// UnknownError says that the target of a question does not exist, or why this is unknown.
+// UnknownError says that the target of a question does not exist. If MayExist is not "", it says instead why this is unknown.
 type UnknownError struct{ Kind, Namespace, Name, MayExist string }
 
 func (e *UnknownError) Error() string {
@@ -186,6 +187,7 @@ func (v *View) find(t Target) (gang.Ref, error) {
 	return ref, err
 }
 
+// findIn returns the gang of a target in the target's namespace. Of several gangs with that name it prefers one with waiting members.
 func (v *View) findIn(t Target) (gang.Ref, error) {
 	if t.Kind == "pod" {
 		for _, pod := range v.Pods() {

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// look is the result of one attempt, read while its snapshot is unchanged.
-type look struct {
+// attemptResult is the result of one scheduling attempt. readAttempt reads it before the attempt's snapshot changes.
+type attemptResult struct {
 	refusal *place.Refusal // nil if there is a plan, or a plugin has failed
 
 	// The fields below are set only if the attempt was examined in detail.
@@ -50,21 +50,21 @@ type Eviction struct {
 	*status.EvictionCost     // of the cheapest; nil if it is not possible
 }
 
-// lookAt reads the result of an attempt.
-func (v *View) lookAt(ctx context.Context, t plugin.Trial, closely bool) look {
+// readAttempt returns the result of an attempt; inDetail also fills the fields that cost more time.
+func (v *View) readAttempt(ctx context.Context, t plugin.Trial, inDetail bool) attemptResult {
 	a := t.Attempt
-	l := look{refusal: t.Refusal}
-	if t.Refusal != nil && closely { // the shortage asks each node
+	l := attemptResult{refusal: t.Refusal}
+	if t.Refusal != nil && inDetail { // Shortage runs the Filters for each node
 		l.shortage = t.Shortage(ctx)
 	}
-	if closely && a.CapacityKnown() {
+	if inDetail && a.CapacityKnown() {
 		v.countDomains(ctx, t, &l)
 	}
 	return l
 }
 
-// countDomains counts the capacity of each domain.
-func (v *View) countDomains(ctx context.Context, t plugin.Trial, l *look) {
+// countDomains fills l.domains, l.layer, l.heterogeneous and the verdict about evictions.
+func (v *View) countDomains(ctx context.Context, t plugin.Trial, l *attemptResult) {
 	a, tree := t.Attempt, t.Attempt.Net.Tree
 	free := offer.Sum(tree, a.World.Free)
 	lacks := make([][]string, len(a.Nodes))
@@ -122,9 +122,9 @@ func (v *View) countDomains(ctx context.Context, t plugin.Trial, l *look) {
 	slices.SortStableFunc(l.domains, func(x, y Domain) int { return y.Slots - x.Slots })
 }
 
-// countWithout raises the counts of domains for members that differ, if the pods in without were evicted: more members fit than the
-// most demanding ones.
-func (l *look) countWithout(ctx context.Context, t plugin.Trial, without [][]*v1.Pod, counts []offer.Slots) {
+// countWithout raises counts, the slots of each domain without the pods in without. The members differ, and counts are of the most
+// demanding ones. A trial plan shows that a domain takes more members.
+func (l *attemptResult) countWithout(ctx context.Context, t plugin.Trial, without [][]*v1.Pod, counts []offer.Slots) {
 	found, refusal, err := t.Attempt.Choose(ctx, without)
 	if err != nil {
 		return
@@ -147,8 +147,7 @@ func (l *look) countWithout(ctx context.Context, t plugin.Trial, without [][]*v1
 	}
 }
 
-// countsOf returns how many waiting members fit in each domain, according to the refusal. Without equal members this exceeds the
-// slots for the most demanding ones.
+// countsOf returns, by path, how many waiting members fit in each domain. It may exceed the slots for the most demanding members.
 func countsOf(r *place.Refusal) map[string]int {
 	out := map[string]int{}
 	if r == nil || r.Plan == nil {

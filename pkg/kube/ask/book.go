@@ -13,8 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Book is the state of a scheduler that takes over the cluster and goes on, for debugging. Its terms are those of the scheduler's
-// parts.
+// Book is the internal state of a scheduler that takes over the cluster, for debugging, in the scheduler's internal terms.
 type Book struct {
 	// Reservations are the reserved nodes at the start.
 	Reservations []GroupReservation `json:"reservations"`
@@ -22,7 +21,7 @@ type Book struct {
 	Gangs []BookGang `json:"gangs"`
 	// Answers are the answers of the Filters at the start, for pods of waiting gangs.
 	Answers []Answers `json:"answers"`
-	// Unanswered counts further templates that the Filters were not asked about.
+	// Unanswered counts the templates beyond maxTemplates, for which the Filters were not run.
 	Unanswered int `json:"unanswered,omitempty"`
 }
 
@@ -30,14 +29,14 @@ type Book struct {
 type GroupReservation struct {
 	Group    string   `json:"group"`
 	Priority int32    `json:"priority"`
-	Places   []string `json:"places"` // namespace/name on node; ~ comes before the number of a member that is not made yet
+	Places   []string `json:"places"` // namespace/name on node; ~ is before the number of a member that is not created yet
 }
 
 // BookGang is one gang.
 type BookGang struct {
 	Gang     string   `json:"gang"`
 	Group    []string `json:"group,omitempty"` // the gangs that start together, if there are several
-	Position int      `json:"position"`        // see Place
+	Position int      `json:"position"`        // see QueuePosition
 	Priority int32    `json:"priority"`
 	Members  Members  `json:"members"`
 	State    State    `json:"state"`
@@ -46,9 +45,9 @@ type BookGang struct {
 	Refusal *Reason `json:"refusal,omitempty"`
 }
 
-// Reason is the scheduler's reason against a gang.
+// Reason is why the scheduler does not start a gang.
 type Reason struct {
-	By        string   `json:"by"` // the part that gives the reason
+	By        string   `json:"by"` // the kind of obstacle, see refusers
 	Says      string   `json:"says,omitempty"`
 	Words     string   `json:"words"`
 	Plugins   []string `json:"plugins,omitempty"`
@@ -56,31 +55,31 @@ type Reason struct {
 	Never     bool     `json:"never"`     // no eviction helps
 }
 
-// Answers are the answers of the Filters about one template: members with equal requirements.
+// Answers are the results of the Filters for one template: members with equal requirements.
 type Answers struct {
-	Pod   string       `json:"pod"` // the first of them
+	Pod   string       `json:"pod"` // the first of these members
 	Pods  int          `json:"pods"`
 	Nodes []NodeAnswer `json:"nodes"`
 }
 
-// NodeAnswer is an answer that is the same for several nodes.
+// NodeAnswer is a result of the Filters that is the same for several nodes.
 type NodeAnswer struct {
 	Slots   int      `json:"slots"`
 	Reasons []string `json:"reasons,omitempty"`
 	Nodes   []string `json:"nodes"`
 }
 
-// maxTemplates bounds the templates that the Filters are asked about.
+// maxTemplates bounds the templates for which Book runs the Filters.
 const maxTemplates = 50
 
-// refusers names the parts that give a reason.
+// refusers maps a kind of obstacle to the name of the part that found it.
 var refusers = map[gang.ObstacleKind]string{
 	gang.Declaration: "Declaration", gang.Conflict: "Conflict", gang.Consent: "Consent", gang.Missing: "Missing",
 	gang.Plan: "Plan", gang.Template: "Template", gang.Quota: "Quota", gang.Veto: "Veto", gang.API: "API",
 }
 
-// Book reads the state at the start, has the scheduler go on, and records what becomes of the waiting gangs. It also returns the
-// result of Queue for all namespaces.
+// Book returns the state at the start, and for each waiting gang what a run of the scheduler decides. The second result is that of
+// Queue for all namespaces.
 func (v *View) Book(ctx context.Context) (*Book, []Waiter, error) {
 	out := &Book{Reservations: v.reservations(), Gangs: []BookGang{}, Answers: []Answers{}}
 	if err := v.answers(ctx, out); err != nil {
@@ -131,7 +130,7 @@ func (v *View) reservations() []GroupReservation {
 	return all
 }
 
-// answers asks the Filters about each template of waiting pods. Templates that the Filters cannot tell apart share an answer.
+// answers sets out.Answers to the Filters' results for each template of waiting pods. Templates that Filters treat alike share one.
 func (v *View) answers(ctx context.Context, out *Book) error {
 	const none = -1
 	known := map[string]int{}       // by template, the index in out.Answers
@@ -169,7 +168,7 @@ func (v *View) answers(ctx context.Context, out *Book) error {
 	return nil
 }
 
-// answersFor returns the answers about one template, each with the nodes that it applies to.
+// answersFor returns the Filters' results for pod's template, each with the nodes that it applies to.
 func (v *View) answersFor(ctx context.Context, c *fit.Counter, pod *v1.Pod, nodes []fwk.NodeInfo) []NodeAnswer {
 	slots, reasons := make([]offer.Slots, len(nodes)), make([][]string, len(nodes))
 	v.onEach(ctx, pod, nodes, func(i int, n fwk.NodeInfo) { slots[i], reasons[i] = c.Count(ctx, n, nil) })

@@ -10,13 +10,13 @@ type DomainCapacity struct {
 	// Needs is the capacity that is needed at once: for the members of all gangs that start with this one, and for members that a
 	// controller makes later.
 	Needs int `json:"needs"`
-	Slots int `json:"slots"` // so many of them fit there, under the gang's topology constraint
+	Slots int `json:"slots"` // how many of these members fit there, under the gang's topology constraint
 	// Fits says whether the scheduler would start it there now, if no other domain existed.
 	Fits bool `json:"fits"`
 }
 
-// DomainCapacity has the scheduler try a gang on the nodes of one domain, by its path; "" is the whole cluster. It returns nil if the
-// domain does not exist.
+// DomainCapacity returns the result of a trial plan for a gang on the nodes of one domain only. domain is its path; "" is the whole
+// cluster. It returns nil if the domain does not exist.
 func (v *View) DomainCapacity(ctx context.Context, target Target, domain string) (*DomainCapacity, error) {
 	ref, err := v.find(target)
 	if err != nil {
@@ -30,10 +30,10 @@ func (v *View) DomainCapacity(ctx context.Context, target Target, domain string)
 	if b == nil {
 		return nil, nil
 	}
-	was := v.initial[ref]
-	out := &DomainCapacity{Needs: was.Min - was.Bound - was.Done, Slots: b.Free}
+	atStart := v.initial[ref]
+	out := &DomainCapacity{Needs: atStart.Min - atStart.Bound - atStart.Done, Slots: b.Free}
 	if out.Needs <= 0 {
-		out.Needs = was.Exist - was.Bound
+		out.Needs = atStart.Exist - atStart.Bound
 	}
 	group, refusal := v.cache().GroupOf(v.group(ref))
 	if refusal.Exists() || len(group.Pending) == 0 { // the gang waits for other gangs, whose needs are unknown
@@ -82,7 +82,7 @@ func (b *Branch) Find(path string) *Branch {
 	return nil
 }
 
-// nodes adds the names of the nodes below.
+// nodes adds the names of all nodes in the domain to names.
 func (b *Branch) nodes(names map[string]bool) {
 	if len(b.Children) == 0 {
 		names[b.Path[strings.LastIndexByte(b.Path, '/')+1:]] = true

@@ -21,13 +21,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Drain is the effect of emptying a domain: its nodes are cordoned and their pods evicted, with the remaining members of gangs that
-// cannot run without them. Their controllers recreate the pods.
+// Drain is the effect of emptying a domain: its nodes are cordoned and their pods evicted. Gangs that cannot run without these pods
+// are evicted whole. The controllers recreate the pods.
 type Drain struct {
 	Domain string `json:"domain"` // "" is the whole cluster
 	Layer  string `json:"layer"`
 	Nodes  int    `json:"nodes"`
-	// Pods counts the evicted pods, Here those in the domain. Stay counts the pods that every node has.
+	// Pods counts the evicted pods, PodsInside the evicted pods in the domain. Stay counts the DaemonSet and static pods.
 	Pods       int `json:"pods"`
 	PodsInside int `json:"here"`
 	Stay       int `json:"stay"`
@@ -41,21 +41,21 @@ type Drain struct {
 	Evicted []string `json:"evicted,omitempty"`
 	// Uncontrolled are the pods without a controller, which no controller recreates.
 	Uncontrolled []string `json:"alone,omitempty"`
-	// PriorChanges is what happens in any case, before the domain is emptied.
+	// Before is what the scheduler does in any case, before the domain is emptied.
 	Before PriorChanges `json:"before,omitzero"`
 }
 
 // Verdict says whether a domain can be emptied.
 type Verdict string
 
-// The verdicts. A pod that certainly has no other node decides before a pod of which that is not known.
+// The verdicts. DoesNotFit takes precedence over NotKnown.
 const (
 	Fits       Verdict = "fits"
 	DoesNotFit Verdict = "does not fit"
 	NotKnown   Verdict = "not known"
 )
 
-// PriorChanges is what the scheduler does with the gangs that wait.
+// PriorChanges is what the scheduler does with the waiting gangs before a domain is emptied.
 type PriorChanges struct {
 	Starts  []string `json:"starts,omitempty"`  // gangs
 	Evicted []string `json:"evicted,omitempty"` // namespace/name on node
@@ -65,12 +65,12 @@ type PriorChanges struct {
 type GangMove struct {
 	Gang     string `json:"gang"`
 	Priority int32  `json:"priority"`
-	// Stops says that the whole gang is evicted. Otherwise it goes on with the remaining members.
+	// Stops says that the whole gang is evicted. Otherwise the gang continues with the remaining members.
 	Stops         bool      `json:"stops"`
 	MembersInside int       `json:"here"` // members in the domain
 	Pods          []PodMove `json:"pods"` // the evicted members
-	From          string    `json:"from"` // the deepest domain that holds its bound members, before and
-	To            string    `json:"to"`   // after; "" is the whole cluster, or that no member is bound
+	From          string    `json:"from"` // the deepest domain that contains its bound members, before and
+	To            string    `json:"to"`   // after the drain; "" is the whole cluster, or that no member is bound
 	Fits          bool      `json:"fits"`
 	Reason        string    `json:"reason,omitempty"` // why it does not fit
 	// Unknown is the kind that the caller may not list, so that it is unknown where the gang fits.
@@ -92,13 +92,13 @@ type PodMove struct {
 	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
-// DrainDomain returns the effect of emptying a domain. The name is a path as topology prints it, with or without its layer, a node,
-// or a domain if its name is unique.
+// DrainDomain returns the effect of emptying a domain. name is a path as topology prints it, with or without its layer. It may also be
+// a node's name, or a domain's name that is unique.
 func DrainDomain(ctx context.Context, o Options, set *simulate.Set, name string) (*Drain, error) {
 	return drained(ctx, o, set, func(tree *topology.Tree) (topology.ID, error) { return domainNamed(tree, name) })
 }
 
-// drained opens a view and empties one of its domains.
+// drained opens a view and returns the effect of emptying the domain that which returns.
 func drained(ctx context.Context, o Options, set *simulate.Set, which func(*topology.Tree) (topology.ID, error)) (*Drain, error) {
 	v, err := open(ctx, o, set, false)
 	if err != nil {
@@ -124,22 +124,22 @@ func drained(ctx context.Context, o Options, set *simulate.Set, which func(*topo
 	return out, nil
 }
 
-// runPending lets the scheduler do what it would do anyway. Otherwise that would seem an effect of emptying the domain.
+// runPending runs the scheduler before a domain is emptied, and returns what it did: those are no effects of emptying the domain.
 func (v *View) runPending(ctx context.Context) (*PriorChanges, error) {
 	if err := v.Settle(ctx, nil); err != nil {
 		return nil, err
 	}
 	b := &PriorChanges{Evicted: v.evicted()}
 	for _, ref := range v.queue {
-		was := v.initial[ref]
-		if current, ok := v.cache().Report(ref); ok && was.Bound < was.Min && current.Bound >= current.Min {
+		atStart := v.initial[ref]
+		if current, ok := v.cache().Report(ref); ok && atStart.Bound < atStart.Min && current.Bound >= current.Min {
 			b.Starts = append(b.Starts, ref.String())
 		}
 	}
 	return b, nil
 }
 
-// evicted lists the pods that the scheduler has evicted so far.
+// evicted lists the pods that the scheduler has evicted so far, as namespace/name on node.
 func (v *View) evicted() (all []string) {
 	for _, p := range v.Result().Pods {
 		if p.State == simulate.Evicted {
@@ -149,7 +149,7 @@ func (v *View) evicted() (all []string) {
 	return all
 }
 
-// domainNamed finds a domain by the name that DrainDomain takes.
+// domainNamed returns the domain with a name in one of DrainDomain's forms. It returns an error if there is none, or several.
 func domainNamed(tree *topology.Tree, name string) (topology.ID, error) {
 	var same []topology.ID
 	for d := topology.Root + 1; int(d) < tree.Len(); d++ {
@@ -182,16 +182,16 @@ func (e *noDomainError) Error() string {
 	return "there is no domain and no node " + e.name + "; \"topology\" lists them"
 }
 
-// emptied are the pods that are evicted when a domain is emptied.
+// emptied describes a domain to empty: its nodes, and the pods that are evicted with it.
 type emptied struct {
 	nodes  []string
-	pods   []*v1.Pod // sorted by name
-	stops  []gang.Ref
+	pods   []*v1.Pod       // sorted by name
+	stops  []gang.Ref      // the gangs that are evicted whole
 	inside map[string]bool // by node
-	stay   int
+	stay   int             // the number of DaemonSet and static pods, which are kept
 }
 
-// emptied returns the pods that are evicted, in the current state.
+// emptied returns the pods that emptying domain d would evict in the current state, with the bundles of these pods.
 func (v *View) emptied(tree *topology.Tree, d topology.ID) *emptied {
 	l := &emptied{inside: map[string]bool{}}
 	for lo, hi := tree.Nodes(d); lo < hi; lo++ {
@@ -212,7 +212,7 @@ func (v *View) emptied(tree *topology.Tree, d topology.ID) *emptied {
 	return l
 }
 
-// drain empties a domain and lets the scheduler go on. The pods in evictedBefore were evicted before.
+// drain empties domain d, runs the scheduler, and returns the effect. evictedBefore lists earlier evictions, which are no effect.
 func (v *View) drain(ctx context.Context, d topology.ID, evictedBefore []string) (*Drain, error) {
 	tree := v.cache().Topology().Tree
 	l := v.emptied(tree, d)
@@ -239,10 +239,10 @@ func (v *View) drain(ctx context.Context, d topology.ID, evictedBefore []string)
 	if err := v.Settle(ctx, nil); err != nil {
 		return nil, err
 	}
-	return out, v.settled(ctx, out, l, evictedBefore)
+	return out, v.recordMoves(ctx, out, l, evictedBefore)
 }
 
-// moves returns the gangs with evicted members, by name.
+// moves returns an entry for each gang with evicted members, sorted by name. Their Pods are set later, by recordMoves.
 func (v *View) moves(l *emptied) (all []GangMove) {
 	at := map[gang.Ref]int{}
 	for _, pod := range l.pods {
@@ -265,8 +265,8 @@ func (v *View) moves(l *emptied) (all []GangMove) {
 	return all
 }
 
-// settled records the next node of each evicted pod.
-func (v *View) settled(ctx context.Context, out *Drain, l *emptied, evictedBefore []string) error {
+// recordMoves sets in out where each evicted pod runs after the scheduler has run, the further evictions, and the verdict.
+func (v *View) recordMoves(ctx context.Context, out *Drain, l *emptied, evictedBefore []string) error {
 	current := map[string]simulate.Pod{}
 	for _, p := range v.Result().Pods {
 		if key := p.Namespace + "/" + p.Name; p.State != simulate.Evicted || current[key].Name == "" {
@@ -274,7 +274,7 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, evictedBefor
 		}
 	}
 	moved := map[string]bool{}
-	lost, foreign, unlisted := 0, map[string]int{}, map[string]int{} // pods, by scheduler and by kind
+	lost, foreign, unlisted := 0, map[string]int{}, map[string]int{} // pods without a node; by other scheduler; by unlisted kind
 	for _, pod := range l.pods {
 		moved[convert.PodKey(pod)] = true
 		m := PodMove{Pod: convert.PodKey(pod), From: pod.Spec.NodeName}
@@ -308,18 +308,18 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, evictedBefor
 			out.Evicted = append(out.Evicted, victim)
 		}
 	}
-	out.judge(lost > 0 || len(out.Evicted) > 0, foreign, unlisted)
+	out.setVerdict(lost > 0 || len(out.Evicted) > 0, foreign, unlisted)
 	for i := range out.Gangs {
-		if err := v.arrived(ctx, &out.Gangs[i]); err != nil {
+		if err := v.recordDestination(ctx, &out.Gangs[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// judge sets the verdict. stays says that a pod certainly does not fit. foreign and unlisted count the pods whose next node is unknown, by
-// scheduler and by the kind that is not listed.
-func (d *Drain) judge(stays bool, foreign, unlisted map[string]int) {
+// setVerdict sets d.Verdict and d.Unknown. stays says that a pod certainly does not fit elsewhere. foreign and unlisted count the
+// pods whose next node is unknown, by scheduler and by the kind that is not listed.
+func (d *Drain) setVerdict(stays bool, foreign, unlisted map[string]int) {
 	unknown := func(n int, why string) { d.Unknown = append(d.Unknown, counted(n)+": "+why) }
 	for _, name := range slices.Sorted(maps.Keys(foreign)) {
 		unknown(foreign[name], "scheduler "+name+" decides")
@@ -347,8 +347,8 @@ func counted(pods int) string {
 	return fmt.Sprint(pods, " pods")
 }
 
-// arrived sets where a gang is afterwards, and why members are missing.
-func (v *View) arrived(ctx context.Context, m *GangMove) error {
+// recordDestination sets the gang's domain after the scheduler has run, and why members have no node.
+func (v *View) recordDestination(ctx context.Context, m *GangMove) error {
 	report, _ := v.cache().Report(m.ref)
 	m.To = report.Domain
 	lost := slices.IndexFunc(m.Pods, func(p PodMove) bool { return p.To == "" })
@@ -364,15 +364,15 @@ func (v *View) arrived(ctx context.Context, m *GangMove) error {
 	}
 	if report.Bound < report.Min {
 		e := &Explanation{}
-		if err := v.fate(ctx, e, m.ref, m.before); err != nil {
+		if err := v.explainWaiting(ctx, e, m.ref, m.before); err != nil {
 			return err
 		}
 		m.Reason = cmp.Or(e.WaitsFor, m.Reason)
 		return nil
 	}
-	trial, err := v.try(ctx, m.ref) // the gang goes on with the remaining members
+	trial, err := v.try(ctx, m.ref) // the gang continues with the remaining members
 	if err == nil && trial != nil && trial.Refusal != nil {
-		m.Reason = cmp.Or(status.Sentence(v.lookAt(ctx, *trial, true).shortage), m.Reason)
+		m.Reason = cmp.Or(status.Sentence(v.readAttempt(ctx, *trial, true).shortage), m.Reason)
 	}
 	return err
 }

@@ -54,7 +54,8 @@ func (e *FullError) Error() string {
 // maxReasons bounds the domains with a reason in the message.
 const maxReasons = 10
 
-// Empty finds the domain of a layer that can be emptied by moving the fewest pods; between equals the first by path.
+// Empty returns the effect of emptying that domain of layer which can be emptied by evicting the fewest pods; between equals, the first
+// by path. If none can be emptied, it returns a FullError.
 func Empty(ctx context.Context, o Options, set *simulate.Set, layer string) (*Drain, error) {
 	all, err := candidates(ctx, o, set, layer)
 	if err != nil {
@@ -76,6 +77,7 @@ func Empty(ctx context.Context, o Options, set *simulate.Set, layer string) (*Dr
 	return nil, full
 }
 
+// candidate is a domain, and the number of pods that emptying it evicts.
 type candidate struct {
 	id   topology.ID
 	path string
@@ -111,7 +113,7 @@ func candidates(ctx context.Context, o Options, set *simulate.Set, layer string)
 	return all, nil
 }
 
-// obstacle says why a domain cannot be emptied.
+// obstacle returns why a domain cannot be emptied, or why this is not known.
 func (d *Drain) obstacle() string {
 	if d.Verdict == NotKnown {
 		return "not known: " + strings.Join(d.Unknown, "; ")

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// State is the state of a gang, see simulate.State, or what the scheduler would do with it now.
+// State is the state of a gang (see simulate.State), or what the scheduler would do with the gang now.
 type State = simulate.State
 
 // States of gangs. Only Starts and Evicts are not reasons of conditions.
@@ -45,7 +45,7 @@ type Explanation struct {
 	WaitsFor string    `json:"waitsFor,omitempty"` // one sentence
 	// Warnings are the mistakes in what the user wrote of the gang, as events report them.
 	Warnings []string `json:"warnings,omitempty"`
-	// Next is what the scheduler would do now if nothing else happens; nil if nothing.
+	// Next is what the scheduler would do now if nothing else happens; nil if it would do nothing.
 	Next *Next `json:"next,omitempty"`
 	// Reason is the scheduler's own message.
 	Reason  string   `json:"reason,omitempty"`
@@ -58,12 +58,12 @@ type Explanation struct {
 	Queue         *QueuePosition `json:"queue,omitempty"`
 	Holders       []Holder       `json:"holders,omitempty"` // of reserved nodes that the gang must respect
 	Placement     *Placement     `json:"where,omitempty"`
-	// PastEvent are earlier events of the gang in a live cluster, the latest last.
+	// PastEvents are earlier events of the gang in a live cluster, the latest last.
 	PastEvents []PastEvent `json:"told,omitempty"`
 	at         time.Time
 }
 
-// At is the time of the explained state.
+// At returns the time of the explained state.
 func (e *Explanation) At() time.Time { return e.at }
 
 // Members are counts of members.
@@ -76,7 +76,7 @@ type Members struct {
 
 func (m Members) String() string { return fmt.Sprintf("%d/%d", m.Bound, m.Min) }
 
-// Next is what the scheduler would do.
+// Next is what the scheduler would do with a waiting gang.
 type Next struct {
 	Domain string   `json:"domain"` // where the gang starts; "" is the whole cluster
 	Nodes  []string `json:"nodes"`  // of the gang's own members
@@ -127,29 +127,29 @@ type Layer struct {
 	Domains int    `json:"domains"`
 }
 
-// Explain has the scheduler go on until the fate of a gang is known.
+// Explain returns why a gang waits or where it runs. It runs the scheduler until the gang's state is final.
 func (v *View) Explain(ctx context.Context, t Target) (*Explanation, error) {
 	return v.explain(ctx, t, v.evicts)
 }
 
-// explain is Explain with the early condition of SettleOr.
+// explain is Explain. The scheduler also stops when early is true for the gang (see SettleEarly).
 func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool) (*Explanation, error) {
 	ref, err := v.find(t)
 	if err != nil {
 		return nil, err
 	}
-	was, members := v.initial[ref], v.members(ref)
-	e := &Explanation{Gang: ref.String(), at: v.at, Since: v.since(ref, was, members), Queue: v.placeOf(ref)}
+	atStart, members := v.initial[ref], v.members(ref)
+	e := &Explanation{Gang: ref.String(), at: v.at, Since: v.since(ref, atStart, members), Queue: v.placeOf(ref)}
 	pending := v.cache().Pending(ref)
 	running, _ := v.cache().Running(ref)
-	if len(pending) == 0 && whole(was) {
-		e.fill(was)
+	if len(pending) == 0 && hasMinimum(atStart) {
+		e.setMembers(atStart)
 		e.State = Scheduled
 		if len(running) == 0 {
 			e.WaitsFor = "Nothing: its members have finished."
 			return e, nil
 		}
-		e.Placement, err = v.where(ctx, ref, running)
+		e.Placement, err = v.placementOf(ctx, ref, running)
 		return e, err
 	}
 	now := &Topology{}
@@ -164,7 +164,7 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 	if err := v.SettleEarly(ctx, func() bool { return early(ref) }, known); err != nil {
 		return nil, err
 	}
-	if err := v.fate(ctx, e, ref, was); err != nil {
+	if err := v.explainWaiting(ctx, e, ref, atStart); err != nil {
 		return nil, err
 	}
 	e.Warnings = v.warnings(ref, slices.Concat(members, running))
@@ -175,14 +175,14 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 		}
 	}
 	if len(running) > 0 {
-		if e.Placement, err = v.where(ctx, ref, running); err != nil {
+		if e.Placement, err = v.placementOf(ctx, ref, running); err != nil {
 			return nil, err
 		}
 	}
 	return e, nil
 }
 
-// warnings returns what events report of mistakes in a gang's objects, each once.
+// warnings returns the warnings of events about the gang's PodGroup, members and their controllers, each message once.
 func (v *View) warnings(ref gang.Ref, members []*v1.Pod) (all []string) {
 	about := map[string]bool{"PodGroup " + ref.Namespace + "/" + ref.Name: true}
 	for _, pod := range members {
@@ -201,44 +201,43 @@ func (v *View) warnings(ref gang.Ref, members []*v1.Pod) (all []string) {
 	return all
 }
 
-// whole reports whether a gang has minMember bound members, including finished members.
-func whole(r cache.Report) bool {
+// hasMinimum says whether a gang has minMember bound members, including finished members.
+func hasMinimum(r cache.Report) bool {
 	return status.Condition(r.State, "").Status == metav1.ConditionTrue
 }
 
-// decided reports whether the gang's state is final unless the cluster changes.
+// decided says whether the gang's state is final: more scheduling cycles do not change it unless the cluster changes.
 func (v *View) decided(ref gang.Ref) bool {
 	r, ok := v.cache().Report(ref)
-	last, tried := v.looks[v.group(ref)]
+	last, tried := v.lastAttempts[v.group(ref)]
 	switch {
 	case !ok:
 		return true
 	case r.Reserved: // a reservation from the start may be dropped, or lost to a gang of higher priority
 		return tried && !v.higherPriorityBehind(ref)
-	case whole(r):
-		// For a gang that was whole at the start, the question is about its remaining members.
-		return len(v.cache().Pending(ref)) == 0 || r.Planned == 0 && (tried || !whole(v.initial[ref]))
+	case hasMinimum(r):
+		// For a gang that had its minimum at the start, the question is about its remaining members.
+		return len(v.cache().Pending(ref)) == 0 || r.Planned == 0 && (tried || !hasMinimum(v.initial[ref]))
 	case r.Planned > 0:
 		return false // members are being bound
 	}
-	// A gang that avoids a node for a while is retried when the while is over.
+	// A plan that excludes nodes for a while (Avoided) is not final.
 	if r.Refusal.By == gang.Veto || r.Refusal.By == gang.Quota && !r.Refusal.Evictable {
 		return true
 	}
 	return last.refusal != nil && len(last.refusal.Avoided) == 0 && (r.Refusal.By == gang.Plan || r.Refusal.By == gang.Template)
 }
 
-// evicts reports whether an eviction for the gang is decided and fully known, before any eviction is requested. The requests, some
-// for each victim and each member, do not change the answer. It is false if another gang may take the nodes: then the state after
-// the requests counts.
+// evicts says whether the scheduler has decided all evictions for the gang, and no other gang may take the nodes. Then the answer is
+// known before any eviction is requested, and the requests need not be simulated.
 func (v *View) evicts(ref gang.Ref) bool {
 	r, ok := v.cache().Report(ref)
-	return ok && r.Reserved && !whole(r) && v.Eviction(ref) != nil && v.decided(ref) &&
+	return ok && r.Reserved && !hasMinimum(r) && v.Eviction(ref) != nil && v.decided(ref) &&
 		v.hasPlaces(ref) && !v.BindingInProgress() && len(v.rivals(ref)) == 0
 }
 
-// higherPriorityBehind reports whether a later gang in the queue may take nodes that are reserved for the gang. A gang that was
-// partly bound at the start is tried before gangs of higher priority.
+// higherPriorityBehind says whether a gang behind ref in the queue has higher priority, so that it may take ref's reserved nodes.
+// (A gang that was partly bound at the start is tried before gangs of higher priority.)
 func (v *View) higherPriorityBehind(ref gang.Ref) bool {
 	mine := v.members(ref)
 	return len(mine) > 0 && slices.ContainsFunc(v.queue[slices.Index(v.queue, ref)+1:], func(other gang.Ref) bool {
@@ -247,13 +246,14 @@ func (v *View) higherPriorityBehind(ref gang.Ref) bool {
 	})
 }
 
-func (e *Explanation) fill(r cache.Report) {
+// setMembers sets e.Members from a report.
+func (e *Explanation) setMembers(r cache.Report) {
 	e.Members = Members{Exist: r.Exist, Bound: r.Bound, Finished: r.Done, Min: r.Min}
 }
 
-// fate sets the explanation of a gang that waited at the start.
-func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache.Report) error {
-	e.fill(was)
+// explainWaiting fills e for a gang that waited at the start (report atStart), from its state after the scheduler has run.
+func (v *View) explainWaiting(ctx context.Context, e *Explanation, ref gang.Ref, atStart cache.Report) error {
+	e.setMembers(atStart)
 	r, ok := v.cache().Report(ref)
 	if !ok {
 		e.State = Waiting
@@ -265,20 +265,20 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		return nil
 	}
 	switch {
-	case e.State == Scheduled && !whole(was):
+	case e.State == Scheduled && !hasMinimum(atStart):
 		e.State = Starts
 	case e.State == Preempting && v.hasPlaces(ref) && v.Eviction(ref) != nil:
 		e.State = Evicts
 	}
-	l := v.looks[v.group(ref)]
-	if (e.State == Unschedulable || e.State == NeverFits) && l.domains == nil { // another gang was tried in its place
+	l := v.lastAttempts[v.group(ref)]
+	if (e.State == Unschedulable || e.State == NeverFits) && l.domains == nil { // the scheduler did not try this gang in detail
 		trial, err := v.try(ctx, ref)
 		if err != nil {
 			return err
 		}
-		l = look{} // the gang cannot be planned, and the condition says why
+		l = attemptResult{} // the gang cannot be planned, and the condition says why
 		if trial != nil {
-			l = v.lookAt(ctx, *trial, true)
+			l = v.readAttempt(ctx, *trial, true)
 		}
 	}
 	e.Domains = l.domains
@@ -292,14 +292,14 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	switch e.State {
 	case Starts:
 		e.Reason = ""
-		e.Next = v.started(ref, was, r)
+		e.Next = v.started(ref, atStart, r)
 		when := "the scheduler tries it"
-		if was.Refusal.WaitsForUser() {
+		if atStart.Refusal.WaitsForUser() {
 			when = "the missing objects exist"
 		}
 		e.WaitsFor = "Nothing. The gang starts in " + domainText(e.Next.Domain) + " when " + when + "."
 	case Scheduled:
-		e.WaitsFor = "It runs; " + further(was, r)
+		e.WaitsFor = "It runs; " + further(atStart, r)
 	case Preempting, Evicts:
 		if v.hasPlaces(ref) {
 			return v.reserved(ctx, e, ref)
@@ -326,8 +326,8 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	return nil
 }
 
-// explainObstacle sets the sentence and the remedy of an unschedulable gang.
-func (v *View) explainObstacle(ctx context.Context, e *Explanation, ref gang.Ref, r gang.Obstacle, l look) {
+// explainObstacle sets e.WaitsFor and e.Remedy for an unschedulable gang with obstacle r and last attempt l.
+func (v *View) explainObstacle(ctx context.Context, e *Explanation, ref gang.Ref, r gang.Obstacle, l attemptResult) {
 	switch {
 	case r.By == gang.Quota:
 		e.WaitsFor = r.Summary
@@ -350,7 +350,7 @@ func (v *View) explainObstacle(ctx context.Context, e *Explanation, ref gang.Ref
 	}
 }
 
-// missingRemedy says what completes a gang that waits for objects.
+// missingRemedy returns what the user can do for a gang that waits for missing objects.
 func missingRemedy(r cache.Report) string {
 	switch {
 	case r.Misnamed != "":
@@ -365,7 +365,7 @@ func missingRemedy(r cache.Report) string {
 	return "create the missing pods: check the controller (parallelism of a Job), ResourceQuota and webhooks"
 }
 
-// further says what becomes of waiting members whose gang has minMember bound members.
+// further returns a sentence on the waiting members of a gang with minMember bound members: how many of them start.
 func further(before, current cache.Report) string {
 	switch n := current.Bound - before.Bound; {
 	case n == 1:
@@ -376,8 +376,8 @@ func further(before, current cache.Report) string {
 	return "members beyond minMember wait for free capacity."
 }
 
-// costs adds to the domains the cost of an eviction there, where the scheduler has compared it. A gang with reserved nodes needs no
-// further victims.
+// costs sets the Eviction of each domain in e.Domains to the cost that the scheduler computed for it. For a gang in state Preempting,
+// which needs no further victims, it removes them.
 func (v *View) costs(e *Explanation, ref gang.Ref) {
 	why := v.Eviction(ref)
 	if e.State == Preempting {
@@ -402,7 +402,7 @@ func (v *View) costs(e *Explanation, ref gang.Ref) {
 	}
 }
 
-// try makes an attempt for a gang that was not tried itself; nil if it cannot be planned.
+// try makes a trial plan for a gang in the current state, without effect on the scheduler. It returns nil if there is nothing to plan.
 func (v *View) try(ctx context.Context, ref gang.Ref) (*plugin.Trial, error) {
 	group, refusal := v.cache().GroupOf(v.group(ref))
 	if refusal.Exists() || len(group.Pending) == 0 {
@@ -411,6 +411,7 @@ func (v *View) try(ctx context.Context, ref gang.Ref) (*plugin.Trial, error) {
 	return v.trial(ctx, group, group.Pods[group.Pending[0].Pod])
 }
 
+// trial makes a trial plan for group with the profile of its representative; nil if that profile is not Muster's.
 func (v *View) trial(ctx context.Context, group *cache.Group, representative *v1.Pod) (*plugin.Trial, error) {
 	profile, p := v.Profile(representative.Spec.SchedulerName), v.Shared().Profile(representative.Spec.SchedulerName)
 	if profile == nil || p == nil {
@@ -424,8 +425,8 @@ func (v *View) trial(ctx context.Context, group *cache.Group, representative *v1
 	return &t, nil
 }
 
-// started returns where a gang that waited has started.
-func (v *View) started(ref gang.Ref, was, current cache.Report) *Next {
+// started returns the domain and the nodes of a gang that waited at the start and runs now.
+func (v *View) started(ref gang.Ref, atStart, current cache.Report) *Next {
 	n := &Next{Domain: current.Domain, Nodes: []string{}}
 	pods, _ := v.cache().Running(ref)
 	for _, p := range pods {
@@ -436,7 +437,7 @@ func (v *View) started(ref gang.Ref, was, current cache.Report) *Next {
 	return n
 }
 
-// sentence ends a text with one stop, and capitalizes it unless it begins with a name.
+// sentence returns text with one stop at its end. It capitalizes the first word unless that is a name (contains "." or "/").
 func sentence(text string) string {
 	if text == "" {
 		return ""

@@ -27,8 +27,8 @@ type PastEvent struct {
 	Times   int       `json:"times"`
 }
 
-// History returns the events of a gang in a cluster, the latest last: events of its object, and evictions for its members. Repetitions of
-// a message are left out. It sends two list requests, filtered by the API server. If events may not be listed, it returns a note instead.
+// History returns the events of a gang in a live cluster, the latest last: of its object, and evictions for its members. It omits
+// repetitions of a message. It sends two list requests, filtered by the API server. If events may not be listed, it returns a note.
 func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all []PastEvent, note string, err error) {
 	ref, err := v.find(t)
 	if err != nil {

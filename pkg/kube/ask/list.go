@@ -20,11 +20,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// needed are the kinds without which no answer would be true.
+// needed are the kinds that List must be able to read.
 var needed = []string{"Node", "Pod", "Namespace"}
 
-// List reads what a scheduler would read of a cluster: one list of each served kind, from the API server's memory. The notes name
-// the kinds that may not be read, which count as empty.
+// List returns the objects of a live cluster that a scheduler reads. It sends one list request for each served kind, which the API
+// server answers from its watch cache. A kind that may not be listed counts as empty, and the notes name it.
 func List(ctx context.Context, config *rest.Config) (set *simulate.Set, notes []string, err error) {
 	served, err := servedKinds(config)
 	if err != nil {
@@ -70,6 +70,7 @@ func List(ctx context.Context, config *rest.Config) (set *simulate.Set, notes []
 	return set, notes, nil
 }
 
+// fromMemory makes the API server answer a list request from its watch cache.
 var fromMemory = metav1.ListOptions{ResourceVersion: "0"}
 
 // servedKinds returns the resources that the API server serves.
@@ -98,7 +99,7 @@ func servedKinds(config *rest.Config) (map[schema.GroupVersionResource]bool, err
 	return served, nil
 }
 
-// listTyped lists objects of Kubernetes' own API.
+// listTyped lists the objects of a kind of Kubernetes' own API, as protobuf, and calls take for each.
 func listTyped(ctx context.Context, config *rest.Config, kind simulate.Readable, take func(runtime.Object) error) error {
 	own := rest.CopyConfig(config)
 	version := kind.Resource.GroupVersion()

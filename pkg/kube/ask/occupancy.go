@@ -12,7 +12,7 @@ import (
 
 // Occupancy is the occupancy of the nodes.
 type Occupancy struct {
-	// Nodes are by name, without empty nodes. Pods that every node has are left out.
+	// Nodes has the pods by node name, without empty nodes, and without DaemonSet and static pods.
 	Nodes map[string][]NodePods
 	Gangs []GangPlacement // gangs with members, the most pods on nodes first
 }
@@ -24,24 +24,24 @@ type NodePods struct {
 	Pods  int
 }
 
-// PodPhase is what pods do with their slots.
+// PodPhase is how pods use their slots.
 type PodPhase string
 
-// The values of Doing.
+// The values of PodPhase.
 const (
 	Running     PodPhase = "run"
 	Terminating PodPhase = "leave" // the pods terminate
 	Reserved    PodPhase = "come"  // the node is reserved for the pods
 )
 
-// GangPlacement is a gang, and where it is.
+// GangPlacement is a gang, the number of its pods, and its domain.
 type GangPlacement struct {
 	Gang   string
 	Pods   int    // on nodes
 	Domain string // the deepest that holds the bound members; "" is the whole cluster
 }
 
-// Occupancy returns the occupancy at the start. The caller must call it before any method that lets the scheduler go on.
+// Occupancy returns the occupancy at the start. The caller must call it before any method that runs the scheduler.
 func (v *View) Occupancy(ctx context.Context) (*Occupancy, error) {
 	nodes, err := v.infos(ctx, v.cache().Topology().Tree, v.Profile(v.ProfileNames()[0]))
 	if err != nil {
@@ -80,7 +80,7 @@ func (v *View) Occupancy(ctx context.Context) (*Occupancy, error) {
 			}
 		}
 		if len(all) > 0 {
-			out.Nodes[n.Node().Name] = holdings(all)
+			out.Nodes[n.Node().Name] = sortedNodePods(all)
 		}
 	}
 	for _, ref := range largestFirst(count) {
@@ -89,8 +89,8 @@ func (v *View) Occupancy(ctx context.Context) (*Occupancy, error) {
 	return out, nil
 }
 
-// holdings returns the holdings in order: gangs by name, then pods without a gang; of one gang run, leave, come.
-func holdings(all map[NodePods]int) (out []NodePods) {
+// sortedNodePods returns the entries of all with their counts: gangs by name, then pods without a gang. It sorts a gang's by phase.
+func sortedNodePods(all map[NodePods]int) (out []NodePods) {
 	rank := map[PodPhase]int{Running: 0, Terminating: 1, Reserved: 2}
 	for h, n := range all {
 		h.Pods = n

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// where returns the placement of running members, and how near they could be at best.
-func (v *View) where(ctx context.Context, ref gang.Ref, running []*v1.Pod) (*Placement, error) {
+// placementOf returns the domains of the running members, and how few domains they would need on empty nodes.
+func (v *View) placementOf(ctx context.Context, ref gang.Ref, running []*v1.Pod) (*Placement, error) {
 	tree := v.cache().Topology().Tree
 	var indices []int
 	for _, pod := range running {
@@ -43,7 +43,7 @@ func (v *View) where(ctx context.Context, ref gang.Ref, running []*v1.Pod) (*Pla
 	return w, nil
 }
 
-// fewest returns how many empty domains of a layer hold so many members.
+// fewest returns the least number of domains of a layer that together take members members. capacity is by domain.
 func fewest(tree *topology.Tree, capacity []offer.Slots, layer, members int) (n int) {
 	var sizes []int
 	for d := topology.Root; int(d) < tree.Len(); d++ {
@@ -59,8 +59,7 @@ func fewest(tree *topology.Tree, capacity []offer.Slots, layer, members int) (n 
 	return n
 }
 
-// capacity returns how many of the pods each empty node takes, by node index. If the pods differ, it counts the most demanding ones
-// that fit there.
+// capacity returns how many of the pods each node would take if empty, by node index: of differing pods, the most demanding ones.
 func (v *View) capacity(ctx context.Context, tree *topology.Tree, pods []*v1.Pod) ([]offer.Slots, error) {
 	var least []offer.Slots
 	err := v.eachTemplate(ctx, tree, pods, func(c *fit.Counter, nodes []fwk.NodeInfo) {
@@ -71,8 +70,8 @@ func (v *View) capacity(ctx context.Context, tree *topology.Tree, pods []*v1.Pod
 	return least, err
 }
 
-// fewer returns the lesser of two counts, node by node; nil is no count. A template that does not fit on a node even if the node is
-// empty does not count there: members that are bound to one node each all have their own node.
+// fewer returns the minimum of the counts a and b of two templates, node by node; nil a is no count. emptyA and emptyB are their counts
+// on empty nodes. If one template does not fit on an empty node, the other's count is used: members may be bound to one node each.
 func fewer(a, b, emptyA, emptyB []offer.Slots) []offer.Slots {
 	if a == nil {
 		return b
@@ -90,6 +89,7 @@ func fewer(a, b, emptyA, emptyB []offer.Slots) []offer.Slots {
 	return out
 }
 
+// podsOn returns the pods on a node.
 func podsOn(n fwk.NodeInfo) (all []*v1.Pod) {
 	for _, info := range n.GetPods() {
 		all = append(all, info.GetPod())
@@ -123,8 +123,8 @@ func (v *View) eachTemplate(ctx context.Context, tree *topology.Tree, pods []*v1
 	return nil
 }
 
-// templateKey is equal for pods that the scheduler counts alike. A waiting pod with a volume or devices of its own differs from all
-// others. A running pod has its own devices, which do not restrict similar pods.
+// templateKey returns a key that is equal for pods with equal requirements. A waiting pod with a volume or devices of its own has its
+// own key. The devices of a running pod do not count.
 func (v *View) templateKey(pod *v1.Pod) string {
 	if p := v.Shared().Profile(pod.Spec.SchedulerName); p != nil && pod.Spec.NodeName == "" {
 		return p.Template(pod)
@@ -132,13 +132,14 @@ func (v *View) templateKey(pod *v1.Pod) string {
 	return convert.Template(pod)
 }
 
-// counter counts how many such pods fit on nodes, regardless of the pod's own node.
+// counter returns a Counter of how many pods like pod fit on a node. The node on which pod itself runs has no effect.
 func counter(ctx context.Context, profile framework.Framework, pod *v1.Pod) (*fit.Counter, error) {
 	fresh := pod.DeepCopy()
 	fresh.Spec.NodeName, fresh.Status.NominatedNodeName = "", "" // otherwise it fits on no other node
 	return fit.NewCounter(ctx, profile, fresh)
 }
 
+// onEach calls do for each node in nodes that is not nil, in parallel, with its index.
 func (v *View) onEach(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo, do func(int, fwk.NodeInfo)) {
 	v.Profile(pod.Spec.SchedulerName).Parallelizer().Until(ctx, len(nodes), func(i int) {
 		if nodes[i] != nil {

@@ -14,7 +14,7 @@ import (
 // Waiter is a gang with waiting members.
 type Waiter struct {
 	Gang     string    `json:"gang"`
-	Position int       `json:"position"` // see Place
+	Position int       `json:"position"` // see QueuePosition
 	Priority int32     `json:"priority"`
 	Since    time.Time `json:"since,omitzero"`
 	Members  Members   `json:"members"`
@@ -36,8 +36,8 @@ type Reservation struct {
 	Leaving []string `json:"leaving,omitempty"` // pods that have not terminated, as namespace/name on node
 }
 
-// Queue lists the waiting gangs, in scheduling order; last the gangs that are not tried, and then the gangs without a member that this
-// scheduler could try. An empty namespace lists all.
+// Queue runs the scheduler and lists the waiting gangs in scheduling order. After them come the gangs that are not tried, and then the
+// gangs without a member that this scheduler could try. namespace "" lists all namespaces.
 func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 	pending := map[gang.Ref][]*v1.Pod{}
 	for _, ref := range v.queue {
@@ -60,14 +60,14 @@ func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 	return all, nil
 }
 
-// waiter returns what becomes of a gang with waiting members.
+// waiter returns the entry of Queue for a gang. pending are the members that waited at the start.
 func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Waiter, error) {
-	was := v.initial[ref]
-	if len(pending) == 0 && was.EventMember != nil {
-		pending = []*v1.Pod{was.EventMember}
+	atStart := v.initial[ref]
+	if len(pending) == 0 && atStart.EventMember != nil {
+		pending = []*v1.Pod{atStart.EventMember}
 	}
-	e := &Explanation{Gang: ref.String(), Since: v.since(ref, was, pending)}
-	if err := v.fate(ctx, e, ref, was); err != nil {
+	e := &Explanation{Gang: ref.String(), Since: v.since(ref, atStart, pending)}
+	if err := v.explainWaiting(ctx, e, ref, atStart); err != nil {
 		return nil, err
 	}
 	w := &Waiter{Gang: e.Gang, Since: e.Since, Members: e.Members, State: e.State, Reason: e.WaitsFor, next: e.Next}
@@ -93,7 +93,7 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Wa
 	return w, nil
 }
 
-// lastDeletion returns when the last of the named terminating pods ends; nil if unknown.
+// lastDeletion returns the latest deletion time of the pods in names (namespace/name on node); nil if none is being deleted.
 func (v *View) lastDeletion(names []string) *time.Time {
 	var last time.Time
 	for _, pod := range v.Pods() {
@@ -107,7 +107,7 @@ func (v *View) lastDeletion(names []string) *time.Time {
 	return &last
 }
 
-// endTime returns when a running pod will end; zero if the pod does not say.
+// endTime returns when a pod must end: its deletion time, or its start plus activeDeadlineSeconds; zero if it has neither.
 func endTime(pod *v1.Pod) time.Time {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -118,7 +118,7 @@ func endTime(pod *v1.Pod) time.Time {
 	return pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
-// startTime returns when there will be a plan for a gang; nil if unknown.
+// startTime returns the earliest endTime of pods after which a trial plan for the gang succeeds; nil if there is none.
 func (v *View) startTime(ctx context.Context, ref gang.Ref) (*time.Time, error) {
 	t, err := v.try(ctx, ref)
 	if err != nil || t == nil || t.Refusal == nil || !t.Attempt.CapacityKnown() {

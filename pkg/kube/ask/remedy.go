@@ -13,8 +13,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// remedy says what makes the scheduler retry an unschedulable gang.
-func (v *View) remedy(ctx context.Context, ref gang.Ref, l look, r gang.Obstacle) *Remedy {
+// remedy returns what would help an unschedulable gang, and which plugins and events make the scheduler retry it.
+func (v *View) remedy(ctx context.Context, ref gang.Ref, l attemptResult, r gang.Obstacle) *Remedy {
 	c := &Remedy{Plugins: l.refusal.Plugins}
 	pending := v.cache().Pending(ref)
 	if len(pending) > 0 {
@@ -61,8 +61,8 @@ func untried(r gang.Obstacle) bool {
 	return strings.Contains(r.Words, status.PreemptionUntried.Says(0, 0))
 }
 
-// neverRemedy says what helps a gang that does not fit into the empty cluster.
-func (l *look) neverRemedy() string {
+// neverRemedy returns what helps a gang that does not fit into the empty cluster, as text.
+func (l *attemptResult) neverRemedy() string {
 	all := []string{"more or larger nodes in one domain"}
 	if len(l.shortage.Separations) > 0 {
 		all = []string{l.shortage.Separations[0].Helps() + " (larger nodes do not help), or members that may be together"}
@@ -83,8 +83,8 @@ func (l *look) neverRemedy() string {
 	return strings.Join(append(all, "or other constraints"), ", ") + "; evicting pods does not help"
 }
 
-// nodeRemedy says what makes nodes take members.
-func (l *look) nodeRemedy() string {
+// nodeRemedy returns what makes nodes accept the members, as text.
+func (l *attemptResult) nodeRemedy() string {
 	for _, reason := range slices.Sorted(maps.Keys(l.shortage.Causes)) {
 		cause := l.shortage.Causes[reason]
 		switch {

@@ -21,7 +21,7 @@ func (v *View) hasPlaces(ref gang.Ref) bool {
 	return slices.ContainsFunc(v.cache().Pending(ref), v.hasPlace)
 }
 
-// reserved explains a gang with reserved nodes: its victims terminate, or would be evicted now.
+// reserved fills e for a gang with reserved nodes: its nodes, its victims, and the gangs that may take the nodes first.
 func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref) error {
 	e.Reason = ""
 	e.Next = &Next{Nodes: []string{}}
@@ -51,8 +51,8 @@ func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref) error
 	return nil
 }
 
-// leftOut explains a gang without reserved nodes whose group has them. When the group's other gangs start, the group is planned
-// again, and this gang may fit then. Nodes are not reserved for it, so the explanation does not name them.
+// leftOut fills e for a gang without reserved nodes while nodes are reserved for other gangs of its group. The gang may start after
+// those. The text names the domain where it may fit and no nodes, since none are reserved for it.
 func (v *View) leftOut(ctx context.Context, e *Explanation, ref gang.Ref) error {
 	trial, err := v.try(ctx, ref)
 	if err != nil {
@@ -75,8 +75,8 @@ func (v *View) leftOut(ctx context.Context, e *Explanation, ref gang.Ref) error 
 	return nil
 }
 
-// nodesAfterTermination returns the nodes that an attempt would choose for the gang's waiting members if all terminating pods were
-// gone; nil if none.
+// nodesAfterTermination returns the nodes that attempt t would choose for the waiting members of ref if all terminating pods were
+// gone; nil if there would be no plan.
 func (v *View) nodesAfterTermination(ctx context.Context, t *plugin.Trial, ref gang.Ref) (nodes []string, err error) {
 	a := t.Attempt
 	if !a.CapacityKnown() {
@@ -121,7 +121,8 @@ func enclosing(tree *topology.Tree, nodes []string) string {
 	return tree.Path(domain)
 }
 
-// addVictims records the pods that terminate for a reservation, or whose nodes it needs.
+// addVictims sets n.Evicts to the victims of reservation t, and n.Terminating to the pods on its nodes that terminate for another
+// reason. The first n.inTheWay entries of n.Evicts are on its nodes.
 func (v *View) addVictims(ctx context.Context, n *Next, t *plugin.Trial) {
 	victims, inTheWay := t.Preemptor.Victims, map[types.UID]bool{}
 	asked := func(p *v1.Pod) bool { return victims.IsVictim(t.Attempt.Group.Key, p) }
@@ -144,7 +145,7 @@ func (v *View) addVictims(ctx context.Context, n *Next, t *plugin.Trial) {
 	}
 }
 
-// sentence says what a gang with a reservation waits for.
+// sentence returns what a gang with a reservation waits for, as a sentence.
 func (n *Next) sentence() string {
 	var out []string
 	if len(n.Evicts) > 0 {
@@ -167,11 +168,13 @@ func (n *Next) sentence() string {
 	return fmt.Sprintf("%s; the gang starts in %s when these pods have terminated%s.", strings.Join(out, "; "), domainText(n.Domain), unless)
 }
 
+// nameOn returns "namespace/name on node".
 func nameOn(p *v1.Pod) string { return convert.PodKey(p) + " on " + p.Spec.NodeName }
 
 // maxNames bounds the names in a sentence.
 const maxNames = 3
 
+// joinNames lists the first maxNames names, and counts the rest.
 func joinNames(names []string) string {
 	if len(names) <= maxNames {
 		return strings.Join(names, ", ")
@@ -179,7 +182,7 @@ func joinNames(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }
 
-// domainText names a domain.
+// domainText returns path, or "the cluster" for "".
 func domainText(path string) string {
 	if path == "" {
 		return "the cluster"

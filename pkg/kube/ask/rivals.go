@@ -10,12 +10,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 )
 
-// takers returns the gangs, in queue order, that may take the reserved nodes of a gang that waits for victims. Reserved nodes are
-// kept from gangs of equal or lower priority. But a gang without a reservation at the start gets one only if its victims terminate
-// slowly. Otherwise its nodes are free for each gang ahead in the queue, also for members beyond a minMember.
+// takers returns the gangs, in queue order, that may take some of nodes, the reserved nodes of gang ref, before ref starts. Gangs of
+// equal or lower priority must respect a reservation. But if ref had no reservation at the start, its victims may terminate before it
+// gets one: then each gang ahead in the queue may take the nodes, also for members beyond minMember.
 //
-// Only a later plan shows whether a gang takes them. So takers names the gangs with a member that fits on one of the nodes, without
-// the gangs that are known to find no capacity.
+// Only a later plan decides whether a gang takes the nodes. So takers returns the rivals with a member that fits on one of the nodes,
+// except rivals for which wouldTake is false.
 func (v *View) takers(ctx context.Context, ref gang.Ref, t *plugin.Trial, nodes []string) (names []string, err error) {
 	for _, r := range v.rivals(ref) {
 		may, err := v.anyFits(ctx, r.pods, t, nodes)
@@ -32,7 +32,7 @@ func (v *View) takers(ctx context.Context, ref gang.Ref, t *plugin.Trial, nodes 
 	return names, nil
 }
 
-// rival is a gang that the reserved nodes of another gang are not kept from.
+// rival is a gang that need not respect the reserved nodes of another gang.
 type rival struct {
 	gang  gang.Ref
 	pods  []*v1.Pod // without a reserved node
@@ -59,16 +59,17 @@ func (v *View) rivals(ref gang.Ref) (all []rival) {
 	return all
 }
 
+// hasPlace says whether the pod has a node assignment, such as a reserved node.
 func (v *View) hasPlace(pod *v1.Pod) bool {
 	node, _ := v.cache().Place(pod)
 	return node != ""
 }
 
-// wouldTake reports whether a gang may take nodes of another gang: its needed members fit when all terminating pods are gone. A
-// gang that is not above respects current reservations; only a gang that never fits is excluded then. Members beyond minMember take
-// no nodes that were reserved at the start.
+// wouldTake says whether gang taker may take nodes of another gang. above: taker has higher priority. held: the nodes were reserved
+// at the start. A taker that has its minimum, or a reservation, takes only nodes that were not. A taker with higher priority must
+// have a plan once all terminating pods are gone. Any other taker is excluded only if it never fits.
 func (v *View) wouldTake(ctx context.Context, taker gang.Ref, above, held bool) (bool, error) {
-	if r, ok := v.cache().Report(taker); ok && (whole(r) || r.Reserved) {
+	if r, ok := v.cache().Report(taker); ok && (hasMinimum(r) || r.Reserved) {
 		return !held, nil
 	}
 	t, err := v.try(ctx, taker)

@@ -15,13 +15,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// transitions are the times of the last changes, by namespace/name, as the objects at the start report them. The simulated
-// scheduler soon overwrites these. Unreported times are missing.
+// transitions are the times of the last state changes, read from the objects before the simulated scheduler overwrites them.
+// The keys are namespace/name. Times that no object reports are missing.
 type transitions struct {
 	pods  map[string]time.Time // when pods were bound, or found unschedulable
 	gangs map[string]time.Time // by object and condition
 }
 
+// readTransitions returns the transition times in the conditions of all pods and custom resources of set.
 func readTransitions(set *simulate.Set) transitions {
 	t := transitions{pods: map[string]time.Time{}, gangs: map[string]time.Time{}}
 	set.ForEach(func(o runtime.Object) {
@@ -44,6 +45,7 @@ func readTransitions(set *simulate.Set) transitions {
 	return t
 }
 
+// condition adds the transition time of condition c of object o, if it is valid.
 func (t transitions) condition(o *unstructured.Unstructured, c map[string]any) {
 	kind, _ := c["type"].(string)
 	text, _ := c["lastTransitionTime"].(string)
@@ -56,8 +58,7 @@ func gangKey(namespace, name, condition string) string {
 	return convert.Key(namespace, name) + " " + condition
 }
 
-// since returns when the gang's state began: the time of its condition, otherwise the earliest time of its members, otherwise its
-// creation time.
+// since returns when the gang's state began: the time of its condition, else the earliest of its members, else its creation time.
 func (v *View) since(ref gang.Ref, r cache.Report, members []*v1.Pod) time.Time {
 	if at, ok := v.transitions.gangs[gangKey(ref.Namespace, ref.Name, cmp.Or(r.Condition, status.Scheduled))]; ok {
 		return at

@@ -24,33 +24,33 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// SlotSize is what a slot is for: a member of a gang, a pod with these requests, or if both are empty, a whole node.
+// SlotSize is the size of a slot: a member of Gang, a pod with Requests, or a whole node if both are empty.
 type SlotSize struct {
 	Gang     *Target
 	Requests v1.ResourceList
 }
 
-// ParseRequests reads "cpu=8,nvidia.com/gpu=8".
+// ParseRequests parses a list of resources such as "cpu=8,nvidia.com/gpu=8".
 func ParseRequests(text string) (v1.ResourceList, error) {
 	out := v1.ResourceList{}
-	for _, one := range strings.Split(text, ",") {
-		name, amount, ok := strings.Cut(one, "=")
+	for _, req := range strings.Split(text, ",") {
+		name, amount, ok := strings.Cut(req, "=")
 		if !ok || name == "" {
-			return nil, fmt.Errorf("%q: it must be like cpu=8", one)
+			return nil, fmt.Errorf("%q: it must be like cpu=8", req)
 		}
 		q, err := resource.ParseQuantity(amount)
 		if err != nil {
-			return nil, fmt.Errorf("%q: %w", one, err)
+			return nil, fmt.Errorf("%q: %w", req, err)
 		}
 		_, twice := out[v1.ResourceName(name)]
 		switch {
 		case q.Sign() <= 0:
-			return nil, fmt.Errorf("%q: it must be more than nothing", one)
+			return nil, fmt.Errorf("%q: it must be more than nothing", req)
 		case twice:
-			return nil, fmt.Errorf("%q: %s is there twice", one, name)
+			return nil, fmt.Errorf("%q: %s is there twice", req, name)
 		case !isResource(name):
 			return nil,
-				fmt.Errorf("%q: supported values: cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu", one)
+				fmt.Errorf("%q: supported values: cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu", req)
 		}
 		out[v1.ResourceName(name)] = q
 	}
@@ -66,10 +66,10 @@ func isResource(name string) bool {
 	return len(validation.IsQualifiedName(name)) == 0 && (strings.Contains(name, "/") || strings.HasPrefix(name, v1.ResourceHugePagesPrefix))
 }
 
-// Topology is the network in its current state.
+// Topology is the tree of domains with its slots.
 type Topology struct {
 	Branch
-	For string `json:"for"` // what a slot is for
+	For string `json:"for"` // what a slot is for, in words
 	// Gangs are the running gangs, with their letters in the picture.
 	Gangs      []Letter `json:"gangs,omitempty"`
 	Unlabelled []string `json:"unlabelled,omitempty"` // nodes without a name at some layer
@@ -119,6 +119,7 @@ func (t *Topology) Cut(layer string) error {
 	return &LayerError{layer, t.Layers()}
 }
 
+// cut removes the children of each domain of a layer.
 func (b *Branch) cut(layer string) {
 	if b.Layer == layer {
 		b.Children = nil
@@ -142,7 +143,7 @@ type leaf struct {
 	marks                picture.Marks
 }
 
-// Topology counts slots at the start, before the scheduler goes on.
+// Topology returns the tree with slots of size want. The caller must call it before any method that runs the scheduler.
 func (v *View) Topology(ctx context.Context, want SlotSize) (*Topology, error) {
 	net := v.cache().Topology()
 	out := &Topology{Problem: net.Problem, tree: net.Tree, For: "whole nodes"}
@@ -179,9 +180,9 @@ func (v *View) Topology(ctx context.Context, want SlotSize) (*Topology, error) {
 	}
 	if pods == nil {
 		for i := range leaves {
-			leaves[i].whole()
+			leaves[i].countAsWhole()
 		}
-	} else if err := v.fill(ctx, net.Tree, pods, leaves); err != nil {
+	} else if err := v.countSlots(ctx, net.Tree, pods, leaves); err != nil {
 		return nil, err
 	}
 	for i := range leaves {
@@ -211,7 +212,7 @@ func (v *View) members(ref gang.Ref) []*v1.Pod {
 	return pods
 }
 
-// withAhead adds to the pods the members that their controller makes only when these run, and that are planned with them.
+// withAhead returns pods, extended with the future members of gang ref: a controller creates them later, and they are planned now.
 func (v *View) withAhead(ref gang.Ref, pods []*v1.Pod) []*v1.Pod {
 	group, refusal := v.cache().Group(pods[0])
 	if refusal.Exists() {
@@ -225,7 +226,7 @@ func (v *View) withAhead(ref gang.Ref, pods []*v1.Pod) []*v1.Pod {
 	return pods
 }
 
-// template returns a pod with these requests.
+// template returns a pod with these requests, for Muster's first profile.
 func (v *View) template(requests v1.ResourceList) *v1.Pod {
 	limits := v1.ResourceList{}
 	for name, q := range requests {
@@ -242,6 +243,7 @@ func (v *View) template(requests v1.ResourceList) *v1.Pod {
 	}
 }
 
+// wordsOf returns requests as text, sorted: "cpu=8,memory=1Gi".
 func wordsOf(requests v1.ResourceList) string {
 	var words []string
 	for name, q := range requests {
@@ -299,7 +301,7 @@ func largestFirst(pods map[gang.Ref]int) []gang.Ref {
 	})
 }
 
-// leaf returns the pods and reservations of a node.
+// leaf returns a node's marks for its pods, its number of reserved slots, and whether it is broken.
 func (v *View) leaf(n fwk.NodeInfo, letters map[gang.Ref]string) leaf {
 	l := leaf{broken: isBroken(n.Node())}
 	for _, pod := range podsOn(n) {
@@ -319,8 +321,8 @@ func (v *View) leaf(n fwk.NodeInfo, letters map[gang.Ref]string) leaf {
 	return l
 }
 
-// whole counts a node as one slot.
-func (l *leaf) whole() {
+// countAsWhole sets l's counts for slots of a whole node: at most one slot, used if a pod is there.
+func (l *leaf) countAsWhole() {
 	l.reserved = min(l.reserved, 1)
 	switch {
 	case len(l.marks) > 0:
@@ -332,8 +334,8 @@ func (l *leaf) whole() {
 	}
 }
 
-// fill counts slots for pods.
-func (v *View) fill(ctx context.Context, tree *topology.Tree, pods []*v1.Pod, leaves []leaf) error {
+// countSlots sets the counts of leaves for slots of the size of pods.
+func (v *View) countSlots(ctx context.Context, tree *topology.Tree, pods []*v1.Pod, leaves []leaf) error {
 	var free, held, empty []offer.Slots
 	err := v.eachTemplate(ctx, tree, pods, func(c *fit.Counter, nodes []fwk.NodeInfo) {
 		current := make([]offer.Slots, len(nodes))
@@ -360,7 +362,7 @@ func (v *View) fill(ctx context.Context, tree *topology.Tree, pods []*v1.Pod, le
 	return nil
 }
 
-// reservedOn returns the members of other gangs that the node is reserved for.
+// reservedOn returns the waiting pods for which node n is reserved, except members of pod's own group.
 func (v *View) reservedOn(n fwk.NodeInfo, pod *v1.Pod) (all fit.Pods) {
 	low := &v1.Pod{ObjectMeta: pod.ObjectMeta, Spec: v1.PodSpec{Priority: new(int32(-1 << 31))}}
 	for _, p := range v.cache().PlacesOn(n.Node().Name, low) {
@@ -371,7 +373,7 @@ func (v *View) reservedOn(n fwk.NodeInfo, pod *v1.Pod) (all fit.Pods) {
 	return all
 }
 
-// isBroken reports whether a node takes no new pod, whatever runs on it.
+// isBroken says whether a node is cordoned or not ready, so that it takes no new pod.
 func isBroken(n *v1.Node) bool {
 	if n.Spec.Unschedulable {
 		return true
@@ -396,7 +398,7 @@ func unlabelled(tree *topology.Tree, node int) bool {
 	return false
 }
 
-// branch adds up the domains below a domain.
+// branch returns domain d with its children and the sums of their counts.
 func branch(tree *topology.Tree, d topology.ID, leaves []leaf) Branch {
 	b := Branch{Layer: tree.LayerNames()[tree.Layer(d)], Path: pathOf(tree, d)}
 	if tree.IsNode(d) {

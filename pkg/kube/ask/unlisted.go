@@ -7,14 +7,14 @@ import (
 
 var topologyResource = v1alpha1.ClusterNetworkTopologies.GroupResource().String()
 
-// unknown sets the explanation of a gang whose cause of waiting is unknown.
+// unknown sets e for a gang whose cause of waiting is unknown, because the caller may not list resource.
 func (e *Explanation) unknown(resource string) {
 	e.Reason = ""
 	e.WaitsFor = simulate.UnknownCause(resource)
 	e.Remedy = &Remedy{Message: simulate.UnknownRemedy(resource)}
 }
 
-// unlistedError returns an error if the caller may not list the topology, so that domains above the nodes are unknown.
+// unlistedError returns an UnlistedError about what if the caller may not list the topology, so that domains are unknown; else nil.
 func (v *View) unlistedError(what string) error {
 	if v.cache().Topology().Object != nil || !v.kindUnlisted(topologyResource) {
 		return nil

@@ -10,16 +10,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// Adapter drives the backends for one object at a time: it writes the object's gangs with the backend of their scheduler name,
-// and deletes former gangs of the object from all backends.
+// Adapter calls the backends for one object at a time: it writes the object's gangs with the backend of their scheduler name, and
+// deletes former gangs of the object from all backends.
 type Adapter struct {
 	Registry *Registry
 	// Tell reports a note to the user on the object that declares a gang; nil drops notes.
 	Tell func(info *podgang.PodGangInfo, note podgang.Note)
 }
 
-// Sync writes the gangs of an owner, and deletes surplus ones. It returns the written gangs even if some fail; after a failure
-// nothing is deleted.
+// Sync writes the gangs infos of an owner, and then deletes the owner's other gangs, unless a write fails. It returns the written gangs.
 func (a *Adapter) Sync(
 	ctx context.Context, namespace string, owner podgang.Owner, infos []*podgang.PodGangInfo,
 ) (written []*podgang.PodGangInfo, err error) {
@@ -61,7 +60,7 @@ func (a *Adapter) Sync(
 	return written, a.prune(ctx, namespace, owner, wanted)
 }
 
-// equalNames returns the names that several gangs have: these gangs would overwrite each other for ever.
+// equalNames returns, by gang name, whether several gangs have it. Such gangs would overwrite each other forever.
 func equalNames(infos []*podgang.PodGangInfo) map[string]bool {
 	out := map[string]bool{}
 	for _, info := range infos {
@@ -76,7 +75,7 @@ func (a *Adapter) Delete(ctx context.Context, namespace string, owner podgang.Ow
 	return a.prune(ctx, namespace, owner, nil)
 }
 
-// prune deletes the gangs of an owner that are not wanted of a backend.
+// prune deletes from each backend the gangs of an owner that are not in wanted, which lists gangs by backend.
 func (a *Adapter) prune(ctx context.Context, namespace string, owner podgang.Owner, wanted map[string][]string) error {
 	var errs []error
 	for _, b := range a.Registry.All() {

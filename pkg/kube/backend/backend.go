@@ -1,10 +1,9 @@
-// Package backend writes gangs as the objects that one scheduler reads: one file for each scheduler, which only computes
-// (Translator), and one writer for all. It knows the API server through a client, and no scheduler. Invariant: a second Sync of
-// the same gang writes nothing.
+// Package backend writes gangs as the objects that one scheduler reads. Each scheduler has one file that only computes (Translator);
+// one writer serves all. Invariant: a second Sync of the same gang writes nothing.
 //
-// \tPodGangInfo --> Translator.Objects --> desired objects
-// \t |
-// \t existing objects --> Writer --------'--> server-side apply, then surplus objects are deleted
+//	PodGangInfo --> Translator.Objects --> desired objects
+//	                                          |
+//	              existing objects --> writer +--> server-side apply, then surplus objects are deleted
 package backend
 
 import (
@@ -29,8 +28,7 @@ type Backend interface {
 	Sync(ctx context.Context, info *podgang.PodGangInfo) error
 	// Delete deletes the objects of a gang; of info it needs namespace, name and owner.
 	Delete(ctx context.Context, info *podgang.PodGangInfo) error
-	// CheckGangReady says whether all objects of a gang exist and every group has its minimum of pods: then its pods may lose
-	// the gate.
+	// CheckGangReady says whether all objects of a gang exist and every group has its minimum of pods. Then its pods may lose the gate.
 	CheckGangReady(ctx context.Context, info *podgang.PodGangInfo) (ready bool, gang string, err error)
 	// GetSchedulingGateName returns the gate of pods with a gang that is not ready, if this controller owns the pods.
 	GetSchedulingGateName() string
@@ -38,9 +36,8 @@ type Backend interface {
 	// gangs. Both are sorted.
 	GetExistingResourceNames(ctx context.Context, namespace string, owner podgang.Owner) ([]string, error)
 	GetExistingGangNames(ctx context.Context, namespace string, owner podgang.Owner) ([]string, error)
-	// PreparePod adds to a created pod what its scheduler needs to find its gang. It is idempotent, and does not touch gates.
-	// The pod is unstructured, since newer Kubernetes versions may have more fields. key is its gang and group; if zero, the
-	// labels count.
+	// PreparePod adds to a created pod what its scheduler needs to find its gang. It is idempotent, and does not touch gates. The pod is
+	// unstructured, since newer Kubernetes versions may have more fields. key is its gang and group; if zero, the labels count.
 	PreparePod(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) error
 	// Validate says whether an object can be translated; old is its former version, nil at creation.
 	Validate(object, old *unstructured.Unstructured) podgang.Verdict
@@ -79,11 +76,10 @@ type Translator interface {
 // Object is a desired object.
 type Object struct {
 	*unstructured.Unstructured
-	// Fixed returns the values that can only be set at creation, as text: if they differ, the object is recreated. nil is for
-	// none.
+	// Fixed returns the values that can only be set at creation, as text: if they differ, the object is recreated. It may be nil.
 	Fixed func(*unstructured.Unstructured) []string
-	// Rearm says that the scheduler treats a satisfied group as satisfied for ever: the object is recreated when all pods of
-	// the group are, by Pods and AnnotationIncarnation.
+	// Rearm says that the scheduler treats a satisfied group as satisfied forever. So the object is recreated when all pods of the
+	// group are. Pods are the labels of these pods.
 	Rearm bool
 	Pods  map[string]string
 }

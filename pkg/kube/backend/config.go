@@ -28,8 +28,7 @@ type Config struct {
 	Backends []BackendConfig `json:"backends,omitempty"`
 }
 
-// BackendConfig configures one backend. Unset fields have the defaults of GREP-537 for koordinator, and the scheduler's own for
-// muster.
+// BackendConfig configures one backend. Unset fields have the defaults of GREP-537 for koordinator, and the scheduler's own for muster.
 type BackendConfig struct {
 	Name string `json:"name"`
 	// SchedulerNames are the exact scheduler names, in place of the built-in one. Pods get the first.
@@ -44,7 +43,7 @@ type BackendConfig struct {
 	Queue string `json:"queue,omitempty"`
 }
 
-// builtIn are the backends, with their built-in scheduler name.
+// builtIn maps each backend to its built-in scheduler name; "" for none.
 var builtIn = map[string]string{
 	"workload": "", "podgang": "kai-scheduler", "koordinator": scheduling.DropInSchedulerName,
 	"muster": scheduling.SchedulerName, "volcano": "volcano",
@@ -65,7 +64,7 @@ func ReadConfig(data []byte) (*Config, error) {
 	return out, nil
 }
 
-// Translators returns the backends of a configuration.
+// Translators returns the translators of the enabled backends, or an error that names all invalid fields.
 func (c *Config) Translators() (out []Translator, err error) {
 	all := c.Backends
 	if len(all) == 0 {
@@ -108,7 +107,7 @@ func (c *Config) Translators() (out []Translator, err error) {
 	return out, errors.Join(errs...)
 }
 
-// check returns the invalid fields.
+// check returns an error for each invalid field.
 func (b *BackendConfig) check() (errs []error) {
 	oneOf := func(field string, value *string, legal ...string) {
 		if value != nil && !slices.Contains(legal, *value) {
@@ -143,10 +142,11 @@ func (b *BackendConfig) check() (errs []error) {
 	return errs
 }
 
-// The default of GREP-537.
+// defaultTimeout is koordinator's default of scheduleTimeoutSeconds, from GREP-537.
 const defaultTimeout = 30
 
-// translator returns the backend. It loses its built-in scheduler name if another backend claims that name.
+// translator returns the backend's translator. claimed maps configured scheduler names to backends: a backend does not serve its
+// built-in name if another backend claims it.
 func (b *BackendConfig) translator(claimed map[string]string) Translator {
 	n := names{exact: b.SchedulerNames}
 	if known := builtIn[b.Name]; len(n.exact) == 0 && known != "" {
@@ -182,6 +182,7 @@ func (b *BackendConfig) translator(claimed map[string]string) Translator {
 	return &volcano{names: n, queue: b.Queue}
 }
 
+// value returns *configured, or otherwise if configured is nil.
 func value(configured *string, otherwise string) string {
 	if configured == nil {
 		return otherwise

@@ -6,8 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Gate adds a scheduling gate to a pod that this controller owns, beside the pod's other gates. It says whether that changed
-// the pod.
+// Gate adds the scheduling gate name to a pod, after the pod's other gates. It returns false if the pod has that gate already.
 func Gate(pod *unstructured.Unstructured, name string) bool {
 	gates, _, _ := unstructured.NestedSlice(pod.Object, "spec", "schedulingGates")
 	if slices.ContainsFunc(gates, isGate(name)) {
@@ -16,6 +15,7 @@ func Gate(pod *unstructured.Unstructured, name string) bool {
 	return unstructured.SetNestedSlice(pod.Object, append(gates, map[string]any{"name": name}), "spec", "schedulingGates") == nil
 }
 
+// isGate returns a function that says whether a decoded scheduling gate has this name.
 func isGate(name string) func(any) bool {
 	return func(gate any) bool {
 		object, ok := gate.(map[string]any)

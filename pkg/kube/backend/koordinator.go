@@ -25,7 +25,7 @@ var koordinatorKeys = map[string]string{
 	"topology.kubernetes.io/block": "blockLayer",
 }
 
-// Gate is the gate of the framework's document.
+// Gate returns the gate's name, as in GREP-537.
 func (k *koordinator) Gate() string { return "scheduling.koordinator.sh/gang" }
 
 // layerOf returns the layer of a label key: a user's mapping takes precedence over the table.
@@ -64,7 +64,7 @@ func (k *koordinator) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 	return out, notes, err
 }
 
-// Validate rejects PodCliqueSets with constraints that Koordinator does not support.
+// Validate returns errors for a PodCliqueSet with constraints that Koordinator does not support.
 func (k *koordinator) Validate(object, old *unstructured.Unstructured) podgang.Verdict {
 	return podgang.ValidatePodCliqueSet(object, old, podgang.CliqueSetRules{Backend: k.exact[0], NoMNNVL: true, NoScalingGroups: true})
 }

@@ -9,12 +9,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// muster writes PodGroups for Muster's scheduler. That scheduler reads PodGangs, LeaderWorkerSets and Volcano's PodGroups
-// itself: the backend is for users that want to see PodGroups. Groups may have a topology constraint of their own within the
-// gang's.
+// muster writes PodGroups for Muster's scheduler. That scheduler reads PodGangs, LeaderWorkerSets and Volcano's PodGroups itself: the
+// backend is for users that want to see PodGroups. Groups may have a topology constraint of their own within the gang's.
 type muster struct{ podGroups }
 
-// Gate is the gate of pods with a gang that is not written yet.
+// Gate returns the name of the scheduling gate of pods whose gang is not written yet.
 func (m *muster) Gate() string { return "muster.sh/podgang" }
 
 // Objects returns the PodGroups; none for Volcano's PodGroup, which the scheduler reads itself.

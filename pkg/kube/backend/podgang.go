@@ -12,13 +12,13 @@ import (
 // kindPodGang is the kind that KAI and other schedulers read.
 var kindPodGang = schema.GroupVersionKind{Group: "scheduler.grove.io", Version: "v1alpha1", Kind: "PodGang"}
 
-// passThrough writes PodGangs, for schedulers that read them. PodGangs of Grove's operator stay unchanged.
+// passThrough writes PodGangs, for schedulers that read them. It does not change PodGangs of Grove's operator.
 type passThrough struct{ names }
 
-// Name is the backend's name.
+// Name returns the backend's name.
 func (p *passThrough) Name() string { return "podgang" }
 
-// Gate is the gate of the framework's document. Grove's own gate is a different one, which stays.
+// Gate returns the gate's name. Grove's own gate has another name, and is not removed here.
 func (p *passThrough) Gate() string { return "grove.io/podgang" }
 
 // Kinds returns PodGang.
@@ -26,7 +26,7 @@ func (p *passThrough) Kinds(Cluster) []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{kindPodGang}
 }
 
-// Objects returns the PodGang, as Grove's operator would write it.
+// Objects returns the PodGang, as Grove's operator would write it; none for a gang that is a PodGang already.
 func (p *passThrough) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if info.Kind == podgang.PodGang {
 		return nil, nil, nil
@@ -86,7 +86,7 @@ func (p *passThrough) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 	return []Object{{Unstructured: u}}, notes, nil
 }
 
-// with sets a field unless the value is nil.
+// with sets a field of object, unless value is nil, and returns object.
 func with(object map[string]any, field string, value map[string]any) map[string]any {
 	if value != nil {
 		object[field] = value
@@ -123,17 +123,17 @@ func (p *passThrough) Minima(existing []*unstructured.Unstructured) map[string]i
 	return out
 }
 
-// each calls see with each object of a list.
-func each(u *unstructured.Unstructured, see func(map[string]any), path ...string) {
+// each calls do with each object of a list.
+func each(u *unstructured.Unstructured, do func(map[string]any), path ...string) {
 	list, _, _ := unstructured.NestedSlice(u.Object, path...)
 	for _, item := range list {
 		if object, ok := item.(map[string]any); ok {
-			see(object)
+			do(object)
 		}
 	}
 }
 
-// PreparePod labels a pod with its PodGang and podgroup. Grove's pods have these labels.
+// PreparePod sets the pod's labels with its PodGang and podgroup, unless it is Grove's pod, which has them.
 func (p *passThrough) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
 	key, err := keyOf(pod, key, "a scheduler of PodGangs")
 	if err != nil || key.Kind == podgang.PodGang {
@@ -144,7 +144,7 @@ func (p *passThrough) PreparePod(pod *unstructured.Unstructured, key podgang.Pod
 	return nil
 }
 
-// Validate accepts all: PodGangs express all that PodCliqueSets do.
+// Validate accepts every object: PodGangs can express every PodCliqueSet.
 func (p *passThrough) Validate(_, _ *unstructured.Unstructured) podgang.Verdict {
 	return podgang.Verdict{}
 }

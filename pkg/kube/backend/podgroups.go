@@ -15,7 +15,7 @@ import (
 // kindPodGroup is the kind that Koordinator and Muster read.
 var kindPodGroup = schema.GroupVersionKind{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1", Kind: "PodGroup"}
 
-// podGroups is the common part of both backends: a PodGroup for each group, linked by a list of all.
+// podGroups is the common part of koordinator and muster: a PodGroup for each group, whose annotation lists all groups of the gang.
 type podGroups struct {
 	names
 	name        string
@@ -38,11 +38,12 @@ func (p *podGroups) Minima(e []*unstructured.Unstructured) map[string]int32 {
 // rules are the constraint of the gang and the own constraint of a group.
 type rules struct{ all, own *scheduling.GatherSpec }
 
-// objects returns the PodGroups of a gang. spec formats the constraints of a group, of a gang with so many groups.
+// objects returns the PodGroups of a gang. layerOf returns the layer of a label key. spec returns the annotation with the constraints r
+// of a group in a gang of groups groups.
 func (p *podGroups) objects(
 	info *podgang.PodGangInfo, t podgang.Topology, layerOf func(string) (string, bool), spec func(r rules, groups int) string,
 ) ([]Object, []podgang.Note, error) {
-	if c := together(info); c != nil {
+	if c := partialConstraint(info); c != nil {
 		return nil, nil, unsupported(reasons.TopologyGroupConfigUnsupported, p.name,
 			"a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", c.Name)
 	}
@@ -87,7 +88,7 @@ func (p *podGroups) objects(
 	return out, notes, nil
 }
 
-// gangGroup returns the groups that start together: all groups with a minimum.
+// gangGroup returns namespace/name of the groups that start together: all groups with a minimum.
 func gangGroup(info *podgang.PodGangInfo, names []string) (out []string) {
 	for i, g := range info.PodGroups {
 		if g.MinReplicas > 0 {
@@ -97,7 +98,7 @@ func gangGroup(info *podgang.PodGangInfo, names []string) (out []string) {
 	return out
 }
 
-// list returns the annotation groups of a group.
+// list returns the value of the annotation groups for g: the gang's group as JSON, or g alone if g has no minimum.
 func (p *podGroups) list(g *podgang.PodGroupInfo, namespace, name string, group []string) string {
 	if g.MinReplicas == 0 {
 		group = []string{namespace + "/" + name}
@@ -109,6 +110,7 @@ func (p *podGroups) list(g *podgang.PodGroupInfo, namespace, name string, group 
 	return string(data)
 }
 
+// number returns n as text; "" for 0.
 func number(n int32) string {
 	if n == 0 {
 		return ""
@@ -116,7 +118,7 @@ func number(n int32) string {
 	return fmt.Sprint(n)
 }
 
-// PreparePod labels a pod with its PodGroup and sets its scheduler.
+// PreparePod sets the pod's scheduler, its label with the PodGroup, and the default QoS class if it has none.
 func (p *podGroups) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
 	key, err := keyOf(pod, key, p.exact[0])
 	if err != nil {

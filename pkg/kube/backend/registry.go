@@ -33,7 +33,7 @@ func (r *Registry) Register(b Backend) error {
 	return nil
 }
 
-// SetDefault names the backend for pods without a scheduler name. It does not serve unknown scheduler names: the scheduler of
+// SetDefault sets the backend for pods without a scheduler name. It does not serve unknown scheduler names: the scheduler of
 // that name would not read its objects.
 func (r *Registry) SetDefault(name string) error {
 	if _, known := r.backends[name]; !known {
@@ -43,7 +43,7 @@ func (r *Registry) SetDefault(name string) error {
 	return nil
 }
 
-// For returns the backend for a scheduler name: the default for "", else the best match, of equal matches the first by name.
+// For returns the backend for a scheduler name: the default for "", else the best match. Of equal matches the first by name wins.
 // The default also serves the default scheduler's name, which the API server writes for "", unless another backend does.
 func (r *Registry) For(schedulerName string) (Backend, error) {
 	fallback, set := r.backends[r.fallback]

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// same says whether applying want would change nothing: live has all its fields, and no field that an earlier apply wrote and
-// want lacks.
-func same(want, live *unstructured.Unstructured) bool {
-	if !within(want.Object, live.Object, "") {
+// isApplied says whether applying want to the existing object live would change nothing: live contains want, and no field that an earlier
+// apply wrote and want lacks.
+func isApplied(want, live *unstructured.Unstructured) bool {
+	if !containsAll(want.Object, live.Object, "") {
 		return false
 	}
 	for _, entry := range live.GetManagedFields() {
@@ -26,9 +26,9 @@ func same(want, live *unstructured.Unstructured) bool {
 	return false // the fields of the earlier apply are unknown
 }
 
-// within says whether have contains all of want. The API server adds defaults to objects, and other clients add to maps and
-// owners.
-func within(want, have any, field string) bool {
+// containsAll says whether have contains every value of want. have may have more map keys and owners, from the API server's defaults or
+// other clients. field is the name of the compared field.
+func containsAll(want, have any, field string) bool {
 	switch want := want.(type) {
 	case map[string]any:
 		have, ok := have.(map[string]any)
@@ -36,7 +36,7 @@ func within(want, have any, field string) bool {
 			return len(want) == 0 && have == nil
 		}
 		for key, value := range want {
-			if !within(value, have[key], key) {
+			if !containsAll(value, have[key], key) {
 				return false
 			}
 		}
@@ -50,7 +50,7 @@ func within(want, have any, field string) bool {
 			return false
 		}
 		for i := range want {
-			if !within(want[i], have[i], "") {
+			if !containsAll(want[i], have[i], "") {
 				return false
 			}
 		}
@@ -59,12 +59,12 @@ func within(want, have any, field string) bool {
 	return reflect.DeepEqual(want, have)
 }
 
-// owns says whether each wanted owner is among the existing ones.
+// owns says whether each owner reference in want is also in have.
 func owns(want, have []any) bool {
 	for _, w := range want {
 		found := false
 		for _, h := range have {
-			found = found || within(w, h, "")
+			found = found || containsAll(w, h, "")
 		}
 		if !found {
 			return false
@@ -73,7 +73,7 @@ func owns(want, have []any) bool {
 	return true
 }
 
-// surplus says whether some owned field is no longer wanted. List items were compared before.
+// surplus says whether owned, in the format of managedFields, has a field that want lacks. It ignores list items.
 func surplus(owned, want map[string]any) bool {
 	for key, below := range owned {
 		name, isField := strings.CutPrefix(key, "f:")

@@ -54,7 +54,7 @@ func newObject(kind schema.GroupVersionKind, info *podgang.PodGangInfo, name str
 	return u
 }
 
-// annotate sets the annotations with a value.
+// annotate replaces the annotations of u by the ones in annotations whose value is not "".
 func annotate(u *unstructured.Unstructured, annotations map[string]string) {
 	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
 	if len(annotations) > 0 {
@@ -77,7 +77,7 @@ func groupNames(info *podgang.PodGangInfo) ([]string, error) {
 	return names, nil
 }
 
-// constraintOf returns a group's own constraint, or the constraint of a list that names this group only.
+// constraintOf returns a group's own constraint, or that of an entry of topologyConstraintGroupConfigs for this group only; or nil.
 func constraintOf(info *podgang.PodGangInfo, g *podgang.PodGroupInfo) *podgang.TopologyConstraint {
 	if g.TopologyConstraint != nil {
 		return g.TopologyConstraint
@@ -90,8 +90,8 @@ func constraintOf(info *podgang.PodGangInfo, g *podgang.PodGroupInfo) *podgang.T
 	return nil
 }
 
-// together returns the first constraint of several groups that are not all; nil for none.
-func together(info *podgang.PodGangInfo) *podgang.TopologyConstraintGroupConfig {
+// partialConstraint returns the first entry of topologyConstraintGroupConfigs with several groups; nil for none.
+func partialConstraint(info *podgang.PodGangInfo) *podgang.TopologyConstraintGroupConfig {
 	for i, c := range info.TopologyConstraintGroupConfigs {
 		if c.TopologyConstraint != nil && len(c.PodGroupNames) > 1 {
 			return &info.TopologyConstraintGroupConfigs[i]
@@ -100,14 +100,14 @@ func together(info *podgang.PodGangInfo) *podgang.TopologyConstraintGroupConfig 
 	return nil
 }
 
-// unsupported returns an *Error for what a backend cannot express.
+// unsupported returns a *podgang.Error that a backend cannot express what, a format for args.
 func unsupported(reason, backend, what string, args ...any) error {
 	return &podgang.Error{
 		Reason: reason, Message: backend + " backend does not support " + fmt.Sprintf(what, args...) + "; nothing is written for the gang",
 	}
 }
 
-// reuse returns the note for a gang that refers to another gang's reservation.
+// reuse returns a note if the gang refers to another gang's reservation, which has no effect; else nil.
 func reuse(info *podgang.PodGangInfo, backend string) []podgang.Note {
 	if info.ReuseReservationRef == nil {
 		return nil
@@ -118,12 +118,12 @@ func reuse(info *podgang.PodGangInfo, backend string) []podgang.Note {
 	}}
 }
 
-// names are the scheduler names of a backend.
+// names are the scheduler names that a backend serves.
 type names struct {
 	exact          []string // pods get the first
-	claimedByOther bool     // another backend claims the name
+	claimedByOther bool     // another backend claims exact, which is the built-in name
 	substring      string   // the substring of further names, "" for none
-	anyName        bool
+	anyName        bool     // the backend serves every name but the default scheduler's
 }
 
 // Matches returns how well the backend serves a name.
@@ -139,7 +139,7 @@ func (n names) Matches(name string) Match {
 	return None
 }
 
-// Serves returns the names in words.
+// Serves returns the served names in words.
 func (n names) Serves() string {
 	var out []string
 	for _, name := range n.exact {
@@ -181,7 +181,7 @@ func label(pod *unstructured.Unstructured, key, value string) {
 	pod.SetLabels(labels)
 }
 
-// keyOf returns the gang and group of a pod: known, else from its labels; an error if it has none.
+// keyOf returns the gang and group of a pod: known unless that is zero, else from the pod's labels. Without these it is an error.
 func keyOf(pod *unstructured.Unstructured, known podgang.PodKey, scheduler string) (podgang.PodKey, error) {
 	if known != (podgang.PodKey{}) {
 		return known, nil

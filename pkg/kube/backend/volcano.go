@@ -16,17 +16,16 @@ import (
 // kindVolcano is the kind of Volcano's PodGroup.
 var kindVolcano = schema.GroupVersionKind{Group: "scheduling.volcano.sh", Version: "v1beta1", Kind: "PodGroup"}
 
-// volcano writes a PodGroup for each gang, with a sub-group policy for each of several groups. Volcano's own PodGroups stay
-// unchanged.
+// volcano writes a PodGroup for each gang, with a sub-group policy for each of several groups. It does not change Volcano's own ones.
 type volcano struct {
 	names
 	queue string // of gangs without a queue; "" is Volcano's default
 }
 
-// Name is the backend's name.
+// Name returns the backend's name.
 func (v *volcano) Name() string { return "volcano" }
 
-// Gate is Volcano's gate.
+// Gate returns the name of Volcano's own scheduling gate.
 func (v *volcano) Gate() string { return "scheduling.volcano.sh/queue-allocation-gate" }
 
 // Kinds returns Volcano's PodGroup.
@@ -34,12 +33,12 @@ func (v *volcano) Kinds(Cluster) []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{kindVolcano}
 }
 
-// Objects returns the PodGroup.
+// Objects returns the PodGroup of a gang; none for Volcano's own PodGroup.
 func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if info.Kind == podgang.VolcanoPodGroup {
 		return nil, nil, nil
 	}
-	if partial := together(info); partial != nil {
+	if partial := partialConstraint(info); partial != nil {
 		return nil, nil, unsupported(reasons.TopologyGroupConfigUnsupported, v.Name(),
 			"a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", partial.Name)
 	}
@@ -88,8 +87,7 @@ func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []pod
 	return []Object{{Unstructured: u}}, notes, nil
 }
 
-// volcanoAnnotations returns the owner's annotations that LeaderWorkerSet copies for Volcano. Topology constraints are in the
-// spec.
+// volcanoAnnotations returns the annotations for Volcano, except topology constraints, which are in the spec.
 func volcanoAnnotations(annotations map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range annotations {
@@ -107,7 +105,7 @@ func orElse(value, other string) string {
 	return value
 }
 
-// tiers returns networkTopology; nil for none.
+// tiers returns t as the field networkTopology; nil for nil.
 func tiers(t *podgang.Tiers) map[string]any {
 	if t == nil {
 		return nil
@@ -122,6 +120,7 @@ func tiers(t *podgang.Tiers) map[string]any {
 	return out
 }
 
+// selector returns a labelSelector that matches these labels.
 func selector(labels map[string]string) map[string]any {
 	match := map[string]any{}
 	for key, value := range labels {
@@ -130,7 +129,7 @@ func selector(labels map[string]string) map[string]any {
 	return map[string]any{"matchLabels": match}
 }
 
-// resources returns the requests of all groups; nil if one group is unknown.
+// resources returns the sum of the requests of all groups; nil if the requests of one group are unknown.
 func resources(info *podgang.PodGangInfo) map[string]any {
 	sum := corev1.ResourceList{}
 	for _, g := range info.PodGroups {
@@ -164,7 +163,7 @@ func (v *volcano) Minima(existing []*unstructured.Unstructured) map[string]int32
 	return out
 }
 
-// PreparePod annotates a pod with its PodGroup.
+// PreparePod sets the pod's scheduler, and its annotation with the PodGroup unless Volcano's PodGroup is the gang itself.
 func (v *volcano) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
 	key, err := keyOf(pod, key, "volcano scheduler")
 	if err != nil {

@@ -31,10 +31,10 @@ const maxNativeGroups = 8
 // workload writes Kubernetes' own objects, in the served version.
 type workload struct{ names }
 
-// Name is the backend's name.
+// Name returns the backend's name.
 func (w *workload) Name() string { return "workload" }
 
-// Matches also accepts the default scheduler, and "".
+// Matches returns Default for "" and for the default scheduler's name; else how well names match.
 func (w *workload) Matches(name string) Match {
 	if name == "" || name == defaultScheduler {
 		return Default
@@ -47,9 +47,10 @@ func (w *workload) Serves() string {
 	return names{exact: append([]string{defaultScheduler}, w.exact...)}.Serves()
 }
 
-// Gate is the gate of the framework's document.
+// Gate returns the gate's name.
 func (w *workload) Gate() string { return "scheduling.k8s.io/workload" }
 
+// native returns a kind of nativeAPI in a version.
 func native(version, kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: nativeAPI, Version: version, Kind: kind}
 }
@@ -65,8 +66,7 @@ func (w *workload) Kinds(c Cluster) []schema.GroupVersionKind {
 	return nil
 }
 
-// Objects returns the Workload and its PodGroups, or an error if no version is served, or the served one cannot express the
-// gang.
+// Objects returns the Workload and its PodGroups. The error says that no version is served, or that it cannot express the gang.
 func (w *workload) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if len(w.Kinds(c)) == 0 {
 		return nil, nil, &podgang.Error{
@@ -79,7 +79,7 @@ func (w *workload) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []po
 		return nil, nil, unsupported(reasons.TooManyPodGroups, w.Name(),
 			"one gang has %d groups; use at most %d", n, maxNativeGroups)
 	}
-	if partial := together(info); partial != nil {
+	if partial := partialConstraint(info); partial != nil {
 		return nil, nil, unsupported(reasons.TopologyGroupConfigUnsupported, w.Name(),
 			"a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", partial.Name)
 	}
@@ -107,14 +107,14 @@ func (w *workload) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []po
 	return out, append(notes, reuse(info, w.Name())...), nil
 }
 
-// nativeGroup is a group in the terms of all versions.
+// nativeGroup is a group, independent of the API version.
 type nativeGroup struct {
 	name    string
 	minimum int32
 	key     string // the node label key with one value for all its pods
 }
 
-// groups returns the groups. A constraint of the gang becomes that of its only group.
+// groups returns the groups of a gang. A constraint of the gang becomes that of its only group; with several groups it is an error.
 func (w *workload) groups(info *podgang.PodGangInfo, c Cluster) (out []nativeGroup, notes []podgang.Note, err error) {
 	names, err := groupNames(info)
 	if err != nil {
@@ -147,7 +147,7 @@ func (w *workload) groups(info *podgang.PodGangInfo, c Cluster) (out []nativeGro
 	return out, notes, nil
 }
 
-// policy returns gang, or basic for a group without a minimum.
+// policy returns the scheduling policy: gang with the minimum, or basic for a group without a minimum.
 func (g nativeGroup) policy() map[string]any {
 	if g.minimum == 0 {
 		return map[string]any{"basic": map[string]any{}}
@@ -155,7 +155,7 @@ func (g nativeGroup) policy() map[string]any {
 	return map[string]any{"gang": map[string]any{"minCount": int64(g.minimum)}}
 }
 
-// addTo adds the group's fields to a template or PodGroup.
+// addTo adds the group's fields to object, a template or the spec of a PodGroup, and returns object.
 func (g nativeGroup) addTo(object map[string]any, info *podgang.PodGangInfo, version string) map[string]any {
 	object["schedulingPolicy"] = g.policy()
 	if g.key != "" {
@@ -216,7 +216,7 @@ func (w *workload) podGroup(info *podgang.PodGangInfo, version string, g nativeG
 	}}
 }
 
-// fixed returns the values that can only be set at creation: all but the minimum, which can change since 1.37.
+// fixed returns the values of a group that can only be set at creation, as text: all but the minimum, which can change since 1.37.
 func fixed(group map[string]any, version string) string {
 	keys := []string{}
 	list, _, _ := unstructured.NestedSlice(group, "schedulingConstraints", "topology")
@@ -256,7 +256,7 @@ func (w *workload) Minima(existing []*unstructured.Unstructured) map[string]int3
 	return out
 }
 
-// PreparePod refers a pod to its group of the Workload, or to its PodGroup. A pod that names a group already keeps it.
+// PreparePod sets the pod's field that names its group of the Workload, or its PodGroup. A pod that names a group keeps that name.
 func (w *workload) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, c Cluster) error {
 	key, err := keyOf(pod, key, "workload backend")
 	if err != nil {

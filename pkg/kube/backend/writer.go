@@ -22,16 +22,16 @@ import (
 // FieldManager is the field manager of all writes.
 const FieldManager = "muster-controller"
 
-// Options are what a backend needs to write. The client must keep managedFields (no cache.TransformStripManagedFields for the
-// kinds that backends write): by them a second Sync writes nothing.
+// Options are what a backend needs to write. The client must keep managedFields (no cache.TransformStripManagedFields for kinds that
+// backends write): isApplied reads them.
 type Options struct {
 	Client client.Client
 	// Cluster returns the current cluster state.
 	Cluster func(context.Context) (Cluster, error)
 	// Tell reports a note about a gang; nil drops notes.
 	Tell func(info *podgang.PodGangInfo, note podgang.Note)
-	// ByOwner says whether the client has the index IndexOwner for a kind: else each lookup of a gang lists its namespace. nil
-	// is for no index.
+	// ByOwner says whether the client has the index IndexOwner for a kind; nil: it has none. Without an index, each lookup of a gang
+	// lists its namespace.
 	ByOwner func(schema.GroupVersionKind) bool
 }
 
@@ -49,7 +49,7 @@ func OwnerUID(o client.Object) []string {
 // New returns the backend of a translator.
 func New(t Translator, o Options) Backend { return &writer{t, o} }
 
-// writer makes existing objects equal a translator's desired objects.
+// writer is a Backend that writes the objects which a translator returns.
 type writer struct {
 	Translator
 	Options
@@ -67,21 +67,21 @@ func (w *writer) PreparePod(ctx context.Context, pod *unstructured.Unstructured,
 	return w.Translator.PreparePod(pod, key, cluster)
 }
 
-// Sync writes objects that differ, then deletes surplus ones: after a failure nothing is deleted.
+// Sync writes the gang's objects that differ, and then deletes its other objects. After a failure it deletes nothing.
 func (w *writer) Sync(ctx context.Context, info *podgang.PodGangInfo) error {
 	objects, existing, err := w.desired(ctx, info, true)
 	if err != nil {
-		return w.failed(info, err)
+		return w.reportFailure(info, err)
 	}
 	live := make([]*unstructured.Unstructured, len(objects))
 	for i, o := range objects {
 		if live[i], err = w.ownObject(ctx, info, o, existing); err != nil {
-			return w.failed(info, err)
+			return w.reportFailure(info, err)
 		}
 	}
 	for i, o := range objects {
 		if err := w.write(ctx, info, o, live[i]); err != nil {
-			return w.failed(info, err)
+			return w.reportFailure(info, err)
 		}
 	}
 	for _, u := range existing {
@@ -94,9 +94,9 @@ func (w *writer) Sync(ctx context.Context, info *podgang.PodGangInfo) error {
 	return nil
 }
 
-// desired returns the desired and the existing objects of a gang.
+// desired returns the desired and the existing objects of a gang. report says whether to report the translator's notes.
 func (w *writer) desired(
-	ctx context.Context, info *podgang.PodGangInfo, tell bool,
+	ctx context.Context, info *podgang.PodGangInfo, report bool,
 ) (objects []Object, existing []*unstructured.Unstructured, err error) {
 	cluster, err := w.Cluster(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (w *writer) desired(
 	}
 	objects, notes, err := w.Objects(podgang.KeepMinima(info, w.Minima(existing)), cluster)
 	for _, note := range notes {
-		if tell {
+		if report {
 			w.tell(info, note)
 		}
 	}
@@ -121,7 +121,8 @@ func (w *writer) desired(
 	return objects, existing, err
 }
 
-// released says whether the minimum of a group is only remembered in its object. Recreating the object could lose the minimum.
+// released says whether the group with this object name has minimum 0 in info. Only its existing object has the former minimum, so the
+// object must not be recreated.
 func released(info *podgang.PodGangInfo, name string) bool {
 	return slices.ContainsFunc(info.PodGroups, func(g podgang.PodGroupInfo) bool {
 		return g.MinReplicas == 0 && podgang.GroupName(info.Name, g.Name) == name
@@ -134,8 +135,8 @@ func (w *writer) tell(info *podgang.PodGangInfo, note podgang.Note) {
 	}
 }
 
-// failed reports why nothing was written.
-func (w *writer) failed(info *podgang.PodGangInfo, err error) error {
+// reportFailure reports err as a note if it is a *podgang.Error, and returns err.
+func (w *writer) reportFailure(info *podgang.PodGangInfo, err error) error {
 	var why *podgang.Error
 	if errors.As(err, &why) {
 		w.tell(info, podgang.Note{Reason: why.Reason, Message: why.Message})
@@ -143,11 +144,12 @@ func (w *writer) failed(info *podgang.PodGangInfo, err error) error {
 	return err
 }
 
+// sameObject says whether a and b have the same name and kind, in any version.
 func sameObject(a, b *unstructured.Unstructured) bool {
 	return a.GetName() == b.GetName() && a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind()
 }
 
-// ownObject returns the existing version of a desired object; nil for none. An object of another owner, or one that is being
+// ownObject returns the existing version of desired object o; nil for none. An object of another owner, or one that is being
 // deleted, is an error.
 func (w *writer) ownObject(
 	ctx context.Context, info *podgang.PodGangInfo, o Object, existing []*unstructured.Unstructured,
@@ -185,6 +187,7 @@ func (w *writer) ownObject(
 	return live, nil
 }
 
+// conflict returns the error that the object exists and belongs to owner, in words.
 func conflict(o Object, owner string) error {
 	return &podgang.Error{
 		Reason: reasons.PodGroupConflict,
@@ -193,6 +196,7 @@ func conflict(o Object, owner string) error {
 	}
 }
 
+// terminating returns the error that an object is being deleted, so that it cannot be written yet.
 func terminating(u *unstructured.Unstructured) error {
 	return &podgang.Error{
 		Reason: reasons.PodGroupTerminating, Message: fmt.Sprintf("%s %s/%s is on its way out (finalizers %q); it is made again when it is gone",
@@ -200,7 +204,7 @@ func terminating(u *unstructured.Unstructured) error {
 	}
 }
 
-// write makes one object what it should be. It sends nothing if nothing differs.
+// write applies o, or recreates it where that is needed. live is the existing version, or nil. It sends nothing if nothing differs.
 func (w *writer) write(ctx context.Context, info *podgang.PodGangInfo, o Object, live *unstructured.Unstructured) error {
 	if live == nil {
 		return w.apply(ctx, o.Unstructured)
@@ -232,13 +236,13 @@ func (w *writer) write(ctx context.Context, info *podgang.PodGangInfo, o Object,
 	if o.Rearm {
 		keepIncarnation(o.Unstructured, live)
 	}
-	if same(o.Unstructured, live) {
+	if isApplied(o.Unstructured, live) {
 		return nil
 	}
 	return w.apply(ctx, o.Unstructured)
 }
 
-// keepIncarnation keeps the incarnation of a group while the group has no pods.
+// keepIncarnation copies the incarnation from live to u if u has none, because the group has no pods.
 func keepIncarnation(u, live *unstructured.Unstructured) {
 	annotations := u.GetAnnotations()
 	if former := live.GetAnnotations()[AnnotationIncarnation]; former != "" && annotations[AnnotationIncarnation] == "" {
@@ -250,7 +254,7 @@ func keepIncarnation(u, live *unstructured.Unstructured) {
 	}
 }
 
-// mustRearm says whether an object must be recreated, since all pods of its group were.
+// mustRearm says whether an object with Rearm must be recreated, because all pods of its group were recreated or are gone.
 func (w *writer) mustRearm(ctx context.Context, o Object, live *unstructured.Unstructured) (bool, error) {
 	if !o.Rearm {
 		return false, nil
@@ -272,7 +276,7 @@ var satisfied = []scheduling.PodGroupPhase{
 	scheduling.PodGroupScheduled, scheduling.PodGroupRunning, scheduling.PodGroupFinished, scheduling.PodGroupFailed,
 }
 
-// pods counts the pods with some labels that count accepts.
+// pods returns the number of pods with these labels for which count returns true.
 func (w *writer) pods(
 	ctx context.Context, namespace string, labels map[string]string, count func(*metav1.PartialObjectMetadata) bool,
 ) (n int, err error) {
@@ -289,11 +293,12 @@ func (w *writer) pods(
 	return n, nil
 }
 
+// apply writes an object by server-side apply.
 func (w *writer) apply(ctx context.Context, u *unstructured.Unstructured) error {
 	return w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner(FieldManager), client.ForceOwnership)
 }
 
-// remove deletes this very object, and not a recreated one of its name.
+// remove deletes the object with u's UID, unless it is being deleted already.
 func (w *writer) remove(ctx context.Context, u *unstructured.Unstructured) error {
 	if u.GetDeletionTimestamp() != nil {
 		return nil
@@ -379,6 +384,7 @@ func (w *writer) GetExistingGangNames(ctx context.Context, namespace string, own
 	return w.existing(ctx, namespace, owner, func(u *unstructured.Unstructured) string { return u.GetLabels()[LabelGang] })
 }
 
+// existing returns name(object), sorted and each once, of the objects that this backend wrote for an owner.
 func (w *writer) existing(
 	ctx context.Context, namespace string, owner podgang.Owner, name func(*unstructured.Unstructured) string,
 ) (out []string, err error) {

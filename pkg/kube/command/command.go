@@ -1,6 +1,5 @@
 // Package command is the command line of muster-scheduler: kube-scheduler's command with the plugin Coscheduling in every profile,
-// and optionally with a user's own plugins. It knows flags and processes, and must not know how the plugin decides: see
-// pkg/kube/plugin.
+// and optionally with a user's own plugins. It handles flags and processes. The plugin (pkg/kube/plugin) decides.
 //
 // Invariant: it makes no scheduling decision.
 package command
@@ -37,7 +36,7 @@ with spec.schedulerName muster-scheduler.`
 
 // Options are the additions to Muster's own scheduler. See docs/contributing/extend.md.
 type Options struct {
-	// Plugins are the factories, by name, of plugins that profiles may name beside those of kube-scheduler and Muster.
+	// Plugins are the factories, by name, of plugins that profiles may name beside the plugins of kube-scheduler and Muster.
 	Plugins frameworkruntime.Registry
 }
 
@@ -47,7 +46,7 @@ func Main(o Options) int {
 	return cli.Run(New(o))
 }
 
-// New returns the command.
+// New returns the command muster-scheduler.
 func New(o Options) *cobra.Command {
 	manage, leader := true, &leadership{}
 	config.InstallDefaults()

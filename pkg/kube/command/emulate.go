@@ -20,16 +20,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/connect"
 )
 
-// emulation is the Kubernetes version that this scheduler emulates: the API server's. A newer scheduler would wait for APIs that
-// are not served.
+// emulation is the Kubernetes version that this scheduler emulates: the API server's. Else it would wait for APIs that are not served.
 type emulation struct {
-	server   *utilversion.Version // nil if the server was not asked
+	server   *utilversion.Version // the API server's version; nil if it was not read
 	unknown  error                // why the version is unknown
 	features feature.Features     // the features of this binary's version
 }
 
-// emulate asks the API server for its version and sets --emulated-version, unless the flag is set. The error says that the server
-// does not answer, or is too old or too new.
+// emulate reads the API server's version and sets the flag --emulated-version to it, unless the user has set that flag. The error says
+// that the server does not answer, or is too old or too new.
 func emulate(ctx context.Context, opts *options.Options, flags *pflag.FlagSet, gates featuregate.FeatureGate) (emulation, error) {
 	e := emulation{features: feature.NewSchedulerFeaturesFromGates(gates)}
 	if flags.Changed("emulated-version") || opts.WriteConfigTo != "" {
@@ -55,7 +54,7 @@ func emulate(ctx context.Context, opts *options.Options, flags *pflag.FlagSet, g
 	return e, flags.Set("emulated-version", "kube="+e.server.String())
 }
 
-// warning says that the API server is newer than this scheduler; "" if it is not.
+// warning returns a message if the API server is newer than this scheduler; else "".
 func (e emulation) warning() string {
 	if e.server == nil || !e.server.GreaterThan(connect.Newest) {
 		return ""
@@ -78,7 +77,7 @@ func (e emulation) log(logger klog.Logger, gates featuregate.FeatureGate) {
 	}
 }
 
-// missing names the features that are on in all and off in enabled.
+// missing returns the names of the features that are on in all and off in enabled.
 func missing(all, enabled feature.Features) (names []string) {
 	x, y := reflect.ValueOf(all), reflect.ValueOf(enabled)
 	for i := range x.NumField() {

@@ -13,15 +13,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 )
 
-// leadership knows whether this process leads. kube-scheduler does not tell its plugins, but it keeps a metric of the election.
+// leadership determines whether this process leads, from kube-scheduler's metric: kube-scheduler does not report it to plugins.
 type leadership struct {
 	elects  bool // according to the configuration that was defaulted last
 	settled bool // the scheduler exists: configurations that are read later change nothing
 	flag    *pflag.Flag
 }
 
-// watchConfiguration records whether each defaulted configuration elects a leader. The last one counts. Call it after
-// config.InstallDefaults.
+// watchConfiguration sets l.elects from each configuration that is defaulted, until l.settled. Call it after config.InstallDefaults.
 func (l *leadership) watchConfiguration() {
 	scheme.Scheme.AddTypeDefaultingFunc(&configv1.KubeSchedulerConfiguration{}, func(obj any) {
 		cfg := obj.(*configv1.KubeSchedulerConfiguration)
@@ -33,7 +32,7 @@ func (l *leadership) watchConfiguration() {
 	})
 }
 
-// leads reports whether this process leads now. Without an election every process leads.
+// leads says whether this process leads now. Without an election every process leads.
 func (l *leadership) leads() bool {
 	elects := l.elects
 	if l.flag != nil && l.flag.Changed {
@@ -58,9 +57,9 @@ func (l *leadership) leads() bool {
 	return false
 }
 
-// lock is a Lease that ends its process as soon as the process has led and sees another leader. client-go retries for the whole
-// RenewDeadline (10 s), as if the API server did not answer. A process that was stopped for longer than the lease would schedule
-// beside the new leader for that time, and undo its writes.
+// lock is a Lease that calls deposed, which ends the process, if the process has led and reads another leader. client-go would retry
+// for the whole RenewDeadline (10 s). During that time, a process that was stopped for longer than the lease would schedule beside the
+// new leader, and undo its writes.
 type lock struct {
 	resourcelock.Interface
 	deposed func(by string)
@@ -86,7 +85,7 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.record(record, l.Interface.Update(ctx, record))
 }
 
-// record updates led after a write of the record, which has no holder when the Lease is released.
+// record sets led after a write of record with result err, and returns err. A released Lease has no holder.
 func (l *lock) record(record resourcelock.LeaderElectionRecord, err error) error {
 	if err == nil {
 		l.led = record.HolderIdentity == l.Identity()
@@ -94,7 +93,7 @@ func (l *lock) record(record resourcelock.LeaderElectionRecord, err error) error
 	return err
 }
 
-// end ends a process whose Lease another process has taken, as kube-scheduler ends it.
+// end exits the process, whose Lease process by has taken, as kube-scheduler does.
 func end(by string) {
 	klog.ErrorS(nil, "Leaderelection lost", "to", by)
 	klog.FlushAndExit(klog.ExitFlushTimeout, 1)

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/reload"
 )
 
-// watchConfiguration has the scheduler take over changes in its configuration file; "" is none.
+// watchConfiguration starts a goroutine that applies changes of the configuration file path; it does nothing if path is "".
 func watchConfiguration(
 	ctx context.Context, path string, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler, shared *plugin.Shared,
 ) {
@@ -36,8 +36,7 @@ func watchConfiguration(
 	go file.Watch(ctx)
 }
 
-// leaseEvents returns a function that records events about the Lease of the scheduler's election, the one object that stands for all of
-// its replicas.
+// leaseEvents returns a function that records events on the Lease of the scheduler's election, which all replicas share.
 func leaseEvents(cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) func(kind, reason, message string) {
 	election := cfg.ComponentConfig.LeaderElection
 	lease := &v1.ObjectReference{
@@ -51,10 +50,10 @@ func leaseEvents(cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Sc
 	}
 }
 
-// eventDelay is when a starting scheduler has begun to send events; earlier ones are lost.
+// eventDelay is how long after its start a scheduler surely sends events; earlier events are lost.
 const eventDelay = 5 * time.Second
 
-// reportLater records a warning when the scheduler sends events.
+// reportLater records a warning after eventDelay, unless ctx ends.
 func reportLater(ctx context.Context, record func(kind, reason, message string), reason, message string) {
 	select {
 	case <-ctx.Done():
@@ -63,8 +62,8 @@ func reportLater(ctx context.Context, record func(kind, reason, message string),
 	}
 }
 
-// recordConfigurationEvent records an event. client-go merges events that differ only in their message and keeps the first message,
-// which would hide a second bad edit. So each message has an action of its own.
+// recordConfigurationEvent records an event on the Lease. Its action contains a hash of the message: client-go merges events with equal
+// actions and keeps the first message, which would hide a second bad edit.
 func recordConfigurationEvent(recorder events.EventRecorder, lease *v1.ObjectReference, kind, reason, message string) {
 	words := fnv.New32a()
 	words.Write([]byte(message))

@@ -32,8 +32,8 @@ import (
 // whenMade is called with a scheduler before it starts. An error prevents the start.
 type whenMade func(context.Context, *options.Options, *schedulerserverconfig.CompletedConfig, *scheduler.Scheduler) error
 
-// newSchedulerCommand is kube-scheduler's command with one more step: before the new scheduler starts, lane limits its writes. See
-// docs/decisions/0013-pace.md.
+// newSchedulerCommand returns kube-scheduler's command with one more step: before the scheduler starts, lane limits its writes, and
+// complete is called. See docs/decisions/0013-pace.md.
 func newSchedulerCommand(lane *pace.Lane, complete whenMade, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
@@ -58,6 +58,7 @@ func newSchedulerCommand(lane *pace.Lane, complete whenMade, plugins ...app.Opti
 	return cmd
 }
 
+// runScheduler runs the scheduler until a signal ends it, as kube-scheduler's command does.
 func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, complete whenMade, plugins []app.Option) error {
 	if cmd.Flags().Lookup("version").Value.String() == string(verflag.VersionTrue) {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get())
@@ -99,7 +100,7 @@ func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, co
 	return app.Run(ctx, cfg, sched)
 }
 
-// oneConfiguration rejects a file with a second document. kube-scheduler reports other mistakes.
+// oneConfiguration returns an error if file has a second document. kube-scheduler reports other mistakes.
 func oneConfiguration(file string) error {
 	if file == "" {
 		return nil
@@ -114,7 +115,7 @@ func oneConfiguration(file string) error {
 	return nil
 }
 
-// applyProcessFlags applies the flags of the whole process, after it has determined the Kubernetes version to emulate.
+// applyProcessFlags determines the Kubernetes version to emulate, and then applies the flags for feature gates and logs.
 func applyProcessFlags(cmd *cobra.Command, opts *options.Options, gates featuregate.FeatureGate) (emulation, error) {
 	emulated, err := emulate(cmd.Context(), opts, cmd.Flags(), gates)
 	if err != nil {

@@ -26,7 +26,7 @@ func Custom(config *rest.Config) (dynamic.Interface, error) {
 	return dynamic.NewForConfig(&jsonConfig)
 }
 
-// Served returns a function that asks the API server whether it serves a resource.
+// Served returns a function that says whether the API server serves a resource. Each call is a request.
 func Served(d discovery.DiscoveryInterface) func(schema.GroupVersionResource) (bool, error) {
 	return func(gvr schema.GroupVersionResource) (bool, error) {
 		list, err := d.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
@@ -45,7 +45,7 @@ func Served(d discovery.DiscoveryInterface) func(schema.GroupVersionResource) (b
 	}
 }
 
-// Ours says that the API server serves the resources of Muster's own manifests, and the named ones.
+// Ours returns a function that returns true for the resources of Muster's own manifests and the ones in optional, without a request.
 func Ours(optional ...schema.GroupVersionResource) func(schema.GroupVersionResource) (bool, error) {
 	return func(r schema.GroupVersionResource) (bool, error) {
 		return !isForeign(r) || slices.Contains(optional, r), nil
@@ -66,14 +66,13 @@ func unreadableEffect(r schema.GroupVersionResource) string {
 	return "what its objects say of gangs is not heard; " + source.Permit(r)
 }
 
-// Readable returns a function that asks the API server whether it serves a resource, and whether the client may read it: if
-// not, the error is a cache.ErrNoPermission.
+// Readable returns a function that says whether the API server serves a resource. If it does and the client may not read the resource
+// of another project, the error is a cache.ErrNoPermission.
 func Readable(ctx context.Context, client kubernetes.Interface) func(schema.GroupVersionResource) (bool, error) {
 	return withPermission(ctx, client, Served(client.Discovery()))
 }
 
-// withPermission adds the check of permissions to isServed. A resource of another project that is served and may not be read is an
-// error: its declarations would be ignored.
+// withPermission returns isServed, extended with the check of Readable. It is an error, since declarations would be ignored.
 func withPermission(
 	ctx context.Context, client kubernetes.Interface, isServed func(schema.GroupVersionResource) (bool, error),
 ) func(schema.GroupVersionResource) (bool, error) {

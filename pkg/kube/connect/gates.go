@@ -12,8 +12,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 )
 
-// rejectNativeGangs rejects the scheduler's own gangs. Its cycle for the pods of a PodGroup runs neither PostFilter nor the plugin's
-// order, and would gather pods a second time.
+// rejectNativeGangs returns an error if kube-scheduler's own gangs are enabled. Their scheduling cycle ignores PostFilter and the
+// plugin's order, and would make gangs of the same pods a second time.
 func rejectNativeGangs(gates featuregate.FeatureGate) error {
 	if !gates.Enabled(features.GenericWorkload) {
 		return nil
@@ -25,15 +25,15 @@ func rejectNativeGangs(gates featuregate.FeatureGate) error {
 
 // defaults are the feature gates with another default than in kube-scheduler, unless --feature-gates sets them.
 var defaults = map[featuregate.Feature]bool{
-	// With it, the scheduler's queue only asks the plugins named in plugin/listeners.go about an event. Before Kubernetes 1.37,
-	// even emulated, the queue asks all plugins.
+	// With it, the scheduler's queue calls only the plugins in plugin/listeners.go for an event. Before Kubernetes 1.37, also if that
+	// is emulated, the queue calls all plugins.
 	features.SchedulerPreQueueingHints: true,
 	// Planned members are not nominated one by one while they wait for each other: that is a write for each pod, before the
 	// first binding. Nodes of gangs that wait for victims are written nevertheless. See docs/decisions/0011-nominations.md.
 	features.NominatedNodeNameForExpectation: false,
 }
 
-// SetGates sets the process's feature gates to Muster's defaults. Call it before each scheduler is made, including simulated
+// SetGates sets the process's feature gates to Muster's defaults. Call it before each scheduler is created, including simulated
 // ones, for equal behaviour. It may be called repeatedly, before or after emulation is set.
 func SetGates() error {
 	gates := utilfeature.DefaultMutableFeatureGate

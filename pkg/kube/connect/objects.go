@@ -18,8 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Cluster returns a source of objects from the scheduler's API server, by the scheduler's informers and a client for custom
-// resources. It first checks that the scheduler's own gangs are off and that permissions suffice.
+// Cluster returns the source of objects for Muster's cache: the scheduler's informers, and a client for custom resources. It first
+// checks that kube-scheduler's own gangs are off and that permissions suffice.
 func Cluster(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 	if err := rejectNativeGangs(utilfeature.DefaultFeatureGate); err != nil {
 		return cache.Source{}, err
@@ -40,8 +40,7 @@ func Cluster(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 	return src, err
 }
 
-// FromClient returns a source with custom resources from a client, which serves the resources of Ours; the rest comes from the
-// scheduler's informers. Permissions are not checked.
+// FromClient returns a function like Cluster that checks no permissions. client must serve the resources of Ours(optional).
 func FromClient(client dynamic.Interface, optional ...schema.GroupVersionResource) func(context.Context, fwk.Handle) (cache.Source, error) {
 	return func(ctx context.Context, h fwk.Handle) (src cache.Source, err error) {
 		src, err = objects(ctx, h, client, nil)
@@ -50,8 +49,8 @@ func FromClient(client dynamic.Interface, optional ...schema.GroupVersionResourc
 	}
 }
 
-// objects returns a source from the scheduler's informers, with custom resources from a client. fill transforms each pod before
-// any reader gets it; nil for none.
+// objects returns a source with the scheduler's informers, and client for custom resources. fill transforms each pod before the
+// informer stores it; nil for none.
 func objects(ctx context.Context, h fwk.Handle, client dynamic.Interface, fill toolscache.TransformFunc) (src cache.Source, err error) {
 	trimNodes(ctx, h.SharedInformerFactory())
 	src = cache.Source{Core: h.SharedInformerFactory(), Dynamic: client}
@@ -62,8 +61,8 @@ func objects(ctx context.Context, h fwk.Handle, client dynamic.Interface, fill t
 	return src, err
 }
 
-// Finished returns an informer of pods that have succeeded or failed: the scheduler's own informer treats them as deleted. Pods
-// without a gang are trimmed. fill transforms each pod before; nil for none.
+// Finished returns an informer of pods that have succeeded or failed, which the scheduler's own informer treats as deleted. Pods
+// are trimmed (trimPod). fill transforms each pod before; nil for none.
 func Finished(client kubernetes.Interface, fill toolscache.TransformFunc) (toolscache.SharedIndexInformer, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
@@ -83,7 +82,7 @@ func Finished(client kubernetes.Interface, fill toolscache.TransformFunc) (tools
 	})
 }
 
-// trimPod returns the parts of a pod that matter of a finished member.
+// trimPod returns the fields of a finished pod that Muster reads. For a pod without a gang these are fewer.
 func trimPod(pod *v1.Pod) *v1.Pod {
 	out := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

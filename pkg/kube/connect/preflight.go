@@ -1,5 +1,5 @@
-// Package connect checks, before a scheduler starts, what the API server serves and permits, and connects the cluster's
-// objects. It knows the client and the names of resources, and decides nothing about gangs.
+// Package connect checks, before a scheduler starts, which resources the API server serves and permits, and returns the source of the
+// cluster's objects. It decides nothing about gangs.
 package connect
 
 import (
@@ -23,10 +23,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
+// need is a permission. verbs are separated by spaces.
 type need struct{ group, resource, verbs string }
 
-// needs are the permissions that the scheduler needs in addition to integrations. Without one of these it would wait for its
-// first list for ever, or fail at the first pod.
+// needs are the permissions that the scheduler needs in addition to the integrations' permissions. Without one of these it would wait
+// for its first list forever, or fail at the first pod.
 var needs = []need{
 	{"", "pods", "list watch delete"},
 	{"", "pods/binding", "create"},
@@ -51,7 +52,7 @@ var needs = []need{
 // permissionTimeout bounds the whole check.
 const permissionTimeout = 15 * time.Second
 
-// CheckPermissions asks the API server about all needs and returns an error that names the missing ones. If the review itself
+// CheckPermissions checks all needs with the API server, and returns an error that names the missing ones. If the review itself
 // is not permitted, it returns nil: the answer is unknown.
 func CheckPermissions(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, permissionTimeout)
@@ -84,8 +85,7 @@ func CheckPermissions(ctx context.Context, client kubernetes.Interface) error {
 	return errors.Join(errs...)
 }
 
-// CheckReading is CheckPermissions for a program that only reads gangs. Without permission for reviews it tries to list the
-// objects.
+// CheckReading is CheckPermissions for a program that only reads gangs. If reviews are not permitted, it tries to list the objects.
 func CheckReading(ctx context.Context, client kubernetes.Interface, custom dynamic.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, permissionTimeout)
 	defer cancel()
@@ -120,7 +120,7 @@ func CheckReading(ctx context.Context, client kubernetes.Interface, custom dynam
 	return errors.Join(errs...)
 }
 
-// canList says whether objects may be listed, by listing them. Resources that are not served count as permitted.
+// canList says whether objects may be listed, by listing one. Resources that are not served count as permitted.
 func canList(ctx context.Context, custom dynamic.Interface, r schema.GroupVersionResource) (bool, error) {
 	_, err := custom.Resource(r).List(ctx, metav1.ListOptions{Limit: 1})
 	switch {
@@ -132,6 +132,7 @@ func canList(ctx context.Context, custom dynamic.Interface, r schema.GroupVersio
 	return true, err
 }
 
+// hasPermission says whether the client may use verb on a resource, which may be "RESOURCE/SUBRESOURCE".
 func hasPermission(ctx context.Context, client kubernetes.Interface, group, resource, verb string) (bool, error) {
 	resource, subresource, _ := strings.Cut(resource, "/")
 	review := &authorization.SelfSubjectAccessReview{Spec: authorization.SelfSubjectAccessReviewSpec{

@@ -10,9 +10,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// trimNodes removes managedFields from all nodes: no reader needs them, and they are a sixth of what a scheduler keeps of a
-// large cluster. kube-scheduler does so for pods. Strings that many nodes have, such as label keys and image names, are stored
-// once.
+// trimNodes makes f's node informer store nodes without managedFields, which no reader needs, and with shared strings (shareStrings).
+// managedFields are a sixth of a scheduler's memory in a large cluster. kube-scheduler removes them from pods.
 func trimNodes(ctx context.Context, f informers.SharedInformerFactory) {
 	w := &stringPool{}
 	err := f.Core().V1().Nodes().Informer().SetTransform(func(object any) (any, error) {
@@ -27,21 +26,21 @@ func trimNodes(ctx context.Context, f informers.SharedInformerFactory) {
 	}
 }
 
-// Limits of the shared strings: some belong to one node only, and nodes are deleted. When there are too many, all are forgotten
-// and later nodes share again. Longer strings are rarely shared.
+// maxStrings limits a stringPool: when it is full, it is emptied, since nodes are deleted and some strings belong to one node only.
+// Strings longer than maxStringLength bytes are not shared.
 const (
 	maxStrings      = 1 << 16
 	maxStringLength = 512
 )
 
-// stringPool holds strings that nodes share.
+// stringPool has one copy of each string that nodes share.
 type stringPool struct {
 	mu     sync.Mutex
 	copies map[string]string
 }
 
-// shareStrings returns a copy of a node without managedFields, with shared strings. The node itself stays unchanged, since its
-// caller may still read it.
+// shareStrings returns a copy of a node without managedFields. Strings that many nodes have, such as label keys and image names, are
+// in memory once. The node itself is not changed: its caller may still read it.
 func (w *stringPool) shareStrings(node *v1.Node) *v1.Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +75,7 @@ func (w *stringPool) shareStrings(node *v1.Node) *v1.Node {
 	return &trimmedNode
 }
 
-// copyEach returns a copy of a list after do was called with each item.
+// copyEach returns a copy of list; it calls do with a pointer to each item of the copy.
 func copyEach[T any](list []T, do func(*T)) []T {
 	if list == nil {
 		return nil
@@ -89,7 +88,7 @@ func copyEach[T any](list []T, do func(*T)) []T {
 	return copies
 }
 
-// shareKeys returns a copy of a map with shared keys.
+// shareKeys returns a copy of a map whose keys are shared strings of w.
 func shareKeys[K ~string, V any, M ~map[K]V](w *stringPool, source M) M {
 	if source == nil {
 		return nil
@@ -101,7 +100,7 @@ func shareKeys[K ~string, V any, M ~map[K]V](w *stringPool, source M) M {
 	return result
 }
 
-// intern returns the first copy of a string. The caller holds w.mu.
+// intern returns a string equal to word: the one in the pool if there is one. The caller holds w.mu.
 func (w *stringPool) intern(word string) string {
 	firstCopy, ok := w.copies[word]
 	switch {

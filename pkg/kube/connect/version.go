@@ -16,27 +16,26 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Oldest and Newest are the Kubernetes versions that the scheduler can behave as: the newest is its own, and it can emulate the three
-// before. NewestServer is the newest API server that it runs with: Kubernetes supports a scheduler that is one minor version older than
-// its API server, so that the API server can be upgraded first.
+// Oldest and Newest limit the Kubernetes versions that the scheduler can emulate; Newest is its own version. NewestServer is the newest
+// version of an API server that it runs with. Kubernetes supports a scheduler that is one minor version older than its API server, so
+// that the API server can be upgraded first.
 var (
 	Oldest       = version.MajorMinor(1, 34)
 	Newest       = version.MajorMinor(1, 37)
 	NewestServer = Newest.AddMinor(1)
 )
 
-// The limits for asking the API server for its version: total time, interval and timeout.
+// The limits of ServerVersion: the total time, the interval between requests, and the timeout of a request.
 const (
 	versionTimeout        = 20 * time.Second
 	versionInterval       = time.Second
 	versionRequestTimeout = 5 * time.Second
 )
 
-// ErrHidden says that the API server does not tell this user its version.
+// ErrHidden says that this user may not read the API server's version.
 var ErrHidden = errors.New("the API server does not tell its version")
 
-// ServerVersion asks the API server for its version, and retries for 20 seconds. A server that emulates a version returns the
-// emulated one.
+// ServerVersion returns the version of the API server, or the version that it emulates. It retries for 20 seconds.
 func ServerVersion(ctx context.Context, config *rest.Config) (*version.Version, error) {
 	clientConfig := rest.CopyConfig(config)
 	clientConfig.Timeout = versionRequestTimeout

@@ -22,18 +22,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Pods of Kubernetes 1.35 name their gang in spec.workloadRef. The types of later versions lack that field, so the scheduler's
-// own pod informer drops it, and a member would start alone. If Workloads are served, all pods are watched a second time,
-// unstructured:
+// Pods of Kubernetes 1.35 name their gang in spec.workloadRef. The types of later versions lack that field, so the scheduler's own pod
+// informer drops it, and a member would start alone. If Workloads are served, all pods are watched a second time, unstructured:
 //
 //	pods ----> informer of pods -----> fill ----> scheduler, cache
-//	   \                                ^ waits until what the pod says is known
-//	    '----> as they are written -----'
+//	   \                                ^ waits until the pod's workloadRef is known
+//	    '----> unstructured pods -------'
 //
 // Only the UID of each pod and that field are kept.
 
-// WorkloadRefs returns a transform for pods before any reader gets them, nil if none is needed. isServed says whether the API
-// server serves a resource; read permission does not matter here.
+// WorkloadRefs returns a transform for pod informers that sets spec.schedulingGroup from spec.workloadRef; nil if the API server does
+// not serve Workloads. It ignores that isServed reports a missing read permission.
 func WorkloadRefs(
 	ctx context.Context, client dynamic.Interface, isServed func(schema.GroupVersionResource) (bool, error),
 ) (toolscache.TransformFunc, error) {
@@ -59,6 +58,7 @@ func FillPods(informer toolscache.SharedIndexInformer, fill toolscache.Transform
 	return informer.SetTransform(fill)
 }
 
+// workloadRefs reads and remembers the workloadRef of each pod.
 type workloadRefs struct {
 	ctx  context.Context
 	pods dynamic.NamespaceableResourceInterface
@@ -73,15 +73,15 @@ const (
 	deletedRefTTL    = time.Minute      // refs of deleted pods, which the other informer may see later
 )
 
-// watch begins to watch pods unstructured, and returns when all are known, or after firstListTimeout: then fill waits for each pod.
+// watch starts an informer of unstructured pods, and returns when it knows all pods, or after firstListTimeout.
 func (w *workloadRefs) watch(client dynamic.Interface) error {
 	informer := dynamicinformer.NewDynamicSharedInformerFactory(client, 0).ForResource(v1.SchemeGroupVersion.WithResource("pods")).Informer()
 	if err := informer.SetTransform(keepRef); err != nil {
 		return err
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    w.note,
-		UpdateFunc: func(_, object any) { w.note(object) },
+		AddFunc:    w.recordRef,
+		UpdateFunc: func(_, object any) { w.recordRef(object) },
 		DeleteFunc: w.podDeleted,
 	})
 	if err != nil {
@@ -99,7 +99,7 @@ func (w *workloadRefs) watch(client dynamic.Interface) error {
 
 const refField = "spec.workloadRef"
 
-// keepRef keeps a pod's identity and its workloadRef.
+// keepRef returns only a pod's identity and its workloadRef, the latter as an annotation.
 func keepRef(object any) (any, error) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -113,12 +113,14 @@ func keepRef(object any) (any, error) {
 	}}, nil
 }
 
-func (w *workloadRefs) note(object any) {
+// recordRef records the ref of an object that keepRef returned.
+func (w *workloadRefs) recordRef(object any) {
 	if pod, ok := object.(*metav1.PartialObjectMetadata); ok {
 		w.refs.Add(pod.UID, pod.Annotations[refField])
 	}
 }
 
+// podDeleted calls forget for a deleted pod, or for the tombstone of one.
 func (w *workloadRefs) podDeleted(object any) {
 	if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 		object = tombstone.Obj
@@ -135,7 +137,7 @@ func (w *workloadRefs) forget(pod types.UID) {
 	time.AfterFunc(deletedRefTTL, func() { w.refs.Drop(pod) })
 }
 
-// fill writes a pod's workloadRef where source.GangOf reads it. It removes managedFields, as kube-scheduler does with pods.
+// fill returns a copy of a pod with its workloadRef in spec.schedulingGroup, where source.GangOf reads it, and without managedFields.
 func (w *workloadRefs) fill(object any) (any, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {
@@ -151,14 +153,14 @@ func (w *workloadRefs) fill(object any) (any, error) {
 	return &podCopy, nil
 }
 
-// waitForRef returns a pod's workloadRef. It blocks until the ref is known: one watch may be ahead of the other, mostly by less than
-// a millisecond.
+// waitForRef blocks until the pod's workloadRef is known, and returns it; "" if the pod has none or w.ctx ends. One watch may be ahead
+// of the other, mostly by less than a millisecond.
 func (w *workloadRefs) waitForRef(pod *v1.Pod) string {
 	for wait := minWait; ; wait = min(2*wait, maxWait) {
 		if ref, ok := w.refs.Get(pod.UID); ok {
 			return ref
 		}
-		if wait == maxWait && w.ask(pod) {
+		if wait == maxWait && w.readRef(pod) {
 			continue
 		}
 		select {
@@ -169,8 +171,8 @@ func (w *workloadRefs) waitForRef(pod *v1.Pod) string {
 	}
 }
 
-// ask asks the API server for a pod, and says whether it has answered. For a deleted pod the ref does not matter.
-func (w *workloadRefs) ask(pod *v1.Pod) bool {
+// readRef reads a pod from the API server and records its ref; "" for a deleted pod. It returns false if the request failed.
+func (w *workloadRefs) readRef(pod *v1.Pod) bool {
 	u, err := w.pods.Namespace(pod.Namespace).Get(w.ctx, pod.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && u.GetUID() != pod.UID:
@@ -181,7 +183,7 @@ func (w *workloadRefs) ask(pod *v1.Pod) bool {
 		return false
 	default:
 		if metadata, _ := keepRef(u); metadata != nil {
-			w.note(metadata)
+			w.recordRef(metadata)
 		}
 	}
 	return true

@@ -13,11 +13,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// askTime bounds how long the creation of a pod waits for its gang: a cache without read permission never answers. Pods that
-// time out are prepared later.
+// askTime is the timeout of Ask, for which the creation of a pod waits. Pods that time out are prepared later.
 const askTime = 2 * time.Second
 
-// Ask returns the gang of a pod if its labels do not tell it, but its owner does. ok is false for pods without such an owner.
+// Ask returns the gang of a pod whose labels do not name it, but whose owner determines it. ok is false for other pods.
 func (c *Controller) Ask(ctx context.Context, pod *unstructured.Unstructured) (key podgang.PodKey, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -40,7 +39,7 @@ func (c *Controller) Ask(ctx context.Context, pod *unstructured.Unstructured) (k
 	return key, false, nil
 }
 
-// object returns the object of a source; nil if there is none. The cache may be behind, so the API server is asked, too.
+// object returns the object key of a source; nil if it does not exist. It reads the cache, then the API server: the cache may be behind.
 func (c *Controller) object(ctx context.Context, source *Source, key client.ObjectKey) (*unstructured.Unstructured, error) {
 	for _, reader := range []client.Reader{c.Client, c.Live} {
 		object := &unstructured.Unstructured{}

@@ -1,6 +1,6 @@
-// Package controller drives the backends: it watches the objects that declare gangs, and the objects written for them.
-// source.go lists the kinds of objects, reconcile.go handles one object, start.go begins to watch a kind once it is served. The
-// package makes no decision about gangs or node assignments.
+// Package controller calls the backends. It watches the objects that declare gangs, and the objects that backends write for them.
+// source.go lists the kinds of objects, reconcile.go handles one object, start.go watches a kind once it is served. The package
+// makes no decision about gangs or node assignments.
 //
 //	PodGang, LeaderWorkerSet, … --event--> Request --> Build --> Adapter.Sync --> objects of one scheduler
 //	                                          ^                                        |
@@ -30,7 +30,7 @@ import (
 type Options struct {
 	Sources []Source
 	Config  *backend.Config
-	// Gates says that pods stay gated until their gang is ready, if no other controller gates them.
+	// Gates says that this controller gates pods until their gang is ready. It gates only pods of sources with OwnsPods.
 	Gates bool
 	// Prepare says that pods which the webhook missed are prepared later.
 	Prepare bool
@@ -43,8 +43,7 @@ type Options struct {
 // Name is the program's name, in what it writes and in its Lease.
 const Name = backend.FieldManager
 
-// ManagerOptions adds what the controller needs of a manager's client and cache: reads see its own writes, and pods are
-// trimmed.
+// ManagerOptions returns o with the client and cache options that the controller needs: reads see its own writes, and pods are trimmed.
 func ManagerOptions(o manager.Options) manager.Options {
 	consistent := true
 	o.Client.Cache = &client.CacheOptions{Unstructured: true, EnableReadYourWritesConsistency: &consistent}
@@ -52,7 +51,7 @@ func ManagerOptions(o manager.Options) manager.Options {
 	return o
 }
 
-// trimPod keeps a pod's metadata, scheduler, node, scheduling gates and phase.
+// trimPod returns the object for the cache. Of a pod it keeps metadata, scheduler, node, scheduling gates and phase.
 func trimPod(object any) (any, error) {
 	if pod, ok := object.(*metav1.PartialObjectMetadata); ok {
 		pod.ManagedFields = nil
@@ -74,7 +73,7 @@ func trimPod(object any) (any, error) {
 	}, nil
 }
 
-// Controller gives admission access to the running controller.
+// Controller is the part of the running controller that admission uses.
 type Controller struct {
 	// Registry holds the backends.
 	Registry *backend.Registry
@@ -87,8 +86,8 @@ type Controller struct {
 	Client, Live client.Reader
 }
 
-// Add adds a starter to m, which was made with ManagerOptions. The starter begins each source when its kind is served and permitted. The
-// returned Controller is only what admission needs. The error is an invalid configuration, or one of the manager.
+// Add adds the controller to m, whose options must be from ManagerOptions. It starts each source once the kind is served and may be
+// read. The returned Controller is for admission. The error is an invalid configuration, or one of the manager.
 func Add(m manager.Manager, o Options) (*Controller, error) {
 	set, err := kubernetes.NewForConfigAndClient(m.GetConfig(), m.GetHTTPClient())
 	if err != nil {
@@ -97,19 +96,19 @@ func Add(m manager.Manager, o Options) (*Controller, error) {
 	teller := NewTeller(m.GetEventRecorder(Name))
 	clusterState := newNetwork(m.GetClient(), set.Discovery(), o)
 	tell := func(info *podgang.PodGangInfo, note podgang.Note) { teller.Write(info.Namespace, info.Owner, note) }
-	indexed := &sync.Map{} // the kinds that the cache indexes by owner: the starter adds them, and backends ask by byOwner
+	indexed := &sync.Map{} // the kinds that the cache indexes by owner: the starter adds them, and backends read them with byOwner
 	byOwner := func(kind schema.GroupVersionKind) bool {
 		_, indexedKind := indexed.Load(kind)
 		return indexedKind
 	}
 	registry, translators, err := Backends(o.Config,
-		backend.Options{Client: m.GetClient(), Cluster: clusterState.now, Tell: tell, ByOwner: byOwner})
+		backend.Options{Client: m.GetClient(), Cluster: clusterState.current, Tell: tell, ByOwner: byOwner})
 	if err != nil {
 		return nil, err
 	}
 	s := &starter{
 		manager: m, served: clusterState.serves, permitted: permitted(set.AuthorizationV1()),
-		translators: translators, cluster: clusterState.now, interval: o.DiscoveryInterval, workers: o.Workers, indexed: indexed,
+		translators: translators, cluster: clusterState.current, interval: o.DiscoveryInterval, workers: o.Workers, indexed: indexed,
 	}
 	for _, source := range o.Sources {
 		s.sources = append(s.sources, &sourceState{reconciler: &Reconciler{
@@ -121,11 +120,11 @@ func Add(m manager.Manager, o Options) (*Controller, error) {
 		return nil, err
 	}
 	return &Controller{
-		Registry: registry, Cluster: clusterState.now, Sources: o.Sources, Gates: o.Gates, Client: m.GetClient(), Live: m.GetAPIReader(),
+		Registry: registry, Cluster: clusterState.current, Sources: o.Sources, Gates: o.Gates, Client: m.GetClient(), Live: m.GetAPIReader(),
 	}, nil
 }
 
-// Backends returns the backends of a configuration.
+// Backends returns the registry of a configuration's backends, and their translators.
 func Backends(config *backend.Config, o backend.Options) (*backend.Registry, []backend.Translator, error) {
 	translators, err := config.Translators()
 	if err != nil {
@@ -147,7 +146,7 @@ func Backends(config *backend.Config, o backend.Options) (*backend.Registry, []b
 	return registry, translators, nil
 }
 
-// QuietConfig raises a client's rate limit: the API server has its own flow control.
+// QuietConfig returns a copy of config with this rate limit, and Name as user agent. (The API server has its own flow control.)
 func QuietConfig(config *rest.Config, qps float32, burst int) *rest.Config {
 	out := rest.CopyConfig(config)
 	out.QPS, out.Burst = qps, burst

@@ -11,14 +11,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// Events writes events on the objects that declare gangs. It writes each note once in its lifetime.
+// Events writes events on the objects that declare gangs: each note once for each object.
 type Events struct {
 	recorder events.EventRecorder
 	lock     sync.Mutex
 	notes    map[types.UID]map[podgang.Note]bool
 }
 
-// NewTeller returns a teller that writes events with a recorder.
+// NewTeller returns an Events that writes with recorder.
 func NewTeller(recorder events.EventRecorder) *Events {
 	return &Events{recorder: recorder, notes: map[types.UID]map[podgang.Note]bool{}}
 }
@@ -35,6 +35,7 @@ func (t *Events) Write(namespace string, owner podgang.Owner, note podgang.Note)
 	t.recorder.Eventf(reference(namespace, owner), nil, kind, note.Reason, "Translate", "%s", note.Message)
 }
 
+// isNew returns true at the first call for an object and a note.
 func (t *Events) isNew(uid types.UID, note podgang.Note) bool {
 	t.lock.Lock()
 	defer t.lock.Unlock()

@@ -22,7 +22,7 @@ var topologies = schema.GroupVersionKind{Group: "scheduling.koordinator.sh", Ver
 // native are the versions of scheduling.k8s.io that may have Workloads, newest first.
 var native = []string{"v1beta1", "v1alpha2", "v1alpha1"}
 
-// network provides the cluster state that translation depends on. Discovery is cached.
+// network reads the cluster state that translation depends on. It caches discovery for interval.
 type network struct {
 	reader    client.Reader
 	discovery discovery.DiscoveryInterface
@@ -39,8 +39,8 @@ func newNetwork(reader client.Reader, d discovery.DiscoveryInterface, o Options)
 	return &network{reader: reader, discovery: d, nodeTier: o.Config.NodeTier, interval: o.DiscoveryInterval}
 }
 
-// now returns the current state of the cluster.
-func (n *network) now(ctx context.Context) (backend.Cluster, error) {
+// current returns the current state of the cluster.
+func (n *network) current(ctx context.Context) (backend.Cluster, error) {
 	topology, err := n.topology(ctx)
 	if err != nil {
 		return backend.Cluster{}, err
@@ -49,6 +49,7 @@ func (n *network) now(ctx context.Context) (backend.Cluster, error) {
 	return backend.Cluster{Topology: topology, Native: version}, err
 }
 
+// topology returns the layers of ClusterNetworkTopology default. An invalid object is in the result's NotLegal, not an error.
 func (n *network) topology(ctx context.Context) (podgang.Topology, error) {
 	isServed, err := n.serves(topologies)
 	if err != nil {
@@ -101,7 +102,7 @@ func (n *network) serves(kind schema.GroupVersionKind) (bool, error) {
 	return isServed, err
 }
 
-// served asks the API server about one kind.
+// served says whether the API server serves a kind that can be listed. It sends a request.
 func served(d discovery.DiscoveryInterface, kind schema.GroupVersionKind) (bool, error) {
 	list, err := d.ServerResourcesForGroupVersion(kind.GroupVersion().String())
 	if apierrors.IsNotFound(err) {

@@ -25,14 +25,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// The webhook may be down while pods are created, at its start or during a rollout. Such a pod lacks the name of its group.
-// While it has no node, it is prepared here; fields that can only be set at creation, and a wrong scheduler, are reported.
+// The webhook may be down while pods are created, at its start or during a rollout. Such a pod lacks the name of its group. While the
+// pod has no node, this file adds what it lacks. Fields that can only be set at creation, and a wrong scheduler, are reported.
 //
 //	cache: pods of the gang --lacks something--> API server: pods without a node --> labels, annotations
 //	                                                                              '-> event
 
-// settledPods is, for each object, the pods that need no further check: they lack nothing, have a node, or lack what can no
-// longer be added.
+// settledPods are the pods of each object that need no further check: they lack nothing, have a node, or lack only what cannot be
+// added any more.
 type settledPods struct {
 	pods memo.Map[types.UID, map[types.UID]bool]
 }
@@ -42,9 +42,8 @@ func (s *settledPods) contains(owner, pod types.UID) bool {
 	return pods[pod]
 }
 
-// keep replaces the settled pods of an object; an empty map drops them. The map is copied, since several passes over one object
-// may run.
-func (s *settledPods) keep(owner types.UID, pods map[types.UID]bool) {
+// replace sets the settled pods of an object to a copy of pods; an empty map drops them. Several passes over one object may run.
+func (s *settledPods) replace(owner types.UID, pods map[types.UID]bool) {
 	if len(pods) == 0 {
 		s.pods.Drop(owner)
 		return
@@ -55,8 +54,7 @@ func (s *settledPods) keep(owner types.UID, pods map[types.UID]bool) {
 // changedMeanwhile is how soon pods are checked again after a write conflict.
 const changedMeanwhile = 100 * time.Millisecond
 
-// prepare makes the pods of gangs what the webhook would have made them, as far as still possible. It returns when to be called
-// again, 0 for never.
+// prepare adds to the gangs' pods what the webhook would have added, if still possible. again is when to call it again; 0 is never.
 func (r *Reconciler) prepare(ctx context.Context, owner podgang.Owner, infos []*podgang.PodGangInfo) (again time.Duration, err error) {
 	if !r.Prepare || r.Source.Pods == nil {
 		return 0, nil
@@ -70,11 +68,11 @@ func (r *Reconciler) prepare(ctx context.Context, owner podgang.Owner, infos []*
 			again = changedMeanwhile
 		}
 	}
-	r.settled.keep(owner.UID, settled)
+	r.settled.replace(owner.UID, settled)
 	return again, errors.Join(errs...)
 }
 
-// preparePods prepares the gang's pods that lack something. changed says that a write conflicted.
+// preparePods prepares the gang's pods that lack something. changed says that a write conflicted, so that it must be repeated.
 func (p *preparation) preparePods(ctx context.Context) (changed bool, err error) {
 	if p.backend, err = p.Adapter.Registry.For(p.info.SchedulerName); err != nil {
 		return false, err
@@ -83,7 +81,7 @@ func (p *preparation) preparePods(ctx context.Context) (changed bool, err error)
 	if err != nil || len(lacking) == 0 {
 		return false, err
 	}
-	return p.mend(ctx, lacking)
+	return p.prepareLacking(ctx, lacking)
 }
 
 // preparation prepares the pods of one gang.
@@ -92,10 +90,10 @@ type preparation struct {
 	info     *podgang.PodGangInfo
 	backend  backend.Backend
 	settled  map[types.UID]bool
-	problems map[string][]string // names of pods, by their problem
+	problems map[string][]string // names of pods, by the problem that users must fix
 }
 
-// ownPod says whether a pod belongs to the gang and is not being deleted; key is its position in the gang.
+// ownPod returns own true if a pod belongs to the gang and is not being deleted. key is its gang and podgroup.
 func (p *preparation) ownPod(pod metav1.Object) (key podgang.PodKey, own bool) {
 	if pod.GetDeletionTimestamp() != nil {
 		return key, false
@@ -119,7 +117,7 @@ func (p *preparation) selectors() (out []client.MatchingLabels) {
 	return out
 }
 
-// lacking returns the gang's pods that lack something in their metadata.
+// lacking returns the UIDs of the gang's pods that lack something in their metadata, and adds the other pods to p.settled.
 func (p *preparation) lacking(ctx context.Context) (map[types.UID]bool, error) {
 	out := map[types.UID]bool{}
 	for _, labels := range p.selectors() {
@@ -148,7 +146,7 @@ func (p *preparation) lacking(ctx context.Context) (map[types.UID]bool, error) {
 	return out, nil
 }
 
-// lacks says whether the backend would add something to a pod of the gang's scheduler.
+// lacks says whether the backend would change the metadata of the pod.
 func (p *preparation) lacks(ctx context.Context, pod metav1.Object, key podgang.PodKey) (bool, error) {
 	current := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"schedulerName": p.info.SchedulerName}}}
 	current.SetNamespace(pod.GetNamespace())
@@ -160,8 +158,8 @@ func (p *preparation) lacks(ctx context.Context, pod metav1.Object, key podgang.
 	return !reflect.DeepEqual(current.Object, prepared.Object), err
 }
 
-// mend prepares the lacking pods that have no node according to the API server. changed says that a write conflicted.
-func (p *preparation) mend(ctx context.Context, lacking map[types.UID]bool) (changed bool, err error) {
+// prepareLacking prepares the pods in lacking that have no node according to the API server. changed says that a write conflicted.
+func (p *preparation) prepareLacking(ctx context.Context, lacking map[types.UID]bool) (changed bool, err error) {
 	var errs []error
 	unsettled := map[types.UID]bool{}
 	for _, labels := range p.selectors() {
@@ -195,7 +193,7 @@ func (p *preparation) mend(ctx context.Context, lacking map[types.UID]bool) (cha
 	return changed, errors.Join(errs...)
 }
 
-// preparePod prepares a pod. able is false if a field can only be set at creation.
+// preparePod prepares a pod. able is false if that is not possible any more; then it records the problem.
 func (p *preparation) preparePod(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) (able bool, err error) {
 	scheduler, _, _ := unstructured.NestedString(pod.Object, "spec", "schedulerName")
 	if b, err := p.Adapter.Registry.For(scheduler); err != nil || b.Name() != p.backend.Name() || b.Matches(scheduler) == backend.None {
@@ -238,8 +236,8 @@ func changedField(current, prepared *unstructured.Unstructured) string {
 	return ""
 }
 
-// additionPatch returns a patch that adds labels and annotations to this very version of the pod: it fails if the pod has got a
-// node meanwhile. nil if there is nothing to add.
+// additionPatch returns a patch that adds prepared's labels and annotations to this version of the pod; nil if there are none to add.
+// The patch fails if the pod has changed, for instance if it has got a node.
 func additionPatch(current, prepared *unstructured.Unstructured) ([]byte, error) {
 	labels, annotations := additions(current.GetLabels(), prepared.GetLabels()), additions(current.GetAnnotations(), prepared.GetAnnotations())
 	if len(labels)+len(annotations) == 0 {
@@ -250,6 +248,7 @@ func additionPatch(current, prepared *unstructured.Unstructured) ([]byte, error)
 	}})
 }
 
+// additions returns the entries of prepared that current lacks or has with another value.
 func additions(current, prepared map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range prepared {
@@ -260,6 +259,7 @@ func additions(current, prepared map[string]string) map[string]string {
 	return out
 }
 
+// addProblem records that the pod has this problem, for report.
 func (p *preparation) addProblem(pod *unstructured.Unstructured, problem string) {
 	p.problems[problem] = append(p.problems[problem], pod.GetName())
 }
@@ -267,7 +267,7 @@ func (p *preparation) addProblem(pod *unstructured.Unstructured, problem string)
 // maxNamed is how many pods an event names.
 const maxNamed = 5
 
-// report reports the problems of pods on the object that owns the gang.
+// report writes an event for each problem of pods, on the object that owns the gang.
 func (p *preparation) report() {
 	for _, problem := range slices.Sorted(maps.Keys(p.problems)) {
 		pods := p.problems[problem]

@@ -21,18 +21,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// Request is one object of a source. A recreated object is another one: objects written for the former are found by its UID,
-// even by a controller that has never seen it.
+// Request names one object of a source. By the UID of a deleted object, the objects written for it are found, also after a restart.
 type Request struct {
 	types.NamespacedName
 	UID types.UID
 }
 
-// Reconciler makes the objects written for one object what they should be: Build, For, Sync.
+// Reconciler updates the objects that backends write for one object of a source: Build, For, Sync.
 type Reconciler struct {
 	Source  Source
 	Adapter *backend.Adapter
-	// Client reads from a cache; Live asks the API server, before a deletion.
+	// Client reads from a cache; Live reads from the API server, before a deletion.
 	Client client.Client
 	Live   client.Reader
 	Teller *Events
@@ -43,18 +42,17 @@ type Reconciler struct {
 	settled settledPods
 }
 
-// unreadyInterval is how soon a gang with gated pods is checked again. What it waits for is mostly watched; the timer is for
-// the rest.
+// unreadyInterval is how soon a gang with gated pods is checked again, for changes that are not watched.
 const unreadyInterval = 30 * time.Second
 
-// staleWatchTime is how long, at most, the API server may send watchers objects without a field that was just added to their
-// CRD. Without a further change of the object, the watchers miss the field.
+// staleWatchTime is how long, at most, an API server sends watchers objects without a field that was just added to the CRD. Unless the
+// object changes again, watchers never see the field.
 const staleWatchTime = 10 * time.Second
 
-// Reconcile handles a changed object; at the start, every object.
+// Reconcile handles a changed object: it updates what backends wrote for it, prepares its pods, and removes gates.
 func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Result, error) {
 	object, err := r.get(ctx, r.Client, req)
-	again := r.looksAgain(object)
+	again := r.recheckDelay(object)
 	if err == nil && (object == nil || again != 0) {
 		// The cache may be behind the cache of the written objects, or lack a field.
 		object, err = r.get(ctx, r.Live, req)
@@ -64,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 	}
 	if object == nil {
 		r.Teller.Forget(req.UID)
-		r.settled.keep(req.UID, nil)
+		r.settled.replace(req.UID, nil)
 		return reconcile.Result{}, r.Adapter.Delete(ctx, req.Namespace, r.owner(req))
 	}
 	if object.GetDeletionTimestamp() != nil {
@@ -72,21 +70,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 	}
 	infos, err := r.Source.Build(ctx, r.Client, object)
 	if err != nil {
-		return reconcile.Result{}, r.failed(ctx, req, err)
+		return reconcile.Result{}, r.reportFailure(ctx, req, err)
 	}
 	// Pods do not wait for siblings that cannot be written.
 	written, notWritten := r.Adapter.Sync(ctx, req.Namespace, r.owner(req), infos)
 	soon, notPrepared := r.prepare(ctx, r.owner(req), written)
 	later, notOpened := r.ungate(ctx, written)
 	if err := errors.Join(notWritten, notPrepared, notOpened); err != nil {
-		return reconcile.Result{}, r.failed(ctx, req, err)
+		return reconcile.Result{}, r.reportFailure(ctx, req, err)
 	}
 	return reconcile.Result{RequeueAfter: earliest(soon, later, again)}, nil
 }
 
-// looksAgain returns when to look again at an object that watchers may see without a field; 0 for never, negative if that was
-// due a moment ago. Unless it is 0, only the API server's object is complete.
-func (r *Reconciler) looksAgain(object *unstructured.Unstructured) time.Duration {
+// recheckDelay returns after how long to read an object again that watchers may see without a field (see staleWatchTime). It is
+// negative if that time has just passed, and 0 for other objects. Unless it is 0, only the API server's object is complete.
+func (r *Reconciler) recheckDelay(object *unstructured.Unstructured) time.Duration {
 	if object == nil || !r.Source.Amended {
 		return 0
 	}
@@ -122,13 +120,15 @@ func (r *Reconciler) get(ctx context.Context, reader client.Reader, req Request)
 	return object, nil
 }
 
+// owner returns the object of a request as the owner of gangs.
 func (r *Reconciler) owner(req Request) podgang.Owner {
 	version, kind := r.Source.Object.ToAPIVersionAndKind()
 	return podgang.Owner{APIVersion: version, Kind: kind, Name: req.Name, UID: req.UID}
 }
 
-// failed reports errors that users can fix as events, and returns an error for the log.
-func (r *Reconciler) failed(ctx context.Context, req Request, err error) error {
+// reportFailure writes events for the parts of err that users can fix, and returns the error for controller-runtime: terminal if a
+// retry cannot help.
+func (r *Reconciler) reportFailure(ctx context.Context, req Request, err error) error {
 	retry := false
 	for _, e := range flatten(err) {
 		var problem *podgang.Error
@@ -149,13 +149,12 @@ func (r *Reconciler) failed(ctx context.Context, req Request, err error) error {
 	return err
 }
 
-// rejected says whether the API server rejects a write until a user changes something: a quota, a permission, a webhook, a
-// limit.
+// rejected says whether the API server rejected a write that only a user's change makes valid: a quota, permission, webhook or limit.
 func rejected(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// flatten returns the joined errors.
+// flatten returns the errors that err joins, recursively; err alone if it joins none.
 func flatten(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
@@ -167,8 +166,7 @@ func flatten(err error) []error {
 	return []error{err}
 }
 
-// ungate removes the backend's gate from pods of ready gangs, if this controller gates the pods. It returns when to be called
-// again, 0 for never.
+// ungate removes the backend's gate from pods of ready gangs, if this controller gates them. again is when to call it again; 0 is never.
 func (r *Reconciler) ungate(ctx context.Context, infos []*podgang.PodGangInfo) (again time.Duration, err error) {
 	if !r.Gates || !r.Source.OwnsPods {
 		return 0, nil
@@ -184,7 +182,7 @@ func (r *Reconciler) ungate(ctx context.Context, infos []*podgang.PodGangInfo) (
 	return again, errors.Join(errs...)
 }
 
-// ungateOne is ungate for one gang.
+// ungateOne removes the backend's gate from the gang's pods if the gang is ready. again is as for ungate.
 func (r *Reconciler) ungateOne(ctx context.Context, info *podgang.PodGangInfo) (again time.Duration, err error) {
 	b, err := r.Adapter.Registry.For(info.SchedulerName)
 	if err != nil {
@@ -237,7 +235,7 @@ func hasGate(pod *corev1.Pod, gate string) bool {
 	return false
 }
 
-// removeGate removes a gate from this very pod: a recreated pod of its name has its own gang to wait for.
+// removeGate removes a gate from the pod of this UID and version. A recreated pod of its name keeps its gate.
 func (r *Reconciler) removeGate(ctx context.Context, pod *corev1.Pod, gate string) error {
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"schedulingGates":[{"$patch":"delete","name":%q}]}}`, pod.UID,
 		pod.ResourceVersion, gate)

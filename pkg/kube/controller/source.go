@@ -30,26 +30,26 @@ type Source struct {
 	Object schema.GroupVersionKind
 	// Build returns the gangs of one object. It reads further objects from the reader, which may be a cache.
 	Build func(ctx context.Context, r client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error)
-	// Pods returns the name of the object that a pod belongs to, "" for none. nil if pods change nothing.
+	// Pods returns the name of the object that a pod belongs to, "" for none. It is nil if pods do not affect the gangs.
 	Pods func(pod client.Object) string
 	// Others are further kinds that are part of the object, and how they name it.
 	Others []Other
 	// Depends are kinds that all objects of the source depend on: a change reconciles all of them.
 	Depends []schema.GroupVersionKind
-	// BuildAlone builds the gangs from the object alone, if a pod's labels do not tell its gang; nil if they do.
+	// BuildAlone builds the gangs from the object alone, for sources whose pods do not name their gang in labels; nil for others.
 	BuildAlone func(object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error)
 	// ReadsPodSpecs says that pods are read with their spec, not only their metadata.
 	ReadsPodSpecs bool
-	// Amended says that Muster's overlay adds a field to the kind.
+	// Amended says that Muster's manifests add a field to the kind's CRD.
 	Amended bool
 	// OwnsPods says that this controller may gate the pods: no other controller does.
 	OwnsPods bool
 }
 
-// Other is a kind that is read by its metadata only, and is part of an object of the source.
+// Other is a kind whose objects are parts of an object of the source. Only their metadata is read.
 type Other struct {
 	Object schema.GroupVersionKind
-	Of     func(object client.Object) string
+	Of     func(object client.Object) string // the name of the source's object; "" for none
 }
 
 // Sources are all sources that can be enabled.
@@ -114,8 +114,7 @@ const labelPartOf = "app.kubernetes.io/part-of"
 
 var statefulSets = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
 
-// leaderWorkerSets make a gang of each group. The leaders' StatefulSet, which has the same name, holds the revision of groups
-// without pods.
+// leaderWorkerSets make a gang of each group. The leaders' StatefulSet, of the same name, has the revision of groups without pods.
 var leaderWorkerSets = Source{
 	Name: "leaderworkerset", Kind: podgang.LeaderWorkerSet,
 	Object: schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"},
@@ -159,6 +158,7 @@ var volcanoPodGroups = Source{
 	ReadsPodSpecs: true,
 }
 
+// buildVolcano returns the gang of a Volcano PodGroup with its pods; none if it has no pods.
 func buildVolcano(ctx context.Context, r client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
 	var all corev1.PodList
 	if err := r.List(ctx, &all, client.InNamespace(object.GetNamespace())); err != nil {
@@ -207,6 +207,7 @@ var jobSets = Source{
 	},
 }
 
+// single returns info in a list, or err.
 func single(info *podgang.PodGangInfo, err error) ([]*podgang.PodGangInfo, error) {
 	if err != nil {
 		return nil, err
@@ -214,8 +215,7 @@ func single(info *podgang.PodGangInfo, err error) ([]*podgang.PodGangInfo, error
 	return []*podgang.PodGangInfo{info}, nil
 }
 
-// podsOf returns the pods of a namespace with some labels. All backends read pods by metadata, so that one watch suffices,
-// unless the source needs whole pods.
+// podsOf returns the pods of a namespace with these labels: only their metadata, for which one watch serves all, unless whole is true.
 func podsOf(ctx context.Context, r client.Reader, namespace string, labels client.MatchingLabels, whole bool) ([]metav1.Object, error) {
 	if whole {
 		pods := &corev1.PodList{}
@@ -228,6 +228,7 @@ func podsOf(ctx context.Context, r client.Reader, namespace string, labels clien
 	return objectsOf(pods.Items), err
 }
 
+// objectsOf returns pointers to the items as objects.
 func objectsOf[T any, P interface {
 	*T
 	metav1.Object
@@ -245,7 +246,7 @@ var bindings = []schema.GroupVersionKind{
 	{Group: "grove.io", Version: "v1alpha1", Kind: "ClusterTopology"},
 }
 
-// domains returns the mappings of the served kinds.
+// domains returns the label keys of Grove's domains, from the objects of bindings.
 func domains(ctx context.Context, r client.Reader) (podgang.Domains, error) {
 	var all []*unstructured.Unstructured
 	for _, kind := range bindings {

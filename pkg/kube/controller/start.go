@@ -59,7 +59,7 @@ func (s *starter) Start(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		for _, r := range s.sources {
-			if err := s.look(ctx, r); err != nil {
+			if err := s.startServed(ctx, r); err != nil {
 				return err
 			}
 		}
@@ -71,13 +71,18 @@ func (s *starter) Start(ctx context.Context) error {
 	}
 }
 
-// look starts what can be started of one source.
-func (s *starter) look(ctx context.Context, r *sourceState) error {
+// startServed starts the controller of one source if its kind is served, and watches the further kinds that are served.
+func (s *starter) startServed(ctx context.Context, r *sourceState) error {
 	src := &r.reconciler.Source
 	cluster, err := s.cluster(ctx)
 	if err != nil {
+<<<<<<< HEAD
 		log.FromContext(ctx).Error(err, "Cannot read the state of the cluster")
 		return nil // the next look tries again
+=======
+		log.FromContext(ctx).Error(err, "cannot say how the cluster is")
+		return nil // the next tick retries
+>>>>>>> h-c
 	}
 	if err := s.index(ctx, cluster); err != nil {
 		return err
@@ -99,15 +104,15 @@ func (s *starter) look(ctx context.Context, r *sourceState) error {
 		}
 	}
 	for _, kind := range src.Depends {
-		if err := s.watch(ctx, r, kind, "source "+src.Name, r.everything); err != nil {
+		if err := s.watch(ctx, r, kind, "source "+src.Name, r.allRequests); err != nil {
 			return err
 		}
 	}
-	return s.watch(ctx, r, topologies, "the network's layers", r.everything)
+	return s.watch(ctx, r, topologies, "the network's layers", r.allRequests)
 }
 
-// index adds an index by owner for each kind that backends write. It runs before a source starts, since each gang is looked up
-// alone and a namespace may have thousands.
+// index adds an index by owner to the cache, for each served kind that backends write. It runs before a source starts: each gang is
+// looked up by its owner, and a namespace may have thousands.
 func (s *starter) index(ctx context.Context, cluster backend.Cluster) error {
 	for _, t := range s.translators {
 		for _, kind := range t.Kinds(cluster) {
@@ -140,7 +145,7 @@ func (s *starter) start(r *sourceState) error {
 		return err
 	}
 	r.controller, r.watched = c, map[schema.GroupVersionKind]bool{src.Object: true}
-	if err := c.Watch(s.kind(object(src.Object), itself)); err != nil {
+	if err := c.Watch(s.kind(object(src.Object), requestForObject)); err != nil {
 		return err
 	}
 	if src.Pods != nil {
@@ -148,19 +153,19 @@ func (s *starter) start(r *sourceState) error {
 		if src.ReadsPodSpecs || r.reconciler.Gates && src.OwnsPods {
 			pods = &corev1.Pod{}
 		}
-		if err := c.Watch(s.kind(pods, r.named(src.Pods), predicate.Funcs{UpdateFunc: gangChanged})); err != nil {
+		if err := c.Watch(s.kind(pods, r.requestByName(src.Pods), predicate.Funcs{UpdateFunc: gangChanged})); err != nil {
 			return err
 		}
 	}
 	for _, other := range src.Others {
-		if err := c.Watch(s.kind(metadataOf(other.Object), r.named(other.Of), predicate.LabelChangedPredicate{})); err != nil {
+		if err := c.Watch(s.kind(metadataOf(other.Object), r.requestByName(other.Of), predicate.LabelChangedPredicate{})); err != nil {
 			return err
 		}
 	}
 	return s.manager.Add(c)
 }
 
-// watch watches a kind, unless it is watched already or not ready.
+// watch watches a kind for a source, unless it is watched already or not ready.
 func (s *starter) watch(ctx context.Context, r *sourceState, kind schema.GroupVersionKind, what string, requests requestsFor) error {
 	if r.watched[kind] || !s.ready(ctx, kind, what) {
 		return nil
@@ -169,7 +174,7 @@ func (s *starter) watch(ctx context.Context, r *sourceState, kind schema.GroupVe
 	return r.controller.Watch(s.kind(object(kind), requests))
 }
 
-// ready says whether a kind is served and may be read. Missing permission is logged once.
+// ready says whether a kind is served and may be read. If not, it logs the reason; what names the user of the kind in the log.
 func (s *starter) ready(ctx context.Context, kind schema.GroupVersionKind, what string) bool {
 	logger := log.FromContext(ctx).WithValues("kind", kind.String(), "for", what)
 	ok, err := s.served(kind)
@@ -197,11 +202,13 @@ func (s *starter) ready(ctx context.Context, kind schema.GroupVersionKind, what 
 	return ok
 }
 
+// logFailure logs err with report, and returns false.
 func (s *starter) logFailure(report func(error, string, ...any), err error) bool {
 	report(err, "cannot ask the API server")
 	return false
 }
 
+// logOnce calls report at the first call for key.
 func (s *starter) logOnce(key string, report func()) {
 	if !s.logged[key] {
 		s.logged[key] = true
@@ -209,7 +216,7 @@ func (s *starter) logOnce(key string, report func()) {
 	}
 }
 
-// permitted returns whether this account may list and watch a resource.
+// permitted returns a function that says whether this account may list and watch a resource.
 func permitted(reviews authorization.AuthorizationV1Interface) func(context.Context, schema.GroupVersionResource) (bool, error) {
 	return func(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
 		for _, verb := range []string{"list", "watch"} {
@@ -228,6 +235,7 @@ func permitted(reviews authorization.AuthorizationV1Interface) func(context.Cont
 // requestsFor returns the objects to reconcile after an event on an object.
 type requestsFor func(context.Context, client.Object) []Request
 
+// kind returns a source of events on the objects of one kind, as requests.
 func (s *starter) kind(object client.Object, requests requestsFor, predicates ...predicate.Predicate) source.TypedSyncingSource[Request] {
 	return source.TypedKind(s.manager.GetCache(), object,
 		handler.TypedEnqueueRequestsFromMapFunc(handler.TypedMapFunc[client.Object, Request](requests)), predicates...)
@@ -251,12 +259,12 @@ func object(kind schema.GroupVersionKind) client.Object {
 	return u
 }
 
-// itself returns the request for an object of a source.
-func itself(_ context.Context, o client.Object) []Request {
+// requestForObject returns the request for an object of a source.
+func requestForObject(_ context.Context, o client.Object) []Request {
 	return []Request{{client.ObjectKeyFromObject(o), o.GetUID()}}
 }
 
-// ownedBy returns the request for the owner of a written object, even if the owner is gone: its deletion may have been missed.
+// ownedBy returns a function that returns the request for the owner, of this kind, of an object that Muster wrote; the owner may be gone.
 func ownedBy(kind schema.GroupVersionKind) requestsFor {
 	return func(_ context.Context, o client.Object) []Request {
 		owner := metav1.GetControllerOf(o)
@@ -272,8 +280,8 @@ func ownedBy(kind schema.GroupVersionKind) requestsFor {
 
 const labelManagedBy = "app.kubernetes.io/managed-by"
 
-// named returns the request for the object that a part of it names.
-func (r *sourceState) named(name func(client.Object) string) requestsFor {
+// requestByName returns a function that returns the request for the source's object that an object names (name).
+func (r *sourceState) requestByName(name func(client.Object) string) requestsFor {
 	return func(ctx context.Context, o client.Object) []Request {
 		key := types.NamespacedName{Namespace: o.GetNamespace(), Name: name(o)}
 		if key.Name == "" {
@@ -287,8 +295,8 @@ func (r *sourceState) named(name func(client.Object) string) requestsFor {
 	}
 }
 
-// everything returns requests for all objects of the source.
-func (r *sourceState) everything(ctx context.Context, _ client.Object) (all []Request) {
+// allRequests returns requests for all objects of the source.
+func (r *sourceState) allRequests(ctx context.Context, _ client.Object) (all []Request) {
 	list := &unstructured.UnstructuredList{}
 	kind := r.reconciler.Source.Object
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

@@ -14,8 +14,7 @@ type Repulsion struct {
 	Field string // the field of the pod in words
 }
 
-// ApartOf returns why pods equal to this one cannot be together: host ports, and required anti-affinity that selects the pod
-// itself.
+// ApartOf returns why two pods equal to pod cannot be in one domain: host ports, and required anti-affinity that selects the pod.
 func ApartOf(pod *v1.Pod) (repulsions []Repulsion) {
 	for _, c := range pod.Spec.Containers {
 		for _, port := range c.Ports {

@@ -25,9 +25,9 @@ import (
 // Devices is Koordinator's Device resource: one object for each node, with the node's name, that declares its devices.
 var Devices = schema.GroupVersionResource{Group: "scheduling.koordinator.sh", Version: "v1alpha1", Resource: "devices"}
 
-// Annotations and labels of devices that the pure package does not name.
+// Annotations and labels of devices that package device does not name.
 const (
-	// DeviceAllocated is the annotation with the devices that a pod holds.
+	// DeviceAllocated is the annotation with the devices that a pod uses.
 	DeviceAllocated = "scheduling.koordinator.sh/device-allocated"
 
 	gpuPartitions      = "scheduling.koordinator.sh/gpu-partitions"
@@ -75,6 +75,7 @@ func DeviceNode(object *unstructured.Unstructured, nodeLabels map[string]string)
 	return n, nil
 }
 
+// deviceInventory parses a Device object. Some properties come from labels of the node.
 func deviceInventory(object *unstructured.Unstructured, nodeLabels map[string]string) (device.Inventory, error) {
 	inv := device.Inventory{
 		Vendor: nodeLabels[gpuVendor], Model: nodeLabels[gpuModel], Isolation: nodeLabels[gpuIsolation],
@@ -119,7 +120,7 @@ func deviceAmount(t device.Type, list v1.ResourceList) (a device.Amount) {
 	return device.Amount{Core: value(v1.ResourceName("koordinator.sh/" + string(t)))}
 }
 
-// number returns a quantity; -1 for negative ones, the largest int64 for larger ones.
+// number returns q as an integer: -1 if q is negative, the largest int64 if q is larger.
 func number(q resource.Quantity) int64 {
 	switch {
 	case q.Sign() < 0:
@@ -130,6 +131,7 @@ func number(q resource.Quantity) int64 {
 	return q.Value()
 }
 
+// partitionTable parses the annotation gpu-partitions: partitions by their number of GPUs; nil for "".
 func partitionTable(text string) (map[int][]device.Partition, error) {
 	if text == "" {
 		return nil, nil
@@ -156,8 +158,8 @@ func partitionTable(text string) (map[int][]device.Partition, error) {
 	return table, nil
 }
 
-// DeviceRequest returns a pod's request for devices; nil for none. The error names the invalid field, its value, and the
-// supported values; only another pod spec helps.
+// DeviceRequest returns a pod's request for devices; nil for none. The error names the invalid field, its value and the supported
+// values. It is permanent, since a pod's requests cannot change.
 func DeviceRequest(pod *v1.Pod) (*device.Request, error) {
 	ask := deviceAsk(pod)
 	if r, invalid := ask.Request(); invalid != nil {
@@ -178,13 +180,14 @@ func DeviceRequest(pod *v1.Pod) (*device.Request, error) {
 	return r, nil
 }
 
-// DeviceResources returns the request in a pod's resources alone, which the pod takes in any case where it runs; nil if there
+// DeviceResources returns the request in a pod's resources without its annotations: a running pod uses at least these; nil if there
 // is none, or it is invalid.
 func DeviceResources(pod *v1.Pod) *device.Request {
 	r, _ := deviceAsk(pod).Request()
 	return r
 }
 
+// deviceAsk returns the request in a pod's resources, not yet checked.
 func deviceAsk(pod *v1.Pod) (ask device.Ask) {
 	requests := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
@@ -193,7 +196,7 @@ func deviceAsk(pod *v1.Pod) (ask device.Ask) {
 	return ask
 }
 
-// annotation parses the JSON of an annotation. An unknown field may be a misspelt constraint, so it is an error as well.
+// annotation parses the JSON in an annotation into target; found is false without it. Unknown fields are errors: they may be misspelt.
 func annotation(pod *v1.Pod, key string, target any) (found bool, err error) {
 	text, found := pod.Annotations[key]
 	if !found {
@@ -214,6 +217,7 @@ func annotation(pod *v1.Pod, key string, target any) (found bool, err error) {
 	return true, nil
 }
 
+// readHints sets ask.Hints from the annotation with hints by device type, if there is one.
 func readHints(pod *v1.Pod, ask *device.Ask) error {
 	var hints map[device.Type]*struct {
 		Selector  *metav1.LabelSelector `json:"selector"`
@@ -236,6 +240,7 @@ func readHints(pod *v1.Pod, ask *device.Ask) error {
 	return nil
 }
 
+// readJoint sets ask.Joint from the annotation on devices that are allocated together, if there is one.
 func readJoint(pod *v1.Pod, ask *device.Ask) error {
 	var joint struct {
 		Types []device.Type `json:"deviceTypes"`
@@ -248,6 +253,7 @@ func readJoint(pod *v1.Pod, ask *device.Ask) error {
 	return err
 }
 
+// readPartition sets ask.Partition from the annotation on GPU partitions, if there is one.
 func readPartition(pod *v1.Pod, ask *device.Ask) error {
 	var spec struct {
 		Policy    string             `json:"allocatePolicy"`
@@ -263,6 +269,7 @@ func readPartition(pod *v1.Pod, ask *device.Ask) error {
 	return err
 }
 
+// selector returns a label selector for package device; nil for nil.
 func selector(s *metav1.LabelSelector) *device.Selector {
 	if s == nil {
 		return nil
@@ -289,8 +296,7 @@ type extension struct {
 	VFs []virtualFunction `json:"vfs,omitempty"`
 }
 
-// DeviceAllocation returns the devices that a pod holds; nil without the annotation. Unknown fields are ignored: other writers
-// may add some.
+// DeviceAllocation returns the devices that a pod uses, from its annotation; nil without it. It ignores unknown fields.
 func DeviceAllocation(pod *v1.Pod) (device.Allocation, error) {
 	text, found := pod.Annotations[DeviceAllocated]
 	if !found {

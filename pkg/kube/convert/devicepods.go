@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/device"
 )
 
-// OtherDevices says whether a change of a node's labels changes its devices.
+// OtherDevices says whether the labels that affect a node's devices differ between oldLabels and labels.
 func OtherDevices(oldLabels, labels map[string]string) bool {
 	return slices.ContainsFunc([]string{gpuPartitionPolicy, gpuVendor, gpuModel, gpuIsolation},
 		func(key string) bool { return oldLabels[key] != labels[key] })
@@ -37,7 +37,7 @@ func NamesKoordinator(pod *v1.Pod) bool {
 	})
 }
 
-// DeviceNames returns the device resources that a pod requests, in order.
+// DeviceNames returns the device resources that a pod requests, sorted.
 func DeviceNames(pod *v1.Pod) (names []v1.ResourceName) {
 	hasRequest(pod, func(name v1.ResourceName) bool {
 		if deviceResources[name] {
@@ -49,6 +49,7 @@ func DeviceNames(pod *v1.Pod) (names []v1.ResourceName) {
 	return slices.Compact(names)
 }
 
+// hasRequest says whether match returns true for a resource that a container requests.
 func hasRequest(pod *v1.Pod, match func(v1.ResourceName) bool) bool {
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -65,8 +66,7 @@ func hasRequest(pod *v1.Pod, match func(v1.ResourceName) bool) bool {
 // npuPrefix is the prefix of unsupported resources, which are rejected by name.
 const npuPrefix = "huawei.com/npu-"
 
-// deviceWords returns a pod's annotations about devices, "" if it requests none. They are not parsed, which would take longer
-// than the rest of Template.
+// deviceWords returns a pod's annotations about devices as one text, without parsing them (Template must be fast); "" for no devices.
 func deviceWords(pod *v1.Pod) string {
 	if len(pod.Annotations) == 0 || !WantsDevices(pod) {
 		return ""
@@ -80,13 +80,12 @@ func deviceWords(pod *v1.Pod) string {
 	return words.String()
 }
 
-// OtherDeviceWords says whether a pod's request for devices has changed.
+// OtherDeviceWords says whether the annotations about devices differ between two versions of a pod.
 func OtherDeviceWords(oldPod, pod *v1.Pod) bool {
 	return !maps.Equal(oldPod.Annotations, pod.Annotations) && deviceWords(oldPod) != deviceWords(pod)
 }
 
-// DevicesHeld identifies the devices that a pod holds: pods of one Template with equal results free the same devices; "" for
-// none.
+// DevicesHeld returns a text that is equal for pods of a node which use the same devices; "" for none.
 func DevicesHeld(pod *v1.Pod) string {
 	a, err := DeviceAllocation(pod)
 	switch {
@@ -101,7 +100,7 @@ func DevicesHeld(pod *v1.Pod) string {
 	return DeviceAnnotation(a)
 }
 
-// DevicesText returns the devices that a pod holds, for users, such as "gpu 0,1 rdma 0:1%"; "" for none.
+// DevicesText returns the devices that a pod uses, for users, such as "gpu 0,1 rdma 0:1%"; "" for none.
 func DevicesText(pod *v1.Pod) string {
 	a, err := DeviceAllocation(pod)
 	if err != nil || pod.Spec.NodeName == "" {

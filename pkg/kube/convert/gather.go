@@ -27,15 +27,15 @@ func Selector(pod *v1.Pod) string {
 	return ""
 }
 
-// Own is a topology constraint on some gangs of a group together, beside the group's. The scope of its rules is ignored.
+// Own is a topology constraint on some gangs of a group together, in addition to the group's. The scope of its rules is ignored.
 type Own struct {
 	Gangs  []gang.Ref
 	Gather *scheduling.GatherSpec
 }
 
-// Gather returns the constraints of a spec and of parts of the group: on the members of all gangs together, and on sets of
-// members. Rules of scope PodGroup hold for each gang by itself; for a single gang that is the same. Layers that the tree lacks
-// are left out; callers have decided before whether layers may be missing.
+// Gather returns the rules of g and constraints for a group of gangs: joint for all members together, sets for the members of some
+// gangs. A rule of scope PodGroup makes a set for each gang; of a single gang it is joint. Rules on layers that the tree lacks are
+// omitted: callers decide before whether layers may be missing.
 func Gather(g *scheduling.GatherSpec, constraints []Own, tree *topology.Tree, gangs []gang.Gang) (joint plan.Gather, sets []mixed.Set) {
 	collector := gathering{tree: tree, gangs: gangs, joint: plan.Gather{Multiple: make(offer.Multiples, tree.Depth()+1)}}
 	if g != nil {
@@ -68,7 +68,7 @@ type gathering struct {
 	sets  []mixed.Set
 }
 
-// addTo adds rules on some gangs, or their parts, as far as they are in the group.
+// addTo adds rules on the gangs in refs, as far as they are in the group: to joint if these are all gangs, else to their set.
 func (g *gathering) addTo(refs []gang.Ref, rules []scheduling.GatherRule) {
 	var indexes []int
 	for i, groupGang := range g.gangs {
@@ -93,6 +93,7 @@ func (g *gathering) addTo(refs []gang.Ref, rules []scheduling.GatherRule) {
 	}
 }
 
+// add adds a rule to target, unless the tree lacks its layer.
 func (g *gathering) add(target *plan.Gather, rule scheduling.GatherRule) {
 	layer, ok := g.tree.LayerIndex(rule.Layer)
 	if !ok {

@@ -13,8 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// MisspeltGangLabel returns the label of a pod that is a misspelling of one by which pods join a gang, and the label that was meant; ""
-// for none.
+// MisspeltGangLabel returns a label key of the pod that looks like a misspelt label for naming a gang, and the correct key; "" for none.
 func MisspeltGangLabel(pod *v1.Pod) (key, meant string) {
 	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
 		if meant := scheduling.MeantLabel(key); meant != "" && meant != scheduling.LabelQuotaName {
@@ -24,8 +23,8 @@ func MisspeltGangLabel(pod *v1.Pod) (key, meant string) {
 	return "", ""
 }
 
-// Misnamed ends a message about a gang without members, or without an object, with what seems to be meant; "" if nothing is known. pods
-// name the gang by a misspelt label. others are the members by the names of gangs that lack what this one has.
+// Misnamed returns the end of a message about a gang that lacks members (hasObject) or its object: the name that the user seems to
+// mean; "" if none is known. pods name the gang in a misspelt label. others are gangs, with their members, that lack the other part.
 func Misnamed(gangName string, hasObject bool, pods []*v1.Pod, others map[string][]string) string {
 	if len(pods) > 0 {
 		names := make([]string, len(pods))
@@ -47,7 +46,7 @@ func Misnamed(gangName string, hasObject bool, pods []*v1.Pod, others map[string
 	}
 }
 
-// firstPod names the first pod, and counts the rest.
+// firstPod returns the name of the first pod, and the number of the others, as text.
 func firstPod(names []string) string {
 	if len(names) == 1 {
 		return "pod " + names[0]
@@ -66,8 +65,8 @@ func sameButDigits(a, b string) bool {
 	return strings.Map(strip, a) == strings.Map(strip, b)
 }
 
-// QuotaNotFound says that no quota has the name that a pod's label has. counts is the quota that counts the pod, "" for none, and names
-// has all quotas.
+// QuotaNotFound returns the message that quota missing, which a pod's label names, does not exist. counts is the quota that counts the
+// pod instead, "" for none. names are the names of all quotas.
 func QuotaNotFound(missing, counts string, names []string) string {
 	effect := "no quota counts the pod"
 	if counts != "" {
@@ -81,7 +80,7 @@ func QuotaNotFound(missing, counts string, names []string) string {
 	return text
 }
 
-// BorrowersText names the quotas that borrow, in parentheses; "" if there are none.
+// BorrowersText returns the quotas that borrow, in parentheses; "" if there are none.
 func BorrowersText(quotas []string) string {
 	if len(quotas) == 0 {
 		return ""

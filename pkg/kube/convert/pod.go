@@ -1,5 +1,5 @@
-// Package convert turns API objects into core values and back. Its functions are pure: no client, no cache, no lock. It decides
-// nothing about gangs.
+// Package convert converts API objects to the values of Muster's core packages and back. Its functions are pure: no client, no cache,
+// no lock. It decides nothing about gangs.
 package convert
 
 import (
@@ -32,7 +32,7 @@ func SplitKey(key string) (namespace, name string) {
 // PodKey returns the key of a pod.
 func PodKey(pod *v1.Pod) string { return Key(pod.Namespace, pod.Name) }
 
-// Finished says whether a pod is no longer a member: it has finished or is terminating.
+// Finished says whether a pod has finished or is terminating, so that it is no longer a member.
 func Finished(pod *v1.Pod) bool {
 	return pod.DeletionTimestamp != nil || hasEnded(pod)
 }
@@ -72,8 +72,8 @@ func Member(pod *v1.Pod, ref gang.Ref) (gang.Member, error) {
 	return m, err
 }
 
-// Gate says why a pod may not be scheduled yet; "" if it may. The scheduler keeps a pod out of its queue until the claims
-// that its templates ask for exist.
+// Gate returns why a pod may not be scheduled yet; "" if it may. The reason is a scheduling gate, or a ResourceClaim that is not yet
+// created from its template.
 func Gate(pod *v1.Pod) string {
 	var gates []string
 	for _, g := range pod.Spec.SchedulingGates {
@@ -90,7 +90,7 @@ func Gate(pod *v1.Pod) string {
 	return ""
 }
 
-// ClaimToCome says whether a claim of a pod is still to be made from its template.
+// ClaimToCome says whether a claim of a pod has not been created from its template yet.
 func ClaimToCome(pod *v1.Pod, ref v1.PodResourceClaim) bool {
 	_, _, err := resourceclaim.Name(pod, &ref)
 	return errors.Is(err, resourceclaim.ErrClaimNotFound)
@@ -117,7 +117,7 @@ func NeverPreempts(pod *v1.Pod) bool {
 	return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever
 }
 
-// Protected says whether labels forbid to evict a pod.
+// Protected says whether a label forbids evicting the pod.
 func Protected(pod *v1.Pod) bool {
 	return pod.Labels[scheduling.LabelDisablePreemptible] == "true" ||
 		pod.Labels[scheduling.LabelQuotaPreemptible] == "false"
@@ -131,8 +131,7 @@ var replicaIndexLabels = []string{
 	"volcano.sh/task-index", "grove.io/podclique-pod-index",
 }
 
-// Template returns a string that is equal for pods which Filters treat alike: same namespace, requests and constraints, and
-// same labels except each replica's own index.
+// Template returns a key that is equal for pods which Filters treat alike. It ignores the labels with the replica's index.
 func Template(pod *v1.Pod) string {
 	spec := &pod.Spec
 	key := struct {
@@ -164,8 +163,7 @@ func Template(pod *v1.Pod) string {
 	return string(append(w, constraints...))
 }
 
-// Occupies returns a string that is equal for pods of a node that free the same capacity when they terminate: less than
-// Template, since constraints on the node do not matter.
+// Occupies returns a key that is equal for pods of one node which free the same capacity when they terminate.
 func Occupies(pod *v1.Pod, requests quota.List) string {
 	w := words(make([]byte, 0, 256))
 	w.addRequirements(pod, requests)
@@ -205,11 +203,12 @@ func (w *words) addRequirements(pod *v1.Pod, requests quota.List) {
 // words is a sequence of texts with unambiguous borders. JSON takes four times as long, and a cluster has 100,000 pods.
 type words []byte
 
+// add appends the length of text and text.
 func (w *words) add(text string) {
 	*w = append(append(strconv.AppendInt(append(*w, ' '), int64(len(text)), 10), ':'), text...)
 }
 
-// Shape is Template for pods that differ in their claims, as the members of a StatefulSet do.
+// Shape is Template without the names of volume claims and resource claims, which differ between the members of a StatefulSet.
 func Shape(pod *v1.Pod) string {
 	out := *pod
 	out.Spec.Volumes = slices.Clone(pod.Spec.Volumes)
@@ -225,7 +224,7 @@ func Shape(pod *v1.Pod) string {
 	return Template(&out)
 }
 
-// boundVolumes returns the volumes that not every node can provide. Some of the rest have generated names.
+// boundVolumes returns the volumes that not every node can provide. (Some of the other volumes have generated names.)
 func boundVolumes(spec *v1.PodSpec) (volumes []v1.Volume) {
 	for _, v := range spec.Volumes {
 		s := v.VolumeSource
@@ -236,7 +235,7 @@ func boundVolumes(spec *v1.PodSpec) (volumes []v1.Volume) {
 	return volumes
 }
 
-// WithoutClaims removes some claims from a pod's spec and from its containers. The slices of the original stay unchanged.
+// WithoutClaims removes the claims for which drop is true from spec and its containers. It replaces slices, and changes no element.
 func WithoutClaims(spec *v1.PodSpec, drop func(v1.PodResourceClaim) bool) {
 	if !slices.ContainsFunc(spec.ResourceClaims, drop) {
 		return
@@ -262,7 +261,7 @@ func WithoutClaims(spec *v1.PodSpec, drop func(v1.PodResourceClaim) bool) {
 	spec.InitContainers, spec.Containers = keepClaims(spec.InitContainers), keepClaims(spec.Containers)
 }
 
-// KeepsOffAfar says whether a pod has required anti-affinity in a domain above the node.
+// KeepsOffAfar says whether a pod has required anti-affinity with another topology key than the host name.
 func KeepsOffAfar(pod *v1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && a.PodAntiAffinity != nil && slices.ContainsFunc(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,

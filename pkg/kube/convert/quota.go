@@ -24,7 +24,7 @@ var (
 	ElasticQuotasX = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "elasticquotas"}
 )
 
-// Beside says whether a resource belongs to another project and declares no gangs.
+// Beside says whether r is Device or an ElasticQuota: resources of other projects that declare no gangs.
 func Beside(r schema.GroupVersionResource) bool {
 	return r == Devices || r == ElasticQuotas || r == ElasticQuotasX
 }
@@ -32,8 +32,8 @@ func Beside(r schema.GroupVersionResource) bool {
 // Quota is an ElasticQuota as it is written.
 type Quota struct {
 	quota.Spec
-	// Tree is its tree; "" is the cluster's. Root says that it is the top of the tree, Total is then the capacity of the tree,
-	// and Own says that the capacity is not the cluster's.
+	// Tree is its tree; "" is the cluster's. Root says that it is the top of the tree. Total is then the capacity of the tree. Own says
+	// that this capacity does not count for the cluster's tree.
 	Tree  string
 	Root  bool
 	Total quota.List
@@ -44,7 +44,7 @@ type Quota struct {
 	Profile string
 }
 
-// ReadQuota reads a Koordinator ElasticQuota. Errors are in Wrong.
+// ReadQuota returns a Koordinator ElasticQuota. The first error is in Invalid.
 func ReadQuota(u *unstructured.Unstructured) *Quota {
 	labels, notes := u.GetLabels(), u.GetAnnotations()
 	q := &Quota{Spec: quota.Spec{
@@ -72,7 +72,7 @@ func ReadQuota(u *unstructured.Unstructured) *Quota {
 	return q
 }
 
-// ReadQuotaX reads an ElasticQuota of scheduler-plugins, which is its namespace's. parent is the quota above all of them.
+// ReadQuotaX returns an ElasticQuota of scheduler-plugins, which counts the pods of its namespace. parent is its parent quota.
 func ReadQuotaX(u *unstructured.Unstructured, parent string) *Quota {
 	q := &Quota{
 		Spec:       quota.Spec{Name: Key(u.GetNamespace(), u.GetName()), Parent: parent, Created: u.GetCreationTimestamp().UnixNano()},
@@ -82,13 +82,14 @@ func ReadQuotaX(u *unstructured.Unstructured, parent string) *Quota {
 	return q
 }
 
+// setInvalid sets q.Invalid, unless it is set already.
 func (q *Quota) setInvalid(format string, args ...any) {
 	if q.Invalid == "" {
 		q.Invalid = fmt.Sprintf(format, args...)
 	}
 }
 
-// limits reads min and max.
+// limits sets q.Min and q.Max from the spec.
 func (q *Quota) limits(u *unstructured.Unstructured) {
 	for _, f := range []struct {
 		name   string
@@ -124,6 +125,7 @@ func (q *Quota) annotationAmounts(notes map[string]string, key string) quota.Lis
 	return l
 }
 
+// amounts returns values, quantities by resource, in the units of quotas. path is their field, for errors.
 func (q *Quota) amounts(path string, values map[string]any) quota.List {
 	l := quota.List{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -140,8 +142,8 @@ func (q *Quota) amounts(path string, values map[string]any) quota.List {
 	return l
 }
 
-// amount returns a quantity in the units of quotas: CPU in thousandths. Larger amounts than int64 are unlimited: Koordinator
-// limits its default quota to 2⁶³/5 CPUs.
+// amount returns n in the units of quotas: CPU in thousandths. Amounts beyond int64 become the largest int64, which means unlimited:
+// Koordinator's default quota has 2⁶³/5 CPUs.
 func amount(name string, n resource.Quantity) int64 {
 	unit := int64(1)
 	if name == string(v1.ResourceCPU) {
@@ -173,6 +175,7 @@ func Quantity(name string, n int64) string { return quantity(name, n).String() }
 // Float returns an amount in the units of the resource: cores, bytes, devices.
 func Float(name string, n int64) float64 { return quantity(name, n).AsApproximateFloat64() }
 
+// quantity is the inverse of amount: n is in the units of quotas.
 func quantity(name string, n int64) *resource.Quantity {
 	switch v1.ResourceName(name) {
 	case v1.ResourceCPU:
@@ -203,8 +206,8 @@ func Requests(pod *v1.Pod) quota.List {
 	return Amounts(requests.PodRequests(pod, requests.PodResourcesOptions{}))
 }
 
-// AddDevices adds a claim's devices by class to a pod's usage, as Kubernetes' own quotas count them: mode All counts as the
-// maximum of a claim, and alternatives count for each of their classes.
+// AddDevices adds to l the devices of a claim by class, as Kubernetes' own quotas count them. Mode All counts as the maximum of a claim.
+// Alternatives (firstAvailable) count for each of their classes.
 func AddDevices(l quota.List, claim *resourceapi.DeviceClaim) {
 	for _, request := range claim.Requests {
 		if e := request.Exactly; e != nil {
@@ -221,8 +224,7 @@ func AddDevices(l quota.List, claim *resourceapi.DeviceClaim) {
 	}
 }
 
-// UnsureDevices returns the names under which quotas overcount a claim, or count shared devices: mode All, requests with
-// alternatives, and admin access.
+// UnsureDevices returns the quota resources that AddDevices may overcount: for mode All, alternatives, and admin access.
 func UnsureDevices(claim *resourceapi.DeviceClaim) (names []string) {
 	for _, request := range claim.Requests {
 		if e := request.Exactly; e != nil && (e.AllocationMode == resourceapi.DeviceAllocationModeAll || e.AdminAccess != nil && *e.AdminAccess) {
@@ -237,15 +239,15 @@ func UnsureDevices(claim *resourceapi.DeviceClaim) (names []string) {
 	return names
 }
 
-// DevicesOf returns the names under which quotas count the devices of a claim.
+// DevicesOf returns the quota resources that AddDevices adds for a claim, sorted.
 func DevicesOf(claim *resourceapi.DeviceClaim) []string {
 	l := quota.List{}
 	AddDevices(l, claim)
 	return slices.Sorted(maps.Keys(l))
 }
 
-// AddExtended adds the devices of a pod's extended resources to its usage; classOf returns the class of a resource. A bound pod
-// without a claim has them from its node's kubelet.
+// AddExtended adds to l, a pod's usage, the devices of its extended resources; classOf returns a resource's device class, "" for none.
+// It adds nothing for a bound pod without a claim, whose devices come from the node's kubelet.
 func AddExtended(l quota.List, pod *v1.Pod, classOf func(name string) string) {
 	if pod.Spec.NodeName != "" && pod.Status.ExtendedResourceClaimStatus == nil {
 		return
@@ -257,14 +259,15 @@ func AddExtended(l quota.List, pod *v1.Pod, classOf func(name string) string) {
 	}
 }
 
-// ClassOfQuota returns the class of the devices that a quota counts under a name, if the name is of that form.
+// ClassOfQuota returns the device class that the quota resource name counts; false if name is no such resource.
 func ClassOfQuota(name string) (class string, ok bool) {
 	return strings.CutSuffix(name, v1.ResourceClaimsPerClass)
 }
 
-// QuotaOfClass returns the name under which quotas count the devices of a class.
+// QuotaOfClass returns the quota resource that counts the devices of a class.
 func QuotaOfClass(name string) string { return name + v1.ResourceClaimsPerClass }
 
+// devices returns how many devices a quota counts for a request.
 func devices(mode resourceapi.DeviceAllocationMode, count int64) int64 {
 	if mode == resourceapi.DeviceAllocationModeAll {
 		return resourceapi.AllocationResultsMaxSize
@@ -275,5 +278,5 @@ func devices(mode resourceapi.DeviceAllocationMode, count int64) int64 {
 // NamesQuota returns the quota that a pod names; "" for none.
 func NamesQuota(pod *v1.Pod) string { return pod.Labels[scheduling.LabelQuotaName] }
 
-// Fixed says whether a pod is never evicted, so that it uses its quota's min.
+// Fixed says whether a label forbids evicting the pod, so that it uses its quota's min.
 func Fixed(pod *v1.Pod) bool { return pod.Labels[scheduling.LabelQuotaPreemptible] == "false" }

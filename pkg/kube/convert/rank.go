@@ -11,13 +11,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// numbering is one way in which a pod has a rank.
+// numbering is a label or annotation that gives a pod a rank.
 type numbering struct {
 	key        string
-	annotation bool // or else a label
+	annotation bool // key is an annotation; else a label
 	parse      func(key, value string) (int, error)
-	// row returns the pods that are numbered together: a gang may have several Jobs, each with a pod 0, and neighbours are pods
-	// of one Job. nil is for the gang itself.
+	// row returns the name of the set of pods that are numbered together. A gang may have several Jobs, each with a pod 0. nil: the
+	// whole gang is numbered together.
 	row func(*v1.Pod) (string, error)
 }
 
@@ -41,8 +41,8 @@ var numberings = []numbering{
 	{scheduling.LabelPodName, false, scheduling.ParseOrdinal, ownerRow},
 }
 
-// rank returns a pod's rank and the row that it is a rank of. A pod without a valid rank has none; if only the row is invalid,
-// the row is the owner's.
+// rank returns a pod's rank index and its row: the pods that are numbered together. Without a valid rank, index is gang.NoRank. If only
+// the row is invalid, it returns the owner's row and an error.
 func rank(pod *v1.Pod) (row string, index int, err error) {
 	for i := range numberings {
 		n := &numberings[i]
@@ -65,7 +65,7 @@ func rank(pod *v1.Pod) (row string, index int, err error) {
 	return "", gang.NoRank, nil
 }
 
-// ownerRow returns the row of the pod's owner.
+// ownerRow returns the name of the pod's controller as its row; "" without a controller.
 func ownerRow(pod *v1.Pod) (string, error) {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		return owner.Name, nil
@@ -73,18 +73,17 @@ func ownerRow(pod *v1.Pod) (string, error) {
 	return "", nil
 }
 
-// groupRow returns the row of a group of a LeaderWorkerSet: its leader is in another StatefulSet.
+// groupRow returns the pod's group of a LeaderWorkerSet as its row: the leader has another controller than the workers.
 func groupRow(pod *v1.Pod) (string, error) {
 	return numberedRow(pod, scheduling.LabelLeaderWorkerSet, scheduling.LabelGroupIndex)
 }
 
-// jobRow returns the row of a Job. A JobSet numbers its Jobs; without the number, their names sort by the names of the
-// ReplicatedJobs.
+// jobRow returns the pod's Job as its row. A JobSet numbers its Jobs; without that number, the row is the Job's name.
 func jobRow(pod *v1.Pod) (string, error) {
 	return numberedRow(pod, scheduling.LabelJobSet, scheduling.LabelGlobalIndex)
 }
 
-// numberedRow returns the row for a set and a number in labels.
+// numberedRow returns "SET-NUMBER" from the labels with these keys, or the owner's row without a number.
 func numberedRow(pod *v1.Pod, set, number string) (string, error) {
 	value, ok := pod.Labels[number]
 	if !ok {
@@ -108,8 +107,7 @@ var roles = map[string][]string{
 	"jobset.sigs.k8s.io/replicatedjob-name": {"launcher", "driver", "master", "leader"},
 }
 
-// StartsOthers says whether a pod starts or coordinates the other members: it is a launcher, driver or head, or has rank 0. The other
-// members depend on it.
+// StartsOthers says whether a pod starts or coordinates the other members: a launcher, driver or head, or the member with rank 0.
 func StartsOthers(pod *v1.Pod) bool {
 	for label, values := range roles {
 		if slices.Contains(values, strings.ToLower(pod.Labels[label])) {

@@ -29,7 +29,7 @@ func Node(name string, labels map[string]string, layers []Layer) topology.Node {
 	return n
 }
 
-// Domain returns the layer's domain of a node with some labels, "" for none.
+// Domain returns the domain of this layer for a node with these labels; "" for none.
 func (l Layer) Domain(labels map[string]string) string {
 	for _, key := range l.Keys {
 		if v := labels[key]; v != "" {
@@ -45,8 +45,8 @@ type LeftOut struct {
 	Domains int // with a name
 }
 
-// DetailStatus lists the named domains above the nodes, depth first, children by name, and counts the unnamed ones. As JSON the
-// list has at most maxBytes bytes: it ends above the first layer that does not fit.
+// DetailStatus returns the named domains above the nodes, depth first, children by name, and the number of unnamed ones. As JSON the list
+// has at most maxBytes bytes: it ends above the first layer that does not fit. omissions are the layers that it omits.
 func DetailStatus(t *topology.Tree, maxBytes int) (details []koordinator.TopologyDetail, unnamed int32, omissions []LeftOut) {
 	layers := t.LayerNames()
 	lowestLayer, counts := lowestListedLayer(t, maxBytes)
@@ -87,8 +87,7 @@ func DetailStatus(t *topology.Tree, maxBytes int) (details []koordinator.Topolog
 	return details, unnamed, omissions
 }
 
-// The JSON size of an entry without its names and numbers: the entry itself, its parent, the list of its children, and each of
-// these.
+// The JSON sizes, without names and numbers, of an entry, its parent, its list of children, and each child.
 const (
 	entryBytes  = len(`{"topologyInfo":{"topologyLayer":"","topologyName":""},"childTopologyLayer":"","nodeNum":},`)
 	parentBytes = len(`"parentTopologyInfo":{"topologyLayer":"","topologyName":""},`)
@@ -97,8 +96,8 @@ const (
 	numberBytes = len(`2147483647`)
 )
 
-// lowestListedLayer returns the lowest layer down to which all domains fit, at least the root's, and the number of named domains of
-// each layer. Sizes are upper limits, so that an oversized list need not be written first.
+// lowestListedLayer returns the lowest layer for which the domains down to it fit into maxBytes, at least the root's. counts are the
+// numbers of named domains by layer. It computes upper bounds of the sizes, so that no oversized list is written first.
 func lowestListedLayer(t *topology.Tree, maxBytes int) (lowestLayer int, counts []int) {
 	layers := t.LayerNames()
 	counts = make([]int, t.Depth())
@@ -126,7 +125,7 @@ func lowestListedLayer(t *topology.Tree, maxBytes int) (lowestLayer int, counts 
 	return lowestLayer, counts
 }
 
-// jsonSize returns the maximal size of a text between its quotes. Domain names are label values, which need no escapes; layer
+// jsonSize returns an upper bound for the JSON size of a text without its quotes. Domain names need no escapes; layer
 // names may be any text.
 func jsonSize(text string) (n int) {
 	for _, c := range []byte(text) {

@@ -1,6 +1,5 @@
-// Package reload applies changes of a running scheduler's configuration file. It knows files, kube-scheduler's configuration and how to
-// report the result of a change. Package config decides what may change; the package must not know the readers of the report. Invariant: an
-// invalid file changes nothing.
+// Package reload applies changes of a running scheduler's configuration file, and reports the result. Package config decides which
+// arguments may change. Invariant: an invalid file changes nothing.
 package reload
 
 import (
@@ -27,21 +26,21 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
 
-// readInterval is how often the file is read. A ConfigMap takes about a minute to reach it.
+// readInterval is how often the file is read. A change of a ConfigMap takes about a minute to reach the file.
 const readInterval = 5 * time.Second
 
 // File is the configuration file of a scheduler.
 type File struct {
 	Path  string
 	Clock clock.WithTicker
-	// Apply replaces a profile's arguments, as plugin.Shared.Configure.
+	// Apply replaces a profile's arguments, and returns the changed fields that it applied and the ones that need a restart.
 	Apply func(profile string, args config.Args) (changed, unchanged []string)
-	// Report reports the result of a change.
+	// Report records the result of a change as an event of this kind (Normal or Warning).
 	Report func(kind, reason, message string)
 
-	lastContent []byte // the last content
-	startConfig *schedulerconfig.KubeSchedulerConfiguration
-	problem     string // the last reported problem
+	lastContent []byte                                      // the content at the last reading
+	startConfig *schedulerconfig.KubeSchedulerConfiguration // the configuration at the start
+	problem     string                                      // why the content was rejected; "" if it was not
 }
 
 var (
@@ -75,7 +74,7 @@ func Register() {
 	})
 }
 
-// Watch reads the file periodically until ctx ends. The scheduler runs by its present content.
+// Watch reads the file every readInterval until ctx ends, and applies changes. The scheduler has started with the present content.
 func (f *File) Watch(ctx context.Context) {
 	if err := f.begin(); err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot watch the configuration file; changes have no effect", "file", f.Path)
@@ -102,7 +101,7 @@ func (f *File) begin() (err error) {
 	return err
 }
 
-// Look reads the file once and applies its changes.
+// Look reads the file once, and applies or rejects its changes.
 func (f *File) Look() {
 	data, err := os.ReadFile(f.Path)
 	if err != nil {
@@ -125,7 +124,7 @@ func (f *File) Look() {
 	f.applyConfig(cfg, args)
 }
 
-// reject reports once why the whole file is rejected.
+// reject reports that the whole file is rejected, unless it was rejected for the same reason before.
 func (f *File) reject(reason string) {
 	if f.problem == reason {
 		return
@@ -136,7 +135,7 @@ func (f *File) reject(reason string) {
 	f.Report(v1.EventTypeWarning, reasons.ConfigurationRefused, "configuration "+f.Path+" "+reason)
 }
 
-// applyConfig applies a configuration, as far as it may change.
+// applyConfig applies the fields of a configuration that may change at run time, and reports the fields that need a restart.
 func (f *File) applyConfig(cfg *schedulerconfig.KubeSchedulerConfiguration, args []config.Args) {
 	restartNames := f.changedFields(cfg)
 	appliedNames, profilesOf := []string(nil), map[string][]string{}
@@ -176,11 +175,12 @@ func (f *File) applyConfig(cfg *schedulerconfig.KubeSchedulerConfiguration, args
 	reloads.WithLabelValues(resultApplied).Inc()
 }
 
+// valueOf returns the value of the field of args with this name in the configuration file.
 func valueOf(args config.Args, name string) any {
 	return reflect.ValueOf(args).FieldByNameFunc(func(field string) bool { return config.Name(field) == name }).Interface()
 }
 
-// changedFields names the fields that differ from the start, without Muster's arguments.
+// changedFields returns the names of the fields of cfg that differ from startConfig, except Muster's arguments.
 func (f *File) changedFields(cfg *schedulerconfig.KubeSchedulerConfiguration) (names []string) {
 	old, current := reflect.ValueOf(*withoutMusterArgs(f.startConfig)), reflect.ValueOf(*withoutMusterArgs(cfg))
 	for i := range old.NumField() {
@@ -191,7 +191,7 @@ func (f *File) changedFields(cfg *schedulerconfig.KubeSchedulerConfiguration) (n
 	return names
 }
 
-// withoutMusterArgs removes Muster's arguments.
+// withoutMusterArgs returns a copy of cfg without Muster's arguments.
 func withoutMusterArgs(cfg *schedulerconfig.KubeSchedulerConfiguration) *schedulerconfig.KubeSchedulerConfiguration {
 	out := cfg.DeepCopy()
 	for i := range out.Profiles {
@@ -203,7 +203,7 @@ func withoutMusterArgs(cfg *schedulerconfig.KubeSchedulerConfiguration) *schedul
 // configuresMuster says whether an entry has Muster's arguments.
 func configuresMuster(c schedulerconfig.PluginConfig) bool { return c.Name == config.PluginName }
 
-// decode reads a configuration as kube-scheduler does, with Muster's arguments by profile.
+// decode parses a configuration as kube-scheduler does. The arguments are Muster's, with one entry for each profile.
 func decode(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, []config.Args, error) {
 	if err := config.OneDocument(data); err != nil {
 		return nil, nil, err

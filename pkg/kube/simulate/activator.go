@@ -10,8 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// delayedActivator activates pods for plugins, in the order of their names: the queue orders pods of equal priority by arrival. A
-// call from the scheduler's goroutine takes effect at once, any other call when nothing else moves.
+// delayedActivator activates pods for plugins in the order of their names, since the queue orders pods of equal priority by arrival.
+// A call from the scheduler's goroutine takes effect at once. Any other call takes effect in activateWaiting.
 type delayedActivator struct {
 	fwk.PodActivator
 	gate *gate
@@ -20,7 +20,7 @@ type delayedActivator struct {
 	waiting map[string]*v1.Pod
 }
 
-// activateWaiting activates the pods that have waited, and reports whether there were any.
+// activateWaiting activates the pods of earlier calls of Activate that were delayed. It returns whether there were any.
 func (l *delayedActivator) activateWaiting() bool {
 	l.mu.Lock()
 	waiting := l.waiting
@@ -30,6 +30,7 @@ func (l *delayedActivator) activateWaiting() bool {
 	return len(waiting) > 0
 }
 
+// inOrder activates pods, sorted by name.
 func (l *delayedActivator) inOrder(pods map[string]*v1.Pod) {
 	for _, name := range slices.Sorted(maps.Keys(pods)) {
 		l.PodActivator.Activate(klog.Background(), map[string]*v1.Pod{name: pods[name]})

@@ -53,7 +53,7 @@ type ChangeError struct {
 func (e *ChangeError) Error() string { return e.Change + ": " + e.Err.Error() }
 func (e *ChangeError) Unwrap() error { return e.Err }
 
-// ParseChange reads one of ChangeForms.
+// ParseChange parses a change in one of ChangeForms.
 func ParseChange(text string) (Change, error) {
 	verb, target, _ := strings.Cut(text, "=")
 	c := Change{text: text}
@@ -86,8 +86,7 @@ func ParseChange(text string) (Change, error) {
 	return c, nil
 }
 
-// Change makes the changes in order, before the scheduler tries any pod that has no node. The error is a *ChangeError, or one of
-// Run's.
+// Change makes the changes in order, before the scheduler tries any pod that has no node. The error is a *ChangeError, or one of Run's.
 func (w *World) Change(ctx context.Context, all []Change) error {
 	for _, c := range all {
 		steps, did, err := c.prepare(w.cluster)
@@ -113,7 +112,7 @@ func (w *World) applyStep(ctx context.Context, s step) error {
 	return w.addPods(ctx, newPods)
 }
 
-// fromChange returns an object whose position says that a change has made it.
+// fromChange returns o as an object of the set; its position, for messages, is "a change".
 func fromChange(o runtime.Object) object { return object{o, kindOf(o), Position{File: "a change"}} }
 
 // node returns a copy of a node. The error lists the nodes that exist.
@@ -144,6 +143,7 @@ func joinNames(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListedNames], ", "), len(names)-maxListedNames)
 }
 
+// cordon returns the step that cordons a node. It changes nothing itself.
 func (c *cluster) cordon(name string) ([]step, string, error) {
 	n, err := c.node(name)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *cluster) cordon(name string) ([]step, string, error) {
 	return []step{{fromChange(cordoned(n))}}, name + " takes no new pod", nil
 }
 
-// cordoned marks a node as unschedulable and returns it. It adds the taint that the node lifecycle controller adds.
+// cordoned sets n unschedulable, with the taint that the node lifecycle controller adds, and returns n.
 func cordoned(n *v1.Node) *v1.Node {
 	n.Spec.Unschedulable = true
 	taint := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
@@ -165,6 +165,7 @@ func cordoned(n *v1.Node) *v1.Node {
 	return n
 }
 
+// evictPod returns the step that deletes a pod with a node. It changes nothing itself.
 func (c *cluster) evictPod(namespace, name string) ([]step, string, error) {
 	o, err := c.get(pods, key{namespace, name})
 	if err != nil {
@@ -180,6 +181,7 @@ func (c *cluster) evictPod(namespace, name string) ([]step, string, error) {
 	return []step{c.deletedPods([]*v1.Pod{pod})}, onNode(pod) + " leaves", nil
 }
 
+// evictGang returns the step that deletes all members with a node. It changes nothing itself.
 func (c *cluster) evictGang(namespace, name string) ([]step, string, error) {
 	var assigned []*v1.Pod
 	waitingCount, terminatingCount := 0, 0
@@ -230,7 +232,7 @@ func (c *cluster) deletedPods(all []*v1.Pod) (out step) {
 	return out
 }
 
-// addNodes adds n copies of a node, each with the devices and the volume limits of the original.
+// addNodes returns the step that adds n copies of node like, each with its devices and volume limits. It changes nothing itself.
 func (c *cluster) addNodes(n int, like string) ([]step, string, error) {
 	template, err := c.node(like)
 	if err != nil {
@@ -252,8 +254,7 @@ func (c *cluster) addNodes(n int, like string) ([]step, string, error) {
 	return []step{out}, joinNames(names), nil
 }
 
-// freshNode returns a ready node with the labels, taints and capacity of like. A label whose value is the name of like gets the new
-// name.
+// freshNode returns a ready node with the labels, taints and capacity of like. A label whose value is the name of like gets the new name.
 func freshNode(like *v1.Node, name string) *v1.Node {
 	n := &v1.Node{Spec: v1.NodeSpec{Taints: permanentTaints(like.Spec.Taints)}}
 	n.Name = name

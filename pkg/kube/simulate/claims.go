@@ -17,8 +17,8 @@ var (
 	resourceClaims = resourcev1.SchemeGroupVersion.WithResource("resourceclaims")
 )
 
-// makeClaims does what the resource claim controller does for a new pod. It makes a ResourceClaim for each template that the pod
-// names, and writes the names into the pod's status. A claim that the status names and that exists stays as it is.
+// makeClaims does what the resource claim controller does for a new pod. It creates a ResourceClaim for each template that the pod
+// names, and writes the names into the pod's status. It keeps a claim that the pod's status names and that exists.
 //
 // A missing template is an error, except for a pod from a cluster: such a pod waits for its claim.
 func (c *cluster) makeClaims(pod *v1.Pod, fromCluster bool) error {
@@ -28,7 +28,7 @@ func (c *cluster) makeClaims(pod *v1.Pod, fromCluster bool) error {
 		if want.ResourceClaimTemplateName == nil {
 			continue
 		}
-		if name, _, err := resourceclaim.Name(pod, want); err == nil && c.claimMade(pod, name) {
+		if name, _, err := resourceclaim.Name(pod, want); err == nil && c.ownsClaim(pod, name) {
 			made = append(made, v1.PodResourceClaimStatus{Name: want.Name, ResourceClaimName: name})
 			continue
 		}
@@ -66,8 +66,8 @@ func (c *cluster) makeClaims(pod *v1.Pod, fromCluster bool) error {
 	return err
 }
 
-// claimMade reports whether the pod owns a claim of that name, or needs none (name is nil).
-func (c *cluster) claimMade(pod *v1.Pod, name *string) bool {
+// ownsClaim says whether the pod owns the claim of that name, or needs none (name is nil).
+func (c *cluster) ownsClaim(pod *v1.Pod, name *string) bool {
 	if name == nil {
 		return true
 	}
@@ -75,7 +75,7 @@ func (c *cluster) claimMade(pod *v1.Pod, name *string) bool {
 	return err == nil && metav1.IsControlledBy(o.(*resourcev1.ResourceClaim), pod)
 }
 
-// claimedDevices lists the devices that the pod's claims have, by pool, such as "x0/gpu-0,gpu-1"; "" if there are none.
+// claimedDevices lists the devices allocated to the pod's claims, by pool, such as "x0/gpu-0,gpu-1"; "" if there are none.
 func (c *cluster) claimedDevices(pod *v1.Pod) string {
 	var names []string
 	for i := range pod.Spec.ResourceClaims {
@@ -193,7 +193,7 @@ func usesClaim(pod *v1.Pod, claim string) bool {
 	return false
 }
 
-// withoutConsumer removes the pod from the claim. A claim that loses its last consumer loses its devices.
+// withoutConsumer removes the pod from claim.Status.ReservedFor and returns claim. Without consumers the claim loses its devices.
 func withoutConsumer(claim *resourcev1.ResourceClaim, pod types.UID) *resourcev1.ResourceClaim {
 	var remaining []resourcev1.ResourceClaimConsumerReference
 	for _, r := range claim.Status.ReservedFor {

@@ -45,16 +45,16 @@ import (
 )
 
 // api answers the requests that a scheduler sends to an API server: lists, watches, status patches, bindings and evictions. It also
-// plays the kubelets: a bound pod runs, and a deleted pod disappears.
+// does the work of kubelets: a bound pod runs at once, and a deleted pod disappears.
 type api struct {
 	*server
 	gate *gate // orders concurrent writes
 	now  func() time.Time
-	// victimsStay keeps deleted pods as terminating pods.
+	// victimsStay true: a deleted pod with a node is kept as a terminating pod, until a second deletion.
 	victimsStay bool
 	// order numbers pods by creation. The server's lock guards order and evicted.
 	order map[types.UID]int
-	// evicted holds the pods that the scheduler deleted, in their last state.
+	// evicted are the pods that the scheduler deleted, in their state before the deletion.
 	evicted map[types.UID]*v1.Pod
 	// intercept, if set, handles each request instead of this API. Tests use it to lose requests and answers.
 	intercept func(clienttesting.Action, answer) (runtime.Object, error)
@@ -62,7 +62,7 @@ type api struct {
 	failed, generatedNames atomic.Int64
 }
 
-// answer performs one request and returns the API's answer.
+// answer executes the request that it was made for, and returns the API's answer.
 type answer = func() (runtime.Object, error)
 
 // evictedPods returns the pods that the scheduler deleted.
@@ -147,6 +147,7 @@ type untypedWatch struct {
 	stop sync.Once
 }
 
+// newUntypedWatch returns an untypedWatch of w, and starts the goroutine that converts.
 func newUntypedWatch(w watch.Interface) *untypedWatch {
 	u := &untypedWatch{Interface: w, out: make(chan watch.Event), done: make(chan struct{})}
 	go func() {
@@ -180,7 +181,7 @@ func (u *untypedWatch) Stop() {
 	u.Interface.Stop()
 }
 
-// untyped converts an object to an unstructured one. The object of a watch's bookmark or error stays as it is.
+// untyped returns o as an unstructured object. It returns a *metav1.Status, nil or an object that cannot be converted unchanged.
 func untyped(o runtime.Object) runtime.Object {
 	switch o := o.(type) {
 	case nil, *unstructured.Unstructured, *unstructured.UnstructuredList, *metav1.Status:
@@ -209,8 +210,7 @@ func untyped(o runtime.Object) runtime.Object {
 	return list
 }
 
-// typedClient makes a new fake client for each request, and so does customClient. A single fake client would serialize requests,
-// and the gate already orders the writes.
+// typedClient creates a new fake client for each request, and so does customClient: one fake client would serialize requests.
 type typedClient struct {
 	*fake.Clientset
 	fresh func() *fake.Clientset
@@ -253,7 +253,7 @@ func (c *typedClient) ResourceV1() resourcev1.ResourceV1Interface { return c.fre
 
 type customClient func() *dynamicfake.FakeDynamicClient
 
-// IsWatchListSemanticsUnSupported tells informers to list before they watch.
+// IsWatchListSemanticsUnSupported returns true, so that informers list before they watch.
 func (c customClient) IsWatchListSemanticsUnSupported() bool { return true }
 
 // Resource implements dynamic.Interface.
@@ -261,8 +261,8 @@ func (c customClient) Resource(gvr schema.GroupVersionResource) dynamic.Namespac
 	return c().Resource(gvr)
 }
 
-// admit returns when the request may go on. A read of one object goes on at once. A list waits, because a starting scheduler learns
-// all objects from lists.
+// admit blocks until the gate releases the request, and returns the error of ctx. A read of one object is not blocked. A list is: a
+// starting scheduler learns all objects from lists, and their order must not be random.
 func (a *api) admit(ctx context.Context, action clienttesting.Action) error {
 	name, request := "", ""
 	switch action := action.(type) {
@@ -288,6 +288,7 @@ func (a *api) admit(ctx context.Context, action clienttesting.Action) error {
 	return a.gate.pass(ctx, fmt.Sprint(resource, "/", action.GetNamespace(), "/", name, " ", action.GetVerb(), " ", request))
 }
 
+// reactWatch answers a watch request. The first result is always true: no other reactor answers it.
 func (a *api) reactWatch(action clienttesting.Action) (bool, watch.Interface, error) {
 	w, ok := action.(clienttesting.WatchActionImpl)
 	if !ok {
@@ -301,13 +302,14 @@ func (a *api) reactWatch(action clienttesting.Action) (bool, watch.Interface, er
 	return true, out, err
 }
 
+// react answers any other request, through intercept if that is set. The first result is always true.
 func (a *api) react(action clienttesting.Action) (bool, runtime.Object, error) {
-	ask := func() (runtime.Object, error) { return a.do(action) }
+	execute := func() (runtime.Object, error) { return a.do(action) }
 	if a.intercept != nil {
-		out, err := a.intercept(action, ask)
+		out, err := a.intercept(action, execute)
 		return true, out, err
 	}
-	out, err := ask()
+	out, err := execute()
 	return true, out, err
 }
 
@@ -325,6 +327,7 @@ func withName(o runtime.Object, name string) (runtime.Object, error) {
 	return o, nil
 }
 
+// do executes a request: it reads or changes the objects of the server, and does what controllers do in response.
 func (a *api) do(action clienttesting.Action) (runtime.Object, error) {
 	gvr := action.GetResource()
 	objectKey := func(name string) key { return key{action.GetNamespace(), name} }
@@ -378,16 +381,16 @@ func (a *api) do(action clienttesting.Action) (runtime.Object, error) {
 	return nil, apierrors.NewMethodNotSupported(gvr.GroupResource(), action.GetVerb())
 }
 
-// write changes an object and returns a copy of the stored result.
+// write stores the result of edit (see server.change) and returns a copy of it.
 func (a *api) write(gvr schema.GroupVersionResource, k key, edit func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
 	o, err := a.change(gvr, k, edit)
 	return copied(o), err
 }
 
-// editFunc returns what replaces a stored object; see server.change.
+// editFunc returns the object that replaces the stored object old; see server.change.
 type editFunc = func(old runtime.Object) (runtime.Object, error)
 
-// existing wraps edit for an object that must exist.
+// existing returns an editFunc that calls edit, or returns NotFound if the object does not exist.
 func existing(gvr schema.GroupVersionResource, name string, edit editFunc) editFunc {
 	return func(old runtime.Object) (runtime.Object, error) {
 		if old == nil {
@@ -397,6 +400,7 @@ func existing(gvr schema.GroupVersionResource, name string, edit editFunc) editF
 	}
 }
 
+// copied returns a deep copy of o; nil for nil.
 func copied(o runtime.Object) runtime.Object {
 	if o == nil {
 		return nil
@@ -404,6 +408,7 @@ func copied(o runtime.Object) runtime.Object {
 	return o.DeepCopyObject()
 }
 
+// answerList answers a list request.
 func (a *api) answerList(action clienttesting.ListActionImpl) (runtime.Object, error) {
 	selector, err := fields.ParseSelector(action.ListOptions.FieldSelector)
 	if err != nil {
@@ -425,7 +430,7 @@ func (a *api) answerList(action clienttesting.ListActionImpl) (runtime.Object, e
 	return list, nil
 }
 
-// emptyList returns an empty list for the items, typed if all items are typed. Some kinds are held unstructured although Kubernetes
+// emptyList returns an empty list for the items, typed if all items are typed. Some kinds are stored unstructured although Kubernetes
 // has a type for them, since an API server need not serve them.
 func emptyList(item schema.GroupVersionKind, items []runtime.Object) (runtime.Object, error) {
 	kind := item.GroupVersion().WithKind(item.Kind + "List")
@@ -470,7 +475,7 @@ func updated(gvr schema.GroupVersionResource, old runtime.Object, action clientt
 	return fresh, nil
 }
 
-// patched applies a patch. Through the status subresource only the status changes. A patch that names another UID is a conflict.
+// patched returns old with the patch applied. For subresource status it changes only the status. Another UID in the patch is a conflict.
 func patched(gvr schema.GroupVersionResource, old runtime.Object, action clienttesting.PatchActionImpl) (runtime.Object, error) {
 	oldJSON, err := json.Marshal(patchable(old, action))
 	if err != nil {
@@ -502,7 +507,7 @@ func patched(gvr schema.GroupVersionResource, old runtime.Object, action clientt
 	return withStatusOf(old, fresh)
 }
 
-// patchable returns the part of the object that the patch is applied to. For a pod's status that is the status and the identity.
+// patchable returns the part of old that the patch is applied to. For the status of a pod these are its name, UID and status.
 func patchable(old runtime.Object, action clienttesting.PatchActionImpl) runtime.Object {
 	pod, ok := old.(*v1.Pod)
 	if !ok || action.Subresource != "status" {
@@ -512,6 +517,7 @@ func patchable(old runtime.Object, action clienttesting.PatchActionImpl) runtime
 	return &v1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: id, Status: pod.Status}
 }
 
+// applyPatch returns the JSON document with the action's patch applied. old only gives the Go type.
 func applyPatch(document []byte, old runtime.Object, action clienttesting.PatchActionImpl) ([]byte, error) {
 	switch action.PatchType {
 	case types.StrategicMergePatchType:
@@ -536,7 +542,7 @@ func withStatusOf(old, fresh runtime.Object) (runtime.Object, error) {
 	return out, nil
 }
 
-// bind assigns a pod to its node, where the pod runs at once.
+// bind sets the node of the binding's pod, which then runs at once. It returns a conflict if the pod has a node or is being deleted.
 func (a *api) bind(gvr schema.GroupVersionResource, b *v1.Binding) error {
 	_, err := a.change(gvr, key{b.Namespace, b.Name}, existing(gvr, b.Name, func(old runtime.Object) (runtime.Object, error) {
 		pod := old.DeepCopyObject().(*v1.Pod)
@@ -553,15 +559,15 @@ func (a *api) bind(gvr schema.GroupVersionResource, b *v1.Binding) error {
 		}
 		pod.Spec.NodeName = b.Target.Name
 		pod.Status.NominatedNodeName = ""
-		a.run(pod, a.now())
+		a.setRunning(pod, a.now())
 		return pod, nil
 	}))
 	return err
 }
 
-// run sets the status of a pod that its kubelet has started. A start time that is set stays, since a cluster reports seconds and
-// victims of one age are ordered by name. Otherwise no two pods start at the same time.
-func (a *api) run(pod *v1.Pod, now time.Time) {
+// setRunning sets the status of a pod that its kubelet has started. It keeps an existing start time. Otherwise it sets now plus some
+// nanoseconds, so that no two pods start at the same time.
+func (a *api) setRunning(pod *v1.Pod, now time.Time) {
 	if pod.Status.Phase == "" || pod.Status.Phase == v1.PodPending {
 		pod.Status.Phase = v1.PodRunning
 	}
@@ -571,7 +577,7 @@ func (a *api) run(pod *v1.Pod, now time.Time) {
 	podutil.UpdatePodCondition(&pod.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
 }
 
-// delete deletes an object. With victimsStay a pod that has a node stays and terminates.
+// delete deletes an object. With victimsStay, a pod with a node gets a deletion timestamp instead.
 func (a *api) delete(gvr schema.GroupVersionResource, k key, o metav1.DeleteOptions) error {
 	var previous runtime.Object
 	remaining, err := a.change(gvr, k, existing(gvr, k.name, func(old runtime.Object) (runtime.Object, error) {
@@ -601,7 +607,7 @@ func (a *api) delete(gvr schema.GroupVersionResource, k key, o metav1.DeleteOpti
 	return err
 }
 
-// terminating returns the pod as it is after a delete request.
+// terminating returns the pod with a deletion timestamp: now plus its grace period. A pod that has one is returned unchanged.
 func terminating(pod *v1.Pod, now time.Time) *v1.Pod {
 	if pod.DeletionTimestamp != nil {
 		return pod

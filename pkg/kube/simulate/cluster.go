@@ -21,19 +21,18 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// cluster is the API plus what admission plugins, kubelets and controllers add to the objects that users write, as far as a
-// scheduler can see it.
+// cluster is the API, and what admission, kubelets and controllers add to the objects that users write and schedulers read.
 type cluster struct {
 	*api
 	youngest   time.Time                  // creation time of the youngest object
 	setStart   time.Time                  // the new objects of the last set are younger than this
-	uidCount   int                        // of UIDs given
-	keepStatus bool                       // objects keep the status that they come with
+	uidCount   int                        // the number of UIDs that newUID has returned
+	keepStatus bool                       // initialize keeps the status that objects have in the input
 	ranBefore  map[types.UID]bool         // pods that came with a node
 	ownedBy    map[identity]*ownedObjects // by workload
 	positions  map[string]Position        // where objects were read, by the object names in events
 	reported   map[Event]reportedWarning  // without Times and At
-	held       []heldObject               // objects that wait for pods
+	held       []heldObject               // objects that are created only when certain pods run
 	pairs      pairs
 	unlisted   func(string) bool // reports whether objects of a kind, such as pods, could not be listed
 }
@@ -41,11 +40,10 @@ type cluster struct {
 // epoch is the start time of a cluster whose objects have no creation time.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// apply brings a set of objects into the cluster, the oldest first, and referenced objects before the objects that name them. An
-// object that exists is replaced, and one with a deletion timestamp is deleted. A workload comes with the pods that its controller
-// makes.
+// apply stores the objects of a set in the cluster: referenced objects before the objects that name them, then the oldest first. It
+// replaces an object that exists, and deletes one with a deletion timestamp. It also creates the pods of workloads.
 //
-// New pods without a node are not stored but returned, the oldest first: the scheduler depends on when a pod arrives.
+// It does not store new pods without a node, but returns them, the oldest first: the caller adds them one by one (addPods).
 func (c *cluster) apply(set *Set) (newPods []object, err error) {
 	objects := slices.Clone(set.objects)
 	for i := range objects {
@@ -56,7 +54,7 @@ func (c *cluster) apply(set *Set) (newPods []object, err error) {
 	if objects, err = c.expandWorkloads(objects); err != nil {
 		return nil, err
 	}
-	fresh := c.date(objects)
+	fresh := c.setCreationTimes(objects)
 	slices.SortStableFunc(objects, func(a, b object) int {
 		return cmp.Or(cmp.Compare(a.kind.order, b.kind.order), creationTime(a).Compare(creationTime(b)))
 	})
@@ -80,9 +78,9 @@ func creationTime(o object) time.Time {
 	return m.GetCreationTimestamp().Time
 }
 
-// date gives each object without a creation time one that is later than all others, in the order of reading, so that "created
-// first" has a meaning between them. It returns these objects.
-func (c *cluster) date(objects []object) (fresh map[metav1.Object]bool) {
+// setCreationTimes sets the creation time of each object that has none: later than all others, one millisecond apart, in the order
+// of objects. It returns these objects as a set, and sets c.setStart to the latest time before them.
+func (c *cluster) setCreationTimes(objects []object) (fresh map[metav1.Object]bool) {
 	if now := c.now(); now.After(c.youngest) {
 		c.youngest = now
 	}
@@ -115,7 +113,7 @@ func (c *cluster) date(objects []object) (fresh map[metav1.Object]bool) {
 	return fresh
 }
 
-// put creates or replaces one object, which then belongs to the cluster.
+// put creates, replaces or (with a deletion timestamp) deletes one object. The caller must not change o.Object afterwards.
 func (c *cluster) put(o object) error {
 	obj := o.Object
 	m, err := meta.Accessor(obj)
@@ -176,13 +174,14 @@ func (c *cluster) put(o object) error {
 	return c.bindPair(stored)
 }
 
+// newUID returns a UID that it has not returned before.
 func (c *cluster) newUID() types.UID {
 	c.uidCount++
 	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", c.uidCount))
 }
 
-// terminate returns what remains of a deleted object, or nil. With victimsStay a pod that has a node stays as a terminating pod
-// until a second deletion.
+// terminate returns the object that replaces old when obj, with a deletion timestamp, is applied; nil if none remains. With
+// victimsStay, a pod with a node remains as a terminating pod until a second deletion.
 func (c *cluster) terminate(old, obj runtime.Object) runtime.Object {
 	pod, ok := obj.(*v1.Pod)
 	if !ok || !c.victimsStay {
@@ -201,8 +200,8 @@ func (c *cluster) terminate(old, obj runtime.Object) runtime.Object {
 	return pod
 }
 
-// initialize completes a new object. It drops the status of gangs and of waiting pods, which the scheduler writes again, unless
-// keepStatus is set.
+// initialize sets the fields of a new object that kubelets and controllers would set. Unless keepStatus is set, it removes the status
+// of gangs and of waiting pods, which the scheduler writes again.
 func (c *cluster) initialize(o runtime.Object) {
 	switch o := o.(type) {
 	case *unstructured.Unstructured:
@@ -216,7 +215,7 @@ func (c *cluster) initialize(o runtime.Object) {
 	case *v1.Pod:
 		c.order[o.UID] = len(c.order) + 1
 		if o.Spec.NodeName != "" {
-			c.run(o, o.CreationTimestamp.Time)
+			c.setRunning(o, o.CreationTimestamp.Time)
 			c.ranBefore[o.UID] = true
 			return
 		}
@@ -233,42 +232,42 @@ func statusIsInput(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind() == workloads.JobSetKind || o.GroupVersionKind() == workloads.LeaderWorkerSetKind
 }
 
-// keepImmutable copies into obj what users cannot change: the creation time, and a status that obj does not set.
+// keepImmutable copies from old into obj what an update by a user does not change: creation time, status, and a pod's node.
 func (c *cluster) keepImmutable(old, obj runtime.Object) {
 	if previous, err := meta.Accessor(old); err == nil {
 		if m, err := meta.Accessor(obj); err == nil {
 			m.SetCreationTimestamp(previous.GetCreationTimestamp())
 		}
 	}
-	switch is := obj.(type) {
+	switch fresh := obj.(type) {
 	case *unstructured.Unstructured:
 		previous := old.(*unstructured.Unstructured)
-		if is.Object["status"] == nil || !statusIsInput(is) {
-			is.Object["status"] = runtime.DeepCopyJSONValue(previous.Object["status"])
+		if fresh.Object["status"] == nil || !statusIsInput(fresh) {
+			fresh.Object["status"] = runtime.DeepCopyJSONValue(previous.Object["status"])
 		}
 		if created, ok, _ := unstructured.NestedString(previous.Object, "metadata", "creationTimestamp"); ok {
-			_ = unstructured.SetNestedField(is.Object, created, "metadata", "creationTimestamp")
+			_ = unstructured.SetNestedField(fresh.Object, created, "metadata", "creationTimestamp")
 		}
 	case *v1.Node:
-		if len(is.Status.Capacity) == 0 && len(is.Status.Allocatable) == 0 {
-			is.Status = *old.(*v1.Node).Status.DeepCopy()
+		if len(fresh.Status.Capacity) == 0 && len(fresh.Status.Allocatable) == 0 {
+			fresh.Status = *old.(*v1.Node).Status.DeepCopy()
 		}
-		register(is)
+		register(fresh)
 	case *v1.Pod:
-		previous, phase := old.(*v1.Pod), is.Status.Phase
-		is.Status = *previous.Status.DeepCopy()
-		if phase == v1.PodSucceeded || phase == v1.PodFailed { // the pod has finished meanwhile
-			is.Status.Phase = phase
+		previous, phase := old.(*v1.Pod), fresh.Status.Phase
+		fresh.Status = *previous.Status.DeepCopy()
+		if phase == v1.PodSucceeded || phase == v1.PodFailed { // the pod has finished since
+			fresh.Status.Phase = phase
 		}
 		if previous.Spec.NodeName != "" {
-			is.Spec.NodeName = previous.Spec.NodeName
-		} else if is.Spec.NodeName != "" {
-			c.run(is, c.now())
+			fresh.Spec.NodeName = previous.Spec.NodeName
+		} else if fresh.Spec.NodeName != "" {
+			c.setRunning(fresh, c.now())
 		}
 	}
 }
 
-// register adds what a kubelet reports about its node.
+// register sets what a kubelet reports about its node if it is missing: the hostname label and the allocatable resources.
 func register(n *v1.Node) {
 	if n.Labels[v1.LabelHostname] == "" {
 		metav1.SetMetaDataLabel(&n.ObjectMeta, v1.LabelHostname, n.Name)
@@ -305,7 +304,7 @@ var nativeGroups = []schema.GroupResource{
 	{Group: schedulingv1.GroupName, Resource: "podgroups"}, {Group: schedulingv1.GroupName, Resource: "compositepodgroups"},
 }
 
-// prioritizeGroup does what the admission plugin Priority does to a PodGroup or CompositePodGroup, if the named class is known.
+// prioritizeGroup sets the priority of a PodGroup or CompositePodGroup from its PriorityClass, as admission does, if that is known.
 func (c *cluster) prioritizeGroup(u *unstructured.Unstructured) {
 	name, _, _ := unstructured.NestedString(u.Object, "spec", "priorityClassName")
 	if _, known, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "priority"); name == "" || known {
@@ -316,7 +315,7 @@ func (c *cluster) prioritizeGroup(u *unstructured.Unstructured) {
 	}
 }
 
-// prioritize does what the admission plugin Priority does.
+// prioritize sets a pod's class, priority and preemption policy where they are missing, as the admission plugin Priority does.
 func (c *cluster) prioritize(pod *v1.Pod) error {
 	class, err := c.class(pod.Spec.PriorityClassName)
 	if err != nil && pod.Spec.Priority == nil {
@@ -338,7 +337,7 @@ func (c *cluster) prioritize(pod *v1.Pod) error {
 	return nil
 }
 
-// class returns a PriorityClass by name. Without a name it returns the global default, nil if there is none.
+// class returns the PriorityClass name. For "" it returns the global default, nil if there is none.
 func (c *cluster) class(name string) (*schedulingv1.PriorityClass, error) {
 	all, _ := c.list(priorityClasses, "", nil)
 	var byDefault *schedulingv1.PriorityClass

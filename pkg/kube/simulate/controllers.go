@@ -18,9 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/workload"
 )
 
-// The controllers of workloads act when a workload is applied: they make its pods, delete unwanted pods, and delete all pods with
-// the workload. They do nothing between two files. An evicted pod is recreated only when its workload is applied again. A changed
-// template affects only pods that are made from then on.
+// The controllers of workloads act only when a workload is applied. They create its pods, delete unwanted pods, and delete all pods
+// with the workload. They recreate an evicted pod only when its workload is applied again. A new template affects only new pods.
 //
 // A workload with a UID comes from a cluster, where its controller has already made its pods.
 
@@ -30,6 +29,7 @@ type identity struct {
 	key      key
 }
 
+// identify returns the identity and the metadata of an object.
 func identify(o object) (identity, metav1.Object, error) {
 	m, err := meta.Accessor(o.Object)
 	if err != nil {
@@ -40,19 +40,19 @@ func identify(o object) (identity, metav1.Object, error) {
 
 // ownedObjects are the objects that were made for one workload.
 type ownedObjects struct {
-	uids    map[string]types.UID // by kind and name
+	uids    map[string]types.UID // the UIDs given so far, by kind and name
 	objects []identity
 }
 
-// heldObject is an object that is created when the pods that it waits for run.
+// heldObject is an object that is created when its predecessors run.
 type heldObject struct {
 	object
 	id            identity
-	predecessors  []string
-	followedLabel string
+	predecessors  []string // names of pods
+	followedLabel string   // the pod must run on nodes with the first predecessor's value of this label; "" for none
 }
 
-// checkWorkload rejects a workload that pods cannot be made of, and notes why a workload has no pods.
+// checkWorkload returns an error for a workload that pods cannot be made of. It adds to s.podNotes why a workload has no pods.
 func (s *Set) checkWorkload(o object) error {
 	_, m, err := identify(o)
 	if err != nil || m.GetUID() != "" || m.GetDeletionTimestamp() != nil {
@@ -65,7 +65,7 @@ func (s *Set) checkWorkload(o object) error {
 	return err
 }
 
-// unlistedPodNotes reports the workloads whose pods are missing from the files, and the workloads whose pods are unknown.
+// unlistedPodNotes returns notes on workloads of a cluster without their pods, and on objects of which no pods can be created here.
 func (s *Set) unlistedPodNotes() (notes []string) {
 	owners, named := map[types.UID]bool{}, map[string]bool{}
 	for _, o := range s.objects {
@@ -104,7 +104,7 @@ func (s *Set) unlistedPodNotes() (notes []string) {
 	return notes
 }
 
-// makesPods reports whether the object belongs to another project, whose controller makes pods in an unknown way.
+// makesPods says whether a controller of another project makes pods of the object, in a way that this package does not know.
 func makesPods(o object) bool {
 	return !o.kind.workload && onlyMetadata(o.kind)
 }
@@ -114,7 +114,7 @@ func isPod(o workload.Object) bool {
 	return ok
 }
 
-// expandWorkloads adds to a set the objects that controllers make or delete for it.
+// expandWorkloads returns objects, with each workload followed by the objects that its controller creates or deletes.
 func (c *cluster) expandWorkloads(objects []object) (all []object, err error) {
 	listed, last := map[identity]types.UID{}, map[identity]int{}
 	for i, o := range objects {
@@ -144,12 +144,13 @@ func (c *cluster) expandWorkloads(objects []object) (all []object, err error) {
 	return all, nil
 }
 
-// expands reports whether the object is a workload that pods are made of here.
+// expands says whether this package makes pods of the object: a workload without a UID that is not being deleted.
 func expands(o object, m metav1.Object) bool {
 	return o.kind.workload && m.GetUID() == "" && m.GetDeletionTimestamp() == nil
 }
 
-// applyWorkload does what the controller of one workload does when a user applies the workload.
+// applyWorkload returns the objects that the controller of workload o creates, and the ones that it deletes with a deletion timestamp.
+// listed are the UIDs of the objects that are applied together with o.
 func (c *cluster) applyWorkload(o object, objects []object, listed map[identity]types.UID) ([]object, error) {
 	id, m, err := identify(o)
 	if err != nil {
@@ -180,7 +181,7 @@ func (c *cluster) applyWorkload(o object, objects []object, listed map[identity]
 	return c.reconcileOwned(o, own, out.Objects, listed)
 }
 
-// assignUID gives a workload the UID that it has in the cluster or in the files, or a new one.
+// assignUID sets the UID of workload o: that in the cluster, or that in the files (listed), or a new one.
 func (c *cluster) assignUID(o object, id identity, m metav1.Object, own *ownedObjects, listed types.UID) error {
 	if stored, err := c.get(id.resource, id.key); err == nil {
 		old, err := meta.Accessor(stored)
@@ -208,6 +209,7 @@ func ordinalNames(o object) bool {
 	return r == "statefulsets" || r == "leaderworkersets"
 }
 
+// list returns the objects; nil for a nil own.
 func (own *ownedObjects) list() []identity {
 	if own == nil {
 		return nil
@@ -215,7 +217,7 @@ func (own *ownedObjects) list() []identity {
 	return own.objects
 }
 
-// kindOf returns the kind of an object that a controller makes, which is always one of Kubernetes' own.
+// kindOf returns the kind of an object of Kubernetes' own API. It panics for any other object.
 func kindOf(o runtime.Object) *kind {
 	gvks, _, err := legacyscheme.Scheme.ObjectKinds(o)
 	if err != nil {
@@ -224,8 +226,8 @@ func kindOf(o runtime.Object) *kind {
 	return kinds()[gvks[0].GroupKind()]
 }
 
-// reconcileOwned returns the wanted objects that do not exist yet, and the unwanted ones marked as deleted. An object that waits
-// for pods is held back.
+// reconcileOwned returns the objects of want that do not exist yet, and the unwanted objects of own with a deletion timestamp. It adds
+// an object that waits for pods to c.held instead. own then lists the objects of want.
 func (c *cluster) reconcileOwned(
 	o object, own *ownedObjects, want []workload.Object, listed map[identity]types.UID,
 ) (more []object, err error) {
@@ -266,7 +268,7 @@ func (c *cluster) reconcileOwned(
 	return append(more, deletions...), err
 }
 
-// markDeleted returns the objects with a deletion timestamp. Volume claims stay.
+// markDeleted returns copies of the objects with a deletion timestamp, except volume claims. It removes held objects from c.held.
 func (c *cluster) markDeleted(o object, ids []identity) (deletions []object, err error) {
 	done := map[identity]bool{}
 	for _, id := range ids {
@@ -290,7 +292,7 @@ func (c *cluster) markDeleted(o object, ids []identity) (deletions []object, err
 	return deletions, nil
 }
 
-// dependents lists what a workload of the cluster owns, and what these objects own in turn.
+// dependents lists the pods and workloads that object id owns, and what these own, recursively.
 func (c *cluster) dependents(id identity) (all []identity) {
 	o, err := c.get(id.resource, id.key)
 	if err != nil {
@@ -316,12 +318,13 @@ func (c *cluster) dependents(id identity) (all []identity) {
 	return all
 }
 
+// isOwner says whether the object with this UID owns obj.
 func isOwner(uid types.UID, obj runtime.Object) bool {
 	m, err := meta.Accessor(obj)
 	return err == nil && slices.ContainsFunc(m.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid })
 }
 
-// ownedUID returns the UID of an object that is made of a workload. A deleted pod has a successor with another UID.
+// ownedUID returns the UID of an object made of a workload: the one given before, or a new one if a pod was deleted.
 func (c *cluster) ownedUID(own *ownedObjects, namespace, kind, name string) types.UID {
 	k := kind + "/" + name
 	if uid, ok := own.uids[k]; ok {
@@ -333,7 +336,7 @@ func (c *cluster) ownedUID(own *ownedObjects, namespace, kind, name string) type
 	return own.uids[k]
 }
 
-// priorityValue returns the value of a PriorityClass, from the new objects or from the cluster.
+// priorityValue returns the value of a PriorityClass in objects or in the cluster; 0 if it is unknown. name "" is the default class.
 func (c *cluster) priorityValue(name string, objects []object) int32 {
 	for _, o := range objects {
 		if class, ok := o.Object.(*schedulingv1.PriorityClass); ok && (class.Name == name || name == "" && class.GlobalDefault) {
@@ -346,7 +349,7 @@ func (c *cluster) priorityValue(name string, objects []object) int32 {
 	return 0
 }
 
-// releaseHeld returns the held pods whose predecessors now run.
+// releaseHeld removes from c.held the objects whose predecessors now run, and returns them.
 func (c *cluster) releaseHeld() (released []object) {
 	var stillHeld []heldObject
 	for _, h := range c.held {
@@ -365,12 +368,11 @@ func (c *cluster) releaseHeld() (released []object) {
 		released = append(released, h.object)
 	}
 	c.held = stillHeld
-	c.date(released)
+	c.setCreationTimes(released)
 	return released
 }
 
-// waitsFor returns what a held pod waits for, "" if nothing. Then where is the value of the followed label on the node of the first
-// predecessor.
+// waitsFor returns in why what a held object waits for; "" if nothing. Then value is that of followedLabel on the predecessor's node.
 func (c *cluster) waitsFor(h heldObject) (value, why string) {
 	for _, name := range slices.Backward(h.predecessors) { // the last predecessor is most likely to be missing
 		if c.running(key{h.id.key.namespace, name}) == nil {
@@ -392,7 +394,7 @@ func (c *cluster) waitsFor(h heldObject) (value, why string) {
 	return value, ""
 }
 
-// running returns a pod that runs or has succeeded, nil otherwise.
+// running returns the pod k if it runs or has succeeded; else nil.
 func (c *cluster) running(k key) *v1.Pod {
 	o, err := c.get(pods, k)
 	if err != nil {

@@ -52,7 +52,7 @@ func (c *crd) validate(gvk schema.GroupVersionKind, raw []byte) error {
 	return apierrors.NewInvalid(gvk.GroupKind(), head.Metadata.Name, errs)
 }
 
-// readCRD returns a function that reads one of the project's CRDs, once.
+// readCRD returns a function that returns the CRD in a file of manifests/crd. It reads the file only at the first call.
 func readCRD(file string) func() (*crd, error) {
 	return sync.OnceValues(func() (*crd, error) {
 		data, err := manifests.CRDs.ReadFile("crd/" + file)

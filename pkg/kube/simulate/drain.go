@@ -8,11 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Drain cordons nodes, deletes the pods in leave, and recreates the pods in again under their old names. No pod is scheduled
-// meanwhile.
-func (w *World) Drain(ctx context.Context, from []string, victims, recreate []*v1.Pod) error {
+// Drain cordons the nodes, deletes victims, and recreates the pods in recreate under their old names. It schedules no pod.
+func (w *World) Drain(ctx context.Context, nodeNames []string, victims, recreate []*v1.Pod) error {
 	var all step
-	for _, name := range from {
+	for _, name := range nodeNames {
 		n, err := w.cluster.node(name)
 		if err != nil {
 			return err

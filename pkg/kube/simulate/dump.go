@@ -28,9 +28,8 @@ import (
 //	versions: ...
 //	book: ...
 //
-// With a time, the other objects are those of a cluster at that moment. Without one they are input, as in any other file. Kinds in
-// unread could not be listed. The configuration is that of the scheduler, if it is not the drop-in one. The rest is for people and
-// is not read.
+// With a time, the other objects are the objects of a cluster at that moment. Without a time they are input, as in any other file. Kinds in
+// unread could not be listed. The configuration is that of the scheduler, if it is not the drop-in one. Other fields are for people.
 var dumpKind = schema.GroupVersionKind{Group: "musterctl", Version: "v1", Kind: "Dump"}
 
 type dump struct {
@@ -48,10 +47,10 @@ type Notes struct {
 	Book          any               `json:"book,omitempty"`          // the scheduler's decisions about the objects
 }
 
-// Configuration is the KubeSchedulerConfiguration that came with the set; nil if there is none.
+// Configuration returns the KubeSchedulerConfiguration in the set's dump; nil if there is none.
 func (s *Set) Configuration() []byte { return s.configuration }
 
-// Moment is the time at which the cluster was in this state; zero if the set is not from a cluster.
+// Moment returns the time at which the cluster was in this state; zero if the set is not from a cluster.
 func (s *Set) Moment() time.Time { return s.moment }
 
 // MarkUnlisted records that objects of some kinds could not be listed. The cluster may have such objects.
@@ -60,10 +59,10 @@ func (s *Set) MarkUnlisted(resources ...string) { s.unlisted = append(s.unlisted
 // Unlisted reports whether objects of a kind could not be listed.
 func (s *Set) Unlisted(resource string) bool { return slices.Contains(s.unlisted, resource) }
 
-// SetMoment records that the set is a cluster at that time.
+// SetMoment records that the set has the objects of a cluster at that time.
 func (s *Set) SetMoment(at time.Time) { s.moment = at }
 
-// readDump reads when a dump was made, and the scheduler's configuration.
+// readDump sets s.moment, s.configuration and s.unlisted from the dump object raw.
 func (s *Set) readDump(raw []byte) error {
 	var d struct {
 		At, Configuration string
@@ -87,9 +86,9 @@ func (s *Set) readDump(raw []byte) error {
 	return nil
 }
 
-// Write writes what Add reads, with the objects in the order of reading, and the notes. It leaves out what may hold secrets and
-// does not concern a scheduler: most fields of containers and their statuses, applied configurations, parameters of volumes and
-// devices, and all but the metadata of objects from other projects that are not read.
+// Write writes the set as YAML that Add can read: the notes, then the objects in the order of reading. It omits what may contain
+// secrets and what no scheduler reads: most fields of containers and their statuses, applied configurations, parameters of volumes
+// and devices. Of some kinds it writes only the metadata (see onlyMetadata).
 func (s *Set) Write(w io.Writer, notes Notes) error {
 	d := dump{TypeMeta: metav1.TypeMeta{APIVersion: dumpKind.GroupVersion().String(), Kind: dumpKind.Kind}, Unread: s.unlisted, Notes: notes}
 	if !s.moment.IsZero() {
@@ -113,7 +112,7 @@ func (s *Set) Write(w io.Writer, notes Notes) error {
 	return nil
 }
 
-// writeObject writes an object without the fields that a dump leaves out.
+// writeObject writes an object without the fields that Write omits.
 func writeObject(w io.Writer, o object) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.Object)
 	if err != nil {
@@ -127,7 +126,7 @@ func writeObject(w io.Writer, o object) error {
 	return writeDocument(w, redact(content))
 }
 
-// onlyMetadata reports whether only the metadata of the kind is read.
+// onlyMetadata says whether Muster reads only the metadata of objects of kind k.
 func onlyMetadata(k *kind) bool {
 	return slices.ContainsFunc(source.Owners, func(o *source.Owner) bool { return o.Resource == k.resource && o.Read == nil })
 }
@@ -163,7 +162,7 @@ var driverFields = map[string]string{
 // driverKeys are fields of a volume, its class or its attachment that only the driver reads.
 var driverKeys = []string{"parameters", "mountOptions", "attachmentMetadata"}
 
-// redact returns a copy of a value without what may hold secrets.
+// redact returns a copy of a value without the fields that may contain secrets.
 func redact(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -192,8 +191,8 @@ func redact(value any) any {
 	return value
 }
 
-// isAppliedCopy reports whether an annotation holds a copy of the object as it was applied, with all that a dump leaves out. Such
-// annotations come from kubectl, Rancher, Kopf and Banzai Cloud.
+// isAppliedCopy says whether annotation key contains a copy of the object as it was applied, with the fields that a dump omits.
+// Such annotations come from kubectl, Rancher, Kopf and Banzai Cloud.
 func isAppliedCopy(key string) bool {
 	_, name, _ := strings.Cut(key, "/")
 	return strings.HasPrefix(name, "last-applied") || strings.HasPrefix(name, "last-handled") || key == "objectset.rio.cattle.io/applied"
@@ -201,7 +200,7 @@ func isAppliedCopy(key string) bool {
 
 func isText(v any) bool { _, ok := v.(string); return ok }
 
-// selectFields keeps some fields of each object of a list.
+// selectFields returns copies of the objects in list that have only the given fields.
 func selectFields(list []any, fields []string) []any {
 	out := []any{}
 	for _, v := range list {
@@ -220,6 +219,7 @@ func selectFields(list []any, fields []string) []any {
 	return out
 }
 
+// withoutField removes the field from value, if value is an object, and returns value.
 func withoutField(value any, field string) any {
 	if content, ok := value.(map[string]any); ok {
 		delete(content, field)

@@ -30,10 +30,10 @@ type Event struct {
 	Times int `json:"-"`
 }
 
-// recorder keeps the events of a simulation, and the explanation of each gang's evictions.
+// recorder records the events of a simulation, and the explanation of each gang's last eviction.
 type recorder struct {
 	mu           sync.Mutex
-	events       map[Event]int                   // without Times
+	events       map[Event]int                   // occurrences, by event without Times
 	explanations map[gang.Ref]status.Explanation // by preemptor, of its last eviction
 }
 
@@ -49,7 +49,7 @@ func (r *recorder) Evicts(preemptor gang.Ref, why status.Explanation) {
 	r.explanations[preemptor] = why
 }
 
-// eviction returns why a gang has evicted pods where it did; nil if it has evicted none.
+// eviction returns the explanation of a gang's last eviction; nil if it has evicted no pod.
 func (r *recorder) eviction(ref gang.Ref) *status.Explanation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,8 +100,8 @@ type reportedWarning struct {
 	at    string
 }
 
-// warnings returns the events that report mistakes in objects as they were written, with the positions. It must be called before
-// other files are read, which may correct the object.
+// warnings returns the events in all that report mistakes of users, each with the position of its object in the files. The caller
+// must call it before other files are read: these may replace the object.
 func (c *cluster) warnings(all []Event) (out []Event) {
 	for _, e := range all {
 		if !status.ReportsUserError(e.Reason) {

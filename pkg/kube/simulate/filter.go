@@ -12,7 +12,7 @@ type ResultFilter struct {
 	gang [2]string // namespace and name
 }
 
-// ParseResultFilter reads "waiting", "evicted", "gang=NAMESPACE/NAME" or nothing.
+// ParseResultFilter parses "waiting", "evicted", "gang=NAMESPACE/NAME" or "".
 func ParseResultFilter(text string) (ResultFilter, error) {
 	switch text {
 	case "", "waiting", "evicted":
@@ -26,22 +26,22 @@ func ParseResultFilter(text string) (ResultFilter, error) {
 	return ResultFilter{"gang", [2]string{namespace, name}}, nil
 }
 
-// Filter returns the selected part of a result. Summary stays as it is. The error says that the selected gang does not exist.
+// Filter returns the selected part of a result, with the whole Summary. The error says that the selected gang does not exist.
 func (r *Result) Filter(o ResultFilter) (*Result, error) {
 	if o.what == "" {
 		return r, nil
 	}
 	out := *r
 	switch o.what {
-	case "waiting": // terminating pods matter to the gangs that wait
-		out.keep(func(g Gang) bool { return g.State != Scheduled }, func(p Pod) bool { return p.State == Pending })
+	case "waiting":
+		out.keepOnly(func(g Gang) bool { return g.State != Scheduled }, func(p Pod) bool { return p.State == Pending })
 		out.Warnings, out.Evicted = nil, []string{}
 	case "evicted":
-		out.keep(func(g Gang) bool { return g.Eviction != nil }, func(p Pod) bool { return p.State == Evicted })
+		out.keepOnly(func(g Gang) bool { return g.Eviction != nil }, func(p Pod) bool { return p.State == Evicted })
 		out.Warnings, out.Held = nil, nil
 	case "gang":
 		sameGang := func(namespace, name string) bool { return o.gang == [2]string{namespace, name} }
-		out.keep(func(g Gang) bool { return sameGang(g.Namespace, g.Name) }, func(p Pod) bool { return sameGang(p.Namespace, p.gang) })
+		out.keepOnly(func(g Gang) bool { return sameGang(g.Namespace, g.Name) }, func(p Pod) bool { return sameGang(p.Namespace, p.gang) })
 		if len(out.Gangs) == 0 && len(out.Pods) == 0 {
 			if reason := mayExist(r.unlistedDeclarations, o.gang[0], o.gang[1]); reason != "" {
 				return nil, fmt.Errorf("gang=%s/%s: %s", o.gang[0], o.gang[1], reason)
@@ -62,7 +62,8 @@ func (r *Result) Filter(o ResultFilter) (*Result, error) {
 	return &out, nil
 }
 
-func (r *Result) keep(gang func(Gang) bool, pod func(Pod) bool) {
+// keepOnly removes the gangs and the pods for which gang and pod return false.
+func (r *Result) keepOnly(gang func(Gang) bool, pod func(Pod) bool) {
 	r.Gangs = slices.DeleteFunc(slices.Clone(r.Gangs), func(g Gang) bool { return !gang(g) })
 	r.Pods = slices.DeleteFunc(slices.Clone(r.Pods), func(p Pod) bool { return !pod(p) })
 }
@@ -75,6 +76,7 @@ type Summary struct {
 	Ran                     int           // pods that ran before and still run
 }
 
+// summarize sets r.Summary from r.Gangs and r.Pods.
 func (r *Result) summarize() {
 	s := Summary{Gangs: len(r.Gangs), States: map[State]int{}}
 	for _, g := range r.Gangs {

@@ -69,7 +69,7 @@ func (w *world) writeForeign(e event) (bool, error) {
 	if err != nil {
 		return done, err
 	}
-	return done, w.s.quiet(w.ctx)
+	return done, w.s.waitQuiet(w.ctx)
 }
 
 // edit changes a pod as its other scheduler may.
@@ -82,7 +82,7 @@ func (w *world) edit(pod *v1.Pod, change func(*v1.Pod)) error {
 	if err != nil {
 		return err
 	}
-	return w.s.quiet(w.ctx)
+	return w.s.waitQuiet(w.ctx)
 }
 
 // hasTheirs says whether a gang of another scheduler has members.

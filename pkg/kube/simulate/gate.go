@@ -9,18 +9,18 @@ import (
 	"sync"
 )
 
-// gate releases goroutines one at a time, each only when nothing else moves, in the order of their names. The scheduler's own
-// goroutine passes at once.
+// gate blocks goroutines in pass, and releases one at a time in the order of their names. The simulation releases the next one only
+// when every goroutine waits. The scheduler's own goroutine is never blocked.
 //
-// The scheduler binds each pod, and the plugin writes each status, in a goroutine of its own. Several of them may write to one pod
-// in one turn, and the last write wins. A starting scheduler lists all kinds at once, and its queue depends on whether a gang or
-// its members arrive first. Without the gate the order would be random.
+// The gate makes the order of requests the same in each run. Each binding and each status is written by a goroutine of its own, and
+// the last write to a pod wins. A starting scheduler lists all kinds at once, and its queue depends on the order of the answers.
 type gate struct {
 	mu        sync.Mutex
 	scheduler string // the scheduler's goroutine
 	waiting   []*waiter
 }
 
+// waiter is a goroutine that is blocked in pass.
 type waiter struct {
 	name     string
 	released chan struct{}
@@ -41,7 +41,7 @@ func (g *gate) isScheduler() bool {
 	return caller == g.scheduler
 }
 
-// pass returns when the caller may go on, or when ctx ends. Callers with equal names must be interchangeable.
+// pass blocks until the caller is released or ctx ends, and returns the error of ctx. Callers with equal names must be interchangeable.
 func (g *gate) pass(ctx context.Context, name string) error {
 	if g.isScheduler() {
 		return ctx.Err()
@@ -60,7 +60,7 @@ func (g *gate) pass(ctx context.Context, name string) error {
 	return ctx.Err()
 }
 
-// releaseNext releases the first waiter, and reports whether there was one.
+// releaseNext releases the waiter with the first name. It returns false if there is none.
 func (g *gate) releaseNext() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,7 +73,7 @@ func (g *gate) releaseNext() bool {
 	return true
 }
 
-// goroutineID names the calling goroutine.
+// goroutineID returns the number of the calling goroutine, from its stack.
 func goroutineID() string {
 	var buffer [64]byte
 	head := buffer[:runtime.Stack(buffer[:], false)]

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// serialFactory is a factory of informers that call their handlers one after the other. client-go gives each handler a goroutine:
-// the order in which the scheduler's queue and the plugin see a pod would be random.
+// serialFactory is a factory of informers that call their handlers one after the other. client-go runs each handler in its own
+// goroutine: then the order in which the scheduler's queue and the plugin see a pod would be random.
 type serialFactory struct {
 	informers.SharedInformerFactory
 
@@ -40,7 +40,7 @@ func (f *serialFactory) InformerFor(o runtime.Object, create internalinterfaces.
 	return f.created[informer]
 }
 
-// The groups that schedulers read, with informers of this factory.
+// The API groups that schedulers read, with informers of this factory.
 
 func (f *serialFactory) Apps() apps.Interface             { return apps.New(f, "", nil) }
 func (f *serialFactory) Core() core.Interface             { return core.New(f, "", nil) }
@@ -64,7 +64,7 @@ func (s *serialInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.Re
 	return s.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
 }
 
-// AddEventHandlerWithOptions implements cache.SharedInformer. client-go itself calls a handler that is added after the first event.
+// AddEventHandlerWithOptions implements cache.SharedInformer. A handler that is added after the first event runs in its own goroutine.
 func (s *serialInformer) AddEventHandlerWithOptions(
 	h cache.ResourceEventHandler, o cache.HandlerOptions,
 ) (cache.ResourceEventHandlerRegistration, error) {

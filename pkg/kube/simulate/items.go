@@ -19,66 +19,65 @@ type chunk struct {
 	items []chunk
 }
 
-// cutter reads JSON objects one after the other and keeps where each object and its items begin and end. It copies no text: the
-// list of a cluster is hundreds of megabytes.
+// cutter splits a text into JSON objects, and lists into their items. It copies no text: a cluster has hundreds of megabytes.
 type cutter struct {
 	*jsontext.Decoder
 	text    []byte
-	line    int // at counted
+	line    int // the number of lines that end before offset counted
 	counted int
 }
 
-// cutObjects returns the objects of a text, or an error if it holds anything but JSON objects.
+// cutObjects returns the objects of a text, or an error if it contains anything but JSON objects.
 func cutObjects(text []byte) (all []chunk, err error) {
-	// The decoder of an object reports mistakes in its fields. Here only the ends of values count.
+	// The decoder of an object reports mistakes in its fields later. Here only the ends of values count.
 	options := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	c := &cutter{Decoder: jsontext.NewDecoder(bytes.NewBuffer(text), options...), text: text}
 	for {
-		one, err := c.object()
+		found, err := c.object()
 		if err == io.EOF {
 			return all, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, one)
+		all = append(all, found)
 	}
 }
 
 // object reads the next object.
-func (c *cutter) object() (one chunk, err error) {
+func (c *cutter) object() (found chunk, err error) {
 	if _, err = c.expect('{'); err != nil {
-		return one, err
+		return found, err
 	}
 	begin := int(c.InputOffset()) - 1
-	one = chunk{line: c.lineAt(begin), json: true}
+	found = chunk{line: c.lineAt(begin), json: true}
 	for c.PeekKind() != '}' {
 		name, err := c.ReadToken()
 		if err != nil {
-			return one, err
+			return found, err
 		}
 		switch key := name.String(); {
 		case key == "kind" && c.PeekKind() == '"':
-			err = c.readString(&one.head.Kind)
+			err = c.readString(&found.head.Kind)
 		case key == "apiVersion" && c.PeekKind() == '"':
-			err = c.readString(&one.head.APIVersion)
+			err = c.readString(&found.head.APIVersion)
 		case key == "items" && c.PeekKind() == '[':
-			one.items, err = c.list()
+			found.items, err = c.list()
 		default:
 			err = c.SkipValue()
 		}
 		if err != nil {
-			return one, err
+			return found, err
 		}
 	}
 	if _, err = c.ReadToken(); err != nil {
-		return one, err
+		return found, err
 	}
-	one.text = c.text[begin:c.InputOffset():c.InputOffset()]
-	if !strings.HasSuffix(one.head.Kind, "List") {
-		one.items = nil
+	found.text = c.text[begin:c.InputOffset():c.InputOffset()]
+	if !strings.HasSuffix(found.head.Kind, "List") {
+		found.items = nil
 	}
-	return one, nil
+	return found, nil
 }
 
 // list reads an array. The result is not nil.
@@ -100,7 +99,7 @@ func (c *cutter) list() (items []chunk, err error) {
 	return items, err
 }
 
-// expect reads a token of a kind. At the end of the text the error is io.EOF.
+// expect reads a token, or returns errNoObject if it is of another kind. At the end of the text the error is io.EOF.
 func (c *cutter) expect(kind jsontext.Kind) (jsontext.Token, error) {
 	token, err := c.ReadToken()
 	if err == nil && token.Kind() != kind {
@@ -109,6 +108,7 @@ func (c *cutter) expect(kind jsontext.Kind) (jsontext.Token, error) {
 	return token, err
 }
 
+// readString reads a string token into *into.
 func (c *cutter) readString(into *string) error {
 	token, err := c.ReadToken()
 	if err == nil {
@@ -117,7 +117,7 @@ func (c *cutter) readString(into *string) error {
 	return err
 }
 
-// lineAt returns how many lines end before an offset, which does not decrease from call to call.
+// lineAt returns how many lines end before offset. The offset must not be less than in the previous call.
 func (c *cutter) lineAt(offset int) int {
 	c.line += bytes.Count(c.text[c.counted:offset], []byte("\n"))
 	c.counted = offset

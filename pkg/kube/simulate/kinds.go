@@ -31,21 +31,21 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// kind is a kind of object that a scheduler reads, or that a controller makes pods of.
+// kind is a kind of object that a scheduler reads, or from which a controller makes pods.
 type kind struct {
 	name       string
 	resource   schema.GroupVersionResource
 	versions   []string // other versions of a custom resource, which are converted to the first
 	namespaced bool
-	// custom makes the Go value of a custom resource, which the server holds unstructured; nil for a kind of Kubernetes.
+	// custom returns a new Go value for a custom resource, which the server stores unstructured; nil for a kind of Kubernetes.
 	custom func() any
-	// crd validates an object as an API server does; nil for an API of another project. With lax only what cannot be read is
-	// rejected: a cluster may have an older CRD, and the scheduler reports a bad ClusterNetworkTopology itself.
+	// crd returns the CRD that validates objects as an API server does; nil for an API of another project. With lax, an invalid object
+	// that can be decoded is accepted: a cluster may have an older CRD, and the scheduler reports an invalid ClusterNetworkTopology.
 	crd func() (*crd, error)
 	lax bool
 	// workload says that package workload makes pods of the kind.
 	workload bool
-	order    int // position in which a cluster would create it: referenced kinds come first
+	order    int // the position in which objects are created: referenced kinds come first
 }
 
 // kinds is the table by group and kind; any version that Kubernetes can convert is read. The first call fixes the table: until then
@@ -102,7 +102,7 @@ var ownKinds = []namedKind{
 	}},
 }
 
-// gangOwners are the owners that describe gangs. Workload kinds come again later in the table, and the later entry counts.
+// gangOwners returns the kinds of owners that describe gangs. Workload kinds are listed again in ownKinds, and the later entry is used.
 func gangOwners() (all []namedKind) {
 	for _, o := range source.Owners {
 		custom := func() any { return &unstructured.Unstructured{} }
@@ -111,7 +111,7 @@ func gangOwners() (all []namedKind) {
 	return all
 }
 
-// gangObjects are the objects that declare gangs.
+// gangObjects returns the kinds of objects that declare gangs.
 func gangObjects() (all []namedKind) {
 	for _, s := range source.All {
 		o := s.Object
@@ -141,6 +141,7 @@ type namedKind struct {
 	kind kind
 }
 
+// kindTable returns the kinds by group and kind, with their names and orders set. The last entry of a kind counts.
 func kindTable(all []namedKind) map[schema.GroupKind]*kind {
 	table := map[schema.GroupKind]*kind{}
 	for i := range all {

@@ -31,7 +31,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Set is the content of some files, in their order: the objects at the start of a simulation, or objects that come later.
+// Set is the content of some files, in their order: the objects at the start of a simulation, or objects to apply later.
 type Set struct {
 	objects  []object
 	skipped  map[string]occurrences
@@ -48,6 +48,7 @@ type Set struct {
 // GiveObjects allows the simulation that begins with the set to use its objects without a copy. The caller must not use the set any more.
 func (s *Set) GiveObjects() { s.mutable = true }
 
+// object is an object of a set, with its kind and the position where it was read.
 type object struct {
 	runtime.Object // *unstructured.Unstructured for custom resources
 	kind           *kind
@@ -78,8 +79,7 @@ func (e *InputError) Error() string { return e.At.String() + ": " + e.Err.Error(
 
 func (e *InputError) Unwrap() error { return e.Err }
 
-// Add reads the documents of a file: YAML or JSON, objects or lists of objects. The error is an *InputError. The set keeps no part
-// of data.
+// Add adds the documents of a file: YAML or JSON, objects or lists of objects. The error is an *InputError. The set keeps no part of data.
 func (s *Set) Add(file string, data []byte) error {
 	docs := split(data)
 	return s.readAll(len(docs), func(part *Set, i int) error {
@@ -87,7 +87,7 @@ func (s *Set) Add(file string, data []byte) error {
 	})
 }
 
-// split cuts a file at the YAML document separators, and between consecutive JSON values. Empty documents do not count.
+// split returns the documents of a file: it cuts at YAML separators, and between JSON values. It omits empty documents.
 func split(data []byte) (docs []chunk) {
 	begin, firstLine := 0, 1 // of the current document
 	finish := func(end int) {
@@ -115,7 +115,7 @@ func split(data []byte) (docs []chunk) {
 	return docs
 }
 
-// blank returns how many bytes of leading lines hold only comments and space.
+// blank returns the length in bytes of the leading lines with only comments and space.
 func blank(text []byte) int {
 	for at := 0; at < len(text); {
 		end := bytes.IndexByte(text[at:], '\n') + 1
@@ -130,7 +130,7 @@ func blank(text []byte) int {
 	return len(text)
 }
 
-// values splits a document of several JSON values.
+// values splits a document of several JSON objects into one chunk each. Any other document is returned as one chunk.
 func values(doc chunk) []chunk {
 	if doc.text[0] != '{' {
 		return []chunk{doc}
@@ -148,7 +148,7 @@ func values(doc chunk) []chunk {
 	return all
 }
 
-// document reads one document, which begins at the line of at.
+// document adds the objects of one document, which begins at position at.
 func (s *Set) document(doc chunk, at Position) error {
 	if doc.json {
 		return s.object(doc, at, metav1.TypeMeta{})
@@ -162,7 +162,7 @@ func (s *Set) document(doc chunk, at Position) error {
 // batchSize is how many documents or items one goroutine reads.
 const batchSize = 500
 
-// items reads the items of a list, whose lines count from at.
+// items adds the items of a list, whose lines count from at.
 func (s *Set) items(items []chunk, at Position, listType metav1.TypeMeta) error {
 	return s.readAll(len(items), func(part *Set, i int) error {
 		position := at
@@ -174,8 +174,7 @@ func (s *Set) items(items []chunk, at Position, listType metav1.TypeMeta) error 
 	})
 }
 
-// readAll calls read for each number below n, several at a time, and adds the results in order. It returns the first error, and
-// then adds nothing.
+// readAll calls read(part, i) for each i below n, in parallel, and appends the parts to s in order; nothing if a call fails.
 func (s *Set) readAll(n int, read func(part *Set, i int) error) error {
 	if s.specs == nil {
 		s.specs = &specs{}
@@ -197,7 +196,7 @@ func (s *Set) readAll(n int, read func(part *Set, i int) error) error {
 	return nil
 }
 
-// inParallel calls do for each number below n, as many at a time as there are processors.
+// inParallel calls do(i) for each i below n, as many at a time as there are processors.
 func inParallel(n int, do func(i int)) {
 	workqueue.ParallelizeUntil(context.Background(), goruntime.GOMAXPROCS(0), n, do)
 }
@@ -220,8 +219,8 @@ func (s *Set) Append(o *Set) {
 	}
 }
 
-// listItems cuts a YAML list as kubectl prints it into its items, with lines that count from the start of the document. Parsing a
-// large list as a whole takes ten times the memory and loses the lines.
+// listItems splits a YAML list, as kubectl prints it, into its items. Their lines count from the start of text. It returns false if
+// text is no such list. (Parsing a large list as a whole takes ten times the memory and loses the lines.)
 func listItems(text []byte) (items []chunk, listType metav1.TypeMeta, ok bool) {
 	if text[0] == '{' {
 		return nil, listType, false
@@ -261,7 +260,7 @@ func listItems(text []byte) (items []chunk, listType metav1.TypeMeta, ok bool) {
 
 var yamlLine = regexp.MustCompile(`yaml: line (\d+): `)
 
-// yaml reads one YAML or JSON value, an element of a list if listType is set.
+// yaml adds one object in YAML or JSON, an element of a list if listType is set.
 func (s *Set) yaml(text []byte, at Position, listType metav1.TypeMeta) error {
 	raw := text
 	if !json.Valid(text) {
@@ -273,7 +272,7 @@ func (s *Set) yaml(text []byte, at Position, listType metav1.TypeMeta) error {
 	return s.json(raw, at, listType)
 }
 
-// syntaxError returns the message of the JSON or YAML reader with the line of the mistake.
+// syntaxError returns err, an error of the YAML reader, as an *InputError with the line of the mistake.
 func syntaxError(text []byte, at Position, err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(json.Unmarshal(text, new(any)), &syntax) && text[0] == '{' {
@@ -291,7 +290,7 @@ func syntaxError(text []byte, at Position, err error) error {
 
 var errNoObject = errors.New("it is not a JSON object")
 
-// json reads one JSON value, an element of a list if listType is set.
+// json adds one JSON object, an element of a list if listType is set.
 func (s *Set) json(raw []byte, at Position, listType metav1.TypeMeta) error {
 	all, err := cutObjects(raw)
 	if err == nil && len(all) != 1 {
@@ -303,7 +302,7 @@ func (s *Set) json(raw []byte, at Position, listType metav1.TypeMeta) error {
 	return s.object(all[0], at, listType)
 }
 
-// object reads one object, which is an element of a list if listType is set. If the object is a list, it reads the items.
+// object adds one object, which is an element of a list if listType is set. If the object is a list, it adds the items.
 func (s *Set) object(c chunk, at Position, listType metav1.TypeMeta) error {
 	raw, head := c.text, c.head
 	if head.Kind == "" && listType.Kind != "List" {
@@ -381,7 +380,7 @@ func annotationErrors(annotations map[string]string) field.ErrorList {
 	return errs
 }
 
-// decode reads an object of a known kind, and returns an error for each unknown field.
+// decode returns the object in raw, of a known kind. unknown has an error for each unknown field; err says why raw is invalid.
 func decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Object, unknown []error, err error) {
 	if k.custom == nil {
 		return decodeCore(raw, gvk, k)
@@ -409,7 +408,7 @@ func decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Obje
 	return u, unknown, nil
 }
 
-// nameIn reads only namespace/name of an object, or only its name. A missing namespace is "default" if the kind is namespaced.
+// nameIn returns namespace/name of the object raw, or its name if it has no namespace. If namespaced, a missing namespace is "default".
 func nameIn(raw []byte, namespaced bool) string {
 	var head struct {
 		Metadata struct{ Name, Namespace string }
@@ -424,7 +423,7 @@ func nameIn(raw []byte, namespaced bool) string {
 	return head.Metadata.Namespace + "/" + head.Metadata.Name
 }
 
-// decodeCore reads an object of Kubernetes' own API.
+// decodeCore is decode for an object of Kubernetes' own API. It converts the object to the version that the scheduler reads.
 func decodeCore(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Object, unknown []error, err error) {
 	want := k.resource.GroupVersion()
 	if gvk.GroupVersion() == want {
@@ -450,8 +449,8 @@ func decodeCore(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.
 	return o, unknown, err
 }
 
-// readWorkloadRef reads the field by which pods of Kubernetes 1.35 name their gang, as the scheduler does with such an API server.
-// It returns the fields that are still unknown.
+// readWorkloadRef reads spec.workloadRef, by which pods of Kubernetes 1.35 name their gang, into pod.Spec.SchedulingGroup. It returns
+// the errors in unknown without the one about that field.
 func readWorkloadRef(raw []byte, pod *v1.Pod, unknown []error) []error {
 	const fieldError = `unknown field "spec.workloadRef"`
 	matchesField := func(err error) bool { return err.Error() == fieldError }
@@ -470,7 +469,7 @@ func readWorkloadRef(raw []byte, pod *v1.Pod, unknown []error) []error {
 	return slices.DeleteFunc(unknown, matchesField)
 }
 
-// decodeFast does what strictDecoder does with a flawless object, in half the time. Most objects of a cluster are flawless.
+// decodeFast does what strictDecoder does with a valid object without unknown fields, in half the time. It returns false for others.
 func decodeFast(raw []byte, gvk schema.GroupVersionKind) (runtime.Object, bool) {
 	o, err := legacyscheme.Scheme.New(gvk)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Notes lists what was left out: objects that a scheduler does not read, unknown fields, and pods that a controller would not make.
+// Notes returns notes on what the set lacks: skipped objects, ignored fields, kinds that could not be listed, and missing pods.
 func (s *Set) Notes() (notes []string) {
 	for _, what := range slices.Sorted(maps.Keys(s.skipped)) {
 		n := s.skipped[what]
@@ -38,7 +38,7 @@ type occurrences struct {
 	times int
 }
 
-// addNote adds the occurrences to a note.
+// addNote adds the occurrences of one to note what. The first object of a note is kept.
 func addNote(notes *map[string]occurrences, what string, one occurrences) {
 	if *notes == nil {
 		*notes = map[string]occurrences{}
@@ -59,13 +59,13 @@ func (n occurrences) moreText() string {
 	return fmt.Sprintf(", and %d more", n.times-1)
 }
 
-// warnings returns the mistakes in objects that events report, and mistakes that no event reports: it would be an event of every pod.
+// warnings returns the mistakes in objects that events report, and the mistakes of unusedKeys, which would need an event on every pod.
 func (s *simulation) warnings() []Event {
 	return append(s.cluster.warnings(s.recorder.sorted()), s.unusedKeys()...)
 }
 
-// unusedKeys warns of labels of quotas in a cluster without quotas, and of topologyKeys that no node has. Each warning names the first
-// pod, and counts the rest.
+// unusedKeys returns warnings of quota labels in a cluster without quotas, and of topologyKeys that no node has. Each warning names
+// the first pod with the mistake, and counts the others.
 func (s *simulation) unusedKeys() (out []Event) {
 	type mistake struct{ reason, text string }
 	labels := map[string]bool{} // of some node
@@ -114,6 +114,7 @@ func (s *simulation) unusedKeys() (out []Event) {
 	return out
 }
 
+// otherPods returns the subject and the verb for n other pods.
 func otherPods(n int) string {
 	if n == 1 {
 		return "1 other pod is"

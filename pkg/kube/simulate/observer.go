@@ -10,32 +10,31 @@ import (
 	"time"
 )
 
-// observer finds out when no goroutine works any more.
+// observer detects when no goroutine has work.
 //
-// The scheduler, its informers and the plugins are some hundred goroutines that hand work to one another through channels and
-// queues. No list says which of them has work, but the Go runtime knows: when every goroutine except the caller waits for another
-// one, none has work. A goroutine that waits for time does not count: the simulation owns the clock (see clock.go), except for a
-// few tickers that only tidy up.
+// The scheduler, its informers and the plugins are some hundred goroutines that pass work to one another through channels and
+// queues. The Go runtime knows their states: if every goroutine except the caller waits, none has work. A goroutine that sleeps
+// counts as waiting: the simulation controls the clock (see clock.go), and only a few tickers that tidy up use the real one.
 //
-// This holds for the whole process, so nothing else may be going on in it.
+// The check covers the whole process, so nothing else may run in it.
 type observer struct {
 	buffer  []byte
 	samples []metrics.Sample
 	// failed counts the requests that failed. Their senders may retry after a pause, and only the goroutine's stack distinguishes
 	// that pause from other sleep.
 	failed       *atomic.Int64
-	failedBefore int64  // failed, when nothing moved for the last time
-	outside      uint64 // goroutines outside of Go at that time: they wait for signals
-	outsideNow   uint64 // goroutines outside of Go at the last call of busy
+	failedBefore int64  // the value of failed when quiet last returned true from the stacks
+	outside      uint64 // the number of goroutines in system calls at that time: they wait for signals
+	outsideNow   uint64 // the number of goroutines in system calls at the last call of busy
 	measured     bool   // the fields above have been set once
 }
 
-// wait returns when nothing moves, or when ctx ends.
+// wait returns when no goroutine has work, or when ctx ends.
 func (o *observer) wait(ctx context.Context) error {
 	return o.until(ctx, func() bool { return !o.busy() && o.quiet() })
 }
 
-// quiet reports whether every other goroutine waits.
+// quiet says whether every other goroutine waits.
 //
 // The runtime's counts are exact while one thread runs Go code and no garbage is collected. Otherwise they miss a goroutine that is
 // being handed from one thread to another, and one that waits for the collector. After a failed request, and at the first call,
@@ -61,9 +60,9 @@ func (o *observer) quiet() bool {
 	return true
 }
 
-// calm is a cheap form of wait, at a hundredth of the cost. It may miss a goroutine that is being handed from one thread to
-// another, so the caller must call wait before it relies on the result.
-func (o *observer) calm(ctx context.Context) error {
+// waitCheaply is wait at a hundredth of the cost. It may miss a goroutine that is being handed from one thread to another. So the
+// caller must also call wait before it relies on the result.
+func (o *observer) waitCheaply(ctx context.Context) error {
 	return o.until(ctx, func() bool {
 		for range 3 {
 			if o.busy() {
@@ -75,6 +74,7 @@ func (o *observer) calm(ctx context.Context) error {
 	})
 }
 
+// until calls done with growing pauses until it returns true, or ctx ends.
 func (o *observer) until(ctx context.Context, done func() bool) error {
 	pause := 20 * time.Microsecond
 	for {
@@ -91,8 +91,7 @@ func (o *observer) until(ctx context.Context, done func() bool) error {
 	}
 }
 
-// busy reports whether another goroutine runs or could run, as far as the runtime knows without stopping all threads. It updates
-// outsideNow.
+// busy says whether another goroutine runs or could run, by the runtime's counts, which may miss one. It updates outsideNow.
 func (o *observer) busy() bool {
 	if o.samples == nil {
 		for _, name := range []string{"running", "runnable", "not-in-go"} {
@@ -104,8 +103,7 @@ func (o *observer) busy() bool {
 	return o.samples[0].Value.Uint64() > 1 || o.samples[1].Value.Uint64() > 0
 }
 
-// allWait reports whether every other goroutine waits, as its stack shows. The runtime stops the world to write the stacks, so all
-// of them show the same moment.
+// allWait says whether every other goroutine waits, by its stack. The runtime stops all goroutines to write the stacks.
 func (o *observer) allWait() bool {
 	if o.buffer == nil {
 		o.buffer = make([]byte, 1<<20)
@@ -127,8 +125,8 @@ func (o *observer) allWait() bool {
 	return true
 }
 
-// waits reads a goroutine's state from the first line of its stack, such as "goroutine 7 [select, 2 minutes]:". Unlisted states
-// count as working: "runnable", "sync.Mutex.Lock", "GC assist wait", …
+// waits says whether a goroutine waits, by the first line of its stack, such as "goroutine 7 [select, 2 minutes]:". States that it does
+// not list count as working: "runnable", "sync.Mutex.Lock", "GC assist wait", …
 func waits(stack []byte) bool {
 	_, state, _ := bytes.Cut(stack, []byte(" ["))
 	if i := bytes.IndexAny(state, ",]"); i >= 0 {

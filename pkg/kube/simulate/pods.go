@@ -11,8 +11,8 @@ import (
 
 var podKind = v1.SchemeGroupVersion.WithKind("Pod")
 
-// trimPod drops from a pod what a dump leaves out, and the volume with the service account token. A scheduler reads neither, and in
-// a large cluster they take most of the memory.
+// trimPod removes from a pod the fields that a dump omits, and the volume with the service account token. A scheduler reads neither,
+// and in a large cluster they take most of the memory.
 func trimPod(pod *v1.Pod) {
 	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Projected != nil && isToken(v.Name) })
 	for _, all := range []*[]v1.Container{&pod.Spec.InitContainers, &pod.Spec.Containers} {
@@ -38,7 +38,7 @@ func trimPod(pod *v1.Pod) {
 	}
 }
 
-// isToken reports whether admission adds the volume to every pod. The name ends in random letters.
+// isToken says whether volume is the service account token, by its name's prefix; the name ends in random letters.
 func isToken(volume string) bool { return strings.HasPrefix(volume, "kube-api-access") }
 
 // mostSpecs bounds the kept specs: if all pods differ, shared specs save nothing.
@@ -50,7 +50,7 @@ const mostSpecs = 1024
 // Invariant: values behind pointers, slices and maps of a shared spec do not change.
 type specs struct{ all memo.Map[string, *v1.PodSpec] }
 
-// share replaces the spec of a pod by an equal earlier one, except for node and hostname.
+// share replaces the spec of a pod by an equal earlier spec, if there is one. It ignores and keeps the pod's node and hostname.
 func (s *specs) share(pod *v1.Pod) {
 	node, hostname := pod.Spec.NodeName, pod.Spec.Hostname
 	pod.Spec.NodeName, pod.Spec.Hostname = "", ""

@@ -11,9 +11,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// profile is a scheduler profile without randomness: it scores all nodes, and among equal scores takes the first node by name.
-// kube-scheduler would take the node that one of its threads finds first, and its batching compares times. Gangs are not affected:
-// their nodes are planned.
+// profile is a scheduler profile without randomness: it scores all nodes, and among nodes of equal score the first by name wins. In
+// kube-scheduler, the node that a thread finds first wins, and batching depends on times. Gangs are not affected: their nodes are planned.
 type profile struct {
 	framework.Framework
 	binding *atomic.Int64 // pods in PreBind
@@ -50,15 +49,14 @@ func (p *profile) GetNodeHint(context.Context, *v1.Pod, fwk.PodSignature, fwk.Cy
 func (p *profile) StoreScheduleResults(context.Context, fwk.PodSignature, string, string, framework.SortedScoredNodes, int64) {
 }
 
-// WaitOnPermit implements framework.Framework. Each pod waits in a goroutine of its own, and these go on one after the other.
+// WaitOnPermit implements framework.Framework. Each pod waits in its own goroutine, and the gate releases these one after the other.
 func (p *profile) WaitOnPermit(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	status := p.Framework.WaitOnPermit(ctx, pod)
 	_ = p.gate.pass(ctx, "waited "+pod.Namespace+"/"+pod.Name) // an ended ctx is reported by the next caller
 	return status
 }
 
-// RunPreBindPlugins implements framework.Framework. Only here does the scheduler wait for an outside component: the volume
-// controllers.
+// RunPreBindPlugins implements framework.Framework. Only here does the scheduler wait for an outside component: the volume controllers.
 func (p *profile) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	p.binding.Add(1)
 	defer p.binding.Add(-1)

@@ -31,7 +31,7 @@ type Result struct {
 	Pods    []Pod    `json:"pods"`
 	Gangs   []Gang   `json:"gangs"`
 	Evicted []string `json:"evicted"` // namespace/name
-	// HeldPod are the pods that their controller does not make yet.
+	// Held are the pods that their controller does not create yet.
 	Held []HeldPod `json:"held,omitempty"`
 	// Quotas describe the ElasticQuotas, parents before children.
 	Quotas []elasticquota.Quota `json:"quotas,omitempty"`
@@ -41,7 +41,7 @@ type Result struct {
 	Events []Event `json:"-"`
 	// Summary counts pods and gangs.
 	Summary Summary `json:"-"`
-	// Topology is the condition of the ClusterNetworkTopology, if it has one.
+	// Topology is the condition Ready of the ClusterNetworkTopology; nil if it has none.
 	Topology *metav1.Condition `json:"-"`
 
 	unlistedDeclarations []string // kinds of objects that declare gangs and could not be listed
@@ -71,8 +71,7 @@ type Pod struct {
 	NominatedNode string `json:"nominatedNode"`
 	State         State  `json:"state"`
 	Message       string `json:"message"`
-	// Unknown is the kind, such as podgroups.scheduling.sigs.k8s.io, that the caller may not list, so that the cause of waiting is
-	// unknown.
+	// Unknown is the kind, such as podgroups.scheduling.sigs.k8s.io, that the caller may not list, so that the cause of waiting is unknown.
 	Unknown string `json:"unknown,omitempty"`
 	// Devices are the pod's devices from DeviceShare, such as "gpu 0,1 rdma 0", and the devices of its claims by pool, such as
 	// "x0/gpu-0,gpu-1".
@@ -83,7 +82,7 @@ type Pod struct {
 	gang string // name of the pod's gang in the pod's namespace
 }
 
-// HeldPod is a pod that is made only when other pods run.
+// HeldPod is a pod that its controller creates only when other pods run.
 type HeldPod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -180,6 +179,7 @@ func (s *simulation) result() *Result {
 	return r
 }
 
+// podResult returns the result for a pod of the cluster.
 func (s *simulation) podResult(pod *v1.Pod) Pod {
 	p := Pod{
 		Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: Bound,
@@ -199,13 +199,13 @@ func (s *simulation) podResult(pod *v1.Pod) Pod {
 	return p
 }
 
-// pendingReason says why a pod has no node.
+// pendingReason returns why a pod has no node; "" if nothing is known.
 func (s *simulation) pendingReason(pod *v1.Pod) string {
 	if _, ok := s.scheduler.Profiles[pod.Spec.SchedulerName]; !ok {
 		return fmt.Sprintf("no profile serves schedulerName %q (served: %s)", pod.Spec.SchedulerName,
 			strings.Join(slices.Sorted(maps.Keys(s.scheduler.Profiles)), ", "))
 	}
-	// A pod that was tried before a pod of lower rank keeps that message, whatever happened afterwards.
+	// A pod keeps the message "… is tried first" even if that other pod has been tried since, so it is not shown.
 	_, c := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
 	if c != nil && c.Message != "" && !strings.Contains(c.Message, "which is tried first") {
 		return c.Message
@@ -242,7 +242,7 @@ func (s *simulation) pendingReason(pod *v1.Pod) string {
 	return ""
 }
 
-// topologyCondition returns the condition Ready of the ClusterNetworkTopology.
+// topologyCondition returns the condition Ready of the ClusterNetworkTopology; nil if there is none.
 func (s *simulation) topologyCondition() *metav1.Condition {
 	t := s.shared.Cache.Topology()
 	if t.Object == nil {
@@ -251,7 +251,7 @@ func (s *simulation) topologyCondition() *metav1.Condition {
 	return meta.FindStatusCondition(t.Object.Status.Conditions, status.Ready)
 }
 
-// StateOf returns the state of a gang. If unlisted is not empty, the cause of waiting is unknown, since this kind could not be listed.
+// StateOf returns the state of gang ref with report r. unlisted is the kind that could not be listed, so that the cause is unknown; or "".
 func (s *simulation) StateOf(ref gang.Ref, r cache.Report) (state State, unlisted string) {
 	if state = State(status.Condition(status.State(r), "").Reason); state != Scheduled {
 		if unlisted = s.Unlisted(ref, r); unlisted != "" {
@@ -261,6 +261,7 @@ func (s *simulation) StateOf(ref gang.Ref, r cache.Report) (state State, unliste
 	return state, ""
 }
 
+// gangResult returns the result for a gang, without its Eviction.
 func (s *simulation) gangResult(ref gang.Ref, report cache.Report, position int32) Gang {
 	g := Gang{Bound: report.Bound, Min: report.Min, Domain: report.Domain}
 	g.Namespace, g.Name = ref.Namespace, ref.Name

@@ -17,13 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// server holds the objects of the simulated cluster and delivers every change to the watchers, in order, one watcher at a time,
-// when deliverNext is called.
+// server stores the objects of the simulated cluster. It delivers changes only in deliverNext: in order, to one watcher at a time.
 //
 // Invariant: a stored object never changes, it is only replaced. So readers and watchers may share it.
 //
-// client-go's object tracker does not fit. It loses the order in which objects were made, which equal output for equal input needs,
-// and it panics when a watcher is 100 events behind.
+// client-go's object tracker does not fit. It loses the order in which objects were created: equal input would not produce equal output.
+// It also panics when a watcher is 100 events behind.
 type server struct {
 	mu      sync.Mutex
 	version int64
@@ -31,6 +30,7 @@ type server struct {
 	watches int // number of watches so far
 }
 
+// table has the objects of one resource.
 type table struct {
 	rows         map[key]*row
 	watchers     map[*watcher]struct{}
@@ -39,16 +39,17 @@ type table struct {
 
 type key struct{ namespace, name string }
 
+// row is a stored object.
 type row struct {
 	object  runtime.Object
-	version int64 // version at which the object was made: the order of lists
+	version int64 // the server's version when the object was created: the order of lists
 }
 
 func newServer() *server {
 	return &server{tables: map[schema.GroupVersionResource]*table{}}
 }
 
-// deliverNext delivers all pending changes to one watcher, and reports whether there was one. Two watchers would run concurrently.
+// deliverNext delivers all pending changes to one watcher. It returns false if no watcher has any.
 func (s *server) deliverNext() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +71,7 @@ func (s *server) deliverNext() bool {
 	return true
 }
 
-// table returns a resource's table. s.mu is held.
+// table returns a resource's table, a new one if there is none. s.mu is held.
 func (s *server) table(gvr schema.GroupVersionResource) *table {
 	t := s.tables[gvr]
 	if t == nil {
@@ -87,7 +88,7 @@ func (s *server) hasObjects(gvr schema.GroupVersionResource) bool {
 	return len(s.table(gvr).rows) > 0
 }
 
-// changes counts every change so far.
+// changes returns the number of changes so far.
 func (s *server) changes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,6 +112,7 @@ func (s *server) list(gvr schema.GroupVersionResource, namespace string, selecto
 	return s.table(gvr).list(namespace, selector), s.version
 }
 
+// list returns the selected objects in the order of creation; namespace "" is all.
 func (t *table) list(namespace string, selector fields.Selector) []runtime.Object {
 	var rows []*row
 	for k, r := range t.rows {
@@ -126,8 +128,9 @@ func (t *table) list(namespace string, selector fields.Selector) []runtime.Objec
 	return out
 }
 
-// change replaces an object by the result of edit and notes the change for watchers; nil stands for no object. edit must not change
-// its argument, and its result belongs to the server. The same object as result means no change.
+// change stores the result of edit in place of object k, and queues the change for watchers. edit gets the stored object, nil if there
+// is none; its result nil deletes the object, and the same object means no change. edit must not change its argument. The result
+// belongs to the server.
 func (s *server) change(gvr schema.GroupVersionResource, k key, edit editFunc) (runtime.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,13 +162,13 @@ func (s *server) change(gvr schema.GroupVersionResource, k key, edit editFunc) (
 		m.SetResourceVersion(strconv.FormatInt(s.version, 10))
 	}
 	for w := range t.watchers {
-		w.note(old, changed)
+		w.addEvent(old, changed)
 	}
 	return changed, nil
 }
 
-// watch delivers every change after a version that list returned. An earlier change is delivered as an addition, which informers
-// treat as an update.
+// watch returns a watch of every change after version since, which list returned. A change between since and this call is delivered as
+// an addition, which informers treat as an update.
 func (s *server) watch(gvr schema.GroupVersionResource, namespace string, selector fields.Selector, since string) (watch.Interface, error) {
 	from, err := strconv.ParseInt(cmp.Or(since, "0"), 10, 64)
 	if err != nil {
@@ -206,7 +209,7 @@ func (s *server) watch(gvr schema.GroupVersionResource, namespace string, select
 // watcher is one watch.
 type watcher struct {
 	name        string // the resource, namespace and selector
-	number      int    // by age, which is random when a scheduler begins
+	number      int    // the order of creation, which is random when a scheduler starts
 	undelivered []watch.Event
 	namespace   string
 	selector    fields.Selector
@@ -232,8 +235,8 @@ func (w *watcher) less(other *watcher) bool {
 	return cmp.Or(cmp.Compare(w.name, other.name), cmp.Compare(w.number, other.number)) < 0
 }
 
-// note keeps a change that concerns the watch. An object that begins or ceases to match is an addition or a deletion.
-func (w *watcher) note(old, current runtime.Object) {
+// addEvent queues a change from old to current if the watch selects one of them. An object that it selects no longer is a deletion.
+func (w *watcher) addEvent(old, current runtime.Object) {
 	selectedBefore, selectedNow := w.selects(old), w.selects(current)
 	e := watch.Event{Object: current}
 	switch {
@@ -252,6 +255,7 @@ func (w *watcher) note(old, current runtime.Object) {
 	w.undelivered = append(w.undelivered, e)
 }
 
+// deliver sends an event, or returns when the watch is stopped.
 func (w *watcher) deliver(e watch.Event) {
 	select {
 	case w.events <- e:
@@ -259,6 +263,7 @@ func (w *watcher) deliver(e watch.Event) {
 	}
 }
 
+// selects says whether the watch covers o; false for nil.
 func (w *watcher) selects(o runtime.Object) bool {
 	if o == nil {
 		return false
@@ -267,7 +272,7 @@ func (w *watcher) selects(o runtime.Object) bool {
 	return err == nil && (w.namespace == "" || m.GetNamespace() == w.namespace) && matches(o, w.selector)
 }
 
-// matches evaluates a field selector as the API server does for pods; other resources are selected by name only.
+// matches says whether a field selector selects o. It supports a pod's fields as the API server does; of other kinds only the name.
 func matches(o runtime.Object, selector fields.Selector) bool {
 	if selector == nil || selector.Empty() {
 		return true
@@ -298,6 +303,7 @@ func (s selectableFields) Get(field string) string {
 	return value
 }
 
+// field returns the value of a field; false if selectors cannot use the field.
 func (s selectableFields) field(name string) (value string, ok bool) {
 	switch name {
 	case metav1.ObjectNameField:

@@ -6,11 +6,11 @@
 //	                     └── bindings, status, ───┘     ──► Result
 //	                         evictions
 //
-// Time is simulated too, and the scheduler takes one pod at a time, only when nothing else moves.
+// Time is simulated too. The scheduler takes one pod at a time, and only when no other goroutine works.
 //
-// Invariants: a simulation takes no longer than the work in it, and equal input gives equal output.
+// Invariants: a simulation does not wait in real time, and equal input produces equal output.
 //
-// The package makes no scheduling decisions and must not know how the plugin makes them.
+// The package makes no scheduling decisions, and does not depend on how the plugin makes them.
 package simulate
 
 import (
@@ -49,13 +49,12 @@ import (
 
 // Options are the options of a simulation.
 type Options struct {
-	// Config is a KubeSchedulerConfiguration; nil stands for the drop-in configuration, which serves muster-scheduler and
-	// koord-scheduler.
+	// Config is a KubeSchedulerConfiguration; nil stands for the drop-in configuration, which serves muster-scheduler and koord-scheduler.
 	Config []byte
 	// VictimsStay keeps pods that are evicted, or deleted while they run, as terminating pods until a later set deletes them again.
 	VictimsStay bool
-	// Live says that the objects are those of a cluster at the first set's moment, or if it has none, when its youngest object was
-	// made. A restarted scheduler begins with them: their status counts. With VictimsStay, terminating pods are still there.
+	// Live says that the objects are a cluster's, at the first set's moment or else at the creation of its youngest object. The
+	// scheduler starts as after a restart: it reads the status of objects. With VictimsStay, terminating pods still exist.
 	Live bool
 	// Changes are made to the first set before the scheduler tries any pod.
 	Changes []Change
@@ -66,15 +65,15 @@ type Options struct {
 
 	// intercept is api.intercept, for tests of failing requests.
 	intercept func(clienttesting.Action, answer) (runtime.Object, error)
-	// allServed has all APIs served, even those without objects.
+	// allServed says that all APIs are served, even APIs without objects.
 	allServed bool
 }
 
-// Run simulates until the cluster of the first set has settled, then applies the other sets in order, each when the cluster has
-// settled again. Held pods are made when the cluster has settled, too. When ctx ends before that, the error is an *UnsettledError.
-// Objects and configurations that an API server or the scheduler would reject are an *InputError or a *ConfigError.
+// Run simulates a cluster with the objects of first until it has settled. Then it applies each later set and lets the cluster settle
+// again. Held pods are created when the cluster has settled, too. If ctx ends before, the error is an *UnsettledError. For objects
+// or configurations that an API server or the scheduler would reject, it is an *InputError or a *ConfigError.
 //
-// One process can run one simulation at a time, and must do nothing else meanwhile.
+// One process can run one simulation at a time, and must do nothing else during that time.
 func Run(ctx context.Context, o Options, first *Set, later ...*Set) (*Result, error) {
 	w, err := Open(ctx, o, first)
 	if err != nil {
@@ -120,7 +119,7 @@ type simulation struct {
 	scheduler *scheduler.Scheduler
 	shared    *plugin.Shared
 
-	// The scheduler asks for a turn before it takes a pod.
+	// Before the scheduler takes a pod, it increments turnsAsked and waits for turn. Each send on turn increments turnsGiven.
 	turn       chan struct{}
 	turnsAsked atomic.Int64
 	turnsGiven int64
@@ -131,7 +130,7 @@ type simulation struct {
 	binding atomic.Int64
 	changed []ChangeReport
 
-	early          func() bool // see SettleOr
+	early          func() bool // see SettleEarly
 	awaitsRealTime bool        // at the last quiet moment, work in real time was going on
 	allServed      bool        // all APIs are served
 	tried          func(context.Context, plugin.Trial)
@@ -140,7 +139,7 @@ type simulation struct {
 	settleTime     time.Duration
 }
 
-// start makes a cluster and a scheduler that has not begun. It returns the new pods, which the caller adds.
+// start returns a simulation with the objects of first, except new pods: it returns these, and the caller must add them.
 func start(ctx context.Context, o Options, first *Set) (*simulation, []object, error) {
 	cfg, err := readConfig(o.Config)
 	if err != nil {
@@ -175,7 +174,7 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 	return s, pods, nil
 }
 
-// boot starts a scheduler process, which ends with ctx and knows only what is in the cluster.
+// boot starts a scheduler as a new process would start: it knows only the objects in the cluster. It stops when ctx ends.
 func (s *simulation) boot(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
 	s.turnsAsked.Store(0)
 	s.turnsGiven = 0
@@ -197,8 +196,8 @@ func (s *simulation) boot(ctx context.Context, cfg *schedulerconfig.KubeSchedule
 	return nil
 }
 
-// connect returns the connection of a scheduler to the cluster. An API of another project is served only if there are objects of
-// it, since the controllers that write its pods need not write the objects.
+// connect returns the function that connects a scheduler to the cluster. An API of another project counts as served only if the
+// cluster has objects of it (or with allServed): the files may have its pods without its objects.
 func (s *simulation) connect(custom dynamic.Interface) func(context.Context, fwk.Handle) (cache.Source, error) {
 	return func(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 		src, err := connect.FromClient(custom)(ctx, h)
@@ -209,7 +208,7 @@ func (s *simulation) connect(custom dynamic.Interface) func(context.Context, fwk
 	}
 }
 
-// build makes the scheduler.
+// build creates s.scheduler, whose NextEntity waits for a turn before each pod.
 func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
 	if err := connect.SetGates(); err != nil {
 		return err
@@ -275,7 +274,7 @@ func (s *simulation) advanceTo(t time.Time) {
 // waitReady returns when the scheduler has seen all objects.
 func (s *simulation) waitReady(ctx context.Context) error {
 	for {
-		if err := s.quiet(ctx); err != nil {
+		if err := s.waitQuiet(ctx); err != nil {
 			return &UnsettledError{s.waiting()}
 		}
 		if s.ready() {
@@ -286,45 +285,45 @@ func (s *simulation) waitReady(ctx context.Context) error {
 	}
 }
 
-// addPods adds new pods, the oldest first, and sets the clock to their creation times: the queue orders pods of equal priority by
-// arrival, and members by the creation of their gang. Consecutive pods with no gang in between may come together.
+// addPods stores new pods in order. Before a pod without a gang it waits until nothing moves, and sets the clock to the pod's creation
+// time: the queue orders these pods by arrival. It orders members by the creation of their gang, so they need no wait.
 func (s *simulation) addPods(ctx context.Context, pods []object) error {
-	gang := true
+	afterMember := true
 	for _, o := range pods {
 		switch {
 		case !source.GangOf(o.Object.(*v1.Pod)).IsZero():
-			gang = true
-		case gang:
-			if err := s.quiet(ctx); err != nil {
+			afterMember = true
+		case afterMember:
+			if err := s.waitQuiet(ctx); err != nil {
 				return &UnsettledError{s.waiting()}
 			}
 			s.advanceTo(creationTime(o))
-			gang = false
+			afterMember = false
 		}
 		if err := s.cluster.put(o); err != nil {
 			return &InputError{o.at, err}
 		}
 	}
-	if err := s.quiet(ctx); err != nil {
+	if err := s.waitQuiet(ctx); err != nil {
 		return &UnsettledError{s.waiting()}
 	}
 	s.advanceTo(s.cluster.youngest)
 	return nil
 }
 
-// A simulation has settled when nothing has changed for so long that the scheduler has retried everything: the longest backoff, or
-// the longest retry of a gang (10 s), plus a margin.
+// A simulation has settled when nothing has changed for settleTime: the longest backoff or the longest retry of a gang (10 s), plus a
+// margin. By then the scheduler has retried every pod.
 const (
 	timeStep     = time.Second
 	gangRetry    = 10 * time.Second
 	settleMargin = 5 * time.Second
 )
 
-// settle runs the scheduler until nothing is left to do, or until enough (if not nil) returns true.
+// settle runs the scheduler until nothing has changed for settleTime, or until enough (if not nil) returns true.
 func (s *simulation) settle(ctx context.Context, enough func() bool) error {
 	changes, since := s.cluster.changes(), s.clock.Now()
 	for {
-		if err := s.quiet(ctx); err != nil {
+		if err := s.waitQuiet(ctx); err != nil {
 			return &UnsettledError{s.waiting()}
 		}
 		if now := s.cluster.changes(); now != changes {
@@ -333,7 +332,7 @@ func (s *simulation) settle(ctx context.Context, enough func() bool) error {
 		switch {
 		case enough != nil && enough():
 			return nil
-		case s.work(ctx):
+		case s.runStep(ctx):
 		case s.clock.Since(since) >= s.settleTime && !s.shared.RevokesLater():
 			return nil
 		default:
@@ -342,9 +341,9 @@ func (s *simulation) settle(ctx context.Context, enough func() bool) error {
 	}
 }
 
-// work lets the scheduler take one pod, or sleeps briefly for work in real time. It reports whether there was anything to do. The
-// next call of quiet reports the end of ctx.
-func (s *simulation) work(ctx context.Context) bool {
+// runStep lets the scheduler take one pod, or sleeps for a millisecond while work in real time runs. It returns false if there is
+// neither. It ignores the end of ctx, which the next call of waitQuiet reports.
+func (s *simulation) runStep(ctx context.Context) bool {
 	switch {
 	case s.awaitsRealTime:
 		_ = sleep(ctx, time.Millisecond)
@@ -360,19 +359,18 @@ func (s *simulation) work(ctx context.Context) bool {
 	return true
 }
 
-// ready reports whether the scheduler has seen all objects.
+// ready says whether the scheduler has seen all objects.
 func (s *simulation) ready() bool { return s.shared.Cache.Open() }
 
-// busy reports whether something waits for real time: a volume binding, a retried write, or an eviction that waits for a member.
+// busy says whether work in real time runs: a volume binding, a retried write, or an eviction that waits for a member.
 func (s *simulation) busy() bool {
 	return s.binding.Load() > 0 || !s.shared.Writer.Idle() || s.shared.ChecksProgress()
 }
 
-// quiet returns when the scheduler asks for its turn and nothing moves. Writes during the scheduler's turn reach the scheduler
-// afterwards: the queue treats a pod that is being tried differently from one that was put back, and chance would decide which it
-// is. Writers and watchers also go on one at a time, so that their order is not random. With early set and true, quiet returns
-// without releasing them.
-func (s *simulation) quiet(ctx context.Context) error {
+// waitQuiet returns when the scheduler waits for its turn and no goroutine has work. Until then it releases writers and watchers one
+// at a time, so that their order is not random. Writes during a turn reach the scheduler only after it: the queue treats a pod that is
+// being tried differently from a requeued pod. If s.early returns true, waitQuiet returns without releasing them.
+func (s *simulation) waitQuiet(ctx context.Context) error {
 	for tries := 0; s.turnsAsked.Load() == s.turnsGiven; tries++ {
 		if err := sleep(ctx, 20*time.Microsecond); err != nil {
 			return err
@@ -392,7 +390,7 @@ func (s *simulation) quiet(ctx context.Context) error {
 	next := func() bool { return s.gate.releaseNext() || s.cluster.deliverNext() || s.activator.activateWaiting() }
 	for released := true; released; {
 		for more := true; more; more = next() {
-			if err := s.observer.calm(ctx); err != nil {
+			if err := s.observer.waitCheaply(ctx); err != nil {
 				return err
 			}
 		}
@@ -405,6 +403,7 @@ func (s *simulation) quiet(ctx context.Context) error {
 	return nil
 }
 
+// sleep waits for d, or until ctx ends; then it returns the error of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -414,7 +413,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// waiting lists what is not done.
+// waiting lists what the simulation still waits for, in words.
 func (s *simulation) waiting() (what []string) {
 	name := func(label string, pods []*v1.Pod) {
 		if len(pods) == 0 {
@@ -446,7 +445,7 @@ func (s *simulation) waiting() (what []string) {
 	return what
 }
 
-// stop ends everything that was started.
+// stop calls cancel, and waits until the scheduler and its goroutines have ended.
 func (s *simulation) stop(cancel func()) {
 	cancel()
 	<-s.stopped

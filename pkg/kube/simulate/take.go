@@ -22,8 +22,7 @@ type Readable struct {
 	kind *kind
 }
 
-// Kinds lists what a scheduler reads, each kind once, referenced kinds first. Of workloads it lists those that the scheduler itself
-// reads.
+// Kinds lists the kinds that a scheduler reads, referenced kinds first. It omits Deployment, which only controllers read.
 func Kinds() (all []Readable) {
 	for gk, k := range kinds() {
 		if gk.Kind == "Deployment" {
@@ -35,7 +34,7 @@ func Kinds() (all []Readable) {
 	return all
 }
 
-// AddListed adds an object that an API server has listed. An object of Kubernetes' own API then belongs to the set.
+// AddListed adds an object of kind r that an API server has listed. The caller must not change it afterwards. from is its position.
 func (s *Set) AddListed(r Readable, o runtime.Object, from string) error {
 	at := Position{File: from}
 	u, custom := o.(*unstructured.Unstructured)
@@ -53,7 +52,7 @@ func (s *Set) AddListed(r Readable, o runtime.Object, from string) error {
 	return s.json(raw, at, metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind() + "List"})
 }
 
-// ForEach calls do with every object of the set, which must not be changed.
+// ForEach calls do with every object of the set. do must not change the object.
 func (s *Set) ForEach(do func(runtime.Object)) {
 	for _, o := range s.objects {
 		do(o.Object)

@@ -28,12 +28,12 @@ func UnknownCause(resource string) string {
 	return "What it waits for is not known: " + resource + " may not be listed with your permissions."
 }
 
-// UnknownRemedy is the remedy for Unknown.
+// UnknownRemedy says what helps if UnknownCause is shown.
 func UnknownRemedy(resource string) string {
 	return "to ask with the right to list " + resource + " in the whole cluster"
 }
 
-// unknown joins Unknown and AskAgain.
+// unknown returns UnknownCause and UnknownRemedy in one text.
 func unknown(resource string) string {
 	return UnknownCause(resource) + " What would help: " + UnknownRemedy(resource) + "."
 }
@@ -104,7 +104,7 @@ func (s *simulation) firstUnlisted(kinds ...string) string {
 	return kinds[i]
 }
 
-// declaringResources returns the kinds of objects that a gang of a space needs; of every space if it is "".
+// declaringResources returns the kinds of objects that declare the gangs of a space (gang.Ref.Source); of every space for "".
 func declaringResources(space string) (all []string) {
 	for i := range source.All {
 		src := &source.All[i]
@@ -121,8 +121,7 @@ func declaringResources(space string) (all []string) {
 	return all
 }
 
-// MayExist says why an unknown gang may exist all the same: kinds that declare gangs could not be listed. It returns "" if all
-// could.
+// MayExist returns why an unknown gang may exist nevertheless: kinds that declare gangs could not be listed. Else it returns "".
 func (s *simulation) MayExist(namespace, name string) string {
 	return mayExist(s.unlistedDeclarations(), namespace, name)
 }
@@ -137,6 +136,7 @@ func (s *simulation) unlistedDeclarations() (all []string) {
 	return all
 }
 
+// mayExist returns that gang namespace/name may exist nevertheless if unlisted is not empty; else "".
 func mayExist(unlisted []string, namespace, name string) string {
 	if len(unlisted) == 0 {
 		return ""

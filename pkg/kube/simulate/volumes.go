@@ -21,8 +21,8 @@ var (
 	storageClasses = storagev1.SchemeGroupVersion.WithResource("storageclasses")
 )
 
-// bindVolumes does what volume controllers do when the scheduler has chosen a volume for a claim, or a node on which to provision
-// one. The scheduler binds no pod before that.
+// bindVolumes does what volume controllers do after the scheduler has updated a volume or a claim. If the scheduler chose a volume, it
+// binds the claim to it. If the scheduler chose a node, it provisions a volume. The scheduler binds the pod only after that.
 func (a *api) bindVolumes(updated runtime.Object) error {
 	switch o := updated.(type) {
 	case *v1.PersistentVolume:
@@ -40,7 +40,7 @@ func (a *api) bindVolumes(updated runtime.Object) error {
 	return nil
 }
 
-// completeBinding binds a claim to a volume.
+// completeBinding stores claim as bound to the volume with this name.
 func (a *api) completeBinding(claim key, name string) error {
 	_, err := a.change(claims, claim, existing(claims, claim.name, func(old runtime.Object) (runtime.Object, error) {
 		out := old.DeepCopyObject().(*v1.PersistentVolumeClaim)
@@ -50,20 +50,21 @@ func (a *api) completeBinding(claim key, name string) error {
 	return err
 }
 
+// bindClaim sets the fields of a claim that is bound to the volume with this name.
 func bindClaim(claim *v1.PersistentVolumeClaim, name string) {
 	claim.Spec.VolumeName = name
 	claim.Status.Phase = v1.ClaimBound
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.AnnBindCompleted, "yes")
 }
 
-// pairs are claims and volumes of which one names the other, as users, restores and operators write them.
+// pairs are volumes and claims of which one names the other. Users, restores and operators write such objects.
 type pairs struct {
 	volumesByClaim map[key][]string // volumes by the claim that they name
 	claimsByVolume map[string]key   // claims by the volume that they name
 }
 
-// bindPair binds a volume and a claim of which one names the other as soon as both exist, also if the claim waits for a pod. The
-// volume controller does the same without a scheduler.
+// bindPair binds obj, a volume or a claim, to its counterpart if one of them names the other and both exist. It ignores other objects.
+// The volume controller does the same without a scheduler.
 func (c *cluster) bindPair(obj runtime.Object) error {
 	switch o := obj.(type) {
 	case *v1.PersistentVolume:
@@ -91,8 +92,8 @@ func (c *cluster) bindPair(obj runtime.Object) error {
 	return nil
 }
 
-// bindVolume binds a claim and a volume of which one names the other, if both exist, no other claim has the volume, and the volume
-// suffices.
+// bindVolume binds a claim to the volume with this name, one of which names the other. It does nothing unless both exist, the volume
+// is free, and it suffices.
 func (c *cluster) bindVolume(claim key, name string) error {
 	o, err := c.get(claims, claim)
 	if err != nil {
@@ -110,7 +111,7 @@ func (c *cluster) bindVolume(claim key, name string) error {
 	case pvc.Spec.VolumeName == "" && kept && volume.CheckAccessModes(pvc, pv):
 		classes := utilfeature.DefaultFeatureGate.Enabled(features.VolumeAttributesClass)
 		if found, err := volume.FindMatchingVolume(pvc, []*v1.PersistentVolume{pv}, nil, nil, true, classes); found == nil || err != nil {
-			return nil //nolint:nilerr // a claim that asks for what there is not stays as it is
+			return nil //nolint:nilerr // no volume matches the claim, so the claim is not bound
 		}
 	default:
 		return nil
@@ -126,8 +127,7 @@ func (c *cluster) bindVolume(claim key, name string) error {
 	return c.completeBinding(claim, name)
 }
 
-// suffices reports whether a volume that a claim names meets the claim. Otherwise the controller leaves both unbound and reports
-// it.
+// suffices says whether a volume that a claim names meets the claim. Otherwise the volume controller binds neither and reports it.
 func suffices(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) bool {
 	capacity, requests := pv.Spec.Capacity[v1.ResourceStorage], claim.Spec.Resources.Requests[v1.ResourceStorage]
 	return capacity.Cmp(requests) >= 0 && volume.GetPersistentVolumeClass(pv) == volume.GetPersistentVolumeClaimClass(claim) &&
@@ -145,7 +145,7 @@ func setVolumePhase(pv *v1.PersistentVolume) {
 	}
 }
 
-// provision makes a claim's volume.
+// provision creates a volume that is bound to claim, as its provisioner would.
 func (a *api) provision(claim *v1.PersistentVolumeClaim) error {
 	pv := &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: provisionedName(claim), UID: types.UID("pv-" + string(claim.UID))},
@@ -167,8 +167,8 @@ func (a *api) provision(claim *v1.PersistentVolumeClaim) error {
 	return err
 }
 
-// makeVolumeClaims does what the ephemeral volume controller does for a new pod: it makes a claim for each ephemeral volume. A
-// running pod already has its claims; otherwise their volumes are unknown.
+// makeVolumeClaims does what the ephemeral volume controller does for a new pod: it creates a claim for each ephemeral volume. It
+// creates none for a running pod: such a pod has its claims already, or their volumes are unknown.
 func (c *cluster) makeVolumeClaims(pod *v1.Pod) error {
 	if pod.Spec.NodeName != "" {
 		return nil
@@ -228,5 +228,5 @@ func (a *api) deleteVolumeClaims(pod *v1.Pod) error {
 	return nil
 }
 
-// provisionedName is the name of a volume that is made for a claim.
+// provisionedName returns the name of the volume that is created for a claim.
 func provisionedName(claim *v1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }

@@ -18,15 +18,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// World is a cluster in memory with a scheduler that has seen all of it. Callers query it, let it go on and query it again. Nothing
-// in it moves between two calls.
+// World is a cluster in memory with a scheduler that has seen all its objects. Callers read its state, run the scheduler, and read
+// the state again. Between two calls nothing changes.
 type World struct {
 	*simulation
 	cancel func()
 }
 
-// Open makes the world of a set and adds its waiting pods; none has been tried. The errors are Run's. Close it: one process can
-// have one world at a time.
+// Open returns a world with the objects of set. The scheduler has not tried any pod yet. The errors are Run's. One process can have
+// one world at a time; the caller must close it.
 func Open(ctx context.Context, o Options, set *Set) (*World, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s, pods, err := start(ctx, o, set)
@@ -45,11 +45,11 @@ func Open(ctx context.Context, o Options, set *Set) (*World, error) {
 	return w, nil
 }
 
-// Close ends the scheduler.
+// Close stops the scheduler.
 func (w *World) Close() { w.stop(w.cancel) }
 
-// Settle runs the scheduler until nothing is left to do, or until enough (if not nil) returns true; it is called whenever nothing
-// moves. Held pods are made when the pods that they wait for run.
+// Settle runs the scheduler until nothing is left to do, or until enough (if not nil) returns true. It calls enough before each step.
+// It creates held pods when the pods that they wait for run.
 func (w *World) Settle(ctx context.Context, enough func() bool) error {
 	for {
 		if err := w.settle(ctx, enough); err != nil {
@@ -68,16 +68,14 @@ func (w *World) Settle(ctx context.Context, enough func() bool) error {
 	}
 }
 
-// SettleEarly is Settle with a second condition: early is also called right after the scheduler's turn, before its decisions are
-// written and delivered.
+// SettleEarly is Settle with a second end: it also calls early right after each scheduling cycle, before any decision is written.
 func (w *World) SettleEarly(ctx context.Context, early, enough func() bool) error {
 	w.early = early
 	defer func() { w.early = nil }()
 	return w.Settle(ctx, func() bool { return early() || enough() })
 }
 
-// BindingInProgress reports whether pods wait at Permit or are being bound. The eviction of such a pod takes it back from the scheduler's
-// memory.
+// BindingInProgress says whether pods wait at Permit or are being bound. An eviction of such a pod is no API request.
 func (w *World) BindingInProgress() (waiting bool) {
 	if w.binding.Load() > 0 || len(w.scheduler.SchedulingQueue.InFlightPods()) > 0 {
 		return true
@@ -91,7 +89,7 @@ func (w *World) BindingInProgress() (waiting bool) {
 // Result returns the current state of the cluster.
 func (w *World) Result() *Result { return w.result() }
 
-// Warnings returns the mistakes in objects as they were written.
+// Warnings returns the events that report mistakes in objects.
 func (w *World) Warnings() []Event { return w.warnings() }
 
 // Shared returns the state that the scheduler's plugins share.
@@ -105,12 +103,12 @@ func (w *World) Profile(schedulerName string) framework.Framework {
 	return w.scheduler.Profiles[schedulerName]
 }
 
-// ProfileNames returns the names of the profiles that run the plugin, sorted.
+// ProfileNames returns the names of the scheduler's profiles, sorted.
 func (w *World) ProfileNames() []string {
 	return slices.SortedFunc(maps.Keys(w.scheduler.Profiles), topology.CompareNames)
 }
 
-// Nodes brings the scheduler's snapshot up to date, as each cycle does, and returns its nodes.
+// Nodes updates the snapshot of profile from the scheduler's cache, as each cycle does, and returns its nodes.
 func (w *World) Nodes(ctx context.Context, profile framework.Framework) ([]fwk.NodeInfo, error) {
 	if snapshot, ok := profile.SnapshotSharedLister().(*cache.Snapshot); ok {
 		if err := w.scheduler.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot); err != nil {
@@ -120,7 +118,7 @@ func (w *World) Nodes(ctx context.Context, profile framework.Framework) ([]fwk.N
 	return profile.SnapshotSharedLister().NodeInfos().List()
 }
 
-// Eviction explains the last eviction of a gang; nil if the gang evicted no pod.
+// Eviction returns the explanation of a gang's last eviction; nil if the gang evicted no pod.
 func (w *World) Eviction(ref gang.Ref) *status.Explanation { return w.recorder.eviction(ref) }
 
 // Pods returns all current pods in the order of creation. They must not be changed.

@@ -324,7 +324,7 @@ func (w *world) removeObject(gvr schema.GroupVersionResource, k key, left func(r
 	if err != nil {
 		return done, err
 	}
-	return done, w.s.quiet(w.ctx)
+	return done, w.s.waitQuiet(w.ctx)
 }
 
 // clear deletes the pods of a deleted node.
@@ -467,7 +467,7 @@ func (w *world) run(u until) error {
 	given, began := w.s.turnsGiven, w.s.clock.Now()
 	changes, since := w.happened(), began
 	for {
-		if err := w.s.quiet(w.ctx); err != nil {
+		if err := w.s.waitQuiet(w.ctx); err != nil {
 			return &UnsettledError{w.s.waiting()}
 		}
 		if err := w.look(); err != nil {
@@ -486,7 +486,7 @@ func (w *world) run(u until) error {
 		switch {
 		case u.turns > 0 && turns >= u.turns:
 			return nil
-		case w.s.work(w.ctx):
+		case w.s.runStep(w.ctx):
 			continue
 		}
 		if err := w.judgeIdle(); err != nil {

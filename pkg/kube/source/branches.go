@@ -11,20 +11,20 @@ import (
 
 // branch is a part of a group with a topology constraint of its own.
 type branch struct {
-	where string // the object or field with the constraint
-	gangs []gang.Ref
-	keys  labelKeys // the format of words
-	words map[string]string
+	where  string // the object or field with the constraint
+	gangs  []gang.Ref
+	keys   labelKeys         // the fields in which values may name label keys
+	values map[string]string // the label keys by field
 }
 
-// readBranches reads the topology constraints of branches.
+// readBranches parses d.branches into d.Branches. A note replaces all of them if the group has a network-topology-spec.
 func (d *Declaration) readBranches(defaults Defaults) {
 	for _, b := range d.branches {
 		if d.ConstraintOrigin != "" && !d.ReadsLayers {
 			d.note(reasons.InvalidAnnotation, fmt.Sprintf("%s contradicts %s, which is used; remove one of them", b.where, d.ConstraintOrigin))
 			return
 		}
-		got := b.keys.read(func(key string) (string, bool) { return annotationValue(b.words, key) }, defaults.Layers)
+		got := b.keys.read(func(key string) (string, bool) { return annotationValue(b.values, key) }, defaults.Layers)
 		d.ReadsLayers = true
 		if got.err != nil {
 			d.setProblem(fmt.Errorf("%s: %w", b.where, got.err))

@@ -22,8 +22,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// sharedKeys are the annotations that describe a gang on any of its objects. memberKeys are read only on the members of a gang
-// without an object.
+// sharedKeys are the annotations that describe a gang on any of its objects, memberKeys only on members of a gang without one.
 var (
 	sharedKeys = []string{
 		scheduling.AnnotationTopologySpec, scheduling.AnnotationGroups, scheduling.AnnotationMode,
@@ -92,13 +91,14 @@ func Declare(g Gang, d Defaults) (*Declaration, bool) {
 	return out, true
 }
 
-// shrink lowers the minimum to the pods that the members' Jobs still make, plus the members without a Job.
+// shrink lowers d.Min once Jobs of the gang (g.Children) have completed pods: to the pods that the Jobs still run, plus the part
+// of d.Min beyond the size of all Jobs. d.Completed is the difference.
 func (d *Declaration) shrink(g Gang) {
-	size, left := 0, 0
+	size, remaining := 0, 0
 	for _, job := range g.Children {
-		size, left = size+job.Size, left+job.Remaining
+		size, remaining = size+job.Size, remaining+job.Remaining
 	}
-	if least := max(1, left+max(0, d.Min-size)); len(g.Children) > 0 && least < d.Min {
+	if least := max(1, remaining+max(0, d.Min-size)); len(g.Children) > 0 && least < d.Min {
 		d.Min, d.Completed = least, d.Min-least
 	}
 }
@@ -118,8 +118,7 @@ func (d *Declaration) addPod(g Gang) (pod *v1.Pod) {
 	return pod
 }
 
-// addOwner adds the object that owns the gang, if it is known. Its problem becomes the gang's, except in a family, which
-// reports it itself.
+// addOwner adds g.Owner as an origin, unless it is nil. Its problem becomes the gang's; with Owner.Family, AddFamily reports it.
 func (d *Declaration) addOwner(g Gang) {
 	if g.Owner == nil {
 		return
@@ -132,7 +131,7 @@ func (d *Declaration) addOwner(g Gang) {
 	}
 }
 
-// fromObject reads a PodGroup. Members may add what it does not declare.
+// fromObject reads the PodGroup g.Object, its owner, and a member for the annotations that both do not have.
 func (d *Declaration) fromObject(g Gang) {
 	pg := g.Object
 	if s := sourceOf(g.Ref.Source); s != nil && s.AddFamily != nil && g.More.Owner != (OwnerKey{}) {
@@ -176,8 +175,8 @@ func (d *Declaration) fromObject(g Gang) {
 	d.leaderWithOwner(g)
 }
 
-// leaderWithOwner makes the leader start first in a PodGroup of a LeaderWorkerSet that makes the leader before its workers:
-// minMember 1 says that the leader starts alone, total-number how many members there will be.
+// leaderWithOwner lets the leader start first in a PodGroup of a LeaderWorkerSet that creates the leader before its workers.
+// Such a PodGroup has minMember 1, and total-number is the number of its members.
 func (d *Declaration) leaderWithOwner(g Gang) {
 	if g.Owner == nil || d.Min != 1 {
 		return
@@ -195,7 +194,8 @@ func (d *Declaration) leaderWithOwner(g Gang) {
 	d.note(reasons.LeaderFirst, fmt.Sprintf("gang minMember is 1 because %s; the leader is placed where all %d pods fit", why, size))
 }
 
-// withFamily returns the object's More together with its owner and the owner's other gangs.
+// withFamily returns g.More, extended with family, which reads the owner and the owner's other gangs. A missing object becomes
+// d.Problem, or d.TreeObstacle if running members continue without it.
 func (d *Declaration) withFamily(g Gang, family func(Gang) More) More {
 	if g.Owner != nil {
 		g.More = family(g)
@@ -211,7 +211,7 @@ func (d *Declaration) withFamily(g Gang, family func(Gang) More) More {
 	return g.More
 }
 
-// unknownOwner returns the message that the object which a gang names is unknown.
+// unknownOwner returns the message that owner key of a gang is unknown. If none of its kind is known, expected is false.
 func unknownOwner(key OwnerKey, expected bool) string {
 	if expected {
 		return fmt.Sprintf("%s, which the gang names, was not found", key)
@@ -275,7 +275,7 @@ func hasGangKeys(pod *v1.Pod) bool {
 		(slices.ContainsFunc(sharedKeys, has) || slices.ContainsFunc(constraintKeys, has) || slices.ContainsFunc(ignoredKeys, has))
 }
 
-// Reached says whether the status says that the gang has reached its minimum once.
+// Reached says whether the gang of pg has reached its minimum once, according to the phase or a condition in pg's status.
 func Reached(pg *sigs.PodGroup) bool {
 	switch pg.Status.Phase {
 	case scheduling.PodGroupScheduled, scheduling.PodGroupRunning, scheduling.PodGroupFailed, scheduling.PodGroupFinished:
@@ -294,7 +294,7 @@ func HasKoordinatorKeys(pg *sigs.PodGroup) bool {
 		slices.ContainsFunc(allKeys, func(key string) bool { _, ok := annotationValue(pg.Annotations, key); return ok })
 }
 
-// MayChangeWith says whether a pod that is new or was updated may change the declaration. d is nil if nothing is declared.
+// MayChangeWith says whether the declaration must be read again after the member pod was added or updated. d is nil if nothing is declared.
 func (d *Declaration) MayChangeWith(pod *v1.Pod) bool {
 	key := convert.PodKey(pod)
 	if d != nil && (d.DeclaringPod == key || d.DependsOnMembers) {
@@ -330,11 +330,10 @@ func (r constraint) where() string {
 	return r.origin.name + " annotation " + r.key
 }
 
-// MaxAhead limits a gang that is planned from its leader together with all its future members: each of them is a pod in memory,
-// and the user may write any size.
+// MaxAhead limits the size of a gang that is planned together with its future members: each of these is a pod in memory.
 const MaxAhead = 10_000
 
-// leads makes the leader start first in a gang of so many members.
+// leads lets the leader start first, where all size members of the gang fit. A size above MaxAhead is the gang's problem.
 func (d *Declaration) leads(size int) {
 	if size > MaxAhead {
 		d.setProblem(fmt.Errorf("the gang has %d members, which are created after their leader; use at most %d", size, MaxAhead))
@@ -357,6 +356,7 @@ func (d *Declaration) setWaiting(why string) {
 	}
 }
 
+// note adds a note for the user.
 func (d *Declaration) note(reason, message string) {
 	d.Notes = append(d.Notes, Note{reason, message})
 }
@@ -407,7 +407,7 @@ func (d *Declaration) read(defaults Defaults) {
 	d.readBranches(defaults)
 }
 
-// readGather reads the topology constraint that takes precedence.
+// readGather parses the first of the origins' topology constraints into d.Gather, and notes the others that differ from it.
 func (d *Declaration) readGather(defaults Defaults) {
 	all := constraints(d.origins)
 	if len(all) == 0 {
@@ -426,7 +426,7 @@ func (d *Declaration) readGather(defaults Defaults) {
 	}
 	d.Notes = append(d.Notes, got.notes...)
 	d.ConstraintOrigin = first.where()
-	d.constraint, d.PerGang = first, first.format.apart
+	d.constraint, d.PerGang = first, first.format.perGang
 	if d.ReadsLayers || first.origin.owner {
 		d.note(reasons.TopologyRule, "rule from "+d.ConstraintOrigin)
 	}
@@ -447,7 +447,7 @@ func (d *Declaration) readGather(defaults Defaults) {
 	}
 }
 
-// Same says whether two declarations mean the same gang to the book.
+// Same says whether d and e have the same effect on scheduling: notes and origins may differ. nil equals no declaration.
 func (d *Declaration) Same(e *Declaration) bool {
 	if d == nil || e == nil || !SameGather(d.Gather, e.Gather) || !slices.Equal(d.Group, e.Group) ||
 		!reflect.DeepEqual(d.SubGroups, e.SubGroups) || !maps.Equal(d.Tasks, e.Tasks) || !reflect.DeepEqual(d.Branches, e.Branches) {
@@ -458,7 +458,7 @@ func (d *Declaration) Same(e *Declaration) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// sortRefs sorts the gangs of a group.
+// sortRefs sorts refs in place, by name.
 func sortRefs(refs []gang.Ref) {
 	slices.SortFunc(refs, func(a, b gang.Ref) int { return a.Compare(b, topology.CompareNames) })
 }
@@ -478,7 +478,7 @@ func sortedRules(g *scheduling.GatherSpec) []scheduling.GatherRule {
 	})
 }
 
-// Contradictions lists where a member contradicts the declaration of its gang.
+// Contradictions returns a message for each annotation or PriorityClass of the member pod that contradicts its gang's declaration.
 func (d *Declaration) Contradictions(g Gang, pod *v1.Pod) (out []string) {
 	if class := g.More.PriorityClass; g.Object != nil && class != "" && class != pod.Spec.PriorityClassName {
 		out = append(out,
@@ -493,7 +493,7 @@ func (d *Declaration) Contradictions(g Gang, pod *v1.Pod) (out []string) {
 	return append(out, d.contradictingKeys(g, pod)...)
 }
 
-// contradictingKeys lists the annotations of a member that differ from the declaration.
+// contradictingKeys returns a message for each annotation of pod with another value than the gang's declaration uses.
 func (d *Declaration) contradictingKeys(g Gang, pod *v1.Pod) (out []string) {
 	if g.Object == nil && d.DeclaringPod == "" {
 		return nil // nothing describes the gang

@@ -37,8 +37,8 @@ var podGang = Source{
 	Fill:       fillPodGang,
 }
 
-// podGangGang returns the gang of a pod. A pod without a podgroup gets a gang that reports the missing label; else it would
-// start alone.
+// podGangGang returns the gang of a pod; "" without a PodGang. A pod without a podgroup gets a gang that reports the missing
+// label. Without that gang, the pod would start alone.
 func podGangGang(pod *v1.Pod) string {
 	if name := pod.Labels[workloads.LabelPodGang]; name != "" {
 		return podGangPart(name, pod.Labels[workloads.LabelPodClique])
@@ -71,8 +71,7 @@ func readPodGang(u *unstructured.Unstructured, out *Owned) error {
 	return nil
 }
 
-// readPodGroups reads the minimum and the topology constraint of each podgroup, and the constraints that several podgroups
-// share.
+// readPodGroups reads the minimum and the topology constraint of each podgroup, and the constraints that several podgroups share.
 func readPodGroups(spec *workloads.PodGangSpec, out *Owned) error {
 	out.Parts = map[string]Part{}
 	for i, g := range spec.PodGroups {
@@ -98,16 +97,16 @@ func readPodGroups(spec *workloads.PodGangSpec, out *Owned) error {
 	return nil
 }
 
-// packWords returns the label keys of a constraint by field.
+// packWords returns the label keys of c: the required one under the field name required, the preferred one under preferred.
 func packWords(c workloads.TopologyConstraint, required, preferred string) map[string]string {
 	out := map[string]string{required: c.PackConstraint.Required, preferred: c.PackConstraint.Preferred}
 	maps.DeleteFunc(out, func(_, label string) bool { return label == "" })
 	return out
 }
 
-// keepMinima keeps the last minimum of podgroups with minimum 0: Grove sets it to 0 once they are placed, so that Grove may
-// replace their pods. After a restart the last minimum is unknown. A podgroup that lists no pods while another lists some was
-// scaled to zero.
+// keepMinima copies the minimum of former to current's podgroups with minimum 0, and marks them as Released. Grove sets minimum 0
+// once a podgroup is placed, so that Grove may replace its pods. A podgroup that lists no pods while another one lists some was
+// scaled to zero: it gets no former minimum. After a restart the former minimum is unknown.
 func keepMinima(former, current *Owned) {
 	listed := false
 	for _, part := range current.Parts {
@@ -121,7 +120,8 @@ func keepMinima(former, current *Owned) {
 	}
 }
 
-// fillPodGang reads a podgroup. A released podgroup has no group, and no group waits for it.
+// fillPodGang fills d from the podgroup of g's members. A gang with minimum 0 has no group. A group includes a Released podgroup
+// only while that podgroup has members.
 func fillPodGang(d *Declaration, g Gang) {
 	pod := firstPod(g.allPods(), func(*v1.Pod) bool { return true })
 	part := pod.Labels[workloads.LabelPodClique]
@@ -157,7 +157,7 @@ func fillPodGang(d *Declaration, g Gang) {
 		d.Group = nil
 	}
 	for _, b := range g.Owner.Branches {
-		config := branch{where: b.Where, keys: packKeys, words: b.Values}
+		config := branch{where: b.Where, keys: packKeys, values: b.Values}
 		for _, name := range b.Parts {
 			config.gangs = append(config.gangs, podGangRef(g, name))
 		}

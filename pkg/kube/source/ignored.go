@@ -14,8 +14,7 @@ import (
 
 // Keys without effect are reported, since the user meant something by them.
 
-// IneffectiveKeys returns the object's annotations that have no effect: unknown ones in Muster's domain, and sizes of gangs that are
-// known from the spec.
+// IneffectiveKeys returns messages on annotations without effect: unknown keys, and gang sizes, which Muster reads from the spec.
 func (o *Owned) IneffectiveKeys() (unknown, ineffective []string) {
 	unknown = scheduling.Unknown(o.Values, nil)
 	for _, key := range memberKeys {
@@ -76,7 +75,7 @@ func JobOf(pod *v1.Pod) (OwnerKey, bool) {
 	return OwnerKey{jobs.Kind, pod.Namespace, name}, name != ""
 }
 
-// JobsOf returns the Jobs of a gang's members, if the gang's size comes from elsewhere.
+// JobsOf returns the Jobs of the members of g; nil if g's source reads the gang's size from an owner (Source.Fill).
 func JobsOf(g Gang) map[OwnerKey]bool {
 	if s := sourceOf(g.Ref.Source); s != nil && s.Fill != nil {
 		return nil

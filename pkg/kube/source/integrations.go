@@ -45,8 +45,9 @@ func GangOf(pod *v1.Pod) gang.Ref {
 	return gang.Ref{}
 }
 
-// IsLeader says whether a pod is the leader for which the other members of its gang are made. An object with the gang's own name
-// belongs to the same gang; an object of another name may span several of them.
+// IsLeader says whether a pod is the leader of its gang: the controller creates the other members for it. The source that knows
+// leaders need not be the source of the gang. If a source before it names an object, the names must be equal: an object of another
+// name may span several gangs.
 func IsLeader(pod *v1.Pod) bool {
 	named := ""
 	for i := range All {
@@ -103,8 +104,8 @@ func OtherGangs(pod *v1.Pod) string {
 		strings.Join(rivals, ", "), effective)
 }
 
-// Implied returns the gang that a controller makes a pod for, and the name on the pod that takes precedence. The zero Ref if no
-// other name takes precedence.
+// Implied returns the gang that a controller makes a pod for, if the pod also names a gang that takes precedence. named is that
+// key and name, for messages. Otherwise Implied returns the zero Ref.
 func Implied(pod *v1.Pod) (ref gang.Ref, named string) {
 	for i := range All {
 		s := &All[i]
@@ -123,7 +124,7 @@ func Implied(pod *v1.Pod) (ref gang.Ref, named string) {
 	return gang.Ref{}, ""
 }
 
-// OwnerMakingPod returns the owner that a pod is made for by the owner's controller, whatever gang the pod names.
+// OwnerMakingPod returns the owner for which a controller created the pod, whatever gang the pod names; false for other pods.
 func OwnerMakingPod(pod *v1.Pod) (OwnerKey, bool) {
 	for i := range All {
 		if s := &All[i]; s.Implied && s.NameOf(pod) != "" {
@@ -202,6 +203,7 @@ func Foreign(r schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Resource == r })
 }
 
+// permission returns the Permission for a resource. verbs are separated by spaces.
 func permission(r schema.GroupVersionResource, verbs string, optional bool) Permission {
 	return Permission{r.Group, r.Version, r.Resource, verbs, optional}
 }
@@ -211,12 +213,12 @@ func IsFamily(kind string) bool {
 	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Kind == kind && o.Family })
 }
 
-// Releases says whether parts of an owner of this kind keep their former minimum. Without members they need none.
+// Releases says whether parts of an owner of this kind keep their former minimum (Owner.Keep). Parts without members do not.
 func Releases(kind string) bool {
 	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Kind == kind && o.Keep != nil })
 }
 
-// CarryOver carries values of the same object's former version over to o; was is nil if the object is new.
+// CarryOver copies values of former, an older version of the same object, to o, with Owner.Keep. former is nil if the object is new.
 func (o *Owned) CarryOver(former *Owned) {
 	if former == nil || former.Object == nil || o.Object == nil || former.Object.UID != o.Object.UID {
 		return
@@ -262,7 +264,7 @@ var Owners = []*Owner{
 	},
 }
 
-// ownerIn returns the first reference of a list to a kind in Owners.
+// ownerIn returns the first object in refs whose kind is in Owners; false if there is none.
 func ownerIn(namespace string, refs []metav1.OwnerReference) (OwnerKey, bool) {
 	for _, ref := range refs {
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)
@@ -278,8 +280,7 @@ func ownerIn(namespace string, refs []metav1.OwnerReference) (OwnerKey, bool) {
 	return OwnerKey{}, false
 }
 
-// OwnerOf returns the owner of the object that declares a gang, else the owner that its members name. The object need not
-// exist.
+// OwnerOf returns the owner of the object that declares a gang, else the owner that its members name. The object need not exist.
 func OwnerOf(g Gang) (OwnerKey, bool) {
 	if g.Object != nil && g.More.Owner != (OwnerKey{}) {
 		return g.More.Owner, true
@@ -301,7 +302,7 @@ func OwnerOf(g Gang) (OwnerKey, bool) {
 	return OwnerKey{}, false
 }
 
-// kindOf returns the kind of owners of that name; nil for none.
+// kindOf returns the entry of Owners with this kind name; nil for none.
 func kindOf(name string) *Owner {
 	for _, o := range Owners {
 		if o.Kind == name {

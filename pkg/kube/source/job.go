@@ -27,7 +27,7 @@ var jobs = &Owner{
 	Trim:     trimJob,
 }
 
-// trimJob keeps only the schedulerName and the annotations of a Job's template: clusters have many Jobs.
+// trimJob removes the spec of a Job's template except schedulerName, to save memory: clusters have many Jobs.
 func trimJob(u *unstructured.Unstructured) {
 	spec, _ := u.Object["spec"].(map[string]any)
 	template, _ := spec["template"].(map[string]any)
@@ -36,8 +36,8 @@ func trimJob(u *unstructured.Unstructured) {
 	}
 }
 
-// readJob reads how many pods of a Job run at a time, and how many remain when some have finished. The user does not write the
-// status, so errors in it have no effect.
+// readJob sets the Size of a Job (the pods that run at a time), and how many pods remain or have succeeded. The user does not write
+// the status, so errors in it have no effect.
 func readJob(u *unstructured.Unstructured, out *Owned) error {
 	var spec workloads.JobSpec
 	var status batchv1.JobStatus
@@ -64,8 +64,7 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	return err
 }
 
-// job reads Jobs if their pods have a topology constraint or a minimum. Other Jobs are no gangs: their pods need not run at the
-// same time.
+// job reads Jobs if their pods have a topology constraint or a minimum. Other Jobs are no gangs: their pods need not run at the same time.
 var job = Source{
 	Way:        "label " + v1JobName + " and an annotation of how pods gather, or " + scheduling.AnnotationMinAvailable,
 	Space:      "job",
@@ -83,6 +82,7 @@ const (
 	v1JobUID  = "batch.kubernetes.io/controller-uid"
 )
 
+// jobGang returns the Job's name for a pod of a Job that is a gang (isGang); else "".
 func jobGang(pod *v1.Pod) string {
 	name := pod.Labels[v1JobName]
 	if name == "" || len(pod.Annotations) == 0 {
@@ -100,7 +100,7 @@ func isGang(annotations map[string]string) bool {
 	return minimum || slices.ContainsFunc(constraintKeys, func(key string) bool { _, found := annotations[key]; return found })
 }
 
-// fillJob sets the minimum to what the pods declare, else to the Job's parallelism; never more than the controller still makes.
+// fillJob sets d.Min to the min-available of the pods or of the Job, but at most to the number of pods that the Job still runs.
 func fillJob(d *Declaration, g Gang) {
 	d.addOwner(g)
 	d.addPod(g)

@@ -38,6 +38,7 @@ var jobSet = Source{
 	Fill:       fillJobSet,
 }
 
+// jobSetGang returns the gang of a JobSet's pod: its ReplicatedJob, or its Job with exclusive topology; "" for other pods.
 func jobSetGang(pod *v1.Pod) string {
 	name := pod.Labels[workloads.JobSetName]
 	if name == "" {
@@ -54,7 +55,8 @@ func jobSetGang(pod *v1.Pod) string {
 	return jobSetPartGang(name, part, pod.Labels[workloads.JobSetRestart], job)
 }
 
-// jobSetPartGang returns the gang of a part. Names of JobSets and of their parts have no dots.
+// jobSetPartGang returns the gang name of ReplicatedJob part of JobSet name. job is the Job's index with exclusive topology, else "".
+// attempt counts restarts; "" or "0" is the first run. Names of JobSets and of their parts have no dots.
 func jobSetPartGang(name, part, attempt, job string) string {
 	out := name + "." + part
 	if job != "" {
@@ -66,6 +68,7 @@ func jobSetPartGang(name, part, attempt, job string) string {
 	return out
 }
 
+// readJobSet reads the ReplicatedJobs of a JobSet into out.Parts.
 func readJobSet(u *unstructured.Unstructured, out *Owned) error {
 	var spec workloads.JobSetSpec
 	if err := workloads.Read(u, "spec", &spec); err != nil {
@@ -115,6 +118,7 @@ func attemptOf(pod *v1.Pod) string {
 	return ""
 }
 
+// fillJobSet fills d from the ReplicatedJob of g's members: its pods that still run, and its group. With exclusive topology, g is one Job.
 func fillJobSet(d *Declaration, g Gang) {
 	d.addOwner(g)
 	d.addPod(g)
@@ -138,35 +142,35 @@ func fillJobSet(d *Declaration, g Gang) {
 		}
 		return
 	}
-	left, succeeded := g.progress(replicatedJob, attemptOf(pod))
-	d.Min, d.Completed = max(1, left), succeeded
+	remaining, succeeded := g.progress(replicatedJob, attemptOf(pod))
+	d.Min, d.Completed = max(1, remaining), succeeded
 	if !g.Owner.InTurn {
 		d.Group = g.Owner.partGroup(g.Ref, attemptOf(pod))
 		d.waitForRedirected(g)
 	}
 }
 
-// progress returns how many pods the Jobs of a part still keep running, and how many have succeeded. A Job that is not known
-// may be one that the JobSet has counted as succeeded.
-func (g *Gang) progress(part Part, attempt string) (left, succeeded int) {
+// progress returns how many pods the Jobs of a part still run in an attempt, and how many pods have succeeded. Known Jobs
+// (g.Children) count their own pods. An unknown Job counts as succeeded if the JobSet counts more succeeded Jobs than are known.
+func (g *Gang) progress(part Part, attempt string) (remaining, succeeded int) {
 	unknown, ended := part.Jobs, g.Owner.succeeded(part, attempt)
 	for _, job := range g.Children {
 		if job.MakesFor != g.Ref {
 			continue
 		}
-		left += job.Remaining
+		remaining += job.Remaining
 		succeeded += job.Succeeded
 		unknown--
 		if job.Remaining == 0 {
 			ended--
 		}
 	}
-	gone := max(0, min(unknown, ended))
-	return left + max(0, unknown-gone)*part.Size, succeeded + gone*part.Size
+	unknownSucceeded := max(0, min(unknown, ended))
+	return remaining + max(0, unknown-unknownSucceeded)*part.Size, succeeded + unknownSucceeded*part.Size
 }
 
-// waitForRedirected makes the gang wait for parts of its group if their pods name another gang. Without the message the user
-// would not see why it waits.
+// waitForRedirected reports gangs of d.Group without members because the owner's pods for them name another gang. The gang waits
+// for them, and without the message the user would not see why.
 func (d *Declaration) waitForRedirected(g Gang) {
 	for _, ref := range d.Group {
 		if g.Pointer == nil || ref == g.Ref {
@@ -180,7 +184,7 @@ func (d *Declaration) waitForRedirected(g Gang) {
 	}
 }
 
-// succeeded returns how many Jobs of a part have succeeded in an attempt.
+// succeeded returns how many Jobs of a part have succeeded in an attempt; 0 if the status counts another attempt.
 func (o *Owned) succeeded(part Part, attempt string) int {
 	if o.Attempt != attempt {
 		return 0
@@ -188,7 +192,7 @@ func (o *Owned) succeeded(part Part, attempt string) int {
 	return part.Succeeded
 }
 
-// partGroup returns the gangs of the parts that start together; none if there is only one. Finished parts are left out.
+// partGroup returns the gangs of all unfinished parts, which start together; nil if there is only one, or if ref is not among them.
 func (o *Owned) partGroup(ref gang.Ref, attempt string) (group []gang.Ref) {
 	for name, part := range o.Parts {
 		if left := part.Jobs - o.succeeded(part, attempt); !part.Alone && left > 0 && part.Size > 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // Fields that name a label key of nodes, for members on nodes with equal values, used as if they were keys of annotations.
-// Fields of parts hold for the members of each gang, the other fields for a group.
+// Fields of parts apply to the members of each gang, the other fields to a group.
 const (
 	// Fields of Grove's PodGang.
 	FieldPackRequired      = "spec.topologyConstraint.packConstraint.required"
@@ -57,15 +57,17 @@ var (
 // labelKeys is a format in which each field names a label key.
 type labelKeys []labelKey
 
+// format returns the format with these fields as its keys.
 func (l labelKeys) format() format {
-	out := format{read: l.read, apart: true}
+	out := format{read: l.read, perGang: true}
 	for _, k := range l {
 		out.keys = append(out.keys, k.field)
 	}
 	return out
 }
 
-// read returns the layers of the label keys. A preference for an unknown layer becomes a note.
+// read returns the constraint with one rule for each field in values, on the layer of its label key. An unknown layer is an error
+// if it is required, and a note if it is preferred.
 func (l labelKeys) read(values lookup, layers []convert.Layer) (out parseResult) {
 	gather := &scheduling.GatherSpec{}
 	for _, k := range l {
@@ -94,7 +96,7 @@ func (l labelKeys) read(values lookup, layers []convert.Layer) (out parseResult)
 	return out
 }
 
-// layerOf returns the layer of a label key. Each node is a domain of its host name, even without a layer for that key.
+// layerOf returns the name of the layer with this label key, or an error. kubernetes.io/hostname is always the layer of nodes.
 func layerOf(label string, layers []convert.Layer) (string, error) {
 	var legal []string
 	for _, l := range layers {

@@ -32,6 +32,7 @@ var leaderWorkerSet = Source{
 	Fill:      fillLeaderWorkerSet,
 }
 
+// lwsGang returns the gang of a LeaderWorkerSet's pod: set, group and revision; "" for other pods.
 func lwsGang(pod *v1.Pod) string {
 	name := pod.Labels[lws.SetNameLabelKey]
 	if name == "" {
@@ -44,6 +45,7 @@ func lwsGang(pod *v1.Pod) string {
 	return name + "-" + index + "-" + revision
 }
 
+// readLeaderWorkerSet reads the size of a group, the worker's template, and why the leader must start first.
 func readLeaderWorkerSet(u *unstructured.Unstructured, out *Owned) error {
 	var spec workloads.LeaderWorkerSetSpec
 	if err := workloads.Read(u, "spec", &spec); err != nil {
@@ -60,7 +62,7 @@ func readLeaderWorkerSet(u *unstructured.Unstructured, out *Owned) error {
 	return nil
 }
 
-// FollowerLabels returns the labels of a worker: the leader's labels of the group, and the template's.
+// FollowerLabels returns the labels of a future worker: the leader's labels that name the group, and the worker template's labels.
 func FollowerLabels(leader, template map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, key := range []string{lws.SetNameLabelKey, lws.GroupIndexLabelKey, lws.GroupUniqueHashLabelKey, lws.RevisionKey} {
@@ -72,8 +74,8 @@ func FollowerLabels(leader, template map[string]string) map[string]string {
 	return out
 }
 
-// KeepTogether adds to a worker the leader's affinity of exclusive topology, which keeps the group in one domain and other
-// groups out of it. The worker's selector for that domain follows from the leader's.
+// KeepTogether copies the leader's pod affinity and anti-affinity for the key of exclusive topology to worker. They keep the group
+// in one domain, and other groups out of it. Without exclusive topology, worker is unchanged.
 func KeepTogether(leader *v1.Pod, worker *v1.PodSpec) {
 	key, exclusive := leader.Annotations[lws.ExclusiveKeyAnnotationKey]
 	if a := leader.Spec.Affinity; exclusive && a != nil {
@@ -105,8 +107,7 @@ func KeepTogether(leader *v1.Pod, worker *v1.PodSpec) {
 	}
 }
 
-// fillLeaderWorkerSet takes the size as the minimum. If workers are created only after the leader has its node, the leader does
-// not wait for them.
+// fillLeaderWorkerSet sets d.Min to the size of the group, or to 1 if workers are created only after the leader has a node (leads).
 func fillLeaderWorkerSet(d *Declaration, g Gang) {
 	d.addOwner(g)
 	d.addPod(g)

@@ -12,8 +12,8 @@ import (
 
 // Gangs with an incomplete declaration: the owner is gone, or objects may not be read.
 
-// withoutOwner declares a gang if its owner is unknown or gone. No further member starts: its controller recreates none, and its
-// topology constraint is unknown. Running members continue and count as the whole gang.
+// withoutOwner fills d for a gang with an unknown or deleted owner. No further member starts, since the topology constraint is
+// unknown. Running members continue and count as the whole gang.
 func (d *Declaration) withoutOwner(g Gang, s *Source, pod *v1.Pod) {
 	why := fmt.Sprintf("%s %s/%s, which its members name, ", s.Owner.Kind, pod.Namespace, s.OwnerName(pod))
 	switch {
@@ -30,7 +30,7 @@ func (d *Declaration) withoutOwner(g Gang, s *Source, pod *v1.Pod) {
 	d.DependsOnMembers = true
 }
 
-// noteUnreadable notes that the owner's declaration is unknown because Muster may not read it.
+// noteUnreadable adds a note if Muster lacks the permission to read the owner, and so ignores its constraints.
 func (d *Declaration) noteUnreadable(g Gang, owner OwnerKey) {
 	kind := kindOf(owner.Kind)
 	if g.Owner == nil && kind != nil && g.Denied[kind.Resource] {
@@ -39,7 +39,7 @@ func (d *Declaration) noteUnreadable(g Gang, owner OwnerKey) {
 	}
 }
 
-// unreadable declares a gang that has no known object because Muster may not read these objects.
+// unreadable fills d for a gang whose object Muster is not permitted to read. It returns false for other gangs, which have no declaration.
 func unreadable(g Gang, s *Source, d *Declaration) (*Declaration, bool) {
 	if s == nil || s.Object == nil || !g.Denied[s.Object.Resource] || len(g.Pods) == 0 {
 		return nil, false

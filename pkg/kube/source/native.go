@@ -51,6 +51,7 @@ var compositePodGroups = &Owner{
 	Family:   true,
 }
 
+// nativeGang returns the PodGroup that a pod names; "" for none. A name with a slash is a WorkloadRef, see workload.
 func nativeGang(pod *v1.Pod) string {
 	if name := schedulingGroup(pod); strings.IndexByte(name, '/') < 0 {
 		return name
@@ -66,13 +67,13 @@ func schedulingGroup(pod *v1.Pod) string {
 	return ""
 }
 
-// The condition of a PodGroup that has reached its minimum once, and its name in 1.36. The condition stays.
+// The condition of a PodGroup that has reached its minimum once, and its name in 1.36. It is never removed.
 const (
 	initiallyScheduled     = "PodGroupInitiallyScheduled"
 	initiallyScheduledIn36 = "PodGroupScheduled"
 )
 
-// nativeCondition returns the only condition that the scheduler writes.
+// nativeCondition returns the type of the only condition that the scheduler writes; it depends on the API version of pg.
 func nativeCondition(pg *sigs.PodGroup) string {
 	if pg.APIVersion == nativeAPI+"/v1alpha2" {
 		return initiallyScheduledIn36
@@ -108,7 +109,7 @@ type policy struct {
 	} `json:"gang"`
 }
 
-// least returns the minimum of a gang, which a CompositePodGroup has in another field; 0 if there is none.
+// least returns minCount, or minGroupCount of a CompositePodGroup; 0 for policy basic. at is the policy's field, for errors.
 func (p *policy) least(at string, composite bool) (int, error) {
 	if (p.Basic != nil) == (p.Gang != nil) {
 		which := map[bool]string{true: "both are", false: "neither is"}[p.Gang != nil]
@@ -159,7 +160,7 @@ func readGroup(u *unstructured.Unstructured) (out group, err error) {
 	return out, cmp.Or(bad, badPolicy, badKey, badMode, badPreemption, out.claims)
 }
 
-// readNative converts a PodGroup to the shape of Koordinator's. Its More holds the errors.
+// readNative converts a PodGroup to the shape of Koordinator's. It returns no error: nativeMore reports invalid fields.
 func readNative(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
 	pg := shape(u)
 	group, _ := readGroup(u)
@@ -189,7 +190,7 @@ func (s *groupSpec) topologyKey() (string, error) {
 	return key, nil
 }
 
-// wholeOnly says whether disruptionMode has all members evicted together. In 1.36 it is a string.
+// wholeOnly says whether disruptionMode demands that all members are evicted together. In 1.36 the field is a string.
 func (s *groupSpec) wholeOnly() (bool, error) {
 	switch m := s.DisruptionMode.(type) {
 	case nil:
@@ -232,8 +233,7 @@ func (s *groupSpec) neverPreempts() (*bool, error) {
 	}
 }
 
-// nativeMore returns the fields that only this PodGroup has. Its priority, which admission derives from its class, is that of
-// its pods.
+// nativeMore returns the fields that only this PodGroup has. Its priority, which admission derives from its class, is that of its pods.
 func nativeMore(u *unstructured.Unstructured) (out More) {
 	group, err := readGroup(u)
 	out.Problem = err

@@ -32,11 +32,9 @@ type Owner struct {
 	Keep func(former, current *Owned)
 	// Family says that the gangs of one such object are declared together.
 	Family bool
-	// Children is the kind of the objects through which its controller makes pods. Their status counts the pods still to make; nil
-	// for none.
+	// Children is the kind of the objects through which its controller makes pods. Their status counts the pods still to make; nil for none.
 	Children *Owner
-	// Scored says that Muster writes status.placementScore: how near the pods of its gangs are to one another. Muster writes no
-	// other field.
+	// Scored says that Muster writes status.placementScore: how near the pods of its gangs are to one another. Muster writes no other field.
 	Scored bool
 }
 
@@ -83,7 +81,7 @@ type Owned struct {
 	Attempt string
 	// TopologyKey is the label key with one value on the nodes of all its gangs; "" for none.
 	TopologyKey string
-	// Priority and Never are a CompositePodGroup's priority and preemptionPolicy for all pods below it; nil if undeclared.
+	// Priority and NeverPreempts are a CompositePodGroup's priority and preemptionPolicy for all pods below it; nil if undeclared.
 	Priority      *int32
 	NeverPreempts *bool
 	// Parent is the parent object; zero for the root of a tree.
@@ -91,8 +89,7 @@ type Owned struct {
 	// Problem is why none of its gangs can be planned, and Notes are for the user.
 	Problem error
 	Notes   []Note
-	// Ineffective names the annotations of a Job that have no effect, since its pods are no gang, and Scheduler is the scheduler
-	// of the pods.
+	// Ineffective names the annotations of a Job that have no effect, since its pods are no gang, and Scheduler is the scheduler of the pods.
 	Ineffective, Scheduler string
 	// Score is its status.placementScore; nil if absent.
 	Score *float64
@@ -121,11 +118,12 @@ type Branch struct {
 	Values map[string]string
 }
 
+// value returns the owner's value under an annotation key or its alias.
 func (o *Owned) value(key string) (string, bool) {
 	return annotationValue(o.Values, key)
 }
 
-// ReadOwner reads an object of this kind. A read error is also the Problem of the result.
+// ReadOwner returns what an object of this kind declares. A read error is returned, and is also the Problem of the result.
 func (o *Owner) ReadOwner(u *unstructured.Unstructured) (*Owned, error) {
 	out := &Owned{
 		Key:    OwnerKey{o.Kind, u.GetNamespace(), u.GetName()},
@@ -145,7 +143,7 @@ func (o *Owner) ReadOwner(u *unstructured.Unstructured) (*Owned, error) {
 	return out, err
 }
 
-// setValue adds a value to Words.
+// setValue sets o.Values[key] in a copy of the map.
 func (o *Owned) setValue(key, value string) {
 	words := map[string]string{}
 	maps.Copy(words, o.Values) // the object's own map stays unchanged
@@ -153,7 +151,7 @@ func (o *Owned) setValue(key, value string) {
 	o.Values = words
 }
 
-// addTierFields adds the fields of a networkTopology.
+// addTierFields calls add for each set field of n, with the field's name as key; not at all if n is nil.
 func addTierFields(n *workloads.NetworkTopology, add func(key, value string)) {
 	if n == nil {
 		return

@@ -9,8 +9,8 @@ import (
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 )
 
-// koordinator is the space of Koordinator's gangs: a PodGroup declares the gang, or its members do. Equal names in all of
-// Koordinator's ways mean the same gang.
+// koordinator is the space of Koordinator's gangs, which a PodGroup or the members declare. Equal names mean the same gang, whether a
+// label or an annotation has them.
 const koordinator = "podgroup"
 
 // podGroup reads Koordinator's PodGroup, which members name by a label.

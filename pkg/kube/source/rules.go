@@ -34,8 +34,8 @@ type lookup func(key string) (value string, ok bool)
 type format struct {
 	keys []string // an origin with one of them uses the format
 	read func(values lookup, layers []convert.Layer) parseResult
-	// apart says that the gangs of a group may have different constraints in this format.
-	apart bool
+	// perGang true: the gangs of a group may have different constraints in this format.
+	perGang bool
 }
 
 // parseResult is a topology constraint that was read.
@@ -52,7 +52,7 @@ const (
 	FieldTopologyTierName = "spec.networkTopology.highestTierName"
 )
 
-// Keys of other APIs that hold topology constraints.
+// Keys of other APIs with topology constraints.
 const (
 	AnnotationVolcanoMode    = workloads.VolcanoMode
 	AnnotationVolcanoTier    = workloads.VolcanoTier
@@ -73,10 +73,10 @@ var (
 	// fallbackFormats count only if no origin uses one of formats.
 	fallbackFormats = []format{{
 		keys: []string{AnnotationKueueRequired, AnnotationKueuePreferred, AnnotationKueueSlice}, read: readKueue,
-		apart: true,
+		perGang: true,
 	}}
 
-	// constraintKeys are all keys on pods that may hold a topology constraint.
+	// constraintKeys are all keys of pods whose values may be a topology constraint.
 	constraintKeys = []string{
 		scheduling.AnnotationTopologySpec, AnnotationVolcanoMode, AnnotationVolcanoTier, AnnotationKueueRequired, AnnotationKueuePreferred,
 		AnnotationKueueSlice,
@@ -101,9 +101,9 @@ type constraint struct {
 }
 
 // constraints lists the topology constraints of all origins; the first takes effect.
-func constraints(speakers []origin) (all []constraint) {
+func constraints(origins []origin) (all []constraint) {
 	for _, formats := range [][]format{formats, fallbackFormats} {
-		for _, s := range speakers {
+		for _, s := range origins {
 			for i := range formats {
 				if key := formats[i].usedKey(s.lookup); key != "" {
 					all = append(all, constraint{s, &formats[i], key})
@@ -114,6 +114,7 @@ func constraints(speakers []origin) (all []constraint) {
 	return all
 }
 
+// readTopologySpec parses the annotation network-topology-spec.
 func readTopologySpec(values lookup, _ []convert.Layer) (out parseResult) {
 	value, _ := values(scheduling.AnnotationTopologySpec)
 	out.gather, out.err = scheduling.ParseGatherSpec(value)
@@ -132,8 +133,10 @@ func tiers(mode, tier, tierName string) format {
 	return format{keys: slices.DeleteFunc([]string{mode, tier, tierName}, func(key string) bool { return key == "" }), read: t.read}
 }
 
+// tierKeys are the keys of the three fields of a networkTopology; tierName is "" if the format has no such field.
 type tierKeys struct{ mode, tier, tierName string }
 
+// read returns the constraint that the mode and the tier in values stand for, or an error. A mode without effect becomes a note.
 func (k tierKeys) read(values lookup, layers []convert.Layer) (out parseResult) {
 	mode, _ := values(k.mode)
 	if mode != "" && mode != "hard" && mode != "soft" {
@@ -176,7 +179,7 @@ func (k tierKeys) read(values lookup, layers []convert.Layer) (out parseResult) 
 	return out
 }
 
-// gatherUpTo returns a spec that prefers some layers, and requires layer must unless that is "".
+// gatherUpTo returns a spec that prefers the layers prefer, and requires layer must unless must is ""; nil without any layer.
 func gatherUpTo(prefer []string, must string) *scheduling.GatherSpec {
 	g := &scheduling.GatherSpec{}
 	for _, layer := range prefer {
@@ -191,7 +194,7 @@ func gatherUpTo(prefer []string, must string) *scheduling.GatherSpec {
 	return g
 }
 
-// tierOf returns the tier, which is given by number or by name.
+// tierOf returns the number of the tier that values give by number or by name; given is false if they give none.
 func (k tierKeys) tierOf(values lookup, layers []convert.Layer, bottomUp []string) (tier int, given bool, err error) {
 	number, numbered := values(k.tier)
 	name, named := "", false
@@ -227,8 +230,8 @@ func (k tierKeys) tierOf(values lookup, layers []convert.Layer, bottomUp []strin
 	return n, true, nil
 }
 
-// readKueue reads the annotations of Kueue's topology-aware scheduling, with label keys of nodes. They hold for one pod set,
-// such as a ReplicatedJob. A slice is a number of pods in one domain: a multiple of its size.
+// readKueue reads the annotations of Kueue's topology-aware scheduling, which name label keys of nodes for one pod set, such as a
+// ReplicatedJob. A slice size becomes PodCountMultiple: each domain gets a multiple of that many pods.
 func readKueue(values lookup, layers []convert.Layer) (out parseResult) {
 	if out = kueueKeys.read(values, layers); out.err != nil {
 		return out

@@ -1,6 +1,5 @@
-// Package source knows which API makes which pods a gang, and reads the gang's declaration from that API's objects. Each API is
-// one file and one entry of All (integrations.go); no other package knows the API. The functions are pure: no client, no cache,
-// no lock.
+// Package source determines which gang a pod belongs to, and reads the gang's declaration from the objects of an API. Each API is one
+// file and one entry of All (integrations.go); no other package depends on the API. The functions are pure: no client, no cache, no lock.
 package source
 
 import (
@@ -37,8 +36,7 @@ type Source struct {
 	SelfDescribed bool
 	// Implied says that a controller names the gang. A name that the user writes takes precedence over the implied one.
 	Implied bool
-	// Owner is the kind of object that the pods are made for, and OwnerName returns the owner that a pod names; nil for sources
-	// without owners.
+	// Owner is the kind of object that the pods are made for, and OwnerName returns a pod's owner; nil for sources without owners.
 	Owner     *Owner
 	OwnerName func(*v1.Pod) string
 	// IsLeader says whether a pod is the leader for which the controller makes the other members. Members older than their leader
@@ -46,13 +44,11 @@ type Source struct {
 	IsLeader func(*v1.Pod) bool
 	// NeedsOwner says that a gang cannot be declared without its owner.
 	NeedsOwner bool
-	// Fill reads the declaration of a gang that has members. nil: the object declares the gang, or the members do if there is
-	// none.
+	// Fill reads the declaration of a gang that has members. nil: the object declares the gang, or the members do if there is none.
 	Fill func(*Declaration, Gang)
 	// Object is the kind of object that declares gangs; nil if another source of the same Space has that object.
 	Object *Object
-	// AddFamily adds to an object's declaration what its owner and the owner's other gangs declare; nil for none. It is called
-	// only once the owner is known.
+	// AddFamily returns the gang's More with what its owner (which is known) and the owner's other gangs declare; nil for none.
 	AddFamily func(Gang) More
 }
 
@@ -68,7 +64,7 @@ type Object struct {
 	ReadOnly bool
 	// Role is the file below manifests that permits reading it, if that is a separate file.
 	Role string
-	// Condition returns the type of the condition that Muster sets once the gang has reached its minimum. The condition stays.
+	// Condition returns the type of the condition that Muster sets once the gang has reached its minimum. Muster never removes it.
 	Condition func(*sigs.PodGroup) string
 	New       func() runtime.Object // an empty one
 	// Read converts the object to the shape of a PodGroup, in which all declarations are read.
@@ -82,7 +78,7 @@ type More struct {
 	Values    map[string]string // values by the key of the annotation that means the same
 	Problem   error             // why the gang cannot be planned
 	WaitsFor  string            // the missing objects that the gang waits for; "" for none
-	Missing   string            // like Waits, but running members continue
+	Missing   string            // like WaitsFor, but running members continue
 	Tasks     map[string]int    // the minimum number of members of each task
 	SubGroups []SubGroups       // the policies by which members form sub-groups
 	Notes     []Note
@@ -98,7 +94,7 @@ type More struct {
 	NeverPreempts *bool // preemptionPolicy Never for all members; nil if each pod's own counts
 }
 
-// refOf returns the gang of a name that a pod gives.
+// refOf returns the gang that pod is a member of, if pod names its gang name in the way of this source.
 func (s *Source) refOf(pod *v1.Pod, name string) gang.Ref {
 	ref := gang.Ref{Source: s.Space, Namespace: pod.Namespace, Name: name}
 	if s.UIDOf != nil {
@@ -152,7 +148,7 @@ type Gang struct {
 	Expected bool
 	// Denied are the resources of other projects that Muster may not read.
 	Denied map[schema.GroupVersionResource]bool
-	// Pointer returns how pods that the owner makes for a gang name another gang, "" if none does; nil is for none.
+	// Pointer returns the key and name by which pods that the owner makes for a gang name another gang, "" for none. It may be nil.
 	Pointer func(gang.Ref) string
 	// Known says whether a gang has members; nil if that is not known.
 	Known func(gang.Ref) bool
@@ -165,11 +161,11 @@ type Gang struct {
 	Siblings []Gang
 	// Finished are the finished members. They describe the gang if no other pod or object does.
 	Finished map[string]*v1.Pod
-	// Gate says why a member does not count yet; "" if it does. nil is for none.
+	// Gate returns why a member does not count yet; "" if it counts. nil: every member counts.
 	Gate func(*v1.Pod) string
 }
 
-// Defaults hold for what a gang does not declare.
+// Defaults are the values for what a gang does not declare, and the cluster's settings that limit a declaration.
 type Defaults struct {
 	Wait   time.Duration
 	Policy gang.MatchPolicy
@@ -207,7 +203,7 @@ func (g *Gang) hasStarted() bool { return g.running() > 0 || len(g.Finished) > 0
 // Note is something that the user should know about the objects of a gang.
 type Note struct{ Reason, Message string }
 
-// Warns says whether the user should change something.
+// Warns says whether the note reports a mistake of the user. The other notes only explain.
 func (n Note) Warns() bool {
 	return n.Reason != reasons.TopologyRule && n.Reason != reasons.LeaderFirst
 }
@@ -220,12 +216,11 @@ type Declaration struct {
 	DeclaringPod     string                 // the member that is read if the object has no value
 	Notes            []Note                 // for the user
 	ConstraintOrigin string                 // where Gather was declared, in words; "" if it was not
-	// Total is the number of members of a gang if the leader comes before the other members: the leader only starts where all of
-	// them fit; 0 if the leader does not come first. Follower is the template of the other members; nil if they equal the leader.
+	// Total is the number of members of a gang whose leader is created before the other members: the leader only starts where all of
+	// them fit; 0 for other gangs. Follower is the template of the other members; nil if they equal the leader.
 	Total    int
 	Follower *v1.PodTemplateSpec
-	// Resources are the requests of all members (minResources): capacity for members that do not exist yet is held; nil if
-	// undeclared.
+	// Resources are the requests of all members (minResources): capacity for members that do not exist yet is held; nil if undeclared.
 	Resources v1.ResourceList
 	// SubGroups are the policies by which members form sub-groups; none if the gang is undivided.
 	SubGroups []SubGroups
@@ -241,7 +236,7 @@ type Declaration struct {
 	DependsOnMembers bool
 	// EvictWhole says that its members are evicted together, even the ones beyond Min.
 	EvictWhole bool
-	// Priority overrides the priority of all members, and Never says whether they never preempt; nil if each pod's own counts.
+	// Priority overrides the priority of all members, and NeverPreempts their preemptionPolicy; nil if each pod's own counts.
 	Priority      *int32
 	NeverPreempts *bool
 

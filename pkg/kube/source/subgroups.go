@@ -29,7 +29,7 @@ type SubGroups struct {
 // separator separates the parts of a sub-group's name: no name and no label value contains it.
 const separator = "\x1f"
 
-// Of returns the sub-group of a pod; "" for none.
+// Of returns the sub-group's name for a pod; "" if the policy does not select the pod, or the pod lacks a label of Keys.
 func (s *SubGroups) Of(pod *v1.Pod) string {
 	if !s.Selects.Matches(labelsets.Set(pod.Labels)) {
 		return ""
@@ -45,8 +45,8 @@ func (s *SubGroups) Of(pod *v1.Pod) string {
 	return name
 }
 
-// SubGroupOf returns the sub-group of a pod by the first policy that selects the pod, and the index of that policy; "" and -1
-// for none.
+// SubGroupOf returns the sub-group of a pod by the first policy that selects the pod, and the index of that policy. Without a policy
+// it returns the pod's task and -1; "" and -1 if the pod has neither.
 func (d *Declaration) SubGroupOf(pod *v1.Pod) (name string, policy int) {
 	for i := range d.SubGroups {
 		if name := d.SubGroups[i].Of(pod); name != "" {
@@ -84,7 +84,7 @@ func readSubGroups(all []workloads.SubGroupPolicy) (out []SubGroups, err error) 
 	return out, nil
 }
 
-// readSubGroups reads the topology constraints of sub-groups.
+// readSubGroups parses the topology constraint of each sub-group policy in d.SubGroups into its Gather.
 func (d *Declaration) readSubGroups(defaults Defaults) {
 	if len(d.SubGroups) == 0 {
 		return

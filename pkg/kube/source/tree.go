@@ -15,8 +15,8 @@ import (
 // MaxLevels is the maximal depth of Kubernetes' trees of PodGroups, including the PodGroups.
 const MaxLevels = 4
 
-// nativeFamily adds to a PodGroup's More what its ancestors declare, and its group: the PodGroups that start with it. If some
-// CompositePodGroup has more children than it needs, Above says which gangs the group can start without.
+// nativeFamily returns g.More, extended with what the PodGroup's ancestors declare and with its group: the PodGroups that start with
+// it. Above is set if the group can start without some of its gangs.
 func nativeFamily(g Gang) More {
 	out, t := g.More, treeOf(g)
 	out.Group = t.group()
@@ -59,17 +59,17 @@ func nativeFamily(g Gang) More {
 
 // tree is the tree of a PodGroup, as far as that PodGroup needs it.
 type tree struct {
-	chain      []*Owned // the CompositePodGroups above it, from its parent up
-	members    []Gang   // the PodGroups that start with it
-	composites []*Owned // the CompositePodGroups above members, including the root
-	childNames map[OwnerKey]map[string]bool
+	chain      []*Owned                     // the CompositePodGroups above it, from its parent up
+	members    []Gang                       // the PodGroups that start with it
+	composites []*Owned                     // the CompositePodGroups above members, including the root
+	childNames map[OwnerKey]map[string]bool // the names of the children of each CompositePodGroup
 }
 
 // ancestors returns the CompositePodGroups above a PodGroup, from its parent up.
 func (g *Gang) ancestors() []*Owned { return append([]*Owned{g.Owner}, g.Above...) }
 
-// treeOf finds the PodGroups that start with g: all below the same root. If the root starts its children one by one (Size 0),
-// only the ones below the same child of the root.
+// treeOf returns the tree of g. Its members are all PodGroups below the same root. If the root has policy basic (Size 0), its
+// members are the PodGroups below the same child of the root.
 func treeOf(g Gang) *tree {
 	t := &tree{chain: g.ancestors(), childNames: map[OwnerKey]map[string]bool{}}
 	root := t.chain[len(t.chain)-1]
@@ -101,7 +101,7 @@ func treeOf(g Gang) *tree {
 	return t
 }
 
-// sameChild says whether a PodGroup with ancestors chain is below the same child of the root, or is the tree's own PodGroup.
+// sameChild says whether a PodGroup with ancestors chain is below the same child of the root as the tree's PodGroup, or self is true.
 func (t *tree) sameChild(chain []*Owned, self bool) bool {
 	n := len(t.chain)
 	return self || n > 1 && len(chain) > 1 && chain[len(chain)-2].Key == t.chain[n-2].Key
@@ -119,7 +119,7 @@ func (t *tree) group() (refs []gang.Ref) {
 	return refs
 }
 
-// problem returns an error in the shape of the tree, or of a CompositePodGroup in it.
+// problem returns an error if the tree has a cycle, is too deep, or has an invalid CompositePodGroup; else nil.
 func (t *tree) problem() error {
 	last := t.chain[len(t.chain)-1]
 	if name := last.Parent.Name; name != "" {
@@ -150,8 +150,8 @@ func (t *tree) problem() error {
 // known says whether all ancestors of the PodGroup are known.
 func (t *tree) known() bool { return t.chain[len(t.chain)-1].Parent == (OwnerKey{}) }
 
-// missing returns which CompositePodGroup waits for children. A CompositePodGroup that the group can start without is not
-// waited for.
+// missing returns a message on the first CompositePodGroup with fewer children than its minimum; "" if there is none, or if the
+// group can start without it. problem is set for a topology key of a CompositePodGroup with policy basic and several children.
 func (t *tree) missing() (waits string, problem error) {
 	if last := t.chain[len(t.chain)-1]; !t.known() {
 		return fmt.Sprintf("%s, which %s names, was not found", last.Parent, last.Key), nil
@@ -176,7 +176,7 @@ func (t *tree) missing() (waits string, problem error) {
 	return waits, nil
 }
 
-// choice returns which PodGroups may start without which.
+// choice returns the tree's PodGroups with the levels above each. Package choice computes from it which subsets may start.
 func (t *tree) choice() *choice.Choice {
 	c := &choice.Choice{}
 	for i := range t.members {
@@ -203,7 +203,7 @@ func levels(chain []*Owned) (out []choice.Level) {
 	return out
 }
 
-// childNoun names the children of a CompositePodGroup.
+// childNoun returns "PodGroups" if all children of c are PodGroups, else "children".
 func (t *tree) childNoun(c *Owned) string {
 	for key := range t.childNames[c.Key] {
 		if !strings.HasPrefix(key, "PodGroup ") {
@@ -219,7 +219,7 @@ func (t *tree) branches() (out []branch) {
 		if c.TopologyKey == "" || c.Parent == (OwnerKey{}) {
 			continue
 		}
-		b := branch{where: c.Key.String(), keys: nativeKeys, words: map[string]string{FieldTopologyKey: c.TopologyKey}}
+		b := branch{where: c.Key.String(), keys: nativeKeys, values: map[string]string{FieldTopologyKey: c.TopologyKey}}
 		for i := range t.members {
 			if slices.ContainsFunc(t.members[i].ancestors(), func(o *Owned) bool { return o.Key == c.Key }) {
 				b.gangs = append(b.gangs, t.members[i].Ref)

@@ -31,6 +31,7 @@ var volcano = Source{
 	},
 }
 
+// volcanoGang returns the PodGroup that a pod names in Volcano's annotation; "" for none.
 func volcanoGang(pod *v1.Pod) string {
 	if len(pod.Annotations) == 0 {
 		return ""
@@ -38,7 +39,7 @@ func volcanoGang(pod *v1.Pod) string {
 	return workloads.VolcanoGroupOf(pod.Annotations)
 }
 
-// readVolcano reads the minimum of Volcano's PodGroup. A negative one stays as it is.
+// readVolcano returns Volcano's PodGroup in the shape of Koordinator's, with its minimum. It keeps a negative one, which is invalid.
 func readVolcano(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
 	var minimum struct {
 		MinMember int32 `json:"minMember"`
@@ -84,8 +85,8 @@ func volcanoMore(u *unstructured.Unstructured) (out More) {
 	return out
 }
 
-// readTasks makes a gang wait until each of its tasks has its minimum of members, and start with these. In a running gang, each
-// member is recreated on its own. With sub-groups, sub-groups and not tasks select the members that start.
+// readTasks makes a gang wait until each of its tasks has its minimum of members. A gang with a running or finished member does
+// not wait. It sets d.Tasks, the members that the gang starts with, unless sub-groups select these members.
 func (d *Declaration) readTasks(g Gang) {
 	if len(g.More.Tasks) == 0 {
 		return
@@ -117,7 +118,7 @@ func (d *Declaration) readTasks(g Gang) {
 	}
 }
 
-// PartOf names the role of a member in its gang, for messages: its task, ReplicatedJob, or leader or worker; "" if it has none.
+// PartOf returns the role of a member in its gang, for messages: its task, ReplicatedJob, or leader or worker; "" if it has none.
 func PartOf(pod *v1.Pod) string {
 	task := taskOf(pod)
 	job := pod.Labels[workloads.JobSetReplicated]

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// Workloads are what Kubernetes 1.35 has in place of PodGroups, and no other version has.
+// Workloads is the resource that only Kubernetes 1.35 has in place of PodGroups.
 var Workloads = schema.GroupVersionResource{Group: nativeAPI, Version: "v1alpha1", Resource: "workloads"}
 
 var workloadOwners = &Owner{
@@ -49,6 +49,7 @@ func WorkloadRef(spec map[string]any) string {
 	return strings.TrimSuffix(name+"/"+group+"/"+replica, "/")
 }
 
+// workloadGang returns the WorkloadRef of a pod, which contains a slash; "" if the pod has none.
 func workloadGang(pod *v1.Pod) string {
 	if name := schedulingGroup(pod); strings.IndexByte(name, '/') >= 0 {
 		return name
@@ -79,7 +80,7 @@ func readWorkload(u *unstructured.Unstructured, out *Owned) error {
 	return nil
 }
 
-// fillWorkload: with policy basic the minimum is 1.
+// fillWorkload sets d.Min to the minimum of the pod group of g's members; 1 with policy basic.
 func fillWorkload(d *Declaration, g Gang) {
 	pod := firstPod(g.allPods(), func(*v1.Pod) bool { return true })
 	_, part, _ := strings.Cut(workloadGang(pod), "/")

@@ -7,8 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Permanent returns whether the API server would give the same answer again. A time-out, a conflict or an outage is no answer: the
-// request is repeated, and nothing is concluded from it.
+// Permanent says whether err is a final answer of the API server: repeating the request would give the same error. It is false for
+// a time-out, a conflict, an outage and 401. The caller repeats such a request.
 func Permanent(err error) bool {
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) {

@@ -9,17 +9,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/evict"
 )
 
-// Explanation says why an eviction is in its domain.
+// Explanation says why the scheduler evicts pods in one domain and not in another.
 type Explanation struct {
 	// Considered are the possible domains, the best first; empty if there were too many to compare.
 	Considered []ConsideredDomain `json:"considered"`
 	Won        string             `json:"won"`  // the path of a domain; "" is the whole cluster
-	Rule       evict.Rule         `json:"rule"` // by which it was better than the next
+	Rule       evict.Rule         `json:"rule"` // the rule by which Won is better than the next domain
 }
 
 // ConsideredDomain is the cost of the cheapest eviction in a domain.
 type ConsideredDomain struct {
-	Domain   string `json:"domain"` // as Won
+	Domain   string `json:"domain"` // its path; "" is the whole cluster
 	Possible bool   `json:"possible"`
 	// Untried says that the domain was not compared, because of a search or time limit.
 	Untried       bool `json:"untried,omitempty"`
@@ -35,7 +35,7 @@ type EvictionCost struct {
 	Sum             int64 `json:"sum"` // of priorities
 }
 
-// rules are the words for rules.
+// rules are the words for each rule, in messages.
 var rules = map[evict.Rule]string{
 	evict.Alone:         "no other domain is possible",
 	evict.ByBudgets:     "fewest violated PodDisruptionBudgets",
@@ -95,7 +95,7 @@ func clipPath(path string) string {
 	return "…" + strings.ToValidUTF8(path[len(path)-maxBytes:], "")
 }
 
-// cost returns a domain's cost in words.
+// cost returns a domain's cost in words, such as "2 pods of priority up to 5".
 func (c ConsideredDomain) cost() string {
 	switch {
 	case c.Untried:

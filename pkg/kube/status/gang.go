@@ -1,6 +1,6 @@
 // Package status writes what users see: conditions, status fields and events of PodGroups, of waiting pods and of the
-// ClusterNetworkTopology, and metrics. It knows the words, and not why anything was decided. Invariant: it writes only changes, and only
-// while this process leads.
+// ClusterNetworkTopology, and metrics. It makes no scheduling decision. Invariant: it writes only changes, and only while this process
+// leads.
 package status
 
 import (
@@ -33,7 +33,7 @@ func clip(message string, maxBytes int) string {
 	return strings.ToValidUTF8(message[:max(0, maxBytes-len(ellipsis))], "") + ellipsis
 }
 
-// Condition returns the condition of a gang; domain is that of its bound members, if known.
+// Condition returns the Scheduled condition for a gang in state s. domain is the path of its bound members; "" if unknown.
 func Condition(s gang.State, domain string) metav1.Condition {
 	c := metav1.Condition{Type: Scheduled, Status: metav1.ConditionFalse}
 	switch {
@@ -76,7 +76,7 @@ type Counts struct {
 	Position                          int32  // in the queue; 0 if it is not shown
 }
 
-// PodGroup returns the status of a gang, given the written one.
+// PodGroup returns the new status of a gang's PodGroup, made from the written status old, the gang's state s and the counts n.
 func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.Time) scheduling.PodGroupStatus {
 	if s.Exist > 0 && s.Done == 0 { // finished members are of an earlier run
 		n.Succeeded, n.Failed = 0, 0
@@ -110,6 +110,7 @@ func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.
 	return out
 }
 
+// phase returns the phase of a PodGroup. The minimum s.Min decides: the first phase that so many members have reached.
 func phase(s gang.State, n Counts) scheduling.PodGroupPhase {
 	done := n.Succeeded + n.Failed
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// Hint returns what follows the words about missing members: which object creates them and what else would start the gang; "" if unknown.
-// StatefulSets are not watched, so that their pod management policy is a guess.
+// Hint returns text to append to a message about missing members: which object creates them, and what else would start the gang.
+// It returns "" if nothing is known. StatefulSets are not watched, so their pod management policy is a guess.
 func Hint(r cache.Report) string {
 	if r.Misnamed != "" {
 		return r.Misnamed

@@ -14,8 +14,8 @@ type Conditions struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// InitialConditions returns the conditions of a gang with one that says whether the gang was complete once, given the written ones and the
-// condition of its progress. True stays true. For a gang that was not tried yet nothing is added.
+// InitialConditions returns old with a condition of type condition: True once the gang has reached its minimum. complete says that it
+// did, progress is the gang's Scheduled condition. A True condition never changes. For a gang that was not tried yet it returns old.
 func InitialConditions(
 	old Conditions, condition string, progress metav1.Condition, complete bool, generation int64, now metav1.Time,
 ) Conditions {

@@ -12,16 +12,16 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Users look at pods, and autoscalers count them. So each waiting member says whether it waits for other members or for capacity. It keeps
-// the words of the first refusal: the newest are on the representative and on the PodGroup.
+// Users look at pods, and autoscalers count them. So the status of each waiting member says whether it waits for other members or for
+// capacity. Its message is that of the first refusal. The newest message is on the representative and on the PodGroup.
 
-// isRefused returns whether a gang is complete and has no plan.
+// isRefused says whether a gang is complete and the scheduler found no plan for it.
 func isRefused(s gang.State) bool {
 	return s.Refusal.Exists() && !s.Refusal.WaitsForUser() && !s.Reserved && s.Planned == 0
 }
 
-// reportRefusal writes the refusal to the members of a gang, except the representative, which the scheduler tells, and members with a node
-// assignment.
+// reportRefusal writes the refusal into the status of a gang's pending members. It omits the representative, whose status the
+// scheduler writes, and members with a node assignment.
 func (t *Reporter) reportRefusal(r cache.Report) {
 	representative := t.cache.TriedFor(r.Gang)
 	if representative == nil {
@@ -47,7 +47,8 @@ func (t *Reporter) reportRefusal(r cache.Report) {
 	}
 }
 
-// memberMessage returns what the members of a gang are to be told, with their number: a further member must be told, too.
+// memberMessage returns a text that changes when the members' status must be written again; "" if there is nothing to write. It
+// includes the number of members, since the status of a further member is to be written, too.
 func memberMessage(r cache.Report) string {
 	switch {
 	case r.Refusal.WaitsForUser():
@@ -58,7 +59,7 @@ func memberMessage(r cache.Report) string {
 	return ""
 }
 
-// hasWaitingCondition returns whether a pod was told that members are missing, also by an older release.
+// hasWaitingCondition says whether the pod's status reports that members are missing. Older releases wrote another reason.
 func hasWaitingCondition(pod *v1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && (c.Reason == reasons.WaitingForGang || c.Reason == v1.PodReasonSchedulingGated) {

@@ -13,33 +13,33 @@ import (
 // The refusal of a gang names the capacity of each domain, which changes with every pod that starts or ends. Each change would be written
 // to the representative, the PodGroup and events, for every waiting gang, faster than users read.
 const (
-	// textInterval is how long a refusal's words stay.
+	// textInterval is how long the text of a refusal is shown before a newer text replaces it.
 	textInterval = 10 * time.Second
 	// eventInterval is the shortest time between two events about a refusal.
 	eventInterval = time.Minute
 )
 
-// memory is what the Reporter has told, so that each thing is told once. One lock guards it.
+// memory is what the Reporter has written, so that it writes each message once. mu guards all fields.
 type memory struct {
 	mu           sync.Mutex
 	lastMessages map[string]string    // the last message, by subject
-	refusals     map[string]refusal   // what is shown for a refused group, by group
+	refusals     map[string]refusal   // the text that is shown for a refused group, by group
 	events       map[event]time.Time  // when an event was recorded
 	cleanupTime  time.Time            // when outdated refusals and events were last dropped
-	members      map[string]refusal   // what the members of a refused gang were told, by gang
+	members      map[string]refusal   // the text in the status of a refused gang's members, by gang
 	voids        map[string]types.UID // pods whose nominated node is to be cleared, by name, until that is written
 	spreads      map[gang.Ref]string  // the spread of a group's plan, in words
 	positions    map[gang.Ref]int32   // positions in the queue; nil before this process knows them
 }
 
-// refusal is what was shown of a refusal.
+// refusal is the text that was shown of a refusal, and since when.
 type refusal struct {
 	Explained
 	reason string
 	since  time.Time
 }
 
-// event is a kind of events of which one a minute is enough.
+// event is the key under which at most one event a minute is recorded.
 type event struct{ subject, reason string }
 
 func newMemory() *memory {
@@ -49,7 +49,7 @@ func newMemory() *memory {
 	}
 }
 
-// isNews returns whether a message differs from the last one about its subject, and remembers it.
+// isNews returns true if message differs from the last message about subject, and remembers it.
 func (m *memory) isNews(subject, message string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,15 +60,15 @@ func (m *memory) isNews(subject, message string) bool {
 	return true
 }
 
-// forget drops the last message about a subject.
+// forget drops the last message about a subject, so that the next one is news.
 func (m *memory) forget(subject string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.lastMessages, subject)
 }
 
-// words returns what to show for a group refused for this reason: the recent words, if there are any. delay is when the new ones may be
-// shown; 0 if they are returned or equal. A change of whether the group ever fits is shown at once.
+// words returns the text to show for a refused group: the text of the last textInterval if there is one, else explanation. delay is
+// the time until explanation may be shown; 0 if it is shown already. A change of Never is shown at once.
 func (m *memory) words(group string, explanation Explained, now time.Time) (words Explained, delay time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +84,7 @@ func (m *memory) words(group string, explanation Explained, now time.Time) (word
 	return explanation, 0
 }
 
-// isRepeated returns whether an event like this one was recorded less than a minute ago, and otherwise remembers it.
+// isRepeated returns true if an event of this subject and reason was recorded within eventInterval. Else it records now.
 func (m *memory) isRepeated(subject, reason string, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +97,7 @@ func (m *memory) isRepeated(subject, reason string, now time.Time) bool {
 	return false
 }
 
-// cleanUp drops outdated entries. m.mu is held.
+// cleanUp drops refusals and events older than eventInterval, at most once per eventInterval. m.mu is held.
 func (m *memory) cleanUp(now time.Time) {
 	if now.Sub(m.cleanupTime) < eventInterval {
 		return
@@ -107,7 +107,7 @@ func (m *memory) cleanUp(now time.Time) {
 	maps.DeleteFunc(m.events, func(_ event, since time.Time) bool { return !now.Before(since.Add(eventInterval)) })
 }
 
-// memberRefusal returns what to tell further members of a refused gang: what the first ones were told.
+// memberRefusal returns the text for the members of a refused gang: the first explanation since the gang is refused for reason.
 func (m *memory) memberRefusal(id, reason string, explanation Explained) Explained {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +118,7 @@ func (m *memory) memberRefusal(id, reason string, explanation Explained) Explain
 	return explanation
 }
 
-// recordPlan records the plan of a group, which is not refused any longer; spread describes it in words.
+// recordPlan records the spread of a group's plan, in words, and drops the group's refusal.
 func (m *memory) recordPlan(group gang.Ref, spread string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,21 +126,21 @@ func (m *memory) recordPlan(group gang.Ref, spread string) {
 	m.spreads[group] = spread
 }
 
-// spreadOf returns the spread of a group's last plan.
+// spreadOf returns the spread of a group's last plan, in words; "" if none is known.
 func (m *memory) spreadOf(group gang.Ref) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.spreads[group]
 }
 
-// forgetMembers drops what the members of a gang that started were told.
+// forgetMembers drops the text for the members of a gang that started.
 func (m *memory) forgetMembers(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.members, id)
 }
 
-// setVoid records which pod of a name is to lose its nominated node; "" is none.
+// setVoid records that the nominated node of the pod with this key and UID is to be cleared. An empty UID removes the record.
 func (m *memory) setVoid(key string, pod types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,14 +149,14 @@ func (m *memory) setVoid(key string, pod types.UID) {
 	}
 }
 
-// isVoid returns whether a pod is to lose its nominated node.
+// isVoid says whether setVoid recorded this pod.
 func (m *memory) isVoid(key string, pod types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return pod != "" && m.voids[key] == pod
 }
 
-// position returns a gang's position in the queue; old, as its object has it, before this process knows any.
+// position returns a gang's position in the queue, from 1; 0 for none. It returns old, the written one, before any is known.
 func (m *memory) position(ref gang.Ref, old int32) int32 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,7 +166,7 @@ func (m *memory) position(ref gang.Ref, old int32) int32 {
 	return m.positions[ref]
 }
 
-// setPositions records the positions in the queue, and returns the former ones; nil if there were none.
+// setPositions records the positions in the queue, and returns the former ones; nil at the first call.
 func (m *memory) setPositions(positions map[gang.Ref]int32) (oldPositions map[gang.Ref]int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,7 +174,7 @@ func (m *memory) setPositions(positions map[gang.Ref]int32) (oldPositions map[ga
 	return oldPositions
 }
 
-// forgetGang forgets a deleted gang. A new gang of that name is another one.
+// forgetGang drops all records of a deleted gang, so that a new gang of its name starts without them.
 func (m *memory) forgetGang(ref gang.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,13 +20,13 @@ import (
 )
 
 // Meter exports the metrics of one scheduler, as a collector. Counters are counted at the event. Present values (waiting gangs,
-// reservations, the topology) are read from the cache at each scrape, gang by gang, and only while this process leads. Labels hold no names
-// of users, except layers and plugins, of which there are few.
+// reservations, the topology) are read from the cache at each scrape, gang by gang, and only while this process leads. The only names of
+// users in labels are layers and plugins, of which there are few.
 type Meter struct {
 	clock   clock.PassiveClock
-	cache   *cache.Cache // nil before About
+	cache   *cache.Cache // nil before SetSources
 	filters func() int64 // number of Filter runs
-	nodeOf  NodeOf       // of pods without a gang
+	nodeOf  NodeOf       // the nodes of pods without a gang
 
 	plans           *prometheus.HistogramVec
 	preemptions     prometheus.Counter
@@ -42,7 +42,7 @@ type Meter struct {
 	wakes           *prometheus.CounterVec
 	refusals        *prometheus.CounterVec
 
-	mu            sync.Mutex // held while the cache is read, so that readings are recorded in their order
+	mu            sync.Mutex // locked also while the cache is read, so that states are recorded in their order
 	waitingGangs  map[gang.Ref]*waitingGang
 	reservedSince map[gang.Ref]time.Time  // since when nodes are reserved, by group; zero for a reservation that was just taken
 	freedNodes    map[gang.Ref]freedNodes // by group, nodes freed by evictions, until it runs
@@ -51,7 +51,7 @@ type Meter struct {
 	largestTime   time.Time // when largestGangs was computed
 }
 
-// NodeOf returns whether a pod exists, and its node; "" if none.
+// NodeOf returns the node of a pod, "" if it has none, and whether the pod still exists.
 type NodeOf func(*v1.Pod) (node string, exists bool)
 
 // NodesOf returns a NodeOf that reads the informer's pods.
@@ -65,20 +65,20 @@ func NodesOf(pods corelisters.PodLister) NodeOf {
 	}
 }
 
-// waitingGang holds the counts of a gang until it has started.
+// waitingGang has the counts of a gang until it has started.
 type waitingGang struct {
 	firstSeen   time.Time // by this process
 	firstMember time.Time // creation of its first member; zero before it is needed
-	started     bool      // it was started, and has lost members since
+	started     bool      // it had started before, and has lost members since
 	cycles      int
 	filterRuns  int64
 	spread      []place.Spread
 }
 
-// freedNodes are nodes, with the numbers of pods evicted from them.
+// freedNodes maps a node to the number of pods that were evicted from it.
 type freedNodes map[string]int
 
-// freedForPod is freed for a pod without a gang.
+// freedForPod are the nodes freed for a pod without a gang.
 type freedForPod struct {
 	pod   *v1.Pod
 	nodes freedNodes
@@ -88,8 +88,8 @@ type freedForPod struct {
 const (
 	causeGang  = "gang"  // capacity for a gang
 	causePod   = "pod"   // capacity for a pod without one
-	causeWhole = "whole" // the rest of their own gang is evicted
-	causeQuota = "quota" // their quota exceeded its fair share for long
+	causeWhole = "whole" // other members of the victim's gang are evicted
+	causeQuota = "quota" // the victim's quota exceeded its fair share for long
 )
 
 // The results of a reservation, and of a retry.
@@ -109,12 +109,13 @@ var waitingReasons = []string{
 	reasons.Unschedulable, reasons.Waiting,
 }
 
-// sizes are classes of gangs, by the largest minMember.
+// sizes are the size classes of gangs, each with its largest minMember.
 var sizes = []struct {
 	maxMembers int
 	name       string
 }{{1, "1"}, {8, "2-8"}, {64, "9-64"}, {512, "65-512"}, {math.MaxInt, "513-"}}
 
+// sizeOf returns the name of the size class for a minMember.
 func sizeOf(members int) string {
 	for _, s := range sizes {
 		if members <= s.maxMembers {
@@ -127,7 +128,7 @@ func sizeOf(members int) string {
 // largestInterval is how often the largest gang that fits is computed.
 const largestInterval = 10 * time.Second
 
-// NewMeter returns a Meter. Before About it exports counters only.
+// NewMeter returns a Meter. Before SetSources it exports counters only.
 func NewMeter(now clock.PassiveClock) *Meter {
 	m := &Meter{
 		clock: now, filters: func() int64 { return 0 },
@@ -224,8 +225,7 @@ var (
 
 var registerOnce sync.Once
 
-// Register exports the metrics at the process's /metrics, with additional collectors. Only the first registered Meter is exported, since a
-// process runs one scheduler.
+// Register exports the metrics and collectors at the process's /metrics. Only the first call in a process has an effect.
 func (m *Meter) Register(collectors ...prometheus.Collector) {
 	registerOnce.Do(func() { legacyregistry.RawMustRegister(append(collectors, m)...) })
 }
@@ -237,6 +237,7 @@ func (m *Meter) SetSources(c *cache.Cache, filterRuns func() int64, nodeOf NodeO
 	m.nodeOf = nodeOf
 }
 
+// collectors returns the metrics that are counted at the event.
 func (m *Meter) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.plans, m.preemptions, m.victims, m.filterRuns, m.starts, m.extraDomains, m.cycles, m.gangRuns, m.evictions, m.unusedEvictions,
@@ -254,7 +255,7 @@ func (m *Meter) Describe(descriptions chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It must not ask whether this process leads, since that question itself asks all collectors.
+// Collect implements prometheus.Collector. It must not read whether this process leads from the registry, which would call Collect.
 func (m *Meter) Collect(metrics chan<- prometheus.Metric) {
 	open := m.cache != nil && m.cache.Open()
 	if open {
@@ -296,6 +297,7 @@ func (m *Meter) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
+// number returns 1 for true and 0 for false.
 func number(value bool) float64 {
 	if value {
 		return 1
@@ -318,13 +320,13 @@ func (m *Meter) countWaiting(now time.Time) (counts map[string]int, longest map[
 	return counts, longest
 }
 
-// isWaiting returns whether members that a gang needs are waiting.
+// isWaiting says whether a gang that this scheduler serves is below its minimum and has members without a node.
 func isWaiting(t cache.Tally) bool {
 	return t.Served && t.Members > t.Bound && (t.Min == 0 || t.Bound+t.Done < t.Min)
 }
 
-// firstMemberTime returns when the first member of a waiting gang was created, or seen if that was before: creation times are whole
-// seconds. m.mu is held.
+// firstMemberTime returns when the first member of a waiting gang was created. Creation times are whole seconds, so the time when
+// this process saw the member is returned if it is earlier than the next second. m.mu is held.
 func (m *Meter) firstMemberTime(ref gang.Ref, w *waitingGang) time.Time {
 	if w.firstMember.IsZero() {
 		w.firstMember = w.firstSeen
@@ -335,7 +337,7 @@ func (m *Meter) firstMemberTime(ref gang.Ref, w *waitingGang) time.Time {
 	return w.firstMember
 }
 
-// Gang updates the counts after a change of a gang.
+// Gang updates the counts after a change of gang ref: whether it waits, has started, or has a reservation.
 func (m *Meter) Gang(ref gang.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -364,7 +366,7 @@ func (m *Meter) Gang(ref gang.Ref) {
 	m.settle(t.Group)
 }
 
-// countStart counts a gang that has its minimum for the first time. m.mu is held.
+// countStart records the metrics of a gang that reached its minimum for the first time. m.mu is held.
 func (m *Meter) countStart(ref gang.Ref, t cache.Tally, w *waitingGang) {
 	size := sizeOf(t.Min)
 	m.starts.WithLabelValues(size).Observe(m.clock.Since(m.firstMemberTime(ref, w)).Seconds())
@@ -378,7 +380,7 @@ func (m *Meter) countStart(ref gang.Ref, t cache.Tally, w *waitingGang) {
 	}
 }
 
-// Cycle counts a scheduling cycle for a group.
+// Cycle counts a scheduling cycle of a member of group.
 func (m *Meter) Cycle(group gang.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -409,7 +411,7 @@ func (m *Meter) Ran(group gang.Ref, runsBefore int64) {
 	}
 }
 
-// Placed counts an attempt with a plan: its spread, and what fits besides it.
+// Placed records an attempt with a plan: its spread, and the largest gang that fits besides it.
 func (m *Meter) Placed(a *place.Attempt, places []gang.Assignment, spread []place.Spread) {
 	m.mu.Lock()
 	if w := m.waitingGangs[a.Group.Key]; w != nil {
@@ -419,7 +421,7 @@ func (m *Meter) Placed(a *place.Attempt, places []gang.Assignment, spread []plac
 	m.updateLargest(a, places)
 }
 
-// Refused counts an attempt without a plan, by plugin; nil if a plugin has failed.
+// Refused counts an attempt without a plan, by the plugins that rejected nodes. refusal is nil if a plugin has failed.
 func (m *Meter) Refused(a *place.Attempt, refusal *place.Refusal) {
 	if refusal == nil || len(refusal.Plugins) == 0 {
 		m.refusals.WithLabelValues(NoPlugin).Inc()
@@ -431,7 +433,7 @@ func (m *Meter) Refused(a *place.Attempt, refusal *place.Refusal) {
 	m.updateLargest(a, nil)
 }
 
-// updateLargest computes the largest gang that fits, at intervals.
+// updateLargest computes the largest gang that fits beside places, at most once per largestInterval.
 func (m *Meter) updateLargest(a *place.Attempt, places []gang.Assignment) {
 	now := m.clock.Now()
 	m.mu.Lock()
@@ -446,7 +448,7 @@ func (m *Meter) updateLargest(a *place.Attempt, places []gang.Assignment) {
 	m.largestGangs, m.largestTime = largest, now
 }
 
-// TriedAgain counts the retry of a refused group after a change.
+// TriedAgain counts the retry of a refused group after a change. helped says that it found a plan or an eviction.
 func (m *Meter) TriedAgain(helped bool) {
 	result := wakeVain
 	if helped {
@@ -455,13 +457,13 @@ func (m *Meter) TriedAgain(helped bool) {
 	m.wakes.WithLabelValues(result).Inc()
 }
 
-// Preemption counts a reservation and its victims.
+// Preemption counts a reservation with n victims.
 func (m *Meter) Preemption(n int) {
 	m.preemptions.Inc()
 	m.victims.Add(float64(n))
 }
 
-// Taken counts a group whose reserved nodes are free and are taken.
+// Taken counts the end of a group's reservation whose nodes are free and which the group now takes.
 func (m *Meter) Taken(group gang.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -471,7 +473,7 @@ func (m *Meter) Taken(group gang.Ref) {
 	}
 }
 
-// setReserved records whether nodes are reserved for a group. m.mu is held.
+// setReserved records whether nodes are reserved for a group. A reservation that ends without Taken counts as given up. m.mu is held.
 func (m *Meter) setReserved(group gang.Ref, reserved bool) {
 	since, known := m.reservedSince[group]
 	switch {
@@ -488,8 +490,8 @@ func (m *Meter) setReserved(group gang.Ref, reserved bool) {
 // Revoked counts an eviction from a quota above its fair share.
 func (m *Meter) Revoked() { m.evictions.WithLabelValues(causeQuota).Inc() }
 
-// Evicted counts a pod whose eviction the API server has accepted, by its preemptor. freesCapacity is false for a pod that is only
-// evicted with its gang.
+// Evicted counts a victim whose eviction the API server has accepted, and records the node that it frees for preemptor.
+// freesCapacity is false for a victim that is evicted only because other members of its gang are.
 func (m *Meter) Evicted(victim, preemptor *v1.Pod, freesCapacity bool) {
 	node := victim.Spec.NodeName
 	switch {
@@ -517,7 +519,8 @@ func (m *Meter) Evicted(victim, preemptor *v1.Pod, freesCapacity bool) {
 	}
 }
 
-// settle counts, for a group that runs or is gone, the nodes freed for it that it did not take. m.mu is held.
+// settle counts the evictions on nodes that were freed for group and that it did not use, once it has started or is gone.
+// While members may still use a node, only the nodes in use are dropped. m.mu is held.
 func (m *Meter) settle(group gang.Ref) {
 	nodes := m.freedNodes[group]
 	if nodes == nil {
@@ -539,7 +542,7 @@ func (m *Meter) settle(group gang.Ref) {
 	}
 }
 
-// podsExcept returns the number of pods evicted from nodes that are not used.
+// podsExcept returns the number of pods evicted from the nodes for which isUsed is false.
 func (f freedNodes) podsExcept(isUsed func(node string) bool) (n float64) {
 	for node, pods := range f {
 		if !isUsed(node) {
@@ -549,7 +552,7 @@ func (f freedNodes) podsExcept(isUsed func(node string) bool) (n float64) {
 	return n
 }
 
-// Bound records the node of a pod without a gang.
+// Bound records that a pod without a gang is bound to node, and counts the evictions for it on other nodes.
 func (m *Meter) Bound(pod *v1.Pod, node string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -564,7 +567,7 @@ func (m *Meter) podBound(pod *v1.Pod, node string) {
 	}
 }
 
-// sweep ends what no event ends: deleted pods, and groups whose gangs have formed other groups.
+// sweep drops records that no event ends: of deleted pods, and of groups whose gangs have formed other groups.
 func (m *Meter) sweep() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

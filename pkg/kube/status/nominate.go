@@ -7,13 +7,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Nominate writes the node of a waiting pod's reservation before any victim is evicted: the next process must be able to read what victims
-// are evicted for. It writes even if the known status has the node, because an earlier request may have cleared it; a running request is
-// awaited. Without a reservation nothing is written. The error is the API server's.
+// Nominate writes the reserved node of a waiting pod into its status. The caller evicts victims only after that, so that the next
+// process can read what they are evicted for. It writes even if the known status has the node: an earlier request may have cleared
+// it. It waits for a running request for the same key. Without a reservation it writes nothing. The error is the API server's.
 func (t *Reporter) Nominate(ctx context.Context, pod *v1.Pod, key string) error {
 	return t.turns.runExclusive(ctx, key, func() error {
 		node, confirmed := t.cache.Place(pod)
-		if node == "" || confirmed { // being bound: a nominated node would stay
+		if node == "" || confirmed { // if it is being bound, no later write would clear a nominated node
 			return nil
 		}
 		podCopy := pod.DeepCopy()
@@ -22,8 +22,7 @@ func (t *Reporter) Nominate(ctx context.Context, pod *v1.Pod, key string) error 
 	})
 }
 
-// turns serializes the writers of a pod's nominated node. They are channels and not locks: a writer may wait for the API server, and
-// another one may give up.
+// turns serializes the writers of a pod's nominated node: channels and not mutexes, since a writer stops waiting when its context ends.
 type turns [64]chan struct{}
 
 func newTurns() (t turns) {

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// Each gang that arrives or starts moves all gangs behind it. So only the positions of the first gangs are written, every half a minute;
-// "musterctl queue" shows all.
+// Each gang that arrives or starts changes the position of all gangs behind it. So only the positions of the first maxPositions
+// gangs are written, once per positionInterval; "musterctl queue" shows all.
 const (
 	// maxPositions is how many gangs have their position written.
 	maxPositions = 100
@@ -18,7 +18,7 @@ const (
 	positionInterval = 30 * time.Second
 )
 
-// Positions returns the queue positions of the gangs that are tried first, from 1.
+// Positions returns the queue positions, from 1, of the first maxPositions gangs.
 func Positions(c *cache.Cache) map[gang.Ref]int32 {
 	queue, _ := c.Queue()
 	out := map[gang.Ref]int32{}
@@ -28,7 +28,7 @@ func Positions(c *cache.Cache) map[gang.Ref]int32 {
 	return out
 }
 
-// Position returns the position to show for a gang with this condition: 0 for a gang that starts or is not tried.
+// Position returns position, or 0 if the reason of the gang's condition says that the gang starts or is not tried.
 func Position(reason string, position int32) int32 {
 	switch reason {
 	case reasons.Scheduled, reasons.Binding, reasons.Waiting, reasons.Rejected:
@@ -42,7 +42,7 @@ func (t *Reporter) schedulePositions() {
 	if t.options.Settle < 0 {
 		return
 	}
-	t.Writer.DoAfter("queue", positionInterval, func(context.Context) error { // of several, the first runs in time
+	t.Writer.DoAfter("queue", positionInterval, func(context.Context) error { // later calls do not delay it
 		if t.cache.Open() { // else the leader writes them
 			t.reportPositions()
 		}

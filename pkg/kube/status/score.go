@@ -7,7 +7,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// writeScore writes only the placement score of an object's gangs into its status.
+// writeScore writes status.placementScore of the object that owns gang ref, and no other field.
 func (t *Reporter) writeScore(ctx context.Context, ref gang.Ref) error {
 	s, ok := t.cache.Score(ref)
 	if !ok || !t.cache.Open() {

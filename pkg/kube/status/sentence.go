@@ -16,8 +16,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Sentence returns what a gang needs, what the best domain has, what nodes lack, and what helps. If running members bind the gang to a
-// domain, it names them. It is shorter than Limit.
+// Sentence returns the message on a gang without a plan: what it needs, what the best domain has, what nodes lack, and what helps.
+// If running members fix the gang's domain, the message names them. It has at most Limit bytes.
 func Sentence(s place.Shortage) string {
 	r := s.Plan
 	if s.Pin != nil && !r.Split {
@@ -97,7 +97,7 @@ func Sentence(s place.Shortage) string {
 	return Clip(strings.Join(sentences, ". ") + ".")
 }
 
-// slots returns how many members the best domain takes, or at least or at most takes.
+// slots returns how many members the best domain (r.Domains[0]) takes, as text: "4", "at least 4" or "at most 4".
 func slots(s place.Shortage, r *plan.Refusal) string {
 	n := r.Domains[0].Slots
 	switch {
@@ -109,7 +109,7 @@ func slots(s place.Shortage, r *plan.Refusal) string {
 	return fmt.Sprint(n)
 }
 
-// causes returns why nodes with capacity do not help, and what else prevents a plan. when says for which pods numbers hold.
+// causes returns sentences on what else prevents a plan. when is " now" or ", even when empty": what the numbers count.
 func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 	add := func(format string, args ...any) { all = append(all, upper(fmt.Sprintf(format, args...))) }
 	if s.Least != nil {
@@ -165,8 +165,8 @@ func verb(t plan.TooLarge) string {
 	return upper(cmp.Or(t.Name, "gang")) + map[bool]string{true: " needs", false: " need"}[len(t.Gangs) == 1]
 }
 
-// pinSentence describes members that do not fit where their gang runs. The words before the colon are stable, because tools match them.
-// lowerBound says that the domain may take more than p.Capacity.
+// pinSentence returns the message on new members that do not fit into the domain where their gang runs. lowerBound says that the
+// domain may take more than p.Capacity. Tools match the text up to the colon, so it does not change.
 func pinSentence(p *place.Pin, lowerBound bool) string {
 	need := fmt.Sprintf("capacity for %d member%s", p.Want, map[bool]string{false: "s"}[p.Want == 1])
 	location := clipPath(p.DomainPath)
@@ -186,7 +186,7 @@ func pinSentence(p *place.Pin, lowerBound bool) string {
 		runText(p.Members), clipPath(p.DomainPath), need, location)
 }
 
-// splitSentence describes running members in several domains of a layer of which they must share one, and which of them to delete.
+// splitSentence returns the message on members that run in several domains of layer but must share one, and on which to delete.
 func splitSentence(locations []place.RunningIn, layer string) string {
 	var domains, outside []string
 	for i, d := range locations {
@@ -215,7 +215,7 @@ func FirstNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// runText names running members.
+// runText returns the names and the verb: "a runs", "a and b run".
 func runText(names []string) string {
 	first, last := FirstNames(names), names[len(names)-1]
 	if others, cut := strings.CutSuffix(first, ", "+last); cut {
@@ -234,7 +234,7 @@ var barrierWords = map[eligible.Barrier]string{
 	eligible.Protected:     "pods with a label that forbids eviction",
 }
 
-// nodes returns the numbers of nodes by what they lack, in parentheses; "" if unknown.
+// nodes returns, in parentheses, how many nodes lack what, at most maxLacks entries; "" if unknown.
 func nodes(s place.Shortage) string {
 	type lack struct {
 		nodes int
@@ -251,7 +251,7 @@ func nodes(s place.Shortage) string {
 		}
 	}
 	slices.SortFunc(entries, func(a, b lack) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.words, b.words)) })
-	var tail []lack // the remaining reasons
+	var tail []lack // reservations and barriers, which are always named
 	if s.ReservedNodes.Nodes > 0 {
 		holder := clipPath(s.ReservedNodes.Holder)
 		if n := s.ReservedNodes.OtherHolders; n > 0 {
@@ -292,7 +292,7 @@ func nodes(s place.Shortage) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// trimReason returns an unknown reason without the plugin's name and general advice. The middle of a long reason is left out.
+// trimReason returns a Filter's reason without the plugin's name and general advice, without the middle if it is long.
 func trimReason(reason string) string {
 	reason = strings.TrimPrefix(reason, "node(s) ")
 	if _, detail, ok := strings.Cut(reason, " filter plugin: "); ok && strings.HasPrefix(reason, "running ") {
@@ -302,10 +302,10 @@ func trimReason(reason string) string {
 	return squeeze(reason, 160)
 }
 
-// noNodeHas begins the words about a resource that is on no node.
+// noNodeHas is the prefix of the words about a resource that is on no node.
 const noNodeHas = "no node has "
 
-// ofOneNode has the verbs of lackWords for one node.
+// ofOneNode maps the plural verbs of lackWords to the singular.
 var ofOneNode = map[string]string{"are": "is", "have": "has", "lack": "lacks", "do": "does", "reject": "rejects"}
 
 // lackWords returns a Filter's reason in plain words, for several nodes. cause is one of place.Shortage.Causes, or "".

@@ -24,7 +24,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Reporter updates the status of objects and records events, each change once, and not more often than users read.
+// Reporter updates the status of objects and records events. It writes each change once, and gathers frequent changes.
 type Reporter struct {
 	Writer *Writer
 
@@ -39,17 +39,17 @@ type Reporter struct {
 // ReporterOptions are the settings of the process.
 type ReporterOptions struct {
 	Clock clock.Clock
-	// Settle is how long changes of a gang are gathered before its status is written; below 0 is not at all.
+	// Settle is how long changes of a gang are gathered before its status is written; below 0: write at once, without rate limits.
 	Settle time.Duration
-	// Busy returns whether bindings are running, which the status of gangs and quotas should wait for.
+	// Busy says whether bindings are running. The status of gangs and quotas is written after them.
 	Busy func() bool
 	// Topology says that Muster writes the status of the ClusterNetworkTopology.
 	Topology bool
-	// Unread says that the status of gangs has no reader: it is neither written nor told in events.
+	// Unread says that the status of gangs has no reader: it is not written, and no events are recorded for it.
 	Unread bool
 }
 
-// NewReporter returns a Reporter. The caller calls About before anything is told.
+// NewReporter returns a Reporter. The caller must call SetCache before any other method.
 func NewReporter(w *Writer, r events.EventRecorder, o ReporterOptions) *Reporter {
 	return &Reporter{Writer: w, recorder: r, options: o, memory: newMemory(), turns: newTurns()}
 }
@@ -66,18 +66,19 @@ const (
 // longestBusy is how long a status waits for bindings, which are more urgent.
 const longestBusy = 5 * time.Second
 
-// DoIdle runs do in the background once for each key: after a delay, and once no bindings are running or longestBusy has passed. do may ask
-// whether it should yield to new bindings.
+// DoIdle runs do in the background, once for each key: after delay, when no bindings are running or longestBusy has passed. do may
+// call mustYield: true means that bindings run again, so that do should stop.
 func (t *Reporter) DoIdle(key string, delay time.Duration, do func(ctx context.Context, mustYield func() bool) error) {
 	deadline := t.options.Clock.Now().Add(longestBusy)
 	t.doIdle(key, delay, deadline, func(ctx context.Context) error { return do(ctx, func() bool { return t.mustYield(deadline) }) })
 }
 
-// mustYield returns whether bindings are running that the work waits for until some time.
+// mustYield says whether bindings are running and deadline has not passed.
 func (t *Reporter) mustYield(deadline time.Time) bool {
 	return t.options.Busy() && t.options.Clock.Now().Before(deadline)
 }
 
+// doIdle is DoIdle with a given deadline. While mustYield is true, it schedules do again.
 func (t *Reporter) doIdle(key string, delay time.Duration, deadline time.Time, do func(context.Context) error) {
 	t.Writer.DoAfter(key, delay, func(ctx context.Context) error {
 		if t.mustYield(deadline) {
@@ -88,7 +89,7 @@ func (t *Reporter) doIdle(key string, delay time.Duration, deadline time.Time, d
 	})
 }
 
-// Report schedules the writing of a gang's status; unless it has no reader.
+// Report schedules the writing of a gang's status and of the queue positions; with options.Unread it does nothing.
 func (t *Reporter) Report(ref gang.Ref) {
 	if t.options.Unread {
 		return
@@ -97,12 +98,13 @@ func (t *Reporter) Report(ref gang.Ref) {
 	t.schedulePositions()
 }
 
+// report schedules the writing of one gang's status. It waits for bindings until deadline.
 func (t *Reporter) report(ref gang.Ref, deadline time.Time) {
 	t.doIdle("gang "+ref.ID(), t.options.Settle, deadline, func(ctx context.Context) error { return t.writeGang(ctx, ref) })
 }
 
-// Pod schedules the writing of a waiting pod's status, in its state at that time. A nominated node to clear is cleared even if a later call
-// replaces this one.
+// Pod schedules the writing of a waiting pod's status. The nominated node is that of the pod's reservation when it is written. If
+// waiting.Node is "", the node is cleared even if a later call for the pod replaces this one.
 func (t *Reporter) Pod(key string, waiting Waiting) {
 	if pod := t.cache.Pod(key); pod != nil && waiting.Node != nil && *waiting.Node == "" {
 		t.memory.setVoid(key, pod.UID)
@@ -112,7 +114,7 @@ func (t *Reporter) Pod(key string, waiting Waiting) {
 	})
 }
 
-// writePod writes the status of a pod with its present node assignment.
+// writePod writes waiting into the pod's status. The pod's present node assignment replaces waiting.Node.
 func (t *Reporter) writePod(ctx context.Context, key string, waiting Waiting) error {
 	pod := t.cache.Pod(key)
 	if pod == nil || pod.Spec.NodeName != "" {
@@ -121,10 +123,10 @@ func (t *Reporter) writePod(ctx context.Context, key string, waiting Waiting) er
 	}
 	node, confirmed := t.cache.Place(pod)
 	switch {
-	case node != "" && confirmed: // being bound: a nominated node would stay
+	case node != "" && confirmed: // the pod is being bound: no later write would clear a nominated node
 		waiting.Node = nil
 	case node != "":
-		waiting.Node = &node // the node of the reservation, whatever was said meanwhile
+		waiting.Node = &node // the node of the reservation, whatever waiting says
 	case t.memory.isVoid(key, pod.UID):
 		waiting.Node = new(string)
 	}
@@ -135,8 +137,8 @@ func (t *Reporter) writePod(ctx context.Context, key string, waiting Waiting) er
 	return err
 }
 
-// Siblings tells the other pending members why they wait, if victims are evicted for the gang, or if their status still tells of such an
-// attempt. Other gangs do not cost a write for each member.
+// Siblings writes into the status of the representative's pending siblings why they wait. It writes only if nodes are reserved for
+// their gang, or if their status still mentions an earlier eviction. Other gangs do not cost a write for each member.
 func (t *Reporter) Siblings(representative *v1.Pod, explanation Explained, result Preemption) {
 	group, refusal := t.cache.Group(representative)
 	if refusal.Exists() {
@@ -155,14 +157,14 @@ func (t *Reporter) Siblings(representative *v1.Pod, explanation Explained, resul
 	}
 }
 
-// mentionsAttempt returns whether the status of a pod tells of an eviction that was attempted by another member.
+// mentionsAttempt says whether the pod's status mentions an eviction that another member attempted.
 func mentionsAttempt(pod *v1.Pod) bool {
 	_, condition := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
 	return condition != nil && strings.Contains(condition.Message, attemptedBy)
 }
 
-// Refused returns what to show for a refused group: its words stay for a while. If they are not explanation, delay is when explanation
-// may be shown.
+// Refused returns the text to show for a refused group. A text is shown for textInterval before explanation replaces it. delay is
+// the time until then; 0 if explanation is shown.
 func (t *Reporter) Refused(group gang.Ref, explanation Explained) (words Explained, delay time.Duration) {
 	if t.options.Settle < 0 {
 		return explanation, 0
@@ -170,7 +172,7 @@ func (t *Reporter) Refused(group gang.Ref, explanation Explained) (words Explain
 	return t.memory.words(group.ID(), explanation, t.options.Clock.Now())
 }
 
-// Placed records the plan of a group, which is not refused any longer. Its spread is told when the group is bound; nil keeps the known one.
+// Placed records that a group has a plan. spread is reported when the group is bound; nil keeps the known spread.
 func (t *Reporter) Placed(group gang.Ref, spread []place.Spread) {
 	text := spreadText(spread)
 	if spread == nil {
@@ -208,7 +210,7 @@ func spreadText(spread []place.Spread) string {
 	return " (domains touched: " + strings.Join(parts, "; ") + ")"
 }
 
-// writeGang updates a PodGroup's status and tells about changes.
+// writeGang updates the status of a gang's PodGroup and records an event if its condition changed.
 func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 	name := ref.ID()
 	r, ok := t.cache.Report(ref)
@@ -252,11 +254,11 @@ func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 	return t.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, PodGroup(r.PodGroup.Status, state, n, now))
 }
 
-// memberSettle is how many times longer than its gang's status a gated member's status waits for further changes, such as more members.
+// memberSettle times Settle is how long changes are gathered before the status of a gang's members is written.
 const memberSettle = 10
 
-// reportMembers tells the members of an incomplete gang what they wait for, and updates that once the gang is complete. A refusal is
-// written to each member once.
+// reportMembers writes into the status of an incomplete gang's members what they wait for, and updates it once the gang is complete.
+// A refusal is written to each member once.
 func (t *Reporter) reportMembers(ref gang.Ref) {
 	r, ok := t.cache.Report(ref)
 	if !ok || !t.cache.Open() {
@@ -273,13 +275,13 @@ func (t *Reporter) reportMembers(ref gang.Ref) {
 		if ok, reason := t.cache.Admit(pod); !ok {
 			t.Pod(convert.PodKey(pod), Waiting{Message: reason + Hint(r), Gated: true})
 		} else if !t.cache.State(ref).Refusal.Exists() && r.Refusal.WaitsForUser() {
-			// for a reason that the scheduler keeps the pod out of its queue for
+			// the pod is not in the scheduler's queue, although the gang itself has no obstacle
 			t.Pod(convert.PodKey(pod), Waiting{Message: r.Refusal.String(), Gated: true})
 		}
 	}
 }
 
-// Gang records an event on the PodGroup, or on a member of a gang without one.
+// Gang records an event on the gang's PodGroup, or on a member if it has none. It records a repeated event at most once a minute.
 func (t *Reporter) Gang(ref gang.Ref, kind, reason, message string) {
 	name := ref.ID()
 	r, ok := t.cache.Report(ref)
@@ -300,12 +302,12 @@ func (t *Reporter) Gang(ref gang.Ref, kind, reason, message string) {
 		return
 	}
 	if t.options.Settle >= 0 && t.memory.isRepeated(name, string(uid)+eventKey(reason, message), t.options.Clock.Now()) {
-		return // the condition says it
+		return // the condition has the message
 	}
 	t.Note(cache.Note{About: object, Warning: kind == Warning, Reason: reason, Message: message})
 }
 
-// eventKey is equal for events of which one a minute is enough: for refusals of one reason, whatever their words.
+// eventKey returns the key under which one event a minute is recorded. Refusals of one reason share a key, whatever the message.
 func eventKey(reason, message string) string {
 	if reason == reasons.Unschedulable || reason == reasons.NeverFits {
 		return reason
@@ -313,7 +315,7 @@ func eventKey(reason, message string) string {
 	return reason + " " + message
 }
 
-// PodGroup returns the PodGroup of a gang as events need it; nil if it has none.
+// PodGroup returns a copy of the gang's PodGroup with the API version and kind that events need; nil if it has none.
 func (t *Reporter) PodGroup(ref gang.Ref) *sigs.PodGroup {
 	r, ok := t.cache.Report(ref)
 	if !ok || r.PodGroup == nil {
@@ -324,7 +326,7 @@ func (t *Reporter) PodGroup(ref gang.Ref) *sigs.PodGroup {
 	return pg
 }
 
-// Note records an event.
+// Note records an event, unless another process leads.
 func (t *Reporter) Note(n cache.Note) {
 	if !t.cache.Open() {
 		return
@@ -336,20 +338,20 @@ func (t *Reporter) Note(n cache.Note) {
 	t.recorder.Eventf(n.About, nil, kind, n.Reason, "Scheduling", "%s", Clip(n.Message))
 }
 
-// Once is Note if its message differs from the last one of that key.
+// Once records an event if its message differs from the last one under key.
 func (t *Reporter) Once(key string, n cache.Note) {
 	if t.memory.isNews(key, n.Message) {
 		t.Note(n)
 	}
 }
 
-// topologyInterval is the shortest time between two writes of the ClusterNetworkTopology's status: each new node changes it, and it is
-// large.
+// topologyInterval is the shortest time between two writes of the ClusterNetworkTopology's status, which is large.
 const topologyInterval = time.Second
 
 // Topology schedules the update of the ClusterNetworkTopology's status.
 func (t *Reporter) Topology() { t.scheduleTopology(t.options.Settle) }
 
+// scheduleTopology schedules writeTopology after settle. It waits longer if the last write is less than topologyInterval ago.
 func (t *Reporter) scheduleTopology(settle time.Duration) {
 	t.Writer.DoAfter("topology", settle, func(ctx context.Context) error {
 		if delay := t.topologyWriteTime.Add(topologyInterval).Sub(t.options.Clock.Now()); t.options.Settle >= 0 && delay > 0 {
@@ -364,6 +366,7 @@ func (t *Reporter) scheduleTopology(settle time.Duration) {
 	})
 }
 
+// writeTopology writes the status of every ClusterNetworkTopology, and records an event if the used one is invalid.
 func (t *Reporter) writeTopology(ctx context.Context) error {
 	if !t.options.Topology || !t.cache.Open() {
 		return nil
@@ -383,13 +386,13 @@ func (t *Reporter) writeTopology(ctx context.Context) error {
 	return t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, topology.Object, topology.Object.Status, status)
 }
 
-// writeUnused says in each ClusterNetworkTopology of another name that it has no effect.
+// writeUnused writes into the status of each ClusterNetworkTopology with another name that it has no effect.
 func (t *Reporter) writeUnused(ctx context.Context) error {
 	for _, object := range t.cache.Unused() {
 		status := Unused(object, metav1.NewTime(t.options.Clock.Now()))
 		if meta.IsStatusConditionPresentAndEqual(object.Status.Conditions, Ready, metav1.ConditionFalse) &&
 			meta.FindStatusCondition(object.Status.Conditions, Ready).Reason == reasons.NotUsed {
-			continue // already said
+			continue // already written
 		}
 		t.Once("topology "+string(object.UID), topologyNote(object, reasons.NotUsed, notUsedMessage))
 		if err := t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, object, object.Status, status); err != nil {

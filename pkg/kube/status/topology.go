@@ -27,7 +27,7 @@ const maxListedBytes = 1 << 20
 // notUsedMessage is the message in every ClusterNetworkTopology but one.
 const notUsedMessage = "this object has no effect: only ClusterNetworkTopology " + scheduling.TopologyName + " is used"
 
-// ReportsUserError returns whether events of a reason report an error in what a user wrote.
+// ReportsUserError says whether events of a reason report an error in what a user wrote.
 func ReportsUserError(reason string) bool {
 	return slices.Contains([]string{
 		reasons.InvalidAnnotation, reasons.InvalidTopologyIndex, reasons.TwoGangs, reasons.UnknownKey, reasons.TierMissing, reasons.TierTooHigh,
@@ -35,7 +35,8 @@ func ReportsUserError(reason string) bool {
 	}, reason)
 }
 
-// Topology returns the status of a ClusterNetworkTopology: the tree in use, and whether it is built from this spec (problem says why not).
+// Topology returns the status of a ClusterNetworkTopology: the tree in use, and whether it is built from object's spec. problem is
+// why it is not; "" if it is.
 func Topology(
 	object *koordinator.ClusterNetworkTopology, tree *topology.Tree, problem string, now metav1.Time,
 ) koordinator.ClusterNetworkTopologyStatus {
@@ -73,7 +74,7 @@ func truncatedMessage(omissions []convert.LeftOut) string {
 		omissions[0].Layer, strings.Join(layers, ", "))
 }
 
-// Unused returns the status of a ClusterNetworkTopology without effect. Fields of other writers stay.
+// Unused returns the status of a ClusterNetworkTopology without effect. It keeps the fields of other writers.
 func Unused(object *koordinator.ClusterNetworkTopology, now metav1.Time) koordinator.ClusterNetworkTopologyStatus {
 	out := *object.Status.DeepCopy()
 	meta.SetStatusCondition(&out.Conditions, metav1.Condition{

@@ -28,7 +28,7 @@ const (
 	PreemptionSurplus                     // the waiting members are beyond minMember
 	PreemptionLeftOut                     // excluded nodes have capacity
 	PreemptionUntried                     // no eviction was found within the search limit
-	PreemptionEnding                      // a gang is ending, after which fewer victims are needed
+	PreemptionEnding                      // another gang is finishing; after that, fewer victims are needed
 )
 
 const preemptionPrefix = "preemption: "
@@ -48,7 +48,7 @@ var preemptionWords = map[Preemption]string{
 	PreemptionEnding:  "not eligible yet: a gang is finishing, after that fewer pods need to be evicted",
 }
 
-// Says returns the words for a group with so many members at Permit and so many pending.
+// Says returns the words for the result p. atPermit and pending are the group's numbers of members at Permit and of pending members.
 func (p Preemption) Says(atPermit, pending int) string {
 	if p == PreemptionEvicts {
 		return fmt.Sprintf(preemptionWords[p], atPermit, pending)
@@ -56,12 +56,12 @@ func (p Preemption) Says(atPermit, pending int) string {
 	return preemptionWords[p]
 }
 
-// ForPod returns what PostFilter says about the representative.
+// ForPod returns the result as PostFilter's message for the representative.
 func (p Preemption) ForPod(atPermit, pending int) string {
 	return preemptionPrefix + p.Says(atPermit, pending) + "."
 }
 
-// After appends the result to the reason of a refusal.
+// After returns reason with the result p appended.
 func (p Preemption) After(reason string) string {
 	if p == PreemptionNone {
 		return reason
@@ -69,14 +69,14 @@ func (p Preemption) After(reason string) string {
 	return reason + ". " + preemptionPrefix + p.Says(0, 0)
 }
 
-// Explained is what is shown of a refused group: one plain sentence, and the text that tools match.
+// Explained is the message on a refused group: one plain sentence for users, and the text that tools match.
 type Explained struct {
 	Sentence string // "" if there is none
 	Text     string
-	Never    bool // no eviction helps
+	Never    bool // no eviction helps: the group does not fit into the empty cluster
 }
 
-// ExplainedOf returns what is shown of a refusal.
+// ExplainedOf returns the message on an obstacle.
 func ExplainedOf(r gang.Obstacle) Explained {
 	return Explained{Sentence: r.Summary, Text: r.String(), Never: r.NeverEvictable}
 }
@@ -84,7 +84,7 @@ func ExplainedOf(r gang.Obstacle) Explained {
 // String returns the whole message, the sentence first, in at most Limit bytes.
 func (s Explained) String() string { return s.Within(Limit) }
 
-// Within is String in at most maxBytes bytes. The middle of the text is left out: its end has the result.
+// Within is String in at most maxBytes bytes. It omits the middle of a long Text, since the end of Text has the result.
 func (s Explained) Within(maxBytes int) string {
 	if s.Sentence == "" {
 		return squeeze(s.Text, maxBytes)
@@ -93,13 +93,13 @@ func (s Explained) Within(maxBytes int) string {
 	return sentence + squeeze(s.Text, maxBytes-len(sentence))
 }
 
-// A message has the sentence for users, of at most so many bytes, and after details the text that tools match.
+// A message is the sentence for users, of at most maxSentence bytes, then details, then the text that tools match.
 const (
 	maxSentence = 480
 	details     = " Details: "
 )
 
-// plainResults are preemptionWords for users. A result that the sentence says already has none.
+// plainResults are preemptionWords for users. A result that the sentence already states has no entry.
 var plainResults = map[string]string{
 	preemptionWords[PreemptionNever]:     "With preemptionPolicy Never the gang evicts no pod.",
 	preemptionWords[PreemptionOff]:       "The scheduler's configuration forbids evictions (enablePreemption: false).",
@@ -111,8 +111,8 @@ var plainResults = map[string]string{
 	preemptionWords[PreemptionEnding]:    "The gang evicts no pod yet: another gang is finishing, and then fewer evictions are needed.",
 }
 
-// Plain returns the message of a pod or a gang without the text that tools match and without kube-scheduler's count of nodes: the
-// sentence, and the result of the search for victims. A message without a sentence stays as it is.
+// Plain returns only the part of a condition's message that users read: the sentence, and the result of the search for victims.
+// It removes the text that tools match, and kube-scheduler's count of nodes. A message without a sentence is returned unchanged.
 func Plain(message string) string {
 	sentence, text, found := strings.Cut(message, details)
 	if !found {
@@ -134,7 +134,7 @@ func Plain(message string) string {
 	return sentence
 }
 
-// squeeze leaves out the middle of a text that is too long.
+// squeeze returns text in at most maxBytes bytes. It replaces the middle of a longer text by " ... ".
 func squeeze(text string, maxBytes int) string {
 	const gap = " ... "
 	if len(text) <= maxBytes {
@@ -148,13 +148,13 @@ func squeeze(text string, maxBytes int) string {
 	return strings.ToValidUTF8(text[:head], "") + gap + strings.ToValidUTF8(text[len(text)-tail:], "")
 }
 
-// NoPlan says why an attempt has no plan: the best domains, what nodes lack, and excluded nodes. It has at most maxBytes bytes.
+// NoPlan returns why an attempt has no plan, in at most maxBytes bytes: the best domains, what nodes lack, and excluded nodes.
 func NoPlan(r *place.Refusal, maxBytes int) string {
 	rest := lackText(r.Diagnosis) + excludedText(r.Avoided)
 	return r.Plan.Within(maxBytes-len(rest)) + rest
 }
 
-// lackText returns kube-scheduler's words, after a comma; "" if nothing is lacking.
+// lackText returns, after a comma, what members and nodes lack, in kube-scheduler's words; "" if nothing is lacking.
 func lackText(d place.Diagnosis) string {
 	if len(d.Lacks) == 0 {
 		return shortages(d)
@@ -167,7 +167,7 @@ func lackText(d place.Diagnosis) string {
 	return shortages(d) + fmt.Sprintf(", 0/%d nodes are available: %s", d.Nodes, strings.Join(parts, ", "))
 }
 
-// excludedText names the nodes excluded after an earlier refusal; "" if there are none.
+// excludedText returns the nodes that are excluded after an earlier refusal, as text; "" if there are none.
 func excludedText(nodes map[string]string) string {
 	const maxNodes = 3
 	names := slices.Sorted(maps.Keys(nodes))
@@ -185,7 +185,7 @@ func excludedText(nodes map[string]string) string {
 	return ", left out for this attempt: " + strings.Join(parts, ", ") + suffix
 }
 
-// Kept describes the hold of a starving group: for how many of its minMember members, and in which domain ("" is the cluster).
+// Kept returns the sentence on a starving gang's capacity hold: for how many members, and in which domain ("" is the cluster).
 func Kept(members, minMember int, domain string) string {
 	if domain != "" {
 		domain = " in " + domain
@@ -208,7 +208,8 @@ const (
 	heldAtPermit   = "\", alreadyWaitForBound: "
 )
 
-// Sibling returns the message for a member whose representative was tried. preemption is its result; "" leaves it out.
+// Sibling returns the message for a member of gang ref after its representative was tried and refused. preemption is the result of
+// the search for victims; "" omits it. atPermit is the number of members at Permit.
 func Sibling(ref gang.Ref, representative *v1.Pod, explanation Explained, preemption string, atPermit int) string {
 	key := convert.PodKey(representative)
 	tail := fmt.Sprintf("%s%d.", heldAtPermit, atPermit)
@@ -226,7 +227,7 @@ func Sibling(ref gang.Ref, representative *v1.Pod, explanation Explained, preemp
 	return sentence + head + squeeze(explanation.Text, space-len(sentence)) + tail
 }
 
-// MessageOverhead returns the bytes of the longest message for siblings besides what is shown.
+// MessageOverhead returns how many bytes Sibling's message has beside the explanation: the maximum over gangs.
 func MessageOverhead(representative *v1.Pod, gangs ...gang.Ref) (overhead int) {
 	for _, ref := range gangs {
 		overhead = max(overhead, len(Sibling(ref, representative, Explained{Sentence: "."}, "", 0))-len("."+details))
@@ -234,7 +235,7 @@ func MessageOverhead(representative *v1.Pod, gangs ...gang.Ref) (overhead int) {
 	return overhead
 }
 
-// Refused returns what is shown of a refused attempt, short enough for all messages. frame is the bytes besides it in the longest of them.
+// Refused returns the message on a refused attempt, so short that it has at most Limit bytes together with frame (MessageOverhead).
 func Refused(r *place.Refusal, s place.Shortage, frame int) Explained {
 	const suffixBytes = 160 // the result of the search for victims, and the hold
 	out := Explained{Sentence: clip(Sentence(s), maxSentence), Never: s.Never != nil}

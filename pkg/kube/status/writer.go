@@ -24,7 +24,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
 
-// Writer writes in the background, each object's latest state once, and retries rejected writes.
+// Writer runs writes in the background: for each key only the latest, and again after a failure that is not Permanent.
 type Writer struct {
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
@@ -34,6 +34,7 @@ type Writer struct {
 	jobs map[string]*job // by key; the latest wins
 }
 
+// job is a scheduled write. A newer job of the same key has another pointer.
 type job struct{ do func(context.Context) error }
 
 // NewWriter returns a Writer; nothing is written before Run.
@@ -44,7 +45,7 @@ func NewWriter(client kubernetes.Interface, dyn dynamic.Interface) *Writer {
 	}
 }
 
-// Run writes with so many workers until ctx ends.
+// Run runs the scheduled writes in workers goroutines until ctx ends.
 func (w *Writer) Run(ctx context.Context, workers int) {
 	for range workers {
 		go func() {
@@ -56,10 +57,10 @@ func (w *Writer) Run(ctx context.Context, workers int) {
 	w.queue.ShutDown()
 }
 
-// Do schedules a job. It replaces a waiting job of the same key: jobs write the state that they find when they run.
+// Do schedules a job. It replaces a waiting job of the same key: do reads the state to write when it runs.
 func (w *Writer) Do(key string, do func(context.Context) error) { w.DoAfter(key, 0, do) }
 
-// DoAfter is Do after a delay, in which further changes of the same object cost nothing.
+// DoAfter is Do after delay. Further calls for the key within delay cost no further write.
 func (w *Writer) DoAfter(key string, delay time.Duration, do func(context.Context) error) {
 	w.mu.Lock()
 	w.jobs[key] = &job{do}
@@ -67,7 +68,7 @@ func (w *Writer) DoAfter(key string, delay time.Duration, do func(context.Contex
 	w.queue.AddAfter(key, delay)
 }
 
-// Idle returns whether no write is waiting.
+// Idle says whether no write is waiting or running.
 func (w *Writer) Idle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,6 +81,7 @@ const (
 	maxRetryDelay = 30 * time.Second
 )
 
+// runNext runs one job. It returns false when the queue is shut down.
 func (w *Writer) runNext(ctx context.Context) bool {
 	key, stop := w.queue.Get()
 	if stop {
@@ -110,8 +112,8 @@ func (w *Writer) runNext(ctx context.Context) bool {
 	return true
 }
 
-// Custom writes the status of a custom resource if it differs. Koordinator's CRD of PodGroup has no status subresource: then the object
-// itself is patched.
+// Custom writes status into the status of a custom resource, unless it equals old. Koordinator's CRD of PodGroup has no status
+// subresource: Custom then patches the object itself.
 func (w *Writer) Custom(ctx context.Context, gvr schema.GroupVersionResource, object metav1.Object, old, status any) error {
 	if equality.Semantic.DeepEqual(old, status) {
 		return nil
@@ -131,7 +133,7 @@ func (w *Writer) Custom(ctx context.Context, gvr schema.GroupVersionResource, ob
 	return err
 }
 
-// Patch writes a merge patch into a custom resource, or into a subresource of it.
+// Patch writes a merge patch into a custom resource, or into its subresource sub unless that is "".
 func (w *Writer) Patch(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, patch []byte, sub string) error {
 	var r dynamic.ResourceInterface = w.dynamic.Resource(gvr)
 	if namespace != "" {
@@ -145,7 +147,8 @@ func (w *Writer) Patch(ctx context.Context, gvr schema.GroupVersionResource, nam
 	return err
 }
 
-// statusPatch returns a merge patch that also removes the fields which are no longer set. It holds only for the object of this UID.
+// statusPatch returns a merge patch that sets the fields of status and removes the fields of old that status lacks. The patch
+// contains the object's UID, so that it fails for a recreated object.
 func statusPatch(object metav1.Object, old, status any) ([]byte, error) {
 	oldFields, err := toMap(old)
 	if err != nil {
@@ -166,6 +169,7 @@ func statusPatch(object metav1.Object, old, status any) ([]byte, error) {
 	})
 }
 
+// toMap returns the JSON fields of v.
 func toMap(v any) (map[string]any, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -175,9 +179,9 @@ func toMap(v any) (map[string]any, error) {
 	return out, json.Unmarshal(raw, &out)
 }
 
-// Waiting is the status of a waiting pod.
+// Waiting is what to write into the status of a waiting pod.
 type Waiting struct {
-	// Node is its nominated node; nil leaves it as it is, "" clears it.
+	// Node is the nominated node to set; nil does not change it, "" clears it.
 	Node *string
 	// Message becomes the PodScheduled condition's; "" keeps the message.
 	Message string
@@ -185,6 +189,7 @@ type Waiting struct {
 	Gated bool
 }
 
+// reason returns the reason of the PodScheduled condition. Autoscalers add nodes only for Unschedulable.
 func (w Waiting) reason() string {
 	if w.Gated {
 		return reasons.WaitingForGang
@@ -192,7 +197,7 @@ func (w Waiting) reason() string {
 	return v1.PodReasonUnschedulable
 }
 
-// Pod writes a waiting pod's nominated node and condition, in one request.
+// Pod writes the nominated node and the PodScheduled condition of waiting into the pod's status, in one request if they differ.
 func (w *Writer) Pod(ctx context.Context, pod *v1.Pod, waiting Waiting) error {
 	status := pod.Status.DeepCopy()
 	changed := false
@@ -211,7 +216,8 @@ func (w *Writer) Pod(ctx context.Context, pod *v1.Pod, waiting Waiting) error {
 	return schedutil.PatchPodStatus(ctx, w.client, pod.Name, pod.Namespace, &pod.Status, status)
 }
 
-// Spare removes the announced eviction of a pod that is not being deleted, if the scheduler wrote it with this prefix.
+// Spare withdraws the announced eviction of a pod: it sets the condition DisruptionTarget to False. It does so only if the scheduler
+// wrote the condition with this message prefix, and the pod is not being deleted.
 func (w *Writer) Spare(ctx context.Context, pod *v1.Pod, prefix string) error {
 	current, err := w.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil || current.UID != pod.UID || current.DeletionTimestamp != nil {

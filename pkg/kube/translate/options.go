@@ -1,4 +1,4 @@
-// Package translate is the program muster-controller: its flags, and the wiring of its parts. It decides nothing about gangs.
+// Package translate is the program muster-controller: it parses the flags and connects the parts. It decides nothing about gangs.
 package translate
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/version"
 )
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	sources           []string
 	backendConfig     string
@@ -82,6 +82,7 @@ muster-scheduler itself does not need it: it reads these APIs. See docs/admins/c
 	return cmd
 }
 
+// add adds the flags to f.
 func (o *options) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.sources, "enable-source", nil,
 		"APIs that PodGroups are written for, any of "+strings.Join(controller.SourceNames(), ", ")+"; each starts when its CRD is there")
@@ -119,7 +120,7 @@ func (o *options) add(f *pflag.FlagSet) {
 	logsapi.AddFlags(o.logs, f)
 }
 
-// validate returns an error for flags that conflict, without asking a cluster.
+// validate returns an error for invalid or conflicting flags. It sends no request to a cluster.
 func (o *options) validate() error {
 	var errs []error
 	if len(o.sources) == 0 && o.webhookPort == 0 {
@@ -146,8 +147,7 @@ func (o *options) validate() error {
 	return errors.Join(errs...)
 }
 
-// backends reads the configuration of the backends. An invalid one ends the process: the defaults would start gangs by unwanted
-// rules.
+// backends returns the configuration of the backends. The defaults must not replace an invalid file: gangs would start by other rules.
 func (o *options) backends() (*backend.Config, error) {
 	if o.backendConfig == "" {
 		return &backend.Config{}, nil
@@ -163,7 +163,8 @@ func (o *options) backends() (*backend.Config, error) {
 	return config, nil
 }
 
-func (o *options) rest() (*rest.Config, error) {
+// restConfig returns the client configuration, with the rate limits of the flags.
+func (o *options) restConfig() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return nil, err
@@ -171,8 +172,8 @@ func (o *options) rest() (*rest.Config, error) {
 	return controller.QuietConfig(config, o.qps, o.burst), nil
 }
 
-// names returns the host names by which the API server calls the webhooks.
-func (o *options) names() []string {
+// webhookHosts returns the host names by which the API server calls the webhooks.
+func (o *options) webhookHosts() []string {
 	if len(o.webhookNames) > 0 {
 		return o.webhookNames
 	}

@@ -24,11 +24,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/version"
 )
 
-// run runs until the context ends.
+// run runs the controller and its webhooks until the context ends.
 func run(ctx context.Context, o *options) error {
 	ctrllog.SetLogger(klog.Background())
 	klog.FromContext(ctx).Info("starting", "version", version.Get().Version, "sources", o.sources)
-	config, err := o.rest()
+	config, err := o.restConfig()
 	if err != nil {
 		return err
 	}
@@ -70,6 +70,7 @@ func run(ctx context.Context, o *options) error {
 	return m.Start(ctx)
 }
 
+// manager returns the options of the controller's manager. keeper serves the webhooks' certificate; nil without webhooks.
 func (o *options) manager(config *rest.Config, keeper *admit.Keeper) (manager.Options, error) {
 	metrics := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
 	if o.metricsSecure {
@@ -115,11 +116,11 @@ func (o *options) keeper(config *rest.Config) (*admit.Keeper, error) {
 	}
 	return &admit.Keeper{
 		Client: client, Namespace: o.namespace, Secret: o.webhookSecret, Configuration: o.webhookConfig,
-		Names: o.names(), Clock: clock.RealClock{},
+		Names: o.webhookHosts(), Clock: clock.RealClock{},
 	}, nil
 }
 
-// serve makes a manager serve the webhooks.
+// serve registers the webhooks and the keeper of their certificate with manager m.
 func serve(m manager.Manager, c *controller.Controller, keeper *admit.Keeper) error {
 	if err := m.Add(keeper); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Only what an expansion depends on is checked.
+// The checks cover only the fields on which an expansion depends.
 
-// checkCount rejects an impossible number of pods or of their owners.
+// checkCount returns an error if n, a number of pods or of their owners, is below 0 or above MaxPods.
 func checkCount(n int64, path *field.Path) field.ErrorList {
 	switch {
 	case n < 0:
@@ -22,7 +22,7 @@ func checkCount(n int64, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// checkTemplate rejects pods without containers, and with a restartPolicy that their controller does not allow.
+// checkTemplate returns errors for a template without containers, or with a restartPolicy that is not in policies.
 func checkTemplate(t *v1.PodTemplateSpec, path *field.Path, policies ...v1.RestartPolicy) (errs field.ErrorList) {
 	spec := path.Child("spec")
 	if len(t.Spec.Containers) == 0 {
@@ -34,7 +34,7 @@ func checkTemplate(t *v1.PodTemplateSpec, path *field.Path, policies ...v1.Resta
 	return errs
 }
 
-// checkSelector rejects a selector that does not select the template's pods.
+// checkSelector returns an error if a selector does not select the template's pods.
 func checkSelector(selector *metav1.LabelSelector, t *v1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	selectorPath := path.Child("selector")
 	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {

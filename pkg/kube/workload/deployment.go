@@ -10,7 +10,7 @@ import (
 
 var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
-// deployment makes a Deployment's ReplicaSet, <deployment>-<hash of the template>, and its pods.
+// deployment adds a Deployment's ReplicaSet, <deployment>-<hash of the template>, and its pods to m.out.
 func (m *maker) deployment(d *appsv1.Deployment) field.ErrorList {
 	path := field.NewPath("spec")
 	if errs := checkSelector(d.Spec.Selector, &d.Spec.Template, path); len(errs) > 0 {

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// hasExclusiveTerms says whether a pod has affinity and anti-affinity for a domain already.
+// hasExclusiveTerms says whether a pod already has required affinity and anti-affinity with this topology key.
 func hasExclusiveTerms(pod *v1.Pod, topologyKey string) bool {
 	a := pod.Spec.Affinity
 	if a == nil || a.PodAffinity == nil || a.PodAntiAffinity == nil {
@@ -18,8 +18,8 @@ func hasExclusiveTerms(pod *v1.Pod, topologyKey string) bool {
 		slices.ContainsFunc(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, hasKey)
 }
 
-// addExclusiveTerms gives the pods with a label's value a domain of their own: together, and without pods of another value that match
-// requirements.
+// addExclusiveTerms adds affinity and anti-affinity to a pod: pods with its value of label share a domain, and pods with another value
+// that match requirements are excluded from it.
 func addExclusiveTerms(
 	pod *v1.Pod, topologyKey, label string, namespaces *metav1.LabelSelector, requirements ...metav1.LabelSelectorRequirement,
 ) {

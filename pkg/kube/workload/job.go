@@ -15,7 +15,7 @@ var jobKind = batchv1.SchemeGroupVersion.WithKind("Job")
 
 const jobController = "kubernetes.io/job-controller"
 
-// userJob makes the pods of a Job that the user wrote: only its first pods, since no pod finishes here.
+// userJob adds the pods of a Job that the user wrote: only the pods that run first, since no pod finishes in a simulation.
 func (m *maker) userJob(j *batchv1.Job) field.ErrorList {
 	if reason := idleReason(j); reason != "" {
 		m.note("Job", j.Namespace, j.Name, reason)
@@ -28,7 +28,7 @@ func (m *maker) userJob(j *batchv1.Job) field.ErrorList {
 	return errs
 }
 
-// idleReason returns why a Job has no pods; "" if it has.
+// idleReason returns why a Job has no pods; "" if it has pods.
 func idleReason(j *batchv1.Job) string {
 	if manager := ptr.Deref(j.Spec.ManagedBy, jobController); manager != jobController {
 		return "no pods, since spec.managedBy is " + strconv.Quote(manager)
@@ -90,6 +90,7 @@ func setIndex(pod *v1.Pod, j *batchv1.Job, i int) {
 	pod.Spec.Hostname = j.Name + "-" + strconv.Itoa(i)
 }
 
+// checkJob returns errors for the fields of a Job on which its pods depend. path is the Job's spec.
 func checkJob(j *batchv1.Job, path *field.Path) (errs field.ErrorList) {
 	if problems := checkName(j); len(problems) > 0 {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), j.Name, strings.Join(problems, "; ")))
@@ -134,7 +135,7 @@ func checkName(j *batchv1.Job) []string {
 	return validation.IsValidLabelValue(j.Name)
 }
 
-// mergeMaps returns a map with more keys. Existing keys keep their values.
+// mergeMaps returns a map with the entries of m and additions. For a key in both, m's value wins.
 func mergeMaps(m, additions map[string]string) map[string]string {
 	out := map[string]string{}
 	for k, v := range additions {

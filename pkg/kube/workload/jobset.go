@@ -20,7 +20,7 @@ import (
 
 const jobSetController = "jobset.sigs.k8s.io/jobset-controller"
 
-// JobSet's labels, annotations and taint that only matter to the pods that are made.
+// JobSet's labels, annotations and taint that only the created pods have.
 const (
 	jobSetReplicas   = "jobset.sigs.k8s.io/replicatedjob-replicas"
 	jobSetAll        = "jobset.sigs.k8s.io/global-replicas"
@@ -35,8 +35,8 @@ const (
 	jobSetTaint      = "alpha.jobset.sigs.k8s.io/no-schedule"
 )
 
-// jobSet makes the pods of a JobSet: its Jobs' pods, <set>-<replicated job>-<index>, which are Indexed by default. A Job that
-// starts after another one (InOrder, dependsOn), and a pod that starts after another one (exclusive-topology), are made later.
+// jobSet adds the pods of a JobSet's Jobs, <set>-<replicated job>-<index>, which are Indexed by default. Pods that start after other pods
+// have these in After: with InOrder, dependsOn or exclusive-topology.
 func (m *maker) jobSet(u *unstructured.Unstructured) field.ErrorList {
 	s := jobSet{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s.JobSet); err != nil {
@@ -57,7 +57,7 @@ func (m *maker) jobSet(u *unstructured.Unstructured) field.ErrorList {
 	if s.hasHostnames() {
 		m.add(headlessService(s.subdomain(), &s, workloads.JobSetKind, map[string]string{workloads.JobSetName: s.Name}))
 	}
-	pods := map[string][]string{} // by replicated job, the names of pods that are made
+	pods := map[string][]string{} // by replicated job, the names of its pods
 	var allPods []string
 	for i := range s.Spec.ReplicatedJobs {
 		r := &s.Spec.ReplicatedJobs[i]
@@ -76,7 +76,7 @@ func (m *maker) jobSet(u *unstructured.Unstructured) field.ErrorList {
 	return nil
 }
 
-// jobSet counts and names the parts of a JobSet.
+// jobSet is a JobSet, with methods that return its Jobs and their names and labels.
 type jobSet struct{ workloads.JobSet }
 
 // setDefaults sets the defaults of JobSet's CRD and webhook.
@@ -98,6 +98,7 @@ func (s *jobSet) setDefaults() {
 	}
 }
 
+// check returns errors for the fields on which the pods depend.
 func (s *jobSet) check() (errs field.ErrorList) {
 	path := field.NewPath("spec")
 	if p := s.Spec.StartupPolicy; p != nil && p.StartupPolicyOrder != "AnyOrder" && p.StartupPolicyOrder != "InOrder" {
@@ -135,7 +136,7 @@ func (s *jobSet) check() (errs field.ErrorList) {
 	return errs
 }
 
-// prerequisites returns the pods that must run before a replicated job's pods are made, or why these are never made. earlierPods are
+// prerequisites returns the pods that must run before r's pods are created, or in reason why these are never created. earlierPods are
 // all pods of the earlier replicated jobs.
 func (s *jobSet) prerequisites(
 	r *workloads.ReplicatedJob, earlierPods []string, pods map[string][]string,
@@ -156,7 +157,7 @@ func (s *jobSet) prerequisites(
 	return prerequisites, ""
 }
 
-// replicatedJob makes the pods of one replicated job and returns their names.
+// replicatedJob adds the pods of replicated job i and returns their names.
 func (m *maker) replicatedJob(s *jobSet, i int, prerequisites []string) (names []string, errs field.ErrorList) {
 	path := field.NewPath("spec", "replicatedJobs").Index(i).Child("template", "spec")
 	for index := range int(*s.Spec.ReplicatedJobs[i].Replicas) {
@@ -179,7 +180,7 @@ func (m *maker) replicatedJob(s *jobSet, i int, prerequisites []string) (names [
 	return names, nil
 }
 
-// job returns a Job of a replicated job.
+// job returns the Job with this index of replicated job i.
 func (s *jobSet) job(i, index int) *batchv1.Job {
 	r := &s.Spec.ReplicatedJobs[i]
 	keys, annotations := s.keys(i, index)
@@ -248,8 +249,8 @@ func (s *jobSet) keys(i, index int) (labels, annotations map[string]string) {
 	return labels, annotations
 }
 
-// exclusive changes a pod as JobSet's webhook does. Every pod gets the label that the anti-affinity of other Jobs selects. With
-// exclusive topology the pod of index 0 gets a domain for its Job, and the Job's other pods follow once it has a node.
+// exclusive returns o, changed as JobSet's webhook does. Every pod gets the label that the anti-affinity of other Jobs selects. With
+// exclusive topology, the first pod gets affinity for a domain of its own. The Job's other pods are created when firstPod has a node.
 func (m *maker) exclusive(o Object, firstPod string, isFirst bool) Object {
 	pod := o.Object.(*v1.Pod)
 	key := pod.Annotations[workloads.JobSetExclusive]

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// leaderWorkerSet makes the StatefulSet of a LeaderWorkerSet's leaders, <set>-<group>, and for each leader its workers'
-// StatefulSet, <set>-<group>-<worker> from 1. With LeaderReady or exclusive-topology, workers are made after their leader runs.
+// leaderWorkerSet adds the StatefulSet of a LeaderWorkerSet's leaders, <set>-<group>, and for each leader the StatefulSet of its workers,
+// <set>-<group>-<worker> from 1. With LeaderReady or exclusive-topology, workers are created when their leader runs.
 func (m *maker) leaderWorkerSet(u *unstructured.Unstructured) field.ErrorList {
 	s := leaderWorkerSet{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s.LeaderWorkerSet); err != nil {
@@ -55,7 +55,7 @@ func (m *maker) leaderWorkerSet(u *unstructured.Unstructured) field.ErrorList {
 	return nil
 }
 
-// workers makes the workers of one leader.
+// workers adds the workers of one leader, and their StatefulSet and Service.
 func (m *maker) workers(s *leaderWorkerSet, leader *v1.Pod) field.ErrorList {
 	podKind := v1.SchemeGroupVersion.WithKind("Pod")
 	if s.subdomains() == lwsv1.SubdomainUniquePerReplica {
@@ -85,7 +85,7 @@ func (m *maker) workers(s *leaderWorkerSet, leader *v1.Pod) field.ErrorList {
 	return nil
 }
 
-// leaderWorkerSet makes the parts of a LeaderWorkerSet.
+// leaderWorkerSet is a LeaderWorkerSet, with methods that return its parts.
 type leaderWorkerSet struct{ workloads.LeaderWorkerSet }
 
 // setDefaults sets the defaults of LeaderWorkerSet's CRD.
@@ -103,6 +103,7 @@ func (s *leaderWorkerSet) setDefaults() {
 	}
 }
 
+// check returns errors for the fields on which the pods depend.
 func (s *leaderWorkerSet) check() (errs field.ErrorList) {
 	spec, t := field.NewPath("spec"), &s.Spec.LeaderWorkerTemplate
 	errs = append(errs, checkCount(int64(*s.Spec.Replicas), spec.Child("replicas"))...)
@@ -132,6 +133,7 @@ func (s *leaderWorkerSet) check() (errs field.ErrorList) {
 	return errs
 }
 
+// checkSubGroups returns an error for an invalid subGroupPolicy.
 func (s *leaderWorkerSet) checkSubGroups(path *field.Path) field.ErrorList {
 	p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy
 	if p == nil {
@@ -205,6 +207,7 @@ func (s *leaderWorkerSet) workers(leader *v1.Pod) *appsv1.StatefulSet {
 	return set
 }
 
+// statefulSet returns a StatefulSet with the API server's defaults and the claim templates of the LeaderWorkerSet.
 func (s *leaderWorkerSet) statefulSet(
 	name, service string, replicas int32, selector map[string]string, pod *v1.PodTemplateSpec,
 ) *appsv1.StatefulSet {
@@ -237,7 +240,7 @@ func (s *leaderWorkerSet) annotations() map[string]string {
 	return annotations
 }
 
-// prepareLeader changes a leader as the webhook does.
+// prepareLeader sets the leader's labels, subdomain and affinity, as the webhook does.
 func (s *leaderWorkerSet) prepareLeader(pod *v1.Pod, group int) {
 	pod.Labels[lwsv1.GroupIndexLabelKey] = strconv.Itoa(group)
 	pod.Labels[lwsv1.GroupUniqueHashLabelKey] = sha1Hash(pod.Namespace + "/" + pod.Name)
@@ -250,7 +253,8 @@ func (s *leaderWorkerSet) prepareLeader(pod *v1.Pod, group int) {
 	}
 }
 
-// prepareWorker changes a worker as the webhook does. A surplus leader belongs to the first subgroup, which then has one more pod.
+// prepareWorker sets the worker's labels and affinity, as the webhook does. If the sub-group size divides the number of workers, the
+// leader is one more pod of the first sub-group.
 func (s *leaderWorkerSet) prepareWorker(pod, leader *v1.Pod, worker int) {
 	pod.Labels[lwsv1.WorkerIndexLabelKey] = strconv.Itoa(worker)
 	p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy
@@ -264,13 +268,14 @@ func (s *leaderWorkerSet) prepareWorker(pod, leader *v1.Pod, worker int) {
 	s.subGroup(pod, leader.Name, sub)
 }
 
+// subGroup sets a pod's labels for the sub-group with this index, and its affinity.
 func (s *leaderWorkerSet) subGroup(pod *v1.Pod, leader string, index int) {
 	pod.Labels[lwsv1.SubGroupIndexLabelKey] = strconv.Itoa(index)
 	pod.Labels[lwsv1.SubGroupUniqueHashLabelKey] = sha1Hash(leader + "/" + strconv.Itoa(index))
 	s.exclude(pod, lwsv1.SubGroupExclusiveKeyAnnotationKey, lwsv1.SubGroupUniqueHashLabelKey)
 }
 
-// exclude gives the pods of a label's value a domain of their own, if an annotation requests it.
+// exclude calls addExclusiveTerms for the topology key in the pod's annotation, unless it has none or has the terms already.
 func (s *leaderWorkerSet) exclude(pod *v1.Pod, annotation, label string) {
 	if key := pod.Annotations[annotation]; key != "" && !hasExclusiveTerms(pod, key) {
 		addExclusiveTerms(pod, key, label, nil)
@@ -286,7 +291,7 @@ func (s *leaderWorkerSet) subdomains() lwsv1.SubdomainPolicy {
 	return lwsv1.SubdomainShared
 }
 
-// revision changes with the pod templates, as the controller's does.
+// revision returns a hash that changes with the pod templates, as the controller's revision does.
 func (s *leaderWorkerSet) revision() string {
 	h := fnv.New32()
 	_ = json.NewEncoder(h).Encode([]any{s.Spec.LeaderWorkerTemplate, s.Spec.NetworkConfig}) // values read from JSON can be marshalled

@@ -18,10 +18,10 @@ const (
 	suffixLength = 5
 )
 
-// namer completes generated names of one namespace. Equal prefixes in equal order get equal names.
+// namer has the names of one namespace that complete has returned. Equal prefixes in equal order get equal names.
 type namer map[string]bool
 
-// complete appends what an API server would append at random.
+// complete returns prefix with five letters from a hash, where an API server would append random letters.
 func (n namer) complete(prefix string) string {
 	prefix = prefix[:min(len(prefix), maxPrefix)]
 	for attempt := 0; ; attempt++ {
@@ -35,6 +35,7 @@ func (n namer) complete(prefix string) string {
 	}
 }
 
+// suffix returns five letters that depend on hash.
 func suffix(hash uint64) string {
 	out := make([]byte, suffixLength)
 	for i := range out {

@@ -9,7 +9,7 @@ import (
 
 var replicaSetKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
 
-// replicaSet makes the pods of a ReplicaSet: <set>-<letters>.
+// replicaSet adds the pods of a ReplicaSet: <set>-<letters>. path is its spec, for errors.
 func (m *maker) replicaSet(r *appsv1.ReplicaSet, path *field.Path) (errs field.ErrorList) {
 	replicas := ptr.Deref(r.Spec.Replicas, 1)
 	errs = append(errs, checkCount(int64(replicas), path.Child("replicas"))...)

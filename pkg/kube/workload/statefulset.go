@@ -16,8 +16,8 @@ import (
 
 var statefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
-// userStatefulSet makes the pods of a StatefulSet that the user wrote. With OrderedReady, the default, each pod is made when
-// all earlier ones run, so that a gang of them never starts.
+// userStatefulSet adds the pods of a StatefulSet that the user wrote. With OrderedReady, the default, each pod is created when all
+// earlier pods run. So a gang of these pods never starts.
 func (m *maker) userStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	pods, claims, errs := statefulSetPods(s, field.NewPath("spec"))
 	m.add(claims...)
@@ -75,8 +75,7 @@ func statefulSetPods(s *appsv1.StatefulSet, path *field.Path) (pods []*v1.Pod, c
 	return pods, claims, nil
 }
 
-// checkLastPod returns why an API server would accept a StatefulSet and reject its last pod, and mostly all pods: labels contain
-// the set's name.
+// checkLastPod returns why an API server would reject the last pod: its labels contain the StatefulSet's name. "" if it would not.
 func checkLastPod(pods []*v1.Pod) string {
 	if len(pods) == 0 {
 		return ""
@@ -90,7 +89,7 @@ func checkLastPod(pods []*v1.Pod) string {
 	return ""
 }
 
-// claimsOf makes the claims of one pod, <claim>-<set>-<ordinal>, and names them in the pod.
+// claimsOf returns the claims of one pod, <claim>-<set>-<ordinal>, and adds volumes with their names to the pod.
 func claimsOf(s *appsv1.StatefulSet, pod *v1.Pod, ordinal string) (claims []runtime.Object) {
 	for _, t := range s.Spec.VolumeClaimTemplates {
 		claim := t.DeepCopy()

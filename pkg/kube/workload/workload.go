@@ -1,10 +1,10 @@
-// Package workload expands a workload (a Job, a Deployment, a LeaderWorkerSet, …) to the pods that its controller would make,
-// with names, labels, indices, owners and claims. One file for each kind.
+// Package workload expands a workload (a Job, a Deployment, a LeaderWorkerSet, …) to the pods that its controller would create.
+// It sets their names, labels, indices, owners and claims. Each kind has one file.
 //
 // The expansion is pure: no API server, no clock, no randomness. Five random letters of a controller become a fixed hash.
-// Fields that schedulers do not read are left out: environment variables and finalizers.
+// It omits fields that schedulers do not read: environment variables and finalizers.
 //
-// The package must not know the scheduler, nor what a gang is.
+// The package does not depend on the scheduler or on gangs.
 package workload
 
 import (
@@ -33,7 +33,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 )
 
-// API is what controllers ask of an API server.
+// API is what an expansion reads from an API server.
 type API struct {
 	// UID returns the UID of an object in the workload's namespace: the existing or the future one.
 	UID func(kind, name string) types.UID
@@ -47,17 +47,17 @@ var EmptyAPI = API{
 	Priority: func(string) int32 { return 0 },
 }
 
-// Expansion is what the controllers of a workload make; objects that other objects refer to come first.
+// Expansion is the objects that the controllers of a workload create. Objects that other objects refer to come first.
 type Expansion struct {
 	Objects []Object
 	// Notes say why there are fewer pods than expected.
 	Notes []string
 }
 
-// Object is an object that is made at once, or later.
+// Object is an object that is created at once, or when other pods run (After).
 type Object struct {
 	runtime.Object
-	// After are the pods, of the same namespace, that must run before.
+	// After are the pods, of the same namespace, that must run before the object is created.
 	After []string
 	// Near is the node label that must have the same value as on the node of the first of these pods.
 	Near string
@@ -66,9 +66,9 @@ type Object struct {
 // MaxPods is the maximal number of pods of one object.
 const MaxPods = 100_000
 
-// Expand returns what the controller of a workload would make in an empty cluster. The workload has a namespace, a UID and the
-// API server's defaults: a Job, Deployment, ReplicaSet or StatefulSet in its type, a JobSet or LeaderWorkerSet unstructured.
-// The error is the API server's for an invalid workload.
+// Expand returns the objects that the controller of workload o would create in an empty cluster. o has a namespace, a UID and the API
+// server's defaults. It is a Job, Deployment, ReplicaSet or StatefulSet in its type, or an unstructured JobSet or LeaderWorkerSet. For
+// an invalid workload, the error is that of an API server.
 func Expand(o runtime.Object, api API) (Expansion, error) {
 	m := maker{api: api}
 	var errs field.ErrorList
@@ -107,6 +107,7 @@ func Expand(o runtime.Object, api API) (Expansion, error) {
 	return m.out, nil
 }
 
+// kindOf returns the kind of an object: its own field, else that of its Go type.
 func kindOf(o runtime.Object) schema.GroupVersionKind {
 	if kind := o.GetObjectKind().GroupVersionKind(); !kind.Empty() {
 		return kind
@@ -118,23 +119,25 @@ func kindOf(o runtime.Object) schema.GroupVersionKind {
 	return kinds[0]
 }
 
-// maker collects the objects of one workload.
+// maker expands one workload into out.
 type maker struct {
 	api API
 	out Expansion
 }
 
+// add appends objects to create at once.
 func (m *maker) add(objects ...runtime.Object) {
 	for _, o := range objects {
 		m.out.Objects = append(m.out.Objects, Object{Object: o})
 	}
 }
 
+// note adds a note on why a workload has fewer pods than expected.
 func (m *maker) note(kind, namespace, name, reason string) {
 	m.out.Notes = append(m.out.Notes, fmt.Sprintf("%s %s/%s: %s", kind, namespace, name, reason))
 }
 
-// Above returns the workload "Kind namespace/name" that made a pod through another workload, which need not exist; "" for none.
+// Above returns the workload, "Kind namespace/name", that created the pod's controller, such as a Deployment; "" for none.
 func Above(pod *v1.Pod) string {
 	kind, name := "", ""
 	if name = pod.Labels[lwsv1.SetNameLabelKey]; name != "" {
@@ -153,7 +156,7 @@ func Above(pod *v1.Pod) string {
 	return kind + " " + pod.Namespace + "/" + name
 }
 
-// podOf makes a pod from a template. The caller sets its name.
+// podOf returns a pod of a template, with its owner. The caller must set its name.
 func podOf(template *v1.PodTemplateSpec, owner metav1.Object, kind schema.GroupVersionKind) *v1.Pod {
 	t := template.DeepCopy()
 	return &v1.Pod{
@@ -166,7 +169,7 @@ func podOf(template *v1.PodTemplateSpec, owner metav1.Object, kind schema.GroupV
 	}
 }
 
-// headlessService makes the Service that gives pods their host names.
+// headlessService returns the Service that gives pods their host names.
 func headlessService(name string, owner metav1.Object, kind schema.GroupVersionKind, selector map[string]string) *v1.Service {
 	return &v1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},

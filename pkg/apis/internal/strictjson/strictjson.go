@@ -1,5 +1,4 @@
-// Package strictjson reads JSON objects that users write by hand: what is wrong is said
-// about each field, with the value that was met and what is legal, and nothing is ignored.
+// Package strictjson decodes JSON that users write by hand. Its error names each unknown or invalid field with the supported values.
 package strictjson
 
 import (
@@ -15,15 +14,15 @@ import (
 // Field is one field of an object.
 type Field struct {
 	Name  string
-	Into  any    // pointer to where the value goes; stays as it is if the field is absent or null
-	Legal string // said in errors
-	// Check, if set, is asked after the value was stored whether it is legal.
+	Into  any    // a pointer to the variable to set; it is unchanged if the field is absent or null
+	Legal string // the supported values, for errors
+	// Check, if set, is called after the value was stored, and says whether it is valid.
 	Check    func() bool
 	Required bool
 }
 
-// Object reads data into fields. Errors call the object path. Each field may
-// occur once, its name must match in case, and there may be no others.
+// Object decodes data, a JSON object, into fields. path names the object in errors. Each field may occur once, its name must match in
+// case, and other fields are errors.
 func Object(path string, data []byte, fields ...Field) error {
 	var names []string
 	for _, f := range fields {
@@ -64,7 +63,7 @@ func Object(path string, data []byte, fields ...Field) error {
 	return errors.Join(errs...)
 }
 
-// Illegal is the error about a value that is invalid. value is as the user wrote it.
+// Illegal returns the error that a value is invalid. value is as the user wrote it; legal are the supported values, in words.
 func Illegal(what, value, legal string) error {
 	var names []string // of an enumeration
 	for name := range strings.SplitSeq(legal, ", ") {
@@ -75,7 +74,7 @@ func Illegal(what, value, legal string) error {
 	return fmt.Errorf("%s: %s is invalid; supported values: %s%s", what, short(value), legal, DidYouMean(strings.Trim(value, `"`), names))
 }
 
-// notJSON is the error about text that is not JSON, with the position of the mistake.
+// notJSON returns the error that text is not JSON, with the position of the mistake.
 func notJSON(path, text string) error {
 	syntax := (*json.SyntaxError)(nil)
 	err := json.Unmarshal([]byte(text), new(any))
@@ -85,8 +84,8 @@ func notJSON(path, text string) error {
 	return fmt.Errorf("%s: %q is not JSON: %w", path, short(text), err)
 }
 
-// DidYouMean ends a message about an invalid value with the valid one of several that it is like; "" if none is. Valid values are alike
-// among themselves, as SpineLayer and BlockLayer are: the Distance is at most a quarter of the longer one.
+// DidYouMean returns the end of a message about an invalid value: the most similar one of several names; "" if none is similar enough.
+// Valid names resemble one another, such as SpineLayer and BlockLayer, so the Distance is at most a quarter of the longer one.
 func DidYouMean(value string, names []string) string {
 	if near := Near(value, names); len(names) > 1 && near != "" && 4*Distance(value, near) <= max(len(value), len(near)) {
 		return "; did you mean " + near + "?"
@@ -94,8 +93,7 @@ func DidYouMean(value string, names []string) string {
 	return ""
 }
 
-// Near returns the one of names that a name is most like, the first of several; "" if none is like it. Two are alike if their
-// Distance is at most half of the longer one.
+// Near returns the first of names with the least Distance to name; "" if that is more than half of the longer one.
 func Near(name string, names []string) (near string) {
 	best := 0
 	for _, other := range names {
@@ -107,7 +105,7 @@ func Near(name string, names []string) (near string) {
 	return near
 }
 
-// Distance returns how long the longer of two names is without what both begin and end with, whatever their case.
+// Distance returns the length of the longer of two names without their common prefix and suffix, ignoring case.
 func Distance(a, b string) int {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	short, begin, end := min(len(a), len(b)), 0, 0
@@ -120,7 +118,7 @@ func Distance(a, b string) int {
 	return max(len(a), len(b)) - begin - end
 }
 
-// short keeps an error readable when the value is not.
+// short returns value, cut to 160 bytes for an error.
 func short(value string) string {
 	const most = 160
 	if len(value) <= most {

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// GroupVersion is this package's.
+	// GroupVersion is the API group and version of this package.
 	GroupVersion = schema.GroupVersion{Group: "scheduling.koordinator.sh", Version: "v1alpha1"}
 	// ClusterNetworkTopologies is the resource.
 	ClusterNetworkTopologies = GroupVersion.WithResource("clusternetworktopologies")

@@ -8,17 +8,16 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
-// Layer is one layer of a chain that has been checked.
+// Layer is one layer of a valid chain of layers.
 type Layer struct {
 	Name      string
 	LabelKeys []string // of the node labels that name a domain, the first with a value wins
 }
 
-// OrderLayers returns the layers from the one below the cluster down to
-// NodeTopologyLayer, or every reason why they are not one such chain.
+// OrderLayers returns the layers, from the one below the cluster down to NodeTopologyLayer. If they are not one such chain, the error
+// has every reason.
 //
-// The CRD refuses the same specifications in the same words. This is for those that get in
-// all the same: by an older CRD, or one that somebody else installed.
+// The CRD rejects the same specifications with the same messages. A cluster with an older or foreign CRD may have invalid ones.
 func OrderLayers(spec ClusterNetworkTopologySpec) ([]Layer, error) {
 	if err := checkLayers(spec.NetworkTopologySpec); err != nil {
 		return nil, fmt.Errorf("spec.networkTopologySpec: %w", err)
@@ -36,10 +35,9 @@ func OrderLayers(spec ClusterNetworkTopologySpec) ([]Layer, error) {
 	return chain, nil
 }
 
-// checkLayers returns nil only for one chain that ends in NodeTopologyLayer. Why these
-// rules are enough: n layers name n different parents, out of the root and the n-1 layers
-// above the nodes; so each of those has exactly one layer below it, and what is then not
-// a chain from the root to the nodes contains a circle.
+// checkLayers returns nil only for one chain that ends in NodeTopologyLayer. The rules suffice: n layers name n different parents, among
+// the root and the n-1 layers above the nodes. So each of these parents has exactly one layer below it. Layers that are then no chain
+// from the root to the nodes contain a circle.
 func checkLayers(layers []NetworkTopologyLayer) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -107,7 +105,7 @@ func checkLayers(layers []NetworkTopologyLayer) error {
 	}
 	for _, l := range layers {
 		at := l.TopologyLayer
-		for range layers { // so many steps lead out at the top of any chain
+		for range layers { // len(layers) steps lead past the top of any chain
 			at = parents[at]
 		}
 		if _, listed := parents[at]; listed {
@@ -121,6 +119,7 @@ func checkLayers(layers []NetworkTopologyLayer) error {
 // maxLayers is MaxItems of networkTopologySpec.
 const maxLayers = 16
 
+// parent returns the name of the layer above l; ClusterTopologyLayer for the first layer.
 func parent(l NetworkTopologyLayer) string {
 	if l.ParentTopologyLayer == "" {
 		return scheduling.ClusterTopologyLayer

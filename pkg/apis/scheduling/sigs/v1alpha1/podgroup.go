@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	// GroupVersion is this package's.
+	// GroupVersion is the API group and version of this package.
 	GroupVersion = schema.GroupVersion{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1"}
 	// PodGroups is the resource.
 	PodGroups = GroupVersion.WithResource("podgroups")
