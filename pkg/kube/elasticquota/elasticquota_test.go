@@ -816,7 +816,7 @@ func TestGangWaitsForTurnAfterMemberIsDeleted(t *testing.T) {
 	for _, m := range g.Pending {
 		w.dropPod(g.Pods[m.Pod])
 	}
-	require.Empty(t, w.laterGangs)
+	require.Empty(t, w.gangsWaitingForTurn)
 }
 
 // A gang that lacked capacity, and waits for another quota's turn once there is more, is retried after that turn.
