@@ -152,7 +152,7 @@ func (c *Counter) count(s counted, class *resourceapi.DeviceClass) (n int64) {
 	return n
 }
 
-// match says whether a device is of a class.
+// match returns whether a device is of a class.
 func (c *Counter) match(driver string, d *resourceapi.Device, class *resourceapi.DeviceClass) bool {
 	return !slices.ContainsFunc(class.Spec.Selectors, func(s resourceapi.DeviceSelector) bool {
 		if s.CEL == nil {

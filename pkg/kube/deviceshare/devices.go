@@ -47,7 +47,7 @@ func (d *devices) set(u object) bool {
 	return true
 }
 
-// same says whether two versions of an object declare the same devices: status and times change all the time.
+// same returns whether two versions of an object declare the same devices: status and times change all the time.
 func same(a, b object) bool {
 	return maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
 		equality.Semantic.DeepEqual(a.Object["spec"], b.Object["spec"])
@@ -62,7 +62,7 @@ func (d *devices) drop(name string) bool {
 	return existed
 }
 
-// never says whether no Device object has existed so far.
+// never returns whether no Device object has existed so far.
 func (d *devices) never() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

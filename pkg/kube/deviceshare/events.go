@@ -123,7 +123,7 @@ func (p *Plugin) mayFit(pod *v1.Pod) (fwk.QueueingHint, error) {
 	return fwk.Queue, nil
 }
 
-// Hopeless says whether a pod's request for devices is invalid.
+// Hopeless returns whether a pod's request for devices is invalid.
 func (r *Room) Hopeless(pod *v1.Pod) bool {
 	w := r.readPod(pod)
 	return w != nil && w.invalid != nil

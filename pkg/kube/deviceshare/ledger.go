@@ -39,7 +39,7 @@ func (l *ledger) Open(_ context.Context, members []fit.Demand) (fit.Page, error)
 	return page{l.Room}, nil
 }
 
-// runs says whether the profile has the plugin at Filter.
+// runs returns whether the profile has the plugin at Filter.
 func (l *ledger) runs() bool {
 	for _, p := range l.profile.ListPlugins().Filter.Enabled {
 		if p.Name == Name {

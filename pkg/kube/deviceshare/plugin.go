@@ -113,7 +113,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 // PreFilterExtensions implements fwk.PreFilterPlugin: none are needed, since Filter reads the pods of the NodeInfo.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter says whether the node has devices for the pod beside its present pods: the pods with devices, and the pods that have
+// Filter returns whether the node has devices for the pod beside its present pods: the pods with devices, and the pods that have
 // not chosen yet, which must fit as well.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	data, err := state.Read(stateKey)
@@ -143,7 +143,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node
 	return nil
 }
 
-// fits says whether members fit together. Alike members need one count; a search that gives up returns false.
+// fits returns whether members fit together. Alike members need one count; a search that gives up returns false.
 func fits(s *device.Solver, st *device.State, members []*device.Request) bool {
 	first := members[0]
 	if !slices.ContainsFunc(members, func(r *device.Request) bool { return r != first && r.Key() != first.Key() }) {

@@ -84,7 +84,7 @@ func Alone(pod *v1.Pod, node string) *Group {
 	return g
 }
 
-// NeverPreempts says whether no pod may be evicted for a member, as its gang's object says, or else the member.
+// NeverPreempts returns whether no pod may be evicted for a member, as its gang's object says, or else the member.
 func (g *Group) NeverPreempts(m gang.Member) bool {
 	if never, says := g.never[m.Gang.Whole()]; says {
 		return never

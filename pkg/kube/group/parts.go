@@ -210,12 +210,12 @@ func (p *parts) required(policies []source.SubGroups) (n int) {
 	return n
 }
 
-// follows says whether the members of s start one by one: they are in no sub-group, or in a started one.
+// follows returns whether the members of s start one by one: they are in no sub-group, or in a started one.
 func (s *subGroup) follows(need int) bool {
 	return s.policy < 0 || s.placed >= s.size || s.placed > 0 && (need == 0 || s.exist < s.size)
 }
 
-// anyFollows says whether any waiting members start one by one.
+// anyFollows returns whether any waiting members start one by one.
 func (p *parts) anyFollows(need int) bool {
 	return slices.ContainsFunc(p.all, func(s *subGroup) bool { return s.exist > s.placed && s.follows(need) })
 }

@@ -102,7 +102,7 @@ func (s rest) covered(others map[v1.ResourceName]int64) (n, total int) {
 	return n, n
 }
 
-// exact says whether the existing pods exactly cover minResources.
+// exact returns whether the existing pods exactly cover minResources.
 func (r *Record) exact() bool {
 	if len(r.Declared.Resources) == 0 {
 		return false

@@ -102,7 +102,7 @@ func (r *claimRehearsal) Release(pod *v1.Pod) {
 	}
 }
 
-// member says whether the page was opened for a pod.
+// member returns whether the page was opened for a pod.
 func (r *claimRehearsal) member(pod *v1.Pod) bool {
 	return r.members[pod.UID] || r.furtherMembers[pod.UID]
 }
@@ -249,7 +249,7 @@ func tooMany(c *resourceapi.ResourceClaim) string {
 	return fmt.Sprintf("resource claim %s/%s is for %d pods at the most", c.Namespace, c.Name, resourceapi.ResourceClaimReservedForMaxSize)
 }
 
-// isFull says whether no further pod can use an allocated claim.
+// isFull returns whether no further pod can use an allocated claim.
 func (r *claimRehearsal) isFull(c *resourceapi.ResourceClaim) bool {
 	return len(c.Status.ReservedFor)+r.addedUsers[c.UID] >= resourceapi.ResourceClaimReservedForMaxSize &&
 		r.reservations(c, r.evicted)+r.addedUsers[c.UID] >= resourceapi.ResourceClaimReservedForMaxSize
@@ -375,7 +375,7 @@ func (r *claimRehearsal) allocateFrom(ctx context.Context, limit int, node *v1.N
 	return results, err
 }
 
-// anyFree says whether some device is not allocated as a whole.
+// anyFree returns whether some device is not allocated as a whole.
 func (r *claimRehearsal) anyFree(offered []*resourceapi.ResourceSlice) bool {
 	for _, s := range offered {
 		for i := range s.Spec.Devices {
@@ -387,7 +387,7 @@ func (r *claimRehearsal) anyFree(offered []*resourceapi.ResourceSlice) bool {
 	return false
 }
 
-// needsNoFree says whether some request may succeed without a free device.
+// needsNoFree returns whether some request may succeed without a free device.
 func needsNoFree(ask []*resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(ask, func(c *resourceapi.ResourceClaim) bool {
 		return len(c.Spec.Devices.Requests) == 0 || slices.ContainsFunc(c.Spec.Devices.Requests, func(q resourceapi.DeviceRequest) bool {

@@ -77,7 +77,7 @@ func (*claims) Plugins() []string { return []string{names.DynamicResources} }
 // Frees implements fit.Ledger: a claim is deallocated when its last user has terminated.
 func (*claims) Frees() bool { return true }
 
-// usesDevices says whether a pod has claims or extended resources that a class backs.
+// usesDevices returns whether a pod has claims or extended resources that a class backs.
 func (l *claims) usesDevices(pod *v1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || len(l.extendedClasses(pod)) > 0
 }
@@ -144,7 +144,7 @@ func (l *claims) Apart(pod *v1.Pod) (all string) {
 	return all
 }
 
-// matchesTemplate says whether a claim has the spec of its template.
+// matchesTemplate returns whether a claim has the spec of its template.
 func (l *claims) matchesTemplate(c *resourceapi.ResourceClaim, name string) bool {
 	template, err := l.templates.ResourceClaimTemplates(c.Namespace).Get(name)
 	return err == nil && apiequality.Semantic.DeepEqual(c.Spec, template.Spec.Spec)
@@ -377,10 +377,10 @@ func (p *claimPage) claimsOf(pod *v1.Pod) (all []*resourceapi.ResourceClaim) {
 	return all
 }
 
-// shared says whether several members name a claim.
+// shared returns whether several members name a claim.
 func (p *claimPage) shared(c *resourceapi.ResourceClaim) bool { return p.users[c.UID] > 1 }
 
-// isJoint says whether several members name an unallocated claim: they share the devices that the first of them takes.
+// isJoint returns whether several members name an unallocated claim: they share the devices that the first of them takes.
 func (p *claimPage) isJoint(c *resourceapi.ResourceClaim) bool { return p.jointClaims[c.UID] }
 
 // Entry implements fit.Page.
@@ -460,7 +460,7 @@ func requestsOf(c *resourceapi.ResourceClaim) (all []resourceapi.ExactDeviceRequ
 // Far implements fit.Page.
 func (p *claimPage) Far(pod *v1.Pod) bool { return p.farMembers[pod.UID] }
 
-// isFar says whether the pod's fit depends on pods on other nodes: several members name an unallocated claim, or a claim is
+// isFar returns whether the pod's fit depends on pods on other nodes: several members name an unallocated claim, or a claim is
 // reserved for nearly the maximum, or a device that several nodes reach matches.
 func (p *claimPage) isFar(pod *v1.Pod) bool {
 	var asks []resourceapi.ExactDeviceRequest
@@ -482,7 +482,7 @@ func (p *claimPage) isFar(pod *v1.Pod) bool {
 	return len(p.multiNode) > 0 && p.mayUseMultiNode(asks)
 }
 
-// mayUseMultiNode says whether devices that several nodes reach meet some request, if all of them were free.
+// mayUseMultiNode returns whether devices that several nodes reach meet some request, if all of them were free.
 func (p *claimPage) mayUseMultiNode(asks []resourceapi.ExactDeviceRequest) bool {
 	nodes, err := p.profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -546,7 +546,7 @@ func (p *claimPage) usedClaims(pod *v1.Pod) []*resourceapi.ResourceClaim {
 	return p.usedBy[pod.UID]
 }
 
-// permits says whether an allocation can be used on a node.
+// permits returns whether an allocation can be used on a node.
 func permits(a *resourceapi.AllocationResult, node *v1.Node) bool {
 	if a.NodeSelector == nil {
 		return true

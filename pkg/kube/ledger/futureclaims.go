@@ -12,7 +12,7 @@ import (
 
 // Members that are planned before they exist will have claims that do not exist yet either. Their templates hold the requests.
 
-// isFuture says whether a pod does not exist yet: it is a stand-in.
+// isFuture returns whether a pod does not exist yet: it is a stand-in.
 func (l *claims) isFuture(pod *v1.Pod) bool {
 	known, err := l.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err != nil || known.UID != pod.UID

@@ -92,7 +92,7 @@ func (r *claimRehearsal) reallocate(ctx context.Context, pod *v1.Pod, node fwk.N
 	return results, others
 }
 
-// writable says whether the devices of a pod can be written ahead: it is a member, and all its claims exist and are not shared.
+// writable returns whether the devices of a pod can be written ahead: it is a member, and all its claims exist and are not shared.
 func (r *claimRehearsal) writable(pod *v1.Pod, ask []*resourceapi.ResourceClaim) bool {
 	return r.member(pod) && !r.isFuture(pod) && !slices.ContainsFunc(ask, func(c *resourceapi.ResourceClaim) bool {
 		return c.UID == "" || r.shared(c) // for extended resources, or shared
@@ -127,7 +127,7 @@ func (r *claimRehearsal) assign(turn int, results []resourceapi.AllocationResult
 	}
 }
 
-// choiceMatters says whether it may matter which member takes which device: the requests differ, or the matching devices are
+// choiceMatters returns whether it may matter which member takes which device: the requests differ, or the matching devices are
 // parts of different size.
 func (r *claimRehearsal) choiceMatters(node string) bool {
 	if r.commonRequest == nil {

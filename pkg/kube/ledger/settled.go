@@ -34,7 +34,7 @@ func (p *claimPage) Settled() fit.Page {
 	return &settledPage{p, freed}
 }
 
-// abandoned says whether all users of a claim have terminated.
+// abandoned returns whether all users of a claim have terminated.
 func (p *claimPage) abandoned(c *resourceapi.ResourceClaim) bool {
 	for _, by := range c.Status.ReservedFor {
 		if by.APIGroup != "" || by.Resource != "pods" || !p.terminated(c.Namespace, by.Name, by.UID) {
@@ -52,7 +52,7 @@ func (p *claimPage) abandoned(c *resourceapi.ResourceClaim) bool {
 	return false
 }
 
-// terminated says whether a pod is gone or finished.
+// terminated returns whether a pod is gone or finished.
 func (p *claimPage) terminated(namespace, name string, uid types.UID) bool {
 	pod, err := p.pods.Pods(namespace).Get(name)
 	return err != nil || pod.UID != uid || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed

@@ -39,7 +39,7 @@ func (p *claimPage) Short(members []fit.Demand, nodes []fwk.NodeInfo) (short []f
 	return short
 }
 
-// countedOnNode says whether some node offers an extended resource of the class without claims: its devices do not show it.
+// countedOnNode returns whether some node offers an extended resource of the class without claims: its devices do not show it.
 func (p *claimPage) countedOnNode(class string, members []fit.Demand, nodes []fwk.NodeInfo) bool {
 	for _, d := range members {
 		for name, resourceClass := range p.extendedClasses(d.Pod) {
@@ -229,7 +229,7 @@ func tolerates(r *resourceapi.ExactDeviceRequest, d *resourceapi.Device) bool {
 	})
 }
 
-// match says whether a device meets all selectors.
+// match returns whether a device meets all selectors.
 func (p *claimPage) match(driver string, d *resourceapi.Device, selectors []resourceapi.DeviceSelector) bool {
 	return !slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
 		if s.CEL == nil {

@@ -248,7 +248,7 @@ func (r *volumeRehearsal) provision(turn *volumeTake, pvc *v1.PersistentVolumeCl
 	return volumebinding.ErrReasonNotEnoughSpace
 }
 
-// hasCapacity says whether a storage capacity suffices for one more volume.
+// hasCapacity returns whether a storage capacity suffices for one more volume.
 func (r *volumeRehearsal) hasCapacity(c *storagev1.CSIStorageCapacity, need int64) bool {
 	if most := c.MaximumVolumeSize; most != nil && most.Value() < need {
 		return false

@@ -201,14 +201,14 @@ func (p *volumePage) count(d fit.Demand) {
 	}
 }
 
-// ownedBy says whether a claim was made for one of the pod's ephemeral volumes.
+// ownedBy returns whether a claim was made for one of the pod's ephemeral volumes.
 func (*volumePage) ownedBy(pvc *v1.PersistentVolumeClaim, pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
 		return v.Ephemeral != nil && ephemeral.VolumeClaimName(pod, &v) == pvc.Name
 	})
 }
 
-// shared says whether several members name a claim.
+// shared returns whether several members name a claim.
 func (p *volumePage) shared(pvc *v1.PersistentVolumeClaim) bool { return p.users[claimKey(pvc)] > 1 }
 
 // read reads the volumes and the storage capacities of the demanded classes.
@@ -251,7 +251,7 @@ func (p *volumePage) read(nodes []fwk.NodeInfo) error {
 	return err
 }
 
-// isTaken says whether a volume is bound.
+// isTaken returns whether a volume is bound.
 func (p *volumePage) isTaken(pv *v1.PersistentVolume) bool {
 	ref := pv.Spec.ClaimRef
 	if ref == nil {
@@ -334,7 +334,7 @@ func (p *volumePage) entryOf(pod *v1.Pod) string {
 	return string(out)
 }
 
-// isKept says whether some volume is kept for a claim by name.
+// isKept returns whether some volume is kept for a claim by name.
 func (p *volumePage) isKept(pvc *v1.PersistentVolumeClaim) bool {
 	kept := func(pv *v1.PersistentVolume) bool {
 		ref := pv.Spec.ClaimRef
@@ -371,7 +371,7 @@ func (p *volumePage) Far(pod *v1.Pod) bool {
 	return slices.ContainsFunc(p.claimsOf(pod), func(c claim) bool { return !c.bound && (p.far || p.shared(c.PersistentVolumeClaim)) })
 }
 
-// isFar says whether members on several nodes compete for volumes or capacity.
+// isFar returns whether members on several nodes compete for volumes or capacity.
 func (p *volumePage) isFar(nodes []fwk.NodeInfo) bool {
 	for class, need := range p.demand {
 		if !p.abundant(class, need) {
@@ -391,7 +391,7 @@ func (p *volumePage) isFar(nodes []fwk.NodeInfo) bool {
 	return false
 }
 
-// abundant says whether volumes that several nodes reach are enough for all members, for each sort of volume.
+// abundant returns whether volumes that several nodes reach are enough for all members, for each sort of volume.
 func (p *volumePage) abundant(class string, need demand) bool {
 	alike := map[string]int{} // by where they can be used
 	for _, pv := range p.multiHost[class] {
@@ -414,14 +414,14 @@ func (p *volumePage) abundant(class string, need demand) bool {
 	return true
 }
 
-// serves says whether a volume suffices for a claim, on any node. It may miss some that do.
+// serves returns whether a volume suffices for a claim, on any node. It may miss some that do.
 func serves(pv *v1.PersistentVolume, c *v1.PersistentVolumeClaim) bool {
 	q := pv.Spec.Capacity[v1.ResourceStorage]
 	return q.Value() >= size(c) && volume.CheckAccessModes(c, pv) && !volume.CheckVolumeModeMismatches(&c.Spec, &pv.Spec) &&
 		c.Spec.Selector == nil
 }
 
-// severalNodes says whether more than one node has access to a storage capacity.
+// severalNodes returns whether more than one node has access to a storage capacity.
 func severalNodes(c *storagev1.CSIStorageCapacity, nodes []fwk.NodeInfo) bool {
 	n := 0
 	for _, node := range nodes {

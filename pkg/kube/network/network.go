@@ -76,7 +76,7 @@ func (n *Spec) After(object *koordinator.ClusterNetworkTopology) (next Spec, lay
 	return next, !slices.EqualFunc(next.Layers, n.Layers, same)
 }
 
-// SamePlace says whether two states of a node belong to the same domains.
+// SamePlace returns whether two states of a node belong to the same domains.
 func (n *Spec) SamePlace(x, y *v1.Node) bool {
 	return !slices.ContainsFunc(n.Layers, func(l convert.Layer) bool { return l.Domain(x.Labels) != l.Domain(y.Labels) })
 }
@@ -209,7 +209,7 @@ func locate(tree *topology.Tree, layers []convert.Layer, n *v1.Node) (node int, 
 	return i, true
 }
 
-// Contains says whether the node is in the tree where its labels say.
+// Contains returns whether the node is in the tree where its labels say.
 func (t *Topology) Contains(n *v1.Node) bool {
 	_, ok := locate(t.Tree, t.layers, n)
 	return ok

@@ -98,7 +98,7 @@ const boundTimeout = 5 * time.Second
 // denied is what the API server says about a webhook's rejection, whose code the webhook chooses.
 const denied = "denied the request"
 
-// rejects says whether an error is a final answer. A conflict or a missing pod is not: the pod is bound already, or
+// rejects returns whether an error is a final answer. A conflict or a missing pod is not: the pod is bound already, or
 // was recreated.
 func rejects(err error) bool {
 	var answer apierrors.APIStatus

@@ -63,7 +63,7 @@ type quiet struct {
 // repeatAfter is how long a failure event is not repeated.
 const repeatAfter = time.Minute
 
-// suppress says whether a failure event is a repetition; otherwise it records the event.
+// suppress returns whether a failure event is a repetition; otherwise it records the event.
 func (q *quiet) suppress(pod *v1.Pod, now time.Time) bool {
 	if q.covers == nil || !q.covers(pod) {
 		return false

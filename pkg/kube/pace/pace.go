@@ -84,7 +84,7 @@ func (l *Lane) Pace(ctx context.Context, sched *scheduler.Scheduler) {
 	go l.events.run(ctx)
 }
 
-// Busy says whether bindings are in progress. Less urgent requests should wait for them, but not for long.
+// Busy returns whether bindings are in progress. Less urgent requests should wait for them, but not for long.
 func (l *Lane) Busy() bool {
 	l.events.mu.Lock()
 	defer l.events.mu.Unlock()
@@ -99,7 +99,7 @@ type profile struct {
 	recorder      *recorder
 }
 
-// bindsItself says whether a profile binds in another way than by a request to the API server.
+// bindsItself returns whether a profile binds in another way than by a request to the API server.
 func bindsItself(p framework.Framework) bool {
 	for _, plugin := range p.ListPlugins().Bind.Enabled {
 		if plugin.Name != names.DefaultBinder && plugin.Name != config.DevicesName {

@@ -196,7 +196,7 @@ func (r *Registry) call(group gang.Ref, pod string) {
 // minutes. A leader may be kept out for other reasons.
 const longestFollow = 4 * time.Minute
 
-// Follows says whether a pod need not be tried or receive events, because another group of its class is tried.
+// Follows returns whether a pod need not be tried or receive events, because another group of its class is tried.
 func (r *Registry) Follows(group gang.Ref, pod, uid string, now time.Time) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -204,7 +204,7 @@ func (r *Registry) Follows(group gang.Ref, pod, uid string, now time.Time) bool 
 	return f != nil && f.TriedPod == pod && f.UID == uid && !f.called && r.leaders[pod] != f && now.Before(f.Since.Add(longestFollow))
 }
 
-// HelpedByNodes says whether a pod leads a class and some node may help it.
+// HelpedByNodes returns whether a pod leads a class and some node may help it.
 func (r *Registry) HelpedByNodes(pod string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -212,7 +212,7 @@ func (r *Registry) HelpedByNodes(pod string) bool {
 	return f != nil && !f.Template
 }
 
-// HelpedByEviction says whether a pod leads a class and terminating pods may help it.
+// HelpedByEviction returns whether a pod leads a class and terminating pods may help it.
 func (r *Registry) HelpedByEviction(pod string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -240,7 +240,7 @@ func (r *Registry) Kinds(leader string) []string {
 	return nil
 }
 
-// WaitsFor says whether a pod leads a class that a plugin rejected, or may have rejected.
+// WaitsFor returns whether a pod leads a class that a plugin rejected, or may have rejected.
 func (r *Registry) WaitsFor(pod, plugin string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
