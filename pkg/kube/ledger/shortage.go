@@ -95,8 +95,8 @@ func (p *claimPage) driverFilter(members []fit.Demand) func(driver string) bool 
 	}
 }
 
-// completePools returns the slices of complete pools, and a message about incomplete pools of relevant drivers; "" if there are none.
-func (p *claimPage) completePools(offered []*resourceapi.ResourceSlice, relevant func(driver string) bool) (all []*resourceapi.ResourceSlice,
+// completePools returns the slices of complete pools, and a message about incomplete pools of needed drivers; "" if there are none.
+func (p *claimPage) completePools(offered []*resourceapi.ResourceSlice, needed func(driver string) bool) (all []*resourceapi.ResourceSlice,
 	waits string,
 ) {
 	incomplete := map[poolID]int{} // number of present slices of an incomplete pool; -1 for a complete one
@@ -116,7 +116,7 @@ func (p *claimPage) completePools(offered []*resourceapi.ResourceSlice, relevant
 		incomplete[id] = -1
 		if int64(present) < newest.Spec.Pool.ResourceSliceCount {
 			incomplete[id] = present
-			if !relevant(id.driver) {
+			if !needed(id.driver) {
 				continue
 			}
 			furtherPools++
