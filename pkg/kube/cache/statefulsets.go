@@ -67,8 +67,8 @@ func statefulSets(pods map[string]*v1.Pod) map[string]setMembers {
 	return sets
 }
 
-// jobsBelowMin returns the Jobs that make all members of a gang, and how many pods they run at a time, if that is less than minMember.
-// Otherwise, or if it is unknown, it returns nil. c.mu is locked.
+// jobsBelowMin returns the Jobs that make all members of a gang, and how many pods they run at a time. If these are not fewer than
+// minMember, or it is unknown, it returns nil. c.mu is locked.
 func (c *Cache) jobsBelowMin(r *record, state gang.State) (names []string, pods int) {
 	if state.Refusal.By != gang.Missing || len(r.jobs) == 0 || state.Exist >= state.Min {
 		return nil, 0

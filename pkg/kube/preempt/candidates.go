@@ -80,7 +80,7 @@ func (p *Preemptor) candidates(
 ) *candidates {
 	search := p.search(a.Group, grace, limits)
 	c := &candidates{
-		Attempt: a, cache: p.Cache, byNode: p.memory.takeSpare(len(a.Nodes)), limits: p.listBudgets(),
+		Attempt: a, cache: p.Cache, byNode: p.memory.takeSpare(len(a.Nodes)), budgets: p.listBudgets(),
 		atPermit: p.podsAtPermit(), search: search, joining: map[types.UID]bool{},
 	}
 	c.sizes = eligible.SizesFor(c.pending())
