@@ -200,12 +200,12 @@ func TestSparedOf(t *testing.T) {
 		})
 	}
 	var many [][]*v1.Pod
-	for i := range 2 * mostQuestions {
+	for i := range 2 * mostFitsCalls {
 		many = append(many, pods(fmt.Sprint("n0/p", i)))
 	}
 	tries := 0
 	require.Empty(t, SparedOf(many, func([][]*v1.Pod) bool { tries++; return false }))
-	require.Equal(t, mostQuestions, tries, "the search is bounded")
+	require.Equal(t, mostFitsCalls, tries, "the search is bounded")
 
 	gone := [][]*v1.Pod{pods("n0/a n0/c n0/d!"), nil, pods("n2/b n2/e")}
 	var left []string

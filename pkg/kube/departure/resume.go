@@ -56,8 +56,8 @@ func (p *Evictor) Resume() {
 	}
 }
 
-// resumeSubGroups evicts the rest of each sub-group that has lost members and that its gang can spare. All its members must be marked, and a
-// preemptor must wait.
+// resumeSubGroups evicts the rest of each sub-group that has lost members and that its gang can spare. All its members must be marked, and
+// a preemptor must wait.
 func (p *Evictor) resumeSubGroups(together []gang.Ref, nominated map[string]*v1.Pod) {
 	for _, subGroup := range eligible.Gangs(p.Cache, together, p.Cache.Placed) {
 		if !subGroup.IsPart() || !subGroup.Short || slices.ContainsFunc(subGroup.Pods, func(pod *v1.Pod) bool { return !p.isMarked(pod) }) {

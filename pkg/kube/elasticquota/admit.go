@@ -203,7 +203,7 @@ func (r *Manager) RecordPassedGangs(all []gang.Ref, passed bool) {
 	r.notePassedOver(passed, names...)
 }
 
-// notePassedOver is recordPassed without r.mu locked. If passed, it also has the gangs retried that wait for a turn.
+// notePassedOver is recordPassed without r.mu locked. If passed, it also retries the gangs that wait for a turn.
 func (r *Manager) notePassedOver(passed bool, names ...string) {
 	if !r.Active() {
 		return

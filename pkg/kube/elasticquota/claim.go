@@ -79,8 +79,7 @@ func (r *Manager) newVictimSearch(a quota.Request, within time.Duration, policy 
 	return c
 }
 
-// right returns the right to evict a pod's gang, or the pod if it has no gang. A pod without a quota may be evicted, by priority, only for
-// members without a quota. r.mu is locked.
+// right returns the right to evict a pod, with its gang. A pod without a quota is evicted only for members without one. r.mu is locked.
 func (c *VictimSearch) right(p *v1.Pod) quota.Right {
 	if name, _ := c.manager.quotaOf(p); name == "" {
 		if c.hasNoQuota {
@@ -102,8 +101,7 @@ func (c *VictimSearch) right(p *v1.Pod) quota.Right {
 	return right
 }
 
-// May returns whether the quotas allow the eviction of a pod and its gang. lower says that its priority is below the preemptor's, which
-// decides within one quota.
+// May returns whether a pod and its gang may be evicted. lower says that its priority is lower, which decides within one quota.
 func (c *VictimSearch) May(p *v1.Pod, lower bool) bool {
 	if !c.helps {
 		return false

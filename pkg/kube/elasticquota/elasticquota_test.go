@@ -292,7 +292,7 @@ func TestQuotasComeBack(t *testing.T) {
 	require.NoError(t, w.pods.Delete(p))
 	w.dropPod(p)
 	w.mu.Lock()
-	w.set(p) // the event waited for the lock
+	w.recordPod(p) // the event waited for the lock
 	w.mu.Unlock()
 	w.admitPod(p)
 	w.declare("q max=4")

@@ -57,8 +57,7 @@ func (r *Manager) reclaim(a quota.Request, within time.Duration, policy quota.Po
 	return search, gone
 }
 
-// podReservation returns the key of the pod with this name in the book if it is a pod without a gang and has a reservation; else nil. Such
-// a pod may use another node instead. r.mu is locked.
+// podReservation returns the key of the pod of this name without a gang, if it has a reservation; it may use another node. r.mu is locked.
 func (r *Manager) podReservation(gang string) []string {
 	name, isPod := strings.CutPrefix(gang, onePod)
 	if p := r.pods[name]; isPod && p != nil && p.state == quota.Reserved {

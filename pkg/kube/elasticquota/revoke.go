@@ -29,8 +29,7 @@ type revocations struct {
 	blocked   map[string]blockReason // by gang, the reported reason why nothing was evicted
 }
 
-// blockReason is why no pod of an overdue quota was evicted for a gang. If it is because of disruption budgets, which quotas do not watch,
-// the gang is retried at each check.
+// blockReason is why no pod of an overdue quota was evicted for a gang. If due to disruption budgets, it is retried at each check.
 type blockReason struct {
 	message   string
 	byBudgets bool

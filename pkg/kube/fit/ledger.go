@@ -206,8 +206,8 @@ func (p Pages) Optimistic() Pages {
 	return pages
 }
 
-// replace returns a copy of p in which pages are replaced by the result of other, unless that is nil, and the indexes of these. It returns nil
-// if none is replaced.
+// replace returns a copy of p in which pages are replaced by the result of other, unless that is nil, and the indexes of these. It returns
+// nil if none is replaced.
 func (p Pages) replace(other func(Page) Page) (pages Pages, replaced []int) {
 	for i, page := range p {
 		if o := other(page.Page); o != nil {

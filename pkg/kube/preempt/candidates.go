@@ -55,8 +55,7 @@ type budget struct {
 	disrupted map[string]metav1.Time // by name: disruptions that the API server has already counted
 }
 
-// onNode has the candidates and the terminating pods of one node. Terminating pods count as gone at no cost, so that the search prefers
-// to wait for them.
+// onNode has the candidates and the terminating pods of one node. The latter count as gone at no cost, so that the search prefers them.
 type onNode struct {
 	victims     []evict.Victim
 	pods        []*v1.Pod // the pod of each victim, by the same index
@@ -268,8 +267,7 @@ func (c *candidates) placed(pod *v1.Pod) bool {
 	return c.atPermit[pod.UID] || c.cache.Bound(pod)
 }
 
-// evictNodes returns the input of package evict by node index: the node's victims, and a function that counts the node's slots after the
-// eviction of given victims.
+// evictNodes returns by node index the victims, and a function that counts the node's slots after the eviction of given victims.
 func (c *candidates) evictNodes(ctx context.Context) []evict.RawNode {
 	evictNodes := make([]evict.RawNode, len(c.Nodes))
 	for i, entry := range c.byNode {
@@ -347,8 +345,7 @@ func (c *candidates) victim(pod *v1.Pod) evict.Victim {
 	return v
 }
 
-// victimWithoutShape translates what decides about the cost of a pod's eviction, but not its Shape. A pod at Permit is not healthy yet, so
-// that it has no disruption budgets.
+// victimWithoutShape translates what decides about the cost of a pod's eviction, except its Shape. A pod at Permit has no budgets yet.
 func (c *candidates) victimWithoutShape(pod *v1.Pod, requests quota.List) evict.Victim {
 	v := evict.Victim{
 		Name: convert.PodKey(pod), Priority: c.cache.Priority(pod), Pending: c.atPermit[pod.UID],

@@ -108,8 +108,7 @@ func (p *Preemptor) cheaperAfterEnd(ctx context.Context, a *place.Attempt, found
 	return soon
 }
 
-// stillCounted returns the pods that the attempt's nodes still contain. pods has the node of each pod; pods with an unknown node ("") are
-// included.
+// stillCounted returns the pods that the attempt's nodes still contain. pods has the node of each pod; an unknown node ("") counts.
 func stillCounted(a *place.Attempt, pods map[types.UID]string) map[types.UID]bool {
 	found := map[types.UID]bool{}
 	for uid, node := range pods {

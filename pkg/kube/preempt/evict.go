@@ -60,8 +60,7 @@ func (p *Preemptor) Evict(
 	return node, Evicts
 }
 
-// breaksConstraint returns whether the node assignments of a solution break a topology constraint of the whole group. a may be an attempt
-// for only some members of the group.
+// breaksConstraint returns whether the node assignments break a topology constraint of the whole group, of which a may have only a part.
 func (p *Preemptor) breaksConstraint(a *place.Attempt, found *solution) bool {
 	group, refusal := p.Cache.GroupOf(a.Group.Key)
 	if refusal.Exists() {
@@ -190,8 +189,7 @@ func (p *Preemptor) may(a *place.Attempt) Verdict {
 	return Evicts
 }
 
-// forbidden returns Off if preemption is disabled for the attempt's group, Never if a pending member never preempts, and else Evicts. It
-// does not consider overdue quotas.
+// forbidden returns Off without preemption, Never if a pending member never preempts, or else Evicts. It does not consider overdue quotas.
 func (p *Preemptor) forbidden(a *place.Attempt) Verdict {
 	if a.Group.Alone && p.Compares == nil || !a.Group.Alone && !p.Limits().Enabled {
 		return Off

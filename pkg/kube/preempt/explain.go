@@ -23,8 +23,7 @@ type ExplanationRecorder interface {
 // maxComparing bounds the time for which the scheduler compares other domains to explain a choice. No pod is scheduled meanwhile.
 const maxComparing = 300 * time.Millisecond
 
-// timeToCompare returns a function that returns true until maxComparing has passed since this call. In a simulation the clock does not
-// advance, so that it always returns true.
+// timeToCompare returns a function that is true until maxComparing has passed. In a simulation the clock stands still: always true.
 func (p *Preemptor) timeToCompare() (more func() bool) {
 	began := p.Clock.Now()
 	return func() bool { return p.Clock.Since(began) < maxComparing }

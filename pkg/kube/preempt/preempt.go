@@ -79,6 +79,5 @@ const (
 	Ending  = status.PreemptionEnding
 )
 
-// mostAmongNodes bounds how many nodes one call of Evict searches for victims after its first two attempts. changeChecksFactor times as
-// many may be checked for changes since a failed search.
+// mostAmongNodes bounds the nodes that one Evict searches after two attempts; changeChecksFactor times as many are checked for changes.
 const mostAmongNodes, changeChecksFactor = 16_000, 10

@@ -162,8 +162,7 @@ func (p *Preemptor) choose(ctx context.Context, a *place.Attempt, limits victimL
 	return found, verdict, c
 }
 
-// cheapest returns the cheapest set of candidates that makes the members fit, with their plan. If there is none, the solution is nil and
-// the verdict says why. It sets c.quotaShort.
+// cheapest returns the cheapest set of candidates that makes the members fit, with their plan, or nil and why not. It sets c.quotaShort.
 func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Verdict) {
 	if c.recordQuotaOwners(ctx) != nil {
 		return nil, Untried
@@ -238,8 +237,7 @@ func flat(nodes int) *topology.Tree {
 // membersInterchangeable returns whether all members have equal requests and constraints, and none depends on where the others are.
 func (c *candidates) membersInterchangeable() bool { return !c.Dependent() && c.EqualMembers() }
 
-// outcome sets the node assignments of a solution from the result of package evict. It returns false if the members are interdependent and
-// the quotas do not allow them the victims' capacity.
+// outcome sets the node assignments of a solution from result. It returns false if the quotas do not allow interdependent members this.
 func (c *candidates) outcome(s *solution, found evict.Found) bool {
 	if found.Plan != nil {
 		s.Outcome = place.Outcome{Places: c.Assign(found.Plan)}

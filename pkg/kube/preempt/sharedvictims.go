@@ -46,9 +46,7 @@ func (p *Preemptor) sharedVictims(ctx context.Context, a *place.Attempt, s *solu
 		return needed
 	}
 	spared := departure.SparedOf(bundles,
-		func(remaining [][]*v1.Pod) bool {
-			return holds(ctx, a, loads, terminating, slices.Concat(remaining...))
-		})
+		func(rest [][]*v1.Pod) bool { return holds(ctx, a, loads, terminating, slices.Concat(rest...)) })
 	return slices.DeleteFunc(needed, func(p *v1.Pod) bool { return slices.Contains(spared, p) })
 }
 
