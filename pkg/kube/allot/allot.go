@@ -77,7 +77,7 @@ type allotment struct {
 	users       []User
 	writing     bool               // Write is writing it
 	releasing   bool               // it is being released
-	deleteWhole bool               // it was made for extended resources, and is deleted instead of released
+	deleteWhole bool               // for extended resources: deleted instead of released
 	waiting     map[string]*v1.Pod // pods that wait for the release
 }
 

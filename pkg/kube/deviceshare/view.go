@@ -14,7 +14,7 @@ import (
 type view struct {
 	state     *device.State      // nil without a valid Device object
 	invalid   bool               // the Device object is invalid
-	uncounted bool               // there is no Device object, but a pod has devices that only this plugin counts
+	uncounted bool               // no Device object, but pods have devices only counted here
 	open      []*device.Request  // requests of pods without chosen devices: hypothetical, nominated, or bound by another scheduler
 	pods      map[types.UID]bool // pods with devices in state, or with a request that needs none
 }

@@ -34,9 +34,9 @@ type Barrier uint8
 // The barriers. If several apply to a pod, Rule.Barrier returns the first one.
 const (
 	NoBarrier     Barrier = iota
-	PriorityAbove         // the pod's priority is equal or higher
-	QuotaProtects         // the pod's priority is lower, but the quotas do not allow its eviction
-	Protected             // a label forbids it, or the API server has rejected it
+	PriorityAbove         // equal or higher priority
+	QuotaProtects         // lower priority, but the quotas do not allow the eviction
+	Protected             // a label forbids the eviction, or the API server rejected it
 )
 
 // Barrier returns why a pod may not be evicted; NoBarrier if it may.

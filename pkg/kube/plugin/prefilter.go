@@ -41,9 +41,9 @@ type (
 		attempt    *place.Attempt
 		refusal    *place.Refusal   // the attempt's refusal; nil if a plugin failed, or no plan was searched
 		cause      gang.Obstacle    // what prevents the gang: no plan, a plugin on all nodes, quotas, or a check
-		message    status.Explained // the message, unless PostFilter has a better one
-		quotaLater bool             // some members wait for another quota's turn
-		renewal    bool             // it was retried only to update its message
+		message    status.Explained // unless PostFilter has a better one
+		quotaLater bool             // some members wait for their turn
+		renewal    bool             // retried only for its message
 		choices
 	}
 	// choices is the result of planning several choices of a gang's members that quotas admit.

@@ -254,7 +254,7 @@ func (c *candidates) split(part eligible.Gang) {
 }
 
 // running returns the running members of a gang and its minMember, as Cache.Running does. Members at Permit are included, since they can
-// be requeued. They are excluded if another member has left Permit and is not bound yet.
+// be requeued. They are excluded if another member is past Permit and not bound yet.
 func (c *candidates) running(name gang.Ref) (pods []*v1.Pod, least int) {
 	if pods, least = c.cache.Placed(name); !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !c.placed(p) }) {
 		return pods, least

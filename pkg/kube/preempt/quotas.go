@@ -58,7 +58,7 @@ func (p *Preemptor) mayRevoke(group *cache.Group) bool {
 	return p.search(group, eligible.NoTimeLimit, victimLimits{onlyOverdue: true}) != nil
 }
 
-// With keepsEveryMin victims leave every quota its min. With ignoresMins all gangs that the quotas allow are candidates.
+// With keepsEveryMin each quota keeps its min despite the evictions. With ignoresMins all gangs that the quotas allow are candidates.
 var (
 	keepsEveryMin = victimLimits{maxLack: 1}
 	ignoresMins   = victimLimits{maxLack: math.MaxUint64}

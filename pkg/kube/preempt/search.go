@@ -35,11 +35,11 @@ func (s *solution) before(o *solution) bool { return s.cost.Compare(o.cost) < 0 
 // is no such set, the solution is nil and the verdict says why.
 //
 // Order of preference:
-//   - nodes whose victims terminate within maxGrace
-//   - borrowing gangs
-//   - members of other gangs that leave each quota its min
-//   - sets that cost a quota as little of its min as possible
-//   - pods of overdue quotas, within their disruption budgets and whatever their priority
+//   - nodes whose victims terminate within maxGrace.
+//   - borrowing gangs.
+//   - members of other gangs whose quotas keep their min.
+//   - sets that cost a quota as little of its min as possible.
+//   - pods of overdue quotas, within their disruption budgets and whatever their priority.
 func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
 	for _, n := range a.Nodes {
 		if n != nil {
